@@ -1,0 +1,64 @@
+# make demo      installs everything into .venv, trains on several learners, compares
+#                with stock TensorFlow, prints a table and saves a plot
+# make test      lint, C++ tests, Python tests
+# make lint · make bench · make sanitize · make format · make clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(abspath $(VENV))/bin
+export PATH := $(BIN):$(PATH)
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null)
+ALL_CPP := $(shell find cc tf_ops tests/cc -name '*.cc' -o -name '*.h' 2>/dev/null)
+PYTHON_DIRS := tensorbow tests benchmarks examples tools setup.py
+
+.PHONY: all install demo test lint format cc-test py-test bench sanitize clean
+
+all: install
+
+$(VENV)/requirements.stamp: tools/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -r tools/requirements.txt
+	touch $@
+
+$(VENV)/install.stamp: $(VENV)/requirements.stamp CMakeLists.txt setup.py pyproject.toml \
+		tools/tensorflow_flags.py $(NATIVE_SOURCES)
+	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
+	touch $@
+
+install: $(VENV)/install.stamp
+
+demo: install
+	$(BIN)/tensorbow train --model lenet --compare stock --plot demo.png --json demo.json
+
+test: lint cc-test py-test
+
+lint: $(VENV)/requirements.stamp
+	$(BIN)/ruff check $(PYTHON_DIRS)
+	$(BIN)/ruff format --check $(PYTHON_DIRS)
+	$(BIN)/clang-format --dry-run --Werror $(ALL_CPP)
+	$(BIN)/mypy
+
+format: $(VENV)/requirements.stamp
+	$(BIN)/ruff check --fix $(PYTHON_DIRS)
+	$(BIN)/ruff format $(PYTHON_DIRS)
+	$(BIN)/clang-format -i $(ALL_CPP)
+
+# The rooms that know no TensorFlow, by themselves.
+cc-test: $(VENV)/requirements.stamp
+	tools/core_tests.sh build/core
+
+py-test: install
+	$(BIN)/pytest
+
+bench: install
+	$(BIN)/python benchmarks/throughput.py
+
+sanitize: $(VENV)/requirements.stamp
+	for s in thread address undefined; do \
+	  tools/core_tests.sh build/core-$$s -DTENSORBOW_SANITIZER=$$s || exit 1; done
+
+clean:
+	rm -rf build $(VENV) *.egg-info tensorbow/*.so

@@ -1,0 +1,151 @@
+"""Measures contenders side by side: one process each, taking turns in short slices.
+
+Machines are noisy and clocks drift, so numbers are only compared within one call, and
+ratios are formed slice by slice before the median is taken.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from contenders import MAKERS, Contender, kernel_seconds
+
+
+class Process:
+    """A contender in a process of its own; waits idly between its slices."""
+
+    def __init__(self, contender: Contender, model: str) -> None:
+        self.contender = contender
+        job = dict(dataclasses.asdict(contender), model=model)
+        environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, json.dumps(job)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        self._steps = 1
+
+    def wait_until_ready(self) -> None:
+        self._ask(1)  # compiles
+
+    def _ask(self, steps: int) -> float:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(f"{steps}\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("seconds "):
+                return float(line.split()[1])
+        raise RuntimeError(f"{self.contender.name} ended with {self._process.wait()}")
+
+    def calibrate(self, seconds: float) -> None:
+        """Chooses the number of steps that take about `seconds`."""
+        self._ask(10)
+        while True:
+            taken = self._ask(self._steps)
+            if taken > seconds / 4:
+                break
+            self._steps *= 2
+        self._steps = max(1, round(self._steps * seconds / taken))
+
+    def slice(self) -> float:
+        """Samples per second over one slice."""
+        return self._steps * self.contender.rows_per_step / self._ask(self._steps)
+
+    def end(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+
+def measure(
+    model: str,
+    contenders: Sequence[Contender],
+    slices: int,
+    seconds: float,
+) -> dict[str, list[float]]:
+    """Samples/s of every contender by slice; slice k of all was taken at about one time."""
+    processes = [Process(contender, model) for contender in contenders]
+    for process in processes:
+        process.wait_until_ready()
+        process.calibrate(seconds)
+    speeds: dict[str, list[float]] = {c.name: [] for c in contenders}
+    order = list(processes)
+    shuffle = random.Random(0)
+    for _ in range(slices):
+        shuffle.shuffle(order)
+        for process in order:
+            speeds[process.contender.name].append(process.slice())
+    for process in processes:
+        process.end()
+    return speeds
+
+
+def spread(values: Sequence[float]) -> tuple[float, float, float]:
+    """Median, first and third quartile."""
+    quartiles = np.percentile(values, [50, 25, 75])
+    return float(quartiles[0]), float(quartiles[1]), float(quartiles[2])
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on."""
+    import keras
+    import tensorflow as tf
+
+    cpu = next(
+        (
+            line.split(":")[1].strip()
+            for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    return {
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def floor(model: str, rows: int) -> float:
+    """`contenders.kernel_seconds` in a process of its own."""
+    job = json.dumps({"kernel_seconds": {"model": model, "rows": rows}})
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
+    output = subprocess.run(
+        [sys.executable, __file__, job], capture_output=True, text=True, env=environment, check=True
+    )
+    return float(output.stdout.splitlines()[-1])
+
+
+def _main() -> None:
+    job = json.loads(sys.argv[1])
+    if "kernel_seconds" in job:
+        print(kernel_seconds(**job["kernel_seconds"]))
+        return
+    step = MAKERS[job["make"]](job["model"], job["rows_per_step"], **job["settings"])
+    for line in sys.stdin:
+        start = time.perf_counter()
+        step(int(line))
+        print("seconds", time.perf_counter() - start, flush=True)
+
+
+if __name__ == "__main__":
+    _main()

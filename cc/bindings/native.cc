@@ -1,0 +1,235 @@
+// The Python module tensorbow._native: options in, numbers and values out. Thin: every
+// check of what a user passes is made in Python, every error of the runtime becomes
+// TensorFlow's own exception type.
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cc/session/options.h"
+#include "cc/session/session_registry.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+
+namespace tensorbow {
+namespace {
+
+namespace py = ::pybind11;
+namespace tf = ::tensorflow;
+
+void RaiseIfError(const absl::Status& status) {
+  if (status.ok()) return;
+  const py::object error =
+      py::module_::import("tensorflow.python.framework.errors_impl")
+          .attr("_make_specific_exception")(py::none(), py::none(),
+                                            std::string(status.message()),
+                                            static_cast<int>(status.code()));
+  PyErr_SetObject(py::type::of(error).ptr(), error.ptr());
+  throw py::error_already_set();
+}
+
+template <typename T>
+T Choice(const std::map<std::string, T>& choices, const std::string& name) {
+  const auto choice = choices.find(name);
+  if (choice == choices.end()) throw py::value_error("unknown choice: " + name);
+  return choice->second;
+}
+
+// A Python predicate, called from whichever thread starts a run.
+std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
+  // Freed with the interpreter's lock held, wherever the last copy goes.
+  std::shared_ptr<py::function> shared(new py::function(std::move(function)),
+                                       [](py::function* f) {
+                                         py::gil_scoped_acquire gil;
+                                         delete f;
+                                       });
+  return [shared](int64_t iterations) -> absl::StatusOr<bool> {
+    py::gil_scoped_acquire gil;
+    try {
+      return py::cast<bool>(py::bool_((*shared)(iterations)));
+    } catch (py::error_already_set& e) {
+      return absl::UnknownError(std::string("restart= raised ") + e.what());
+    }
+  };
+}
+
+int64_t DepositOptionsFromPython(int learners_per_device, int64_t batch_size,
+                                 const std::string& scheduling, bool averaging,
+                                 double alpha, std::optional<double> momentum,
+                                 int64_t sync_period, const py::object& restart,
+                                 std::set<std::string> shard,
+                                 std::set<std::string> replicate,
+                                 const std::map<std::string, std::string>& combine,
+                                 const std::map<std::string, std::string>& run_kind,
+                                 std::optional<int64_t> seed, bool pin_threads) {
+  Options options;
+  options.learners_per_device = learners_per_device;
+  options.batch_size = batch_size;
+  options.scheduling =
+      Choice<SchedulingPolicy>({{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
+                                {"round_robin", SchedulingPolicy::kRoundRobin}},
+                               scheduling);
+  options.averaging = averaging;
+  options.alpha = alpha;
+  options.momentum = momentum;
+  options.sync_period = sync_period;
+  if (py::isinstance<py::str>(restart)) {
+    options.restart =
+        Choice<Options::Restart>({{"never", Options::Restart::kNever},
+                                  {"lr_drop", Options::Restart::kOnLearningRateDrop}},
+                                 py::cast<std::string>(restart));
+  } else {
+    options.restart = Options::Restart::kCallback;
+    options.restart_callback = Predicate(py::reinterpret_borrow<py::function>(restart));
+  }
+  options.shard = std::move(shard);
+  options.replicate = std::move(replicate);
+  for (const auto& [tensor, how] : combine) {
+    options.combine[tensor] = Choice<Combination>({{"mean", Combination::kMean},
+                                                   {"sum", Combination::kSum},
+                                                   {"concat", Combination::kConcat},
+                                                   {"first", Combination::kFirst},
+                                                   {"stack", Combination::kStack}},
+                                                  how);
+  }
+  for (const auto& [name, kind] : run_kind) {
+    options.run_kind[name] =
+        Choice<RunAnalysis::Kind>({{"read", RunAnalysis::Kind::kRead},
+                                   {"write", RunAnalysis::Kind::kWrite},
+                                   {"learning", RunAnalysis::Kind::kLearning}},
+                                  kind);
+  }
+  options.seed = seed;
+  options.pin_threads = pin_threads;
+  options.collect_warnings = true;
+  return DepositOptions(std::move(options));
+}
+
+// The session of a number, as Python sees it; does not own it.
+class SessionHandle {
+ public:
+  explicit SessionHandle(int64_t number) : number_(number) {}
+
+  void With(const std::function<absl::Status(TensorBowSession*)>& f) const {
+    absl::Status status;
+    {
+      py::gil_scoped_release no_gil;
+      status = WithSession(number_, f);
+    }
+    RaiseIfError(status);
+  }
+
+  template <typename F>
+  auto Get(F f) const {
+    decltype(f(static_cast<TensorBowSession*>(nullptr))) value;
+    With([&](TensorBowSession* session) {
+      value = f(session);
+      return absl::OkStatus();
+    });
+    return value;
+  }
+
+  py::bytes LearnerValue(const std::string& variable, int learner) const {
+    std::string serialized;
+    With([&](TensorBowSession* session) -> absl::Status {
+      absl::StatusOr<tf::Tensor> value =
+          session->trainer().LearnerValue(variable, learner);
+      if (!value.ok()) return value.status();
+      tf::TensorProto proto;
+      value->AsProtoTensorContent(&proto);
+      serialized = proto.SerializeAsString();
+      return absl::OkStatus();
+    });
+    return py::bytes(serialized);
+  }
+
+ private:
+  const int64_t number_;
+};
+
+}  // namespace
+
+PYBIND11_MODULE(_native, m) {
+  m.doc() = "The TensorBow runtime; use the tensorbow package instead.";
+  m.attr("tensorflow_version") = TENSORBOW_TENSORFLOW_VERSION;
+  m.attr("compiler") = __VERSION__;
+
+  m.def("deposit_options", &DepositOptionsFromPython, py::kw_only(),
+        py::arg("learners_per_device"), py::arg("batch_size"), py::arg("scheduling"),
+        py::arg("averaging"), py::arg("alpha"), py::arg("momentum"),
+        py::arg("sync_period"), py::arg("restart"), py::arg("shard"),
+        py::arg("replicate"), py::arg("combine"), py::arg("run_kind"), py::arg("seed"),
+        py::arg("pin_threads"),
+        "Keeps options for the session to be created; returns its number.");
+  m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
+
+  py::class_<SessionHandle>(m, "SessionHandle")
+      .def(py::init<int64_t>(), py::arg("number"))
+      .def_property_readonly("num_learners",
+                             [](const SessionHandle& handle) {
+                               return handle.Get([](TensorBowSession* session) {
+                                 return session->trainer().num_learners();
+                               });
+                             })
+      .def_property_readonly("iterations",
+                             [](const SessionHandle& handle) {
+                               return handle.Get([](TensorBowSession* session) {
+                                 return session->trainer().iterations();
+                               });
+                             })
+      .def_property_readonly("learning_tasks",
+                             [](const SessionHandle& handle) {
+                               return handle.Get([](TensorBowSession* session) {
+                                 return session->trainer().learning_tasks();
+                               });
+                             })
+      .def_property_readonly("samples_seen",
+                             [](const SessionHandle& handle) {
+                               return handle.Get([](TensorBowSession* session) {
+                                 return session->trainer().samples_seen();
+                               });
+                             })
+      .def("restart",
+           [](const SessionHandle& handle) {
+             handle.With([](TensorBowSession* session) {
+               session->trainer().Restart();
+               return absl::OkStatus();
+             });
+           })
+      .def(
+          "add_trainable",
+          [](const SessionHandle& handle, const std::vector<std::string>& variables) {
+            handle.With([&](TensorBowSession* session) {
+              session->AddTrainable(variables);
+              return absl::OkStatus();
+            });
+          },
+          py::arg("variables"))
+      .def(
+          "add_sparse_feeds",
+          [](const SessionHandle& handle, const std::vector<std::string>& tensors) {
+            handle.With([&](TensorBowSession* session) {
+              session->AddSparseFeeds(tensors);
+              return absl::OkStatus();
+            });
+          },
+          py::arg("tensors"))
+      .def("take_warnings",
+           [](const SessionHandle& handle) {
+             return handle.Get([](TensorBowSession* session) {
+               return session->has_warnings() ? session->TakeWarnings()
+                                              : std::vector<std::string>();
+             });
+           })
+      .def("learner_value", &SessionHandle::LearnerValue, py::arg("variable"),
+           py::arg("learner"), "A serialized TensorProto.");
+}
+
+}  // namespace tensorbow

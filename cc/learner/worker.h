@@ -1,0 +1,41 @@
+// The thread of a learner that is not the caller's. It runs one job at a time and
+// spins for a moment between jobs, because the next run is usually near. Start() and
+// Wait() are called by one thread.
+#ifndef TENSORBOW_CC_LEARNER_WORKER_H_
+#define TENSORBOW_CC_LEARNER_WORKER_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "cc/support/gate.h"
+
+namespace tensorbow {
+
+class Worker {
+ public:
+  // `cpu`: the CPU to pin the thread to, or -1.
+  Worker(int cpu, std::chrono::microseconds spin);
+  ~Worker();
+
+  // REQUIRES: the previous job has been waited for.
+  void Start(std::function<void()> job);
+  void Wait();
+
+ private:
+  void Loop(int cpu);
+
+  Gate gate_;
+  std::function<void()> job_;
+  // Started jobs, finished jobs; each release store pairs with the acquire load of
+  // the other side's Await.
+  std::atomic<int64_t> started_{0};
+  std::atomic<int64_t> finished_{0};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_LEARNER_WORKER_H_

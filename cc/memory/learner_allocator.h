@@ -1,0 +1,60 @@
+// The memory of one learner on the CPU: TensorFlow's best-fit-with-coalescing (BFC)
+// allocator over host memory, so that learners never share an allocator's lock or its
+// fragmentation.
+//
+// A tensor that a learner made can outlive the learner (a user keeps a fetched array,
+// a py_func keeps its argument). So the allocator lives until its owner has released
+// it AND the last block has been returned; only then is its memory given back to the
+// system. Thread-safe.
+#ifndef TENSORBOW_CC_MEMORY_LEARNER_ALLOCATOR_H_
+#define TENSORBOW_CC_MEMORY_LEARNER_ALLOCATOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tensorflow/core/framework/allocator.h"
+
+namespace tensorbow {
+
+class LearnerAllocator : public tensorflow::Allocator {
+ public:
+  struct Releaser {
+    void operator()(LearnerAllocator* allocator) const { allocator->Unref(); }
+  };
+  using Owner = std::unique_ptr<LearnerAllocator, Releaser>;
+
+  // An allocator that grows on demand to at most `limit_bytes`.
+  static Owner New(const std::string& name, int64_t limit_bytes);
+
+  std::string Name() override { return blocks_->Name(); }
+  void* AllocateRaw(size_t alignment, size_t size_bytes) override;
+  void* AllocateRaw(size_t alignment, size_t size_bytes,
+                    const tensorflow::AllocationAttributes& attributes) override;
+  void DeallocateRaw(void* block) override;
+  bool TracksAllocationSizes() const override { return true; }
+  size_t RequestedSize(const void* block) const override;
+  size_t AllocatedSize(const void* block) const override;
+  int64_t AllocationId(const void* block) const override;
+  std::optional<tensorflow::AllocatorStats> GetStats() override;
+  bool ClearStats() override;
+  tensorflow::AllocatorMemoryType GetMemoryType() const override;
+
+ private:
+  explicit LearnerAllocator(std::unique_ptr<tensorflow::Allocator> blocks);
+  ~LearnerAllocator() override;
+  void* Counted(void* block);
+  void Unref();
+
+  const std::unique_ptr<tensorflow::Allocator> blocks_;
+  std::atomic<int64_t> references_{1};  // the owner's and one for each live block
+};
+
+// Bytes of physical memory of this machine.
+int64_t PhysicalMemoryBytes();
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_MEMORY_LEARNER_ALLOCATOR_H_

@@ -1,0 +1,77 @@
+// What a run does to variables, read off the graph before anything is executed.
+//
+// A run is *learning* if it updates a trainable variable by a value that depends on
+// reading trainable variables: any optimiser op (…Apply…), an AssignAdd/AssignSub/
+// scatter whose operand depends on a trainable variable, or an Assign whose value
+// depends on the very variable assigned (copying one variable into another, as
+// initialisers and target networks do, is a write). A run that assigns variables
+// without learning is a *write*; everything else is a *read*. Pure functions.
+#ifndef TENSORBOW_CC_REWRITE_RUN_ANALYSIS_H_
+#define TENSORBOW_CC_REWRITE_RUN_ANALYSIS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "cc/rewrite/program_graph.h"
+
+namespace tensorbow {
+
+// What a run does with one variable.
+struct VariableUse {
+  const tensorflow::NodeDef* node = nullptr;  // of the program graph
+  bool written = false;
+  bool trained = false;    // updated by learning: belongs to the replica's model
+  bool generator = false;  // holds the state of a random number generator
+};
+
+struct RunAnalysis {
+  enum class Kind { kRead, kWrite, kLearning };
+  Kind kind = Kind::kRead;
+
+  std::map<std::string, VariableUse> variables;  // reached by the run, by node name
+
+  // The run may wait for another run of the same session (queues, stages, …).
+  bool may_block = false;
+  // The run waits for tf.data.
+  bool reads_iterator = false;
+  // Why a learner cannot execute this run although it is learning; empty if it can.
+  std::string central_only;
+
+  // Nodes whose kernel exists once per session (queues, iterators, tables, …).
+  std::vector<std::string> shared_kernels;
+
+  // Tensors that are an optimiser's learning rate, can change between runs and can be
+  // evaluated on their own without side effects.
+  std::vector<std::string> learning_rates;
+  // Every trained variable is updated by plain gradient descent, without momentum
+  // or adaptive slots.
+  bool plain_gradient_descent = true;
+  // The largest constant momentum of the learners' optimisers, or 0.
+  double optimiser_momentum = 0;
+};
+
+// `trainable`: names of trainable variables (node names).
+absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
+                        const absl::flat_hash_set<std::string>& trainable,
+                        RunAnalysis* analysis);
+
+// Whether `op` creates a variable.
+bool IsVariableOp(absl::string_view op);
+
+// Whether the kernel of this node must exist once per session: a stateful op, not a
+// variable, with `container` and `shared_name`.
+bool HasSharedKernel(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);
+
+// If the tensor is nothing but a variable's value (the variable itself, a read of it,
+// identities of those, what an assignment hands on), the name of that variable's node;
+// else "". `effects` gets the nodes that must have been executed for the value to be
+// the one meant: assignments on the way and control inputs.
+std::string VariableReadBy(const ProgramGraph& graph, absl::string_view tensor,
+                           std::vector<std::string>* effects);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_REWRITE_RUN_ANALYSIS_H_

@@ -1,0 +1,59 @@
+// Who runs next: hands the learning tasks of one run to the learners.
+//
+// A run has tasks 0 … n−1 and proceeds in iterations. In every full iteration each
+// learner executes exactly one task; when n is not a multiple of the number of
+// learners the last iteration is short and the learners without a task sit out.
+// First come, first served: the next task goes to the learner that asks first
+// (learner 0 is the caller's own and is always given task 0). Round robin: task k
+// goes to learner k mod L, which makes a seeded run reproducible bit for bit.
+//
+// Next() may be called by every learner concurrently; Begin() only between runs.
+#ifndef TENSORBOW_CC_SCHEDULER_TASK_SCHEDULER_H_
+#define TENSORBOW_CC_SCHEDULER_TASK_SCHEDULER_H_
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace tensorbow {
+
+enum class SchedulingPolicy { kFirstComeFirstServed, kRoundRobin };
+
+class TaskScheduler {
+ public:
+  struct Assignment {
+    int64_t task;       // index into the run's tasks, in row order
+    int64_t iteration;  // counted from 0 within the run
+  };
+
+  explicit TaskScheduler(int num_learners);
+
+  // REQUIRES: num_tasks >= 0; no learner is inside Next().
+  void Begin(int64_t num_tasks, SchedulingPolicy policy);
+
+  // The next task of `learner`, or nullopt when the run has none left for it.
+  std::optional<Assignment> Next(int learner);
+
+  int num_learners() const { return num_learners_; }
+  int64_t num_tasks() const { return num_tasks_; }
+  int64_t num_iterations() const;
+
+  // How many learners execute a task in `iteration` of this run.
+  int participants(int64_t iteration) const;
+
+ private:
+  const int num_learners_;
+  SchedulingPolicy policy_ = SchedulingPolicy::kFirstComeFirstServed;
+  int64_t num_tasks_ = 0;
+
+  std::mutex mu_;
+  // All below: guarded by mu_.
+  int64_t next_task_ = 0;
+  int64_t short_iteration_places_ = 0;  // still free, learner 0's apart
+  std::vector<int64_t> taken_;          // tasks given out, by learner
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SCHEDULER_TASK_SCHEDULER_H_

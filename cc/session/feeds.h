@@ -1,0 +1,61 @@
+// How the feeds of a learning run become learning tasks.
+//
+// Feeds whose tensor has an unknown leading dimension (or whose fed leading dimension
+// is a multiple of a fixed one) and that agree on the number of rows are divided by
+// rows; scalars and other feeds go whole to every task. Where that would be a guess,
+// the plan says why instead. No row is dropped or used twice. Pure functions.
+#ifndef TENSORBOW_CC_SESSION_FEEDS_H_
+#define TENSORBOW_CC_SESSION_FEEDS_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+
+namespace tensorbow {
+
+// What is known of a fed tensor before anything is fed.
+struct FeedDeclaration {
+  std::string name;                      // "x:0"
+  tensorflow::PartialTensorShape shape;  // static
+  enum class Division { kByShape, kShard, kReplicate, kSparse };
+  Division division = Division::kByShape;  // what the user said, or a sparse feed
+};
+
+struct FeedOptions {
+  int num_learners = 1;
+  int64_t batch_size = 0;  // rows of a task; 0: one shard per learner
+};
+
+struct FeedPlan {
+  struct Rows {
+    int64_t begin;
+    int64_t end;
+    int64_t count() const { return end - begin; }
+  };
+  // By task; empty if nothing is divided: then every learner gets one task with all
+  // feeds whole.
+  std::vector<Rows> tasks;
+  std::vector<bool> divided;  // by feed
+  // One shard per learner, by position (not handed out first come, first served).
+  bool one_shard_per_learner = false;
+  // Why the run cannot be divided; empty if it can.
+  std::string ambiguous;
+};
+
+// InvalidArgument for feeds that no division can make sense of.
+absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
+                       const std::vector<tensorflow::Tensor>& feeds,
+                       const FeedOptions& options, FeedPlan* plan);
+
+// The feeds of one task: a view of the rows where alignment allows, else a copy.
+std::vector<tensorflow::Tensor> FeedsOfTask(
+    const FeedPlan& plan, int64_t task, const std::vector<tensorflow::Tensor>& feeds);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_FEEDS_H_

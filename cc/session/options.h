@@ -1,0 +1,58 @@
+// What the user chose for one session; validated by whoever fills it in (the Python
+// package), immutable afterwards.
+#ifndef TENSORBOW_CC_SESSION_OPTIONS_H_
+#define TENSORBOW_CC_SESSION_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cc/rewrite/run_analysis.h"
+#include "cc/scheduler/task_scheduler.h"
+
+namespace tensorbow {
+
+// How the learners' values of one fetch become one value.
+enum class Combination { kMean, kSum, kConcat, kFirst, kStack };
+
+struct Options {
+  // 0: one for every CPU core this process may use.
+  int learners_per_device = 0;
+
+  // Rows of one learner's batch; 0: a run's rows are divided among the learners.
+  int64_t batch_size = 0;
+
+  SchedulingPolicy scheduling = SchedulingPolicy::kFirstComeFirstServed;
+
+  // The synchroniser: SMA, or none (independent learners).
+  bool averaging = true;
+  double alpha = 0;                // 0: 1 / number of learners
+  std::optional<double> momentum;  // unset: by the learners' optimiser
+  int64_t sync_period = 1;
+  enum class Restart { kNever, kOnLearningRateDrop, kCallback };
+  Restart restart = Restart::kOnLearningRateDrop;
+  // Called before a learning run with the number of completed iterations.
+  std::function<absl::StatusOr<bool>(int64_t iterations)> restart_callback;
+
+  // By tensor name ("x:0"): feeds to divide by rows, feeds to give whole to every
+  // learner, how to combine a fetch.
+  std::set<std::string> shard;
+  std::set<std::string> replicate;
+  std::map<std::string, Combination> combine;
+  // By the name of a fetched operation or tensor: what kind of run it makes.
+  std::map<std::string, RunAnalysis::Kind> run_kind;
+
+  std::optional<int64_t> seed;
+  bool pin_threads = true;
+
+  // Keeps warnings for TakeWarnings() instead of logging them.
+  bool collect_warnings = false;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_OPTIONS_H_

@@ -1,0 +1,321 @@
+#include "cc/session/replicated_variables.h"
+
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/learner_graph.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/register_types.h"
+#include "tensorflow/core/framework/tensor_util.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// How the central model sees a tensor: as `size` elements of `type`.
+struct ModelShape {
+  ElementType type;
+  int64_t size;
+};
+absl::StatusOr<ModelShape> ModelShapeOf(const std::string& name, const tf::Tensor& t) {
+  switch (t.dtype()) {
+    case tf::DT_FLOAT:
+      return ModelShape{ElementType::kFloat32, t.NumElements()};
+    case tf::DT_DOUBLE:
+      return ModelShape{ElementType::kFloat64, t.NumElements()};
+    case tf::DT_HALF:
+      return ModelShape{ElementType::kFloat16, t.NumElements()};
+    case tf::DT_BFLOAT16:
+      return ModelShape{ElementType::kBfloat16, t.NumElements()};
+    case tf::DT_COMPLEX64:
+      return ModelShape{ElementType::kFloat32, 2 * t.NumElements()};
+    case tf::DT_COMPLEX128:
+      return ModelShape{ElementType::kFloat64, 2 * t.NumElements()};
+    default:
+      return absl::UnimplementedError(absl::StrCat(
+          "Trainable variable '", name, "' has type ", tf::DataTypeString(t.dtype()),
+          "; model averaging knows float, double, half, bfloat16 and complex types. "
+          "Mark it trainable=False or train with one learner."));
+  }
+}
+
+// mean ← Σ_j replicas[j] / L, the sum in learner order.
+template <typename T, typename Accumulator>
+void Mean(const std::vector<VariableStorage>& replicas, void* mean) {
+  const int64_t size = replicas[0].value().NumElements();
+  const Accumulator count(static_cast<float>(replicas.size()));
+  for (int64_t i = 0; i < size; ++i) {
+    Accumulator sum(0);
+    for (const VariableStorage& replica : replicas) {
+      sum += static_cast<Accumulator>(static_cast<const T*>(replica.value().data())[i]);
+    }
+    static_cast<T*>(mean)[i] = static_cast<T>(sum / count);
+  }
+}
+
+using MeanFunction = void (*)(const std::vector<VariableStorage>&, void*);
+MeanFunction MeanOf(tf::DataType dtype) {
+  switch (dtype) {
+    case tf::DT_FLOAT:
+      return &Mean<float, float>;
+    case tf::DT_DOUBLE:
+      return &Mean<double, double>;
+    case tf::DT_HALF:
+      return &Mean<Eigen::half, float>;
+    case tf::DT_BFLOAT16:
+      return &Mean<tf::bfloat16, float>;
+    case tf::DT_COMPLEX64:
+      return &Mean<tf::complex64, tf::complex64>;
+    case tf::DT_COMPLEX128:
+      return &Mean<tf::complex128, tf::complex128>;
+    default:
+      return nullptr;
+  }
+}
+
+bool SameValue(const tf::Tensor& a, const tf::Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         tf::DataTypeCanUseMemcpy(a.dtype()) &&
+         (a.TotalBytes() == 0 || std::memcmp(a.data(), b.data(), a.TotalBytes()) == 0);
+}
+
+// Random generators of different learners must differ: the last word of the state is
+// the key of every algorithm TensorFlow has.
+void GiveOwnKey(int learner, tf::Tensor* state) {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+  const int64_t words = state->NumElements();
+  if (words == 0) return;
+  const uint64_t offset = kOdd * static_cast<uint64_t>(learner);
+  if (state->dtype() == tf::DT_INT64) {
+    auto& key = state->flat<int64_t>()(words - 1);
+    key = static_cast<int64_t>(static_cast<uint64_t>(key) + offset);
+  } else if (state->dtype() == tf::DT_UINT64) {
+    state->flat<tf::uint64>()(words - 1) += offset;
+  }
+}
+
+}  // namespace
+
+ReplicatedVariables::ReplicatedVariables(tf::Device* central_device,
+                                         std::vector<Learner*> learners,
+                                         CentralModel* model,
+                                         Synchroniser* synchroniser)
+    : central_device_(central_device),
+      learners_(std::move(learners)),
+      model_(model),
+      synchroniser_(synchroniser) {}
+
+ReplicatedVariables::~ReplicatedVariables() {
+  std::set<std::string> containers;
+  for (const Variable& variable : variables_) {
+    for (size_t j = 0; j < variable.replicas.size(); ++j) {
+      containers.insert(LearnerContainer(static_cast<int>(j), variable.container));
+    }
+  }
+  variables_.clear();
+  for (const std::string& container : containers) {
+    central_device_->resource_manager()->Cleanup(container).IgnoreError();
+  }
+}
+
+int ReplicatedVariables::Add(const VariableUse& use) {
+  const auto [it, added] =
+      ids_.try_emplace(use.node->name(), static_cast<int>(variables_.size()));
+  if (added) {
+    Variable variable;
+    variable.node = *use.node;
+    variable.container = use.node->attr().at("container").s();
+    variables_.push_back(std::move(variable));
+  }
+  Variable& variable = variables_[it->second];
+  if (use.trained && !variable.trained) {
+    variable.trained = true;
+    ++num_trained_;
+    variable.replicas_stale = true;  // the central model must get to know it
+  }
+  variable.generator |= use.generator;
+  return it->second;
+}
+
+int ReplicatedVariables::Find(const std::string& name) const {
+  const auto it = ids_.find(name);
+  return it == ids_.end() ? -1 : it->second;
+}
+
+absl::Status ReplicatedVariables::OpenCentral(const Variable& variable,
+                                              VariableStorage* storage) const {
+  return VariableStorage::Open(variable.node, variable.container, central_device_,
+                               /*create=*/false, storage);
+}
+
+absl::StatusOr<std::optional<tf::Tensor>> ReplicatedVariables::CentralTensor(
+    const Variable& variable) const {
+  VariableStorage central;
+  TF_RETURN_IF_ERROR(OpenCentral(variable, &central));
+  if (!central.initialised()) return std::nullopt;
+  tf::tf_shared_lock lock(*central.mu());
+  return central.value();
+}
+
+absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
+                                            std::vector<int>* uninitialised) {
+  for (int id : ids) {
+    Variable& variable = variables_[id];
+    if (!variable.replicas_stale) continue;
+    if (variable.central_stale) TF_RETURN_IF_ERROR(PublishOne(&variable));
+    TF_ASSIGN_OR_RETURN(const std::optional<tf::Tensor> value, CentralTensor(variable));
+    if (!value.has_value()) {
+      uninitialised->push_back(id);
+      continue;
+    }
+    TF_RETURN_IF_ERROR(BroadcastOne(&variable, *value));
+    variable.replicas_stale = false;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
+                                               const tf::Tensor& value) {
+  for (size_t j = variable->replicas.size(); j < learners_.size(); ++j) {
+    VariableStorage storage;
+    TF_RETURN_IF_ERROR(VariableStorage::Open(
+        variable->node, LearnerContainer(static_cast<int>(j), variable->container),
+        learners_[j]->device(), /*create=*/true, &storage));
+    variable->replicas.push_back(std::move(storage));
+  }
+  for (size_t j = 0; j < learners_.size(); ++j) {
+    tf::Tensor own = value;
+    if (variable->generator && j > 0) {
+      own = tf::tensor::DeepCopy(value);
+      GiveOwnKey(static_cast<int>(j), &own);
+    }
+    TF_RETURN_IF_ERROR(
+        variable->replicas[j].Assign(own, learners_[j]->device()->GetAllocator({})));
+  }
+  if (!variable->trained) return absl::OkStatus();
+
+  TF_ASSIGN_OR_RETURN(const ModelShape shape,
+                      ModelShapeOf(variable->node.name(), value));
+  if (variable->model_index < 0) {
+    variable->model_index = model_->Add(shape.type, shape.size);
+  } else if (model_->variable(variable->model_index).size() != shape.size) {
+    return absl::UnimplementedError(absl::StrCat(
+        "Trained variable '", variable->node.name(), "' was given a new shape, ",
+        value.shape().DebugString(), "; create a new session for it."));
+  }
+  model_->Assign(variable->model_index, value.data());
+  synchroniser_->VariableAssigned(variable->model_index);
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::Locate(int id, int learner, int member,
+                                         TrainedSet* set) {
+  Variable& variable = variables_[id];
+  VariableStorage& replica = variable.replicas[learner];
+  const CentralModel::Variable& model = model_->variable(variable.model_index);
+  if (!replica.initialised() ||
+      replica.value().TotalBytes() != model.size() * ElementSizeBytes(model.type())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "Learner ", learner, "'s replica of '", variable.node.name(),
+        "' changed its shape during a learning run, which model averaging cannot "
+        "follow."));
+  }
+  set->set_weights(learner, member,
+                   replica.Unshared(learners_[learner]->device()->GetAllocator({})));
+  return absl::OkStatus();
+}
+
+void ReplicatedVariables::MarkLearned(const std::vector<int>& ids) {
+  for (int id : ids) variables_[id].central_stale = true;
+}
+
+absl::Status ReplicatedVariables::Publish(const std::vector<int>& ids) {
+  for (int id : ids) {
+    if (variables_[id].central_stale) TF_RETURN_IF_ERROR(PublishOne(&variables_[id]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
+  VariableStorage central;
+  TF_RETURN_IF_ERROR(VariableStorage::Open(variable->node, variable->container,
+                                           central_device_, /*create=*/true, &central));
+  const tf::Tensor& first = variable->replicas[0].value();
+  tf::Allocator* const allocator = central_device_->GetAllocator({});
+  tf::mutex_lock lock(*central.mu());
+  const MeanFunction mean = MeanOf(first.dtype());
+  const bool averaged = synchroniser_->averages();
+  if (variable->replicas[0].initialised() && averaged &&
+      (variable->model_index >= 0 || mean != nullptr)) {
+    void* data = nullptr;
+    TF_RETURN_IF_ERROR(
+        central.Overwrite(first.dtype(), first.shape(), allocator, &data));
+    if (variable->model_index >= 0) {
+      model_->CopyTo(variable->model_index, data);
+    } else {
+      mean(variable->replicas, data);
+    }
+  } else if (variable->replicas[0].initialised()) {
+    TF_RETURN_IF_ERROR(central.Assign(first, allocator));
+  }
+  variable->central_stale = false;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ReplicatedVariables::Snapshot> ReplicatedVariables::TakeSnapshot(
+    const std::vector<int>& ids) {
+  Snapshot snapshot;
+  for (int id : ids) {
+    TF_ASSIGN_OR_RETURN(std::optional<tf::Tensor> value, CentralTensor(variables_[id]));
+    if (value.has_value()) value = tf::tensor::DeepCopy(*value);
+    snapshot[id] = std::move(value);
+  }
+  return snapshot;
+}
+
+absl::Status ReplicatedVariables::NoteChanges(const Snapshot& before) {
+  for (const auto& [id, old_value] : before) {
+    const Variable& variable = variables_[id];
+    TF_ASSIGN_OR_RETURN(const std::optional<tf::Tensor> value, CentralTensor(variable));
+    const bool same = value.has_value() == old_value.has_value() &&
+                      (!value.has_value() || SameValue(*value, *old_value));
+    if (!same) MarkAssigned(variable.node.name());
+  }
+  return absl::OkStatus();
+}
+
+void ReplicatedVariables::MarkAssigned(const std::string& name) {
+  const int id = Find(name);
+  if (id < 0) return;
+  variables_[id].replicas_stale = true;
+  variables_[id].central_stale = false;
+}
+
+absl::StatusOr<tf::Tensor> ReplicatedVariables::CentralValue(const tf::NodeDef& node) {
+  const int id = Find(node.name());
+  if (id >= 0) TF_RETURN_IF_ERROR(Publish({id}));
+  VariableStorage central;
+  TF_RETURN_IF_ERROR(VariableStorage::Open(node, node.attr().at("container").s(),
+                                           central_device_, /*create=*/false,
+                                           &central));
+  if (!central.initialised()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("Attempting to use uninitialized value ", node.name()));
+  }
+  tf::tf_shared_lock lock(*central.mu());
+  return tf::tensor::DeepCopy(central.value());
+}
+
+absl::StatusOr<tf::Tensor> ReplicatedVariables::ReplicaValue(int id, int learner) {
+  const Variable& variable = variables_[id];
+  if (variable.replicas_stale || variable.replicas.empty()) {
+    return CentralValue(variable.node);
+  }
+  return tf::tensor::DeepCopy(variable.replicas[learner].value());
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,108 @@
+// The variables of a session that learners have copies of, and the traffic between
+// the copies and the central model.
+//
+//   central variable   what reads, writes and Saver use: an ordinary variable of the
+//                      stock session
+//   replica            a learner's variable, in the learner's container
+//
+// Both directions are lazy. Broadcast() brings replicas up to date after a write,
+// Publish() brings central variables up to date after learning: a trained variable
+// gets z, other floating-point state the learners' mean, everything else learner 0's
+// value. Not thread-safe: the session calls it while no learner is running.
+#ifndef TENSORBOW_CC_SESSION_REPLICATED_VARIABLES_H_
+#define TENSORBOW_CC_SESSION_REPLICATED_VARIABLES_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cc/central_model/central_model.h"
+#include "cc/learner/learner.h"
+#include "cc/rewrite/run_analysis.h"
+#include "cc/session/variable_storage.h"
+#include "cc/synchroniser/synchroniser.h"
+#include "tensorflow/core/framework/device.h"
+
+namespace tensorbow {
+
+class ReplicatedVariables {
+ public:
+  // Nothing is owned; `learners` may be empty (then nothing is ever replicated).
+  ReplicatedVariables(tensorflow::Device* central_device,
+                      std::vector<Learner*> learners, CentralModel* model,
+                      Synchroniser* synchroniser);
+
+  // Deletes the replicas.
+  ~ReplicatedVariables();
+
+  // Makes the variable replicated (if it is not yet) and returns its id.
+  int Add(const VariableUse& use);
+  // Its id, or -1 if the variable (by node name) is not replicated.
+  int Find(const std::string& name) const;
+
+  // Copies central values to all replicas that are out of date. Lists variables whose
+  // central value is uninitialised; their replicas are left alone.
+  absl::Status Broadcast(const std::vector<int>& ids, std::vector<int>* uninitialised);
+  // Whether some program trains the variable.
+  bool trained(int id) const { return variables_[id].trained; }
+  int num_trained() const { return num_trained_; }
+  // The index of a trained variable in the central model. REQUIRES: it has been
+  // broadcast.
+  int model_index(int id) const { return variables_[id].model_index; }
+
+  // Tells the trained set where `learner`'s buffer of variable `id`, its member
+  // `member`, is now. The buffer is no longer shared with anybody afterwards. May be
+  // called by different learners concurrently.
+  absl::Status Locate(int id, int learner, int member, TrainedSet* set);
+
+  // Learners have (perhaps) changed these variables.
+  void MarkLearned(const std::vector<int>& ids);
+  absl::Status Publish(const std::vector<int>& ids);
+
+  // Around a write run: what the central variables held, and which of them changed
+  // (their replicas are out of date from then on).
+  using Snapshot = std::map<int, std::optional<tensorflow::Tensor>>;
+  absl::StatusOr<Snapshot> TakeSnapshot(const std::vector<int>& ids);
+  absl::Status NoteChanges(const Snapshot& before);
+  // The central variable of this name has been assigned to; no-op if not replicated.
+  void MarkAssigned(const std::string& name);
+
+  // A copy of the central value of a variable (replicated or not), or of one learner's.
+  absl::StatusOr<tensorflow::Tensor> CentralValue(const tensorflow::NodeDef& node);
+  absl::StatusOr<tensorflow::Tensor> ReplicaValue(int id, int learner);
+
+ private:
+  struct Variable {
+    tensorflow::NodeDef node;
+    std::string container;
+    bool trained = false;
+    bool generator = false;
+    int model_index = -1;
+    bool replicas_stale = true;
+    bool central_stale = false;
+    std::vector<VariableStorage> replicas;  // by learner
+  };
+
+  absl::Status OpenCentral(const Variable& variable, VariableStorage* storage) const;
+  // The central tensor as it is now (not a copy), or nothing if uninitialised.
+  absl::StatusOr<std::optional<tensorflow::Tensor>> CentralTensor(
+      const Variable& variable) const;
+  absl::Status BroadcastOne(Variable* variable, const tensorflow::Tensor& value);
+  absl::Status PublishOne(Variable* variable);
+
+  tensorflow::Device* const central_device_;
+  const std::vector<Learner*> learners_;
+  CentralModel* const model_;
+  Synchroniser* const synchroniser_;
+  std::vector<Variable> variables_;
+  std::map<std::string, int> ids_;
+  int num_trained_ = 0;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_REPLICATED_VARIABLES_H_

@@ -1,0 +1,32 @@
+// Where options and sessions meet: TensorFlow creates sessions by target string, so
+// the options travel under a number, and the session can be found by it.
+//
+// A target is "tensorbow" (default options) or "tensorbow://<number>". Thread-safe.
+#ifndef TENSORBOW_CC_SESSION_SESSION_REGISTRY_H_
+#define TENSORBOW_CC_SESSION_SESSION_REGISTRY_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "cc/session/options.h"
+#include "cc/session/tensorbow_session.h"
+
+namespace tensorbow {
+
+inline constexpr absl::string_view kTargetPrefix = "tensorbow";
+
+// Keeps `options` for the session that is created next with the returned number.
+int64_t DepositOptions(Options options);
+// Takes back options that no session was created with. No-op if one was.
+void WithdrawOptions(int64_t number);
+
+// Calls `f` with the session of that number, which is not deleted meanwhile; NotFound
+// if there is none (any more).
+absl::Status WithSession(int64_t number,
+                         const std::function<absl::Status(TensorBowSession*)>& f);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_SESSION_REGISTRY_H_

@@ -1,0 +1,413 @@
+#include "cc/session/tensorbow_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/log/log.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/common_runtime/session_factory.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/protobuf/config.pb.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+void AppendJoined(const std::vector<std::string>& names, char end, std::string* key) {
+  for (const std::string& name : names) {
+    key->append(name);
+    key->push_back(',');
+  }
+  key->push_back(end);
+}
+
+std::string KeyOf(const RunSpec& spec) {
+  std::string key;
+  AppendJoined(spec.feeds, '>', &key);
+  AppendJoined(spec.fetches, '/', &key);
+  AppendJoined(spec.targets, '.', &key);
+  return key;
+}
+
+int64_t LeadingRows(const std::vector<tf::Tensor>& feeds) {
+  int64_t rows = 0;
+  for (const tf::Tensor& feed : feeds) {
+    if (feed.dims() > 0) rows = std::max(rows, feed.dim_size(0));
+  }
+  return rows;
+}
+
+}  // namespace
+
+// -------------------------------------------------------------------- lifecycle
+
+TensorBowSession::TensorBowSession(const tf::SessionOptions& session_options,
+                                   const Options& options)
+    : session_options_(session_options), options_(options) {
+  session_options_.target = "";
+  // Learners compute on the CPU; a stock session that took the GPUs would only hold
+  // their memory.
+  (*session_options_.config.mutable_device_count())["GPU"] = 0;
+}
+
+absl::Status TensorBowSession::New(const tf::SessionOptions& session_options,
+                                   const Options& options,
+                                   std::unique_ptr<TensorBowSession>* session) {
+  auto made = absl::WrapUnique(new TensorBowSession(session_options, options));
+  TF_RETURN_IF_ERROR(made->Start());
+  *session = std::move(made);
+  return absl::OkStatus();
+}
+
+absl::Status TensorBowSession::Start() {
+  tf::Session* central = nullptr;
+  TF_RETURN_IF_ERROR(tf::NewSession(session_options_, &central));
+  central_.reset(central);
+  const tf::DeviceMgr* devices = nullptr;
+  TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
+  for (tf::Device* device : devices->ListDevices()) {
+    if (device->device_type() == tf::DEVICE_CPU) {
+      central_device_ = device;
+      break;
+    }
+  }
+  if (central_device_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "The session has no CPU device; device_count in the ConfigProto must leave "
+        "at least one");
+  }
+  // The stock session has said where it puts things; saying it again for every
+  // learner would only repeat it.
+  session_options_.config.set_log_device_placement(false);
+  // Learners' graphs are pruned before they are placed in any case.
+  session_options_.config.mutable_graph_options()->set_place_pruned_graph(false);
+  trainer_ = std::make_unique<Trainer>(session_options_, options_, central_.get(),
+                                       central_device_,
+                                       [this](const std::string& text) { Warn(text); });
+  return absl::OkStatus();
+}
+
+TensorBowSession::~TensorBowSession() {
+  if (on_destruction_) on_destruction_();
+  if (central_ == nullptr) return;
+  Close().IgnoreError();
+  {
+    absl::MutexLock lock(&mu_);
+    callables_.clear();
+    signatures_.clear();  // programs: their kernels go before the resources they use
+  }
+  if (trainer_ != nullptr) trainer_->Release();
+  central_.reset();
+  trainer_.reset();
+}
+
+absl::Status TensorBowSession::CheckOpen() const {
+  if (cancellation_.IsCancelled()) {
+    return absl::CancelledError("Session has been closed.");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TensorBowSession::Close() {
+  cancellation_.StartCancel();
+  return central_->Close();
+}
+
+absl::Status TensorBowSession::Reset(const std::vector<std::string>& containers) {
+  const tf::DeviceMgr* devices = nullptr;
+  TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
+  std::vector<std::string> all = containers;
+  std::vector<std::string> originals = containers;
+  if (originals.empty()) {
+    originals.push_back("");
+    all.push_back(central_device_->resource_manager()->default_container());
+  }
+  for (int j = 0; j < trainer_->num_learners(); ++j) {
+    for (const std::string& container : originals) {
+      all.push_back(LearnerContainer(j, container));
+    }
+  }
+  devices->ClearContainers(all);
+  return Close();
+}
+
+absl::Status TensorBowSession::Create(const tf::GraphDef& graph) {
+  absl::MutexLock lock(&mu_);
+  TF_RETURN_IF_ERROR(central_->Create(graph));
+  return graph_.Extend(graph);
+}
+
+absl::Status TensorBowSession::Extend(const tf::GraphDef& graph) {
+  absl::MutexLock lock(&mu_);
+  TF_RETURN_IF_ERROR(central_->Extend(graph));
+  return graph_.Extend(graph);
+}
+
+absl::Status TensorBowSession::ListDevices(std::vector<tf::DeviceAttributes>* devices) {
+  return central_->ListDevices(devices);
+}
+
+absl::Status TensorBowSession::LocalDeviceManager(const tf::DeviceMgr** devices) {
+  return central_->LocalDeviceManager(devices);
+}
+
+// ---------------------------------------------------------------- kinds of runs
+
+void TensorBowSession::AddTrainable(const std::vector<std::string>& variables) {
+  absl::MutexLock lock(&mu_);
+  trainable_.insert(variables.begin(), variables.end());
+}
+
+void TensorBowSession::AddSparseFeeds(const std::vector<std::string>& tensors) {
+  absl::MutexLock lock(&mu_);
+  sparse_feeds_.insert(tensors.begin(), tensors.end());
+}
+
+RunAnalysis::Kind TensorBowSession::ChosenKind(const RunSpec& spec,
+                                               RunAnalysis::Kind kind) const {
+  if (options_.run_kind.empty()) return kind;
+  for (const auto* names : {&spec.targets, &spec.fetches}) {
+    for (const std::string& name : *names) {
+      const auto chosen = options_.run_kind.find(name);
+      if (chosen != options_.run_kind.end()) return chosen->second;
+    }
+  }
+  return kind;
+}
+
+std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnalyse(
+    RunSpec spec) {
+  const std::string key = KeyOf(spec);
+  {
+    absl::ReaderMutexLock lock(&mu_);
+    const auto known = signatures_.find(key);
+    if (known != signatures_.end()) return known->second;
+  }
+  absl::MutexLock compiling(&compile_mu_);
+  auto signature = std::make_shared<Signature>();
+  signature->spec = std::move(spec);
+  std::string why_central;
+  {
+    absl::ReaderMutexLock lock(&mu_);
+    const auto known = signatures_.find(key);
+    if (known != signatures_.end()) return known->second;
+    RunAnalysis& analysis = signature->analysis;
+    const absl::Status analysed =
+        AnalyseRun(graph_, signature->spec, trainable_, &analysis);
+    // A run that makes no sense (unknown names, …) is left to the stock session, which
+    // has the right words for it, and is not remembered: the graph may yet grow.
+    if (!analysed.ok()) return signature;
+    analysis.kind = ChosenKind(signature->spec, analysis.kind);
+    if (analysis.kind == RunAnalysis::Kind::kLearning) {
+      why_central = analysis.central_only;
+      if (why_central.empty()) {
+        const absl::Status compiled = trainer_->Compile(
+            graph_, signature->spec, analysis, sparse_feeds_, &signature->program);
+        why_central = std::string(compiled.message());
+      }
+    }
+  }
+  if (!why_central.empty() && trainer_->num_learners() > 1) {
+    Warn(absl::StrCat("A learning run is executed by one learner only: ", why_central));
+  }
+  absl::MutexLock lock(&mu_);
+  signatures_[key] = signature;
+  return signature;
+}
+
+absl::Status TensorBowSession::RunSignature(
+    const Signature& signature, const std::vector<tf::Tensor>& feeds,
+    const tf::RunOptions& run_options, std::vector<tf::Tensor>* fetches,
+    tf::RunMetadata* metadata, const std::function<absl::Status()>& central) {
+  const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
+  const bool debugging = !run_options.debug_options().debug_tensor_watch_opts().empty();
+  if (signature.program != nullptr && !debugging) {
+    if (run_options.inter_op_thread_pool() < 0 ||
+        run_options.inter_op_thread_pool() >=
+            std::max(1, session_options_.config.session_inter_op_thread_pool_size())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Invalid inter_op_thread_pool: ", run_options.inter_op_thread_pool()));
+    }
+    bool on_central_model = false;
+    const absl::Status status =
+        trainer_->Run(signature.program.get(), feeds, run_options, &cancellation_,
+                      fetches, metadata, &on_central_model);
+    if (!on_central_model) return status;
+    TF_RETURN_IF_ERROR(status);
+  }
+  Trainer::CentralRun beside;
+  TF_RETURN_IF_ERROR(beside.Begin(trainer_.get(), signature.analysis));
+  const absl::Status status = central();
+  TF_RETURN_IF_ERROR(beside.End());
+  if (status.ok() && learning) trainer_->CountCentralTask(LeadingRows(feeds));
+  return status;
+}
+
+absl::Status TensorBowSession::Run(const NamedTensors& inputs,
+                                   const std::vector<std::string>& outputs,
+                                   const std::vector<std::string>& targets,
+                                   std::vector<tf::Tensor>* fetches) {
+  return Run(tf::RunOptions(), inputs, outputs, targets, fetches, nullptr);
+}
+
+absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
+                                   const NamedTensors& inputs,
+                                   const std::vector<std::string>& outputs,
+                                   const std::vector<std::string>& targets,
+                                   std::vector<tf::Tensor>* fetches,
+                                   tf::RunMetadata* metadata) {
+  return Run(run_options, inputs, outputs, targets, fetches, metadata,
+             tf::thread::ThreadPoolOptions());
+}
+
+absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
+                                   const NamedTensors& inputs,
+                                   const std::vector<std::string>& outputs,
+                                   const std::vector<std::string>& targets,
+                                   std::vector<tf::Tensor>* fetches,
+                                   tf::RunMetadata* metadata,
+                                   const tf::thread::ThreadPoolOptions& thread_pools) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  RunSpec spec;
+  std::vector<tf::Tensor> feeds;
+  bool has_handles = false;  // tensor handles live in the stock session
+  for (const auto& [name, tensor] : inputs) {
+    spec.feeds.push_back(name);
+    feeds.push_back(tensor);
+    has_handles |= tensor.dtype() == tf::DT_RESOURCE;
+  }
+  spec.fetches = outputs;
+  spec.targets = targets;
+  std::shared_ptr<const Signature> signature = FindOrAnalyse(std::move(spec));
+  if (has_handles && signature->program != nullptr) {
+    auto central_only = std::make_shared<Signature>(*signature);
+    central_only->program = nullptr;
+    signature = central_only;
+  }
+  tf::RunMetadata unused;
+  tf::RunMetadata* const sink = metadata != nullptr ? metadata : &unused;
+  return RunSignature(*signature, feeds, run_options, fetches, sink, [&] {
+    return central_->Run(run_options, inputs, outputs, targets, fetches, sink,
+                         thread_pools);
+  });
+}
+
+absl::Status TensorBowSession::PRunSetup(const std::vector<std::string>&,
+                                         const std::vector<std::string>&,
+                                         const std::vector<std::string>&,
+                                         std::string*) {
+  return absl::UnimplementedError(
+      "TensorBowSession has no partial runs (partial_run_setup, partial_run): got a "
+      "call to partial_run_setup, wanted run(); use one run() with all feeds, or a "
+      "tf.compat.v1.Session for this part of the program.");
+}
+
+absl::Status TensorBowSession::PRun(const std::string& handle,
+                                    const NamedTensors& inputs,
+                                    const std::vector<std::string>& outputs,
+                                    std::vector<tf::Tensor>* fetches) {
+  // There is no handle that could be right; the stock session has the words for it.
+  return central_->PRun(handle, inputs, outputs, fetches);
+}
+
+absl::Status TensorBowSession::MakeCallable(const tf::CallableOptions& callable_options,
+                                            CallableHandle* handle) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  Callable callable;
+  callable.run_options = callable_options.run_options();
+  RunSpec spec;
+  spec.feeds.assign(callable_options.feed().begin(), callable_options.feed().end());
+  spec.fetches.assign(callable_options.fetch().begin(), callable_options.fetch().end());
+  spec.targets.assign(callable_options.target().begin(),
+                      callable_options.target().end());
+  // The stock session's callable serves the runs that stay central, and its checks
+  // are the ones users know.
+  TF_RETURN_IF_ERROR(central_->MakeCallable(callable_options, &callable.central));
+  callable.signature = FindOrAnalyse(std::move(spec));
+  if (callable_options.tensor_connection_size() > 0) {
+    auto central_only = std::make_shared<Signature>(*callable.signature);
+    central_only->program = nullptr;
+    callable.signature = central_only;
+  }
+  absl::MutexLock lock(&mu_);
+  *handle = next_callable_++;
+  callables_[*handle] = std::move(callable);
+  return absl::OkStatus();
+}
+
+absl::Status TensorBowSession::RunCallable(CallableHandle handle,
+                                           const std::vector<tf::Tensor>& feeds,
+                                           std::vector<tf::Tensor>* fetches,
+                                           tf::RunMetadata* metadata) {
+  return RunCallable(handle, feeds, fetches, metadata, tf::thread::ThreadPoolOptions());
+}
+
+absl::Status TensorBowSession::RunCallable(
+    CallableHandle handle, const std::vector<tf::Tensor>& feeds,
+    std::vector<tf::Tensor>* fetches, tf::RunMetadata* metadata,
+    const tf::thread::ThreadPoolOptions& thread_pools) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  Callable callable;
+  {
+    absl::ReaderMutexLock lock(&mu_);
+    if (handle >= next_callable_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("No such callable handle: ", handle));
+    }
+    const auto known = callables_.find(handle);
+    if (known == callables_.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Attempted to run callable after handle was released: ", handle));
+    }
+    callable = known->second;
+  }
+  auto central = [&] {
+    return central_->RunCallable(callable.central, feeds, fetches, metadata,
+                                 thread_pools);
+  };
+  // Let the stock session complain about a wrong number of feeds.
+  if (feeds.size() != callable.signature->spec.feeds.size()) return central();
+  return RunSignature(*callable.signature, feeds, callable.run_options, fetches,
+                      metadata, central);
+}
+
+absl::Status TensorBowSession::ReleaseCallable(CallableHandle handle) {
+  CallableHandle central = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto known = callables_.find(handle);
+    if (known == callables_.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("No such callable handle: ", handle));
+    }
+    central = known->second.central;
+    callables_.erase(known);
+  }
+  return central_->ReleaseCallable(central);
+}
+
+// --------------------------------------------------------------------- warnings
+
+void TensorBowSession::Warn(const std::string& text) {
+  absl::MutexLock lock(&warnings_mu_);
+  if (!known_warnings_.insert(text).second) return;
+  if (!options_.collect_warnings) {
+    LOG(WARNING) << text;
+    return;
+  }
+  new_warnings_.push_back(text);
+  has_warnings_.store(true, std::memory_order_relaxed);
+}
+
+std::vector<std::string> TensorBowSession::TakeWarnings() {
+  absl::MutexLock lock(&warnings_mu_);
+  has_warnings_.store(false, std::memory_order_relaxed);
+  return std::exchange(new_warnings_, {});
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,154 @@
+// A TensorFlow session that trains on several learners.
+//
+// It keeps a stock session inside, which holds the central model and executes every
+// run that is not learning, with all of TensorFlow's behaviour. Learning runs go to
+// the Trainer. Registered with TensorFlow's SessionFactory for targets that begin with
+// "tensorbow". Thread-safe.
+#ifndef TENSORBOW_CC_SESSION_TENSORBOW_SESSION_H_
+#define TENSORBOW_CC_SESSION_TENSORBOW_SESSION_H_
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
+#include "cc/rewrite/program_graph.h"
+#include "cc/rewrite/run_analysis.h"
+#include "cc/session/options.h"
+#include "cc/session/trainer.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/public/session.h"
+
+namespace tensorbow {
+
+class TensorBowSession : public tensorflow::Session {
+ public:
+  static absl::Status New(const tensorflow::SessionOptions& session_options,
+                          const Options& options,
+                          std::unique_ptr<TensorBowSession>* session);
+  ~TensorBowSession() override;
+
+  using NamedTensors = std::vector<std::pair<std::string, tensorflow::Tensor>>;
+
+  absl::Status Create(const tensorflow::GraphDef& graph) override;
+  absl::Status Extend(const tensorflow::GraphDef& graph) override;
+  absl::Status Run(const NamedTensors& inputs, const std::vector<std::string>& outputs,
+                   const std::vector<std::string>& targets,
+                   std::vector<tensorflow::Tensor>* fetches) override;
+  absl::Status Run(const tensorflow::RunOptions& run_options,
+                   const NamedTensors& inputs, const std::vector<std::string>& outputs,
+                   const std::vector<std::string>& targets,
+                   std::vector<tensorflow::Tensor>* fetches,
+                   tensorflow::RunMetadata* metadata) override;
+  absl::Status Run(const tensorflow::RunOptions& run_options,
+                   const NamedTensors& inputs, const std::vector<std::string>& outputs,
+                   const std::vector<std::string>& targets,
+                   std::vector<tensorflow::Tensor>* fetches,
+                   tensorflow::RunMetadata* metadata,
+                   const tensorflow::thread::ThreadPoolOptions& thread_pools) override;
+  absl::Status PRunSetup(const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& outputs,
+                         const std::vector<std::string>& targets,
+                         std::string* handle) override;
+  absl::Status PRun(const std::string& handle, const NamedTensors& inputs,
+                    const std::vector<std::string>& outputs,
+                    std::vector<tensorflow::Tensor>* fetches) override;
+  absl::Status ListDevices(std::vector<tensorflow::DeviceAttributes>* devices) override;
+  absl::Status Close() override;
+  absl::Status LocalDeviceManager(const tensorflow::DeviceMgr** devices) override;
+  absl::Status MakeCallable(const tensorflow::CallableOptions& callable_options,
+                            CallableHandle* handle) override;
+  absl::Status RunCallable(CallableHandle handle,
+                           const std::vector<tensorflow::Tensor>& feeds,
+                           std::vector<tensorflow::Tensor>* fetches,
+                           tensorflow::RunMetadata* metadata) override;
+  absl::Status RunCallable(
+      CallableHandle handle, const std::vector<tensorflow::Tensor>& feeds,
+      std::vector<tensorflow::Tensor>* fetches, tensorflow::RunMetadata* metadata,
+      const tensorflow::thread::ThreadPoolOptions& thread_pools) override;
+  absl::Status ReleaseCallable(CallableHandle handle) override;
+
+  // `callback` is called once, when the destructor begins.
+  void OnDestruction(std::function<void()> callback) {
+    on_destruction_ = std::move(callback);
+  }
+
+  // What Python alone knows of the graph; both sets only grow.
+  void AddTrainable(const std::vector<std::string>& variables);
+  void AddSparseFeeds(const std::vector<std::string>& tensors);
+
+  // Warnings since the last call, each text once per session.
+  std::vector<std::string> TakeWarnings();
+  bool has_warnings() const { return has_warnings_.load(std::memory_order_relaxed); }
+
+  Trainer& trainer() { return *trainer_; }
+
+  // Clears containers (the default one if empty) and closes, for SessionFactory.
+  absl::Status Reset(const std::vector<std::string>& containers);
+
+ private:
+  // A run by its feeds, fetches and targets, analysed once.
+  struct Signature {
+    RunSpec spec;
+    RunAnalysis analysis;
+    // Null unless learners execute the run.
+    std::shared_ptr<Trainer::Program> program;
+  };
+  struct Callable {
+    std::shared_ptr<const Signature> signature;
+    tensorflow::RunOptions run_options;
+    CallableHandle central = 0;  // of the stock session
+  };
+
+  TensorBowSession(const tensorflow::SessionOptions& session_options,
+                   const Options& options);
+  absl::Status Start();
+  absl::Status CheckOpen() const;
+
+  std::shared_ptr<const Signature> FindOrAnalyse(RunSpec spec)
+      ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
+  RunAnalysis::Kind ChosenKind(const RunSpec& spec, RunAnalysis::Kind kind) const;
+
+  // Runs `signature` on the learners if it is learning and nothing speaks against
+  // it; otherwise through `central`.
+  absl::Status RunSignature(const Signature& signature,
+                            const std::vector<tensorflow::Tensor>& feeds,
+                            const tensorflow::RunOptions& run_options,
+                            std::vector<tensorflow::Tensor>* fetches,
+                            tensorflow::RunMetadata* metadata,
+                            const std::function<absl::Status()>& central);
+  void Warn(const std::string& text) ABSL_LOCKS_EXCLUDED(warnings_mu_);
+
+  std::function<void()> on_destruction_;
+  tensorflow::SessionOptions session_options_;  // of the stock session and learners
+  const Options options_;
+  mutable tensorflow::CancellationManager cancellation_;
+  std::unique_ptr<tensorflow::Session> central_;
+  tensorflow::Device* central_device_ = nullptr;  // owned by central_
+  std::unique_ptr<Trainer> trainer_;
+
+  absl::Mutex compile_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one new signature at a time
+  absl::Mutex mu_;  // never held while waiting for a run
+  ProgramGraph graph_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_set<std::string> trainable_ ABSL_GUARDED_BY(mu_);
+  std::set<std::string> sparse_feeds_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, std::shared_ptr<const Signature>> signatures_
+      ABSL_GUARDED_BY(mu_);
+  std::map<CallableHandle, Callable> callables_ ABSL_GUARDED_BY(mu_);
+  CallableHandle next_callable_ ABSL_GUARDED_BY(mu_) = 0;
+
+  absl::Mutex warnings_mu_;
+  std::vector<std::string> new_warnings_ ABSL_GUARDED_BY(warnings_mu_);
+  std::set<std::string> known_warnings_ ABSL_GUARDED_BY(warnings_mu_);
+  std::atomic<bool> has_warnings_{false};
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_TENSORBOW_SESSION_H_

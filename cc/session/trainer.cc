@@ -1,0 +1,758 @@
+#include "cc/session/trainer.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "cc/rewrite/shapes.h"
+#include "cc/synchroniser/independent.h"
+#include "cc/synchroniser/sma.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/common_runtime/step_stats_collector.h"
+#include "tensorflow/core/framework/op_segment.h"
+#include "tensorflow/core/platform/cpu_info.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// How long a learner polls for its neighbours (or for the next run) before it blocks.
+constexpr std::chrono::microseconds kSpin(200);
+
+// Momentum of the central model where the learners' optimiser has none of its own.
+constexpr double kDefaultMomentum = 0.9;
+
+// The node by which the central session is asked for the name of its kernels.
+constexpr char kHandleNode[] = "TensorBow.session_handle";
+
+std::vector<int> CpusOfThisProcess() {
+  std::vector<int> cpus;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+    }
+  }
+  if (cpus.empty()) cpus.resize(std::max(1, tf::port::NumSchedulableCPUs()), -1);
+  return cpus;
+}
+
+int64_t NextStepId() {
+  static std::atomic<int64_t> next{int64_t{1} << 40};
+  return next.fetch_add(1);
+}
+
+// Starts a cancellation when its time is up.
+class Deadline {
+ public:
+  Deadline(int64_t timeout_ms, tf::CancellationManager* cancellation) {
+    if (timeout_ms <= 0) return;
+    thread_ = std::thread([this, timeout_ms, cancellation] {
+      if (over_.WaitForNotificationWithTimeout(absl::Milliseconds(timeout_ms))) return;
+      expired_.store(true);
+      cancellation->StartCancel();
+    });
+  }
+  ~Deadline() { Stop(); }
+  // Returns whether the time was up.
+  bool Stop() {
+    if (thread_.joinable()) {
+      over_.Notify();
+      thread_.join();
+    }
+    return expired_.load();
+  }
+
+ private:
+  absl::Notification over_;
+  std::atomic<bool> expired_{false};
+  std::thread thread_;
+};
+
+// Tensors whose leading dimension tells how many rows of data a task took from an
+// input pipeline.
+std::vector<std::string> RowSources(const std::vector<const tf::NodeDef*>& nodes) {
+  std::vector<std::string> tensors;
+  for (const tf::NodeDef* node : nodes) {
+    const char* types = nullptr;
+    if (absl::StartsWith(node->op(), "IteratorGetNext") &&
+        node->op() != "IteratorGetNextAsOptional") {
+      types = "output_types";
+    } else if (absl::StartsWith(node->op(), "QueueDequeueMany") ||
+               absl::StartsWith(node->op(), "QueueDequeueUpTo")) {
+      types = "component_types";
+    } else {
+      continue;
+    }
+    const int outputs = node->attr().at(types).list().type_size();
+    for (int i = 0; i < outputs; ++i) {
+      tensors.push_back(absl::StrCat(node->name(), ":", i));
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+class Trainer::Program {
+ public:
+  RunAnalysis analysis;
+  RunSpec task_spec;  // what a task computes
+  std::vector<FeedDeclaration> feeds;
+
+  // Of the run's fetches, in order.
+  struct Fetch {
+    FetchDeclaration declaration;
+    int task_fetch = -1;                    // its number among the task's fetches, or
+    const tf::NodeDef* variable = nullptr;  // the variable it is
+  };
+  std::vector<Fetch> fetches;
+  int rows_fetch = -1;  // the task's fetch that tells the rows of its data, or -1
+
+  std::vector<int> variables;  // replicated ids: all,
+  std::vector<int> written;    // those that tasks change,
+  std::vector<int> trained;    // those the synchroniser keeps together
+  int num_trained = -1;        // in the session, when `trained` was made
+  double momentum = 0;
+
+  std::vector<std::unique_ptr<Learner::Program>> learners;
+
+  // The learning rates that may change: those that are fed, by feed, and a program
+  // that evaluates the others on learner 0 (null if there are none).
+  std::vector<int> fed_rates;
+  std::unique_ptr<Learner::Program> rates;
+  std::vector<double> last_rates;
+
+  std::unique_ptr<TrainedSet> set;  // made in the first run
+  bool rate_dropped = false;        // seen inside a run
+  int64_t restarts_seen = 0;
+};
+
+struct Trainer::RunState {
+  Program* program = nullptr;
+  const std::vector<tf::Tensor>* feeds = nullptr;
+  FeedPlan plan;
+  bool ends_with_data = false;  // OutOfRange is the end of the data, not an error
+  tf::CancellationManager* cancellation = nullptr;
+
+  std::vector<TaskOutcome> outcomes;    // by task; fetches are empty where none
+  std::vector<int64_t> task_iteration;  // by task
+  std::vector<absl::Status> status;     // by learner
+  std::vector<std::unique_ptr<tf::StepStats>> stats;  // by learner, when tracing
+  std::vector<std::unique_ptr<tf::StepStatsCollector>> collectors;
+};
+
+Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
+                 tf::Session* central, tf::Device* central_device, Warn warn)
+    : session_options_(session_options),
+      options_(options),
+      central_(central),
+      warn_(std::move(warn)),
+      scheduler_(options.learners_per_device > 0
+                     ? options.learners_per_device
+                     : static_cast<int>(CpusOfThisProcess().size())) {
+  const std::vector<int> cpus = CpusOfThisProcess();
+  const int num_learners = scheduler_.num_learners();
+  // Polling helps only if every learner has a core of its own.
+  const bool fits = num_learners <= static_cast<int>(cpus.size());
+  const std::chrono::microseconds spin = fits ? kSpin : std::chrono::microseconds(0);
+
+  environment_.options = &session_options_;
+  environment_.central_device = central_device;
+  environment_.host_runner = [this](std::function<void()> closure) {
+    absl::call_once(host_pool_once_, [this] {
+      host_pool_ = std::make_unique<tf::thread::ThreadPool>(
+          session_options_.env, "tensorbow_host",
+          std::max(2, tf::port::NumSchedulableCPUs()));
+    });
+    host_pool_->Schedule(std::move(closure));
+  };
+  environment_.shared_kernel =
+      [this, central_device](const std::shared_ptr<const tf::NodeProperties>& node,
+                             tf::FunctionLibraryRuntime* runtime,
+                             tf::OpKernel** kernel) {
+        return central_device->op_segment()->FindOrCreate(
+            central_handle_, node->node_def.name(), kernel,
+            [&](tf::OpKernel** made) { return runtime->CreateKernel(node, made); });
+      };
+  std::vector<Learner*> learners;
+  for (int j = 0; j < num_learners; ++j) {
+    const int cpu = options.pin_threads && fits ? cpus[j] : -1;
+    learners_.push_back(std::make_unique<Learner>(j, environment_, cpu, spin));
+    learners.push_back(learners_.back().get());
+  }
+  if (options.averaging && num_learners > 1) {
+    const double alpha = options.alpha > 0 ? options.alpha : 1.0 / num_learners;
+    synchroniser_ =
+        std::make_unique<Sma>(num_learners, &model_, spin, alpha, options.sync_period);
+  } else {
+    synchroniser_ = std::make_unique<Independent>(num_learners, &model_, spin);
+  }
+  absl::MutexLock lock(&mu_);
+  variables_ = std::make_unique<ReplicatedVariables>(
+      central_device, std::move(learners), &model_, synchroniser_.get());
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::Release() {
+  for (auto& learner : learners_) learner->ReleaseKernels();
+  absl::MutexLock lock(&mu_);
+  variables_.reset();
+}
+
+// -------------------------------------------------------------------- compiling
+
+absl::Status Trainer::Dissect(const ProgramGraph& graph, const RunSpec& spec,
+                              const std::set<std::string>& sparse_feeds,
+                              Program* program) {
+  program->task_spec.feeds = spec.feeds;
+  program->task_spec.targets = spec.targets;
+
+  std::vector<const tf::NodeDef*> nodes;
+  TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
+  const std::vector<std::string> row_sources = RowSources(nodes);
+  RunSpec described = spec;
+  described.fetches.insert(described.fetches.end(), row_sources.begin(),
+                           row_sources.end());
+  const auto shapes = InferShapes(graph, described);
+
+  for (const std::string& name : spec.feeds) {
+    FeedDeclaration feed;
+    feed.name = name;
+    feed.shape = shapes.at(name);
+    using Division = FeedDeclaration::Division;
+    if (options_.shard.count(name) > 0) {
+      feed.division = Division::kShard;
+    } else if (options_.replicate.count(name) > 0) {
+      feed.division = Division::kReplicate;
+    } else if (sparse_feeds.count(name) > 0) {
+      feed.division = Division::kSparse;
+    }
+    program->feeds.push_back(std::move(feed));
+  }
+  for (const std::string& name : spec.fetches) {
+    Program::Fetch fetch;
+    fetch.declaration.name = name;
+    const tf::PartialTensorShape& shape = shapes.at(name);
+    fetch.declaration.leading_dimension_unknown =
+        shape.unknown_rank() || (shape.dims() > 0 && shape.dim_size(0) < 0);
+    const auto chosen = options_.combine.find(name);
+    if (chosen != options_.combine.end()) {
+      fetch.declaration.combination = chosen->second;
+    } else if (num_learners() > 1) {
+      std::vector<std::string>* const targets = &program->task_spec.targets;
+      const std::string variable = VariableReadBy(graph, name, targets);
+      if (!variable.empty()) fetch.variable = graph.Find(variable);
+    }
+    if (fetch.variable == nullptr) {
+      fetch.task_fetch = static_cast<int>(program->task_spec.fetches.size());
+      program->task_spec.fetches.push_back(name);
+    }
+    program->fetches.push_back(std::move(fetch));
+  }
+  for (const std::string& name : row_sources) {
+    const tf::PartialTensorShape& shape = shapes.at(name);
+    if (shape.unknown_rank() || shape.dims() == 0) continue;
+    if (std::count(spec.feeds.begin(), spec.feeds.end(), name) > 0) continue;
+    program->rows_fetch = static_cast<int>(program->task_spec.fetches.size());
+    program->task_spec.fetches.push_back(name);
+    break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::EnsureSharedKernels(const ProgramGraph& graph,
+                                          const std::vector<std::string>& nodes) {
+  tf::CallableOptions callable;
+  for (const std::string& node : nodes) {
+    if (shared_kernels_.count(node) == 0) callable.add_target(node);
+  }
+  if (callable.target_size() == 0) return absl::OkStatus();
+  if (central_handle_.empty()) {
+    tf::GraphDef question;
+    *question.mutable_versions() = graph.graph_def().versions();
+    tf::NodeDef* const node = question.add_node();
+    node->set_name(kHandleNode);
+    node->set_op("TensorBowSessionHandle");
+    TF_RETURN_IF_ERROR(central_->Extend(question));
+    std::vector<tf::Tensor> answer;
+    TF_RETURN_IF_ERROR(central_->Run({}, {kHandleNode}, {}, &answer));
+    central_handle_ = answer[0].scalar<tf::tstring>()();
+  }
+  // Making a callable creates the kernels in the stock session, with its own function
+  // library, and executes nothing. It is kept for as long as the session lives.
+  tf::Session::CallableHandle handle;
+  TF_RETURN_IF_ERROR(central_->MakeCallable(callable, &handle));
+  shared_kernels_.insert(callable.target().begin(), callable.target().end());
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::CompileRates(const ProgramGraph& graph, Program* program) {
+  const RunAnalysis& analysis = program->analysis;
+  if (num_learners() == 1 || analysis.learning_rates.empty() ||
+      options_.restart != Options::Restart::kOnLearningRateDrop) {
+    return absl::OkStatus();
+  }
+  RunSpec spec;
+  spec.feeds = program->task_spec.feeds;
+  for (const std::string& rate : analysis.learning_rates) {
+    const auto feed = std::find(spec.feeds.begin(), spec.feeds.end(), rate);
+    if (feed != spec.feeds.end()) {
+      program->fed_rates.push_back(static_cast<int>(feed - spec.feeds.begin()));
+    } else {
+      spec.fetches.push_back(rate);
+    }
+  }
+  if (spec.fetches.empty()) return absl::OkStatus();
+  const tf::DeviceMgr* devices = nullptr;
+  TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
+  tf::DeviceSet device_set;
+  for (tf::Device* device : devices->ListDevices()) device_set.AddDevice(device);
+  device_set.set_client_device(environment_.central_device);
+  TaskGraph task;
+  TF_RETURN_IF_ERROR(BuildTaskGraph(graph, spec, session_options_, device_set,
+                                    environment_.central_device, &task));
+  return learners_[0]->Compile(task, Specialisation(), &program->rates);
+}
+
+absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
+                              const RunAnalysis& analysis,
+                              const std::set<std::string>& sparse_feeds,
+                              std::shared_ptr<Program>* program) {
+  auto made = std::make_shared<Program>();
+  TF_RETURN_IF_ERROR(Dissect(graph, spec, sparse_feeds, made.get()));
+  made->analysis = analysis;
+  TF_RETURN_IF_ERROR(EnsureSharedKernels(graph, analysis.shared_kernels));
+
+  const tf::DeviceMgr* devices = nullptr;
+  TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
+  tf::DeviceSet device_set;
+  for (tf::Device* device : devices->ListDevices()) device_set.AddDevice(device);
+  device_set.set_client_device(environment_.central_device);
+  TaskGraph task;
+  TF_RETURN_IF_ERROR(BuildTaskGraph(graph, made->task_spec, session_options_,
+                                    device_set, environment_.central_device, &task));
+  learners_[0]->Optimise(&task);
+  for (const auto& learner : learners_) {
+    Specialisation specialisation;
+    specialisation.learner = learner->id();
+    specialisation.own_variables = num_learners() > 1;
+    specialisation.seed = options_.seed;
+    std::unique_ptr<Learner::Program> learner_program;
+    TF_RETURN_IF_ERROR(learner->Compile(task, specialisation, &learner_program));
+    made->learners.push_back(std::move(learner_program));
+  }
+  TF_RETURN_IF_ERROR(CompileRates(graph, made.get()));
+
+  if (num_learners() > 1) {
+    made->momentum = options_.momentum.value_or(
+        analysis.plain_gradient_descent ? kDefaultMomentum : 0);
+    constexpr double kStrong = 0.9 - 1e-6;  // 0.9 as a float is a little less
+    if (options_.averaging && analysis.optimiser_momentum >= kStrong &&
+        made->momentum >= kStrong) {
+      warn_(absl::StrCat(
+          "The learners' optimiser has momentum ", analysis.optimiser_momentum,
+          " and the central model has momentum ", made->momentum,
+          ". Together they shrink the usable learning rate 2- to 8-fold; "
+          "momentum=\"auto\" leaves the central model's out."));
+    }
+  }
+  made->restarts_seen = restarts_requested_.load();
+  *program = std::move(made);
+  return absl::OkStatus();
+}
+
+// ---------------------------------------------------------------------- running
+
+absl::Status Trainer::LocateReplicas(Program* program) {
+  TrainedSet* const set = program->set.get();
+  for (int j = 0; j < num_learners(); ++j) {
+    for (int member = 0; member < set->size(); ++member) {
+      TF_RETURN_IF_ERROR(variables_->Locate(program->trained[member], j, member, set));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::LocateAfterTask(Program* program, int learner) {
+  TrainedSet* const set = program->set.get();
+  for (int member = 0; member < set->size(); ++member) {
+    if (synchroniser_->updated(learner, member)) continue;
+    if (!synchroniser_->EnterAll(learner, member)) break;  // aborted by another
+    TF_RETURN_IF_ERROR(
+        variables_->Locate(program->trained[member], learner, member, set));
+  }
+  return absl::OkStatus();
+}
+
+void Trainer::ChooseTrainedSet(Program* program) {
+  if (program->num_trained == variables_->num_trained()) return;
+  program->num_trained = variables_->num_trained();
+  program->trained.clear();
+  std::vector<int> model_indices;
+  // Without averaging there is nothing to keep together.
+  for (int id : program->written) {
+    if (!synchroniser_->averages() || !variables_->trained(id)) continue;
+    program->trained.push_back(id);
+    model_indices.push_back(variables_->model_index(id));
+  }
+  const int64_t iterations = program->set == nullptr ? 0 : program->set->iterations;
+  program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices),
+                                              program->momentum);
+  program->set->iterations = iterations;
+}
+
+absl::StatusOr<bool> Trainer::RateDropped(Program* program,
+                                          const std::vector<tf::Tensor>& feeds) {
+  std::vector<tf::Tensor> values;
+  if (program->rates != nullptr) {
+    tf::CancellationManager cancellation;
+    Learner::Task task;
+    task.feeds = &feeds;
+    task.step_id = NextStepId();
+    task.cancellation = &cancellation;
+    TF_RETURN_IF_ERROR(learners_[0]->Execute(*program->rates, task, &values));
+  }
+  for (int feed : program->fed_rates) values.push_back(feeds[feed]);
+  std::vector<double> rates;
+  for (const tf::Tensor& value : values) {
+    double rate = 0;
+    if (value.NumElements() == 1) {
+      if (value.dtype() == tf::DT_FLOAT) rate = value.flat<float>()(0);
+      if (value.dtype() == tf::DT_DOUBLE) rate = value.flat<double>()(0);
+    }
+    rates.push_back(rate);
+  }
+  bool dropped = false;
+  for (size_t i = 0; i < program->last_rates.size(); ++i) {
+    dropped |= program->last_rates[i] > 0 && rates[i] <= 0.5 * program->last_rates[i];
+  }
+  program->last_rates = std::move(rates);
+  return dropped;
+}
+
+absl::StatusOr<bool> Trainer::RestartIsDue(Program* program,
+                                           const std::vector<tf::Tensor>& feeds) {
+  const int64_t requested = restarts_requested_.load();
+  bool due = program->restarts_seen != requested;
+  program->restarts_seen = requested;
+  if (options_.restart == Options::Restart::kOnLearningRateDrop) {
+    TF_ASSIGN_OR_RETURN(const bool dropped, RateDropped(program, feeds));
+    due |= dropped || std::exchange(program->rate_dropped, false);
+  } else if (options_.restart == Options::Restart::kCallback) {
+    TF_ASSIGN_OR_RETURN(const bool wanted, options_.restart_callback(iterations()));
+    due |= wanted;
+  }
+  return due;
+}
+
+absl::Status Trainer::PrepareReplicas(Program* program,
+                                      const std::vector<tf::Tensor>& feeds,
+                                      bool* ready) {
+  *ready = true;
+  if (num_learners() > 1) {
+    std::vector<std::string> late_writes;
+    {
+      absl::MutexLock lock(&late_writes_mu_);
+      late_writes.swap(late_writes_);
+    }
+    for (const std::string& name : late_writes) variables_->MarkAssigned(name);
+    if (program->variables.empty()) {
+      for (const auto& [name, use] : program->analysis.variables) {
+        const int id = variables_->Add(use);
+        program->variables.push_back(id);
+        if (use.written) program->written.push_back(id);
+      }
+    }
+    std::vector<int> uninitialised;
+    TF_RETURN_IF_ERROR(variables_->Broadcast(program->variables, &uninitialised));
+    *ready = uninitialised.empty();
+    if (!*ready) return absl::OkStatus();
+  }
+  ChooseTrainedSet(program);
+  TF_RETURN_IF_ERROR(LocateReplicas(program));
+  if (!synchroniser_->averages()) return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(const bool restart, RestartIsDue(program, feeds));
+  if (restart) synchroniser_->Restart(*program->set);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RunTask(int learner, RunState* run, int64_t task) {
+  const std::vector<tf::Tensor> feeds = FeedsOfTask(run->plan, task, *run->feeds);
+  Learner::Task execution;
+  execution.feeds = &feeds;
+  execution.step_id = NextStepId();
+  // One of its own: the executor cancels it when a kernel fails, which is nobody
+  // else's business.
+  tf::CancellationManager cancellation(run->cancellation);
+  execution.cancellation = &cancellation;
+  if (!run->collectors.empty()) execution.stats = run->collectors[learner].get();
+  TaskOutcome& outcome = run->outcomes[task];
+  outcome.learner = learner;
+  TF_RETURN_IF_ERROR(learners_[learner]->Execute(*run->program->learners[learner],
+                                                 execution, &outcome.fetches));
+  if (!run->plan.tasks.empty()) {
+    outcome.rows = run->plan.tasks[task].count();
+  } else if (run->program->rows_fetch >= 0) {
+    const tf::Tensor& data = outcome.fetches[run->program->rows_fetch];
+    outcome.rows = data.dims() > 0 ? data.dim_size(0) : 0;
+  }
+  return absl::OkStatus();
+}
+
+void Trainer::RunTasks(int learner, RunState* run) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  // Runs while the caller of Run() holds mu_ for all learners.
+  Program* const program = run->program;
+  std::optional<TaskScheduler::Assignment> assignment = scheduler_.Next(learner);
+  for (bool first = true; assignment.has_value() && !synchroniser_->Aborted(learner);
+       first = false) {
+    if (!synchroniser_->BeforeTask(learner)) break;
+    if (learner == 0 && !first && options_.averaging) {
+      const absl::StatusOr<bool> dropped = RateDropped(program, *run->feeds);
+      program->rate_dropped |= dropped.ok() && *dropped;
+    }
+    absl::Status status = RunTask(learner, run, assignment->task);
+    if (absl::IsOutOfRange(status) && run->ends_with_data) {
+      run->status[learner] = status;
+      synchroniser_->SitOut(learner);
+      break;
+    }
+    if (status.ok()) status = LocateAfterTask(program, learner);
+    if (!status.ok()) {
+      run->status[learner] = status;
+      synchroniser_->Abort(learner);
+      // A sibling may wait for data that now will not come. But a cancelled GetNext
+      // would be the end of the shared iterator.
+      if (program->analysis.may_block && !program->analysis.reads_iterator) {
+        run->cancellation->StartCancel();
+      }
+      break;
+    }
+    run->task_iteration[assignment->task] = assignment->iteration;
+    if (!synchroniser_->AfterTask(learner)) break;
+    assignment = scheduler_.Next(learner);
+  }
+}
+
+absl::Status Trainer::CollectFetches(const Program& program,
+                                     const std::vector<TaskOutcome>& outcomes,
+                                     std::vector<tf::Tensor>* fetches) {
+  fetches->clear();
+  for (const Program::Fetch& fetch : program.fetches) {
+    if (fetch.variable != nullptr) {
+      TF_ASSIGN_OR_RETURN(tf::Tensor value, variables_->CentralValue(*fetch.variable));
+      fetches->push_back(std::move(value));
+      continue;
+    }
+    TF_ASSIGN_OR_RETURN(tf::Tensor value,
+                        Combine(fetch.declaration, outcomes, fetch.task_fetch));
+    fetches->push_back(std::move(value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds,
+                          const tf::RunOptions& run_options,
+                          tf::CancellationManager* cancellation,
+                          std::vector<tf::Tensor>* fetches, tf::RunMetadata* metadata,
+                          bool* central) {
+  *central = false;
+  RunState run;
+  FeedOptions feed_options;
+  feed_options.num_learners = num_learners();
+  feed_options.batch_size = options_.batch_size;
+  TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, feeds, feed_options, &run.plan));
+  const bool divisible = run.plan.ambiguous.empty();
+  if (!divisible && (num_learners() > 1 || options_.batch_size > 0)) {
+    warn_(absl::StrCat(
+        "A learning run was executed by one learner only, because its feeds cannot be "
+        "divided without guessing: ",
+        run.plan.ambiguous,
+        ". Name the feeds that have one row per sample in Options(shard=[...]) and "
+        "those that every learner needs whole in Options(replicate=[...])."));
+  }
+  if (!divisible) run.plan.tasks.clear();
+
+  absl::MutexLock lock(&mu_);
+  if (!divisible && num_learners() > 1) {
+    *central = true;
+    return absl::OkStatus();
+  }
+  bool ready = false;
+  TF_RETURN_IF_ERROR(PrepareReplicas(program, feeds, &ready));
+  if (!ready) {
+    *central = true;
+    return absl::OkStatus();
+  }
+
+  const bool divided = !run.plan.tasks.empty();
+  const int64_t num_tasks = divided     ? static_cast<int64_t>(run.plan.tasks.size())
+                            : divisible ? num_learners()
+                                        : 1;
+  tf::CancellationManager run_cancellation(cancellation);
+  if (run_cancellation.IsCancelled()) {
+    return absl::CancelledError("Run call was cancelled");
+  }
+  run.program = program;
+  run.feeds = &feeds;
+  run.ends_with_data = !divided && num_learners() > 1;
+  run.cancellation = &run_cancellation;
+  run.outcomes.resize(num_tasks);
+  run.task_iteration.assign(num_tasks, -1);
+  run.status.resize(num_learners());
+  const bool trace =
+      metadata != nullptr && (run_options.trace_level() > tf::RunOptions::NO_TRACE ||
+                              run_options.report_tensor_allocations_upon_oom());
+  for (int j = 0; trace && j < num_learners(); ++j) {
+    run.stats.push_back(std::make_unique<tf::StepStats>());
+    run.collectors.push_back(
+        std::make_unique<tf::StepStatsCollector>(run.stats.back().get()));
+  }
+
+  const bool in_order = !divided || run.plan.one_shard_per_learner;
+  scheduler_.Begin(num_tasks,
+                   in_order ? SchedulingPolicy::kRoundRobin : options_.scheduling);
+  synchroniser_->BeginRun(program->set.get(), &scheduler_);
+  const int active = static_cast<int>(std::min<int64_t>(num_tasks, num_learners()));
+  const int64_t timeout_ms = run_options.timeout_in_ms() > 0
+                                 ? run_options.timeout_in_ms()
+                                 : session_options_.config.operation_timeout_in_ms();
+  Deadline deadline(timeout_ms, &run_cancellation);
+  for (int j = 1; j < active; ++j) {
+    learners_[j]->worker()->Start([this, j, &run] { RunTasks(j, &run); });
+  }
+  RunTasks(0, &run);
+  for (int j = 1; j < active; ++j) learners_[j]->worker()->Wait();
+  const bool expired = deadline.Stop();
+  const int64_t completed = synchroniser_->EndRun();
+  iterations_.fetch_add(completed);
+  for (int64_t task = 0; task < num_tasks; ++task) {
+    if (run.task_iteration[task] < 0 || run.task_iteration[task] >= completed) continue;
+    learning_tasks_.fetch_add(1);
+    samples_seen_.fetch_add(std::max<int64_t>(1, run.outcomes[task].rows));
+  }
+  if (num_learners() > 1) variables_->MarkLearned(program->written);
+
+  for (int j = 0; j < static_cast<int>(run.collectors.size()); ++j) {
+    run.collectors[j]->Finalize();
+    for (tf::DeviceStepStats& stats : *run.stats[j]->mutable_dev_stats()) {
+      stats.set_device(absl::StrCat(stats.device(), "/learner:", j));
+      metadata->mutable_step_stats()->add_dev_stats()->Swap(&stats);
+    }
+  }
+  if (metadata != nullptr && run_options.output_partition_graphs()) {
+    Learner::AppendGraph(*program->learners[0], metadata->add_partition_graphs());
+  }
+
+  // The first error in learner order, but not one that only followed from another.
+  absl::Status failure;
+  int finished = 0;
+  for (int j = 0; j < active; ++j) {
+    const absl::Status& status = run.status[j];
+    if (status.ok()) {
+      ++finished;
+    } else if (absl::IsOutOfRange(status) && run.ends_with_data) {
+      continue;
+    } else if (failure.ok() || absl::IsCancelled(failure)) {
+      failure = status;
+    }
+  }
+  if (expired)
+    failure = absl::DeadlineExceededError("Timed out waiting for notification");
+  if (!failure.ok()) {
+    if (num_learners() > 1 && synchroniser_->averages()) {
+      TF_RETURN_IF_ERROR(LocateReplicas(program));
+      synchroniser_->Restart(*program->set);
+    }
+    return failure;
+  }
+  if (finished == 0) return run.status[0];  // the end of the data
+
+  std::vector<TaskOutcome> outcomes;
+  for (int64_t task = 0; task < num_tasks; ++task) {
+    if (run.task_iteration[task] >= 0)
+      outcomes.push_back(std::move(run.outcomes[task]));
+  }
+  return CollectFetches(*program, outcomes, fetches);
+}
+
+// ----------------------------------------------------------- beside central runs
+
+absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& analysis)
+    ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  trainer_ = trainer;
+  analysis_ = &analysis;
+  if (trainer->num_learners() == 1 || analysis.variables.empty()) {
+    return absl::OkStatus();
+  }
+  if (!analysis.may_block) {
+    trainer->mu_.Lock();
+  } else if (!trainer->mu_.TryLock()) {
+    // A run that a learning run may be waiting for must not wait for its lock: it uses
+    // the central values published last.
+    unprepared_ = true;
+    return absl::OkStatus();
+  }
+  locked_ = true;
+  std::vector<int> reached, written;
+  for (const auto& [name, use] : analysis.variables) {
+    const int id = trainer->variables_->Find(name);
+    if (id < 0) continue;
+    reached.push_back(id);
+    if (use.written) written.push_back(id);
+  }
+  TF_RETURN_IF_ERROR(trainer->variables_->Publish(reached));
+  if (!written.empty()) {
+    TF_ASSIGN_OR_RETURN(before_, trainer->variables_->TakeSnapshot(written));
+  }
+  if (before_.empty() || analysis.may_block) {
+    locked_ = false;
+    trainer->mu_.Unlock();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::CentralRun::End() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  if (before_.empty() && !unprepared_) return absl::OkStatus();
+  if (!locked_ && !unprepared_) locked_ = trainer_->mu_.TryLock();
+  if (locked_) return trainer_->variables_->NoteChanges(before_);
+  // Learners are at work: the next learning run takes note.
+  absl::MutexLock lock(&trainer_->late_writes_mu_);
+  for (const auto& [name, use] : analysis_->variables) {
+    if (use.written) trainer_->late_writes_.push_back(name);
+  }
+  return absl::OkStatus();
+}
+
+Trainer::CentralRun::~CentralRun() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  if (locked_) trainer_->mu_.Unlock();
+}
+
+void Trainer::CountCentralTask(int64_t rows) {
+  iterations_.fetch_add(1);
+  learning_tasks_.fetch_add(1);
+  samples_seen_.fetch_add(std::max<int64_t>(1, rows));
+}
+
+absl::StatusOr<tf::Tensor> Trainer::LearnerValue(const std::string& variable,
+                                                 int learner) {
+  absl::MutexLock lock(&mu_);
+  const int id = variables_->Find(variable);
+  if (id < 0) {
+    return absl::NotFoundError(
+        absl::StrCat("No learning run has reached a variable '", variable, "' yet"));
+  }
+  return variables_->ReplicaValue(id, learner);
+}
+
+}  // namespace tensorbow

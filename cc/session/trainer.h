@@ -1,0 +1,177 @@
+// Executes learning runs: owns the learners, their scheduler, the synchroniser, the
+// central model and the replicated variables of one session.
+//
+// Thread-safe. One learning run at a time (it is parallel inside); central runs of the
+// same session go on beside it and only meet it where they touch replicated variables.
+#ifndef TENSORBOW_CC_SESSION_TRAINER_H_
+#define TENSORBOW_CC_SESSION_TRAINER_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "cc/central_model/central_model.h"
+#include "cc/learner/learner.h"
+#include "cc/rewrite/program_graph.h"
+#include "cc/rewrite/run_analysis.h"
+#include "cc/scheduler/task_scheduler.h"
+#include "cc/session/feeds.h"
+#include "cc/session/fetches.h"
+#include "cc/session/options.h"
+#include "cc/session/replicated_variables.h"
+#include "cc/synchroniser/synchroniser.h"
+#include "tensorflow/core/public/session.h"
+
+namespace tensorbow {
+
+class Trainer {
+ public:
+  // A learning run made executable on every learner. Immutable but for what the runs
+  // keep in it.
+  class Program;
+
+  // Called with a sentence that the user should read, at most once per text.
+  using Warn = std::function<void(const std::string&)>;
+
+  // `central`: the stock session that keeps the central variables; not owned, outlives
+  // the trainer's Release(). `session_options` and `options` outlive the trainer.
+  Trainer(const tensorflow::SessionOptions& session_options, const Options& options,
+          tensorflow::Session* central, tensorflow::Device* central_device, Warn warn);
+  ~Trainer();
+
+  int num_learners() const { return static_cast<int>(learners_.size()); }
+
+  // Waits for no run. Not to be called concurrently.
+  absl::Status Compile(const ProgramGraph& graph, const RunSpec& spec,
+                       const RunAnalysis& analysis,
+                       const std::set<std::string>& sparse_feeds,
+                       std::shared_ptr<Program>* program);
+
+  // Runs `program` on the learners. If that would be a guess (or fail for want of an
+  // initial value) nothing is executed and `*central` is set: the caller must run it
+  // on the central model.
+  absl::Status Run(Program* program, const std::vector<tensorflow::Tensor>& feeds,
+                   const tensorflow::RunOptions& run_options,
+                   tensorflow::CancellationManager* cancellation,
+                   std::vector<tensorflow::Tensor>* fetches,
+                   tensorflow::RunMetadata* metadata, bool* central)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Around a run of the central session: brings the central variables it reaches up
+  // to date and, when it writes, finds out what it changed. A writing run excludes
+  // learning until it ends, unless it may have to wait for another run.
+  class CentralRun {
+   public:
+    // Begin() and End() are called once each, on the same thread; `analysis` must
+    // stay until then.
+    absl::Status Begin(Trainer* trainer, const RunAnalysis& analysis);
+    absl::Status End();
+    ~CentralRun();
+
+   private:
+    Trainer* trainer_ = nullptr;
+    const RunAnalysis* analysis_ = nullptr;
+    bool locked_ = false;
+    bool unprepared_ = false;  // nothing was published, nothing remembered
+    ReplicatedVariables::Snapshot before_;
+  };
+
+  // Replicas ← z and z_prev ← z before the next run of every program.
+  void Restart() { restarts_requested_.fetch_add(1); }
+
+  // Counts a learning run that was executed on the central model.
+  void CountCentralTask(int64_t rows);
+  int64_t iterations() const { return iterations_.load(); }
+  int64_t learning_tasks() const { return learning_tasks_.load(); }
+  int64_t samples_seen() const { return samples_seen_.load(); }
+
+  // A copy of learner `learner`'s value of a variable that learning runs have reached;
+  // NotFound for any other.
+  absl::StatusOr<tensorflow::Tensor> LearnerValue(const std::string& variable,
+                                                  int learner) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // The first half of destruction, while the central session still lives: ends the
+  // learners' threads, deletes their kernels and their variables. REQUIRES: no program
+  // is left and no run is active.
+  void Release();
+
+ private:
+  struct RunState;
+
+  // Finds the parts of a run: which fetches are variables, where rows are counted.
+  absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
+                       const std::set<std::string>& sparse_feeds, Program* program);
+  absl::Status CompileRates(const ProgramGraph& graph, Program* program);
+
+  // Runs tasks on one learner until the run has none left for it.
+  void RunTasks(int learner, RunState* run);
+  absl::Status RunTask(int learner, RunState* run, int64_t task);
+
+  // Brings the replicas to where the next iteration starts; `ready` is false if a
+  // variable has no value yet.
+  absl::Status PrepareReplicas(Program* program,
+                               const std::vector<tensorflow::Tensor>& feeds,
+                               bool* ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<bool> RestartIsDue(Program* program,
+                                    const std::vector<tensorflow::Tensor>& feeds);
+  // Whether a learning rate of learner 0 has dropped to half or less since the last
+  // call.
+  absl::StatusOr<bool> RateDropped(Program* program,
+                                   const std::vector<tensorflow::Tensor>& feeds);
+  // Decides which variables the synchroniser keeps together in runs of `program`: those
+  // it writes that some program trains.
+  void ChooseTrainedSet(Program* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Tell the trained set where the replicas lie: all of them, between runs; those that
+  // `learner`'s task may have moved.
+  absl::Status LocateReplicas(Program* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status LocateAfterTask(Program* program, int learner)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CollectFetches(const Program& program,
+                              const std::vector<TaskOutcome>& outcomes,
+                              std::vector<tensorflow::Tensor>* fetches)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes sure that the central session has kernels for these nodes of `graph`.
+  absl::Status EnsureSharedKernels(const ProgramGraph& graph,
+                                   const std::vector<std::string>& nodes);
+
+  const tensorflow::SessionOptions& session_options_;
+  const Options& options_;
+  tensorflow::Session* const central_;  // not owned
+  const Warn warn_;
+
+  std::unique_ptr<tensorflow::thread::ThreadPool> host_pool_;  // made when needed
+  absl::once_flag host_pool_once_;
+  LearnerEnvironment environment_;
+  std::vector<std::unique_ptr<Learner>> learners_;
+  CentralModel model_;
+  std::unique_ptr<Synchroniser> synchroniser_;
+  TaskScheduler scheduler_;
+
+  // Of Compile(): nodes whose kernels exist, and the name under which the central
+  // session keeps them ("" until it is needed).
+  std::set<std::string> shared_kernels_;
+  std::string central_handle_;
+
+  absl::Mutex mu_;
+  std::unique_ptr<ReplicatedVariables> variables_ ABSL_GUARDED_BY(mu_);
+  std::atomic<int64_t> restarts_requested_{0};
+
+  // Variables that central runs wrote while learners were at work.
+  absl::Mutex late_writes_mu_ ABSL_ACQUIRED_AFTER(mu_);
+  std::vector<std::string> late_writes_ ABSL_GUARDED_BY(late_writes_mu_);
+
+  std::atomic<int64_t> iterations_{0};
+  std::atomic<int64_t> learning_tasks_{0};
+  std::atomic<int64_t> samples_seen_{0};
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_TRAINER_H_

@@ -1,0 +1,52 @@
+// A variable's tensor in one container, whether the program uses reference variables
+// (VariableV2) or resource variables (VarHandleOp). Does not own the variable. Access
+// is exclusive under lock(); the learner that owns a replica needs no lock.
+#ifndef TENSORBOW_CC_SESSION_VARIABLE_STORAGE_H_
+#define TENSORBOW_CC_SESSION_VARIABLE_STORAGE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/device.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace tensorbow {
+
+class VariableStorage {
+ public:
+  // Finds the variable that `node` declares, in `container` ("" is the default one).
+  // If it does not exist it is created uninitialised (`create`), or the storage is
+  // not initialised() and must not be used otherwise.
+  static absl::Status Open(const tensorflow::NodeDef& node,
+                           const std::string& container, tensorflow::Device* device,
+                           bool create, VariableStorage* storage);
+
+  bool initialised() const;
+  const tensorflow::Tensor& value() const { return *tensor_; }
+  tensorflow::mutex* mu() const { return mu_; }
+
+  // Copies `value` in, into the present buffer if nobody else refers to it.
+  absl::Status Assign(const tensorflow::Tensor& value,
+                      tensorflow::Allocator* allocator);
+  // Gives the variable's buffer for overwriting in place: its own, or a new one of
+  // the given type and shape with undefined contents. The variable is initialised
+  // afterwards.
+  absl::Status Overwrite(tensorflow::DataType dtype,
+                         const tensorflow::TensorShape& shape,
+                         tensorflow::Allocator* allocator, void** data);
+  // Makes sure that nobody else refers to the variable's buffer (copying it if need
+  // be) and returns it for updating in place.
+  void* Unshared(tensorflow::Allocator* allocator);
+
+ private:
+  tensorflow::Tensor* tensor_ = nullptr;
+  tensorflow::mutex* mu_ = nullptr;
+  // Resource variables only.
+  tensorflow::core::RefCountPtr<tensorflow::Var> resource_;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_VARIABLE_STORAGE_H_

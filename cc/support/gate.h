@@ -1,0 +1,70 @@
+// Where threads wait for a condition that other threads bring about.
+//
+// Waiting spins for a short while (a learner's neighbour is usually microseconds
+// away) and then blocks. The condition is a predicate over atomics; whoever makes
+// it true calls Notify() afterwards. Thread-safe.
+#ifndef TENSORBOW_CC_SUPPORT_GATE_H_
+#define TENSORBOW_CC_SUPPORT_GATE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+namespace tensorbow {
+
+inline void CpuRelax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+class Gate {
+ public:
+  // `spin`: how long Await() polls before it blocks; zero when there are more
+  // waiting threads than cores.
+  explicit Gate(std::chrono::microseconds spin) : spin_(spin) {}
+
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  // Returns once `ready()` is true. `ready` is called from this thread, any
+  // number of times, and must not block.
+  template <typename Predicate>
+  void Await(Predicate ready) {
+    if (ready()) return;
+    const auto deadline = std::chrono::steady_clock::now() + spin_;
+    while (spin_.count() > 0) {
+      for (int i = 0; i < 64; ++i) {
+        if (ready()) return;
+        CpuRelax();
+      }
+      if (std::chrono::steady_clock::now() >= deadline) break;
+    }
+    std::unique_lock<std::mutex> lock(mu_);
+    // Pairs with the read-modify-write in Notify(): either that one sees this
+    // waiter, or `ready` below sees what was stored before it.
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
+    while (!ready()) changed_.wait(lock);
+    waiters_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  // Wakes every thread whose condition may have become true.
+  void Notify() {
+    if (waiters_.fetch_add(0, std::memory_order_seq_cst) == 0) return;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  const std::chrono::microseconds spin_;
+  std::atomic<int> waiters_{0};
+  std::mutex mu_;
+  std::condition_variable changed_;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SUPPORT_GATE_H_

@@ -1,0 +1,29 @@
+// No synchronisation: every learner trains on its own (sweeps, ensembles, and the
+// measure of what synchronisation costs). Learner 0's replica stands for the model.
+#ifndef TENSORBOW_CC_SYNCHRONISER_INDEPENDENT_H_
+#define TENSORBOW_CC_SYNCHRONISER_INDEPENDENT_H_
+
+#include <vector>
+
+#include "cc/synchroniser/synchroniser.h"
+
+namespace tensorbow {
+
+class Independent : public Synchroniser {
+ public:
+  using Synchroniser::Synchroniser;
+
+  bool averages() const override { return false; }
+
+ protected:
+  void Prepare(const TrainedSet&) override {}
+  bool Due(const TrainedSet&, int64_t) const override { return false; }
+  void Remember(int, const TrainedSet&, int) override {}
+  void Correct(int, const TrainedSet&, int, int, bool) override {}
+  void Exclude(const TrainedSet&, int, int, const std::vector<int>&) override {}
+  void PrepareNext(const TrainedSet&, int, int) override {}
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SYNCHRONISER_INDEPENDENT_H_

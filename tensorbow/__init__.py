@@ -1,0 +1,26 @@
+"""TensorBow: many small-batch learners per device, inside stock TensorFlow.
+
+Example:
+  >>> with tensorbow.TensorBowSession() as sess:      # was: tf.compat.v1.Session()
+  ...     sess.run(tf.compat.v1.global_variables_initializer())
+  ...     sess.run(train_op, feed_dict={x: images, y: labels})
+"""
+
+from tensorbow import _loader
+
+_loader.load()
+
+from tensorbow.options import Options
+from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
+from tensorbow.synchronisers import SMA, Independent
+from tensorbow.version import __version__
+
+__all__ = [
+    "SMA",
+    "Independent",
+    "InteractiveSession",
+    "Options",
+    "TensorBowSession",
+    "TensorBowWarning",
+    "__version__",
+]

@@ -1,0 +1,68 @@
+"""Loads the native runtime into the installed TensorFlow, or says why it cannot."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+from types import ModuleType
+
+TENSORFLOW_WANTED = ">=2.21,<2.22"
+_WANTED_RELEASE = (2, 21)
+
+
+def _release(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def check_tensorflow_version(found: str) -> None:
+    """Raises ImportError unless `found` is a TensorFlow that TensorBow works inside."""
+    if _release(found) != _WANTED_RELEASE:
+        raise ImportError(
+            f"TensorBow found TensorFlow {found}, but wants TensorFlow "
+            f"{TENSORFLOW_WANTED}: it extends TensorFlow's C++ runtime, which changes "
+            f"with every release. Fix: pip install 'tensorflow{TENSORFLOW_WANTED}' (or "
+            "'tensorflow-cpu') and reinstall tensorbow."
+        )
+
+
+def check_built_for(built: str, found: str) -> None:
+    """Raises ImportError if the native runtime was compiled for another TensorFlow."""
+    if built != found:
+        raise ImportError(
+            f"TensorBow's native runtime was built for TensorFlow {built}, but "
+            f"TensorFlow {found} is installed. Fix: reinstall tensorbow "
+            "(pip install --force-reinstall --no-deps .), which builds it anew."
+        )
+
+
+def explain_load_failure(error: BaseException, found: str, directory: pathlib.Path) -> str:
+    """The sentence for a native runtime that does not load."""
+    if not list(directory.glob("_native*.so")) or not (directory / "libtensorbow.so").exists():
+        reason = f"its native runtime is not in {directory} (was it ever built?)"
+    else:
+        reason = f"its native runtime does not load: {error}"
+    return (
+        f"TensorBow cannot start inside TensorFlow {found} (wanted {TENSORFLOW_WANTED}): "
+        f"{reason}. Fix: reinstall tensorbow next to the TensorFlow you use "
+        "(pip install --force-reinstall --no-deps .)."
+    )
+
+
+def load() -> ModuleType:
+    """Imports TensorFlow and the native runtime; ImportError with the way out if not."""
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        raise ImportError(
+            "TensorBow extends TensorFlow, but TensorFlow cannot be imported "
+            f"({error}). Fix: pip install 'tensorflow{TENSORFLOW_WANTED}'."
+        ) from error
+    check_tensorflow_version(tf.__version__)
+    directory = pathlib.Path(__file__).resolve().parent
+    try:
+        native = importlib.import_module("tensorbow._native")
+    except ImportError as error:
+        raise ImportError(explain_load_failure(error, tf.__version__, directory)) from error
+    check_built_for(native.tensorflow_version, tf.__version__)
+    return native

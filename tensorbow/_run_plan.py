@@ -1,0 +1,183 @@
+"""What `session.run(fetches, feed_dict)` means, worked out once for each pair.
+
+TensorFlow resolves names, checks feeds and builds the structure of the result anew in
+every run. Programs run the same fetches with the same feed keys again and again, so a
+`RunPlan` keeps all of it that does not depend on the values fed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.client import session as tf_session
+from tensorflow.python.framework import indexed_slices, sparse_tensor
+from tensorflow.python.framework import ops as tf_ops
+from tensorflow.python.framework import tensor as tf_tensor
+from tensorflow.python.ops import session_ops
+from tensorflow.python.util import compat, nest, numpy_compat
+
+_SPARSE = (sparse_tensor.SparseTensor, indexed_slices.IndexedSlices)
+
+
+class NeedsStockRunError(Exception):
+    """The feeds hold tensor handles, which only TensorFlow's own run() understands."""
+
+
+class _Feed:
+    """One fed tensor: where a value goes, and which values it takes."""
+
+    def __init__(self, graph: tf.Graph, tensor: tf.Tensor) -> None:
+        self.tensor = tensor
+        self.output = tensor._as_tf_output()
+        self.dtype = tensor.dtype.as_numpy_dtype
+        shape = tensor.get_shape()
+        self._dims = None if shape.rank is None else shape.as_list()
+        if not graph.is_feedable(tensor):
+            raise ValueError(f"Tensor {tensor.name} may not be fed.")
+
+    def array(self, value: Any) -> np.ndarray:
+        """The value as an array of the tensor's dtype, or an error that names both."""
+        if type(value) is not np.ndarray or value.dtype != self.dtype:
+            value = self._convert(value)
+        if not self._takes(value.shape):
+            raise ValueError(
+                f"Cannot feed value of shape {value.shape} for Tensor {self.tensor.name}, "
+                f"which has shape {self.tensor.get_shape()}"
+            )
+        return value
+
+    def _convert(self, value: Any) -> np.ndarray:
+        if isinstance(value, tf_tensor.Tensor):
+            raise TypeError(
+                "The value of a feed cannot be a tf.Tensor object. Acceptable feed values "
+                "include Python scalars, strings, lists, numpy ndarrays, or TensorHandles. "
+                f"For reference, the tensor object was {value} which was passed to the "
+                f"argument `feed_dict` with key {self.tensor}."
+            )
+        if isinstance(value, session_ops.TensorHandle):
+            raise NeedsStockRunError
+        if isinstance(value, int) and tf_session._convert_to_numpy_obj(self.dtype, value) != value:
+            raise TypeError(
+                f"Type of feed value {value} with type {type(value)} is not compatible with "
+                f"Tensor type {self.dtype}. Try explicitly setting the type of the feed tensor "
+                "to a larger type (e.g. int64)."
+            )
+        return numpy_compat.np_asarray(value, self.dtype)
+
+    def _takes(self, shape: tuple[int, ...]) -> bool:
+        """Whether a value of this shape may be fed.
+
+        Beyond the static shape, a whole multiple of a fixed number of rows is fine: the
+        runtime divides it into learning tasks.
+        """
+        dims = self._dims
+        if dims is None:
+            return True
+        if len(dims) != len(shape):
+            return False
+        if any(d is not None and d != n for d, n in zip(dims[1:], shape[1:])):
+            return False
+        if not dims or dims[0] is None or dims[0] == shape[0]:
+            return True
+        return shape[0] > dims[0] > 0 and shape[0] % dims[0] == 0
+
+
+class RunPlan:
+    """The part of a run that does not depend on the values fed.
+
+    Args:
+      graph: the session's graph.
+      fetches: what run() was asked for.
+      feeds: the flattened feed dict; of its values only how many tensors they stand for.
+    """
+
+    def __init__(self, graph: tf.Graph, fetches: Any, feeds: dict[Any, Any]) -> None:
+        self._held = (fetches, tuple(feeds))  # keeps ids valid while cached
+        self.feeds: list[_Feed] = []
+        self.sparse_feeds: list[str] = []
+        self._composite = False
+        for key, value in feeds.items():
+            tensors = [tensor for tensor, _ in _expanded(key, value)]
+            self.feeds += [_Feed(graph, _graph_tensor(graph, tensor)) for tensor in tensors]
+            if isinstance(key, _SPARSE):
+                self.sparse_feeds += [feed.tensor.name for feed in self.feeds[-len(tensors) :]]
+            self._composite |= len(tensors) != 1 or tensors[0] is not key
+        self._fed_refs = [feed.tensor.ref() for feed in self.feeds]
+        self._handler = tf_session._FetchHandler(graph, fetches, dict.fromkeys(self._fed_refs))
+        self._returns_feeds = len(self._handler._final_fetches) != len(self._handler._fetches)
+        self.fetch_outputs = [t._as_tf_output() for t in self._handler.fetches()]
+        self.target_ops = [op._c_op for op in self._handler.targets()]
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the plan holds for all values of the same feed keys."""
+        return not self._composite and not self._returns_feeds
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to fetch or execute."""
+        return not self.fetch_outputs and not self.target_ops
+
+    def arrays(self, feed_dict: dict[Any, Any]) -> list[np.ndarray]:
+        """The values to feed, one array for each of `feeds`.
+
+        Raises:
+          TypeError, ValueError: for values that do not fit.
+          NeedsStockRunError: for tensor handles.
+        """
+        values: Iterable[Any] = feed_dict.values()
+        if self._composite:
+            values = [v for key, given in feed_dict.items() for _, v in _expanded(key, given)]
+        return [feed.array(value) for feed, value in zip(self.feeds, values)]
+
+    def results(self, session: Any, arrays: list[np.ndarray], values: list[Any]) -> Any:
+        """Puts fetched values into the structure that was asked for."""
+        if self._returns_feeds:
+            self._handler._feeds = dict(zip(self._fed_refs, arrays))
+        return self._handler.build_results(session, values)
+
+
+def plan_key(fetches: Any, feed_dict: dict[Any, Any]) -> tuple[Any, ...] | None:
+    """What identifies a plan, or None if it cannot be kept (nested structures)."""
+    kind: Any = None
+    if isinstance(fetches, (list, tuple)) and not hasattr(fetches, "_fields"):
+        if any(
+            isinstance(f, (list, tuple, dict)) or hasattr(f, "__attrs_attrs__") for f in fetches
+        ):
+            return None
+        kind = type(fetches)
+        ids = tuple(map(id, fetches))
+    elif isinstance(fetches, (tf_tensor.Tensor, tf_ops.Operation, str)):
+        ids = (id(fetches),)
+    else:
+        return None
+    return (kind, ids, tuple(map(id, feed_dict)))
+
+
+def flat_feed_dict(feed_dict: Any) -> dict[Any, Any]:
+    """The feed dict with nested keys flattened, as TensorFlow does it."""
+    if not feed_dict:
+        return {}
+    if isinstance(feed_dict, dict) and all(isinstance(k, tf_tensor.Tensor) for k in feed_dict):
+        return feed_dict
+    return dict(nest.flatten_dict_items(feed_dict))
+
+
+def _expanded(key: Any, value: Any) -> list[tuple[Any, Any]]:
+    """The tensors that a feed key stands for, with their values."""
+    for tensor_type, _, expand, _ in tf_session._REGISTERED_EXPANSIONS:
+        if isinstance(key, tensor_type):
+            return list(expand(key, value))
+    raise TypeError(f'{key} in argument `feed_dict` has invalid type "{type(key).__name__}"')
+
+
+def _graph_tensor(graph: tf.Graph, key: Any) -> tf.Tensor:
+    try:
+        return graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
+    except Exception as error:
+        raise TypeError(
+            f"Cannot interpret feed_dict key as Tensor: {compat.as_text(str(error.args[0]))}"
+        ) from error

@@ -1,0 +1,310 @@
+"""The `tensorbow` command: train a classifier, or say what is installed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+DEFAULT_TARGETS = {"logistic": 0.9, "lenet": 0.98, "resnet20": 0.6, "resnet32": 0.6}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tensorbow", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    train = commands.add_parser("train", help="train a classifier on several learners")
+    train.add_argument(
+        "--model", choices=["logistic", "lenet", "resnet20", "resnet32"], default="lenet"
+    )
+    train.add_argument(
+        "--data",
+        type=pathlib.Path,
+        help="an .npz file in MNIST's layout; else MNIST from Keras, else scikit-learn's digits",
+    )
+    train.add_argument("--learners", type=int, help="learners; default one per core")
+    train.add_argument("--batch-size", type=int, default=16, help="rows of one learner's batch")
+    train.add_argument("--epochs", type=int, default=12)
+    train.add_argument("--optimiser", choices=["sgd", "momentum", "adam"], default="momentum")
+    train.add_argument("--learning-rate", type=float, default=0.02)
+    train.add_argument(
+        "--drop-at",
+        type=int,
+        nargs="*",
+        default=[],
+        metavar="EPOCH",
+        help="epochs (from 1) before which the learning rate is divided by 10",
+    )
+    train.add_argument("--target", type=float, help="test accuracy to reach, 0 to 1")
+    train.add_argument("--compare", choices=["stock"], help="train with stock TensorFlow, too")
+    train.add_argument("--seed", type=int, default=1)
+    train.add_argument(
+        "--plot", type=pathlib.Path, help="save test accuracy over time as a picture"
+    )
+    train.add_argument("--json", type=pathlib.Path, help="save all numbers")
+    train.add_argument("--save", type=pathlib.Path, help="save the central model as a checkpoint")
+
+    commands.add_parser("doctor", help="print versions, devices and whether everything loads")
+    return parser
+
+
+def _positive(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    for name in ("learners", "batch_size", "epochs", "learning_rate"):
+        value = getattr(arguments, name)
+        if value is not None and value <= 0:
+            parser.error(f"--{name.replace('_', '-')} must be greater than 0, got {value}")
+
+
+class _Bar:
+    """A progress bar on a terminal, silence elsewhere."""
+
+    def __init__(self, name: str, epochs: int) -> None:
+        self._name = name
+        self._epochs = epochs
+        self._bar: Any = None
+
+    def __call__(self, progress: Any, runs_done: int, runs: int) -> None:
+        from tqdm import tqdm
+
+        if self._bar is None:
+            self._bar = tqdm(
+                total=self._epochs * runs,
+                desc=self._name,
+                unit="run",
+                disable=None if not os.environ.get("TENSORBOW_PROGRESS") else False,
+                leave=False,
+            )
+        self._bar.update(1)
+        if progress.accuracy:
+            self._bar.set_postfix(
+                epoch=len(progress.accuracy) + 1, accuracy=f"{progress.accuracy[-1]:.4f}"
+            )
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _table(rows: Sequence[Any]) -> str:
+    """The contenders' results as aligned text."""
+    cells = [
+        ["", "samples/s", "epochs to target", "seconds to target", "final test accuracy"],
+        *(
+            [
+                p.name,
+                f"{p.samples_per_second:,.0f}",
+                str(p.epochs_to_target or "not reached"),
+                "not reached" if p.seconds_to_target is None else f"{p.seconds_to_target:.2f}",
+                f"{p.accuracy[-1]:.4f}",
+            ]
+            for p in rows
+        ),
+    ]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    lines = [
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths)))
+        for row in cells
+    ]
+    lines.insert(1, "-" * len(lines[0]))
+    return "\n".join(lines)
+
+
+def _plot(rows: Sequence[Any], title: str, path: pathlib.Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (over_time, over_samples) = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
+    for p in rows:
+        over_time.plot(p.seconds, p.accuracy, marker="o", label=p.name)
+        over_samples.plot([s / 1000 for s in p.samples], p.accuracy, marker="o", label=p.name)
+    for axes in (over_time, over_samples):
+        axes.axhline(rows[0].target, color="grey", linestyle=":", label="target")
+        axes.grid(alpha=0.3)
+    over_time.set_xlabel("training time [s]")
+    over_samples.set_xlabel("training samples [thousands]")
+    over_time.set_ylabel("test accuracy")
+    over_time.legend(loc="lower right")
+    figure.suptitle(title)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    _positive(parser, arguments)
+    if arguments.plot:
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            parser.error("--plot needs matplotlib: pip install matplotlib")
+    import numpy as np
+    import tensorflow as tf
+
+    import tensorbow
+    from tensorbow import datasets, models, training
+
+    tf1 = tf.compat.v1
+    tf1.disable_eager_execution()
+    try:
+        data = datasets.load(arguments.data)
+    except (OSError, ValueError, ImportError) as error:
+        parser.error(str(error))
+    target = arguments.target or DEFAULT_TARGETS[arguments.model]
+    options = tensorbow.Options(learners_per_device=arguments.learners)
+
+    rate: Any = None
+
+    def optimiser() -> Any:
+        nonlocal rate
+        rate = tf1.placeholder_with_default(np.float32(arguments.learning_rate), [], name="rate")
+        if arguments.optimiser == "momentum":
+            return tf1.train.MomentumOptimizer(rate, 0.9)
+        if arguments.optimiser == "adam":
+            return tf1.train.AdamOptimizer(rate)
+        return tf1.train.GradientDescentOptimizer(rate)
+
+    program = models.build(
+        arguments.model, data.image_shape, data.classes, optimiser, seed=arguments.seed
+    )
+    print(
+        f"{arguments.model} on {data.name}: {len(data.x_train)} training and "
+        f"{len(data.x_test)} test images of {'x'.join(map(str, data.image_shape))}; "
+        f"{arguments.optimiser}, learning rate "
+        f"{arguments.learning_rate:g}, {arguments.batch_size} rows a batch, "
+        f"{options.num_learners} learners; target accuracy {target:g}",
+        flush=True,
+    )
+
+    def feeds_of_epoch(epoch: int) -> dict[Any, Any]:
+        drops = sum(epoch + 1 >= d for d in arguments.drop_at)
+        return {rate: np.float32(arguments.learning_rate * 0.1**drops)}
+
+    def contend(name: str, make: Callable[[], Any], rows: int, then: Callable[[Any], None]) -> Any:
+        bar = _Bar(name, arguments.epochs)
+        with make() as session:
+            progress = training.train(
+                name,
+                session,
+                program,
+                data,
+                rows,
+                arguments.epochs,
+                target,
+                arguments.seed,
+                feeds_of_epoch,
+                bar,
+            )
+            then(session)
+        bar.close()
+        return progress
+
+    def save(session: Any) -> None:
+        if arguments.save:
+            with program.graph.as_default():
+                path = tf1.train.Saver().save(session, str(arguments.save))
+            print(f"saved the central model as {path}")
+
+    results = []
+    if arguments.compare == "stock":
+        results.append(
+            contend(
+                f"stock TensorFlow, batch {arguments.batch_size}",
+                lambda: tf1.Session(graph=program.graph),
+                arguments.batch_size,
+                lambda session: None,
+            )
+        )
+    learners = options.num_learners
+    results.append(
+        contend(
+            f"TensorBow, {learners} learners x batch {arguments.batch_size}",
+            lambda: tensorbow.TensorBowSession(graph=program.graph, options=options),
+            learners * arguments.batch_size,
+            save,
+        )
+    )
+    print(_table(results))
+    if len(results) == 2:
+        ratio = results[1].samples_per_second / results[0].samples_per_second
+        print(f"throughput: {ratio:.2f} times stock TensorFlow's")
+    if arguments.plot:
+        _plot(results, f"{arguments.model} on {data.name}", arguments.plot)
+        print(f"plot saved as {arguments.plot}")
+    if arguments.json:
+        numbers = [
+            {
+                "name": p.name,
+                "target": p.target,
+                "samples": p.samples,
+                "seconds": p.seconds,
+                "accuracy": p.accuracy,
+            }
+            for p in results
+        ]
+        arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")
+    return 0
+
+
+def _doctor() -> int:
+    """Prints what is installed; 0 if everything works."""
+    print(f"python       {platform.python_version()} on {platform.platform(terse=True)}")
+    try:
+        import tensorflow as tf
+
+        print(f"tensorflow   {tf.__version__} ({pathlib.Path(tf.__file__).parent})")
+        import tensorbow
+        from tensorbow import _native
+    except ImportError as error:
+        print(f"FAILED       {error}")
+        return 1
+    import keras
+    import numpy as np
+
+    print(f"keras        {keras.__version__}")
+    print(f"numpy        {np.__version__}")
+    print(f"tensorbow    {tensorbow.__version__} ({pathlib.Path(tensorbow.__file__).parent})")
+    print(f"  built for  TensorFlow {_native.tensorflow_version}, compiler {_native.compiler}")
+    print(f"cores        {len(os.sched_getaffinity(0))} for this process")
+    gpus = tf.config.list_physical_devices("GPU")
+    print(f"gpus         {len(gpus)}" + (" (learners compute on the CPU)" if gpus else ""))
+
+    tf1 = tf.compat.v1
+    graph = tf.Graph()
+    with graph.as_default():
+        w = tf1.get_variable("w", initializer=np.float32(0))
+        x = tf1.placeholder(tf.float32, [None])
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean((w - x) ** 2))
+        init = tf1.global_variables_initializer()
+    options = tensorbow.Options(learners_per_device=2)
+    with tensorbow.TensorBowSession(graph=graph, options=options) as session:
+        for device in session.list_devices():
+            print(f"device       {device.name}")
+        session.run(init)
+        for _ in range(200):
+            session.run(train, {x: [1, 1, 3, 3]})
+        value = float(session.run(w))
+    works = abs(value - 2) < 1e-3
+    print(
+        f"training     {'works' if works else 'FAILED'}: two learners found {value:.4f} (wanted 2)"
+    )
+    return 0 if works else 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit status."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command == "doctor":
+        return _doctor()
+    return _train(parser, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

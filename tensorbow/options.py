@@ -1,0 +1,170 @@
+"""What the user chooses for a session."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from tensorflow.python.framework import config as tf_config
+
+from tensorbow import _native
+from tensorbow.synchronisers import SMA, Independent, Synchroniser
+
+MAX_LEARNERS = 1024
+_COMBINATIONS = ("mean", "sum", "concat", "first", "stack")
+_RUN_KINDS = ("read", "write", "learning")
+
+
+def _tensor_name(what: str, element: Any) -> str:
+    """The name "node:index" of a tensor given by itself or by name."""
+    name = element if isinstance(element, str) else getattr(element, "name", None)
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"Options: {what} wants tensors or tensor names, got {element!r}")
+    return name if ":" in name else f"{name}:0"
+
+
+def _element_name(what: str, element: Any) -> str:
+    name = element if isinstance(element, str) else getattr(element, "name", None)
+    if not isinstance(name, str) or not name:
+        raise TypeError(
+            f"Options: {what} wants operations, tensors or their names, got {element!r}"
+        )
+    return name
+
+
+def _optional_int(name: str, value: Any, low: int, high: int | None = None) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"Options: {name} must be an int or None, got {value!r}")
+    if value < low or (high is not None and value > high):
+        wanted = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"Options: {name} must be {wanted}, got {value}")
+
+
+def cores() -> int:
+    """The number of CPU cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a session trains; everything has a default.
+
+    Args:
+      learners_per_device: learners on one device, 1 to 1024; None is one for every CPU
+        core this process may use.
+      batch_size: rows of ONE learner's batch. A run that is fed N rows makes
+        ceil(N / batch_size) learning tasks; None divides the rows of every run evenly
+        among the learners.
+      synchroniser: `SMA(...)` or `Independent()`.
+      scheduling: "fcfs" gives the next task to the learner that is free first;
+        "round_robin" gives task k to learner k mod L, so that a seeded program computes
+        the same bits every time. Under `tf.config.experimental.enable_op_determinism()`
+        it is "round_robin" whatever is said here. Without batch_size, shard j always
+        belongs to learner j.
+      shard: feeds (tensors or names) to divide by rows even where their shape leaves
+        doubt.
+      replicate: feeds (tensors or names) that every learner gets whole.
+      combine: how the learners' values of a fetch (tensor or name) become one value:
+        "mean" (weighted by rows), "sum", "concat" (in row order), "first" (learner
+        0's) or "stack" (a new leading dimension, one entry for each learning task).
+      run_kind: "learning", "write" or "read" for runs that fetch an operation or tensor,
+        where the classification by the graph is not what is wanted.
+      seed: makes random operations that the program left unseeded reproducible inside
+        learning runs. Learners draw different numbers in any case.
+      pin_threads: whether learners' threads are pinned to cores (as long as there are
+        enough).
+
+    Raises:
+      TypeError, ValueError: for an argument outside of what is said above.
+
+    Example:
+      >>> tensorbow.Options(learners_per_device=2, batch_size=16)
+    """
+
+    learners_per_device: int | None = None
+    batch_size: int | None = None
+    synchroniser: Synchroniser = dataclasses.field(default_factory=SMA)
+    scheduling: Literal["fcfs", "round_robin"] = "fcfs"
+    shard: Iterable[Any] = ()
+    replicate: Iterable[Any] = ()
+    combine: Mapping[Any, str] = dataclasses.field(default_factory=dict)
+    run_kind: Mapping[Any, str] = dataclasses.field(default_factory=dict)
+    seed: int | None = None
+    pin_threads: bool = True
+
+    def __post_init__(self) -> None:
+        _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
+        _optional_int("batch_size", self.batch_size, 1)
+        _optional_int("seed", self.seed, -(2**62), 2**62)
+        if not isinstance(self.synchroniser, (SMA, Independent)):
+            raise TypeError(
+                "Options: synchroniser must be tensorbow.SMA(...) or "
+                f"tensorbow.Independent(), got {self.synchroniser!r}"
+            )
+        if self.scheduling not in ("fcfs", "round_robin"):
+            raise ValueError(
+                f'Options: scheduling must be "fcfs" or "round_robin", got {self.scheduling!r}'
+            )
+        if not isinstance(self.pin_threads, bool):
+            raise TypeError(f"Options: pin_threads must be a bool, got {self.pin_threads!r}")
+        for name in ("shard", "replicate"):
+            given = getattr(self, name)
+            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+                raise TypeError(f"Options: {name} must be a list of feeds, got {given!r}")
+            object.__setattr__(self, name, tuple(_tensor_name(name, e) for e in given))
+        both = set(self.shard) & set(self.replicate)
+        if both:
+            raise ValueError(
+                f"Options: {sorted(both)} are in shard and in replicate; a feed is "
+                "either divided or given whole"
+            )
+        for name, choices, naming in (
+            ("combine", _COMBINATIONS, _tensor_name),
+            ("run_kind", _RUN_KINDS, _element_name),
+        ):
+            given = getattr(self, name)
+            if not isinstance(given, Mapping):
+                raise TypeError(f"Options: {name} must be a dict, got {given!r}")
+            for element, choice in given.items():
+                if choice not in choices:
+                    raise ValueError(
+                        f"Options: {name}[{_element_name(name, element)!r}] must be one of "
+                        f"{', '.join(choices)}, got {choice!r}"
+                    )
+            object.__setattr__(self, name, {naming(name, e): c for e, c in given.items()})
+
+    @property
+    def num_learners(self) -> int:
+        """Learners of a session with these options on this machine."""
+        return self.learners_per_device or cores()
+
+    def deposit(self) -> int:
+        """Hands the options to the native runtime; returns their number.
+
+        Raises:
+          ValueError: if the synchroniser does not work with this number of learners.
+        """
+        self.synchroniser.check_learners(self.num_learners)
+        sma = self.synchroniser if isinstance(self.synchroniser, SMA) else None
+        deterministic = tf_config.is_op_determinism_enabled()
+        number: int = _native.deposit_options(
+            learners_per_device=self.num_learners,
+            batch_size=self.batch_size or 0,
+            scheduling="round_robin" if deterministic else self.scheduling,
+            averaging=sma is not None,
+            alpha=(sma.alpha if sma else None) or 0.0,
+            momentum=None if sma is None or sma.momentum == "auto" else float(sma.momentum),
+            sync_period=sma.sync_period if sma else 1,
+            restart=sma.restart if sma else "never",
+            shard=set(self.shard),
+            replicate=set(self.replicate),
+            combine=dict(self.combine),
+            run_kind=dict(self.run_kind),
+            seed=self.seed,
+            pin_threads=self.pin_threads,
+        )
+        return number

@@ -1,0 +1,263 @@
+"""The session that trains on several learners."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.client.session import BaseSession
+
+from tensorbow import _native
+from tensorbow._run_plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
+from tensorbow.options import Options
+
+_MAX_PLANS = 1024
+
+
+class TensorBowWarning(UserWarning):
+    """Something about a run that its author should know; each is said once a session."""
+
+
+class _Remote:
+    """Stands in for the native session where a server elsewhere executes the runs."""
+
+    num_learners = 1
+
+    def __getattr__(self, name: str) -> Any:
+        raise tf.errors.UnimplementedError(
+            None,
+            None,
+            f"This session's runs are executed by a remote server, which knows no {name}; "
+            "wanted a local session (an empty target).",
+        )
+
+    def add_trainable(self, variables: list[str]) -> None:
+        """Nothing to tell: nothing is classified."""
+
+    def add_sparse_feeds(self, tensors: list[str]) -> None:
+        """Nothing to tell: nothing is divided."""
+
+    def take_warnings(self) -> list[str]:
+        """There are none but the one at construction."""
+        return []
+
+
+class _LearnerSession(BaseSession):
+    """What both kinds of session share; see `TensorBowSession`."""
+
+    def __init__(
+        self,
+        target: str | bytes | None = "",
+        graph: tf.Graph | None = None,
+        config: tf.compat.v1.ConfigProto | None = None,
+        options: Options | None = None,
+    ) -> None:
+        self._session = None  # in case of an early error: __del__ looks at it
+        self._closed = True
+        if options is None:
+            options = Options()
+        if not isinstance(options, Options):
+            raise TypeError(
+                f"TensorBowSession: options must be a tensorbow.Options, got {options!r}"
+            )
+        self._options = options
+        self._plans: dict[Any, RunPlan] = {}
+        self._num_trainable = 0
+        if target:
+            super().__init__(target, graph, config=config)  # checks its type, too
+            self._native: Any = _Remote()
+            warnings.warn(
+                f"The session's target {target!r} is a remote server: its runs are those of a "
+                "stock session. Learners need a local session (an empty target).",
+                TensorBowWarning,
+                stacklevel=3,
+            )
+            return
+        number = options.deposit()
+        try:
+            super().__init__(f"tensorbow://{number}", graph, config=config)
+        finally:
+            _native.withdraw_options(number)
+        self._native = _native.SessionHandle(number)
+
+    # ------------------------------------------------------------- what is asked of it
+
+    @property
+    def sess_str(self) -> bytes:
+        """The target: empty for a local session."""
+        return self._target if isinstance(self._native, _Remote) else b""
+
+    @property
+    def options(self) -> Options:
+        """The options the session was created with."""
+        return self._options
+
+    @property
+    def num_learners(self) -> int:
+        """Learners in the whole system."""
+        return self._native.num_learners
+
+    @property
+    def iterations(self) -> int:
+        """Completed iterations (one learning task of every learner that had one)."""
+        return self._native.iterations
+
+    @property
+    def learning_tasks(self) -> int:
+        """Learning tasks of all learners in completed iterations."""
+        return self._native.learning_tasks
+
+    @property
+    def samples_seen(self) -> int:
+        """Rows of data that those tasks used; a task without rows counts as one."""
+        return self._native.samples_seen
+
+    def learner_value(self, variable: Any, learner: int) -> np.ndarray:
+        """A copy of one learner's own value of a variable.
+
+        Args:
+          variable: a variable of the graph, or the name of one.
+          learner: 0 <= learner < num_learners.
+
+        Returns:
+          An array of the variable's dtype and shape. Before the first learning run that
+          reaches the variable, and with one learner, it is the central value.
+
+        Raises:
+          ValueError: if there is no such learner.
+          tf.errors.FailedPreconditionError: if the variable is not initialised.
+        """
+        if isinstance(learner, bool) or not isinstance(learner, (int, np.integer)):
+            raise TypeError(f"learner_value: learner must be an int, got {learner!r}")
+        if not 0 <= learner < self.num_learners:
+            raise ValueError(
+                f"learner_value: learner must be from 0 to {self.num_learners - 1}, got {learner}"
+            )
+        name = variable if isinstance(variable, str) else variable.op.name
+        name = name.split(":")[0]
+        try:
+            serialized = self._native.learner_value(name, int(learner))
+        except tf.errors.NotFoundError:
+            if isinstance(variable, str):
+                return self.run(_value_of(self.graph, name))
+            return self.run(variable)
+        return tf.make_ndarray(tensor_pb2.TensorProto.FromString(serialized))
+
+    def restart(self) -> None:
+        """Sets every replica to the central model before the next learning run.
+
+        The central model's momentum is forgotten, optimiser slots are kept (ALGORITHMS:
+        restart, after CROSSBOW section 3.2).
+        """
+        self._native.restart()
+
+    # ----------------------------------------------------------------------- running
+
+    def _extend_graph(self) -> None:
+        trainable = self._graph.get_collection_ref(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+        if len(trainable) != self._num_trainable:
+            self._num_trainable = len(trainable)
+            operations = (getattr(variable, "op", None) for variable in trainable)
+            self._native.add_trainable([op.name for op in operations if op is not None])
+        super()._extend_graph()
+
+    def _run(
+        self, handle: Any, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
+    ) -> Any:
+        if handle is not None:
+            return super()._run(handle, fetches, feed_dict, options, run_metadata)
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if self._graph.version == 0:
+            raise RuntimeError(
+                "The Session graph is empty. Add operations to the graph before calling run()."
+            )
+        feeds = flat_feed_dict(feed_dict)
+        plan = self._plan(fetches, feeds)
+        try:
+            arrays = plan.arrays(feeds)
+        except NeedsStockRunError:
+            return super()._run(handle, fetches, feed_dict, options, run_metadata)
+        values = []
+        if not plan.is_empty:
+            by_output = {feed.output: array for feed, array in zip(plan.feeds, arrays)}
+            values = self._do_call(self._run_plan, plan, by_output, options, run_metadata)
+        return plan.results(self, arrays, values)
+
+    def _plan(self, fetches: Any, feeds: dict[Any, Any]) -> RunPlan:
+        key = plan_key(fetches, feeds)
+        plan = self._plans.get(key) if key is not None else None
+        if plan is None:
+            plan = RunPlan(self._graph, fetches, feeds)
+            if plan.sparse_feeds:
+                self._native.add_sparse_feeds(plan.sparse_feeds)
+            if key is not None and plan.is_reusable:
+                if len(self._plans) >= _MAX_PLANS:
+                    self._plans.clear()
+                self._plans[key] = plan
+        return plan
+
+    def _run_plan(self, plan: RunPlan, feeds: dict[Any, Any], options: Any, metadata: Any) -> Any:
+        self._extend_graph()
+        return self._call_tf_sessionrun(
+            options, feeds, plan.fetch_outputs, plan.target_ops, metadata
+        )
+
+    def _call_tf_sessionrun(
+        self, options: Any, feed_dict: Any, fetch_list: Any, target_list: Any, run_metadata: Any
+    ) -> Any:
+        values = pywrap_tf_session.TF_SessionRun_wrapper(
+            self._session, options, feed_dict, fetch_list, target_list, run_metadata
+        )
+        for text in self._native.take_warnings():
+            warnings.warn(text, TensorBowWarning, stacklevel=2)
+        return values
+
+
+class TensorBowSession(_LearnerSession, tf.compat.v1.Session):
+    """A `tf.compat.v1.Session` whose training steps run on several learners.
+
+    Programs need no change but the class. Runs that train are divided among the
+    learners by the rows that are fed (or, without feeds, each learner pulls its own
+    element from the input pipeline); initialisers, assignments and restores run once
+    and reach every learner; everything else, evaluation and `tf.compat.v1.train.Saver`
+    included, sees the central model, the learners' consistent average.
+
+    Args:
+      target: empty for a local session. A remote server's address gives a stock session
+        on that server, with a warning.
+      graph: the graph to run; the default graph if None.
+      config: a `tf.compat.v1.ConfigProto`, honoured as by TensorFlow's own session.
+      options: a `tensorbow.Options`; None for the defaults.
+
+    Raises:
+      TypeError, ValueError: for arguments of a wrong type, or options that do not fit
+        the number of learners.
+
+    Example:
+      >>> with tensorbow.TensorBowSession() as sess:
+      ...     sess.run(tf.compat.v1.global_variables_initializer())
+      ...     _, l = sess.run([train_op, loss], feed_dict={x: images, y: labels})
+    """
+
+
+class InteractiveSession(_LearnerSession, tf.compat.v1.InteractiveSession):
+    """A `tf.compat.v1.InteractiveSession` whose training steps run on several learners.
+
+    It installs itself as the default session; arguments as for `TensorBowSession`.
+    """
+
+
+def _value_of(graph: tf.Graph, name: str) -> tf.Tensor:
+    """The tensor that reads the variable of this (node) name."""
+    operation = graph.get_operation_by_name(name)
+    if operation.type != "VarHandleOp":
+        return operation.outputs[0]
+    for consumer in operation.outputs[0].consumers():
+        if consumer.type == "ReadVariableOp" and not consumer.control_inputs:
+            return consumer.outputs[0]
+    raise ValueError(f"learner_value: nothing in the graph reads variable {name!r}")

@@ -1,0 +1,105 @@
+#include "cc/central_model/central_model.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "cc/support/float16.h"
+
+namespace tensorbow {
+namespace {
+
+TEST(CentralModelTest, NewVariableIsZero) {
+  CentralModel model;
+  const int v = model.Add(ElementType::kFloat32, 3);
+  std::vector<float> values(3, 1.0f);
+  model.CopyTo(v, values.data());
+  EXPECT_EQ(values, (std::vector<float>{0, 0, 0}));
+}
+
+TEST(CentralModelTest, AssignSetsAllThreeValues) {
+  CentralModel model;
+  const int v = model.Add(ElementType::kFloat64, 2);
+  const std::vector<double> values = {1.5, -2.25};
+  model.Assign(v, values.data());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(model.variable(v).previous<double>(0)[i], values[i]);
+    EXPECT_EQ(model.variable(v).current<double>(0)[i], values[i]);
+    EXPECT_EQ(model.variable(v).next<double>(0)[i], values[i]);
+  }
+}
+
+TEST(CentralModelTest, RotatingMovesOnAndBack) {
+  CentralModel model;
+  CentralModel::Variable& v = model.variable(model.Add(ElementType::kFloat32, 1));
+  *v.current<float>(0) = 1;
+  *v.next<float>(0) = 2;
+  v.Rotate(0);
+  EXPECT_EQ(*v.previous<float>(0), 1);
+  EXPECT_EQ(*v.current<float>(0), 2);
+  v.RotateBack(0);
+  EXPECT_EQ(*v.current<float>(0), 1);
+}
+
+TEST(CentralModelTest, SlicesCoverAVariableOnceAndRotateByThemselves) {
+  CentralModel model;
+  const int64_t size = 2 * CentralModel::kSliceElements + 5;
+  const int index = model.Add(ElementType::kFloat32, size);
+  CentralModel::Variable& v = model.variable(index);
+  ASSERT_EQ(v.num_slices(), 3);
+  int64_t end = 0;
+  for (int s = 0; s < 3; ++s) {
+    EXPECT_EQ(v.slice(s).begin, end);
+    end = v.slice(s).end;
+  }
+  EXPECT_EQ(end, size);
+  for (int64_t i = 0; i < v.slice(1).size(); ++i) v.next<float>(1)[i] = 7;
+  v.Rotate(1);
+  std::vector<float> values(size);
+  model.CopyTo(index, values.data());
+  for (int64_t i = 0; i < size; ++i) {
+    const bool inside = i >= v.slice(1).begin && i < v.slice(1).end;
+    ASSERT_EQ(values[i], inside ? 7 : 0) << i;
+  }
+}
+
+TEST(CentralModelTest, ForgetMomentumMakesTheOthersEqual) {
+  CentralModel model;
+  const int v = model.Add(ElementType::kFloat32, 1);
+  *model.variable(v).current<float>(0) = 3;
+  model.ForgetMomentum(v);
+  EXPECT_EQ(*model.variable(v).previous<float>(0), 3);
+  EXPECT_EQ(*model.variable(v).next<float>(0), 3);
+}
+
+TEST(CentralModelTest, SixteenBitVariablesAccumulateInFloat) {
+  CentralModel model;
+  const int half = model.Add(ElementType::kFloat16, 2);
+  const int bfloat = model.Add(ElementType::kBfloat16, 2);
+  const std::vector<Half> halves = {Half(0.5f), Half(-3.0f)};
+  const std::vector<Bfloat16> bfloats = {Bfloat16(0.5f), Bfloat16(-3.0f)};
+  model.Assign(half, halves.data());
+  model.Assign(bfloat, bfloats.data());
+  // A step too small for the storage type is not lost.
+  *model.variable(half).current<float>(0) += 1e-5f;
+  EXPECT_FLOAT_EQ(*model.variable(half).current<float>(0), 0.50001f);
+  std::vector<Half> out(2);
+  model.CopyTo(half, out.data());
+  EXPECT_EQ(float(out[0]), 0.5f);
+  EXPECT_EQ(float(out[1]), -3.0f);
+  std::vector<Bfloat16> bout(2);
+  model.CopyTo(bfloat, bout.data());
+  EXPECT_EQ(float(bout[1]), -3.0f);
+}
+
+TEST(CentralModelTest, EmptyVariableIsFine) {
+  CentralModel model;
+  const int v = model.Add(ElementType::kFloat32, 0);
+  float nothing = 7;
+  model.Assign(v, &nothing);
+  model.CopyTo(v, &nothing);
+  EXPECT_EQ(nothing, 7);
+}
+
+}  // namespace
+}  // namespace tensorbow

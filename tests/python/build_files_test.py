@@ -1,0 +1,81 @@
+"""BUILD (Bazel) and CMakeLists.txt list the same sources, and all sources there are."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+# CMake variable → Bazel target with the same sources.
+TARGETS = {
+    "TENSORBOW_CORE_SOURCES": "tensorbow_core",
+    "TENSORBOW_SOURCES": "libtensorbow.so",
+    "TENSORBOW_NATIVE_SOURCES": "_native.so",
+    "TENSORBOW_TEST_SOURCES": "tensorbow_core_test",
+}
+
+
+def cmake_sources() -> dict[str, list[str]]:
+    text = (ROOT / "CMakeLists.txt").read_text()
+    lists = re.findall(r"set\((TENSORBOW_\w*SOURCES)\n([^)]*)\)", text)
+    return {name: body.split() for name, body in lists}
+
+
+def bazel_rules() -> dict[str, dict]:
+    """The arguments of every rule of BUILD, by target name."""
+    rules: dict[str, dict] = {}
+
+    def note(**arguments):
+        if "name" in arguments:
+            rules[arguments["name"]] = arguments
+
+    class Rules(dict):
+        def __missing__(self, name):
+            return lambda *positional, **arguments: note(**arguments)
+
+    environment = Rules(
+        glob=lambda patterns, **_: sorted(
+            str(p.relative_to(ROOT)) for pattern in patterns for p in ROOT.glob(pattern)
+        )
+    )
+    exec((ROOT / "BUILD").read_text(), environment)
+    return rules
+
+
+def test_source_lists_are_equal():
+    cmake, bazel = cmake_sources(), bazel_rules()
+    assert set(cmake) == set(TARGETS)
+    for variable, target in TARGETS.items():
+        compiled = sorted(s for s in bazel[target]["srcs"] if s.endswith(".cc"))
+        assert compiled == sorted(cmake[variable]), target
+        assert cmake[variable] == sorted(cmake[variable]), f"{variable} is not in order"
+
+
+def test_every_source_file_is_built():
+    listed = {source for sources in cmake_sources().values() for source in sources}
+    present = {
+        str(path.relative_to(ROOT))
+        for room in ("cc", "tf_ops", "tests/cc")
+        for path in (ROOT / room).rglob("*.cc")
+    }
+    assert listed == present
+
+
+def test_every_header_is_known_to_bazel():
+    known = {
+        header
+        for rule in bazel_rules().values()
+        for header in [*rule.get("hdrs", []), *rule.get("srcs", [])]
+    }
+    present = {str(p.relative_to(ROOT)) for p in (ROOT / "cc").rglob("*.h")}
+    assert present <= known
+
+
+def test_inner_rooms_know_no_tensorflow():
+    rooms = ("support", "scheduler", "central_model", "synchroniser", "optimiser")
+    for room in rooms:
+        for path in (ROOT / "cc" / room).iterdir():
+            includes = re.findall(r'#include "([^"]+)"', path.read_text())
+            for include in includes:
+                assert include.startswith(tuple(f"cc/{r}/" for r in rooms)), (path, include)
+    for path in (ROOT / "cc" / "support").iterdir():
+        assert not re.findall(r'#include "cc/(?!support/)', path.read_text()), path

@@ -1,0 +1,35 @@
+"""Common to all Python tests: TensorFlow kept quiet, v1 graphs, small real data."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+tf.compat.v1.disable_eager_execution()
+
+# The first session of a process fixes the number of threads inside stock operations for
+# all of them. One thread: what is compared bit for bit must not depend on the machine.
+ONE_THREAD = tf.compat.v1.ConfigProto(
+    intra_op_parallelism_threads=1, inter_op_parallelism_threads=1
+)
+tf.compat.v1.Session(graph=tf.Graph(), config=ONE_THREAD).close()
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """scikit-learn's digits: 1797 real images of 8x8 pixels, scaled to [0, 1]."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    images = (data.images / 16).astype(np.float32)[..., None]
+    return images, data.target.astype(np.int32)
+
+
+@pytest.fixture
+def one_thread():
+    """The configuration under which a stock session computes on one thread."""
+    return ONE_THREAD

@@ -1,0 +1,349 @@
+"""How feeds become learning tasks: split by rows, whole, or not without being told."""
+
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from programs import linear, rows, session
+
+import tensorbow
+
+tf1 = tf.compat.v1
+
+
+def recorder(graph, x, key="seen"):
+    """A py_func that notes the rows every task was given."""
+    seen = []
+
+    def note(values):
+        seen.append(values.copy())
+        return values
+
+    with graph.as_default():
+        passed = tf1.py_func(note, [x], x.dtype, name=key)
+        passed.set_shape(x.shape)
+    return passed, seen
+
+
+def recording_program(shape=(None,), dtype=tf.float32):
+    """Trains w on the mean of x; notes what each task got of x."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(dtype, shape, name="x")
+        passed, seen = recorder(graph, x)
+        w = tf1.get_variable("w", initializer=np.float32(0))
+        loss = tf.reduce_mean(tf.square(w - tf.cast(passed, tf.float32)))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+        init = tf1.global_variables_initializer()
+    return graph, x, train, init, seen
+
+
+def values_of(seen):
+    return sorted(v for part in seen for v in np.ravel(part).tolist())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8, 64])
+def test_rows_are_divided_evenly_and_each_is_used_once(count):
+    graph, x, train, init, seen = recording_program()
+    with session(graph, learners=3) as s:
+        s.run(init)
+        s.run(train, {x: np.arange(count)})
+    assert values_of(seen) == list(range(count))
+    sizes = [len(part) for part in seen]
+    assert len(sizes) == min(count, 3)
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("scheduling", ["fcfs", "round_robin"])
+@pytest.mark.parametrize("count", [1, 4, 5, 8, 30])
+def test_batch_size_cuts_batches(count, scheduling):
+    graph, x, train, init, seen = recording_program()
+    with session(graph, batch_size=4, scheduling=scheduling) as s:
+        s.run(init)
+        s.run(train, {x: np.arange(count)})
+        assert s.learning_tasks == -(-count // 4)
+        assert s.samples_seen == count
+    assert values_of(seen) == list(range(count))
+    assert sorted(len(part) for part in seen) == sorted(
+        min(4, count - k) for k in range(0, count, 4)
+    )
+
+
+def test_batch_size_with_one_learner_trains_batch_after_batch():
+    p = linear()
+    x, y = rows(10)
+    with tf1.Session(
+        graph=p.graph, config=tf1.ConfigProto(intra_op_parallelism_threads=1)
+    ) as stock:
+        stock.run(p.init)
+        for k in range(0, 10, 4):
+            stock.run(p.train, {p.x: x[k : k + 4], p.y: y[k : k + 4]})
+        expected = stock.run(p.w)
+    with session(p.graph, learners=1, batch_size=4) as s:
+        s.run(p.init)
+        s.run(p.train, {p.x: x, p.y: y})
+        np.testing.assert_array_equal(s.run(p.w), expected)
+
+
+def test_scalars_go_whole_to_everyone():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None])
+        rate = tf1.placeholder(tf.float32, [])
+        flag = tf1.placeholder(tf.bool, [])
+        passed, seen = recorder(graph, rate)
+        w = tf1.get_variable("w", initializer=np.float32(0))
+        loss = tf.reduce_mean(tf.square(w - x)) + 0.0 * tf.cast(flag, tf.float32)
+        train = tf1.train.GradientDescentOptimizer(passed).minimize(loss)
+        init = tf1.global_variables_initializer()
+    with session(graph) as s:
+        s.run(init)
+        s.run(train, {x: [1, 1, 3, 3], rate: 0.25, flag: True})
+        assert seen == [0.25, 0.25]
+        assert [s.learner_value(w, j) for j in range(2)] == [0.5, 1.5]
+
+
+def test_unaligned_shards_compute_the_same():
+    """Rows of 3 floats: no shard but the first begins where Eigen wants it."""
+    p = linear(columns=3)
+    x, y = rows(7, columns=3)
+    with session(p.graph, learners=3) as s:
+        s.run(p.init)
+        s.run(p.train, {p.x: x, p.y: y})
+        actual = [s.learner_value(p.w, j) for j in range(3)]
+    for value, part in zip(actual, [slice(0, 3), slice(3, 5), slice(5, 7)]):
+        with tf1.Session(graph=p.graph) as stock:
+            stock.run(p.init)
+            stock.run(p.train, {p.x: x[part], p.y: y[part]})
+            np.testing.assert_array_equal(value, stock.run(p.w))
+
+
+def test_multiple_of_a_fixed_batch_is_divided_into_such_batches():
+    graph, x, train, init, seen = recording_program(shape=(4,))
+    with session(graph) as s:
+        s.run(init)
+        s.run(train, {x: np.arange(12)})
+        assert s.learning_tasks == 3
+    assert sorted(part.tolist() for part in seen) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_not_a_multiple_of_a_fixed_batch_is_refused_as_by_stock():
+    graph, x, train, init, seen = recording_program(shape=(4,))
+    with session(graph) as s:
+        s.run(init)
+        for count in (2, 6):
+            with pytest.raises(ValueError, match="Cannot feed value of shape"):
+                s.run(train, {x: np.arange(count)})
+    assert not seen
+
+
+def fallback(s, fetch, feeds, match):
+    """Runs twice; the run must be left to one learner, with one warning that says why."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        s.run(fetch, feeds)
+        s.run(fetch, feeds)
+    texts = [str(w.message) for w in caught if w.category is tensorbow.TensorBowWarning]
+    assert len(texts) == 1, texts
+    assert match in texts[0]
+    assert "shard=" in texts[0] and "replicate=" in texts[0]
+    assert s.learning_tasks == 2
+
+
+def test_unequal_leading_dimensions_fall_back_to_stock_behaviour():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None], name="x")
+        noise = tf1.placeholder(tf.float32, [None], name="noise")
+        w = tf1.get_variable("w", initializer=np.float32(0))
+        loss = tf.reduce_mean(tf.square(w - x)) + tf.reduce_mean(w * noise)
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = tf1.global_variables_initializer()
+    feeds = {x: np.float32([1, 2, 3, 4]), noise: np.float32([1, 2, 3])}
+    with tf1.Session(graph=graph) as stock:
+        stock.run(init)
+        stock.run(train, feeds)
+        stock.run(train, feeds)
+        expected = stock.run(w)
+    with session(graph) as s:
+        s.run(init)
+        fallback(s, train, feeds, "'x:0' has 4 rows, 'noise:0' has 3")
+        assert s.run(w) == expected
+        assert [s.learner_value(w, j) for j in range(2)] == [expected] * 2
+    with session(graph, replicate=[noise]) as s:
+        s.run(init)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            s.run(train, feeds)
+        assert s.learning_tasks == 2
+        # Each learner: −0.1·(2(w − mean x) + mean noise), from w = 0.
+        np.testing.assert_allclose(
+            [s.learner_value(w, j) for j in range(2)],
+            [-0.1 * (-2 * 1.5 + 2), -0.1 * (-2 * 3.5 + 2)],
+            rtol=1e-6,
+        )
+
+
+def test_sparse_feed_falls_back():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.sparse_placeholder(tf.float32, [None, 3], name="x")
+        y = tf1.placeholder(tf.float32, [None], name="y")
+        w = tf1.get_variable("w", initializer=np.zeros((3, 1), np.float32))
+        product = tf.squeeze(tf.sparse.sparse_dense_matmul(x, w), 1)
+        loss = tf.reduce_mean(tf.square(product - y))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = tf1.global_variables_initializer()
+    # As many values as rows: by shape alone it would look divisible.
+    value = tf1.SparseTensorValue([[0, 0], [1, 2]], [1.0, 2.0], [2, 3])
+    with session(graph) as s:
+        s.run(init)
+        fallback(s, train, {x: value, y: [1, 2]}, "sparse")
+
+
+def test_fixed_batch_falls_back():
+    graph, x, train, init, seen = recording_program(shape=(4,))
+    with session(graph) as s:
+        s.run(init)
+        fallback(s, train, {x: np.arange(4)}, "one batch of a fixed number of rows")
+    assert [len(part) for part in seen] == [4, 4]
+
+
+def test_recurrent_state_with_the_batch_inside_falls_back():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, 2], name="x")
+        state = tf1.placeholder(tf.float32, [3, None, 2], name="state")
+        w = tf1.get_variable("w", initializer=np.float32(1))
+        loss = tf.reduce_mean(tf.square(w * x + tf.reduce_sum(state, 0)))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = tf1.global_variables_initializer()
+    feeds = {x: np.ones((4, 2)), state: np.ones((3, 4, 2))}
+    with session(graph) as s:
+        s.run(init)
+        fallback(s, train, feeds, "may belong to the 4 rows")
+
+
+def test_state_whose_rows_lead_is_divided_with_its_batch():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, 2])
+        state = tf1.placeholder(tf.float32, [None, 2])
+        w = tf1.get_variable("w", initializer=np.float32(1))
+        new_state = tf.tanh(w * x + state)
+        loss = tf.reduce_mean(tf.square(new_state))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = tf1.global_variables_initializer()
+    carried = np.arange(10, dtype=np.float32).reshape(5, 2) / 10
+    with session(graph) as s:
+        s.run(init)
+        _, fetched = s.run([train, new_state], {x: np.zeros((5, 2)), state: carried})
+        np.testing.assert_allclose(fetched, np.tanh(carried), rtol=1e-6)
+        s.run([train, new_state], {x: np.zeros((5, 2)), state: fetched})
+        assert s.learning_tasks == 4
+
+
+def test_feed_of_an_intermediate_tensor_is_divided():
+    p = linear()
+    x, y = rows(8)
+    with p.graph.as_default():
+        hidden = tf.multiply(p.x, 2.0, name="hidden")
+        loss = tf.reduce_mean(tf.square(tf.linalg.matvec(hidden, p.w) - p.y))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+    with session(p.graph) as s:
+        s.run(p.init)
+        s.run(train, {hidden: x, p.y: y})
+        assert s.learning_tasks == 2
+        assert not np.array_equal(s.learner_value(p.w, 0), s.learner_value(p.w, 1))
+
+
+def test_feeds_of_every_form():
+    p = linear()
+    x, y = rows(6)
+    with p.graph.as_default():
+        names = tf1.placeholder(tf.string, [None])
+        loss = p.loss + 0.0 * tf.reduce_mean(tf.cast(tf.strings.length(names), tf.float32))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+    outcomes = []
+    for feeds in (
+        {p.x: x, p.y: y, names: np.array(list("abcdef"))},
+        {p.x: x.tolist(), p.y: tuple(y.tolist()), names: list("abcdef")},
+        {p.x: x.astype(np.float64), p.y: np.asfortranarray(y), names: [b"a"] * 6},
+        {(p.x, p.y): (x, y), names: ["a"] * 6},
+        {"x:0": x, "y:0": y, names: ["a"] * 6},
+        {p.x: x[::-1][::-1], p.y: y[::-1][::-1], names: ["a"] * 6},
+    ):
+        with session(p.graph) as s:
+            s.run(p.init)
+            s.run(train, feeds)
+            assert s.learning_tasks == 2
+            outcomes.append(s.learner_value(p.w, 1))
+    for outcome in outcomes:
+        np.testing.assert_array_equal(outcome, outcomes[0])
+
+
+def test_no_feeds_at_all_gives_every_learner_one_task():
+    graph = tf.Graph()
+    with graph.as_default():
+        w = tf1.get_variable("w", initializer=np.float32(1))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.square(w))
+        init = tf1.global_variables_initializer()
+    with session(graph, learners=3) as s:
+        s.run(init)
+        s.run(train)
+        assert s.learning_tasks == 3
+        np.testing.assert_allclose([s.learner_value(w, j) for j in range(3)], [0.8] * 3)
+
+
+def test_zero_rows_are_refused():
+    p = linear()
+    x, y = rows(4)
+    with session(p.graph) as s:
+        s.run(p.init)
+        before = s.run(p.w)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="batch of 0 rows"):
+            s.run(p.train, {p.x: x[:0], p.y: y[:0]})
+        np.testing.assert_array_equal(s.run(p.w), before)
+        s.run(p.train, {p.x: x, p.y: y})
+
+
+def test_option_names_that_do_not_fit_the_feeds_are_refused():
+    p = linear()
+    x, y = rows(4)
+    with p.graph.as_default():
+        rate = tf1.placeholder(tf.float32, [], name="rate")
+        train = tf1.train.GradientDescentOptimizer(rate).minimize(p.loss)
+    with session(p.graph, shard=[rate]) as s:
+        s.run(p.init)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="was fed a scalar"):
+            s.run(train, {p.x: x, p.y: y, rate: 0.1})
+    graph, x, train, init, _ = recording_program(shape=(4,))
+    with session(graph, batch_size=3) as s:
+        s.run(init)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="takes exactly 4 rows"):
+            s.run(train, {x: np.arange(8)})
+
+
+@pytest.mark.parametrize(
+    "feeds, error, match",
+    [
+        (lambda p: {p.x: np.ones((4, 3)), p.y: np.ones(4)}, ValueError, "Cannot feed value"),
+        (lambda p: {p.x: "text", p.y: np.ones(4)}, ValueError, "could not convert"),
+        (lambda p: {p.x: p.y, p.y: np.ones(4)}, TypeError, "cannot be a tf.Tensor"),
+        (lambda p: {"nobody:0": 1.0}, TypeError, "Cannot interpret feed_dict key"),
+        (lambda p: {p.step.initializer: 1.0}, TypeError, "Cannot interpret feed_dict key"),
+        (lambda p: {p.x: np.ones((4, 2))}, tf.errors.InvalidArgumentError, "must feed a value"),
+    ],
+    ids=["shape", "dtype", "tensor", "unknown", "operation", "missing"],
+)
+def test_wrong_feeds_are_refused_as_by_stock(feeds, error, match):
+    p = linear()
+    x, y = rows(4)
+    with session(p.graph) as s, tf1.Session(graph=p.graph) as stock:
+        for each in (stock, s):
+            each.run(p.init)
+            with pytest.raises(error, match=match):
+                each.run(p.train, feeds(p))
+        s.run(p.train, {p.x: x, p.y: y})
+        assert s.learning_tasks == 2

@@ -1,0 +1,345 @@
+"""Which runs learn, which write, which read, and what each does to the central model."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from programs import linear, rows, session
+
+import tensorbow
+
+tf1 = tf.compat.v1
+
+
+@pytest.fixture(params=[True, False], ids=["resource", "reference"])
+def use_resource(request):
+    return request.param
+
+
+def replicas(s, variable):
+    return [s.learner_value(variable, j) for j in range(s.num_learners)]
+
+
+def test_write_reaches_every_learner_before_the_next_learning_run(use_resource):
+    p = linear(use_resource)
+    x, y = rows(8)
+    with p.graph.as_default():
+        value = tf1.placeholder(tf.float32, [2])
+        assign = p.w.assign(value)
+    with session(p.graph) as s:
+        s.run(p.init)
+        for _ in range(3):
+            s.run(p.train, {p.x: x, p.y: y})
+        assert not np.array_equal(*replicas(s, p.w))
+        s.run(assign, {value: [7, 8]})
+        np.testing.assert_array_equal(s.run(p.w), [7, 8])
+        for replica in replicas(s, p.w):
+            np.testing.assert_array_equal(replica, [7, 8])
+        assert s.learning_tasks == 6
+        p.w.load([5, 6], s)
+        np.testing.assert_array_equal(s.run(p.w), [5, 6])
+        # A learning run starts from there: with zero rows' error it stays there.
+        s.run(p.train, {p.x: np.zeros_like(x), p.y: np.zeros_like(y)})
+        for replica in replicas(s, p.w):
+            np.testing.assert_array_equal(replica, [5, 6])
+
+
+def test_read_sees_the_mean_of_replicas_not_one_of_them(use_resource):
+    p = linear(use_resource)
+    x, y = rows(9)
+    with session(p.graph) as s:
+        s.run(p.init)
+        for _ in range(4):
+            s.run(p.train, {p.x: x, p.y: y})
+        before = replicas(s, p.w)
+        s.run(p.train, {p.x: x, p.y: y})
+        # With α = 1/L and μ = 0, z is the mean of the replicas before the last update.
+        np.testing.assert_allclose(s.run(p.w), np.mean(before, axis=0), rtol=1e-6)
+        z = s.run(p.w)
+        loss = s.run(p.loss, {p.x: x, p.y: y})
+        np.testing.assert_allclose(loss, np.mean((x @ z - y) ** 2), rtol=1e-5)
+        assert s.learning_tasks == 10
+
+
+def test_writing_a_value_that_is_there_already_keeps_the_replicas_apart(use_resource):
+    p = linear(use_resource)
+    x, y = rows(8)
+    with p.graph.as_default():
+        same = p.w.assign(tf1.placeholder_with_default(tf.zeros([2]), [2], name="v"))
+    with session(p.graph) as s:
+        s.run(p.init)
+        for _ in range(3):
+            s.run(p.train, {p.x: x, p.y: y})
+        before = replicas(s, p.w)
+        s.run(same, {"v:0": s.run(p.w)})
+        for old, new in zip(before, replicas(s, p.w)):
+            np.testing.assert_array_equal(old, new)
+
+
+def test_target_network_copy_is_a_write(use_resource):
+    """DQN: copying one trainable variable into another happens on the central model."""
+    p = linear(use_resource)
+    x, y = rows(8)
+    with p.graph.as_default():
+        target = tf1.get_variable(
+            "target", initializer=np.zeros(2, np.float32), use_resource=use_resource
+        )
+        copy = target.assign(p.w)
+        init = tf1.global_variables_initializer()
+    with session(p.graph) as s:
+        s.run(init)
+        for _ in range(3):
+            s.run(p.train, {p.x: x, p.y: y})
+        tasks = s.learning_tasks
+        s.run(copy)
+        assert s.learning_tasks == tasks
+        np.testing.assert_array_equal(s.run(target), s.run(p.w))
+
+
+def test_initialiser_that_reads_another_variable_is_a_write(use_resource):
+    graph = tf.Graph()
+    with graph.as_default():
+        a = tf1.get_variable("a", initializer=np.float32(3), use_resource=use_resource)
+        b = tf1.Variable(lambda: a.read_value() * 2, use_resource=use_resource, name="b")
+    with session(graph) as s:
+        s.run(a.initializer)
+        s.run(b.initializer)
+        assert s.run([a, b]) == [3, 6]
+        assert s.learning_tasks == 0
+
+
+def test_counting_up_is_a_write_even_for_a_trainable_variable(use_resource):
+    graph = tf.Graph()
+    with graph.as_default():
+        v = tf1.get_variable("v", initializer=np.float32(1), use_resource=use_resource)
+        add = tf1.assign_add(v, 2.0)
+        init = tf1.global_variables_initializer()
+    with session(graph) as s:
+        s.run(init)
+        for _ in range(3):
+            s.run(add)
+        assert s.run(v) == 7
+        assert s.learning_tasks == 0
+
+
+def test_hand_written_update_learns(use_resource):
+    """assign_sub of a gradient, as Keras and many programs do it."""
+    p = linear(use_resource)
+    x, y = rows(8)
+    with p.graph.as_default():
+        gradient = tf.gradients(p.loss, p.w)[0]
+        by_sub = tf1.assign_sub(p.w, 0.05 * gradient)
+        by_assign = tf1.assign(p.w, p.w - 0.05 * gradient)
+    outcomes = []
+    for train in (p.train, by_sub, by_assign):
+        with session(p.graph) as s:
+            s.run(p.init)
+            for _ in range(5):
+                s.run(train, {p.x: x, p.y: y})
+            assert s.learning_tasks == 10
+            outcomes.append([s.run(p.w), *replicas(s, p.w)])
+    for outcome in outcomes[1:]:
+        for a, b in zip(outcome, outcomes[0]):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_weight_clipping_is_done_by_every_learner(use_resource):
+    """WGAN: as a write it would throw away each learner's last update."""
+    p = linear(use_resource)
+    x, y = rows(8)
+    with p.graph.as_default():
+        clip = p.w.assign(tf.clip_by_value(p.w, -0.2, 0.2))
+    with session(p.graph) as s:
+        s.run(p.init)
+        for _ in range(3):
+            s.run(p.train, {p.x: x, p.y: y})
+            s.run(clip)
+        assert s.learning_tasks == 12
+        assert not np.array_equal(*replicas(s, p.w))
+
+
+def test_moving_average_alone_is_a_write_of_the_central_model():
+    p = linear()
+    x, y = rows(8)
+    with p.graph.as_default():
+        average = tf1.train.ExponentialMovingAverage(0.5)
+        update = average.apply([p.w])
+        shadow = average.average(p.w)
+        init = tf1.global_variables_initializer()
+    with session(p.graph) as s:
+        s.run(init)
+        for _ in range(3):
+            s.run(p.train, {p.x: x, p.y: y})
+        before, z = s.run([shadow, p.w])
+        tasks = s.learning_tasks
+        s.run(update)
+        assert s.learning_tasks == tasks
+        np.testing.assert_allclose(s.run(shadow), (before + z) / 2, rtol=1e-6)
+
+
+def test_run_kind_overrides_the_classification():
+    p = linear()
+    x, y = rows(8)
+    feeds = {p.x: x, p.y: y}
+    with tf1.Session(graph=p.graph) as stock:
+        stock.run(p.init)
+        stock.run(p.train, feeds)
+        expected = stock.run(p.w)
+    with session(p.graph, run_kind={p.train: "write"}) as s:
+        s.run(p.init)
+        s.run(p.train, feeds)
+        assert s.learning_tasks == 0
+        np.testing.assert_allclose(s.run(p.w), expected, rtol=1e-6)
+
+
+def test_several_train_ops_synchronise_only_what_they_update():
+    """Two models in one graph, trained in turn (a GAN's shape)."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None])
+        a = tf1.get_variable("a", initializer=np.float32(1))
+        b = tf1.get_variable("b", initializer=np.float32(2))
+        loss = tf.reduce_mean(tf.square(a * x - b))
+        optimiser = tf1.train.GradientDescentOptimizer(0.1)
+        train_a = optimiser.minimize(loss, var_list=[a])
+        train_b = optimiser.minimize(loss, var_list=[b])
+        init = tf1.global_variables_initializer()
+    batch = np.array([1, 2, 3, 5], np.float32)
+    with session(graph) as s:
+        s.run(init)
+        s.run(train_a, {x: batch})
+        s.run(train_a, {x: batch})
+        assert s.run(b) == 2
+        np.testing.assert_array_equal([s.learner_value(b, j) for j in range(2)], [2, 2])
+        a_replicas = [s.learner_value(a, j) for j in range(2)]
+        s.run(train_b, {x: batch})
+        # Training b left a's replicas and a's average alone.
+        assert [s.learner_value(a, j) for j in range(2)] == a_replicas
+        assert len({float(s.learner_value(b, j)) for j in range(2)}) == 2
+
+
+def test_integer_state_is_learner_zeros_and_float_state_the_mean():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None])
+        w = tf1.get_variable("w", initializer=np.float32(0))
+        seen = tf1.get_variable("seen", initializer=np.float32(0), trainable=False)
+        step = tf1.train.get_or_create_global_step()
+        note = tf1.assign(seen, tf.reduce_mean(x))
+        with tf.control_dependencies([note]):
+            train = tf1.train.GradientDescentOptimizer(0.1).minimize(
+                tf.reduce_mean(tf.square(w - x)), global_step=step
+            )
+        init = tf1.global_variables_initializer()
+    with session(graph) as s:
+        s.run(init)
+        s.run(train, {x: [1, 2, 5, 6]})
+        assert [s.learner_value(seen, j) for j in range(2)] == [1.5, 5.5]
+        assert s.run([seen, step]) == [3.5, 1]
+        s.run(train, {x: [1]})  # learner 1 sits out
+        assert s.run(step) == 2
+        assert [s.learner_value(step, j) for j in range(2)] == [2, 1]
+        assert s.samples_seen == 5
+        assert s.learning_tasks == 3
+
+
+def test_slots_are_each_learners_own():
+    p = linear(optimiser=lambda: tf1.train.MomentumOptimizer(0.01, 0.9))
+    x, y = rows(8)
+    with p.graph.as_default():
+        slot = next(v for v in tf1.global_variables() if "Momentum" in v.name)
+    with session(p.graph) as s:
+        s.run(p.init)
+        for _ in range(3):
+            s.run(p.train, {p.x: x, p.y: y})
+        own = replicas(s, slot)
+        assert not np.array_equal(*own)
+        np.testing.assert_allclose(s.run(slot), np.mean(own, axis=0), rtol=1e-6)
+
+
+def test_saver_saves_and_restores_the_central_model(tmp_path, use_resource):
+    p = linear(use_resource, optimiser=lambda: tf1.train.AdamOptimizer(0.05))
+    x, y = rows(8)
+    with p.graph.as_default():
+        saver = tf1.train.Saver()
+        variables = tf1.global_variables()
+    with session(p.graph) as s:
+        s.run(p.init)
+        for _ in range(5):
+            s.run(p.train, {p.x: x, p.y: y})
+        path = saver.save(s, str(tmp_path / "model"))
+        saved = s.run(variables)
+        for _ in range(5):
+            s.run(p.train, {p.x: x, p.y: y})
+        saver.restore(s, path)
+        for variable, value in zip(variables, saved):
+            for replica in replicas(s, variable):
+                np.testing.assert_array_equal(replica, value)
+        after = [s.run([p.train, p.loss], {p.x: x, p.y: y})[1] for _ in range(3)]
+    # Stock TensorFlow reads the checkpoint, and the other way round.
+    with tf1.Session(graph=p.graph) as stock:
+        saver.restore(stock, path)
+        for value, expected in zip(stock.run(variables), saved):
+            np.testing.assert_array_equal(value, expected)
+        path = saver.save(stock, str(tmp_path / "stock"))
+    with session(p.graph) as s:
+        saver.restore(s, path)
+        again = [s.run([p.train, p.loss], {p.x: x, p.y: y})[1] for _ in range(3)]
+    assert after == again
+
+
+def test_graph_may_grow_after_the_first_run():
+    p = linear()
+    x, y = rows(8)
+    with session(p.graph) as s:
+        s.run(p.init)
+        s.run(p.train, {p.x: x, p.y: y})
+        with p.graph.as_default():
+            b = tf1.get_variable("b", initializer=np.float32(0))
+            loss = tf.reduce_mean(tf.square(p.prediction + b - p.y))
+            train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        s.run(b.initializer)
+        before = s.run([p.w, b])
+        for _ in range(3):
+            s.run(train, {p.x: x, p.y: y})
+        after = s.run([p.w, b])
+        assert not np.array_equal(before[0], after[0]) and before[1] != after[1]
+        assert s.learning_tasks == 8
+
+
+def test_uninitialised_variable_is_reported_as_by_stock():
+    p = linear()
+    x, y = rows(8)
+    with session(p.graph) as s:
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            s.run(p.train, {p.x: x, p.y: y})
+        s.run(p.init)
+        s.run(p.train, {p.x: x, p.y: y})
+        assert s.learning_tasks == 2
+
+
+def test_plain_target_string_gives_a_session_with_default_options():
+    p = linear()
+    x, y = rows(8)
+    with tf1.Session("tensorbow", graph=p.graph) as s:
+        s.run(p.init)
+        first = s.run(p.loss, {p.x: x, p.y: y})
+        for _ in range(50):
+            s.run(p.train, {p.x: x, p.y: y})
+        assert s.run(p.loss, {p.x: x, p.y: y}) < first / 2
+    with pytest.raises(tf.errors.InvalidArgumentError, match="wanted 'tensorbow'"):
+        tf1.Session("tensorbow://nonsense", graph=p.graph)
+
+
+def test_interactive_session_learns():
+    p = linear()
+    x, y = rows(8)
+    s = tensorbow.InteractiveSession(
+        graph=p.graph, options=tensorbow.Options(learners_per_device=2)
+    )
+    try:
+        p.init.run()
+        p.train.run({p.x: x, p.y: y})
+        assert p.w.eval().shape == (2,)
+        assert s.learning_tasks == 2
+    finally:
+        s.close()

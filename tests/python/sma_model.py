@@ -1,0 +1,83 @@
+"""Synchronous model averaging in NumPy float64, as CROSSBOW (VLDB 2019, section 3) has it.
+
+Nothing here knows of TensorBow. Gradients come from a stock TensorFlow session, which is
+given one learner's weights at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+class StockGradients:
+    """Gradients of a program's loss at given weights, by a stock session."""
+
+    def __init__(self, program, config=None):
+        self._program = program
+        with program.graph.as_default():
+            self.variables = tf1.trainable_variables()
+            self._gradients = tf.gradients(program.loss, self.variables)
+        self._session = tf1.Session(graph=program.graph, config=config)
+        self._session.run(program.init)
+
+    def __call__(self, weights, images, labels):
+        for variable, value in zip(self.variables, weights):
+            variable.load(value.astype(variable.dtype.as_numpy_dtype), self._session)
+        feeds = {self._program.images: images, self._program.labels: labels}
+        return [g.astype(np.float64) for g in self._session.run(self._gradients, feeds)]
+
+    def close(self):
+        self._session.close()
+
+
+class SMAModel:
+    """L replicas, the central model, and one optimiser (SGD with optional momentum)."""
+
+    def __init__(
+        self,
+        initial,
+        num_learners,
+        learning_rate,
+        optimiser_momentum=0.0,
+        alpha=None,
+        momentum=0.0,
+        sync_period=1,
+    ):
+        self.z = [v.astype(np.float64) for v in initial]
+        self.z_prev = [v.copy() for v in self.z]
+        self.w = [[v.copy() for v in self.z] for _ in range(num_learners)]
+        self.slots = [[np.zeros_like(v) for v in self.z] for _ in range(num_learners)]
+        self.learning_rate = learning_rate
+        self.optimiser_momentum = optimiser_momentum
+        self.alpha = 1 / num_learners if alpha is None else alpha
+        self.momentum = momentum
+        self.sync_period = sync_period
+        self.iterations = 0
+
+    def iteration(self, gradients_of, batches):
+        """One learning task of every learner that has a batch (None: it sits out)."""
+        self.iterations += 1
+        synchronise = self.iterations % self.sync_period == 0
+        corrections = [np.zeros_like(v) for v in self.z]
+        for j, batch in enumerate(batches):
+            if batch is None:
+                continue
+            gradients = gradients_of(self.w[j], *batch)
+            for i, g in enumerate(gradients):
+                self.slots[j][i] = self.optimiser_momentum * self.slots[j][i] + g
+                update = -self.learning_rate * self.slots[j][i]
+                c = self.alpha * (self.w[j][i] - self.z[i]) if synchronise else 0.0
+                self.w[j][i] = self.w[j][i] + update - c
+                corrections[i] = corrections[i] + c
+        if synchronise:
+            for i, c in enumerate(corrections):
+                z_next = self.z[i] + c + self.momentum * (self.z[i] - self.z_prev[i])
+                self.z_prev[i], self.z[i] = self.z[i], z_next
+
+    def restart(self):
+        """Replicas ← z, the central momentum is forgotten, slots are kept."""
+        self.z_prev = [v.copy() for v in self.z]
+        self.w = [[v.copy() for v in self.z] for _ in self.w]

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds and runs the C++ tests of the TensorFlow-free rooms: core_tests.sh BUILD_DIR [CMAKE_OPTIONS…]
+# GoogleTest comes from the system or, unpacked beside the build, from Debian's package;
+# no root needed. Where neither is to be had the tests are skipped, saying so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$1
+shift
+deps=build/googletest
+mkdir -p "$(dirname "$build")"
+config=$(find /usr/lib /usr/local/lib "$deps" -name GTestConfig.cmake 2>/dev/null | head -n 1 || true)
+if [ -z "$config" ]; then
+  mkdir -p "$deps"
+  if command -v apt-get >/dev/null; then
+    (
+      cd "$deps"
+      apt-get download -q libgtest-dev ||
+        { [ "$(id -u)" = 0 ] && apt-get update -q && apt-get download -q libgtest-dev; }
+      dpkg-deb -x libgtest-dev_*.deb .
+    ) >"$deps/log" 2>&1 || true
+  fi
+  config=$(find "$deps" -name GTestConfig.cmake | head -n 1)
+fi
+if [ -z "$config" ]; then
+  echo "C++ tests SKIPPED: GoogleTest is not installed and Debian's libgtest-dev could not be fetched"
+  exit 0
+fi
+cmake -S . -B "$build" -G Ninja -DTENSORBOW_WITH_TENSORFLOW=OFF -DTENSORBOW_TESTS=ON \
+  -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@" >"$build.log" 2>&1 ||
+  { mkdir -p "$build"; cat "$build.log"; exit 1; }
+cmake --build "$build"
+ctest --test-dir "$build" --output-on-failure --no-tests=error --timeout 300

@@ -1,0 +1,16 @@
+"""Prints what it takes to compile against the installed TensorFlow, for CMake.
+
+A semicolon-separated list: include directory; library to link; pybind11's include
+directory; version; then TensorFlow's own compile flags without the include directory.
+"""
+
+import os
+
+import pybind11
+import tensorflow as tf
+
+library_dir = tf.sysconfig.get_lib()
+include_dir = tf.sysconfig.get_include()
+flags = [f for f in tf.sysconfig.get_compile_flags() if not f.startswith(("-I", "--std", "-std"))]
+library = os.path.join(library_dir, "libtensorflow_framework.so.2")
+print(";".join([include_dir, library, pybind11.get_include(), tf.__version__, *flags]))
