@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/shapes.h"
 #include "cc/synchroniser/independent.h"
 #include "cc/synchroniser/sma.h"
@@ -120,8 +121,11 @@ class Trainer::Program {
 
   std::vector<int> variables;  // replicated ids: all,
   std::vector<int> written;    // those that tasks change,
-  std::vector<int> trained;    // those the synchroniser keeps together
-  int num_trained = -1;        // in the session, when `trained` was made
+  // Those the synchroniser keeps together: first what this program trains, in the order
+  // of its analysis.
+  std::vector<int> trained;
+  int num_trained = -1;               // in the session, when `trained` was made
+  std::vector<bool> corrects_itself;  // by `trained`, as far as this program trains
   double momentum = 0;
 
   std::vector<std::unique_ptr<Learner::Program>> learners;
@@ -196,6 +200,9 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
         std::make_unique<Sma>(num_learners, &model_, spin, alpha, options.sync_period);
   } else {
     synchroniser_ = std::make_unique<Independent>(num_learners, &model_, spin);
+  }
+  for (Learner* learner : learners) {
+    learner->device()->set_synchroniser(synchroniser_.get());
   }
   absl::MutexLock lock(&mu_);
   variables_ = std::make_unique<ReplicatedVariables>(
@@ -343,6 +350,13 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, made->task_spec, session_options_,
                                     device_set, environment_.central_device, &task));
   learners_[0]->Optimise(&task);
+  if (synchroniser_->averages()) {
+    std::vector<std::string> trained;
+    for (const auto& [name, use] : analysis.variables) {
+      if (use.trained) trained.push_back(name);
+    }
+    TF_ASSIGN_OR_RETURN(made->corrects_itself, FuseUpdates(trained, &task));
+  }
   for (const auto& learner : learners_) {
     Specialisation specialisation;
     specialisation.learner = learner->id();
@@ -399,17 +413,27 @@ void Trainer::ChooseTrainedSet(Program* program) {
   if (program->num_trained == variables_->num_trained()) return;
   program->num_trained = variables_->num_trained();
   program->trained.clear();
-  std::vector<int> model_indices;
   // Without averaging there is nothing to keep together.
-  for (int id : program->written) {
-    if (!synchroniser_->averages() || !variables_->trained(id)) continue;
-    program->trained.push_back(id);
-    model_indices.push_back(variables_->model_index(id));
+  if (synchroniser_->averages()) {
+    for (const auto& [name, use] : program->analysis.variables) {
+      if (use.trained) program->trained.push_back(variables_->Find(name));
+    }
+    for (const auto& [name, use] : program->analysis.variables) {
+      const int id = variables_->Find(name);
+      if (use.written && !use.trained && id >= 0 && variables_->trained(id)) {
+        program->trained.push_back(id);
+      }
+    }
   }
+  std::vector<int> model_indices;
+  for (int id : program->trained) model_indices.push_back(variables_->model_index(id));
   const int64_t iterations = program->set == nullptr ? 0 : program->set->iterations;
   program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices),
                                               program->momentum);
   program->set->iterations = iterations;
+  for (size_t member = 0; member < program->corrects_itself.size(); ++member) {
+    if (program->corrects_itself[member]) program->set->set_corrects_itself(member);
+  }
 }
 
 absl::StatusOr<bool> Trainer::RateDropped(Program* program,

@@ -100,6 +100,11 @@ class Synchroniser {
     return IsDue(learner) ? variable(member).template current<A>(slice) : nullptr;
   }
   virtual double alpha() const { return 0; }
+  // The slice at which `learner` begins: learners that keep pace are last, and do the
+  // synchronising, in equal shares.
+  int FirstSlice(int learner, int num_slices) const {
+    return static_cast<int>(int64_t{num_slices} * learner / num_learners_);
+  }
 
   // Replicas ← z and z_prev ← z.
   void Restart(const TrainedSet& set);
@@ -164,11 +169,6 @@ class Synchroniser {
   bool TookPart(int learner, int64_t iteration) const;
   bool Arrive(int learner, bool took_part);
   void CompleteSlice(int member, int slice, int64_t iteration);
-  // The slice at which `learner` begins: learners that keep pace are last, and do the
-  // synchronising, in equal shares.
-  int FirstSlice(int learner, int num_slices) const {
-    return static_cast<int>(int64_t{num_slices} * learner / num_learners_);
-  }
 
   const int num_learners_;
   CentralModel* const central_;
