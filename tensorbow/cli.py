@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import platform
@@ -53,15 +54,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """Refuses, before anything is loaded or trained, what could not work later."""
     for name in ("learners", "batch_size", "epochs", "learning_rate"):
         value = getattr(arguments, name)
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < math.inf:
             parser.error(f"--{name.replace('_', '-')} must be greater than 0, got {value}")
+    if arguments.target is not None and not 0 <= arguments.target <= 1:
+        parser.error(f"--target must be an accuracy from 0 to 1, got {arguments.target:g}")
+    if arguments.seed < 0:
+        parser.error(f"--seed must be at least 0, got {arguments.seed}")
+    for name in ("plot", "json", "save"):
+        path = getattr(arguments, name)
+        if path is not None and not path.resolve().parent.is_dir():
+            parser.error(f"--{name} {path}: there is no directory {path.resolve().parent}")
 
 
 class _Bar:
-    """A progress bar on a terminal, silence elsewhere."""
+    """A progress bar on a terminal, silence elsewhere and without tqdm."""
 
     def __init__(self, name: str, epochs: int) -> None:
         self._name = name
@@ -69,8 +79,10 @@ class _Bar:
         self._bar: Any = None
 
     def __call__(self, progress: Any, runs_done: int, runs: int) -> None:
-        from tqdm import tqdm
-
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            return
         if self._bar is None:
             self._bar = tqdm(
                 total=self._epochs * runs,
@@ -137,7 +149,7 @@ def _plot(rows: Sequence[Any], title: str, path: pathlib.Path) -> None:
 
 
 def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    _positive(parser, arguments)
+    _check(parser, arguments)
     if arguments.plot:
         try:
             import matplotlib  # noqa: F401
@@ -155,8 +167,13 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
         data = datasets.load(arguments.data)
     except (OSError, ValueError, ImportError) as error:
         parser.error(str(error))
-    target = arguments.target or DEFAULT_TARGETS[arguments.model]
-    options = tensorbow.Options(learners_per_device=arguments.learners)
+    target = arguments.target
+    if target is None:
+        target = DEFAULT_TARGETS[arguments.model]
+    try:
+        options = tensorbow.Options(learners_per_device=arguments.learners)
+    except ValueError as error:
+        parser.error(f"--learners: {error}")
 
     rate: Any = None
 
