@@ -1,6 +1,5 @@
 #include "cc/central_model/central_model.h"
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -10,7 +9,7 @@ namespace {
 template <typename To, typename From>
 void Convert(const From* from, int64_t size, To* to) {
   if constexpr (std::is_same_v<To, From>) {
-    std::memcpy(to, from, size * sizeof(To));
+    if (size > 0) std::memcpy(to, from, size * sizeof(To));
   } else {
     for (int64_t i = 0; i < size; ++i) to[i] = static_cast<To>(from[i]);
   }
@@ -20,9 +19,6 @@ void Convert(const From* from, int64_t size, To* to) {
 
 CentralModel::Variable::Variable(ElementType type, int64_t size)
     : type_(type), size_(size) {
-  for (int64_t begin = 0; begin < size; begin += kSliceElements) {
-    slices_.push_back({begin, std::min(size, begin + kSliceElements)});
-  }
   for (AlignedBuffer& z : z_) z = AlignedBuffer(size * AccumulatorSizeBytes(type));
 }
 
@@ -35,21 +31,17 @@ void CentralModel::Assign(int variable, const void* values) {
   Variable& v = variables_[variable];
   WithStorageType(v.type_, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
-    using A = Accumulator<S>;
     for (AlignedBuffer& z : v.z_) {
-      Convert(static_cast<const S*>(values), v.size_, z.as<A>());
+      Convert(static_cast<const S*>(values), v.size_, z.as<Accumulator<S>>());
     }
   });
 }
 
 void CentralModel::ForgetMomentum(int variable) {
-  Variable& v = variables_[variable];
+  const Variable& v = variables_[variable];
   WithStorageType(v.type_, [&](auto* storage) {
     using A = Accumulator<std::remove_pointer_t<decltype(storage)>>;
-    for (int s = 0; s < v.num_slices(); ++s) {
-      Convert(v.current<A>(s), v.slice(s).size(), v.previous<A>(s));
-      Convert(v.current<A>(s), v.slice(s).size(), v.next<A>(s));
-    }
+    Convert(v.current<A>(), v.size_, v.other<A>());
   });
 }
 
@@ -57,10 +49,7 @@ void CentralModel::CopyTo(int variable, void* values) const {
   const Variable& v = variables_[variable];
   WithStorageType(v.type_, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
-    for (int s = 0; s < v.num_slices(); ++s) {
-      Convert(v.current<Accumulator<S>>(s), v.slice(s).size(),
-              static_cast<S*>(values) + v.slice(s).begin);
-    }
+    Convert(v.current<Accumulator<S>>(), v.size_, static_cast<S*>(values));
   });
 }
 

@@ -208,7 +208,6 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
         value.shape().DebugString(), "; create a new session for it."));
   }
   model_->Assign(variable->model_index, value.data());
-  synchroniser_->VariableAssigned(variable->model_index);
   return absl::OkStatus();
 }
 

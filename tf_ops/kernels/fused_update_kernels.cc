@@ -189,15 +189,15 @@ class FusedUpdateKernel : public tf::OpKernel {
                 absl::FailedPreconditionError(absl::StrCat(
                     requested_input(0), " changed its shape during a learning run")));
     const int num_slices = variable.num_slices();
-    const int first = synchroniser->FirstSlice(learner, num_slices);
     for (int i = 0; i < num_slices; ++i) {
-      const int s = (first + i) % num_slices;
+      const int s = synchroniser->SliceAt(learner, i, num_slices);
       if (!synchroniser->Enter(learner, member_, s)) return Discard(context);
-      const Pull<T> pull{synchroniser->Target<T>(learner, member_, s),
-                         static_cast<T>(synchroniser->alpha())};
-      Update(rule, variable.slice(s), operand, pull, tensors,
+      const CentralModel::Slice slice = variable.slice(s);
+      Pull<T> pull{synchroniser->Target<T>(learner, member_),
+                   static_cast<T>(synchroniser->alpha())};
+      if (pull.z != nullptr) pull.z += slice.begin;
+      Update(rule, slice, operand, pull, tensors,
              std::make_index_sequence<Form::kSlots>());
-      synchroniser->Leave(learner, member_, s);
     }
     synchroniser->Updated(learner, member_);
     if (!variables[0].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
