@@ -12,11 +12,13 @@ _loader.load()
 
 from tensorbow.options import Options
 from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
-from tensorbow.synchronisers import SMA, Independent
+from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent
 from tensorbow.version import __version__
 
 __all__ = [
+    "EASGD",
     "SMA",
+    "SSGD",
     "Independent",
     "InteractiveSession",
     "Options",

@@ -9,8 +9,16 @@
 //             z after it takes its place, slice by slice
 //
 // Completing an iteration swaps the two; nothing is copied, and until then `current` is
-// untouched. Assign(), ForgetMomentum() and CopyTo() are called between runs only;
-// within one, the synchroniser decides who may touch what. Owns its memory.
+// untouched. With an `ema_decay` the model also keeps the exponential moving average of
+// z over the iterations t = 0, 1, …,
+//
+//   z̄ ← d·z̄ + (1 − d)·z ,  d = min(ema_decay, (1 + t) / (10 + t))
+//
+// as TensorFlow's ExponentialMovingAverage does; each slice takes z in when somebody
+// has it at hand, before the next swap.
+//
+// Assign(), ForgetMomentum() and CopyTo() are called between runs only; within one, the
+// synchroniser decides who may touch what. Owns its memory.
 #ifndef TENSORBOW_CC_CENTRAL_MODEL_CENTRAL_MODEL_H_
 #define TENSORBOW_CC_CENTRAL_MODEL_CENTRAL_MODEL_H_
 
@@ -39,7 +47,7 @@ class CentralModel {
 
   class Variable {
    public:
-    Variable(ElementType type, int64_t size);
+    Variable(ElementType type, int64_t size, double ema_decay);
 
     ElementType type() const { return type_; }
     int64_t size() const { return size_; }  // elements
@@ -60,35 +68,55 @@ class CentralModel {
       return z_[1 - current_].template as<A>();
     }
 
-    // An iteration is complete.
-    void Swap() { current_ = 1 - current_; }
+    // An iteration is complete. REQUIRES: all slices have taken z in.
+    void Swap() {
+      current_ = 1 - current_;
+      ++iterations_;
+    }
+
+    // Takes the current z of slice `s` into its average, unless that has been done.
+    void TakeIn(int s) {
+      if (ema_decay_ > 0 && taken_in_[s] < iterations_) UpdateAverage(s);
+    }
 
    private:
     friend class CentralModel;
+    void UpdateAverage(int s);
 
     ElementType type_;
     int64_t size_;
+    double ema_decay_;
     std::array<AlignedBuffer, 2> z_;
     int current_ = 0;
+    int64_t iterations_ = 0;  // since the last Assign()
+    AlignedBuffer average_;
+    std::vector<int64_t> taken_in_;  // by slice: iterations in the average
   };
+
+  // `ema_decay`: of the moving average, 0 <= ema_decay < 1; 0 for none.
+  explicit CentralModel(double ema_decay = 0) : ema_decay_(ema_decay) {}
 
   // Adds a variable with z = 0 and returns its index.
   int Add(ElementType type, int64_t size);
 
-  // Both values ← `values` (`size` elements of the variable's storage type).
+  // Both values, and the average, ← `values` (`size` elements of the variable's storage
+  // type).
   void Assign(int variable, const void* values);
 
   // other ← current, for a restart.
   void ForgetMomentum(int variable);
 
-  // Rounds the current values to the variable's storage type into `values`.
-  void CopyTo(int variable, void* values) const;
+  // Rounds z (or, if there is one and it is asked for, its average) to the variable's
+  // storage type into `values`.
+  enum class Which { kCurrent, kAverage };
+  void CopyTo(int variable, Which which, void* values);
 
   int num_variables() const { return static_cast<int>(variables_.size()); }
   Variable& variable(int index) { return variables_[index]; }
   const Variable& variable(int index) const { return variables_[index]; }
 
  private:
+  const double ema_decay_;
   std::vector<Variable> variables_;
 };
 

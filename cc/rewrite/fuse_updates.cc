@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/updates.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/platform/errors.h"
@@ -21,28 +22,6 @@ const tf::OpDef* FusedOp(const tf::Node& update) {
   const std::string name = absl::StrCat("TensorBow", update.type_string());
   if (!tf::OpRegistry::Global()->LookUp(name, &registered).ok()) return nullptr;
   return &registered->op_def;
-}
-
-// The only op that writes the variable, or null if it is not one that can be replaced.
-tf::Node* OnlyUpdate(const tf::Node& variable) {
-  tf::Node* update = nullptr;
-  for (const tf::Edge* edge : variable.out_edges()) {
-    if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
-    tf::Node* const user = edge->dst();
-    const bool resource = variable.output_type(0) == tf::DT_RESOURCE;
-    const bool reads = resource ? OnlyReadsResource(user->type_string())
-                                : !tf::IsRefType(user->input_type(edge->dst_input()));
-    if (reads) continue;
-    if (update != nullptr || edge->dst_input() != 0) return nullptr;
-    update = user;
-  }
-  if (update == nullptr || FusedOp(*update) == nullptr) return nullptr;
-  // What takes the reference that the update hands on may write it too.
-  for (const tf::Edge* edge : update->out_edges()) {
-    if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
-    if (tf::IsRefType(edge->dst()->input_type(edge->dst_input()))) return nullptr;
-  }
-  return update;
 }
 
 // Replaces `update` by a node of the same name with the fused op.
@@ -94,7 +73,8 @@ absl::StatusOr<std::vector<bool>> FuseUpdates(const std::vector<std::string>& tr
     tf::DataType dtype;
     TF_RETURN_IF_ERROR(tf::GetNodeAttr(node->attrs(), "dtype", &dtype));
     if (dtype != tf::DT_FLOAT && dtype != tf::DT_DOUBLE) continue;
-    if (tf::Node* const update = OnlyUpdate(*node)) {
+    tf::Node* const update = OnlyUpdate(*node);
+    if (update != nullptr && FusedOp(*update) != nullptr) {
       updates.emplace_back(update, member->second);
     }
   }

@@ -1,10 +1,9 @@
 // Puts updates that correct by themselves (tf_ops/ops/fused_update_ops.cc) in the place
 // of a program's own.
 //
-// A trained variable's update is replaced if it is the only op that writes the variable
-// and takes it directly, not through control flow or a function: then executing it once
-// a task is all that can happen to the variable. The op keeps its name, inputs and
-// edges, so that error messages and fetches stay the same. Pure function.
+// A trained variable's update is replaced if it is the only one (see updates.h) and
+// there is a fused op for it. The op keeps its name, inputs and edges, so that error
+// messages and fetches stay the same. Pure function.
 #ifndef TENSORBOW_CC_REWRITE_FUSE_UPDATES_H_
 #define TENSORBOW_CC_REWRITE_FUSE_UPDATES_H_
 

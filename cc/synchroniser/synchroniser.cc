@@ -61,7 +61,8 @@ void Synchroniser::Restart(const TrainedSet& set) {
   for (int member = 0; member < set.size(); ++member) {
     const int variable = set.variable(member);
     for (int learner = 0; learner < num_learners_; ++learner) {
-      central_->CopyTo(variable, set.weights(learner, member));
+      central_->CopyTo(variable, CentralModel::Which::kCurrent,
+                       set.weights(learner, member));
     }
     central_->ForgetMomentum(variable);
   }
@@ -115,6 +116,7 @@ bool Synchroniser::SitOut(int learner) { return Finish(learner); }
 
 bool Synchroniser::Finish(int learner) {
   if (!AwaitTurn(learner)) return false;
+  Leaving(learner);
   const int64_t iteration = learners_[learner].iteration++;
   const int before = arrived_.fetch_add(1, std::memory_order_acq_rel);
   if (before + 1 == scheduler_->participants(iteration)) {
@@ -127,6 +129,7 @@ bool Synchroniser::Finish(int learner) {
 }
 
 void Synchroniser::Complete(int64_t iteration) {
+  Completing();
   std::vector<int> absent;
   for (int j = 0; j < num_learners_; ++j) {
     if (learners_[j].took_part != iteration) absent.push_back(j);
@@ -161,6 +164,7 @@ bool Synchroniser::Enter(int learner, int member, int slice) {
       std::this_thread::yield();
       seen = state.load(std::memory_order_acquire);
     } else if (state.compare_exchange_weak(seen, done - 1, std::memory_order_acquire)) {
+      central_->variable(set_->variable(member)).TakeIn(slice);
       PrepareNext(*set_, member, slice);
       state.store(done, std::memory_order_release);
       break;

@@ -59,6 +59,8 @@ class Synchroniser {
   // Whether the central model is this algorithm's average (else learner 0's replica
   // stands for the model).
   virtual bool averages() const = 0;
+  // Whether the learners train one model together.
+  virtual bool synchronises() const { return averages(); }
   virtual double alpha() const { return 0; }
 
   // REQUIRES: the set knows where all learners' replicas lie.
@@ -134,8 +136,21 @@ class Synchroniser {
   virtual void Correct(int learner, const TrainedSet& set, int member,
                        bool remembered) = 0;
 
+  // `learner` has finished its task, or sits out; called before it is counted.
+  virtual void Leaving(int learner) {}
+  // Everybody has finished the iteration, and nobody has begun to synchronise the next.
+  virtual void Completing() {}
+
+  // Waits until the iteration before the learner's is complete. False if the learner's
+  // own was aborted.
+  bool AwaitTurn(int learner);
+  // How many learners have a task in the learner's iteration.
+  int participants(int learner) const {
+    return scheduler_->participants(learners_[learner].iteration);
+  }
   int num_learners() const { return num_learners_; }
   CentralModel* central() const { return central_; }
+  Gate* gate() { return &gate_; }
 
  private:
   // Owned by the learner's thread, but for `took_part`.
@@ -157,8 +172,6 @@ class Synchroniser {
   bool IsDue(int learner) const {
     return Due(*set_, set_->iterations + learners_[learner].iteration);
   }
-  // Waits until the iteration before the learner's is complete.
-  bool AwaitTurn(int learner);
   bool Finish(int learner);
   void Complete(int64_t iteration);
 

@@ -13,7 +13,7 @@ TEST(CentralModelTest, NewVariableIsZero) {
   CentralModel model;
   const int v = model.Add(ElementType::kFloat32, 3);
   std::vector<float> values(3, 1.0f);
-  model.CopyTo(v, values.data());
+  model.CopyTo(v, CentralModel::Which::kCurrent, values.data());
   EXPECT_EQ(values, (std::vector<float>{0, 0, 0}));
 }
 
@@ -38,7 +38,7 @@ TEST(CentralModelTest, SwapExchangesTheTwo) {
   EXPECT_EQ(*v.current<float>(), 2);
   EXPECT_EQ(*v.other<float>(), 1);
   float value = 0;
-  model.CopyTo(index, &value);
+  model.CopyTo(index, CentralModel::Which::kCurrent, &value);
   EXPECT_EQ(value, 2);
 }
 
@@ -65,6 +65,37 @@ TEST(CentralModelTest, ForgetMomentumMakesTheOtherEqual) {
   EXPECT_EQ(*model.variable(v).other<float>(), 3);
 }
 
+TEST(CentralModelTest, AverageFollowsZ) {
+  CentralModel model(/*ema_decay=*/0.3);
+  const int index = model.Add(ElementType::kFloat64, 1);
+  CentralModel::Variable& v = model.variable(index);
+  const double start = 8;
+  model.Assign(index, &start);
+  auto average = [&] {
+    double value = 0;
+    model.CopyTo(index, CentralModel::Which::kAverage, &value);
+    return value;
+  };
+  EXPECT_EQ(average(), 8);
+  // t = 0: d = 1/10
+  *v.other<double>() = 4;
+  v.Swap();
+  EXPECT_DOUBLE_EQ(average(), 0.1 * 8 + 0.9 * 4);
+  EXPECT_DOUBLE_EQ(average(), 0.1 * 8 + 0.9 * 4);  // once only
+  // t = 1: d = 2/11; t = 2: d = 3/12; t = 3: d = min(0.3, 4/13)
+  double expected = 4.4;
+  for (const double d : {2.0 / 11, 3.0 / 12, 0.3}) {
+    *v.other<double>() = 2;
+    v.Swap();
+    expected = d * expected + (1 - d) * 2;
+    v.TakeIn(0);
+    EXPECT_DOUBLE_EQ(average(), expected);
+  }
+  // An assignment begins a new average.
+  model.Assign(index, &start);
+  EXPECT_EQ(average(), 8);
+}
+
 TEST(CentralModelTest, SixteenBitVariablesAccumulateInFloat) {
   CentralModel model;
   const int half = model.Add(ElementType::kFloat16, 2);
@@ -77,11 +108,11 @@ TEST(CentralModelTest, SixteenBitVariablesAccumulateInFloat) {
   *model.variable(half).current<float>() += 1e-5f;
   EXPECT_FLOAT_EQ(*model.variable(half).current<float>(), 0.50001f);
   std::vector<Half> out(2);
-  model.CopyTo(half, out.data());
+  model.CopyTo(half, CentralModel::Which::kCurrent, out.data());
   EXPECT_EQ(float(out[0]), 0.5f);
   EXPECT_EQ(float(out[1]), -3.0f);
   std::vector<Bfloat16> bout(2);
-  model.CopyTo(bfloat, bout.data());
+  model.CopyTo(bfloat, CentralModel::Which::kCurrent, bout.data());
   EXPECT_EQ(float(bout[1]), -3.0f);
 }
 
@@ -90,7 +121,7 @@ TEST(CentralModelTest, EmptyVariableIsFine) {
   const int v = model.Add(ElementType::kFloat32, 0);
   float nothing = 7;
   model.Assign(v, &nothing);
-  model.CopyTo(v, &nothing);
+  model.CopyTo(v, CentralModel::Which::kCurrent, &nothing);
   EXPECT_EQ(nothing, 7);
 }
 

@@ -87,9 +87,9 @@ class Learners {
     return true;
   }
 
-  std::vector<float> Central() const {
+  std::vector<float> Central() {
     std::vector<float> z(kSize);
-    model.CopyTo(0, z.data());
+    model.CopyTo(0, CentralModel::Which::kCurrent, z.data());
     return z;
   }
 
