@@ -79,26 +79,32 @@ class Deadline {
 };
 
 // Tensors whose leading dimension tells how many rows of data a task took from an
-// input pipeline.
-std::vector<std::string> RowSources(const std::vector<const tf::NodeDef*>& nodes) {
-  std::vector<std::string> tensors;
+// input pipeline. A queue's are known to have one, whatever their static shape.
+struct RowSource {
+  std::string tensor;
+  bool has_rows;
+};
+std::vector<RowSource> RowSources(const std::vector<const tf::NodeDef*>& nodes) {
+  std::vector<RowSource> sources;
   for (const tf::NodeDef* node : nodes) {
     const char* types = nullptr;
+    bool has_rows = false;
     if (absl::StartsWith(node->op(), "IteratorGetNext") &&
         node->op() != "IteratorGetNextAsOptional") {
       types = "output_types";
     } else if (absl::StartsWith(node->op(), "QueueDequeueMany") ||
                absl::StartsWith(node->op(), "QueueDequeueUpTo")) {
       types = "component_types";
+      has_rows = true;
     } else {
       continue;
     }
     const int outputs = node->attr().at(types).list().type_size();
     for (int i = 0; i < outputs; ++i) {
-      tensors.push_back(absl::StrCat(node->name(), ":", i));
+      sources.push_back({absl::StrCat(node->name(), ":", i), has_rows});
     }
   }
-  return tensors;
+  return sources;
 }
 
 }  // namespace
@@ -176,6 +182,7 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
     });
     host_pool_->Schedule(std::move(closure));
   };
+  environment_.shares_random_state = num_learners == 1 && !options.seed.has_value();
   environment_.shared_kernel =
       [this, central_device](const std::shared_ptr<const tf::NodeProperties>& node,
                              tf::FunctionLibraryRuntime* runtime,
@@ -220,10 +227,11 @@ absl::Status Trainer::Dissect(const ProgramGraph& graph, const RunSpec& spec,
 
   std::vector<const tf::NodeDef*> nodes;
   TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
-  const std::vector<std::string> row_sources = RowSources(nodes);
+  const std::vector<RowSource> row_sources = RowSources(nodes);
   RunSpec described = spec;
-  described.fetches.insert(described.fetches.end(), row_sources.begin(),
-                           row_sources.end());
+  for (const RowSource& source : row_sources) {
+    described.fetches.push_back(source.tensor);
+  }
   const auto shapes = InferShapes(graph, described);
 
   for (const std::string& name : spec.feeds) {
@@ -260,9 +268,9 @@ absl::Status Trainer::Dissect(const ProgramGraph& graph, const RunSpec& spec,
     }
     program->fetches.push_back(std::move(fetch));
   }
-  for (const std::string& name : row_sources) {
+  for (const auto& [name, has_rows] : row_sources) {
     const tf::PartialTensorShape& shape = shapes.at(name);
-    if (shape.unknown_rank() || shape.dims() == 0) continue;
+    if (!has_rows && (shape.unknown_rank() || shape.dims() == 0)) continue;
     if (std::count(spec.feeds.begin(), spec.feeds.end(), name) > 0) continue;
     program->rows_fetch = static_cast<int>(program->task_spec.fetches.size());
     program->task_spec.fetches.push_back(name);
@@ -333,6 +341,9 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(Dissect(graph, spec, sparse_feeds, made.get()));
   made->analysis = analysis;
   TF_RETURN_IF_ERROR(EnsureSharedKernels(graph, analysis.shared_kernels));
+  if (environment_.shares_random_state) {
+    TF_RETURN_IF_ERROR(EnsureSharedKernels(graph, analysis.random_kernels));
+  }
 
   const tf::DeviceMgr* devices = nullptr;
   TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
