@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -29,6 +30,9 @@ constexpr std::chrono::microseconds kSpin(200);
 
 // Momentum of the central model where the learners' optimiser has none of its own.
 constexpr double kDefaultMomentum = 0.9;
+
+// How long a central run waits for a learning run that may itself be waiting.
+constexpr absl::Duration kPatience = absl::Milliseconds(100);
 
 // The node by which the central session is asked for the name of its kernels.
 constexpr char kHandleNode[] = "TensorBow.session_handle";
@@ -138,8 +142,9 @@ class Trainer::Program {
   std::unique_ptr<Learner::Program> rates;
   std::vector<double> last_rates;
 
-  std::unique_ptr<TrainedSet> set;  // made in the first run
-  bool rate_dropped = false;        // seen inside a run
+  std::unique_ptr<TrainedSet> set;         // made in the first run
+  bool rate_dropped = false;               // seen inside a run
+  std::atomic<bool> told_of_feeds{false};  // that they cannot be divided
   int64_t restarts_seen = 0;
 };
 
@@ -383,6 +388,42 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   return absl::OkStatus();
 }
 
+// ------------------------------------------------------------------------ turns
+
+bool Trainer::TakeTurn(bool waits) {
+  absl::MutexLock lock(&turn_mu_);
+  turn_mu_.Await(absl::Condition(+[](bool* taken) { return !*taken; }, &turn_taken_));
+  turn_taken_ = true;
+  turn_waits_ = waits;
+  return runs_beside_;
+}
+
+bool Trainer::TakeCentralTurn(bool at_once) {
+  absl::MutexLock lock(&turn_mu_);
+  while (turn_taken_) {
+    if (at_once) return false;
+    auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !turn_taken_; };
+    auto ended_or_waits = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return !turn_taken_ || turn_waits_;
+    };
+    if (!turn_waits_) {
+      turn_mu_.Await(absl::Condition(&ended_or_waits));
+    } else if (runs_beside_ ||
+               !turn_mu_.AwaitWithTimeout(absl::Condition(&ended), kPatience)) {
+      runs_beside_ = true;
+      return false;
+    }
+  }
+  turn_taken_ = true;
+  turn_waits_ = false;
+  return true;
+}
+
+void Trainer::EndTurn() {
+  absl::MutexLock lock(&turn_mu_);
+  turn_taken_ = false;
+}
+
 // ---------------------------------------------------------------------- running
 
 absl::Status Trainer::LocateReplicas(Program* program) {
@@ -584,7 +625,9 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   feed_options.batch_size = options_.batch_size;
   TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, feeds, feed_options, &run.plan));
   const bool divisible = run.plan.ambiguous.empty();
-  if (!divisible && (num_learners() > 1 || options_.batch_size > 0)) {
+  // Once for a program: the reason may name different numbers of rows every time.
+  if (!divisible && (num_learners() > 1 || options_.batch_size > 0) &&
+      !program->told_of_feeds.exchange(true)) {
     warn_(absl::StrCat(
         "A learning run was executed by one learner only, because its feeds cannot be "
         "divided without guessing: ",
@@ -594,6 +637,9 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   }
   if (!divisible) run.plan.tasks.clear();
 
+  const bool waits = program->analysis.may_block || program->analysis.reads_iterator;
+  const bool read_meanwhile = TakeTurn(waits);
+  const auto end_turn = absl::MakeCleanup([this] { EndTurn(); });
   absl::MutexLock lock(&mu_);
   if (!divisible && num_learners() > 1) {
     *central = true;
@@ -604,6 +650,9 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   if (!ready) {
     *central = true;
     return absl::OkStatus();
+  }
+  if (waits && read_meanwhile) {
+    TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
   }
 
   const bool divided = !run.plan.tasks.empty();
@@ -706,14 +755,13 @@ absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& ana
   if (trainer->num_learners() == 1 || analysis.variables.empty()) {
     return absl::OkStatus();
   }
-  if (!analysis.may_block) {
-    trainer->mu_.Lock();
-  } else if (!trainer->mu_.TryLock()) {
-    // A run that a learning run may be waiting for must not wait for its lock: it uses
-    // the central values published last.
+  // A run that a learning run may be waiting for must not wait for it: it uses the
+  // central values published last.
+  if (!trainer->TakeCentralTurn(/*at_once=*/analysis.may_block)) {
     unprepared_ = true;
     return absl::OkStatus();
   }
+  trainer->mu_.Lock();
   locked_ = true;
   std::vector<int> reached, written;
   for (const auto& [name, use] : analysis.variables) {
@@ -726,16 +774,22 @@ absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& ana
   if (!written.empty()) {
     TF_ASSIGN_OR_RETURN(before_, trainer->variables_->TakeSnapshot(written));
   }
-  if (before_.empty() || analysis.may_block) {
-    locked_ = false;
-    trainer->mu_.Unlock();
-  }
+  if (before_.empty() || analysis.may_block) Unlock();
   return absl::OkStatus();
+}
+
+void Trainer::CentralRun::Unlock() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  locked_ = false;
+  trainer_->mu_.Unlock();
+  trainer_->EndTurn();
 }
 
 absl::Status Trainer::CentralRun::End() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (before_.empty() && !unprepared_) return absl::OkStatus();
-  if (!locked_ && !unprepared_) locked_ = trainer_->mu_.TryLock();
+  if (!locked_ && !unprepared_ && trainer_->TakeCentralTurn(/*at_once=*/true)) {
+    trainer_->mu_.Lock();
+    locked_ = true;
+  }
   if (locked_) return trainer_->variables_->NoteChanges(before_);
   // Learners are at work: the next learning run takes note.
   absl::MutexLock lock(&trainer_->late_writes_mu_);
@@ -746,7 +800,7 @@ absl::Status Trainer::CentralRun::End() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 Trainer::CentralRun::~CentralRun() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  if (locked_) trainer_->mu_.Unlock();
+  if (locked_) Unlock();
 }
 
 void Trainer::CountCentralTask(int64_t rows) {
