@@ -540,7 +540,6 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(body.Summarise(&callees, &summary));
   analysis->may_block = summary.may_block;
   analysis->reads_iterator = summary.reads_iterator;
-  analysis->varies = summary.varies;
   analysis->central_only = summary.central_only;
 
   auto is_trainable = [&](int root) {
@@ -550,12 +549,15 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
   // Learning or not?
   bool learning = false;
   bool writing = false;
+  bool optimised = false;
   for (size_t root = 0; root < variables.size(); ++root) {
     const Effects& effects = summary.roots[root];
     writing |= effects.written;
-    learning |= effects.optimised;
+    optimised |= effects.optimised;
     learning |= effects.replaced_by_itself && is_trainable(root);
   }
+  learning |= optimised;
+  analysis->trains_alike = optimised && spec.feeds.empty() && !summary.varies;
   auto operands_depend_on = [&](const tf::NodeDef& node,
                                 const std::function<bool(int)>& wanted) {
     const std::vector<Input> inputs = body.Inputs(node);

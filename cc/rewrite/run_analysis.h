@@ -45,9 +45,9 @@ struct RunAnalysis {
   // Nodes whose kernel keeps the state of a random number generator.
   std::vector<std::string> random_kernels;
 
-  // Of a learning run without feeds: learners may still compute different things,
-  // because it takes data from somewhere or draws random numbers.
-  bool varies = false;
+  // Optimisers update variables from nothing but variables: no feeds, no data, no
+  // random numbers. All replicas would be trained alike.
+  bool trains_alike = false;
   // The devices that the program asks for by number, "/GPU:1"; sorted.
   std::vector<std::string> devices;
 

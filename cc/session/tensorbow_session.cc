@@ -181,8 +181,8 @@ RunAnalysis::Kind TensorBowSession::ChosenKind(const RunSpec& spec,
   return kind;
 }
 
-void TensorBowSession::WarnIfUseless(const RunSpec& spec, const RunAnalysis& analysis) {
-  if (spec.feeds.empty() && !analysis.varies) {
+void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
+  if (analysis.trains_alike) {
     Warn(absl::StrCat(
         "A learning run has no feeds, takes no data from the graph and draws no random "
         "numbers: all ",
@@ -238,7 +238,7 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnaly
     Warn(absl::StrCat("A learning run is executed by one learner only: ", why_central));
   }
   if (signature->program != nullptr && trainer_->num_learners() > 1) {
-    WarnIfUseless(signature->spec, signature->analysis);
+    WarnIfUseless(signature->analysis);
   }
   absl::MutexLock lock(&mu_);
   signatures_[key] = signature;

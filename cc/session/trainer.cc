@@ -239,6 +239,14 @@ absl::Status Trainer::Dissect(const ProgramGraph& graph, const RunSpec& spec,
   }
   const auto shapes = InferShapes(graph, described);
 
+  // Programs feed more than a run needs; what it does not use says nothing about rows.
+  std::set<std::string> used(spec.fetches.begin(), spec.fetches.end());
+  for (const tf::NodeDef* node : nodes) {
+    for (const std::string& input : node->input()) {
+      const TensorName tensor = ParseTensor(input);
+      if (!tensor.control) used.insert(absl::StrCat(tensor.node, ":", tensor.index));
+    }
+  }
   for (const std::string& name : spec.feeds) {
     FeedDeclaration feed;
     feed.name = name;
@@ -246,7 +254,7 @@ absl::Status Trainer::Dissect(const ProgramGraph& graph, const RunSpec& spec,
     using Division = FeedDeclaration::Division;
     if (options_.shard.count(name) > 0) {
       feed.division = Division::kShard;
-    } else if (options_.replicate.count(name) > 0) {
+    } else if (options_.replicate.count(name) > 0 || used.count(name) == 0) {
       feed.division = Division::kReplicate;
     } else if (sparse_feeds.count(name) > 0) {
       feed.division = Division::kSparse;
@@ -769,6 +777,9 @@ absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& ana
     if (id < 0) continue;
     reached.push_back(id);
     if (use.written) written.push_back(id);
+  }
+  if (analysis.kind == RunAnalysis::Kind::kLearning) {
+    TF_RETURN_IF_ERROR(trainer->variables_->Gather(written));
   }
   TF_RETURN_IF_ERROR(trainer->variables_->Publish(reached));
   if (!written.empty()) {

@@ -284,6 +284,30 @@ def test_a_program_is_told_once_however_its_feeds_differ():
     assert "'x:0' has 5 rows, 'lengths:0' has 4" in told
 
 
+def test_feeds_that_a_run_does_not_use_do_not_count():
+    """One feed dict for all runs: the test set, the decoder's lengths, …"""
+    p = linear()
+    x, y = rows(8)
+    with p.graph.as_default():
+        unused = [
+            tf1.placeholder(tf.float32, [None, 2], name="x_test"),
+            tf1.placeholder(tf.float32, [5], name="weights"),
+            tf1.sparse_placeholder(tf.float32, name="sparse"),
+        ]
+        unused[0] * 2
+    values = [np.ones((11, 2)), np.ones(5), tf1.SparseTensorValue([[0, 1]], [1.0], [2, 3])]
+    feeds = {p.x: x, p.y: y, **dict(zip(unused, values))}
+    with session(p.graph) as s, session(p.graph) as plain:
+        for each, feed in ((s, feeds), (plain, {p.x: x, p.y: y})):
+            each.run(p.init)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                each.run(p.train, feed)
+                each.run(p.train, feed)
+        assert s.learning_tasks == 4
+        np.testing.assert_array_equal(s.run(p.w), plain.run(p.w))
+
+
 def test_state_whose_rows_lead_is_divided_with_its_batch():
     graph = tf.Graph()
     with graph.as_default():

@@ -115,6 +115,26 @@ def test_run_in_which_all_learners_do_the_same_is_told_once():
         assert all("compute the same" in text for text in messages(caught))
 
 
+def test_upkeep_of_variables_is_not_told_of():
+    """Soft updates of a target network, clipped weights: no optimiser, no data, no harm."""
+    graph = tf.Graph()
+    with graph.as_default():
+        w = tf1.get_variable("w", initializer=np.float32(3))
+        target = tf1.get_variable("target", initializer=np.float32(1))
+        soft = tf1.assign(target, 0.5 * w + 0.5 * target)
+        clip = tf1.assign(w, tf.clip_by_value(w, -2, 2))
+        init = tf1.global_variables_initializer()
+    with session(graph) as s, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        s.run(init)
+        for _ in range(40):
+            s.run(soft)
+            s.run(clip)
+        kept, followed = s.run([w, target])
+        assert kept <= 2
+        np.testing.assert_allclose(followed, kept, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     "devices, told",
     [
@@ -147,6 +167,28 @@ def test_towers_are_told_what_takes_their_place(devices, told):
     assert len(messages(caught)) == len(told)
     for text, names in zip(messages(caught), told):
         assert f"({names})" in text
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_run_on_the_central_model_goes_on_from_what_all_learners_learned(use_resource):
+    """z lags by the replicas' last updates; one learner alone must not lose them."""
+    p = linear(use_resource=use_resource)
+    x, y = rows(8)
+    with p.graph.as_default():
+        block = tf1.placeholder(tf.float32, [3, 2], name="block")
+        still = tf1.train.GradientDescentOptimizer(0.0).minimize(tf.reduce_sum(block * p.w))
+    with session(p.graph) as s, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        s.run(p.init)
+        before = s.run(p.w)
+        s.run(p.train, {p.x: x, p.y: y})
+        replicas = [s.learner_value(p.w, j) for j in range(2)]
+        assert not np.array_equal(replicas[0], replicas[1])
+        s.run(still, {block: np.ones((3, 2))})  # a fixed batch: one learner
+        np.testing.assert_allclose(s.run(p.w), np.mean(replicas, axis=0), rtol=1e-6)
+        assert not np.array_equal(s.run(p.w), before)
+        s.run(p.train, {p.x: x, p.y: y})  # replicas and z restart from there
+        np.testing.assert_allclose(s.run(p.w), np.mean(replicas, axis=0), rtol=1e-6)
 
 
 def test_counts_can_be_read_after_close():
