@@ -1,0 +1,18 @@
+"""Programs as people wrote them run as well on learners as on stock sessions."""
+
+import pytest
+
+from tests.programs import _harness, table
+
+
+@pytest.mark.parametrize("name", _harness.names())
+def test_one_learner_is_stock_and_two_are_as_good(name):
+    result = _harness.compare(name)
+    assert not result.differences
+    assert result.worse_by <= result.noise, (result.stock, result.two)
+    # The table says who trained, and why.
+    assert table.trained_by(table.row(name, result)) == table.trained_by(table.rows()[name])
+
+
+def test_table_has_exactly_the_programs():
+    assert list(table.rows()) == _harness.names()
