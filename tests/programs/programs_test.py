@@ -14,5 +14,7 @@ def test_one_learner_is_stock_and_two_are_as_good(name):
     assert table.trained_by(table.row(name, result)) == table.trained_by(table.rows()[name])
 
 
-def test_table_has_exactly_the_programs():
-    assert list(table.rows()) == _harness.names()
+def test_file_is_what_the_generator_writes_of_exactly_the_programs():
+    rows = table.rows()
+    assert list(rows) == _harness.names()
+    assert table.FILE.read_text() == table.text(rows)

@@ -56,9 +56,15 @@ parallel:
 * Where only a target string can be given (`MonitoredTrainingSession(master="tensorbow")`): the
   string `tensorbow` makes a session with default options, one learner for every core.
 
-`global_step` counts the runs, as stock's does. A program without feeds takes one batch for every
-learner in a run: a loop over a fixed number of steps uses as many times more data, a loop until
-`OutOfRangeError` ends after as many times fewer runs.
+## What several learners change
+
+* `global_step` counts the runs, as stock's does. A program without feeds takes one batch for every
+  learner in a run: a loop over a fixed number of steps uses as many times more data, a loop until
+  `OutOfRangeError` ends after as many times fewer runs.
+* A float scalar that is fetched with the train op is the mean over the rows of the run; a count
+  (an integer) is learner 0's share. `Options(combine={correct: "sum"})` adds the shares up.
+* A run of another thread does not wait for learners that wait for data: an actor that asks the
+  model and then enqueues what they wait for is given the central values of their run's beginning.
 
 ## What is not there
 
@@ -95,17 +101,23 @@ def trained_by(line: str) -> str:
     return line.strip("| ").split(" | ")[-1]
 
 
+def text(lines: dict[str, str]) -> str:
+    """The whole file, given its lines by program."""
+    header = "| program | what is in it | metric | stock | one learner | two learners | noise |"
+    table = [header + " trained by |", "|---" * 8 + "|", *lines.values()]
+    return _BEFORE + "\n".join(table) + "\n" + _AFTER
+
+
 def main() -> None:
     known = rows() if len(sys.argv) > 1 else {}
-    header = "| program | what is in it | metric | stock | one learner | two learners | noise |"
-    lines = [header + " trained by |", "|---" * 8 + "|"]
+    lines = {}
     for name in _harness.names():
         if name in sys.argv[1:] or name not in known:
             known[name] = row(name, _harness.compare(name))
             print(known[name], flush=True)
-        lines.append(known[name])
+        lines[name] = known[name]
     FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(_BEFORE + "\n".join(lines) + "\n" + _AFTER)
+    FILE.write_text(text(lines))
 
 
 if __name__ == "__main__":
