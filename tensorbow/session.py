@@ -67,6 +67,7 @@ class _LearnerSession(BaseSession):
         self._options = options
         self._plans: dict[Any, RunPlan] = {}
         self._num_trainable = 0
+        self._last_counts: dict[str, int] = {}
         if target:
             super().__init__(target, graph, config=config)  # checks its type, too
             self._native: Any = _Remote()
@@ -99,22 +100,34 @@ class _LearnerSession(BaseSession):
     @property
     def num_learners(self) -> int:
         """Learners in the whole system."""
-        return self._native.num_learners
+        return self._count("num_learners")
 
     @property
     def iterations(self) -> int:
         """Completed iterations (one learning task of every learner that had one)."""
-        return self._native.iterations
+        return self._count("iterations")
 
     @property
     def learning_tasks(self) -> int:
         """Learning tasks of all learners in completed iterations."""
-        return self._native.learning_tasks
+        return self._count("learning_tasks")
 
     @property
     def samples_seen(self) -> int:
         """Rows of data that those tasks used; a task without rows counts as one."""
-        return self._native.samples_seen
+        return self._count("samples_seen")
+
+    def _count(self, name: str) -> int:
+        if name in self._last_counts:
+            return self._last_counts[name]
+        return int(getattr(self._native, name))
+
+    def close(self) -> None:
+        """Closes the session. What it has counted can still be read afterwards."""
+        if not self._closed and not isinstance(self._native, _Remote):
+            names = ("num_learners", "iterations", "learning_tasks", "samples_seen")
+            self._last_counts = {name: self._count(name) for name in names}
+        super().close()
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
         """A copy of one learner's own value of a variable.

@@ -35,9 +35,8 @@ bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
     *container = LearnerContainer(specialisation.learner, *container);
     return true;
   }
-  if (!op.is_stateful() || HasSharedKernel(*node, op)) return false;
+  if (!KeepsRandomState(*node, op)) return false;
   const auto seed = attributes.find("seed"), seed2 = attributes.find("seed2");
-  if (seed == attributes.end() || seed2 == attributes.end()) return false;
   int64_t first = seed->second.i(), second = seed2->second.i();
   if (first == 0 && second == 0) {  // unseeded
     if (!specialisation.seed.has_value()) return false;

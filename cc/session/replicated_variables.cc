@@ -243,7 +243,17 @@ absl::Status ReplicatedVariables::Publish(const std::vector<int>& ids) {
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
+absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
+  for (int id : ids) {
+    Variable& variable = variables_[id];
+    if (!variable.central_stale) continue;
+    TF_RETURN_IF_ERROR(PublishOne(&variable, /*gather=*/true));
+    variable.replicas_stale = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::PublishOne(Variable* variable, bool gather) {
   VariableStorage central;
   TF_RETURN_IF_ERROR(VariableStorage::Open(variable->node, variable->container,
                                            central_device_, /*create=*/true, &central));
@@ -259,7 +269,7 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
     void* data = nullptr;
     TF_RETURN_IF_ERROR(
         central.Overwrite(first.dtype(), first.shape(), allocator, &data));
-    if (variable->model_index >= 0) {
+    if (variable->model_index >= 0 && !(gather && mean != nullptr)) {
       model_->CopyTo(variable->model_index, CentralModel::Which::kAverage, data);
     } else {
       mean(variable->replicas, data);

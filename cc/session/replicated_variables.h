@@ -62,6 +62,10 @@ class ReplicatedVariables {
   // Learners have (perhaps) changed these variables.
   void MarkLearned(const std::vector<int>& ids);
   absl::Status Publish(const std::vector<int>& ids);
+  // Before one learner goes on with the central model: it takes in what the replicas
+  // have learned since z was computed (z lags by the last update of each), and they
+  // will restart from it.
+  absl::Status Gather(const std::vector<int>& ids);
 
   // Around a write run: what the central variables held, and which of them changed
   // (their replicas are out of date from then on).
@@ -98,7 +102,8 @@ class ReplicatedVariables {
   absl::StatusOr<std::optional<tensorflow::Tensor>> CentralTensor(
       const Variable& variable) const;
   absl::Status BroadcastOne(Variable* variable, const tensorflow::Tensor& value);
-  absl::Status PublishOne(Variable* variable);
+  // `gather`: the replicas' mean in the place of z.
+  absl::Status PublishOne(Variable* variable, bool gather = false);
 
   tensorflow::Device* const central_device_;
   const std::vector<Learner*> learners_;

@@ -113,6 +113,8 @@ class TensorBowSession : public tensorflow::Session {
 
   std::shared_ptr<const Signature> FindOrAnalyse(RunSpec spec)
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
+  // Says where several learners cannot help a run that they execute.
+  void WarnIfUseless(const RunAnalysis& analysis);
   RunAnalysis::Kind ChosenKind(const RunSpec& spec, RunAnalysis::Kind kind) const;
 
   // Runs `signature` on the learners if it is learning and nothing speaks against

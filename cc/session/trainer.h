@@ -67,6 +67,10 @@ class Trainer {
   // Around a run of the central session: brings the central variables it reaches up
   // to date and, when it writes, finds out what it changed. A writing run excludes
   // learning until it ends, unless it may have to wait for another run.
+  //
+  // A learning run that waits for data may be waiting for what this run enables (an
+  // actor that asks the model and then enqueues): then it goes on beside the learning
+  // run, with the central values of that run's beginning.
   class CentralRun {
    public:
     // Begin() and End() are called once each, on the same thread; `analysis` must
@@ -78,6 +82,8 @@ class Trainer {
    private:
     Trainer* trainer_ = nullptr;
     const RunAnalysis* analysis_ = nullptr;
+    void Unlock();
+
     bool locked_ = false;
     bool unprepared_ = false;  // nothing was published, nothing remembered
     ReplicatedVariables::Snapshot before_;
@@ -147,6 +153,15 @@ class Trainer {
                               const std::vector<TaskOutcome>& outcomes,
                               std::vector<tensorflow::Tensor>* fetches)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whoever works on replicated variables takes a turn, which comes before mu_.
+  // `waits`: the holder may wait for another run of the session. Returns whether
+  // central runs go on beside such holders.
+  bool TakeTurn(bool waits) ABSL_LOCKS_EXCLUDED(turn_mu_);
+  // For a central run: false if the holder may be waiting for the caller. `at_once`:
+  // or if there is any holder.
+  bool TakeCentralTurn(bool at_once) ABSL_LOCKS_EXCLUDED(turn_mu_);
+  void EndTurn() ABSL_LOCKS_EXCLUDED(turn_mu_);
+
   // Makes sure that the central session has kernels for these nodes of `graph`.
   absl::Status EnsureSharedKernels(const ProgramGraph& graph,
                                    const std::vector<std::string>& nodes);
@@ -169,7 +184,14 @@ class Trainer {
   std::set<std::string> shared_kernels_;
   std::string central_handle_;
 
-  absl::Mutex mu_;
+  absl::Mutex turn_mu_;
+  bool turn_taken_ ABSL_GUARDED_BY(turn_mu_) = false;
+  bool turn_waits_ ABSL_GUARDED_BY(turn_mu_) = false;
+  // A learning run has kept a central run waiting for long, so that it may have been
+  // waiting for it: from now on none waits for such a run.
+  bool runs_beside_ ABSL_GUARDED_BY(turn_mu_) = false;
+
+  absl::Mutex mu_;  // taken by the holder of the turn, or for a moment
   std::unique_ptr<ReplicatedVariables> variables_ ABSL_GUARDED_BY(mu_);
   std::atomic<int64_t> restarts_requested_{0};
 
