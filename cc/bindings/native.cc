@@ -228,6 +228,20 @@ PYBIND11_MODULE(_native, m) {
                                               : std::vector<std::string>();
              });
            })
+      .def(
+          "save_state",
+          [](const SessionHandle& handle, const std::string& path) {
+            handle.With(
+                [&](TensorBowSession* session) { return session->SaveState(path); });
+          },
+          py::arg("path"))
+      .def(
+          "load_state",
+          [](const SessionHandle& handle, const std::string& path) {
+            handle.With(
+                [&](TensorBowSession* session) { return session->LoadState(path); });
+          },
+          py::arg("path"))
       .def("learner_value", &SessionHandle::LearnerValue, py::arg("variable"),
            py::arg("learner"), "A serialized TensorProto.");
 }

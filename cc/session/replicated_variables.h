@@ -23,6 +23,7 @@
 #include "cc/central_model/central_model.h"
 #include "cc/learner/learner.h"
 #include "cc/rewrite/run_analysis.h"
+#include "cc/session/session_state.h"
 #include "cc/session/variable_storage.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/device.h"
@@ -62,6 +63,7 @@ class ReplicatedVariables {
   // Learners have (perhaps) changed these variables.
   void MarkLearned(const std::vector<int>& ids);
   absl::Status Publish(const std::vector<int>& ids);
+  absl::Status PublishAll();
 
   // Around a write run: what the central variables held, and which of them changed
   // (their replicas are out of date from then on).
@@ -74,6 +76,17 @@ class ReplicatedVariables {
   // A copy of the central value of a variable (replicated or not), or of one learner's.
   absl::StatusOr<tensorflow::Tensor> CentralValue(const tensorflow::NodeDef& node);
   absl::StatusOr<tensorflow::Tensor> ReplicaValue(int id, int learner);
+
+  // For saving: tensors in it share the replicas' buffers and must be gone before the
+  // next learning run.
+  int size() const { return static_cast<int>(variables_.size()); }
+  ReplicaState GetState(int id) const;
+  // Sets the learners' side of all variables: as in `states`, and for variables not
+  // there it will be the central value at the next learning run. `uses`, for Add(), are
+  // in the order of `states`. An error before anything has been changed, unless memory
+  // runs out.
+  absl::Status SetStates(const std::vector<VariableUse>& uses,
+                         const std::vector<ReplicaState>& states);
 
  private:
   struct Variable {
@@ -93,6 +106,10 @@ class ReplicatedVariables {
       const Variable& variable) const;
   absl::Status BroadcastOne(Variable* variable, const tensorflow::Tensor& value);
   absl::Status PublishOne(Variable* variable);
+  // Makes the replicas that the variable has not got yet, uninitialised.
+  absl::Status OpenReplicas(Variable* variable);
+  absl::Status CheckState(const VariableUse& use, const ReplicaState& state) const;
+  absl::Status SetState(Variable* variable, const ReplicaState& state);
 
   tensorflow::Device* const central_device_;
   const std::vector<Learner*> learners_;
