@@ -48,6 +48,8 @@ class Learner {
   class Program {
    public:
     ~Program();
+    // What it executes.
+    const tensorflow::Graph& graph() const { return *graph_; }
 
    private:
     friend class Learner;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/random_state.h"
 #include "cc/rewrite/run_analysis.h"
 #include "tensorflow/core/common_runtime/build_graph_options.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
@@ -138,6 +139,9 @@ absl::Status SpecialiseTaskGraph(
       node->ClearAttr(name);
       node->AddAttr(name, attribute->second);
     }
+  }
+  if (specialisation.own_random_state) {
+    TF_RETURN_IF_ERROR(ExposeRandomState(graph->get()));
   }
   const tf::Node* any = nullptr;
   for (const tf::Node* node : (*graph)->op_nodes()) any = node;

@@ -457,8 +457,9 @@ bool HasSharedKernel(const tf::NodeDef& node, const tf::OpDef& op) {
 }
 
 bool KeepsRandomState(const tf::NodeDef& node, const tf::OpDef& op) {
-  return op.is_stateful() && !HasSharedKernel(node, op) &&
-         node.attr().contains("seed") && node.attr().contains("seed2");
+  return op.is_stateful() && node.op() != "TensorBowReserveRandom" &&
+         !HasSharedKernel(node, op) && node.attr().contains("seed") &&
+         node.attr().contains("seed2");
 }
 
 std::string VariableReadBy(const ProgramGraph& graph, absl::string_view tensor,

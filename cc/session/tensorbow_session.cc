@@ -19,22 +19,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-void AppendJoined(const std::vector<std::string>& names, char end, std::string* key) {
-  for (const std::string& name : names) {
-    key->append(name);
-    key->push_back(',');
-  }
-  key->push_back(end);
-}
-
-std::string KeyOf(const RunSpec& spec) {
-  std::string key;
-  AppendJoined(spec.feeds, '>', &key);
-  AppendJoined(spec.fetches, '/', &key);
-  AppendJoined(spec.targets, '.', &key);
-  return key;
-}
-
 int64_t LeadingRows(const std::vector<tf::Tensor>& feeds) {
   int64_t rows = 0;
   for (const tf::Tensor& feed : feeds) {
@@ -414,6 +398,27 @@ absl::Status TensorBowSession::ReleaseCallable(CallableHandle handle) {
     callables_.erase(known);
   }
   return central_->ReleaseCallable(central);
+}
+
+// ------------------------------------------------------------------------ state
+
+std::vector<const tf::NodeDef*> TensorBowSession::VariableNodes() {
+  absl::ReaderMutexLock lock(&mu_);
+  std::vector<const tf::NodeDef*> nodes;
+  for (const tf::NodeDef& node : graph_.graph_def().node()) {
+    if (IsVariableOp(node.op())) nodes.push_back(&node);
+  }
+  return nodes;
+}
+
+absl::Status TensorBowSession::SaveState(const std::string& path) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  return trainer_->SaveState(VariableNodes(), path);
+}
+
+absl::Status TensorBowSession::LoadState(const std::string& path) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  return trainer_->LoadState(VariableNodes(), path);
 }
 
 // --------------------------------------------------------------------- warnings

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "cc/rewrite/fuse_updates.h"
+#include "cc/rewrite/random_state.h"
 #include "cc/rewrite/reduce_gradients.h"
 #include "cc/rewrite/shapes.h"
 #include "cc/synchroniser/independent.h"
@@ -142,6 +143,7 @@ class Trainer::Program {
   double momentum = 0;
 
   std::vector<std::unique_ptr<Learner::Program>> learners;
+  std::vector<std::string> hidden_random_ops;
 
   // The learning rates that may change: those that are fed, by feed, and a program
   // that evaluates the others on learner 0 (null if there are none).
@@ -153,6 +155,7 @@ class Trainer::Program {
   bool rate_dropped = false;               // seen inside a run
   std::atomic<bool> told_of_feeds{false};  // that they cannot be divided
   int64_t restarts_seen = 0;
+  int64_t first_iteration = 0;  // of the set, when it is made
 };
 
 struct Trainer::RunState {
@@ -394,11 +397,13 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     Specialisation specialisation;
     specialisation.learner = learner->id();
     specialisation.own_variables = num_learners() > 1;
+    specialisation.own_random_state = !environment_.shares_random_state;
     specialisation.seed = options_.seed;
     std::unique_ptr<Learner::Program> learner_program;
     TF_RETURN_IF_ERROR(learner->Compile(task, specialisation, &learner_program));
     made->learners.push_back(std::move(learner_program));
   }
+  made->hidden_random_ops = HiddenRandomState(made->learners[0]->graph());
   TF_RETURN_IF_ERROR(CompileRates(graph, made.get()));
 
   if (num_learners() > 1) {
@@ -415,6 +420,14 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     }
   }
   made->restarts_seen = restarts_requested_.load();
+  absl::MutexLock lock(&progress_mu_);
+  const std::string key = KeyOf(spec);
+  const auto loaded = loaded_progress_.find(key);
+  if (loaded != loaded_progress_.end()) {
+    SetProgressOf(made.get(), loaded->second);
+    loaded_progress_.erase(loaded);
+  }
+  programs_[key] = made;
   *program = std::move(made);
   return absl::OkStatus();
 }
@@ -453,6 +466,53 @@ bool Trainer::TakeCentralTurn(bool at_once) {
 void Trainer::EndTurn() {
   absl::MutexLock lock(&turn_mu_);
   turn_taken_ = false;
+}
+
+std::map<std::string, RunProgress> Trainer::Progress() {
+  absl::MutexLock lock(&progress_mu_);
+  std::map<std::string, RunProgress> progress = loaded_progress_;
+  for (const auto& [key, weak] : programs_) {
+    const std::shared_ptr<Program> program = weak.lock();
+    if (program == nullptr) continue;
+    RunProgress& run = progress[key];
+    run.iterations =
+        program->set == nullptr ? program->first_iteration : program->set->iterations;
+    run.last_rates = program->last_rates;
+    run.rate_dropped = program->rate_dropped;
+    run.restart_pending = program->restarts_seen != restarts_requested_.load();
+  }
+  return progress;
+}
+
+void Trainer::SetProgress(std::map<std::string, RunProgress> progress) {
+  absl::MutexLock lock(&progress_mu_);
+  for (const auto& [key, weak] : programs_) {
+    const std::shared_ptr<Program> program = weak.lock();
+    if (program == nullptr) continue;
+    SetProgressOf(program.get(), progress[key]);
+    progress.erase(key);
+  }
+  loaded_progress_ = std::move(progress);
+}
+
+void Trainer::SetProgressOf(Program* program, const RunProgress& progress) {
+  program->first_iteration = progress.iterations;
+  if (program->set != nullptr) program->set->iterations = progress.iterations;
+  program->last_rates = progress.last_rates;
+  program->rate_dropped = progress.rate_dropped;
+  program->restarts_seen = restarts_requested_.load() - progress.restart_pending;
+}
+
+std::vector<std::string> Trainer::HiddenRandomOps() {
+  absl::MutexLock lock(&progress_mu_);
+  std::set<std::string> names;
+  for (const auto& [key, weak] : programs_) {
+    const std::shared_ptr<Program> program = weak.lock();
+    if (program == nullptr) continue;
+    const std::vector<std::string>& hidden = program->hidden_random_ops;
+    names.insert(hidden.begin(), hidden.end());
+  }
+  return {names.begin(), names.end()};
 }
 
 // ---------------------------------------------------------------------- running
@@ -496,7 +556,8 @@ void Trainer::ChooseTrainedSet(Program* program) {
   }
   std::vector<int> model_indices;
   for (int id : program->trained) model_indices.push_back(variables_->model_index(id));
-  const int64_t iterations = program->set == nullptr ? 0 : program->set->iterations;
+  const int64_t iterations =
+      program->set == nullptr ? program->first_iteration : program->set->iterations;
   program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices),
                                               program->momentum);
   program->set->iterations = iterations;
@@ -550,17 +611,21 @@ absl::StatusOr<bool> Trainer::RestartIsDue(Program* program,
   return due;
 }
 
+void Trainer::NoteLateWrites() {
+  std::vector<std::string> late_writes;
+  {
+    absl::MutexLock lock(&late_writes_mu_);
+    late_writes.swap(late_writes_);
+  }
+  for (const std::string& name : late_writes) variables_->MarkAssigned(name);
+}
+
 absl::Status Trainer::PrepareReplicas(Program* program,
                                       const std::vector<tf::Tensor>& feeds,
                                       bool* ready) {
   *ready = true;
   if (num_learners() > 1) {
-    std::vector<std::string> late_writes;
-    {
-      absl::MutexLock lock(&late_writes_mu_);
-      late_writes.swap(late_writes_);
-    }
-    for (const std::string& name : late_writes) variables_->MarkAssigned(name);
+    NoteLateWrites();
     if (program->variables.empty()) {
       for (const auto& [name, use] : program->analysis.variables) {
         const int id = variables_->Add(use);

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -26,6 +27,7 @@
 #include "cc/session/fetches.h"
 #include "cc/session/options.h"
 #include "cc/session/replicated_variables.h"
+#include "cc/session/session_state.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/public/session.h"
 
@@ -109,6 +111,16 @@ class Trainer {
                                                   CentralModel::Which which)
       ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Saves as `path` all it takes to go on from here bit for bit, and sets it; see
+  // session_state.h. `nodes`: all variables of the graph. After an error, what was
+  // saved before, or the state of this session, is as it was.
+  absl::Status SaveState(const std::vector<const tensorflow::NodeDef*>& nodes,
+                         const std::string& path)
+      ABSL_LOCKS_EXCLUDED(mu_, progress_mu_);
+  absl::Status LoadState(const std::vector<const tensorflow::NodeDef*>& nodes,
+                         const std::string& path)
+      ABSL_LOCKS_EXCLUDED(mu_, progress_mu_);
+
   // The first half of destruction, while the central session still lives: ends the
   // learners' threads, deletes their kernels and their variables. REQUIRES: no program
   // is left and no run is active.
@@ -131,6 +143,8 @@ class Trainer {
   absl::Status PrepareReplicas(Program* program,
                                const std::vector<tensorflow::Tensor>& feeds,
                                bool* ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Variables that central runs wrote while learners were at work: replicas follow.
+  void NoteLateWrites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<bool> RestartIsDue(Program* program,
                                     const std::vector<tensorflow::Tensor>& feeds);
   // Whether a learning rate of learner 0 has dropped to half or less since the last
@@ -166,6 +180,15 @@ class Trainer {
   absl::Status EnsureSharedKernels(const ProgramGraph& graph,
                                    const std::vector<std::string>& nodes);
 
+  // For saving and loading: what the learning runs have got to, by the key of the run;
+  // and the random ops whose state is not with the learners.
+  std::map<std::string, RunProgress> Progress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_)
+      ABSL_LOCKS_EXCLUDED(progress_mu_);
+  void SetProgress(std::map<std::string, RunProgress> progress)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) ABSL_LOCKS_EXCLUDED(progress_mu_);
+  void SetProgressOf(Program* program, const RunProgress& progress);
+  std::vector<std::string> HiddenRandomOps() ABSL_LOCKS_EXCLUDED(progress_mu_);
+
   const tensorflow::SessionOptions& session_options_;
   const Options& options_;
   tensorflow::Session* const central_;  // not owned
@@ -194,6 +217,12 @@ class Trainer {
   absl::Mutex mu_;  // taken by the holder of the turn, or for a moment
   std::unique_ptr<ReplicatedVariables> variables_ ABSL_GUARDED_BY(mu_);
   std::atomic<int64_t> restarts_requested_{0};
+
+  // Programs by the key of their run, and the progress of runs that have been loaded
+  // and not compiled yet.
+  absl::Mutex progress_mu_ ABSL_ACQUIRED_AFTER(mu_);
+  std::map<std::string, std::weak_ptr<Program>> programs_ ABSL_GUARDED_BY(progress_mu_);
+  std::map<std::string, RunProgress> loaded_progress_ ABSL_GUARDED_BY(progress_mu_);
 
   // Variables that central runs wrote while learners were at work.
   absl::Mutex late_writes_mu_ ABSL_ACQUIRED_AFTER(mu_);
