@@ -192,7 +192,7 @@ def missing(way: str, averaged: bool = False) -> str | None:
 class Average:
     """The exponential moving average that `ema_decay` keeps: z̄ ← d·z̄ + (1 − d)·z.
 
-    d = min(decay, (1 + t) / (10 + t)) after t updates, as in
+    d = min(decay, (1 + t) / (10 + t)) in update t = 0, 1, …, as in
     tf.train.ExponentialMovingAverage. Kept here for all contenders alike, so that one run
     gives the curve of the weights and that of their average; the average changes nothing
     in the training.
@@ -207,8 +207,8 @@ class Average:
 
     def update(self, values: Sequence[np.ndarray]) -> None:
         """Moves the average towards `values`, new arrays of the same shapes."""
-        self._updates += 1
         keep = min(self._decay, (1 + self._updates) / (10 + self._updates))
+        self._updates += 1
         for mine, new in zip(self.values, values):
             flat, other = mine.reshape(-1), new.reshape(-1)
             for k in range(0, flat.size, self._BLOCK):
@@ -387,23 +387,23 @@ def first_rate(recipe: Recipe, setting: Setting) -> float:
     return setting.rate * (1 - recipe.momentum) * 2.0 ** (np.log2(recipe.rows / 16) // 2)
 
 
-def tune(runs: Runs, task: Task, recipe: Recipe) -> dict[str, float] | None:
+def tune(runs: Runs, task: Task, recipe: Recipe, kinds: Sequence[str]) -> dict[str, float] | None:
     """The best learning rate of each kind; None when the time was not enough.
 
-    Climbs until, for both kinds, the rates twice and half as large are known to be worse.
+    Climbs until, for all kinds, the rates twice and half as large are known to be worse.
     """
     begin = first_rate(recipe, task.setting)
     scores: dict[float, dict[str, tuple[float, float]]] = {}
-    best = dict.fromkeys(KINDS, begin)
+    best = dict.fromkeys(kinds, begin)
     while wanted := {_rounded(b * by) for b in best.values() for by in (0.5, 1, 2)} - scores.keys():
         for rate in sorted(wanted):
             curves = runs.get(task, recipe, rate, 0)
             if curves is None:
                 return None
             scores[rate] = {
-                kind: score(curves["samples"], curves[kind], task.setting.target) for kind in KINDS
+                kind: score(curves["samples"], curves[kind], task.setting.target) for kind in kinds
             }
-        best = {kind: min(scores, key=lambda r: scores[r][kind]) for kind in KINDS}
+        best = {kind: min(scores, key=lambda r: scores[r][kind]) for kind in kinds}
     return best
 
 
@@ -509,6 +509,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after so many")
     parser.add_argument("--threads", type=int, default=0, help="of stock sessions while training")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--contenders", type=int, help="only the first so many of the grid")
     parser.add_argument(
         "--throughput", action="store_true", help="measure samples/s (idle machine)"
@@ -548,15 +549,15 @@ def main() -> None:
     for seed in range(1, arguments.seeds + 1):
         for recipe in trained:
             if recipe not in rates:
-                rates[recipe] = tune(runs, tuning, recipe)
+                rates[recipe] = tune(runs, tuning, recipe, arguments.kinds)
             rate = rates[recipe]
             for one in sorted(set(rate.values())) if rate else []:
-                runs.get(final, recipe, one, seed, [k for k in KINDS if rate[k] == one])
+                runs.get(final, recipe, one, seed, [k for k in rate if rate[k] == one])
 
     rows: list[Row] = []
     curves: dict[str, list[dict[str, Any]]] = {}
     for recipe, rate in rates.items():
-        for kind in KINDS if rate else []:
+        for kind in rate or []:
             keys = [final.key(recipe, rate[kind], s + 1) for s in range(arguments.seeds)]
             found = [c for key in keys if (c := runs.find(key, [kind]))]
             if not found:

@@ -1,5 +1,6 @@
 """The statistics of the benchmarks, on curves made by hand."""
 
+import itertools
 import pathlib
 import sys
 
@@ -12,6 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 import synchronisation_cost
 import time_to_accuracy as tta
 
+import tensorbow
+from tensorbow import models
 from tensorbow.datasets import Images
 
 SAMPLES = [10, 20, 30, 40, 50, 60, 70]
@@ -59,13 +62,13 @@ def test_tuning_prefers_a_reached_target_then_a_small_error_and_divergence_least
 
 
 def test_the_average_follows_its_formula():
-    average = tta.Average([np.float32([1.0, 2.0])], decay=0.25)
+    average = tta.Average([np.float32([1.0, 2.0])], decay=0.15)
     average.update([np.float32([3.0, 6.0])])
-    # d = min(0.25, 2/11) = 2/11: 2/11·1 + 9/11·3 = 29/11, and twice that.
-    np.testing.assert_allclose(average.values[0], [29 / 11, 58 / 11], rtol=1e-6)
-    average.update([np.float32([0.0, 0.0])])
-    # d = min(0.25, 3/12) = 0.25.
-    np.testing.assert_allclose(average.values[0], [29 / 44, 58 / 44], rtol=1e-6)
+    # d = min(0.15, 1/10) = 0.1: 0.1·1 + 0.9·3 = 2.8, and twice that.
+    np.testing.assert_allclose(average.values[0], [2.8, 5.6], rtol=1e-6)
+    average.update([np.float32([0.0, 1.0])])
+    # d = min(0.15, 2/11) = 0.15: 0.15·2.8 = 0.42, 0.15·5.6 + 0.85·1 = 1.69.
+    np.testing.assert_allclose(average.values[0], [0.42, 1.69], rtol=1e-6)
 
 
 def test_the_average_is_that_of_tensorflow():
@@ -77,11 +80,42 @@ def test_the_average_is_that_of_tensorflow():
         update = ema.apply([weights])
         session.run(tf.compat.v1.global_variables_initializer())
         ours = tta.Average([values[0]])
-        for t, value in enumerate(values[1:], start=1):
+        for t, value in enumerate(values[1:]):
             weights.load(value, session)
             session.run(update, {step: t})
             ours.update([value])
         np.testing.assert_allclose(ours.values[0], session.run(ema.average(weights)), atol=1e-6)
+
+
+@pytest.mark.skipif(
+    tta.missing("SMA", averaged=True) is not None, reason="this package has no ema_decay"
+)
+def test_the_average_is_that_of_ema_decay(logistic):
+    task = logistic(tuning=False)
+    central, products = [], []
+    for decay in (None, 0.9):
+        program = models.build("logistic", (28, 28, 1), seed=1)
+        with program.graph.as_default():
+            weights = tf.compat.v1.trainable_variables()
+        options = tensorbow.Options(
+            learners_per_device=2, synchroniser=tensorbow.SMA(ema_decay=decay)
+        )
+        with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:
+            session.run(program.init)
+            read = [session.run(weights)]
+            for index in itertools.islice(tta.batches(20, 2000, seed=0), 100):
+                feeds = {
+                    program.images: task.train[0][index],
+                    program.labels: task.train[1][index],
+                }
+                session.run(program.train_op, feeds)
+                read.append(session.run(weights))
+        (products if decay else central).extend(read)
+    ours = tta.Average(central[0], 0.9)
+    for values in central[1:]:
+        ours.update(values)
+    for mine, product in zip(ours.values, products[-1]):
+        np.testing.assert_allclose(mine, product, rtol=1e-5, atol=1e-6)
 
 
 def test_batches_see_every_row_once_in_a_pass():
