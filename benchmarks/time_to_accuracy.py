@@ -387,23 +387,20 @@ def first_rate(recipe: Recipe, setting: Setting) -> float:
     return setting.rate * (1 - recipe.momentum) * 2.0 ** (np.log2(recipe.rows / 16) // 2)
 
 
-def tune(runs: Runs, task: Task, recipe: Recipe, kinds: Sequence[str]) -> dict[str, float] | None:
-    """The best learning rate of each kind; None when the time was not enough.
+def tune(runs: Runs, task: Task, recipe: Recipe, kind: str) -> float | None:
+    """The best learning rate for this kind of curve; None when the time was not enough.
 
-    Climbs until, for all kinds, the rates twice and half as large are known to be worse.
+    Climbs until the rates twice and half as large are known to be worse.
     """
-    begin = first_rate(recipe, task.setting)
-    scores: dict[float, dict[str, tuple[float, float]]] = {}
-    best = dict.fromkeys(kinds, begin)
-    while wanted := {_rounded(b * by) for b in best.values() for by in (0.5, 1, 2)} - scores.keys():
+    scores: dict[float, tuple[float, float]] = {}
+    best = first_rate(recipe, task.setting)
+    while wanted := {_rounded(best * by) for by in (0.5, 1, 2)} - scores.keys():
         for rate in sorted(wanted):
             curves = runs.get(task, recipe, rate, 0)
             if curves is None:
                 return None
-            scores[rate] = {
-                kind: score(curves["samples"], curves[kind], task.setting.target) for kind in kinds
-            }
-        best = {kind: min(scores, key=lambda r: scores[r][kind]) for kind in kinds}
+            scores[rate] = score(curves["samples"], curves[kind], task.setting.target)
+        best = min(scores, key=lambda rate: scores[rate])
     return best
 
 
@@ -421,8 +418,9 @@ class Row:
     recipe: Recipe
     averaged: bool
     rate: float
-    samples: list[float | None]  # to the target, by seed
-    speeds: list[float]  # samples/s by slice
+    samples: list[float | None] = dataclasses.field(default_factory=list)  # to target, by seed
+    curves: list[tuple[list[int], list[float]]] = dataclasses.field(default_factory=list)
+    speeds: list[float] = dataclasses.field(default_factory=list)  # samples/s by slice
 
     @property
     def name(self) -> str:
@@ -476,7 +474,7 @@ def table(rows: Sequence[Row], longest: int) -> list[str]:
     return lines
 
 
-def plot(rows: Sequence[Row], curves: dict[str, list[dict[str, Any]]], path: pathlib.Path) -> None:
+def plot(rows: Sequence[Row], path: pathlib.Path) -> None:
     """Median over the seeds of the accuracy against samples, and against seconds if measured."""
     import matplotlib
 
@@ -485,18 +483,136 @@ def plot(rows: Sequence[Row], curves: dict[str, list[dict[str, Any]]], path: pat
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5), sharey=True)
     for row in rows:
-        found = curves[row.name]
-        length = min(len(c["accuracy"]) for c in found)
-        samples = np.array(found[0]["samples"][:length])
-        accuracy = np.median([medians_of_last(c["accuracy"])[:length] for c in found], axis=0)
-        left.plot(samples, accuracy, marker=".", label=row.name)
+        length = min(len(accuracy) for _, accuracy in row.curves)
+        samples = np.array(row.curves[0][0][:length])
+        medians = [medians_of_last(accuracy)[:length] for _, accuracy in row.curves]
+        left.plot(samples, np.median(medians, axis=0), marker=".", label=row.name)
         if row.speeds:
-            right.plot(samples / np.median(row.speeds), accuracy, marker=".", label=row.name)
+            seconds = samples / np.median(row.speeds)
+            right.plot(seconds, np.median(medians, axis=0), marker=".", label=row.name)
     left.set(xlabel="training samples", ylabel=f"test accuracy, median of the last {LAST}")
     right.set(xlabel="seconds")
     left.legend(fontsize="x-small")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
+
+
+def train(
+    runs: Runs,
+    tuning: Task,
+    final: Task,
+    recipes: Sequence[Recipe],
+    kinds: Sequence[str],
+    seeds: int,
+) -> dict[Recipe, dict[str, float]]:
+    """Tunes and trains what is not in `runs` yet; the learning rates of each kind.
+
+    All recipes with the first seed, then all with the second: an early end leaves
+    something of each.
+    """
+    rates: dict[Recipe, dict[str, float]] = {}
+    for seed in range(1, seeds + 1):
+        for recipe in recipes:
+            if recipe not in rates:
+                found = {kind: tune(runs, tuning, recipe, kind) for kind in kinds}
+                rates[recipe] = {kind: rate for kind, rate in found.items() if rate is not None}
+            mine = rates[recipe]
+            for rate in sorted(set(mine.values())):
+                runs.get(final, recipe, rate, seed, [k for k in mine if mine[k] == rate])
+    return rates
+
+
+def collect(
+    runs: Runs, final: Task, rates: dict[Recipe, dict[str, float]], seeds: int
+) -> list[Row]:
+    """The contenders of which there is a final run."""
+    rows = []
+    for recipe, mine in rates.items():
+        for kind, rate in mine.items():
+            row = Row(recipe, kind == "averaged", rate)
+            for seed in range(1, seeds + 1):
+                found = runs.find(final.key(recipe, rate, seed), [kind])
+                if found is not None:
+                    samples = found["samples"][: len(found[kind])]
+                    row.curves.append((samples, [round(a, 5) for a in found[kind]]))
+                    reached = samples_to_target(samples, found[kind], final.setting.target)
+                    row.samples.append(reached)
+            if row.curves:
+                rows.append(row)
+    return rows
+
+
+def comparison(rows: Sequence[Row]) -> list[str]:
+    """The best of both sides, in samples and, where measured, in seconds."""
+    lines = []
+    for averaged in (False, True):
+        for what in ("samples", "seconds"):
+            best: dict[bool, tuple[float, str]] = {}
+            for row in rows:
+                value = row.middle if what == "samples" else row.seconds
+                if row.averaged == averaged and value is not None:
+                    stock = row.recipe.way == "stock"
+                    best[stock] = min(best.get(stock, (value, row.name)), (value, row.name))
+            if len(best) == 2:
+                ratio = best[False][0] / best[True][0]
+                lines.append(
+                    f"- {'With' if averaged else 'Without'} an average, fewest {what}: "
+                    f"{best[False][1]} needs {ratio:.2f} times those of {best[True][1]}."
+                )
+    return lines
+
+
+def document(
+    task: Task, rows: Sequence[Row], where: dict[str, Any], absent: set[str], seeds: int
+) -> list[str]:
+    """The results as Markdown."""
+    setting, model = task.setting, task.model
+    lines = [
+        f"# Time to accuracy: {model} to {setting.target:.0%}",
+        "",
+        f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
+        f"{where['tensorflow']}, Python {where['python']}; {where['date']}. "
+        f"{len(task.train[0]):,} training and {len(task.evaluate[0]):,} test images; {seeds} seeds "
+        "unless said otherwise.",
+        "",
+        f"Test accuracy is the median of the last {LAST} evaluations, made every "
+        f"{setting.evaluate_every:,} samples from {setting.evaluate_from:,} on (at most "
+        f"{setting.longest:,} samples a run), so that no number below "
+        f"{setting.evaluate_from + (LAST - 1) * setting.evaluate_every:,} is possible; samples to "
+        "target are interpolated, and their median over the seeds is given. Learning rates were "
+        "found for each contender by hill climbing in factors of two: "
+        f"{setting.tune_longest:,} samples a run, judged on {setting.held_back:,} held-back "
+        "training images. Momentum is the learners' optimiser's (heavy ball); SMA's own is "
+        '"auto": 0.9 with plain gradient descent, 0 with momentum in the learners. "+ average" is '
+        f"an exponential moving average ({EMA_DECAY}) of the weights (tf.Session) or of the "
+        "central model (`ema_decay`), kept by the benchmark with one formula for all. Seconds are "
+        "samples divided by samples/s.",
+        "",
+        *table(rows, setting.longest),
+        "",
+        *comparison(rows),
+    ]
+    if not any(row.speeds for row in rows):
+        lines += [
+            "",
+            "Samples/s, and so seconds, were not measured (they need an idle machine): "
+            "`--throughput` fills them in.",
+        ]
+    if absent:
+        lines += [
+            "",
+            f"The installed package lacks {', '.join(sorted(absent))}: no samples/s, or no runs, "
+            "of contenders that need it.",
+        ]
+    done = {row.name for row in rows}
+    grid_names = [r.name(a) for r in grid(model, False) for a in (False, True)]
+    if missed := [name for name in grid_names if name not in done]:
+        lines += [
+            "",
+            f"Not run: {len(missed)} of the {len(grid_names)} contenders of the full grid:",
+        ]
+        lines += [f"- {name}" for name in missed]
+    return lines
 
 
 def main() -> None:
@@ -506,13 +622,15 @@ def main() -> None:
     parser.add_argument("--cache", type=pathlib.Path, required=True, help="finished runs (JSONL)")
     parser.add_argument("--quick", action="store_true", help="fewer contenders, shorter runs")
     parser.add_argument("--only", help="contenders whose name contains this")
+    parser.add_argument("--contenders", type=int, help="only the first so many of the grid")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after so many")
     parser.add_argument("--threads", type=int, default=0, help="of stock sessions while training")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--contenders", type=int, help="only the first so many of the grid")
     parser.add_argument(
-        "--throughput", action="store_true", help="measure samples/s (idle machine)"
+        "--throughput",
+        action="store_true",
+        help="train nothing; measure samples/s of what was trained (idle machine)",
     )
     parser.add_argument("--slices", type=int, default=15, help="of each contender's throughput")
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a slice")
@@ -533,93 +651,31 @@ def main() -> None:
     tf.compat.v1.disable_eager_execution()
     model, setting = arguments.model, SETTINGS[arguments.model, arguments.quick]
     data = datasets.load(arguments.data)
-    runs = Runs(arguments.cache, arguments.threads, time.monotonic() + 60 * arguments.minutes)
-    compared = grid(model, arguments.quick)
-    absent = {r.way: what for r in compared if (what := missing(r.way))}
-    for what in absent.values():
-        print(f"skipped, since the installed package has no {what}")
-    trained = [
-        r
-        for r in compared
-        if r.way not in absent and (not arguments.only or arguments.only in r.name())
-    ][: arguments.contenders]
-
     tuning, final = (Task(model, data, setting, tuned) for tuned in (True, False))
-    rates: dict[Recipe, dict[str, float] | None] = {}
-    for seed in range(1, arguments.seeds + 1):
-        for recipe in trained:
-            if recipe not in rates:
-                rates[recipe] = tune(runs, tuning, recipe, arguments.kinds)
-            rate = rates[recipe]
-            for one in sorted(set(rate.values())) if rate else []:
-                runs.get(final, recipe, one, seed, [k for k in rate if rate[k] == one])
+    minutes = 0 if arguments.throughput else arguments.minutes
+    runs = Runs(arguments.cache, arguments.threads, time.monotonic() + 60 * minutes)
+    compared = grid(model, arguments.quick)
+    recipes = [r for r in compared if not missing(r.way)]
+    recipes = [r for r in recipes if not arguments.only or arguments.only in r.name()]
+    absent = {what for r in compared for a in (False, True) if (what := missing(r.way, a))}
 
-    rows: list[Row] = []
-    curves: dict[str, list[dict[str, Any]]] = {}
-    for recipe, rate in rates.items():
-        for kind in rate or []:
-            keys = [final.key(recipe, rate[kind], s + 1) for s in range(arguments.seeds)]
-            found = [c for key in keys if (c := runs.find(key, [kind]))]
-            if not found:
-                continue
-            row = Row(recipe, kind == "averaged", rate[kind], [], [])
-            curves[row.name] = [{"samples": c["samples"], "accuracy": c[kind]} for c in found]
-            row.samples = [samples_to_target(c["samples"], c[kind], setting.target) for c in found]
-            rows.append(row)
-    where = machine()
-    speeds_key = {"throughput": model, "cpu": where["cpu"], "cores": where["cores"]}
-    lacking = [what for r in rows if (what := missing(r.recipe.way, r.averaged))]
-    if arguments.throughput:
-        able = [r for r in rows if not missing(r.recipe.way, r.averaged)]
-        contenders = [r.recipe.contender(r.averaged) for r in able]
-        speeds = measure(model, contenders, arguments.slices, arguments.seconds)
-        runs.append(speeds_key, speeds, 0)
-    measured = runs.latest(speeds_key)
-    for row in rows:
-        row.speeds = measured.get(row.name, [])
-
+    rates = train(
+        runs, tuning, final, recipes[: arguments.contenders], arguments.kinds, arguments.seeds
+    )
+    rows = collect(runs, final, rates, arguments.seeds)
     if not rows:
         sys.exit("no run is finished: nothing to report")
-    not_run = [
-        recipe.name() for recipe in grid(model, False) if recipe not in {r.recipe for r in rows}
-    ]
-    lines = [
-        f"# Time to accuracy: {model} to {setting.target:.0%}",
-        "",
-        f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
-        f"{where['tensorflow']}, Python {where['python']}; {where['date']}. "
-        f"{len(data.x_train):,} training and {len(data.x_test):,} test images.",
-        "",
-        f"Test accuracy is the median of the last {LAST} evaluations, made every "
-        f"{setting.evaluate_every:,} samples from {setting.evaluate_from:,} on (at most "
-        f"{setting.longest:,} samples a run); samples to target are interpolated, median over "
-        "the seeds. Learning rates: hill climbing in factors of two, "
-        f"{setting.tune_longest:,} samples a run, accuracy on {setting.held_back:,} held-back "
-        "training images. Momentum is the learners' optimiser's (heavy ball); SMA's own is "
-        '"auto": 0.9 with plain gradient descent, 0 with momentum in the learners. "+ average": '
-        f"exponential moving average {EMA_DECAY} of the weights (tf.Session) or of the central "
-        "model (`ema_decay`); one run gives both curves where both have the same rate, the "
-        "average being kept by the benchmark, with the same formula for all. Seconds are samples "
-        "÷ samples/s.",
-        "",
-        *table(rows, setting.longest),
-        "",
-    ]
-    if not measured:
-        lines += [
-            "Samples/s were not measured in these runs (they need an idle machine): "
-            "`--throughput` fills in that column.",
-            "",
-        ]
-    if lacking or absent:
-        names = sorted({*lacking, *absent.values()})
-        lines += [
-            f"The installed package has no {', no '.join(names)}: contenders that need it were "
-            "skipped, or their samples/s could not be measured.",
-            "",
-        ]
-    if not_run:
-        lines += [f"Of the full grid, not run: {'; '.join(not_run)}.", ""]
+    where = machine()
+    key = {"throughput": model, "cpu": where["cpu"], "cores": where["cores"]}
+    if arguments.throughput:
+        able = [r for r in rows if r.middle and not missing(r.recipe.way, r.averaged)]
+        contenders = [r.recipe.contender(r.averaged) for r in able]
+        runs.append(key, measure(model, contenders, arguments.slices, arguments.seconds), 0)
+    speeds = runs.latest(key)
+    for row in rows:
+        row.speeds = speeds.get(row.name, [])
+
+    lines = document(final, rows, where, absent, arguments.seeds)
     print("\n".join(lines))
     RESULTS.mkdir(exist_ok=True)
     name = arguments.output or f"time_to_accuracy_{model}"
@@ -627,22 +683,12 @@ def main() -> None:
         "machine": where,
         "model": model,
         "setting": dataclasses.asdict(setting),
-        "rows": [
-            {
-                **dataclasses.asdict(r.recipe),
-                "averaged": r.averaged,
-                "rate": r.rate,
-                "samples_to_target": r.samples,
-                "samples_per_s": r.speeds,
-                "curves": curves[r.name],
-            }
-            for r in rows
-        ],
+        "rows": [dataclasses.asdict(row) for row in rows],
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
-    (RESULTS / f"{name}.md").write_text("\n".join(lines).rstrip() + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps(report) + "\n")
+    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n")
     if arguments.plot:
-        plot(rows, curves, arguments.plot)
+        plot(rows, arguments.plot)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The statistics of the benchmarks, on curves made by hand."""
 
+import dataclasses
 import itertools
 import pathlib
 import sys
@@ -181,6 +182,55 @@ def test_a_finished_run_is_found_again(logistic, tmp_path):
     assert again.get(task, recipe, 0.01, 1, ["plain"]) == first
     assert again.get(task, recipe, 0.01, 1, tta.KINDS) is None  # was not made, no time left
     assert again.get(task, recipe, 0.02, 1, ["plain"]) is None
+
+
+class ParabolicRuns:
+    """Runs whose accuracy is best at a rate of 0.32 (plain) and 1.28 (averaged)."""
+
+    def __init__(self):
+        self.tried = []
+
+    def get(self, task, recipe, rate, seed):
+        self.tried.append(rate)
+        best = {"plain": 0.32, "averaged": 1.28}
+        ends = {kind: 0.5 - 0.01 * np.log2(rate / b) ** 2 for kind, b in best.items()}
+        return {"samples": SAMPLES, **{kind: [end] * 7 for kind, end in ends.items()}}
+
+
+def test_tuning_climbs_until_both_neighbours_are_worse(logistic):
+    runs, task, recipe = ParabolicRuns(), logistic(tuning=True), tta.Recipe("stock", 16, 0.0)
+    assert tta.first_rate(recipe, task.setting) == 0.01
+    assert tta.tune(runs, task, recipe, "plain") == 0.32
+    assert sorted(runs.tried) == [0.005 * 2**k for k in range(8)]
+    assert tta.tune(runs, task, recipe, "averaged") == 1.28
+
+
+def test_tuning_without_time_has_no_result(logistic, tmp_path):
+    runs = tta.Runs(tmp_path / "runs.jsonl", 1, deadline=0)
+    assert tta.tune(runs, logistic(tuning=True), tta.Recipe("stock", 16, 0.0), "plain") is None
+
+
+def test_seconds_are_samples_by_samples_per_second():
+    row = tta.Row(tta.Recipe("stock", 16, 0.0), False, 0.1, [300.0, 100.0, 200.0], [], [50.0])
+    assert row.middle == 200
+    assert row.seconds == 4
+    # Two seeds of three did not reach the target: neither did the median.
+    assert dataclasses.replace(row, samples=[300.0, None, None]).middle is None
+    assert dataclasses.replace(row, samples=[300.0, None, None]).seconds is None
+
+
+def test_the_best_of_both_sides_are_compared():
+    rows = [
+        tta.Row(tta.Recipe("stock", 16, 0.0), True, 0.1, [100.0], [], [10.0]),
+        tta.Row(tta.Recipe("stock", 64, 0.0), True, 0.1, [150.0], [], [30.0]),
+        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), True, 0.1, [120.0], [], [30.0]),
+        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), False, 0.1, [None], [], [30.0]),
+    ]
+    samples, seconds = tta.comparison(rows)
+    assert "SMA, 2 learners, batch 16 + average needs 1.20 times" in samples
+    assert samples.endswith("tf.Session, batch 16 + average.")
+    assert "needs 0.80 times" in seconds  # 4 s against 5 s
+    assert seconds.endswith("tf.Session, batch 64 + average.")
 
 
 def test_a_line_is_fitted_with_its_error():
