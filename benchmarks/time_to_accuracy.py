@@ -136,11 +136,52 @@ class Setting:
     rate: float  # where the search begins: plain gradient descent with 16 rows
 
 
+# By model and whether it is the quick grid.
 SETTINGS = {
-    ("lenet", False): Setting(0.99, 600_000, 5_000, 5_000, 180_000, 5_000, 5_000, 5_000, 0.2),
-    ("lenet", True): Setting(0.99, 120_000, 10_000, 20_000, 24_000, 2_000, 16_000, 3_000, 0.2),
-    ("resnet20", False): Setting(0.6, 500_000, 5_000, 5_000, 200_000, 5_000, 5_000, 1_000, 0.1),
-    ("resnet20", True): Setting(0.5, 150_000, 5_000, 20_000, 50_000, 5_000, 30_000, 1_000, 0.1),
+    ("lenet", False): Setting(
+        target=0.99,
+        longest=600_000,
+        evaluate_every=5_000,
+        evaluate_from=5_000,
+        tune_longest=180_000,
+        tune_every=5_000,
+        tune_from=5_000,
+        held_back=5_000,
+        rate=0.2,
+    ),
+    ("lenet", True): Setting(
+        target=0.99,
+        longest=120_000,
+        evaluate_every=10_000,
+        evaluate_from=20_000,
+        tune_longest=24_000,
+        tune_every=2_000,
+        tune_from=16_000,
+        held_back=3_000,
+        rate=0.2,
+    ),
+    ("resnet20", False): Setting(
+        target=0.6,
+        longest=500_000,
+        evaluate_every=5_000,
+        evaluate_from=5_000,
+        tune_longest=200_000,
+        tune_every=5_000,
+        tune_from=5_000,
+        held_back=1_000,
+        rate=0.1,
+    ),
+    ("resnet20", True): Setting(
+        target=0.5,
+        longest=150_000,
+        evaluate_every=5_000,
+        evaluate_from=20_000,
+        tune_longest=50_000,
+        tune_every=5_000,
+        tune_from=30_000,
+        held_back=1_000,
+        rate=0.1,
+    ),
 }
 
 
