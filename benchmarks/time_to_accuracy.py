@@ -69,12 +69,14 @@ def samples_to_target(
 
 
 def score(samples: Sequence[int], accuracy: Sequence[float], target: float) -> tuple[float, float]:
-    """What tuning minimises: samples to the target, then the error at the end."""
+    """What tuning minimises: samples to the target, then the mean error of the last evaluations.
+
+    The mean, not the median: rates lie close together and it is less noisy.
+    """
     reached = samples_to_target(samples, accuracy, target)
-    final = medians_of_last(accuracy)[-1] if accuracy else float("nan")
     return (
         float("inf") if reached is None else reached,
-        1.0 if np.isnan(final) else 1.0 - final,
+        1.0 - float(np.mean(accuracy[-LAST:])) if len(accuracy) >= LAST else 1.0,
     )
 
 
@@ -459,9 +461,11 @@ class Row:
     recipe: Recipe
     averaged: bool
     rate: float
+    tuned: bool = True  # whether the rate is the one that tuning chose
     samples: list[float | None] = dataclasses.field(default_factory=list)  # to target, by seed
     curves: list[tuple[list[int], list[float]]] = dataclasses.field(default_factory=list)
     speeds: list[float] = dataclasses.field(default_factory=list)  # samples/s by slice
+    tried: dict[float, float] = dataclasses.field(default_factory=dict)  # held-back by rate
 
     @property
     def name(self) -> str:
@@ -493,7 +497,9 @@ def _samples_cell(row: Row, longest: int) -> str:
 
 def table(rows: Sequence[Row], longest: int) -> list[str]:
     """Markdown, fewest samples first."""
-    best = min((r.seconds for r in rows if r.recipe.way == "stock" and r.seconds), default=None)
+    best = min(
+        (r.seconds for r in rows if r.recipe.way == "stock" and r.tuned and r.seconds), default=None
+    )
     lines = [
         "| | learning rate | samples to target (range; seeds) | samples/s (quartiles) "
         "| seconds to target | ÷ best tf.Session |",
@@ -509,8 +515,8 @@ def table(rows: Sequence[Row], longest: int) -> list[str]:
                 seconds = f"{row.seconds:.1f}"
                 ratio = f"{row.seconds / best:.2f}" if best else "—"
         lines.append(
-            f"| {row.name} | {row.rate:g} | {_samples_cell(row, longest)} | {speed} "
-            f"| {seconds} | {ratio} |"
+            f"| {row.name} | {row.rate:g}{'' if row.tuned else ' (not the tuned one)'} "
+            f"| {_samples_cell(row, longest)} | {speed} | {seconds} | {ratio} |"
         )
     return lines
 
@@ -564,34 +570,44 @@ def train(
 
 
 def collect(
-    runs: Runs, final: Task, rates: dict[Recipe, dict[str, float]], seeds: int
+    runs: Runs, tuning: Task, final: Task, rates: dict[Recipe, dict[str, float]], seeds: int
 ) -> list[Row]:
-    """The contenders of which there is a final run."""
+    """What there are final runs of: contenders at their tuned rate, and at any other."""
     rows = []
     for recipe, mine in rates.items():
-        for kind, rate in mine.items():
-            row = Row(recipe, kind == "averaged", rate)
-            for seed in range(1, seeds + 1):
-                found = runs.find(final.key(recipe, rate, seed), [kind])
-                if found is not None:
-                    samples = found["samples"][: len(found[kind])]
-                    row.curves.append((samples, [round(a, 5) for a in found[kind]]))
-                    reached = samples_to_target(samples, found[kind], final.setting.target)
-                    row.samples.append(reached)
-            if row.curves:
-                rows.append(row)
+        for kind, tuned in mine.items():
+            around = [_rounded(tuned * 2.0**exponent) for exponent in range(-9, 10)]
+            tried = {}
+            for rate in around:
+                if found := runs.find(tuning.key(recipe, rate, 0), [kind]):
+                    tried[rate] = 1 - score(found["samples"], found[kind], np.inf)[1]
+            for rate in around:
+                row = Row(recipe, kind == "averaged", rate, rate == tuned, tried=tried)
+                for seed in range(1, seeds + 1):
+                    if found := runs.find(final.key(recipe, rate, seed), [kind]):
+                        samples = found["samples"][: len(found[kind])]
+                        row.curves.append((samples, [round(a, 5) for a in found[kind]]))
+                        row.samples.append(
+                            samples_to_target(samples, found[kind], final.setting.target)
+                        )
+                if row.curves:
+                    rows.append(row)
     return rows
 
 
-def comparison(rows: Sequence[Row]) -> list[str]:
-    """The best of both sides, in samples and, where measured, in seconds."""
+def comparison(rows: Sequence[Row], seeds: int) -> list[str]:
+    """The best of both sides, in samples and, where measured, in seconds.
+
+    Only of contenders at their tuned rate with all seeds: others were lucky or not.
+    """
     lines = []
     for averaged in (False, True):
         for what in ("samples", "seconds"):
             best: dict[bool, tuple[float, str]] = {}
             for row in rows:
                 value = row.middle if what == "samples" else row.seconds
-                if row.averaged == averaged and value is not None:
+                complete = row.tuned and len(row.samples) >= seeds
+                if row.averaged == averaged and value is not None and complete:
                     stock = row.recipe.way == "stock"
                     best[stock] = min(best.get(stock, (value, row.name)), (value, row.name))
             if len(best) == 2:
@@ -600,7 +616,23 @@ def comparison(rows: Sequence[Row]) -> list[str]:
                     f"- {'With' if averaged else 'Without'} an average, fewest {what}: "
                     f"{best[False][1]} needs {ratio:.2f} times those of {best[True][1]}."
                 )
-    return lines
+    return lines or [
+        f"No contender of each side has finished {seeds} runs: too few for a comparison."
+    ]
+
+
+def not_run(model: str, rows: Sequence[Row]) -> list[str]:
+    """What the full grid has and `rows` have not, a line for each way."""
+    done = {(row.recipe, row.averaged) for row in rows}
+    missed: dict[str, list[str]] = {}
+    for recipe in grid(model, False):
+        left = [averaged for averaged in (False, True) if (recipe, averaged) not in done]
+        way, _, which = recipe.name().partition(", batch ")
+        if len(left) == 2:
+            missed.setdefault(way, []).append(which)
+        elif left:
+            missed.setdefault(way, []).append(f"{which} {'with' if left[0] else 'without'} average")
+    return [f"- {way}: batch {'; '.join(which)}" for way, which in missed.items()]
 
 
 def document(
@@ -631,7 +663,7 @@ def document(
         "",
         *table(rows, setting.longest),
         "",
-        *comparison(rows),
+        *comparison(rows, seeds),
     ]
     if not any(row.speeds for row in rows):
         lines += [
@@ -645,14 +677,19 @@ def document(
             f"The installed package lacks {', '.join(sorted(absent))}: no samples/s, or no runs, "
             "of contenders that need it.",
         ]
-    done = {row.name for row in rows}
-    grid_names = [r.name(a) for r in grid(model, False) for a in (False, True)]
-    if missed := [name for name in grid_names if name not in done]:
-        lines += [
-            "",
-            f"Not run: {len(missed)} of the {len(grid_names)} contenders of the full grid:",
-        ]
-        lines += [f"- {name}" for name in missed]
+    lines += [
+        "",
+        "Mean held-back accuracy at the end of tuning, by learning rate (one seed; one image is "
+        f"{1 / setting.held_back:.2%}):",
+        "",
+        *(
+            f"- {row.name}: {', '.join(f'{r:g}: {a:.4f}' for r, a in row.tried.items())}"
+            for row in rows
+            if row.tuned
+        ),
+    ]
+    if missed := not_run(model, rows):
+        lines += ["", "Of the full grid these were not run:", "", *missed]
     return lines
 
 
@@ -703,18 +740,18 @@ def main() -> None:
     rates = train(
         runs, tuning, final, recipes[: arguments.contenders], arguments.kinds, arguments.seeds
     )
-    rows = collect(runs, final, rates, arguments.seeds)
+    rows = collect(runs, tuning, final, rates, arguments.seeds)
     if not rows:
         sys.exit("no run is finished: nothing to report")
     where = machine()
     key = {"throughput": model, "cpu": where["cpu"], "cores": where["cores"]}
     if arguments.throughput:
-        able = [r for r in rows if r.middle and not missing(r.recipe.way, r.averaged)]
+        able = [r for r in rows if r.tuned and r.middle and not missing(r.recipe.way, r.averaged)]
         contenders = [r.recipe.contender(r.averaged) for r in able]
         runs.append(key, measure(model, contenders, arguments.slices, arguments.seconds), 0)
     speeds = runs.latest(key)
     for row in rows:
-        row.speeds = speeds.get(row.name, [])
+        row.speeds = speeds.get(row.name, [])  # whatever the rate
 
     lines = document(final, rows, where, absent, arguments.seeds)
     print("\n".join(lines))

@@ -60,6 +60,8 @@ def test_tuning_prefers_a_reached_target_then_a_small_error_and_divergence_least
     diverged = tta.score([], [], 0.9)
     assert fast < slow < never < diverged
     assert never == (float("inf"), pytest.approx(0.2))
+    # Of the last five the mean counts: 0.3 / 5.
+    assert tta.score(SAMPLES, [0, 0, 1, 1, 1, 1, 0.7], 1.1)[1] == pytest.approx(0.06)
 
 
 def test_the_average_follows_its_formula():
@@ -211,7 +213,9 @@ def test_tuning_without_time_has_no_result(logistic, tmp_path):
 
 
 def test_seconds_are_samples_by_samples_per_second():
-    row = tta.Row(tta.Recipe("stock", 16, 0.0), False, 0.1, [300.0, 100.0, 200.0], [], [50.0])
+    row = tta.Row(
+        tta.Recipe("stock", 16, 0.0), False, 0.1, samples=[300.0, 100.0, 200.0], speeds=[50.0]
+    )
     assert row.middle == 200
     assert row.seconds == 4
     # Two seeds of three did not reach the target: neither did the median.
@@ -221,16 +225,38 @@ def test_seconds_are_samples_by_samples_per_second():
 
 def test_the_best_of_both_sides_are_compared():
     rows = [
-        tta.Row(tta.Recipe("stock", 16, 0.0), True, 0.1, [100.0], [], [10.0]),
-        tta.Row(tta.Recipe("stock", 64, 0.0), True, 0.1, [150.0], [], [30.0]),
-        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), True, 0.1, [120.0], [], [30.0]),
-        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), False, 0.1, [None], [], [30.0]),
+        tta.Row(tta.Recipe("stock", 16, 0.0), True, 0.1, samples=[100.0], speeds=[10.0]),
+        tta.Row(tta.Recipe("stock", 64, 0.0), True, 0.1, samples=[150.0], speeds=[30.0]),
+        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), True, 0.1, samples=[120.0], speeds=[30.0]),
+        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), False, 0.1, samples=[None], speeds=[30.0]),
     ]
-    samples, seconds = tta.comparison(rows)
+    samples, seconds = tta.comparison(rows, seeds=1)
     assert "SMA, 2 learners, batch 16 + average needs 1.20 times" in samples
     assert samples.endswith("tf.Session, batch 16 + average.")
     assert "needs 0.80 times" in seconds  # 4 s against 5 s
     assert seconds.endswith("tf.Session, batch 64 + average.")
+
+
+def test_incomplete_contenders_are_not_compared():
+    rows = [
+        tta.Row(tta.Recipe("stock", 16, 0.0), True, 0.1, samples=[100.0, 100.0]),
+        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), True, 0.1, samples=[50.0]),
+        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), True, 0.2, tuned=False, samples=[50.0, 50.0]),
+    ]
+    (line,) = tta.comparison(rows, seeds=2)
+    assert "too few" in line
+
+
+def test_what_was_not_run_is_said():
+    rows = [
+        tta.Row(recipe, averaged, 0.1)
+        for recipe in tta.grid("lenet", quick=False)
+        for averaged in (False, True)
+    ]
+    assert tta.not_run("lenet", rows) == []
+    assert tta.not_run("lenet", rows[1:]) == [
+        "- tf.Session: batch 16, momentum 0.9 without average"
+    ]
 
 
 def test_a_line_is_fitted_with_its_error():
