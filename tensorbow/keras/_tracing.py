@@ -205,6 +205,7 @@ class Program:
     """
 
     def __init__(self, step: TracedStep, session: Any) -> None:
+        self.step = step
         self.written = step.written
         self.checked = False  # by the training loop, after the first run
         self._num_rates = len(step.rates)
