@@ -13,6 +13,7 @@ replaced by a subclass that looks at the mirrors before it hands out its handle.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,6 +22,8 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.ops import gen_resource_variable_ops as variable_ops
+
+from tensorbow.session import TensorBowWarning
 
 _MIRRORS = "_tensorbow_mirrors"  # of a tf.Variable: [(mirror, index of the variable)]
 _AGGREGATION = "_tensorbow_aggregation"  # cc/session/replicated_variables.h
@@ -137,7 +140,16 @@ class Mirror:
         self._placeholders.append(placeholder)
         self._groups.append(group)
         self.dirty |= {index}
-        self.shared |= _watch(variable, self, index)
+        if _watch(variable, self, index):
+            self.shared = True
+            if trainable and self._session.num_learners > 1:
+                warnings.warn(
+                    f"tensorbow.keras: variable {variable.name!r} is trained by two replicated "
+                    "models. Whenever one goes on from the other's central model, it forgets the "
+                    "learners' last updates of its own; train both in one train_step instead",
+                    TensorBowWarning,
+                    stacklevel=2,
+                )
         return handle
 
     # ----------------------------------------------------------------- session → Keras
