@@ -136,14 +136,14 @@ def trace(model: Any, spec: Any, mirror: Mirror, graph: tf.Graph, with_rates: bo
             variable = variables.get(id(outer))
             if variable is None:
                 raise CannotTraceError(
-                    f"train_step uses {outer.name!r}, a resource that is not a variable (a "
-                    "lookup table?); such preprocessing belongs into the input pipeline"
+                    "train_step uses a resource that is not a variable, such as a lookup table; "
+                    "preprocessing with it belongs into the input pipeline"
                 )
             captured[inner.name] = mirror.add(variable, is_trainable(variable))
             if any(consumer.type not in _READERS for consumer in inner.consumers()):
                 written.add(mirror.index_of(variable))
         elif not hasattr(outer, "numpy"):
-            raise CannotTraceError(f"train_step uses {outer!r}, which has no value outside of it")
+            raise CannotTraceError("train_step uses a tensor that has no value outside of it")
         else:
             with graph.as_default():
                 captured[inner.name] = tf.constant(outer.numpy())
@@ -214,7 +214,6 @@ class Program:
         fetches = [value for value in tf.nest.flatten(step.outputs) if isinstance(value, tf.Tensor)]
         if isinstance(step.outputs, dict) and len(fetches) == len(step.outputs):
             self._names = sorted(step.outputs)  # the order in which nests are flattened
-            self._order = list(step.outputs)
         self._run = callable_for(session, [*step.rates, *fetches], [step.train_op], step.inputs)
 
     def run(self, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], Any]:
@@ -222,10 +221,7 @@ class Program:
         values = self._run(*arrays)
         rates, values = values[: self._num_rates], values[self._num_rates :]
         if self._names is not None:
-            logs = dict(zip(self._names, values))
-            if self._names != self._order:
-                logs = {name: logs[name] for name in self._order}
-            return rates, logs
+            return rates, dict(zip(self._names, values))
         remaining = iter(values)
         logs = tf.nest.map_structure(
             lambda value: next(remaining) if isinstance(value, tf.Tensor) else value, self._outputs

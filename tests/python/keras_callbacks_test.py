@@ -5,7 +5,16 @@ import csv
 import keras
 import numpy as np
 import pytest
-from keras_models import LOSS, ROWS, assert_same_state, classifier, independent, logistic, options
+from keras_models import (
+    LOSS,
+    ROWS,
+    assert_same_state,
+    classifier,
+    independent,
+    logistic,
+    options,
+    small,
+)
 
 import tensorbow
 from tensorbow.keras import learner_value, session_of
@@ -156,7 +165,7 @@ class Meddler(callbacks.Callback):
 
 def test_a_user_written_callback_may_read_and_write_anything(data):
     (_, _, [stock]), (_, _, [ours]) = both(
-        data, lambda: [Meddler()], lambda o: classifier(o, "adam")
+        data, lambda: [Meddler()], lambda o: classifier(o, "adam", small)
     )
     assert ours.seen == stock.seen
 
@@ -207,7 +216,7 @@ def test_stop_training(data):
 
 def test_model_checkpoint_and_reload_resumes(data, tmp_path):
     def go(given, epochs, start=0, path=None):
-        model = classifier(given, "adam")
+        model = classifier(given, "adam", small)
         if path is not None:
             model = keras.models.load_model(path)
             if given is not None:
@@ -256,6 +265,6 @@ def test_backup_and_restore(data, tmp_path):
 def test_swap_ema_weights_evaluates_the_averages(data):
     def compiled(given):
         optimiser = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5)
-        return classifier(given, lambda: optimiser)
+        return classifier(given, lambda: optimiser, small)
 
     both(data, lambda: [callbacks.SwapEMAWeights()], compiled, epochs=2)

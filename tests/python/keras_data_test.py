@@ -4,7 +4,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras_models import LOSS, ROWS, assert_same_state, classifier, independent, logistic, options
+from keras_models import (
+    LOSS,
+    ROWS,
+    assert_same_state,
+    classifier,
+    independent,
+    logistic,
+    options,
+    small,
+)
 
 import tensorbow
 from tensorbow.keras import session_of
@@ -69,7 +78,7 @@ def test_one_learner_equals_stock_on_all_of_it(kind, rows, digits):
     x, y = digits[0][:rows], digits[1][:rows]
     models, histories = [], []
     for given in (None, independent()):
-        model = classifier(given, "adam")
+        model = classifier(given, "adam", small)
         fitted = model.fit(**KINDS[kind](x, y), epochs=2, verbose=0, validation_data=(x, y))
         models.append(model)
         histories.append(fitted.history)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras_models import ROWS, classifier, options
+from keras_models import ROWS, classifier, options, small
 
 import tensorbow
 from tensorbow.keras import learner_value
@@ -16,7 +16,7 @@ from tensorbow.keras import learner_value
 
 @pytest.fixture
 def trained(digits):
-    model = classifier(options(), "adam")
+    model = classifier(options(), "adam", small)
     model.fit(digits[0][: 6 * ROWS], digits[1][: 6 * ROWS], batch_size=ROWS, verbose=0)
     weight = model.trainable_variables[0]
     assert not np.array_equal(*(learner_value(model, weight, j) for j in range(2)))
@@ -48,12 +48,12 @@ def test_weights_checkpoints_and_saved_models_hold_the_central_model(trained, di
     x = digits[0][:8]
     expected = trained.predict(x, verbose=0)
     trained.save_weights(tmp_path / "m.weights.h5")
-    stock = classifier(None, "adam")
+    stock = classifier(None, "adam", small)
     stock.load_weights(tmp_path / "m.weights.h5")
     np.testing.assert_array_equal(stock.predict(x, verbose=0), expected)
     trained.export(tmp_path / "exported", verbose=False)
-    served = tf.saved_model.load(tmp_path / "exported").serve(x)
-    np.testing.assert_allclose(served, expected, rtol=1e-5, atol=1e-6)
+    exported = tf.saved_model.load(tmp_path / "exported")
+    np.testing.assert_allclose(exported.serve(x), expected, rtol=1e-5, atol=1e-6)
     saved = tf.train.Checkpoint(model=trained).save(tmp_path / "checkpoint")
     tf.train.Checkpoint(model=stock).restore(saved)
     np.testing.assert_array_equal(stock.predict(x, verbose=0), expected)

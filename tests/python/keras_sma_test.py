@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from keras_models import ROWS, classifier, logistic, options
+from keras_models import ROWS, classifier, logistic, options, small
 from keras_one_learner_test import OPTIMISERS
 from sma_model import SMAModel
 
@@ -62,7 +62,7 @@ def test_plain_gradient_descent_gives_z_a_momentum_and_other_optimisers_do_not(d
     ):
         z = []
         for synchroniser in (tensorbow.SMA(), tensorbow.SMA(momentum=momentum)):
-            model = classifier(options(synchroniser=synchroniser), optimiser)
+            model = classifier(options(synchroniser=synchroniser), optimiser, small)
             model.fit(digits[0][:160], digits[1][:160], batch_size=8, verbose=0, shuffle=False)
             z.append(model.get_weights())
         for a, b in zip(*z):
@@ -76,13 +76,13 @@ STEPPING = [name for name in OPTIMISERS if name != "schedule"]
 @pytest.mark.parametrize("optimiser", STEPPING)
 def test_the_updates_of_every_optimiser_are_corrected(optimiser, digits):
     """w' = w + u − α(w − z), u from stock Keras at the learner's own weights and slots."""
-    model = classifier(options(), OPTIMISERS[optimiser])
+    model = classifier(options(), OPTIMISERS[optimiser], small)
     x, y = digits[0][: 14 * ROWS], digits[1][: 14 * ROWS]
     model.fit(x[: 10 * ROWS], y[: 10 * ROWS], batch_size=ROWS, verbose=0, shuffle=False)
     z = {v.path: v.numpy() for v in model.trainable_variables}
     stocks = []
     for j in range(2):
-        stock = classifier(None, OPTIMISERS[optimiser])
+        stock = classifier(None, OPTIMISERS[optimiser], small)
         stock.optimizer.build(stock.trainable_variables)
         pairs = [
             *zip(model.variables, stock.variables),
