@@ -150,35 +150,9 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
 
 
 def _keras_network(model: str) -> Any:
-    """The Keras model of that name, not compiled."""
-    import keras
+    from tensorbow.keras import networks
 
-    layers = keras.layers
-
-    def conv_bn(x, filters, size, stride=1):
-        x = layers.Conv2D(filters, size, stride, padding="same", use_bias=False)(x)
-        return layers.BatchNormalization()(x)
-
-    inputs = x = keras.Input(IMAGE_SHAPES[model])
-    if model == "logistic":
-        x = layers.Flatten()(x)
-    elif model == "lenet":
-        for filters in (32, 64):
-            x = layers.Conv2D(filters, 5, padding="same", activation="relu")(x)
-            x = layers.MaxPooling2D(padding="same")(x)
-        x = layers.Dense(512, activation="relu")(layers.Flatten()(x))
-    else:
-        x = layers.ReLU()(conv_bn(x, 16, 3))
-        for stage, filters in enumerate((16, 32, 64)):
-            for block in range(3 if model == "resnet20" else 5):
-                stride = 2 if stage > 0 and block == 0 else 1
-                y = layers.ReLU()(conv_bn(x, filters, 3, stride))
-                y = conv_bn(y, filters, 3)
-                if stride != 1:
-                    x = conv_bn(x, filters, 1, stride)
-                x = layers.ReLU()(layers.Add()([x, y]))
-        x = layers.GlobalAveragePooling2D()(x)
-    return keras.Model(inputs, layers.Dense(10)(x))
+    return networks.build(model, IMAGE_SHAPES[model])
 
 
 def _compile(network: Any, steps_per_execution: int = 1) -> None:

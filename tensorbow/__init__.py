@@ -15,7 +15,7 @@ _loader.load()
 
 from tensorbow.options import Options
 from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
-from tensorbow.synchronisers import SMA, Independent
+from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent
 from tensorbow.version import __version__
 
 
@@ -27,7 +27,9 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "EASGD",
     "SMA",
+    "SSGD",
     "Independent",
     "InteractiveSession",
     "Options",

@@ -10,10 +10,11 @@ def deposit_options(
     learners_per_device: int,
     batch_size: int,
     scheduling: str,
-    averaging: bool,
+    algorithm: str,
     alpha: float,
     momentum: float | None,
     sync_period: int,
+    ema_decay: float,
     restart: str | Callable[[int], bool],
     shard: set[str],
     replicate: set[str],
@@ -39,4 +40,5 @@ class SessionHandle:
     def add_trainable(self, variables: list[str]) -> None: ...
     def add_sparse_feeds(self, tensors: list[str]) -> None: ...
     def take_warnings(self) -> list[str]: ...
+    def central_value(self, variable: str, averaged: bool) -> bytes: ...
     def learner_value(self, variable: str, learner: int) -> bytes: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import socket
+import zipfile
 
 import numpy as np
 
@@ -66,6 +67,8 @@ def from_file(path: str | pathlib.Path) -> Images:
       ValueError: if the file does not hold these four arrays.
     """
     names = ["x_train", "y_train", "x_test", "y_test"]
+    if not zipfile.is_zipfile(path) and pathlib.Path(path).exists():
+        raise ValueError(f"{path} is not an .npz file; wanted one with {', '.join(names)}")
     with np.load(path) as file:
         missing = [name for name in names if name not in file]
         if missing:
@@ -74,10 +77,16 @@ def from_file(path: str | pathlib.Path) -> Images:
                 "(the layout of Keras's mnist.npz)"
             )
         arrays = [file[name] for name in names]
-    if arrays[0].ndim not in (3, 4) or len(arrays[0]) != len(arrays[1]):
+    for part, images, labels in (("train", *arrays[:2]), ("test", *arrays[2:])):
+        if images.ndim not in (3, 4) or len(images) == 0 or labels.size != len(images):
+            raise ValueError(
+                f"{path}: x_{part} has shape {images.shape} and y_{part} {labels.shape}; wanted "
+                "[rows, height, width] or [rows, height, width, channels] and [rows], rows > 0"
+            )
+    if arrays[0].shape[1:] != arrays[2].shape[1:]:
         raise ValueError(
-            f"{path}: x_train has shape {arrays[0].shape} and y_train {arrays[1].shape}; wanted "
-            "[rows, height, width] or [rows, height, width, channels] and [rows]"
+            f"{path}: images of shape {arrays[0].shape[1:]} in x_train, of "
+            f"{arrays[2].shape[1:]} in x_test; wanted the same in both"
         )
     return _from_arrays(pathlib.Path(path).name, arrays)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tensorflow.python.framework import config as tf_config
 
 from tensorbow import _native
-from tensorbow.synchronisers import SMA, Independent, Synchroniser
+from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent, Synchroniser
 
 MAX_LEARNERS = 1024
 _COMBINATIONS = ("mean", "sum", "concat", "first", "stack")
@@ -59,7 +59,8 @@ class Options:
       batch_size: rows of ONE learner's batch. A run that is fed N rows makes
         ceil(N / batch_size) learning tasks; None divides the rows of every run evenly
         among the learners.
-      synchroniser: `SMA(...)` or `Independent()`.
+      synchroniser: how the learners are kept together: `SMA(...)`, `EASGD(...)`, `SSGD()`
+        or `Independent()`.
       scheduling: "fcfs" gives the next task to the learner that is free first;
         "round_robin" gives task k to learner k mod L, so that a seeded program computes
         the same bits every time. Under `tf.config.experimental.enable_op_determinism()`
@@ -100,10 +101,10 @@ class Options:
         _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
         _optional_int("batch_size", self.batch_size, 1)
         _optional_int("seed", self.seed, -(2**62), 2**62)
-        if not isinstance(self.synchroniser, (SMA, Independent)):
+        if not isinstance(self.synchroniser, (SMA, EASGD, SSGD, Independent)):
             raise TypeError(
-                "Options: synchroniser must be tensorbow.SMA(...) or "
-                f"tensorbow.Independent(), got {self.synchroniser!r}"
+                "Options: synchroniser must be tensorbow.SMA(...), EASGD(...), SSGD() or "
+                f"Independent(), got {self.synchroniser!r}"
             )
         if self.scheduling not in ("fcfs", "round_robin"):
             raise ValueError(
@@ -149,17 +150,12 @@ class Options:
           ValueError: if the synchroniser does not work with this number of learners.
         """
         self.synchroniser.check_learners(self.num_learners)
-        sma = self.synchroniser if isinstance(self.synchroniser, SMA) else None
         deterministic = tf_config.is_op_determinism_enabled()
         number: int = _native.deposit_options(
             learners_per_device=self.num_learners,
             batch_size=self.batch_size or 0,
             scheduling="round_robin" if deterministic else self.scheduling,
-            averaging=sma is not None,
-            alpha=(sma.alpha if sma else None) or 0.0,
-            momentum=None if sma is None or sma.momentum == "auto" else float(sma.momentum),
-            sync_period=sma.sync_period if sma else 1,
-            restart=sma.restart if sma else "never",
+            **self.synchroniser.native_options(),
             shard=set(self.shard),
             replicate=set(self.replicate),
             combine=dict(self.combine),

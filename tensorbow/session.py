@@ -137,21 +137,40 @@ class _LearnerSession(BaseSession):
             raise ValueError(
                 f"learner_value: learner must be from 0 to {self.num_learners - 1}, got {learner}"
             )
-        name = variable if isinstance(variable, str) else variable.op.name
-        name = name.split(":")[0]
+        name = _name_of(variable)
         try:
             serialized = self._native.learner_value(name, int(learner))
-        except tf.errors.NotFoundError:
-            if isinstance(variable, str):
-                return self.run(_value_of(self.graph, name))
-            return self.run(variable)
+        except tf.errors.NotFoundError:  # no learning run has reached it
+            return self.run(_value_of(self.graph, variable))
+        return tf.make_ndarray(tensor_pb2.TensorProto.FromString(serialized))
+
+    def central(self, variable: Any, averaged: bool = True) -> np.ndarray:
+        """A copy of the central model's value of a variable.
+
+        Args:
+          variable: a variable of the graph, or the name of one.
+          averaged: with a synchroniser that has an `ema_decay`, whether to give the moving
+            average of the central model (what `run` and `Saver` see) or the central model
+            itself. Makes no difference otherwise.
+
+        Returns:
+          An array of the variable's dtype and shape.
+
+        Raises:
+          tf.errors.FailedPreconditionError: if the variable is not initialised.
+        """
+        name = _name_of(variable)
+        try:
+            serialized = self._native.central_value(name, bool(averaged))
+        except tf.errors.NotFoundError:  # no learning run has reached it
+            return self.run(_value_of(self.graph, variable))
         return tf.make_ndarray(tensor_pb2.TensorProto.FromString(serialized))
 
     def restart(self) -> None:
         """Sets every replica to the central model before the next learning run.
 
-        The central model's momentum is forgotten, optimiser slots are kept (ALGORITHMS:
-        restart, after CROSSBOW section 3.2).
+        The central model's momentum is forgotten, optimiser slots are kept (CROSSBOW, VLDB
+        2019, section 3.2).
         """
         self._native.restart()
 
@@ -252,8 +271,17 @@ class InteractiveSession(_LearnerSession, tf.compat.v1.InteractiveSession):
     """
 
 
-def _value_of(graph: tf.Graph, name: str) -> tf.Tensor:
-    """The tensor that reads the variable of this (node) name."""
+def _name_of(variable: Any) -> str:
+    """The name of the node of a variable that is given by itself or by name."""
+    name: str = variable if isinstance(variable, str) else variable.op.name
+    return name.split(":")[0]
+
+
+def _value_of(graph: tf.Graph, variable: Any) -> Any:
+    """What to fetch for the value of a variable that is given by itself or by name."""
+    if not isinstance(variable, str):
+        return variable
+    name = _name_of(variable)
     operation = graph.get_operation_by_name(name)
     if operation.type != "VarHandleOp":
         return operation.outputs[0]

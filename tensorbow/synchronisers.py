@@ -5,15 +5,59 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, TypeGuard
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_int(value: object) -> bool:
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_alpha(who: str, alpha: object) -> None:
+    if alpha is None:
+        return
+    if not _is_number(alpha):
+        raise TypeError(f"{who}: alpha must be a number or None, got {alpha!r}")
+    if not (math.isfinite(alpha) and alpha > 0):
+        raise ValueError(
+            f"{who}: alpha must be greater than 0, got {alpha}; leave it out for 1 / number "
+            "of learners"
+        )
+
+
+def _check_averaging(who: str, sync_period: object, restart: object, ema_decay: object) -> None:
+    if not _is_int(sync_period):
+        raise TypeError(f"{who}: sync_period must be an int, got {sync_period!r}")
+    if sync_period < 1:
+        raise ValueError(f"{who}: sync_period must be at least 1, got {sync_period}")
+    if isinstance(restart, str):
+        if restart not in ("lr_drop", "never"):
+            raise ValueError(
+                f'{who}: restart must be "lr_drop", "never" or a callable, got {restart!r}'
+            )
+    elif not callable(restart):
+        raise TypeError(f'{who}: restart must be "lr_drop", "never" or a callable, got {restart!r}')
+    if ema_decay is not None:
+        if not _is_number(ema_decay):
+            raise TypeError(f"{who}: ema_decay must be a number or None, got {ema_decay!r}")
+        if not 0 < ema_decay < 1:
+            raise ValueError(
+                f"{who}: ema_decay must be between 0 and 1, got {ema_decay}; leave it out for "
+                "no moving average"
+            )
+
+
+def _check_stable(who: str, alpha: float | None, num_learners: int) -> None:
+    bound = 2 / (num_learners + 1)
+    if num_learners > 1 and alpha is not None and alpha >= bound:
+        raise ValueError(
+            f"{who}: alpha must be less than 2 / (L + 1) = {bound:.4g} with L = "
+            f"{num_learners} learners (the averaging diverges from there on), got "
+            f"{alpha}; leave it out for 1 / L = {1 / num_learners:.4g}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +77,10 @@ class SMA:
       momentum: momentum of the central model, 0 <= momentum < 1; "auto" is 0 when the
         learners' optimiser has momentum or is adaptive, else 0.9.
       sync_period: learning tasks of each learner between two corrections, >= 1.
+      ema_decay: keeps an exponential moving average of z over the iterations t = 0, 1, …
+        with d = min(ema_decay, (1 + t) / (10 + t)), 0 < ema_decay < 1 (0.999 is a good
+        value). Reads, evaluation and `Saver` then see the average, and
+        `session.central(variable, averaged=False)` gives z. None keeps no average.
       restart: when all replicas are set to z and the central momentum is forgotten
         (optimiser slots are kept): "lr_drop" when the learning rate drops to half or
         less from one iteration to the next, "never", or a callable that is given the
@@ -46,44 +94,84 @@ class SMA:
     momentum: float | Literal["auto"] = "auto"
     sync_period: int = 1
     restart: Literal["lr_drop", "never"] | Callable[[int], bool] = "lr_drop"
+    ema_decay: float | None = None
 
     def __post_init__(self) -> None:
-        if self.alpha is not None:
-            if not _is_number(self.alpha):
-                raise TypeError(f"SMA: alpha must be a number or None, got {self.alpha!r}")
-            if not (math.isfinite(self.alpha) and self.alpha > 0):
-                raise ValueError(
-                    f"SMA: alpha must be greater than 0, got {self.alpha}; leave it out "
-                    "for 1 / number of learners"
-                )
+        _check_alpha("SMA", self.alpha)
         if self.momentum != "auto":
             if not _is_number(self.momentum):
                 raise TypeError(f'SMA: momentum must be a number or "auto", got {self.momentum!r}')
             if not 0 <= self.momentum < 1:
                 raise ValueError(f"SMA: momentum must be in [0, 1), got {self.momentum}")
-        if not _is_int(self.sync_period):
-            raise TypeError(f"SMA: sync_period must be an int, got {self.sync_period!r}")
-        if self.sync_period < 1:
-            raise ValueError(f"SMA: sync_period must be at least 1, got {self.sync_period}")
-        if isinstance(self.restart, str):
-            if self.restart not in ("lr_drop", "never"):
-                raise ValueError(
-                    f'SMA: restart must be "lr_drop", "never" or a callable, got {self.restart!r}'
-                )
-        elif not callable(self.restart):
-            raise TypeError(
-                f'SMA: restart must be "lr_drop", "never" or a callable, got {self.restart!r}'
-            )
+        _check_averaging("SMA", self.sync_period, self.restart, self.ema_decay)
 
     def check_learners(self, num_learners: int) -> None:
         """Raises ValueError if this synchroniser is unstable with so many learners."""
-        bound = 2 / (num_learners + 1)
-        if num_learners > 1 and self.alpha is not None and self.alpha >= bound:
-            raise ValueError(
-                f"SMA: alpha must be less than 2 / (L + 1) = {bound:.4g} with L = "
-                f"{num_learners} learners (the averaging diverges from there on), got "
-                f"{self.alpha}; leave it out for 1 / L = {1 / num_learners:.4g}"
-            )
+        _check_stable("SMA", self.alpha, num_learners)
+
+    def native_options(self) -> dict[str, Any]:
+        """The arguments of the native runtime."""
+        return dict(
+            algorithm="sma",
+            alpha=float(self.alpha or 0),
+            momentum=None if self.momentum == "auto" else float(self.momentum),
+            sync_period=self.sync_period,
+            ema_decay=float(self.ema_decay or 0),
+            restart=self.restart,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class EASGD:
+    """Elastic averaging SGD (Zhang, Choromanska and LeCun, NeurIPS 2015), synchronous.
+
+    `SMA` without momentum of the central model, with corrections in every sync_period-th
+    task of a learner only.
+
+    Args:
+      alpha, sync_period, restart, ema_decay: as of `SMA`.
+
+    Raises:
+      TypeError, ValueError: for an argument outside of what is said there.
+    """
+
+    alpha: float | None = None
+    sync_period: int = 1
+    restart: Literal["lr_drop", "never"] | Callable[[int], bool] = "lr_drop"
+    ema_decay: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_alpha("EASGD", self.alpha)
+        _check_averaging("EASGD", self.sync_period, self.restart, self.ema_decay)
+
+    def check_learners(self, num_learners: int) -> None:
+        """Raises ValueError if this synchroniser is unstable with so many learners."""
+        _check_stable("EASGD", self.alpha, num_learners)
+
+    def native_options(self) -> dict[str, Any]:
+        """The arguments of the native runtime."""
+        same = SMA(self.alpha, 0.0, self.sync_period, self.restart, self.ema_decay)
+        return same.native_options()
+
+
+@dataclasses.dataclass(frozen=True)
+class SSGD:
+    """Synchronous parallel SGD: the learners' gradients are averaged, in learner order.
+
+    All replicas stay equal. One step with L learners of batch b equals, to rounding, one
+    step of stock TensorFlow with a batch of L * b rows, if the loss is a mean over rows
+    and nothing else looks at the whole batch (as batch normalisation does).
+
+    It finds gradients in TensorFlow's optimiser ops (dense ones); programs that update
+    their variables otherwise, or inside conditionals, run on one learner, with a warning.
+    """
+
+    def check_learners(self, num_learners: int) -> None:
+        """Any number of learners is fine."""
+
+    def native_options(self) -> dict[str, Any]:
+        """The arguments of the native runtime."""
+        return _unaveraged("ssgd")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,5 +186,16 @@ class Independent:
     def check_learners(self, num_learners: int) -> None:
         """Any number of learners is fine."""
 
+    def native_options(self) -> dict[str, Any]:
+        """The arguments of the native runtime."""
+        return _unaveraged("independent")
 
-Synchroniser = SMA | Independent
+
+def _unaveraged(algorithm: str) -> dict[str, Any]:
+    return dict(
+        algorithm=algorithm, alpha=0.0, momentum=0.0, sync_period=1, ema_decay=0.0, restart="never"
+    )
+
+
+Synchroniser = SMA | EASGD | SSGD | Independent
+"""What the user chooses for a session."""

@@ -61,9 +61,10 @@ std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
 }
 
 int64_t DepositOptionsFromPython(int learners_per_device, int64_t batch_size,
-                                 const std::string& scheduling, bool averaging,
-                                 double alpha, std::optional<double> momentum,
-                                 int64_t sync_period, const py::object& restart,
+                                 const std::string& scheduling,
+                                 const std::string& algorithm, double alpha,
+                                 std::optional<double> momentum, int64_t sync_period,
+                                 double ema_decay, const py::object& restart,
                                  std::set<std::string> shard,
                                  std::set<std::string> replicate,
                                  const std::map<std::string, std::string>& combine,
@@ -76,10 +77,15 @@ int64_t DepositOptionsFromPython(int learners_per_device, int64_t batch_size,
       Choice<SchedulingPolicy>({{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
                                 {"round_robin", SchedulingPolicy::kRoundRobin}},
                                scheduling);
-  options.averaging = averaging;
+  options.algorithm =
+      Choice<Options::Algorithm>({{"sma", Options::Algorithm::kSma},
+                                  {"ssgd", Options::Algorithm::kSsgd},
+                                  {"independent", Options::Algorithm::kIndependent}},
+                                 algorithm);
   options.alpha = alpha;
   options.momentum = momentum;
   options.sync_period = sync_period;
+  options.ema_decay = ema_decay;
   if (py::isinstance<py::str>(restart)) {
     options.restart =
         Choice<Options::Restart>({{"never", Options::Restart::kNever},
@@ -137,20 +143,28 @@ class SessionHandle {
   }
 
   py::bytes LearnerValue(const std::string& variable, int learner) const {
+    return Value([&](Trainer& t) { return t.LearnerValue(variable, learner); });
+  }
+  py::bytes CentralValue(const std::string& variable, bool averaged) const {
+    const auto which =
+        averaged ? CentralModel::Which::kAverage : CentralModel::Which::kCurrent;
+    return Value([&](Trainer& t) { return t.CentralValue(variable, which); });
+  }
+
+ private:
+  // A tensor of the trainer's, serialized.
+  py::bytes Value(
+      const std::function<absl::StatusOr<tf::Tensor>(Trainer& trainer)>& get) const {
     std::string serialized;
     With([&](TensorBowSession* session) -> absl::Status {
-      absl::StatusOr<tf::Tensor> value =
-          session->trainer().LearnerValue(variable, learner);
-      if (!value.ok()) return value.status();
+      TF_ASSIGN_OR_RETURN(const tf::Tensor value, get(session->trainer()));
       tf::TensorProto proto;
-      value->AsProtoTensorContent(&proto);
+      value.AsProtoTensorContent(&proto);
       serialized = proto.SerializeAsString();
       return absl::OkStatus();
     });
     return py::bytes(serialized);
   }
-
- private:
   const int64_t number_;
 };
 
@@ -163,10 +177,10 @@ PYBIND11_MODULE(_native, m) {
 
   m.def("deposit_options", &DepositOptionsFromPython, py::kw_only(),
         py::arg("learners_per_device"), py::arg("batch_size"), py::arg("scheduling"),
-        py::arg("averaging"), py::arg("alpha"), py::arg("momentum"),
-        py::arg("sync_period"), py::arg("restart"), py::arg("shard"),
-        py::arg("replicate"), py::arg("combine"), py::arg("run_kind"), py::arg("seed"),
-        py::arg("pin_threads"),
+        py::arg("algorithm"), py::arg("alpha"), py::arg("momentum"),
+        py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
+        py::arg("shard"), py::arg("replicate"), py::arg("combine"), py::arg("run_kind"),
+        py::arg("seed"), py::arg("pin_threads"),
         "Keeps options for the session to be created; returns its number.");
   m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
 
@@ -237,6 +251,8 @@ PYBIND11_MODULE(_native, m) {
                                               : std::vector<std::string>();
              });
            })
+      .def("central_value", &SessionHandle::CentralValue, py::arg("variable"),
+           py::arg("averaged"), "A serialized TensorProto.")
       .def("learner_value", &SessionHandle::LearnerValue, py::arg("variable"),
            py::arg("learner"), "A serialized TensorProto.");
 }

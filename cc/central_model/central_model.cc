@@ -1,8 +1,9 @@
 #include "cc/central_model/central_model.h"
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
+
+#include "cc/support/vectorise.h"
 
 namespace tensorbow {
 namespace {
@@ -10,24 +11,46 @@ namespace {
 template <typename To, typename From>
 void Convert(const From* from, int64_t size, To* to) {
   if constexpr (std::is_same_v<To, From>) {
-    std::memcpy(to, from, size * sizeof(To));
+    if (size > 0) std::memcpy(to, from, size * sizeof(To));
   } else {
     for (int64_t i = 0; i < size; ++i) to[i] = static_cast<To>(from[i]);
   }
 }
 
+TENSORBOW_VECTORISED void MoveAverage(const float* z, float d, int64_t n,
+                                      float* average) {
+  for (int64_t i = 0; i < n; ++i) average[i] = d * average[i] + (1 - d) * z[i];
+}
+TENSORBOW_VECTORISED void MoveAverage(const double* z, double d, int64_t n,
+                                      double* average) {
+  for (int64_t i = 0; i < n; ++i) average[i] = d * average[i] + (1 - d) * z[i];
+}
+
 }  // namespace
 
-CentralModel::Variable::Variable(ElementType type, int64_t size)
-    : type_(type), size_(size) {
-  for (int64_t begin = 0; begin < size; begin += kSliceElements) {
-    slices_.push_back({begin, std::min(size, begin + kSliceElements)});
-  }
+CentralModel::Variable::Variable(ElementType type, int64_t size, double ema_decay)
+    : type_(type), size_(size), ema_decay_(ema_decay) {
   for (AlignedBuffer& z : z_) z = AlignedBuffer(size * AccumulatorSizeBytes(type));
+  if (ema_decay > 0) {
+    average_ = AlignedBuffer(size * AccumulatorSizeBytes(type));
+    taken_in_.assign(num_slices(), 0);
+  }
+}
+
+void CentralModel::Variable::UpdateAverage(int s) {
+  const double t = static_cast<double>(iterations_ - 1);
+  const double d = std::min(ema_decay_, (1 + t) / (10 + t));
+  const Slice part = slice(s);
+  WithStorageType(type_, [&](auto* storage) {
+    using A = Accumulator<std::remove_pointer_t<decltype(storage)>>;
+    MoveAverage(current<A>() + part.begin, static_cast<A>(d), part.size(),
+                average_.template as<A>() + part.begin);
+  });
+  taken_in_[s] = iterations_;
 }
 
 int CentralModel::Add(ElementType type, int64_t size) {
-  variables_.emplace_back(type, size);
+  variables_.emplace_back(type, size, ema_decay_);
   return num_variables() - 1;
 }
 
@@ -35,32 +58,32 @@ void CentralModel::Assign(int variable, const void* values) {
   Variable& v = variables_[variable];
   WithStorageType(v.type_, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
-    using A = Accumulator<S>;
-    for (AlignedBuffer& z : v.z_) {
-      Convert(static_cast<const S*>(values), v.size_, z.as<A>());
+    for (AlignedBuffer* z : {&v.z_[0], &v.z_[1], &v.average_}) {
+      if (z->data() == nullptr) continue;
+      Convert(static_cast<const S*>(values), v.size_, z->as<Accumulator<S>>());
     }
   });
+  v.iterations_ = 0;
+  std::fill(v.taken_in_.begin(), v.taken_in_.end(), 0);
 }
 
 void CentralModel::ForgetMomentum(int variable) {
-  Variable& v = variables_[variable];
+  const Variable& v = variables_[variable];
   WithStorageType(v.type_, [&](auto* storage) {
     using A = Accumulator<std::remove_pointer_t<decltype(storage)>>;
-    for (int s = 0; s < v.num_slices(); ++s) {
-      Convert(v.current<A>(s), v.slice(s).size(), v.previous<A>(s));
-      Convert(v.current<A>(s), v.slice(s).size(), v.next<A>(s));
-    }
+    Convert(v.current<A>(), v.size_, v.other<A>());
   });
 }
 
-void CentralModel::CopyTo(int variable, void* values) const {
-  const Variable& v = variables_[variable];
+void CentralModel::CopyTo(int variable, Which which, void* values) {
+  Variable& v = variables_[variable];
+  const bool average = which == Which::kAverage && v.ema_decay_ > 0;
+  for (int s = 0; average && s < v.num_slices(); ++s) v.TakeIn(s);
   WithStorageType(v.type_, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
-    for (int s = 0; s < v.num_slices(); ++s) {
-      Convert(v.current<Accumulator<S>>(s), v.slice(s).size(),
-              static_cast<S*>(values) + v.slice(s).begin);
-    }
+    using A = Accumulator<S>;
+    Convert(average ? v.average_.as<A>() : v.current<A>(), v.size_,
+            static_cast<S*>(values));
   });
 }
 

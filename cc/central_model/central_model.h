@@ -1,22 +1,28 @@
 // The central model z: the consistent average that is evaluated, fetched and saved.
 //
-// Every trainable variable is cut into slices, the unit of synchronisation. Of each
-// slice the model keeps three values, in the variable's accumulation type (float for
-// 16- and 32-bit variables, double for 64-bit ones; a complex variable is a real one of
-// twice the size):
+// Of every trainable variable the model keeps two values, in the variable's
+// accumulation type (float for 16- and 32-bit variables, double for 64-bit ones; a
+// complex variable is a real one of twice the size):
 //
-//   previous   z before the last synchronised iteration
-//   current    z now
-//   next       z after the iteration under way, if every learner takes part in it: it
-//              depends only on the replicas as they were before that iteration, so it
-//              is computed as soon as the iteration before is complete
+//   current   z
+//   other     z before the last synchronised iteration; while an iteration is under way
+//             z after it takes its place, slice by slice
 //
-// Completing an iteration rotates the three, taking it back rotates them back; nothing
-// is copied. Assign(), Forget…() and CopyTo() are called between runs only; within one,
-// the synchroniser decides who may touch a slice. Owns its memory.
+// Completing an iteration swaps the two; nothing is copied, and until then `current` is
+// untouched. With an `ema_decay` the model also keeps the exponential moving average of
+// z over the iterations t = 0, 1, …,
+//
+//   z̄ ← d·z̄ + (1 − d)·z ,  d = min(ema_decay, (1 + t) / (10 + t))
+//
+// as TensorFlow's ExponentialMovingAverage does; each slice takes z in when somebody
+// has it at hand, before the next swap.
+//
+// Assign(), ForgetMomentum() and CopyTo() are called between runs only; within one, the
+// synchroniser decides who may touch what. Owns its memory.
 #ifndef TENSORBOW_CC_CENTRAL_MODEL_CENTRAL_MODEL_H_
 #define TENSORBOW_CC_CENTRAL_MODEL_CENTRAL_MODEL_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -28,80 +34,89 @@ namespace tensorbow {
 
 class CentralModel {
  public:
-  // A slice holds at most this many elements: small enough that the parts of all
-  // learners stay in a core's second-level cache.
+  // A slice, the unit of synchronisation, holds at most this many elements: small
+  // enough that the parts of all learners stay in a core's second-level cache.
   static constexpr int64_t kSliceElements = 16 * 1024;
 
   // Elements [begin, end) of a variable.
   struct Slice {
     int64_t begin;
     int64_t end;
-    int rotation = 0;  // which of the three buffers is current
-
     int64_t size() const { return end - begin; }
   };
 
   class Variable {
    public:
-    Variable(ElementType type, int64_t size);
+    Variable(ElementType type, int64_t size, double ema_decay);
 
     ElementType type() const { return type_; }
     int64_t size() const { return size_; }  // elements
-    int num_slices() const { return static_cast<int>(slices_.size()); }
-    const Slice& slice(int s) const { return slices_[s]; }
-
-    // The values of slice `s`; A is the accumulation type.
-    template <typename A>
-    A* previous(int s) const {
-      return part<A>(s, 2);
+    int num_slices() const {
+      return static_cast<int>((size_ + kSliceElements - 1) / kSliceElements);
     }
-    template <typename A>
-    A* current(int s) const {
-      return part<A>(s, 0);
-    }
-    template <typename A>
-    A* next(int s) const {
-      return part<A>(s, 1);
+    Slice slice(int s) const {
+      return {s * kSliceElements, std::min(size_, (s + 1) * kSliceElements)};
     }
 
-    // The iteration is complete: previous ← current ← next; what next then holds is
-    // undefined.
-    void Rotate(int s) { slices_[s].rotation = (slices_[s].rotation + 1) % 3; }
-    // Undoes Rotate() for current; what the other two then hold is undefined.
-    void RotateBack(int s) { slices_[s].rotation = (slices_[s].rotation + 2) % 3; }
+    // All elements; A is the accumulation type.
+    template <typename A>
+    A* current() const {
+      return z_[current_].template as<A>();
+    }
+    template <typename A>
+    A* other() const {
+      return z_[1 - current_].template as<A>();
+    }
+
+    // An iteration is complete. REQUIRES: all slices have taken z in.
+    void Swap() {
+      current_ = 1 - current_;
+      ++iterations_;
+    }
+
+    // Takes the current z of slice `s` into its average, unless that has been done.
+    void TakeIn(int s) {
+      if (ema_decay_ > 0 && taken_in_[s] < iterations_) UpdateAverage(s);
+    }
 
    private:
     friend class CentralModel;
-    template <typename A>
-    A* part(int s, int ahead) const {
-      const Slice& slice = slices_[s];
-      return z_[(slice.rotation + ahead) % 3].template as<A>() + slice.begin;
-    }
+    void UpdateAverage(int s);
 
     ElementType type_;
     int64_t size_;
-    std::vector<Slice> slices_;
-    std::array<AlignedBuffer, 3> z_;
+    double ema_decay_;
+    std::array<AlignedBuffer, 2> z_;
+    int current_ = 0;
+    int64_t iterations_ = 0;  // since the last Assign()
+    AlignedBuffer average_;
+    std::vector<int64_t> taken_in_;  // by slice: iterations in the average
   };
+
+  // `ema_decay`: of the moving average, 0 <= ema_decay < 1; 0 for none.
+  explicit CentralModel(double ema_decay = 0) : ema_decay_(ema_decay) {}
 
   // Adds a variable with z = 0 and returns its index.
   int Add(ElementType type, int64_t size);
 
-  // All three values ← `values` (`size` elements of the variable's storage type): what
-  // they are when every replica equals z.
+  // Both values, and the average, ← `values` (`size` elements of the variable's storage
+  // type).
   void Assign(int variable, const void* values);
 
-  // previous, next ← current, for a restart.
+  // other ← current, for a restart.
   void ForgetMomentum(int variable);
 
-  // Rounds the current values to the variable's storage type into `values`.
-  void CopyTo(int variable, void* values) const;
+  // Rounds z (or, if there is one and it is asked for, its average) to the variable's
+  // storage type into `values`.
+  enum class Which { kCurrent, kAverage };
+  void CopyTo(int variable, Which which, void* values);
 
   int num_variables() const { return static_cast<int>(variables_.size()); }
   Variable& variable(int index) { return variables_[index]; }
   const Variable& variable(int index) const { return variables_[index]; }
 
  private:
+  const double ema_decay_;
   std::vector<Variable> variables_;
 };
 

@@ -39,8 +39,8 @@ Learner::Learner(int id, const LearnerEnvironment& environment, int cpu,
       environment_(environment),
       allocator_(LearnerAllocator::New(absl::StrCat("tensorbow_learner_", id),
                                        PhysicalMemoryBytes())) {
-  auto device =
-      std::make_unique<LearnerCpuDevice>(environment.central_device, allocator_.get());
+  auto device = std::make_unique<LearnerCpuDevice>(id, environment.central_device,
+                                                   allocator_.get());
   device_ = device.get();
   device_->op_segment()->AddHold(kSessionHandle);
   devices_ = std::make_unique<tf::StaticDeviceMgr>(std::move(device));

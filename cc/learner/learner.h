@@ -75,7 +75,7 @@ class Learner {
   void ReleaseKernels();
 
   int id() const { return id_; }
-  tensorflow::Device* device() const { return device_; }
+  LearnerCpuDevice* device() const { return device_; }
   Worker* worker() const { return worker_.get(); }  // null for learner 0
 
   // Runs the graph optimisations that need a device's kernels.
@@ -99,7 +99,7 @@ class Learner {
   const LearnerEnvironment& environment_;
   LearnerAllocator::Owner allocator_;
   std::unique_ptr<tensorflow::StaticDeviceMgr> devices_;
-  tensorflow::Device* device_ = nullptr;  // owned by devices_
+  LearnerCpuDevice* device_ = nullptr;  // owned by devices_
   tensorflow::SessionState session_state_;
   std::unique_ptr<Worker> worker_;
 };

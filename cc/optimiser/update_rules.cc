@@ -23,6 +23,19 @@ TENSORBOW_INLINE void ForEach(int64_t n, Pull<T> pull, T* __restrict w, Step ste
 }
 
 template <typename T>
+TENSORBOW_INLINE void Run(const Assign<T>& r, int64_t n, const T* __restrict g,
+                          Pull<T> pull, T* __restrict w) {
+  switch (r.assignment) {
+    case Assignment::kReplace:
+      return ForEach(n, pull, w, [=](int64_t i, T) { return g[i]; });
+    case Assignment::kAdd:
+      return ForEach(n, pull, w, [=](int64_t i, T x) { return x + g[i]; });
+    case Assignment::kSubtract:
+      return ForEach(n, pull, w, [=](int64_t i, T x) { return x - g[i]; });
+  }
+}
+
+template <typename T>
 TENSORBOW_INLINE void Run(const GradientDescent<T>& r, int64_t n, const T* __restrict g,
                           Pull<T> pull, T* __restrict w) {
   const T lr = r.learning_rate;
@@ -130,6 +143,8 @@ TENSORBOW_INLINE void Run(const Adagrad<T>& r, int64_t n, const T* __restrict g,
     Rule##_##T(*this, n, g, pull, w, a, b);                                         \
   }
 
+TENSORBOW_RULE_1(Assign, float)
+TENSORBOW_RULE_1(Assign, double)
 TENSORBOW_RULE_1(GradientDescent, float)
 TENSORBOW_RULE_1(GradientDescent, double)
 TENSORBOW_RULE_2(Momentum, float)

@@ -20,6 +20,14 @@ struct Pull {
   T alpha = 0;
 };
 
+// w ← g, w ← w + g, w ← w − g: what programs that write their own optimiser use
+enum class Assignment { kReplace, kAdd, kSubtract };
+template <typename T>
+struct Assign {
+  Assignment assignment;
+  void operator()(int64_t n, const T* g, Pull<T> pull, T* w) const;
+};
+
 // w ← w − lr·g
 template <typename T>
 struct GradientDescent {

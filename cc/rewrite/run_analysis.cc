@@ -61,16 +61,6 @@ Forwards ForwardsOf(absl::string_view op) {
   return Forwards::kNothing;
 }
 
-// Ops that take a resource variable without writing it.
-bool OnlyReadsResource(absl::string_view op) {
-  static const auto* const readers = new NameSet(
-      {"ReadVariableOp", "_ReadVariablesOp", "ReadVariableXlaSplitND", "ResourceGather",
-       "ResourceGatherNd", "VarIsInitializedOp", "VariableShape",
-       "IsResourceHandleRefCounting", "MakeWeakResourceHandle", "DisableCopyOnRead"});
-  return readers->contains(op) || absl::StrContains(op, "Dataset") ||
-         absl::StrContains(op, "Iterator");
-}
-
 bool IsGeneratorOp(absl::string_view op) {
   return op == "RngSkip" || op == "RngReadAndSkip" ||
          absl::StartsWith(op, "StatefulUniform") ||
@@ -462,6 +452,15 @@ bool IsFloating(const tf::NodeDef& variable) {
 
 bool IsVariableOp(absl::string_view op) {
   return op == "VarHandleOp" || op == "VariableV2" || op == "Variable";
+}
+
+bool OnlyReadsResource(absl::string_view op) {
+  static const auto* const readers = new NameSet(
+      {"ReadVariableOp", "_ReadVariablesOp", "ReadVariableXlaSplitND", "ResourceGather",
+       "ResourceGatherNd", "VarIsInitializedOp", "VariableShape",
+       "IsResourceHandleRefCounting", "MakeWeakResourceHandle", "DisableCopyOnRead"});
+  return readers->contains(op) || absl::StrContains(op, "Dataset") ||
+         absl::StrContains(op, "Iterator");
 }
 
 bool HasSharedKernel(const tf::NodeDef& node, const tf::OpDef& op) {

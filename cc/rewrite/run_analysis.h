@@ -61,6 +61,9 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
 // Whether `op` creates a variable.
 bool IsVariableOp(absl::string_view op);
 
+// Whether an op that takes a resource variable leaves it as it is.
+bool OnlyReadsResource(absl::string_view op);
+
 // Whether the kernel of this node must exist once per session: a stateful op, not a
 // variable, with `container` and `shared_name`.
 bool HasSharedKernel(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);

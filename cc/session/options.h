@@ -28,11 +28,14 @@ struct Options {
 
   SchedulingPolicy scheduling = SchedulingPolicy::kFirstComeFirstServed;
 
-  // The synchroniser: SMA, or none (independent learners).
-  bool averaging = true;
+  // How the learners are kept together: model averaging, averaged gradients, or not.
+  enum class Algorithm { kSma, kSsgd, kIndependent };
+  Algorithm algorithm = Algorithm::kSma;
+  // SMA's (elastic averaging is SMA without momentum).
   double alpha = 0;                // 0: 1 / number of learners
   std::optional<double> momentum;  // unset: by the learners' optimiser
   int64_t sync_period = 1;
+  double ema_decay = 0;  // of the average of the central model; 0: none
   enum class Restart { kNever, kOnLearningRateDrop, kCallback };
   Restart restart = Restart::kOnLearningRateDrop;
   // Called before a learning run with the number of completed iterations.

@@ -49,11 +49,15 @@ void Mean(const std::vector<VariableStorage>& replicas, void* mean) {
   const int64_t size = replicas[0].value().NumElements();
   const Accumulator count(static_cast<float>(replicas.size()));
   for (int64_t i = 0; i < size; ++i) {
+    const T first = static_cast<const T*>(replicas[0].value().data())[i];
+    bool equal = true;  // then the mean is exactly that, whatever their number
     Accumulator sum(0);
     for (const VariableStorage& replica : replicas) {
-      sum += static_cast<Accumulator>(static_cast<const T*>(replica.value().data())[i]);
+      const T value = static_cast<const T*>(replica.value().data())[i];
+      equal &= value == first;
+      sum += static_cast<Accumulator>(value);
     }
-    static_cast<T*>(mean)[i] = static_cast<T>(sum / count);
+    static_cast<T*>(mean)[i] = equal ? first : static_cast<T>(sum / count);
   }
 }
 
@@ -247,7 +251,7 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
     TF_RETURN_IF_ERROR(
         variable->replicas[j].Assign(own, learners_[j]->device()->GetAllocator({})));
   }
-  if (!variable->trained) return absl::OkStatus();
+  if (!variable->trained || !synchroniser_->averages()) return absl::OkStatus();
 
   TF_ASSIGN_OR_RETURN(const ModelShape shape,
                       ModelShapeOf(variable->node.name(), value));
@@ -259,7 +263,6 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
         value.shape().DebugString(), "; create a new session for it."));
   }
   model_->Assign(variable->model_index, value.data());
-  synchroniser_->VariableAssigned(variable->model_index);
   return absl::OkStatus();
 }
 
@@ -301,14 +304,16 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
   const Aggregate aggregate = variable->summed       ? SumOf(first.dtype())
                               : variable->first_only ? nullptr
                                                      : MeanOf(first.dtype());
-  const bool averaged = synchroniser_->averages();
+  // Where all replicas are the same, learner 0's stands for the trained variables.
+  const bool averaged =
+      variable->trained ? synchroniser_->averages() : synchroniser_->synchronises();
   if (variable->replicas[0].initialised() && averaged &&
       (variable->model_index >= 0 || aggregate != nullptr)) {
     void* data = nullptr;
     TF_RETURN_IF_ERROR(
         central.Overwrite(first.dtype(), first.shape(), allocator, &data));
     if (variable->model_index >= 0) {
-      model_->CopyTo(variable->model_index, data);
+      model_->CopyTo(variable->model_index, CentralModel::Which::kAverage, data);
     } else {
       aggregate(variable->replicas, data);
     }
@@ -369,6 +374,31 @@ absl::StatusOr<tf::Tensor> ReplicatedVariables::ReplicaValue(int id, int learner
     return CentralValue(variable.node);
   }
   return tf::tensor::DeepCopy(variable.replicas[learner].value());
+}
+
+absl::StatusOr<tf::Tensor> ReplicatedVariables::ModelValue(int id,
+                                                           CentralModel::Which which) {
+  const Variable& variable = variables_[id];
+  if (variable.model_index < 0 || variable.replicas_stale ||
+      !synchroniser_->averages()) {
+    return CentralValue(variable.node);
+  }
+  const tf::Tensor& replica = variable.replicas[0].value();
+  tf::Tensor value(replica.dtype(), replica.shape());
+  model_->CopyTo(variable.model_index, which, value.data());
+  return value;
+}
+
+absl::Status ReplicatedVariables::CopyReplicas(const std::vector<int>& ids, int from,
+                                               int to) {
+  tf::Allocator* const allocator = learners_[to]->device()->GetAllocator({});
+  for (int id : ids) {
+    Variable& variable = variables_[id];
+    if (variable.generator || !variable.replicas[from].initialised()) continue;
+    TF_RETURN_IF_ERROR(
+        variable.replicas[to].Assign(variable.replicas[from].value(), allocator));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tensorbow

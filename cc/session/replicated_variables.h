@@ -81,6 +81,12 @@ class ReplicatedVariables {
   // A copy of the central value of a variable (replicated or not), or of one learner's.
   absl::StatusOr<tensorflow::Tensor> CentralValue(const tensorflow::NodeDef& node);
   absl::StatusOr<tensorflow::Tensor> ReplicaValue(int id, int learner);
+  // A copy of the central model's value of a trained variable; of others, the central
+  // value.
+  absl::StatusOr<tensorflow::Tensor> ModelValue(int id, CentralModel::Which which);
+
+  // Gives one learner the values of another; random generators stay each learner's own.
+  absl::Status CopyReplicas(const std::vector<int>& ids, int from, int to);
 
  private:
   struct Variable {

@@ -10,9 +10,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "cc/rewrite/fuse_updates.h"
+#include "cc/rewrite/reduce_gradients.h"
 #include "cc/rewrite/shapes.h"
 #include "cc/synchroniser/independent.h"
 #include "cc/synchroniser/sma.h"
+#include "cc/synchroniser/ssgd.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/step_stats_collector.h"
 #include "tensorflow/core/framework/op_segment.h"
@@ -120,8 +123,12 @@ class Trainer::Program {
 
   std::vector<int> variables;  // replicated ids: all,
   std::vector<int> written;    // those that tasks change,
-  std::vector<int> trained;    // those the synchroniser keeps together
-  int num_trained = -1;        // in the session, when `trained` was made
+  // Those the synchroniser keeps together: first what this program trains, in the order
+  // of its analysis.
+  std::vector<int> trained;
+  int num_trained = -1;               // in the session, when `trained` was made
+  int num_gradients = 0;              // averaged in a task
+  std::vector<bool> corrects_itself;  // by `trained`, as far as this program trains
   double momentum = 0;
 
   std::vector<std::unique_ptr<Learner::Program>> learners;
@@ -157,6 +164,7 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
       options_(options),
       central_(central),
       warn_(std::move(warn)),
+      model_(options.ema_decay),
       scheduler_(options.learners_per_device > 0
                      ? options.learners_per_device
                      : static_cast<int>(CpusOfThisProcess().size())) {
@@ -190,12 +198,18 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
     learners_.push_back(std::make_unique<Learner>(j, environment_, cpu, spin));
     learners.push_back(learners_.back().get());
   }
-  if (options.averaging && num_learners > 1) {
+  using Algorithm = Options::Algorithm;
+  if (num_learners > 1 && options.algorithm == Algorithm::kSsgd) {
+    synchroniser_ = std::make_unique<Ssgd>(num_learners, &model_, spin);
+  } else if (num_learners > 1 && options.algorithm == Algorithm::kSma) {
     const double alpha = options.alpha > 0 ? options.alpha : 1.0 / num_learners;
     synchroniser_ =
         std::make_unique<Sma>(num_learners, &model_, spin, alpha, options.sync_period);
   } else {
     synchroniser_ = std::make_unique<Independent>(num_learners, &model_, spin);
+  }
+  for (Learner* learner : learners) {
+    learner->device()->set_synchroniser(synchroniser_.get());
   }
   absl::MutexLock lock(&mu_);
   variables_ = std::make_unique<ReplicatedVariables>(
@@ -343,6 +357,15 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, made->task_spec, session_options_,
                                     device_set, environment_.central_device, &task));
   learners_[0]->Optimise(&task);
+  std::vector<std::string> trained;
+  for (const auto& [name, use] : analysis.variables) {
+    if (use.trained) trained.push_back(name);
+  }
+  if (synchroniser_->averages()) {
+    TF_ASSIGN_OR_RETURN(made->corrects_itself, FuseUpdates(trained, &task));
+  } else if (synchroniser_->synchronises()) {
+    TF_ASSIGN_OR_RETURN(made->num_gradients, ReduceGradients(trained, &task));
+  }
   for (const auto& learner : learners_) {
     Specialisation specialisation;
     specialisation.learner = learner->id();
@@ -358,7 +381,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     made->momentum = options_.momentum.value_or(
         analysis.plain_gradient_descent ? kDefaultMomentum : 0);
     constexpr double kStrong = 0.9 - 1e-6;  // 0.9 as a float is a little less
-    if (options_.averaging && analysis.optimiser_momentum >= kStrong &&
+    if (synchroniser_->averages() && analysis.optimiser_momentum >= kStrong &&
         made->momentum >= kStrong) {
       warn_(absl::StrCat(
           "The learners' optimiser has momentum ", analysis.optimiser_momentum,
@@ -399,17 +422,28 @@ void Trainer::ChooseTrainedSet(Program* program) {
   if (program->num_trained == variables_->num_trained()) return;
   program->num_trained = variables_->num_trained();
   program->trained.clear();
-  std::vector<int> model_indices;
   // Without averaging there is nothing to keep together.
-  for (int id : program->written) {
-    if (!synchroniser_->averages() || !variables_->trained(id)) continue;
-    program->trained.push_back(id);
-    model_indices.push_back(variables_->model_index(id));
+  if (synchroniser_->averages()) {
+    for (const auto& [name, use] : program->analysis.variables) {
+      if (use.trained) program->trained.push_back(variables_->Find(name));
+    }
+    for (const auto& [name, use] : program->analysis.variables) {
+      const int id = variables_->Find(name);
+      if (use.written && !use.trained && id >= 0 && variables_->trained(id)) {
+        program->trained.push_back(id);
+      }
+    }
   }
+  std::vector<int> model_indices;
+  for (int id : program->trained) model_indices.push_back(variables_->model_index(id));
   const int64_t iterations = program->set == nullptr ? 0 : program->set->iterations;
   program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices),
                                               program->momentum);
   program->set->iterations = iterations;
+  program->set->set_num_gradients(program->num_gradients);
+  for (size_t member = 0; member < program->corrects_itself.size(); ++member) {
+    if (program->corrects_itself[member]) program->set->set_corrects_itself(member);
+  }
 }
 
 absl::StatusOr<bool> Trainer::RateDropped(Program* program,
@@ -517,7 +551,7 @@ void Trainer::RunTasks(int learner, RunState* run) ABSL_NO_THREAD_SAFETY_ANALYSI
   for (bool first = true; assignment.has_value() && !synchroniser_->Aborted(learner);
        first = false) {
     if (!synchroniser_->BeforeTask(learner)) break;
-    if (learner == 0 && !first && options_.averaging) {
+    if (learner == 0 && !first && synchroniser_->averages()) {
       const absl::StatusOr<bool> dropped = RateDropped(program, *run->feeds);
       program->rate_dropped |= dropped.ok() && *dropped;
     }
@@ -542,6 +576,23 @@ void Trainer::RunTasks(int learner, RunState* run) ABSL_NO_THREAD_SAFETY_ANALYSI
     if (!synchroniser_->AfterTask(learner)) break;
     assignment = scheduler_.Next(learner);
   }
+}
+
+absl::Status Trainer::MakeReplicasEqual(Program* program, const RunState& run) {
+  const std::vector<int64_t>& iterations = run.task_iteration;
+  const int64_t last = *std::max_element(iterations.begin(), iterations.end());
+  if (last < 0) return absl::OkStatus();  // nobody has changed anything
+  std::vector<bool> up_to_date(num_learners(), false);
+  for (size_t task = 0; task < iterations.size(); ++task) {
+    if (iterations[task] == last) up_to_date[run.outcomes[task].learner] = true;
+  }
+  const auto from = std::find(up_to_date.begin(), up_to_date.end(), true);
+  for (int j = 0; j < num_learners(); ++j) {
+    if (up_to_date[j]) continue;
+    TF_RETURN_IF_ERROR(variables_->CopyReplicas(
+        program->written, static_cast<int>(from - up_to_date.begin()), j));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::CollectFetches(const Program& program,
@@ -646,6 +697,9 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
     samples_seen_.fetch_add(std::max<int64_t>(1, run.outcomes[task].rows));
   }
   if (num_learners() > 1) variables_->MarkLearned(program->written);
+  if (synchroniser_->synchronises() && !synchroniser_->averages()) {
+    TF_RETURN_IF_ERROR(MakeReplicasEqual(program, run));
+  }
 
   for (int j = 0; j < static_cast<int>(run.collectors.size()); ++j) {
     run.collectors[j]->Finalize();
@@ -762,6 +816,17 @@ absl::StatusOr<tf::Tensor> Trainer::LearnerValue(const std::string& variable,
         absl::StrCat("No learning run has reached a variable '", variable, "' yet"));
   }
   return variables_->ReplicaValue(id, learner);
+}
+
+absl::StatusOr<tf::Tensor> Trainer::CentralValue(const std::string& variable,
+                                                 CentralModel::Which which) {
+  absl::MutexLock lock(&mu_);
+  const int id = variables_->Find(variable);
+  if (id < 0) {
+    return absl::NotFoundError(
+        absl::StrCat("No learning run has reached a variable '", variable, "' yet"));
+  }
+  return variables_->ModelValue(id, which);
 }
 
 }  // namespace tensorbow

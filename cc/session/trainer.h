@@ -101,6 +101,12 @@ class Trainer {
   absl::StatusOr<tensorflow::Tensor> LearnerValue(const std::string& variable,
                                                   int learner) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // A copy of the central value: of its moving average, where there is one and it is
+  // asked for.
+  absl::StatusOr<tensorflow::Tensor> CentralValue(const std::string& variable,
+                                                  CentralModel::Which which)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
   // The first half of destruction, while the central session still lives: ends the
   // learners' threads, deletes their kernels and their variables. REQUIRES: no program
   // is left and no run is active.
@@ -136,6 +142,10 @@ class Trainer {
   // `learner`'s task may have moved.
   absl::Status LocateReplicas(Program* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LocateAfterTask(Program* program, int learner)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Where all replicas are the same, gives learners that had no task in the last
+  // iteration (or failed in it) the state of one that had.
+  absl::Status MakeReplicasEqual(Program* program, const RunState& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CollectFetches(const Program& program,
                               const std::vector<TaskOutcome>& outcomes,

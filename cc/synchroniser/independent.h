@@ -18,10 +18,10 @@ class Independent : public Synchroniser {
  protected:
   void Prepare(const TrainedSet&) override {}
   bool Due(const TrainedSet&, int64_t) const override { return false; }
-  void Remember(int, const TrainedSet&, int) override {}
-  void Correct(int, const TrainedSet&, int, int, bool) override {}
-  void Exclude(const TrainedSet&, int, int, const std::vector<int>&) override {}
   void PrepareNext(const TrainedSet&, int, int) override {}
+  void Exclude(const TrainedSet&, int, const std::vector<int>&) override {}
+  void Remember(int, const TrainedSet&, int) override {}
+  void Correct(int, const TrainedSet&, int, bool) override {}
 };
 
 }  // namespace tensorbow

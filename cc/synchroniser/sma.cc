@@ -39,15 +39,14 @@ struct Loops {
                                    A alpha, int64_t n, A* __restrict sum) {
     for (int64_t i = 0; i < n; ++i) sum[i] += alpha * (static_cast<A>(w[i]) - z[i]);
   }
-  // next = z + sum + μ (z − z_prev)
+  // z_prev ← z + sum + μ (z − z_prev)
   TENSORBOW_INLINE static void Advance(const A* __restrict sum, const A* __restrict z,
-                                       const A* __restrict z_prev, A momentum,
-                                       int64_t n, A* __restrict next) {
+                                       A momentum, int64_t n, A* __restrict z_prev) {
     if (momentum == A(0)) {
-      for (int64_t i = 0; i < n; ++i) next[i] = z[i] + sum[i];
+      for (int64_t i = 0; i < n; ++i) z_prev[i] = z[i] + sum[i];
     } else {
       for (int64_t i = 0; i < n; ++i) {
-        next[i] = z[i] + sum[i] + momentum * (z[i] - z_prev[i]);
+        z_prev[i] = z[i] + sum[i] + momentum * (z[i] - z_prev[i]);
       }
     }
   }
@@ -58,10 +57,10 @@ struct Loops {
   }
 };
 
-// next = z + Σ_j α (w_j − z) + μ (z − z_prev), j in order; w[j] are `count` replicas.
+// z_prev ← z + Σ_j α (w_j − z) + μ (z − z_prev), j in order; w are `count` replicas.
 template <typename S, typename A = Accumulator<S>>
-TENSORBOW_INLINE void Average(const S* const* w, int count, const A* z, const A* z_prev,
-                              A alpha, A momentum, int64_t n, A* next) {
+TENSORBOW_INLINE void Average(const S* const* w, int count, const A* z, A alpha,
+                              A momentum, int64_t n, A* z_prev) {
   alignas(AlignedBuffer::kCacheLineBytes) A sum[kBlock];
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t size = std::min(kBlock, n - begin);
@@ -69,7 +68,7 @@ TENSORBOW_INLINE void Average(const S* const* w, int count, const A* z, const A*
     for (int j = 1; j < count; ++j) {
       Loops<S>::Add(w[j] + begin, z + begin, alpha, size, sum);
     }
-    Loops<S>::Advance(sum, z + begin, z_prev + begin, momentum, size, next + begin);
+    Loops<S>::Advance(sum, z + begin, momentum, size, z_prev + begin);
   }
 }
 
@@ -95,9 +94,9 @@ struct Passes;
       Loops<S>::Exclude(w, z, alpha, n, next);                                         \
     }                                                                                  \
     TENSORBOW_VECTORISED static void Average(const S* const* w, int count, const A* z, \
-                                             const A* z_prev, A alpha, A momentum,     \
-                                             int64_t n, A* next) {                     \
-      tensorbow::Average<S>(w, count, z, z_prev, alpha, momentum, n, next);            \
+                                             A alpha, A momentum, int64_t n,           \
+                                             A* z_prev) {                              \
+      tensorbow::Average<S>(w, count, z, alpha, momentum, n, z_prev);                  \
     }                                                                                  \
   };
 TENSORBOW_PASSES(float)
@@ -106,11 +105,9 @@ TENSORBOW_PASSES(Half)
 TENSORBOW_PASSES(Bfloat16)
 #undef TENSORBOW_PASSES
 
-// One learner's part of a slice.
 template <typename S>
-S* Weights(const TrainedSet& set, int learner, int member,
-           const CentralModel::Slice& slice) {
-  return static_cast<S*>(set.weights(learner, member)) + slice.begin;
+S* Weights(const TrainedSet& set, int learner, int member) {
+  return static_cast<S*>(set.weights(learner, member));
 }
 
 }  // namespace
@@ -130,6 +127,34 @@ void Sma::Prepare(const TrainedSet& set) {
   }
 }
 
+void Sma::PrepareNext(const TrainedSet& set, int member, int slice) {
+  const CentralModel::Variable& v = central()->variable(set.variable(member));
+  const CentralModel::Slice part = v.slice(slice);
+  WithStorageType(v.type(), [&](auto* storage) {
+    using S = std::remove_pointer_t<decltype(storage)>;
+    using A = Accumulator<S>;
+    std::vector<const S*> w;
+    for (int j = 0; j < num_learners(); ++j) {
+      w.push_back(Weights<S>(set, j, member) + part.begin);
+    }
+    Passes<S>::Average(w.data(), num_learners(), v.template current<A>() + part.begin,
+                       static_cast<A>(alpha_), static_cast<A>(set.momentum()),
+                       part.size(), v.template other<A>() + part.begin);
+  });
+}
+
+void Sma::Exclude(const TrainedSet& set, int member, const std::vector<int>& absent) {
+  const CentralModel::Variable& v = central()->variable(set.variable(member));
+  WithStorageType(v.type(), [&](auto* storage) {
+    using S = std::remove_pointer_t<decltype(storage)>;
+    using A = Accumulator<S>;
+    for (int j : absent) {
+      Passes<S>::Exclude(Weights<S>(set, j, member), v.template current<A>(),
+                         static_cast<A>(alpha_), v.size(), v.template other<A>());
+    }
+  });
+}
+
 void Sma::Remember(int learner, const TrainedSet& set, int member) {
   const CentralModel::Variable& v = central()->variable(set.variable(member));
   AlignedBuffer& correction = corrections_[set.variable(member)][learner];
@@ -137,62 +162,23 @@ void Sma::Remember(int learner, const TrainedSet& set, int member) {
     using S = std::remove_pointer_t<decltype(storage)>;
     using A = Accumulator<S>;
     if (correction.data() == nullptr) correction = AlignedBuffer(v.size() * sizeof(A));
-    for (int s = 0; s < v.num_slices(); ++s) {
-      const CentralModel::Slice& slice = v.slice(s);
-      Passes<S>::Correction(Weights<S>(set, learner, member, slice),
-                            v.template current<A>(s), static_cast<A>(alpha_),
-                            slice.size(), correction.as<A>() + slice.begin);
-    }
+    Passes<S>::Correction(Weights<S>(set, learner, member), v.template current<A>(),
+                          static_cast<A>(alpha_), v.size(), correction.as<A>());
   });
 }
 
-void Sma::Correct(int learner, const TrainedSet& set, int member, int slice,
-                  bool remembered) {
+void Sma::Correct(int learner, const TrainedSet& set, int member, bool remembered) {
   const CentralModel::Variable& v = central()->variable(set.variable(member));
-  const CentralModel::Slice& part = v.slice(slice);
   WithStorageType(v.type(), [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
     using A = Accumulator<S>;
-    S* const w = Weights<S>(set, learner, member, part);
+    S* const w = Weights<S>(set, learner, member);
     if (remembered) {
       const A* c = corrections_[set.variable(member)][learner].template as<A>();
-      Passes<S>::Subtract(c + part.begin, part.size(), w);
+      Passes<S>::Subtract(c, v.size(), w);
     } else {
-      Passes<S>::Correct(v.template current<A>(slice), static_cast<A>(alpha_),
-                         part.size(), w);
+      Passes<S>::Correct(v.template current<A>(), static_cast<A>(alpha_), v.size(), w);
     }
-  });
-}
-
-void Sma::Exclude(const TrainedSet& set, int member, int slice,
-                  const std::vector<int>& absent) {
-  const CentralModel::Variable& v = central()->variable(set.variable(member));
-  const CentralModel::Slice& part = v.slice(slice);
-  WithStorageType(v.type(), [&](auto* storage) {
-    using S = std::remove_pointer_t<decltype(storage)>;
-    using A = Accumulator<S>;
-    for (int j : absent) {
-      Passes<S>::Exclude(Weights<S>(set, j, member, part), v.template current<A>(slice),
-                         static_cast<A>(alpha_), part.size(),
-                         v.template next<A>(slice));
-    }
-  });
-}
-
-void Sma::PrepareNext(const TrainedSet& set, int member, int slice) {
-  const CentralModel::Variable& v = central()->variable(set.variable(member));
-  const CentralModel::Slice& part = v.slice(slice);
-  WithStorageType(v.type(), [&](auto* storage) {
-    using S = std::remove_pointer_t<decltype(storage)>;
-    using A = Accumulator<S>;
-    std::vector<const S*> w;
-    for (int j = 0; j < num_learners(); ++j) {
-      w.push_back(Weights<S>(set, j, member, part));
-    }
-    Passes<S>::Average(w.data(), num_learners(), v.template current<A>(slice),
-                       v.template previous<A>(slice), static_cast<A>(alpha_),
-                       static_cast<A>(set.momentum()), part.size(),
-                       v.template next<A>(slice));
   });
 }
 

@@ -10,9 +10,9 @@
 // are made in every `period`-th iteration; with μ = 0 and period τ this is elastic
 // averaging SGD.
 //
-// Since c_j depends on w_j before the update only, z_next is computed (as the central
-// model's `next`, for the case that everybody takes part) when the iteration before is
-// over: from the replicas, with nothing stored for the corrections.
+// Since c_j depends on w_j before the update only, z_next is computed from the replicas
+// when an iteration begins, in the place of z_prev: nothing is stored for the
+// corrections, and updates correct in their own pass over memory.
 #ifndef TENSORBOW_CC_SYNCHRONISER_SMA_H_
 #define TENSORBOW_CC_SYNCHRONISER_SMA_H_
 
@@ -38,12 +38,12 @@ class Sma : public Synchroniser {
  protected:
   void Prepare(const TrainedSet& set) override;
   bool Due(const TrainedSet& set, int64_t iteration) const override;
-  void Remember(int learner, const TrainedSet& set, int member) override;
-  void Correct(int learner, const TrainedSet& set, int member, int slice,
-               bool remembered) override;
-  void Exclude(const TrainedSet& set, int member, int slice,
-               const std::vector<int>& absent) override;
   void PrepareNext(const TrainedSet& set, int member, int slice) override;
+  void Exclude(const TrainedSet& set, int member,
+               const std::vector<int>& absent) override;
+  void Remember(int learner, const TrainedSet& set, int member) override;
+  void Correct(int learner, const TrainedSet& set, int member,
+               bool remembered) override;
 
  private:
   const double alpha_;

@@ -1,8 +1,7 @@
 // Keeps the replicas of a model together.
 //
-// This class paces the learners through the iterations of a run, slice by slice, and
-// has every slice of every iteration synchronised exactly once; a subclass is one
-// algorithm. In one run:
+// This class paces the learners through the iterations of a run and has every slice of
+// every iteration synchronised exactly once; a subclass is one algorithm. In one run:
 //
 //   session                     each learner that has tasks, on its own thread
 //   -------                     ----------------------------------------------
@@ -13,16 +12,19 @@
 // A member of the set whose update op corrects by itself (a fused op) does so while the
 // task executes:
 //
-//                               per slice s: Enter(j, m, s); <update>; Leave(j, m, s)
+//                               per slice s: Enter(j, m, s); <update>
 //                               Updated(j, m)
 //
 // All other members are corrected by BeforeTask() and AfterTask() together.
 //
-// Enter() waits until every learner has left the slice in the iteration before. So a
-// learner may work on its next task while others still work on theirs, but nobody is
-// ever more than one iteration ahead; and the outcome does not depend on who was fast,
-// because whoever is last synchronises the slice in learner order. (Where an update op
-// does not correct by itself, BeforeTask() waits in its stead.)
+// Enter() waits until the iteration before is complete, that is, until every learner
+// has finished its task of it. So a learner may work on its next task while others
+// still work on theirs, but nobody is ever more than one iteration ahead. (Where an
+// update op does not correct by itself, BeforeTask() waits in its stead.) What an
+// iteration does to z depends only on the replicas as they were before it: whoever is
+// first to enter a slice prepares that, for all learners, before anybody changes the
+// slice. So the outcome does not depend on who was fast, and the learner that is behind
+// has the least to do.
 //
 // When a learner aborts, the iteration it was in leaves no trace in the central model,
 // and no later one begins; iterations before it are completed by the others.
@@ -57,6 +59,9 @@ class Synchroniser {
   // Whether the central model is this algorithm's average (else learner 0's replica
   // stands for the model).
   virtual bool averages() const = 0;
+  // Whether the learners train one model together.
+  virtual bool synchronises() const { return averages(); }
+  virtual double alpha() const { return 0; }
 
   // REQUIRES: the set knows where all learners' replicas lie.
   void BeginRun(TrainedSet* set, const TaskScheduler* scheduler);
@@ -74,38 +79,41 @@ class Synchroniser {
   // Whether the iteration that `learner` is in, or would enter, has been aborted.
   bool Aborted(int learner) const;
 
-  // For update ops that correct by themselves: the slice is this learner's until
-  // Leave(). False if the iteration was aborted; then the op must not touch it.
+  // For update ops that correct by themselves: from now on the learner may change its
+  // part of the slice. False if the iteration was aborted; then the op must not go on.
   bool Enter(int learner, int member, int slice);
-  void Leave(int learner, int member, int slice);
-  // Every slice of the member has been entered and left in this task.
+  // Enters all slices: nobody else reads this learner's weights until the next
+  // iteration.
+  bool EnterAll(int learner, int member);
+  // Every slice of the member has been entered and corrected in this task.
   void Updated(int learner, int member);
   bool updated(int learner, int member) const {
     return learners_[learner].updated[member];
   }
-  // Waits until every learner has left all slices of the member in the iteration
-  // before: nobody else reads this learner's weights until it leaves them. False if the
-  // iteration was aborted.
-  bool EnterAll(int learner, int member);
 
-  // What Enter() … Leave() works on: the current run's set, the member's variable, and
-  // between the two the part of z to correct towards (null if this iteration is not
+  // What the op works on: the current run's set, the member's variable, and after
+  // Enter() the variable's z to correct towards (null if this iteration is not
   // synchronised).
   TrainedSet* set() const { return set_; }
   const CentralModel::Variable& variable(int member) const {
     return central_->variable(set_->variable(member));
   }
   template <typename A>
-  const A* Target(int learner, int member, int slice) const {
-    return IsDue(learner) ? variable(member).template current<A>(slice) : nullptr;
+  const A* Target(int learner, int member) const {
+    return IsDue(learner) ? variable(member).template current<A>() : nullptr;
   }
-  virtual double alpha() const { return 0; }
+
+  // The order in which `learner` goes through the slices of a variable: its i-th one.
+  // Learners that keep pace are close to each other, where one finds in the caches what
+  // the other has left there, and are first in equal shares.
+  int SliceAt(int learner, int i, int num_slices) const {
+    const int group = i / num_learners_ * num_learners_;
+    const int size = std::min(num_learners_, num_slices - group);
+    return group + (i - group + learner) % size;
+  }
 
   // Replicas ← z and z_prev ← z.
   void Restart(const TrainedSet& set);
-  // Variable `variable` of the central model has been assigned to, and so have all its
-  // replicas.
-  void VariableAssigned(int variable);
 
  protected:
   // A run over `set` begins: makes room for it.
@@ -113,74 +121,76 @@ class Synchroniser {
   // Whether the iteration that is number `iteration` for `set` (from 0) ends with a
   // synchronisation.
   virtual bool Due(const TrainedSet& set, int64_t iteration) const = 0;
-  // A due iteration is about to start for `learner`, whose update of `member` will not
-  // correct by itself: remembers the correction, from its weights before the update.
-  virtual void Remember(int learner, const TrainedSet& set, int member) = 0;
-  // Makes the correction in one slice: the remembered one or, if the weights have not
-  // been updated in this task, one from the weights as they are.
-  virtual void Correct(int learner, const TrainedSet& set, int member, int slice,
-                       bool remembered) = 0;
-  // A synchronised iteration is over in one slice, but these learners did not take part
-  // in it: takes what they would have contributed out of `next`. The slice has not been
-  // rotated yet.
-  virtual void Exclude(const TrainedSet& set, int member, int slice,
-                       const std::vector<int>& absent) = 0;
-  // Computes `next` of one slice: z after the next synchronised iteration of `set`, if
+  // A synchronised iteration begins in one slice: replaces z_prev by z after it, if
   // every learner takes part.
   virtual void PrepareNext(const TrainedSet& set, int member, int slice) = 0;
+  // The same, when the iteration is over and these learners did not take part: takes
+  // out what they would have contributed.
+  virtual void Exclude(const TrainedSet& set, int member,
+                       const std::vector<int>& absent) = 0;
+  // A due iteration begins for `learner`, whose update of `member` will not correct by
+  // itself: remembers the correction, from its weights before the update.
+  virtual void Remember(int learner, const TrainedSet& set, int member) = 0;
+  // Makes the correction: the remembered one or, if the weights have not been updated
+  // in this task, one from the weights as they are.
+  virtual void Correct(int learner, const TrainedSet& set, int member,
+                       bool remembered) = 0;
 
+  // `learner` has finished its task, or sits out; called before it is counted.
+  virtual void Leaving(int learner) {}
+  // Everybody has finished the iteration, and nobody has begun to synchronise the next.
+  virtual void Completing() {}
+
+  // Waits until the iteration before the learner's is complete. False if the learner's
+  // own was aborted.
+  bool AwaitTurn(int learner);
+  // How many learners have a task in the learner's iteration.
+  int participants(int learner) const {
+    return scheduler_->participants(learners_[learner].iteration);
+  }
   int num_learners() const { return num_learners_; }
   CentralModel* central() const { return central_; }
+  Gate* gate() { return &gate_; }
 
  private:
+  // Owned by the learner's thread, but for `took_part`.
   struct alignas(64) LearnerState {
-    // Tasks begun in this run; the release store in BeforeTask() comes before the
-    // arrival in Leave() that its readers have acquired.
-    std::atomic<int64_t> begun{0};
-    int64_t iteration = 0;            // of the run; owned by the learner's thread
-    std::atomic<int64_t> absent{-1};  // the iteration it sits out
+    int64_t iteration = 0;            // of the run
     std::vector<uint8_t> updated;     // by member, in this task
     std::vector<uint8_t> remembered;  // by member, in this task
+    // The last iteration it took part in; written before the arrival in Finish() that
+    // its readers have acquired.
+    int64_t took_part = -1;
   };
+  // Of a slice: twice the number (over all runs) of the last iteration that has been
+  // prepared, and one more while the next is being prepared. The release store in
+  // Enter() pairs with the acquire loads there.
   struct alignas(64) SliceState {
-    // Iterations that every learner has left; the release store in Leave() pairs with
-    // the acquire loads in Enter().
-    std::atomic<int64_t> completed{0};
-    std::atomic<int> arrived{0};  // in the iteration under way
-  };
-  // Per variable of the central model.
-  struct VariableState {
-    std::unique_ptr<SliceState[]> slices;
-    // Whether `next` is right for any momentum, for `momentum`, or not at all.
-    enum { kAny, kForMomentum, kStale } next = kAny;
-    double momentum = 0;
+    std::atomic<int64_t> prepared{0};
   };
 
-  VariableState& state(int member) { return variables_[set_->variable(member)]; }
-  SliceState& state(int member, int slice) { return state(member).slices[slice]; }
   bool IsDue(int learner) const {
     return Due(*set_, set_->iterations + learners_[learner].iteration);
   }
-  bool TookPart(int learner, int64_t iteration) const;
-  bool Arrive(int learner, bool took_part);
-  void CompleteSlice(int member, int slice, int64_t iteration);
-  // The slice at which `learner` begins: learners that keep pace are last, and do the
-  // synchronising, in equal shares.
-  int FirstSlice(int learner, int num_slices) const {
-    return static_cast<int>(int64_t{num_slices} * learner / num_learners_);
-  }
+  bool Finish(int learner);
+  void Complete(int64_t iteration);
 
   const int num_learners_;
   CentralModel* const central_;
   Gate gate_;
   std::vector<LearnerState> learners_;
-  std::vector<VariableState> variables_;
+  std::vector<std::unique_ptr<SliceState[]>> slices_;  // by variable of the model
+  int64_t first_iteration_ = 1;  // the number of the run's first one, over all runs
 
   TrainedSet* set_ = nullptr;                 // of the current run, not owned
   const TaskScheduler* scheduler_ = nullptr;  // of the current run, not owned
+  std::atomic<int> arrived_{0};               // in the iteration under way
+  // Iterations of the run that are over; the release store in Finish() pairs with the
+  // acquire load in AwaitTurn().
+  std::atomic<int64_t> completed_{0};
+  bool nobody_took_part_ = false;  // in the last one: it was none, the data had ended
   // The first iteration of the run that a learner aborted.
   std::atomic<int64_t> first_aborted_{0};
-  std::atomic<bool> anybody_took_part_{false};
 };
 
 }  // namespace tensorbow

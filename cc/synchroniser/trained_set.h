@@ -36,6 +36,10 @@ class TrainedSet {
   bool corrects_itself(int member) const { return corrects_itself_[member]; }
   void set_corrects_itself(int member) { corrects_itself_[member] = true; }
 
+  // Gradients that learners average in one task of this set.
+  int num_gradients() const { return num_gradients_; }
+  void set_num_gradients(int number) { num_gradients_ = number; }
+
   // Completed iterations that trained this set.
   int64_t iterations = 0;
 
@@ -43,6 +47,7 @@ class TrainedSet {
   const std::vector<int> variables_;
   const double momentum_;
   std::vector<bool> corrects_itself_;
+  int num_gradients_ = 0;
   std::vector<std::vector<void*>> weights_;  // [learner][member]
 };
 

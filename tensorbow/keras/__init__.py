@@ -20,6 +20,7 @@ import numpy as np
 from tensorbow.keras._training import Replication
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
+from tensorbow.synchronisers import SSGD
 
 __all__ = ["learner_value", "replicate", "session_of"]
 
@@ -84,6 +85,11 @@ def replicate(model: Any, options: Options | None = None) -> Any:
                 f"replicate: options has {name}={getattr(options, name)!r}, which names tensors of "
                 "a graph; a Keras model has none to name. Leave it out"
             )
+    if isinstance(options.synchroniser, SSGD):
+        raise ValueError(
+            "replicate: options has synchroniser=SSGD(), which finds gradients in TensorFlow's "
+            "optimiser ops; Keras's optimisers have none. Use SMA() or EASGD()"
+        )
     options.synchroniser.check_learners(options.num_learners)
     earlier = model.__dict__.get(_REPLICATION)
     if earlier is not None:

@@ -17,9 +17,11 @@ from keras.src.trainers.data_adapters import array_slicing, data_adapter
 from tensorbow.keras import _feeding, _tracing, _variables
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession, TensorBowWarning
-from tensorbow.synchronisers import SMA
+from tensorbow.synchronisers import EASGD, SMA
 
 _CENTRAL_MOMENTUM = 0.9  # where the learners' optimiser has none (ALGORITHMS: μ)
+# How the session begins when it says that learners cannot run a step.
+_ONE_LEARNER = "A learning run is executed by one learner only"
 _STRONG = 0.9  # momentum of which there should not be two
 _DROP = 0.5  # of the learning rate, that restarts the averaging
 
@@ -295,6 +297,10 @@ class Replication:
                 self.model, spec, self._mirror, self.session.graph, self._watches_rates
             )
             program = _tracing.Program(step, self.session)
+            for text in self.session._native.take_warnings():
+                if text.startswith(_ONE_LEARNER):
+                    raise _tracing.CannotTraceError(text)
+                warnings.warn(text, TensorBowWarning, stacklevel=5)
             self._programs[repr(spec)] = program
         return program
 
@@ -366,7 +372,7 @@ class Replication:
         synchroniser = self.options.synchroniser
         return (
             self.num_learners > 1
-            and isinstance(synchroniser, SMA)
+            and isinstance(synchroniser, (SMA, EASGD))
             and synchroniser.restart == "lr_drop"
         )
 

@@ -13,63 +13,87 @@ TEST(CentralModelTest, NewVariableIsZero) {
   CentralModel model;
   const int v = model.Add(ElementType::kFloat32, 3);
   std::vector<float> values(3, 1.0f);
-  model.CopyTo(v, values.data());
+  model.CopyTo(v, CentralModel::Which::kCurrent, values.data());
   EXPECT_EQ(values, (std::vector<float>{0, 0, 0}));
 }
 
-TEST(CentralModelTest, AssignSetsAllThreeValues) {
+TEST(CentralModelTest, AssignSetsBothValues) {
   CentralModel model;
   const int v = model.Add(ElementType::kFloat64, 2);
   const std::vector<double> values = {1.5, -2.25};
   model.Assign(v, values.data());
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(model.variable(v).previous<double>(0)[i], values[i]);
-    EXPECT_EQ(model.variable(v).current<double>(0)[i], values[i]);
-    EXPECT_EQ(model.variable(v).next<double>(0)[i], values[i]);
+    EXPECT_EQ(model.variable(v).current<double>()[i], values[i]);
+    EXPECT_EQ(model.variable(v).other<double>()[i], values[i]);
   }
 }
 
-TEST(CentralModelTest, RotatingMovesOnAndBack) {
+TEST(CentralModelTest, SwapExchangesTheTwo) {
   CentralModel model;
-  CentralModel::Variable& v = model.variable(model.Add(ElementType::kFloat32, 1));
-  *v.current<float>(0) = 1;
-  *v.next<float>(0) = 2;
-  v.Rotate(0);
-  EXPECT_EQ(*v.previous<float>(0), 1);
-  EXPECT_EQ(*v.current<float>(0), 2);
-  v.RotateBack(0);
-  EXPECT_EQ(*v.current<float>(0), 1);
+  const int index = model.Add(ElementType::kFloat32, 1);
+  CentralModel::Variable& v = model.variable(index);
+  *v.current<float>() = 1;
+  *v.other<float>() = 2;
+  v.Swap();
+  EXPECT_EQ(*v.current<float>(), 2);
+  EXPECT_EQ(*v.other<float>(), 1);
+  float value = 0;
+  model.CopyTo(index, CentralModel::Which::kCurrent, &value);
+  EXPECT_EQ(value, 2);
 }
 
-TEST(CentralModelTest, SlicesCoverAVariableOnceAndRotateByThemselves) {
+TEST(CentralModelTest, SlicesCoverAVariableOnce) {
   CentralModel model;
   const int64_t size = 2 * CentralModel::kSliceElements + 5;
-  const int index = model.Add(ElementType::kFloat32, size);
-  CentralModel::Variable& v = model.variable(index);
+  const CentralModel::Variable& v =
+      model.variable(model.Add(ElementType::kFloat32, size));
   ASSERT_EQ(v.num_slices(), 3);
   int64_t end = 0;
   for (int s = 0; s < 3; ++s) {
     EXPECT_EQ(v.slice(s).begin, end);
+    EXPECT_LE(v.slice(s).size(), CentralModel::kSliceElements);
     end = v.slice(s).end;
   }
   EXPECT_EQ(end, size);
-  for (int64_t i = 0; i < v.slice(1).size(); ++i) v.next<float>(1)[i] = 7;
-  v.Rotate(1);
-  std::vector<float> values(size);
-  model.CopyTo(index, values.data());
-  for (int64_t i = 0; i < size; ++i) {
-    const bool inside = i >= v.slice(1).begin && i < v.slice(1).end;
-    ASSERT_EQ(values[i], inside ? 7 : 0) << i;
-  }
 }
 
-TEST(CentralModelTest, ForgetMomentumMakesTheOthersEqual) {
+TEST(CentralModelTest, ForgetMomentumMakesTheOtherEqual) {
   CentralModel model;
   const int v = model.Add(ElementType::kFloat32, 1);
-  *model.variable(v).current<float>(0) = 3;
+  *model.variable(v).current<float>() = 3;
   model.ForgetMomentum(v);
-  EXPECT_EQ(*model.variable(v).previous<float>(0), 3);
-  EXPECT_EQ(*model.variable(v).next<float>(0), 3);
+  EXPECT_EQ(*model.variable(v).other<float>(), 3);
+}
+
+TEST(CentralModelTest, AverageFollowsZ) {
+  CentralModel model(/*ema_decay=*/0.3);
+  const int index = model.Add(ElementType::kFloat64, 1);
+  CentralModel::Variable& v = model.variable(index);
+  const double start = 8;
+  model.Assign(index, &start);
+  auto average = [&] {
+    double value = 0;
+    model.CopyTo(index, CentralModel::Which::kAverage, &value);
+    return value;
+  };
+  EXPECT_EQ(average(), 8);
+  // t = 0: d = 1/10
+  *v.other<double>() = 4;
+  v.Swap();
+  EXPECT_DOUBLE_EQ(average(), 0.1 * 8 + 0.9 * 4);
+  EXPECT_DOUBLE_EQ(average(), 0.1 * 8 + 0.9 * 4);  // once only
+  // t = 1: d = 2/11; t = 2: d = 3/12; t = 3: d = min(0.3, 4/13)
+  double expected = 4.4;
+  for (const double d : {2.0 / 11, 3.0 / 12, 0.3}) {
+    *v.other<double>() = 2;
+    v.Swap();
+    expected = d * expected + (1 - d) * 2;
+    v.TakeIn(0);
+    EXPECT_DOUBLE_EQ(average(), expected);
+  }
+  // An assignment begins a new average.
+  model.Assign(index, &start);
+  EXPECT_EQ(average(), 8);
 }
 
 TEST(CentralModelTest, SixteenBitVariablesAccumulateInFloat) {
@@ -81,14 +105,14 @@ TEST(CentralModelTest, SixteenBitVariablesAccumulateInFloat) {
   model.Assign(half, halves.data());
   model.Assign(bfloat, bfloats.data());
   // A step too small for the storage type is not lost.
-  *model.variable(half).current<float>(0) += 1e-5f;
-  EXPECT_FLOAT_EQ(*model.variable(half).current<float>(0), 0.50001f);
+  *model.variable(half).current<float>() += 1e-5f;
+  EXPECT_FLOAT_EQ(*model.variable(half).current<float>(), 0.50001f);
   std::vector<Half> out(2);
-  model.CopyTo(half, out.data());
+  model.CopyTo(half, CentralModel::Which::kCurrent, out.data());
   EXPECT_EQ(float(out[0]), 0.5f);
   EXPECT_EQ(float(out[1]), -3.0f);
   std::vector<Bfloat16> bout(2);
-  model.CopyTo(bfloat, bout.data());
+  model.CopyTo(bfloat, CentralModel::Which::kCurrent, bout.data());
   EXPECT_EQ(float(bout[1]), -3.0f);
 }
 
@@ -97,7 +121,7 @@ TEST(CentralModelTest, EmptyVariableIsFine) {
   const int v = model.Add(ElementType::kFloat32, 0);
   float nothing = 7;
   model.Assign(v, &nothing);
-  model.CopyTo(v, &nothing);
+  model.CopyTo(v, CentralModel::Which::kCurrent, &nothing);
   EXPECT_EQ(nothing, 7);
 }
 

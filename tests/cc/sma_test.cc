@@ -48,9 +48,9 @@ class Rig {
   }
 
   double w(int j) const { return double(float(replicas_[j][0])); }
-  double z() const {
+  double z() {
     std::vector<T> values(replicas_[0].size());
-    model_.CopyTo(0, values.data());
+    model_.CopyTo(0, CentralModel::Which::kCurrent, values.data());
     return double(float(values[0]));
   }
   Sma& sma() { return sma_; }

@@ -76,21 +76,20 @@ class Learners {
     const CentralModel::Variable& variable = sma.variable(0);
     for (int s = variable.num_slices() - 1; s >= 0; --s) {
       if (!sma.Enter(learner, 0, s)) return false;
-      const float* z = sma.Target<float>(learner, 0, s);
-      const CentralModel::Slice& slice = variable.slice(s);
+      const float* z = sma.Target<float>(learner, 0);
+      const CentralModel::Slice slice = variable.slice(s);
       for (int64_t i = slice.begin; i < slice.end; ++i) {
         const float before = w[i];
-        w[i] = before + step - float(sma.alpha()) * (before - z[i - slice.begin]);
+        w[i] = before + step - float(sma.alpha()) * (before - z[i]);
       }
-      sma.Leave(learner, 0, s);
     }
     sma.Updated(learner, 0);
     return true;
   }
 
-  std::vector<float> Central() const {
+  std::vector<float> Central() {
     std::vector<float> z(kSize);
-    model.CopyTo(0, z.data());
+    model.CopyTo(0, CentralModel::Which::kCurrent, z.data());
     return z;
   }
 

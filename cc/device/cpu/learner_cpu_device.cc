@@ -32,8 +32,10 @@ tf::DeviceAttributes AttributesLike(const tf::Device& central) {
 
 }  // namespace
 
-LearnerCpuDevice::LearnerCpuDevice(tf::Device* central, tf::Allocator* allocator)
+LearnerCpuDevice::LearnerCpuDevice(int learner, tf::Device* central,
+                                   tf::Allocator* allocator)
     : Device(tf::Env::Default(), AttributesLike(*central)),
+      LearnerDevice(learner),
       resources_(central->resource_manager()),
       allocator_(allocator),
       inline_pool_(std::make_unique<InlinePool>()),

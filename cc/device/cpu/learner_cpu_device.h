@@ -14,16 +14,18 @@
 
 #include <memory>
 
+#include "cc/device/learner_device.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/lib/core/threadpool_interface.h"
 
 namespace tensorbow {
 
-class LearnerCpuDevice : public tensorflow::Device {
+class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
  public:
   // `central`: the session's CPU, whose name, locality and resource manager this
   // device takes over; must outlive it. `allocator`: not owned, must outlive it.
-  LearnerCpuDevice(tensorflow::Device* central, tensorflow::Allocator* allocator);
+  LearnerCpuDevice(int learner, tensorflow::Device* central,
+                   tensorflow::Allocator* allocator);
   ~LearnerCpuDevice() override;
 
   tensorflow::ResourceMgr* resource_manager() override;

@@ -1,0 +1,29 @@
+// What the kernels of TensorBow's own ops find on the device they are made for, besides
+// what every TensorFlow device offers: dynamic_cast the kernel's device to this. A
+// device of another kind is not a learner's.
+#ifndef TENSORBOW_CC_DEVICE_LEARNER_DEVICE_H_
+#define TENSORBOW_CC_DEVICE_LEARNER_DEVICE_H_
+
+namespace tensorbow {
+
+class Synchroniser;
+
+class LearnerDevice {
+ public:
+  explicit LearnerDevice(int learner) : learner_(learner) {}
+  virtual ~LearnerDevice() = default;
+
+  int learner() const { return learner_; }
+
+  // Not owned; set once, before any kernel executes.
+  Synchroniser* synchroniser() const { return synchroniser_; }
+  void set_synchroniser(Synchroniser* synchroniser) { synchroniser_ = synchroniser; }
+
+ private:
+  const int learner_;
+  Synchroniser* synchroniser_ = nullptr;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_DEVICE_LEARNER_DEVICE_H_

@@ -1,0 +1,89 @@
+#include "cc/rewrite/fuse_updates.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/updates.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// The op that does the same as `update` and corrects, or null.
+const tf::OpDef* FusedOp(const tf::Node& update) {
+  const tf::OpRegistrationData* registered = nullptr;
+  const std::string name = absl::StrCat("TensorBow", update.type_string());
+  if (!tf::OpRegistry::Global()->LookUp(name, &registered).ok()) return nullptr;
+  return &registered->op_def;
+}
+
+// Replaces `update` by a node of the same name with the fused op.
+absl::Status Replace(tf::Node* update, int member, tf::Graph* graph) {
+  tf::NodeDef definition = update->def();
+  definition.set_op(absl::StrCat("TensorBow", update->type_string()));
+  auto& attributes = *definition.mutable_attr();
+  attributes["member"].set_i(member);
+
+  struct End {
+    tf::Node* node;
+    int index;
+    int other;
+  };
+  std::vector<End> inputs, outputs;
+  for (const tf::Edge* edge : update->in_edges()) {
+    inputs.push_back({edge->src(), edge->src_output(), edge->dst_input()});
+  }
+  for (const tf::Edge* edge : update->out_edges()) {
+    outputs.push_back({edge->dst(), edge->dst_input(), edge->src_output()});
+  }
+  const std::string device = update->assigned_device_name();
+  graph->RemoveNode(update);
+  absl::Status status;
+  tf::Node* const fused = graph->AddNode(std::move(definition), &status);
+  TF_RETURN_IF_ERROR(status);
+  fused->set_assigned_device_name(device);
+  for (const End& input : inputs) {
+    graph->AddEdge(input.node, input.index, fused, input.other);
+  }
+  for (const End& output : outputs) {
+    graph->AddEdge(fused, output.other, output.node, output.index);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<bool>> FuseUpdates(const std::vector<std::string>& trained,
+                                              TaskGraph* task) {
+  std::map<std::string, int> members;
+  for (size_t i = 0; i < trained.size(); ++i) {
+    members.emplace(trained[i], static_cast<int>(i));
+  }
+  std::vector<std::pair<tf::Node*, int>> updates;
+  for (tf::Node* node : task->graph->op_nodes()) {
+    const auto member = members.find(node->name());
+    if (member == members.end() || !IsVariableOp(node->type_string())) continue;
+    tf::DataType dtype;
+    TF_RETURN_IF_ERROR(tf::GetNodeAttr(node->attrs(), "dtype", &dtype));
+    if (dtype != tf::DT_FLOAT && dtype != tf::DT_DOUBLE) continue;
+    tf::Node* const update = OnlyUpdate(*node);
+    if (update != nullptr && FusedOp(*update) != nullptr) {
+      updates.emplace_back(update, member->second);
+    }
+  }
+  std::vector<bool> fused(trained.size(), false);
+  for (const auto& [update, member] : updates) {
+    TF_RETURN_IF_ERROR(Replace(update, member, task->graph.get()));
+    fused[member] = true;
+  }
+  return fused;
+}
+
+}  // namespace tensorbow

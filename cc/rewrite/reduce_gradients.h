@@ -1,0 +1,27 @@
+// Inserts the averaging of gradients before a program's optimiser ops, for S-SGD.
+//
+// Every gradient passes through a TensorBowReduceGradient. They are chained by control
+// edges, so that all learners come to them in the same order, and no update is executed
+// before all gradients have been averaged: a task that fails before has changed
+// nothing. Pure function.
+#ifndef TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
+#define TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cc/rewrite/learner_graph.h"
+
+namespace tensorbow {
+
+// `trained`: names of variable nodes. Returns the number of gradients. InvalidArgument,
+// with the graph unusable, if a trained variable is not updated by one optimiser op
+// with a dense gradient, outside of conditionals, that does not depend on another
+// update. The task graph must have been optimised.
+absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
+                                    TaskGraph* task);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_

@@ -1,0 +1,122 @@
+// S-SGD's meeting of learners, with real threads.
+#include "cc/synchroniser/ssgd.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace tensorbow {
+namespace {
+
+constexpr int kLearners = 3;
+
+class SsgdTest : public testing::TestWithParam<std::chrono::microseconds> {
+ protected:
+  SsgdTest()
+      : ssgd_(kLearners, &model_, GetParam()),
+        scheduler_(kLearners),
+        set_(kLearners, {}, 0) {
+    set_.set_num_gradients(2);
+  }
+
+  // Runs `tasks` tasks; `work(learner, task)` returns whether to go on.
+  int64_t Run(int64_t tasks, const std::function<bool(int, int64_t)>& work) {
+    scheduler_.Begin(tasks, SchedulingPolicy::kRoundRobin);
+    ssgd_.BeginRun(&set_, &scheduler_);
+    std::vector<std::thread> threads;
+    for (int j = 0; j < kLearners; ++j) {
+      threads.emplace_back([&, j] {
+        auto assignment = scheduler_.Next(j);
+        while (assignment.has_value() && !ssgd_.Aborted(j)) {
+          if (!ssgd_.BeforeTask(j)) break;
+          if (!work(j, assignment->task)) {
+            ssgd_.Abort(j);
+            break;
+          }
+          if (!ssgd_.AfterTask(j)) break;
+          assignment = scheduler_.Next(j);
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    return ssgd_.EndRun();
+  }
+
+  CentralModel model_;
+  Ssgd ssgd_;
+  TaskScheduler scheduler_;
+  TrainedSet set_;
+};
+
+TEST_P(SsgdTest, EverybodyGetsTheMeanOfItsIteration) {
+  const int64_t completed = Run(3 * kLearners + 2, [&](int j, int64_t task) {
+    const int64_t first = task / kLearners * kLearners;
+    const int64_t last = std::min<int64_t>(first + kLearners, 3 * kLearners + 2);
+    for (int gradient = 0; gradient < 2; ++gradient) {
+      const std::vector<float> own = {float(task), float(10 * task + gradient)};
+      std::vector<float> mean(2);
+      EXPECT_TRUE(
+          ssgd_.Reduce(j, gradient, ElementType::kFloat32, 2, own.data(), mean.data()));
+      const float expected = float(first + last - 1) / 2;
+      EXPECT_FLOAT_EQ(mean[0], expected);
+      EXPECT_FLOAT_EQ(mean[1], 10 * expected + gradient);
+    }
+    return true;
+  });
+  EXPECT_EQ(completed, 4);
+}
+
+TEST_P(SsgdTest, LearnerThatDoesNotComeIsLeftOut) {
+  Run(kLearners, [&](int j, int64_t) {
+    if (j == 1) return true;
+    const double own = j;
+    double mean = -1;
+    EXPECT_TRUE(ssgd_.Reduce(j, 1, ElementType::kFloat64, 1, &own, &mean));
+    EXPECT_EQ(mean, 1);  // of 0 and 2
+    return true;
+  });
+}
+
+TEST_P(SsgdTest, FailureOfOneWakesTheOthers) {
+  const int64_t completed = Run(2 * kLearners, [&](int j, int64_t task) {
+    const float own = 1;
+    float mean = 0;
+    if (task == kLearners + 2) return false;
+    return ssgd_.Reduce(j, 0, ElementType::kFloat32, 1, &own, &mean);
+  });
+  EXPECT_EQ(completed, 1);
+  // And the next run is as if nothing had been.
+  EXPECT_EQ(Run(kLearners,
+                [&](int j, int64_t) {
+                  const float own = 2;
+                  float mean = 0;
+                  const bool done =
+                      ssgd_.Reduce(j, 0, ElementType::kFloat32, 1, &own, &mean);
+                  EXPECT_EQ(mean, 2);
+                  return done;
+                }),
+            1);
+}
+
+TEST_P(SsgdTest, NarrowGradientsAreSummedInFloat) {
+  Run(kLearners, [&](int j, int64_t) {
+    // 2048 + 1 is not a half; (2048 + 1 + 1) / 3 is 683.33, in halves 683.5.
+    const Half own(j == 0 ? 2048.0f : 1.0f);
+    Half mean(0.0f);
+    EXPECT_TRUE(ssgd_.Reduce(j, 0, ElementType::kFloat16, 1, &own, &mean));
+    EXPECT_EQ(float(mean), 683.5f);
+    return true;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SsgdTest,
+                         testing::Values(std::chrono::microseconds(0),
+                                         std::chrono::microseconds(50)),
+                         [](const auto& info) {
+                           return info.param.count() > 0 ? "Polling" : "Blocking";
+                         });
+
+}  // namespace
+}  // namespace tensorbow

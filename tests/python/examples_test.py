@@ -1,0 +1,115 @@
+"""Each example runs by itself and finds what it should; so does the README's program."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from tensorbow import models
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+
+
+def example(name, *flags, returncode=0, **environment):
+    """Runs an example in a process of its own; what it printed."""
+    process = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *map(str, flags)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == returncode, process.stderr
+    return process.stdout if returncode == 0 else process.stderr
+
+
+def reports(output):
+    """Step, loss and test accuracy of each evaluation an example printed."""
+    found = re.findall(r"^step +(\d+)  loss (\S+)  test accuracy (\S+)$", output, re.M)
+    return [(int(step), float(loss), float(accuracy)) for step, loss, accuracy in found]
+
+
+def test_swap_session_finds_the_same_law_before_and_after():
+    lines = example("swap_session.py").splitlines()
+    assert [line.split()[0] for line in lines] == ["stock", "tensorbow"]
+    for line in lines:
+        loss, *found = (float(n) for n in re.findall(r"\d+\.\d*", line))
+        assert loss < 0.05
+        np.testing.assert_allclose(found, [1, 2, 3, 4], atol=0.05)
+
+
+def test_swap_session_runs_the_session_asked_for():
+    (line,) = example("swap_session.py", "--session=tensorbow", "--steps=5").splitlines()
+    assert line.startswith("tensorbow ")
+
+
+def test_lenet_learns_the_digits():
+    output = example("lenet_mnist.py", "--learners=2", "--steps=80", "--report_every=50")
+    assert output.startswith("LeNet on scikit-learn's digits: 1437 images for training\n")
+    (first, _, _), (last, loss, accuracy) = reports(output)
+    assert (first, last) == (50, 80)
+    assert loss < 1
+    assert accuracy > 0.8
+    # 45 runs an epoch, the last of them with 1437 − 44·32 rows.
+    assert output.endswith(f"2 learners saw {1437 + 35 * 32} samples\n")
+
+
+def test_resnet_trains_on_a_file(digits, tmp_path):
+    images, labels = digits
+    images = np.repeat(np.rint(images * 255).astype(np.uint8), 3, axis=3)
+    path = tmp_path / "images.npz"
+    np.savez(
+        path, x_train=images[:40], y_train=labels[:40], x_test=images[40:60], y_test=labels[40:60]
+    )
+    flags = ("--learners=2", "--batch_size=4", "--steps=6", "--report_every=4")
+    output = example("resnet_cifar10.py", "--data", path, *flags)
+    assert output.startswith("ResNet-20 on images.npz: 40 images for training\n")
+    assert [step for step, _, _ in reports(output)] == [4, 6]
+    for _, loss, accuracy in reports(output):
+        assert np.isfinite(loss)
+        assert round(accuracy * 20) / 20 == accuracy
+    assert output.endswith("2 learners saw 48 samples\n")
+
+
+def test_resnet_without_data_says_where_to_get_it(tmp_path):
+    message = example("resnet_cifar10.py", returncode=1, KERAS_HOME=str(tmp_path))
+    assert f"No CIFAR-10: Keras has not cached it in {tmp_path / 'datasets'}" in message
+    assert "--data FILE.npz" in message
+
+
+def test_program_of_the_readme_trains(digits, tmp_path):
+    text = (EXAMPLES.parent / "README.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert len(program.splitlines()) <= 12
+    images, labels = digits
+    model = models.build(
+        "logistic",
+        images.shape[1:],
+        optimiser=lambda: tf.compat.v1.train.MomentumOptimizer(0.1, 0.9),
+        seed=1,
+    )
+    printed = []
+    names = dict(
+        x=model.images,
+        y=model.labels,
+        loss=model.loss,
+        train_op=model.train_op,
+        accuracy=model.accuracy,
+        batches=[(images[k : k + 64], labels[k : k + 64]) for k in range(0, 1280, 64)],
+        x_test=images[1280:],
+        y_test=labels[1280:],
+        path=str(tmp_path / "model"),
+        print=printed.append,
+    )
+    with model.graph.as_default():
+        exec(program, names)
+    assert printed[0] > 0.7
+    # What was saved is what was evaluated.
+    with model.graph.as_default(), tf.compat.v1.Session() as stock:
+        tf.compat.v1.train.Saver().restore(stock, names["path"])
+        feeds = {model.images: names["x_test"], model.labels: names["y_test"]}
+        assert stock.run(model.accuracy, feeds) == printed[0]

@@ -1,0 +1,328 @@
+"""Every update of a trained variable gets the exact correction, fused into its op or not.
+
+Expected values: TensorFlow's own op in a stock session, one learner's weights at a time,
+and the formulas of SMA in NumPy in the variable's accumulation type, operation by
+operation: w ← (w + u) − α(w − z) and z ← z + Σ α(w − z) + μ(z − z_prev). Bits must agree.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tensorbow
+
+tf1 = tf.compat.v1
+raw = tf.raw_ops
+
+ALPHA, MOMENTUM, LEARNERS = 0.3, 0.5, 2
+ROWS, COLUMNS = 7001, 5  # 35005 elements: three slices, the last one short
+
+# Per op: its slots' initial values, and its inputs after the variables (a number is a
+# scalar, "g" the gradient), attributes.
+APPLY = {
+    "ApplyGradientDescent": ([], dict(alpha=0.1, delta="g"), {}),
+    "ApplyMomentum": ([("accum", 0.0)], dict(lr=0.1, grad="g", momentum=0.9), {}),
+    "ApplyMomentum:nesterov": (
+        [("accum", 0.0)],
+        dict(lr=0.1, grad="g", momentum=0.9),
+        dict(use_nesterov=True),
+    ),
+    "ApplyAdam": (
+        [("m", 0.0), ("v", 0.0)],
+        dict(
+            beta1_power=0.81,
+            beta2_power=0.998,
+            lr=0.1,
+            beta1=0.9,
+            beta2=0.999,
+            epsilon=1e-7,
+            grad="g",
+        ),
+        {},
+    ),
+    "ApplyAdam:nesterov": (
+        [("m", 0.0), ("v", 0.0)],
+        dict(
+            beta1_power=0.81,
+            beta2_power=0.998,
+            lr=0.1,
+            beta1=0.9,
+            beta2=0.999,
+            epsilon=1e-7,
+            grad="g",
+        ),
+        dict(use_nesterov=True),
+    ),
+    "ApplyRMSProp": (
+        [("ms", 1.0), ("mom", 0.0)],
+        dict(lr=0.1, rho=0.9, momentum=0.5, epsilon=1e-6, grad="g"),
+        {},
+    ),
+    "ApplyAdagrad": ([("accum", 0.1)], dict(lr=0.1, grad="g"), {}),
+    "ApplyAdagrad:frozen": ([("accum", 0.1)], dict(lr=0.1, grad="g"), dict(update_slots=False)),
+    "ApplyAdagradV2": ([("accum", 0.1)], dict(lr=0.1, epsilon=1e-3, grad="g"), {}),
+}
+
+
+def of_op(name, use_resource, sparse=False):
+    """A function (variable, gradient, indices) → the update, and its slots."""
+    slots, inputs, attributes = APPLY[name]
+    op = name.split(":")[0]
+    if sparse:
+        op = "Sparse" + op
+    if use_resource:
+        op = "Resource" + op
+
+    def handle(variable):
+        return variable.handle if use_resource else variable._ref()
+
+    def update(variable, gradient, indices):
+        arguments = {"var": handle(variable), **attributes}
+        made = []
+        for slot, initial in slots:
+            made.append(
+                tf1.get_variable(
+                    slot,
+                    initializer=tf.fill(
+                        variable.shape, tf.cast(initial, variable.dtype.base_dtype)
+                    ),
+                    trainable=False,
+                    use_resource=use_resource,
+                )
+            )
+            arguments[slot] = handle(made[-1])
+        for key, value in inputs.items():
+            arguments[key] = (
+                gradient if value == "g" else tf.constant(value, variable.dtype.base_dtype)
+            )
+        if sparse:
+            arguments["indices"] = indices
+        return getattr(raw, op)(**arguments), made
+
+    return update
+
+
+def written_by_hand(form):
+    """The same for programs that assign the variable themselves."""
+
+    def update(variable, gradient, indices):
+        if form == "assign":
+            return variable.assign(variable * 0.9 - gradient), []
+        if form == "assign_add":
+            return variable.assign_add(gradient - 0.1 * variable), []
+        if form == "assign_sub":
+            return variable.assign_sub(gradient + 0.1 * variable), []
+        if form == "scatter_sub":
+            rows = tf.gather(variable, indices)
+            slices = tf.IndexedSlices(0.1 * gradient + 0.1 * rows, indices)
+            return variable.scatter_sub(slices), []
+        if form == "twice":  # as weight decay does: two ops write the variable
+            with tf.control_dependencies([variable.assign_sub(0.1 * variable)]):
+                return variable.assign_sub(gradient), []
+        if form == "cond":  # the update is made in some tasks only
+            return tf.cond(
+                tf.reduce_sum(gradient) > 0,
+                lambda: tf.identity(variable.assign_sub(gradient + 0.1 * variable)),
+                lambda: tf.identity(variable),
+            ), []
+        raise ValueError(form)
+
+    return update
+
+
+class Program:
+    """One variable; feeds: `gradient` [learners, …] and `indices` [learners, rows]."""
+
+    def __init__(self, update, dtype, use_resource, sparse):
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            initial = np.random.default_rng(0).standard_normal((ROWS, COLUMNS))
+            self.w = tf1.get_variable(
+                "w", initializer=tf.constant(initial, dtype), use_resource=use_resource
+            )
+            rows = 11 if sparse else ROWS
+            self.gradient = tf1.placeholder(dtype, [None, rows, COLUMNS])
+            self.indices = tf1.placeholder(tf.int32, [None, rows])
+            self.update, self.slots = update(self.w, self.gradient[0], self.indices[0])
+            self.init = tf1.global_variables_initializer()
+
+
+def random_feeds(program, iteration, dtype):
+    random = np.random.default_rng(iteration + 1)
+    rows = program.gradient.shape[1]
+    gradient = random.standard_normal((LEARNERS, rows, COLUMNS)).astype(dtype.as_numpy_dtype)
+    indices = np.stack([random.permutation(ROWS)[:rows] for _ in range(LEARNERS)])
+    return gradient, indices.astype(np.int32)
+
+
+def check(update, dtype, use_resource, fused, sparse=False, iterations=4, ulps=0):
+    program = Program(update, dtype, use_resource, sparse)
+    variables = [program.w, *program.slots]
+    accumulate = np.float64 if dtype == tf.float64 else np.float32
+    storage = dtype.as_numpy_dtype
+    alpha, momentum = accumulate(ALPHA), accumulate(MOMENTUM)
+    one_thread = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+    options = tensorbow.Options(
+        learners_per_device=LEARNERS,
+        synchroniser=tensorbow.SMA(alpha=ALPHA, momentum=MOMENTUM),
+    )
+    with (
+        tf1.Session(graph=program.graph, config=one_thread) as stock,
+        tensorbow.TensorBowSession(graph=program.graph, options=options) as session,
+    ):
+        stock.run(program.init)
+        session.run(program.init)
+        start = stock.run(variables)
+        state = [[v.copy() for v in start] for _ in range(LEARNERS)]  # [learner][variable]
+        z = start[0].astype(accumulate)
+        z_prev = z.copy()
+        for iteration in range(iterations):
+            gradient, indices = random_feeds(program, iteration, dtype)
+            feeds = {program.gradient: gradient}
+            if sparse:
+                feeds[program.indices] = indices
+            metadata = tf1.RunMetadata()
+            session.run(
+                program.update,
+                feeds,
+                options=tf1.RunOptions(output_partition_graphs=True),
+                run_metadata=metadata,
+            )
+            ours = [n.op for g in metadata.partition_graphs for n in g.node]
+            assert any(op.startswith("TensorBow") for op in ours) == fused
+            corrections = []
+            for j in range(LEARNERS):
+                for variable, value in zip(variables, state[j]):
+                    variable.load(value, stock)
+                own = {program.gradient: gradient[j : j + 1]}
+                if sparse:
+                    own[program.indices] = indices[j : j + 1]
+                stock.run(program.update, own)
+                before = state[j][0].astype(accumulate)
+                state[j] = stock.run(variables)
+                c = alpha * (before - z)
+                state[j][0] = (state[j][0].astype(accumulate) - c).astype(storage)
+                corrections.append(c)
+            z_next = z + (corrections[0] + corrections[1]) + momentum * (z - z_prev)
+            z_prev, z = z, z_next
+            for j in range(LEARNERS):
+                for variable, value in zip(variables, state[j]):
+                    actual = session.learner_value(variable, j)
+                    if ulps:
+                        bound = ulps * np.finfo(storage).eps * np.maximum(np.abs(value), 1)
+                        assert np.all(np.abs(actual - value) <= bound)
+                    else:
+                        np.testing.assert_array_equal(actual, value)
+            if ulps:
+                continue
+            np.testing.assert_array_equal(session.run(program.w), z.astype(storage))
+    assert np.any(state[0][0] != state[1][0])
+
+
+KINDS = pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
+WIDE = pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=["float32", "float64"])
+NARROW = pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=["half", "bfloat16"])
+
+
+@WIDE
+@KINDS
+@pytest.mark.parametrize("op", APPLY)
+def test_dense_update_is_fused_and_exact(op, use_resource, dtype):
+    if op.split(":")[0] == "ApplyAdagrad" and dtype == tf.float32:
+        # TensorFlow's reciprocal square root is an approximation and a Newton step.
+        check(of_op(op, use_resource), dtype, use_resource, fused=True, iterations=1, ulps=2)
+    else:
+        check(of_op(op, use_resource), dtype, use_resource, fused=True)
+
+
+@NARROW
+@pytest.mark.parametrize("op", ["ApplyGradientDescent", "ApplyMomentum", "ApplyAdam"])
+def test_update_of_a_narrow_variable_is_exact(op, dtype):
+    check(of_op(op, True), dtype, True, fused=False)
+
+
+@KINDS
+@pytest.mark.parametrize("op", ["ApplyMomentum", "ApplyRMSProp", "ApplyAdagrad"])
+def test_sparse_update_is_exact(op, use_resource):
+    check(of_op(op, use_resource, sparse=True), tf.float32, use_resource, fused=False, sparse=True)
+
+
+@WIDE
+@KINDS
+@pytest.mark.parametrize("form", ["assign", "assign_add", "assign_sub"])
+def test_assignment_is_fused_and_exact(form, use_resource, dtype):
+    check(written_by_hand(form), dtype, use_resource, fused=True)
+
+
+@KINDS
+def test_scatter_is_exact(use_resource):
+    check(written_by_hand("scatter_sub"), tf.float32, use_resource, fused=False, sparse=True)
+
+
+@KINDS
+def test_two_writes_of_one_variable_are_corrected_once(use_resource):
+    check(written_by_hand("twice"), tf.float32, use_resource, fused=False)
+
+
+def test_conditional_update_is_exact():
+    check(written_by_hand("cond"), tf.float32, True, fused=False, iterations=6)
+
+
+def test_value_fetched_beside_the_update_is_not_changed_by_it():
+    """A fetch that shares the variable's buffer keeps what it was when it was read."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, 1])
+        w = tf1.get_variable("w", initializer=tf.constant([1.0, 2.0]))
+        view = tf.reshape(w.read_value(), [1, 2], name="view")
+        with tf.control_dependencies([view]):
+            update = w.assign_sub(tf.reduce_mean(x) * w)
+        init = tf1.global_variables_initializer()
+    options = tensorbow.Options(
+        learners_per_device=2, synchroniser=tensorbow.SMA(momentum=0.0), combine={"view:0": "stack"}
+    )
+    with tensorbow.TensorBowSession(graph=graph, options=options) as session:
+        session.run(init)
+        w_0, w_1, z = np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([1.0, 2.0])
+        for _ in range(3):
+            values, _ = session.run([view, update], {x: [[0.25], [0.5]]})
+            np.testing.assert_allclose(values, [[w_0], [w_1]], rtol=1e-6)
+            c_0, c_1 = 0.5 * (w_0 - z), 0.5 * (w_1 - z)
+            w_0, w_1, z = w_0 * 0.75 - c_0, w_1 * 0.5 - c_1, z + c_0 + c_1
+            np.testing.assert_allclose(session.learner_value(w, 0), w_0, rtol=1e-6)
+            np.testing.assert_allclose(session.learner_value(w, 1), w_1, rtol=1e-6)
+
+
+def test_wrong_gradient_shape_is_an_error_and_changes_nothing():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, None])
+        w = tf1.get_variable("w", initializer=tf.zeros([3]))
+        update = raw.ResourceApplyGradientDescent(var=w.handle, alpha=0.1, delta=x[0])
+        init = tf1.global_variables_initializer()
+    options = tensorbow.Options(learners_per_device=2)
+    with tensorbow.TensorBowSession(graph=graph, options=options) as session:
+        session.run(init)
+        session.run(update, {x: np.ones((2, 3))})
+        before = session.run(w)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="do not have the same shape"):
+            session.run(update, {x: np.ones((2, 4))})
+        np.testing.assert_array_equal(session.run(w), before)
+        session.run(update, {x: np.ones((2, 3))})
+
+
+def test_fused_op_works_on_a_learner_only():
+    """Programs that name it get a clear error from a stock session."""
+    graph = tf.Graph()
+    with graph.as_default():
+        w = tf1.get_variable("w", initializer=tf.zeros([3]))
+        node = graph.create_op(
+            "TensorBowResourceApplyGradientDescent",
+            [w.handle, tf.constant(0.1), tf.ones([3])],
+            [],
+            attrs={"member": tf1.AttrValue(i=0)},
+        )
+        with tf1.Session() as stock:
+            stock.run(w.initializer)
+            with pytest.raises(tf.errors.FailedPreconditionError, match="learner only"):
+                stock.run(node)

@@ -1,0 +1,373 @@
+// CPU kernels of the fused updates: they check what they are given as TensorFlow's
+// kernels do, and have cc/optimiser do the work slice by slice, as the synchroniser
+// lets them.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cc/device/learner_device.h"
+#include "cc/optimiser/update_rules.h"
+#include "cc/synchroniser/synchroniser.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/resource_var.h"
+
+namespace tensorbow {
+namespace {
+
+namespace tf = ::tensorflow;
+
+constexpr int kMaxSlots = 2;
+
+// A variable given to a kernel as a reference or as a resource.
+class VariableInput {
+ public:
+  static absl::Status Open(tf::OpKernelContext* context, int index,
+                           VariableInput* input) {
+    input->context_ = context;
+    input->index_ = index;
+    if (context->input_dtype(index) == tf::DT_RESOURCE) {
+      TF_RETURN_IF_ERROR(tf::LookupResource(
+          context, tf::HandleFromInput(context, index), &input->resource_));
+      input->mu_ = input->resource_->mu();
+    } else {
+      input->mu_ = context->input_ref_mutex(index);
+    }
+    return absl::OkStatus();
+  }
+
+  bool is_resource() const { return resource_ != nullptr; }
+  tf::mutex* mu() const { return mu_; }
+
+  // All below: REQUIRES that mu() is held (for references: may be held, `locked`).
+
+  // Whether somebody else refers to the buffer, so that it must not be changed.
+  bool shared() const {
+    return is_resource() && (resource_->copy_on_read_mode.load() ||
+                             !resource_->tensor()->RefCountIsOne());
+  }
+  // The variable's tensor, in a buffer of its own.
+  absl::Status Tensor(bool locked, tf::Tensor* tensor) const {
+    if (!is_resource()) {
+      *tensor = context_->mutable_input(index_, locked);
+      return absl::OkStatus();
+    }
+    if (shared() && resource_->tensor()->IsInitialized()) {
+      const tf::Tensor& old = *resource_->tensor();
+      tf::Tensor copy;
+      TF_RETURN_IF_ERROR(context_->allocate_temp(old.dtype(), old.shape(), &copy));
+      std::copy_n(static_cast<const char*>(old.data()), old.TotalBytes(),
+                  static_cast<char*>(copy.data()));
+      *resource_->tensor() = copy;
+    }
+    *tensor = *resource_->tensor();
+    return absl::OkStatus();
+  }
+
+ private:
+  tf::OpKernelContext* context_ = nullptr;
+  int index_ = 0;
+  tf::core::RefCountPtr<tf::Var> resource_;
+  tf::mutex* mu_ = nullptr;
+};
+
+// Holds the mutexes of several variables, taken in the order of their addresses.
+class Locks {
+ public:
+  void Add(tf::mutex* mu) {
+    if (std::find(mus_.begin(), mus_.end(), mu) == mus_.end()) mus_.push_back(mu);
+  }
+  void Lock() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::sort(mus_.begin(), mus_.end());
+    for (tf::mutex* mu : mus_) mu->lock();
+    locked_ = true;
+  }
+  ~Locks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (tf::mutex* mu : mus_) {
+      if (locked_) mu->unlock();
+    }
+  }
+
+ private:
+  std::vector<tf::mutex*> mus_;
+  bool locked_ = false;
+};
+
+// `Form` says what an op's inputs mean:
+//   T                the element type
+//   kSlots           the variable inputs 1 … kSlots are slots
+//   kOperand         the input that has one value per element (the gradient)
+//   kScalars         the other inputs, {index, name}
+//   Rule(context)    the update, from inputs and attributes
+template <typename Form>
+class FusedUpdateKernel : public tf::OpKernel {
+ public:
+  using T = typename Form::T;
+
+  explicit FusedUpdateKernel(tf::OpKernelConstruction* construction)
+      : OpKernel(construction),
+        device_(dynamic_cast<LearnerDevice*>(construction->device())),
+        form_(construction) {
+    OP_REQUIRES(construction, device_ != nullptr,
+                absl::FailedPreconditionError(absl::StrCat(
+                    name(), " (", type_string(), ") works on a learner only")));
+    OP_REQUIRES_OK(construction, construction->GetAttr("member", &member_));
+    if (construction->HasAttr("use_locking")) {
+      OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
+    }
+  }
+
+  void Compute(tf::OpKernelContext* context) override {
+    Synchroniser* const synchroniser = device_->synchroniser();
+    const int learner = device_->learner();
+    TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
+    OP_REQUIRES(context, set != nullptr && member_ < set->size(),
+                absl::FailedPreconditionError(
+                    absl::StrCat(name(), " is executed outside a learning run")));
+
+    std::array<VariableInput, 1 + Form::kSlots> variables;
+    Locks locks;
+    for (int i = 0; i <= Form::kSlots; ++i) {
+      OP_REQUIRES_OK(context, VariableInput::Open(context, i, &variables[i]));
+      if (variables[i].is_resource() || use_locking_) locks.Add(variables[i].mu());
+    }
+    locks.Lock();
+
+    // The old buffer may still be read by a learner that synchronises the iteration
+    // before.
+    if (variables[0].shared() && !synchroniser->EnterAll(learner, member_)) {
+      return Discard(context);
+    }
+    std::array<tf::Tensor, 1 + Form::kSlots> tensors;
+    for (int i = 0; i <= Form::kSlots; ++i) {
+      OP_REQUIRES_OK(context, variables[i].Tensor(use_locking_, &tensors[i]));
+      OP_REQUIRES(
+          context, tensors[i].IsInitialized(),
+          absl::FailedPreconditionError(absl::StrCat(
+              "Attempting to use uninitialized variables: ", requested_input(i))));
+    }
+    const tf::Tensor& w = tensors[0];
+    tf::Tensor operand = context->input(Form::kOperand);
+    for (const auto& [index, scalar] : Form::kScalars) {
+      const tf::TensorShape& shape = context->input(index).shape();
+      OP_REQUIRES(context, tf::TensorShapeUtils::IsScalar(shape),
+                  absl::InvalidArgumentError(
+                      absl::StrCat(scalar, " is not a scalar: ", shape.DebugString())));
+    }
+    for (int i = 1; i <= Form::kSlots; ++i) {
+      OP_REQUIRES(context, w.shape().IsSameSize(tensors[i].shape()),
+                  absl::InvalidArgumentError(absl::StrCat(
+                      "var and ", requested_input(i), " do not have the same shape",
+                      w.shape().DebugString(), " ", tensors[i].shape().DebugString())));
+    }
+    OP_REQUIRES(
+        context, w.shape().IsSameSize(operand.shape()),
+        absl::InvalidArgumentError(absl::StrCat(
+            "var and ", requested_input(Form::kOperand), " do not have the same shape",
+            w.shape().DebugString(), " ", operand.shape().DebugString())));
+    for (const tf::Tensor& tensor : tensors) {
+      if (!operand.SharesBufferWith(tensor)) continue;
+      tf::Tensor copy;
+      OP_REQUIRES_OK(context,
+                     context->allocate_temp(operand.dtype(), operand.shape(), &copy));
+      std::copy_n(operand.flat<T>().data(), operand.NumElements(),
+                  copy.flat<T>().data());
+      operand = copy;
+      break;
+    }
+
+    if (set->weights(learner, member_) != w.data()) {
+      if (!synchroniser->EnterAll(learner, member_)) return Discard(context);
+      set->set_weights(learner, member_, w.data());
+    }
+    const auto rule = form_.Rule(context);
+    const CentralModel::Variable& variable = synchroniser->variable(member_);
+    OP_REQUIRES(context, variable.size() == w.NumElements(),
+                absl::FailedPreconditionError(absl::StrCat(
+                    requested_input(0), " changed its shape during a learning run")));
+    const int num_slices = variable.num_slices();
+    for (int i = 0; i < num_slices; ++i) {
+      const int s = synchroniser->SliceAt(learner, i, num_slices);
+      if (!synchroniser->Enter(learner, member_, s)) return Discard(context);
+      const CentralModel::Slice slice = variable.slice(s);
+      Pull<T> pull{synchroniser->Target<T>(learner, member_),
+                   static_cast<T>(synchroniser->alpha())};
+      if (pull.z != nullptr) pull.z += slice.begin;
+      Update(rule, slice, operand, pull, tensors,
+             std::make_index_sequence<Form::kSlots>());
+    }
+    synchroniser->Updated(learner, member_);
+    if (!variables[0].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
+  }
+
+ private:
+  template <typename Rule, size_t... slot>
+  static void Update(const Rule& rule, const CentralModel::Slice& slice,
+                     const tf::Tensor& operand, Pull<T> pull,
+                     std::array<tf::Tensor, 1 + Form::kSlots>& tensors,
+                     std::index_sequence<slot...>) {
+    const int64_t begin = slice.begin;
+    rule(slice.size(), operand.flat<T>().data() + begin, pull,
+         tensors[0].template flat<T>().data() + begin,
+         tensors[1 + slot].template flat<T>().data() + begin...);
+  }
+
+  static void Discard(tf::OpKernelContext* context) {
+    context->SetStatus(absl::CancelledError(
+        "The iteration is discarded because another learner's task failed"));
+  }
+
+  LearnerDevice* const device_;
+  int member_ = 0;
+  bool use_locking_ = false;
+  const Form form_;
+};
+
+// ------------------------------------------------------------------------- forms
+
+struct ScalarInput {
+  int index;
+  const char* name;
+};
+
+template <typename T>
+T Scalar(tf::OpKernelContext* context, int index) {
+  return context->input(index).scalar<T>()();
+}
+
+bool BoolAttribute(tf::OpKernelConstruction* construction, const char* name) {
+  bool value = false;
+  const absl::Status status = construction->GetAttr(name, &value);
+  if (!status.ok()) construction->SetStatus(status);
+  return value;
+}
+
+template <typename Element>
+struct GradientDescentForm {
+  using T = Element;
+  static constexpr int kSlots = 0, kOperand = 2;
+  static constexpr std::array<ScalarInput, 1> kScalars{{{1, "alpha"}}};
+  explicit GradientDescentForm(tf::OpKernelConstruction*) {}
+  GradientDescent<T> Rule(tf::OpKernelContext* c) const { return {Scalar<T>(c, 1)}; }
+};
+
+template <typename Element>
+struct MomentumForm {
+  using T = Element;
+  static constexpr int kSlots = 1, kOperand = 3;
+  static constexpr std::array<ScalarInput, 2> kScalars{{{2, "lr"}, {4, "momentum"}}};
+  explicit MomentumForm(tf::OpKernelConstruction* c)
+      : nesterov(BoolAttribute(c, "use_nesterov")) {}
+  Momentum<T> Rule(tf::OpKernelContext* c) const {
+    return {Scalar<T>(c, 2), Scalar<T>(c, 4), nesterov};
+  }
+  const bool nesterov;
+};
+
+template <typename Element>
+struct AdamForm {
+  using T = Element;
+  static constexpr int kSlots = 2, kOperand = 9;
+  static constexpr std::array<ScalarInput, 6> kScalars{{{3, "beta1_power"},
+                                                        {4, "beta2_power"},
+                                                        {5, "lr"},
+                                                        {6, "beta1"},
+                                                        {7, "beta2"},
+                                                        {8, "epsilon"}}};
+  explicit AdamForm(tf::OpKernelConstruction* c)
+      : nesterov(BoolAttribute(c, "use_nesterov")) {}
+  Adam<T> Rule(tf::OpKernelContext* c) const {
+    const T rate =
+        Scalar<T>(c, 5) * std::sqrt(T(1) - Scalar<T>(c, 4)) / (T(1) - Scalar<T>(c, 3));
+    return {rate, Scalar<T>(c, 6), Scalar<T>(c, 7), Scalar<T>(c, 8), nesterov};
+  }
+  const bool nesterov;
+};
+
+template <typename Element>
+struct RmsPropForm {
+  using T = Element;
+  static constexpr int kSlots = 2, kOperand = 7;
+  static constexpr std::array<ScalarInput, 4> kScalars{
+      {{3, "lr"}, {4, "rho"}, {5, "momentum"}, {6, "epsilon"}}};
+  explicit RmsPropForm(tf::OpKernelConstruction*) {}
+  RmsProp<T> Rule(tf::OpKernelContext* c) const {
+    return {Scalar<T>(c, 3), Scalar<T>(c, 4), Scalar<T>(c, 5), Scalar<T>(c, 6)};
+  }
+};
+
+template <typename Element>
+struct AdagradForm {
+  using T = Element;
+  static constexpr int kSlots = 1, kOperand = 3;
+  static constexpr std::array<ScalarInput, 1> kScalars{{{2, "lr"}}};
+  explicit AdagradForm(tf::OpKernelConstruction* c)
+      : update_slots(BoolAttribute(c, "update_slots")) {}
+  Adagrad<T> Rule(tf::OpKernelContext* c) const {
+    return {Scalar<T>(c, 2), T(0), /*has_epsilon=*/false, update_slots};
+  }
+  const bool update_slots;
+};
+
+template <typename Element>
+struct AdagradV2Form {
+  using T = Element;
+  static constexpr int kSlots = 1, kOperand = 4;
+  static constexpr std::array<ScalarInput, 2> kScalars{{{2, "lr"}, {3, "epsilon"}}};
+  explicit AdagradV2Form(tf::OpKernelConstruction* c)
+      : update_slots(BoolAttribute(c, "update_slots")) {}
+  Adagrad<T> Rule(tf::OpKernelContext* c) const {
+    return {Scalar<T>(c, 2), Scalar<T>(c, 3), /*has_epsilon=*/true, update_slots};
+  }
+  const bool update_slots;
+};
+
+template <Assignment assignment>
+struct AssignmentOf {
+  template <typename Element>
+  struct Form {
+    using T = Element;
+    static constexpr int kSlots = 0, kOperand = 1;
+    static constexpr std::array<ScalarInput, 0> kScalars{};
+    explicit Form(tf::OpKernelConstruction*) {}
+    Assign<T> Rule(tf::OpKernelContext*) const { return {assignment}; }
+  };
+};
+template <typename T>
+using ReplaceForm = AssignmentOf<Assignment::kReplace>::Form<T>;
+template <typename T>
+using AddForm = AssignmentOf<Assignment::kAdd>::Form<T>;
+template <typename T>
+using SubtractForm = AssignmentOf<Assignment::kSubtract>::Form<T>;
+
+#define TENSORBOW_REGISTER(OP, FORM, TYPE_ATTRIBUTE)                   \
+  REGISTER_KERNEL_BUILDER(Name("TensorBow" OP)                         \
+                              .Device(tf::DEVICE_CPU)                  \
+                              .TypeConstraint<float>(TYPE_ATTRIBUTE),  \
+                          FusedUpdateKernel<FORM<float>>);             \
+  REGISTER_KERNEL_BUILDER(Name("TensorBow" OP)                         \
+                              .Device(tf::DEVICE_CPU)                  \
+                              .TypeConstraint<double>(TYPE_ATTRIBUTE), \
+                          FusedUpdateKernel<FORM<double>>)
+#define TENSORBOW_REGISTER_APPLY(OP, FORM) \
+  TENSORBOW_REGISTER(OP, FORM, "T");       \
+  TENSORBOW_REGISTER("Resource" OP, FORM, "T")
+
+TENSORBOW_REGISTER_APPLY("ApplyGradientDescent", GradientDescentForm);
+TENSORBOW_REGISTER_APPLY("ApplyMomentum", MomentumForm);
+TENSORBOW_REGISTER_APPLY("ApplyAdam", AdamForm);
+TENSORBOW_REGISTER_APPLY("ApplyRMSProp", RmsPropForm);
+TENSORBOW_REGISTER_APPLY("ApplyAdagrad", AdagradForm);
+TENSORBOW_REGISTER_APPLY("ApplyAdagradV2", AdagradV2Form);
+TENSORBOW_REGISTER("Assign", ReplaceForm, "T");
+TENSORBOW_REGISTER("AssignAdd", AddForm, "T");
+TENSORBOW_REGISTER("AssignSub", SubtractForm, "T");
+TENSORBOW_REGISTER("AssignVariableOp", ReplaceForm, "dtype");
+TENSORBOW_REGISTER("AssignAddVariableOp", AddForm, "dtype");
+TENSORBOW_REGISTER("AssignSubVariableOp", SubtractForm, "dtype");
+
+}  // namespace
+}  // namespace tensorbow

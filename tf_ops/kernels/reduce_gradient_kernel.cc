@@ -1,0 +1,55 @@
+#include "absl/strings/str_cat.h"
+#include "cc/device/learner_device.h"
+#include "cc/synchroniser/ssgd.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tensorbow {
+namespace {
+
+namespace tf = ::tensorflow;
+
+class ReduceGradientKernel : public tf::OpKernel {
+ public:
+  explicit ReduceGradientKernel(tf::OpKernelConstruction* construction)
+      : OpKernel(construction),
+        device_(dynamic_cast<LearnerDevice*>(construction->device())) {
+    OP_REQUIRES(construction, device_ != nullptr,
+                absl::FailedPreconditionError(
+                    absl::StrCat(name(), " works on a learner only")));
+    OP_REQUIRES_OK(construction, construction->GetAttr("index", &index_));
+    tf::DataType dtype;
+    OP_REQUIRES_OK(construction, construction->GetAttr("T", &dtype));
+    type_ = dtype == tf::DT_DOUBLE     ? ElementType::kFloat64
+            : dtype == tf::DT_HALF     ? ElementType::kFloat16
+            : dtype == tf::DT_BFLOAT16 ? ElementType::kBfloat16
+                                       : ElementType::kFloat32;
+  }
+
+  void Compute(tf::OpKernelContext* context) override {
+    auto* const ssgd = dynamic_cast<Ssgd*>(device_->synchroniser());
+    OP_REQUIRES(context,
+                ssgd != nullptr && ssgd->set() != nullptr &&
+                    index_ < ssgd->set()->num_gradients(),
+                absl::FailedPreconditionError(
+                    absl::StrCat(name(), " is executed outside a learning run")));
+    const tf::Tensor& gradient = context->input(0);
+    tf::Tensor* mean = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, gradient.shape(), &mean));
+    OP_REQUIRES(context,
+                ssgd->Reduce(device_->learner(), index_, type_, gradient.NumElements(),
+                             gradient.data(), mean->data()),
+                absl::CancelledError("The iteration is discarded because another "
+                                     "learner's task failed"));
+  }
+
+ private:
+  LearnerDevice* const device_;
+  int index_ = 0;
+  ElementType type_ = ElementType::kFloat32;
+};
+
+REGISTER_KERNEL_BUILDER(Name("TensorBowReduceGradient").Device(tf::DEVICE_CPU),
+                        ReduceGradientKernel);
+
+}  // namespace
+}  // namespace tensorbow

@@ -1,0 +1,123 @@
+// Optimiser ops that correct the replica towards the central model in the same pass
+// over memory. Each is TensorFlow's op of the same name without "TensorBow": the same
+// inputs, outputs and attributes, and one attribute more, the variable's number in the
+// trained set of the run. cc/rewrite/fuse_updates puts them in the place of the
+// program's ops; they work on learners only.
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tensorbow {
+namespace {
+
+namespace tf = ::tensorflow;
+
+constexpr char kDoc[] = R"doc(
+Updates a variable as the TensorFlow op of the same name does (without "TensorBow") and
+subtracts the correction of synchronous model averaging, alpha * (var - z), with var as
+it was before the update and z the central model. Fails on a device that is not a
+learner's.
+
+member: the variable's number among those that the run trains.
+)doc";
+
+absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c) {
+  const tf::OpRegistrationData* original = nullptr;
+  TF_RETURN_IF_ERROR(tf::OpRegistry::Global()->LookUp(op, &original));
+  return original->shape_inference_fn(c);
+}
+
+}  // namespace
+
+// In the macros, V is the type of a variable input ("Ref(T)" or "resource") and OUT an
+// output or nothing.
+#define TENSORBOW_UPDATE_OP(NAME, INPUTS, OUT)                 \
+  REGISTER_OP("TensorBow" NAME)                                \
+  INPUTS OUT.Attr("T: {float, double}")                        \
+      .Attr("use_locking: bool = false")                       \
+      .Attr("member: int >= 0")                                \
+      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
+      .Doc(kDoc)
+#define TENSORBOW_OUT .Output("out: Ref(T)")
+
+#define TENSORBOW_GRADIENT_DESCENT(V) \
+  .Input("var: " V).Input("alpha: T").Input("delta: T")
+TENSORBOW_UPDATE_OP("ApplyGradientDescent", TENSORBOW_GRADIENT_DESCENT("Ref(T)"),
+                    TENSORBOW_OUT);
+TENSORBOW_UPDATE_OP("ResourceApplyGradientDescent",
+                    TENSORBOW_GRADIENT_DESCENT("resource"), );
+
+#define TENSORBOW_MOMENTUM(V) \
+  .Input("var: " V)           \
+      .Input("accum: " V)     \
+      .Input("lr: T")         \
+      .Input("grad: T")       \
+      .Input("momentum: T")   \
+      .Attr("use_nesterov: bool = false")
+TENSORBOW_UPDATE_OP("ApplyMomentum", TENSORBOW_MOMENTUM("Ref(T)"), TENSORBOW_OUT);
+TENSORBOW_UPDATE_OP("ResourceApplyMomentum", TENSORBOW_MOMENTUM("resource"), );
+
+#define TENSORBOW_ADAM(V)      \
+  .Input("var: " V)            \
+      .Input("m: " V)          \
+      .Input("v: " V)          \
+      .Input("beta1_power: T") \
+      .Input("beta2_power: T") \
+      .Input("lr: T")          \
+      .Input("beta1: T")       \
+      .Input("beta2: T")       \
+      .Input("epsilon: T")     \
+      .Input("grad: T")        \
+      .Attr("use_nesterov: bool = false")
+TENSORBOW_UPDATE_OP("ApplyAdam", TENSORBOW_ADAM("Ref(T)"), TENSORBOW_OUT);
+TENSORBOW_UPDATE_OP("ResourceApplyAdam", TENSORBOW_ADAM("resource"), );
+
+#define TENSORBOW_RMS_PROP(V) \
+  .Input("var: " V)           \
+      .Input("ms: " V)        \
+      .Input("mom: " V)       \
+      .Input("lr: T")         \
+      .Input("rho: T")        \
+      .Input("momentum: T")   \
+      .Input("epsilon: T")    \
+      .Input("grad: T")
+TENSORBOW_UPDATE_OP("ApplyRMSProp", TENSORBOW_RMS_PROP("Ref(T)"), TENSORBOW_OUT);
+TENSORBOW_UPDATE_OP("ResourceApplyRMSProp", TENSORBOW_RMS_PROP("resource"), );
+
+#define TENSORBOW_ADAGRAD(V) \
+  .Input("var: " V)          \
+      .Input("accum: " V)    \
+      .Input("lr: T")        \
+      .Input("grad: T")      \
+      .Attr("update_slots: bool = true")
+TENSORBOW_UPDATE_OP("ApplyAdagrad", TENSORBOW_ADAGRAD("Ref(T)"), TENSORBOW_OUT);
+TENSORBOW_UPDATE_OP("ResourceApplyAdagrad", TENSORBOW_ADAGRAD("resource"), );
+
+#define TENSORBOW_ADAGRAD_V2(V) \
+  .Input("var: " V)             \
+      .Input("accum: " V)       \
+      .Input("lr: T")           \
+      .Input("epsilon: T")      \
+      .Input("grad: T")         \
+      .Attr("update_slots: bool = true")
+TENSORBOW_UPDATE_OP("ApplyAdagradV2", TENSORBOW_ADAGRAD_V2("Ref(T)"), TENSORBOW_OUT);
+TENSORBOW_UPDATE_OP("ResourceApplyAdagradV2", TENSORBOW_ADAGRAD_V2("resource"), );
+
+#define TENSORBOW_REF_ASSIGN .Input("ref: Ref(T)").Input("value: T")
+#define TENSORBOW_REF_OUT .Output("output_ref: Ref(T)")
+TENSORBOW_UPDATE_OP("Assign", TENSORBOW_REF_ASSIGN.Attr("validate_shape: bool = true"),
+                    TENSORBOW_REF_OUT);
+TENSORBOW_UPDATE_OP("AssignAdd", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
+TENSORBOW_UPDATE_OP("AssignSub", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
+
+#define TENSORBOW_ASSIGN_VARIABLE_OP(NAME, ATTR)                    \
+  REGISTER_OP("TensorBow" NAME)                                     \
+      .Input("resource: resource")                                  \
+      .Input("value: dtype")                                        \
+      .Attr("dtype: {float, double}") ATTR.Attr("member: int >= 0") \
+      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); })      \
+      .Doc(kDoc)
+TENSORBOW_ASSIGN_VARIABLE_OP("AssignVariableOp", .Attr("validate_shape: bool = false"));
+TENSORBOW_ASSIGN_VARIABLE_OP("AssignAddVariableOp", );
+TENSORBOW_ASSIGN_VARIABLE_OP("AssignSubVariableOp", );
+
+}  // namespace tensorbow

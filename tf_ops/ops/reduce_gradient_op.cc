@@ -1,0 +1,20 @@
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace tensorbow {
+
+REGISTER_OP("TensorBowReduceGradient")
+    .Input("gradient: T")
+    .Output("mean: T")
+    .Attr("T: {float, double, half, bfloat16}")
+    .Attr("index: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(::tensorflow::shape_inference::UnchangedShape)
+    .Doc(R"doc(
+The average of a gradient over all learners, in learner order; waits for them. Fails on a
+device that is not a learner's.
+
+index: the gradient's number in the learning task.
+)doc");
+
+}  // namespace tensorbow
