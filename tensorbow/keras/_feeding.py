@@ -260,6 +260,8 @@ class BatchSource:
         self.data = data
         arrays = [np.asarray(leaf) for leaf in tf.nest.flatten(data) if leaf is not None]
         whole = _joined([arrays])[0]
+        if whole.rows[0] == 0:
+            raise ValueError("tensorbow.keras: got a batch of 0 rows; wanted at least 1")
         shares = min(num_learners, whole.rows[0])
         size, more = divmod(whole.rows[0], shares)
         rows = [size + (k < more) for k in range(shares)]

@@ -152,11 +152,12 @@ class Replication:
         """fit(): arrays in memory do not go through tf.data."""
         stock = self._stock["fit"]
         self._left = None
-        if self.model.train_function != self._train:
+        overridden = type(self.model).fit is not keras.Model.fit
+        if overridden or self.model.train_function != self._train:
             return stock(*args, **kwargs)
         try:
             call = inspect.signature(keras.Model.fit).bind(self.model, *args, **kwargs)
-        except TypeError:  # one of the user's own, or a wrong call
+        except TypeError:  # a wrong call: Keras has the words for it
             return stock(*args, **kwargs)
         call.apply_defaults()
         given = call.arguments
@@ -180,8 +181,6 @@ class Replication:
         if batches is not None:
             given["x"], given["y"], given["sample_weight"] = batches, None, None
             given["class_weight"] = None
-            # Validation takes the same number of rows unless told otherwise.
-            given["shuffle"] = False
         steps = given["steps_per_epoch"]
         if steps and steps % self.model.steps_per_execution:
             given["callbacks"] = _with_callback(given["callbacks"], _EpochLength(self, steps))
@@ -208,7 +207,7 @@ class Replication:
         logs = None
         for _ in range(self._steps):
             count = self.num_learners
-            if self._left is not None:
+            if self._left is not None and not isinstance(source, _feeding.BatchSource):
                 count = min(count, self._left)
                 self._left -= count
             taken = source.take(count)
@@ -242,8 +241,10 @@ class Replication:
         if batches.rows != self._task_rows:
             session._native.set_task_rows(batches.rows)
             self._task_rows = batches.rows
-        rates, logs = program.run(batches.arrays)
-        mirror.stale = program.written
+        try:
+            rates, logs = program.run(batches.arrays)
+        finally:
+            mirror.mark_stale(program.written)
         if rates:
             self._note_scheduled(rates)
         if not program.checked:

@@ -152,6 +152,13 @@ class Mirror:
                 )
         return handle
 
+    def mark_stale(self, written: frozenset[int]) -> None:
+        """Training has (perhaps) written these variables."""
+        if self.stale is written:  # nobody has looked since the last run
+            return
+        union = self.stale | written
+        self.stale = written if len(union) == len(written) else union
+
     # ----------------------------------------------------------------- session → Keras
 
     def pull(self, wanted: Iterable[int] | None = None) -> None:
