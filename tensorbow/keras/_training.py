@@ -295,7 +295,12 @@ class Replication:
         if program is None:
             assert self.session is not None and self._mirror is not None
             step = _tracing.trace(
-                self.model, spec, self._mirror, self.session.graph, self._watches_rates
+                self.model,
+                spec,
+                self._mirror,
+                self.session.graph,
+                with_rates=self._watches_rates,
+                fuse=self.num_learners > 1,
             )
             program = _tracing.Program(step, self.session)
             for text in self.session._native.take_warnings():
@@ -329,6 +334,9 @@ class Replication:
                     TensorBowWarning,
                     stacklevel=6,
                 )
+        if self._watches_rates and isinstance(synchroniser, (SMA, EASGD)):
+            # Rates are watched here, which works for every optimiser.
+            synchroniser = dataclasses.replace(synchroniser, restart="never")
         options = dataclasses.replace(self.options, synchroniser=synchroniser)
         self.session = TensorBowSession(graph=tf.Graph(), options=options)
         self._mirror = _variables.Mirror(self.session)
