@@ -17,6 +17,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from tensorbow import _loader
+
+_loader.check_keras_version(keras.__version__)
+
 from tensorbow.keras._training import Replication
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
