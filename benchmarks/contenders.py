@@ -240,41 +240,24 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
     return step
 
 
-def keras_fit(model: str, rows: int, steps_per_execution: int = 1) -> Stepper:
-    """`keras.Model.fit` on arrays in memory."""
+def _keras_network(model: str) -> Any:
+    from tensorbow.keras import networks
+
+    return networks.build(model, IMAGE_SHAPES[model])
+
+
+def _compile(network: Any, steps_per_execution: int = 1) -> None:
     import keras
 
-    layers = keras.layers
-
-    def conv_bn(x, filters, size, stride=1):
-        x = layers.Conv2D(filters, size, stride, padding="same", use_bias=False)(x)
-        return layers.BatchNormalization()(x)
-
-    inputs = x = keras.Input(IMAGE_SHAPES[model])
-    if model == "logistic":
-        x = layers.Flatten()(x)
-    elif model == "lenet":
-        for filters in (32, 64):
-            x = layers.Conv2D(filters, 5, padding="same", activation="relu")(x)
-            x = layers.MaxPooling2D(padding="same")(x)
-        x = layers.Dense(512, activation="relu")(layers.Flatten()(x))
-    else:
-        x = layers.ReLU()(conv_bn(x, 16, 3))
-        for stage, filters in enumerate((16, 32, 64)):
-            for block in range(3 if model == "resnet20" else 5):
-                stride = 2 if stage > 0 and block == 0 else 1
-                y = layers.ReLU()(conv_bn(x, filters, 3, stride))
-                y = conv_bn(y, filters, 3)
-                if stride != 1:
-                    x = conv_bn(x, filters, 1, stride)
-                x = layers.ReLU()(layers.Add()([x, y]))
-        x = layers.GlobalAveragePooling2D()(x)
-    network = keras.Model(inputs, layers.Dense(10)(x))
     network.compile(
         keras.optimizers.SGD(LEARNING_RATE),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         steps_per_execution=steps_per_execution,
     )
+
+
+def _fit_stepper(network: Any, model: str, rows: int, batch_size: int) -> Stepper:
+    """A step is one call of the model's train_function: `rows` in batches of batch_size."""
     images, labels = data(model)
 
     def step(count: int) -> None:
@@ -284,7 +267,7 @@ def keras_fit(model: str, rows: int, steps_per_execution: int = 1) -> Stepper:
             network.fit(
                 images[: now * rows],
                 labels[: now * rows],
-                batch_size=rows,
+                batch_size=batch_size,
                 epochs=1,
                 shuffle=False,
                 verbose=0,
@@ -360,6 +343,47 @@ def memory_bandwidth(model: str, rows: int) -> Stepper:
     return step
 
 
+def keras_fit(model: str, rows: int, steps_per_execution: int = 1) -> Stepper:
+    """`keras.Model.fit` on arrays in memory."""
+    network = _keras_network(model)
+    _compile(network, steps_per_execution)
+    return _fit_stepper(network, model, rows, rows)
+
+
+def _replicated(model: str, learners: int) -> Any:
+    import tensorbow
+
+    options = tensorbow.Options(learners_per_device=learners)
+    network = tensorbow.keras.replicate(_keras_network(model), options)
+    _compile(network)
+    return network
+
+
+def tensorbow_keras_fit(model: str, rows: int, learners: int) -> Stepper:
+    """The same call after `tensorbow.keras.replicate`; a step is a batch for every learner."""
+    return _fit_stepper(_replicated(model, learners), model, rows, rows // learners)
+
+
+def tensorbow_session_on_keras_graph(model: str, rows: int, learners: int) -> Stepper:
+    """`TensorBowSession.run` with feed dicts on the graph that Keras's train_step became."""
+    network = _replicated(model, learners)
+    _fit_stepper(network, model, rows, rows // learners)(1)
+    replication = network._tensorbow
+    session, step = replication.session, replication._program.step
+    session._native.set_task_rows([rows // learners] * learners)
+    batch = _batches(model, rows)
+    done = 0
+
+    def run(count: int) -> None:
+        nonlocal done
+        for _ in range(count):
+            feeds = dict(zip(step.inputs, batch(done)))
+            session.run([step.train_op, step.outputs["loss"]], feeds)
+            done += 1
+
+    return run
+
+
 MAKERS: dict[str, Callable[..., Stepper]] = {
     "stock_session": stock_session,
     "tensorbow_session": tensorbow_session,
@@ -368,6 +392,8 @@ MAKERS: dict[str, Callable[..., Stepper]] = {
     "keras_fit": keras_fit,
     "dense_update": dense_update,
     "memory_bandwidth": memory_bandwidth,
+    "tensorbow_keras_fit": tensorbow_keras_fit,
+    "tensorbow_session_on_keras_graph": tensorbow_session_on_keras_graph,
 }
 
 

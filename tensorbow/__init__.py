@@ -6,6 +6,9 @@ Example:
   ...     sess.run(train_op, feed_dict={x: images, y: labels})
 """
 
+import importlib
+from typing import Any
+
 from tensorbow import _loader
 
 _loader.load()
@@ -15,6 +18,14 @@ from tensorbow.options import Options
 from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
 from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent
 from tensorbow.version import __version__
+
+
+def __getattr__(name: str) -> Any:
+    # Keras takes a while to import, and sessions do not need it.
+    if name == "keras":
+        return importlib.import_module("tensorbow.keras")
+    raise AttributeError(f"module 'tensorbow' has no attribute {name!r}")
+
 
 __all__ = [
     "EASGD",
@@ -28,4 +39,5 @@ __all__ = [
     "TensorBowSession",
     "TensorBowWarning",
     "__version__",
+    "keras",
 ]

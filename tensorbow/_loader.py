@@ -8,6 +8,8 @@ from types import ModuleType
 
 TENSORFLOW_WANTED = ">=2.21,<2.22"
 _WANTED_RELEASE = (2, 21)
+KERAS_WANTED = ">=3.12,<4"
+_KERAS_WANTED = (3, 12)
 
 
 def _release(version: str) -> tuple[int, int]:
@@ -23,6 +25,15 @@ def check_tensorflow_version(found: str) -> None:
             f"{TENSORFLOW_WANTED}: it extends TensorFlow's C++ runtime, which changes "
             f"with every release. Fix: pip install 'tensorflow{TENSORFLOW_WANTED}' (or "
             "'tensorflow-cpu') and reinstall tensorbow."
+        )
+
+
+def check_keras_version(found: str) -> None:
+    """Raises ImportError unless `found` is a Keras that `tensorbow.keras` works with."""
+    if not _KERAS_WANTED <= _release(found) < (4, 0):
+        raise ImportError(
+            f"tensorbow.keras found Keras {found}, but wants Keras {KERAS_WANTED}, as TensorFlow "
+            f"{TENSORFLOW_WANTED} does. Fix: pip install 'keras{KERAS_WANTED}'."
         )
 
 

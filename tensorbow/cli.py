@@ -24,6 +24,12 @@ def _parser() -> argparse.ArgumentParser:
         "--model", choices=["logistic", "lenet", "resnet20", "resnet32"], default="lenet"
     )
     train.add_argument(
+        "--frontend",
+        choices=["session", "keras"],
+        default="session",
+        help="train with session.run, or with keras.Model.fit after tensorbow.keras.replicate",
+    )
+    train.add_argument(
         "--data",
         type=pathlib.Path,
         help="an .npz file in MNIST's layout; else MNIST from Keras, else scikit-learn's digits",
@@ -148,6 +154,43 @@ def _plot(rows: Sequence[Any], title: str, path: pathlib.Path) -> None:
     figure.savefig(path, dpi=120)
 
 
+def _rate(arguments: argparse.Namespace, epoch: int) -> float:
+    """The learning rate of an epoch, counted from 0."""
+    return float(arguments.learning_rate * 0.1 ** sum(epoch + 1 >= d for d in arguments.drop_at))
+
+
+def _with_keras(arguments: argparse.Namespace, data: Any, options: Any, target: float) -> list[Any]:
+    """The results of `--frontend keras`."""
+    import keras
+
+    import tensorbow.keras
+    from tensorbow.keras import networks, training
+
+    optimisers: dict[str, Callable[[], Any]] = {
+        "sgd": lambda: keras.optimizers.SGD(arguments.learning_rate),
+        "momentum": lambda: keras.optimizers.SGD(arguments.learning_rate, momentum=0.9),
+        "adam": lambda: keras.optimizers.Adam(arguments.learning_rate),
+    }
+    rows = arguments.batch_size
+    contenders = [(f"TensorBow Keras, {options.num_learners} learners x batch {rows}", True)]
+    if arguments.compare == "stock":
+        contenders.insert(0, (f"stock Keras, batch {rows}", False))
+    results = []
+    for name, replicated in contenders:
+        keras.utils.set_random_seed(arguments.seed)
+        model = networks.build(arguments.model, data.image_shape, data.classes)
+        if replicated:
+            tensorbow.keras.replicate(model, options)
+        rates = [_rate(arguments, epoch) for epoch in range(arguments.epochs)]
+        optimiser = optimisers[arguments.optimiser]()
+        results.append(training.train(name, model, optimiser, data, rows, rates, target))
+    if arguments.save:
+        path = arguments.save.with_suffix(".keras")
+        model.save(path)
+        print(f"saved the central model as {path}")
+    return results
+
+
 def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     _check(parser, arguments)
     if arguments.plot:
@@ -162,7 +205,8 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
     from tensorbow import datasets, models, training
 
     tf1 = tf.compat.v1
-    tf1.disable_eager_execution()
+    if arguments.frontend == "session":
+        tf1.disable_eager_execution()
     try:
         data = datasets.load(arguments.data)
     except (OSError, ValueError, ImportError) as error:
@@ -174,6 +218,17 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
         options = tensorbow.Options(learners_per_device=arguments.learners)
     except ValueError as error:
         parser.error(f"--learners: {error}")
+
+    print(
+        f"{arguments.model} on {data.name}: {len(data.x_train)} training and "
+        f"{len(data.x_test)} test images of {'x'.join(map(str, data.image_shape))}; "
+        f"{arguments.optimiser}, learning rate "
+        f"{arguments.learning_rate:g}, {arguments.batch_size} rows a batch, "
+        f"{options.num_learners} learners; target accuracy {target:g}",
+        flush=True,
+    )
+    if arguments.frontend == "keras":
+        return _report(arguments, data.name, _with_keras(arguments, data, options, target))
 
     rate: Any = None
 
@@ -189,18 +244,9 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
     program = models.build(
         arguments.model, data.image_shape, data.classes, optimiser, seed=arguments.seed
     )
-    print(
-        f"{arguments.model} on {data.name}: {len(data.x_train)} training and "
-        f"{len(data.x_test)} test images of {'x'.join(map(str, data.image_shape))}; "
-        f"{arguments.optimiser}, learning rate "
-        f"{arguments.learning_rate:g}, {arguments.batch_size} rows a batch, "
-        f"{options.num_learners} learners; target accuracy {target:g}",
-        flush=True,
-    )
 
     def feeds_of_epoch(epoch: int) -> dict[Any, Any]:
-        drops = sum(epoch + 1 >= d for d in arguments.drop_at)
-        return {rate: np.float32(arguments.learning_rate * 0.1**drops)}
+        return {rate: np.float32(_rate(arguments, epoch))}
 
     def contend(name: str, make: Callable[[], Any], rows: int, then: Callable[[Any], None]) -> Any:
         bar = _Bar(name, arguments.epochs)
@@ -246,12 +292,17 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
             save,
         )
     )
+    return _report(arguments, data.name, results)
+
+
+def _report(arguments: argparse.Namespace, data: str, results: list[Any]) -> int:
+    """Prints and saves what was found; the exit status."""
     print(_table(results))
     if len(results) == 2:
         ratio = results[1].samples_per_second / results[0].samples_per_second
         print(f"throughput: {ratio:.2f} times stock TensorFlow's")
     if arguments.plot:
-        _plot(results, f"{arguments.model} on {data.name}", arguments.plot)
+        _plot(results, f"{arguments.model} on {data}", arguments.plot)
         print(f"plot saved as {arguments.plot}")
     if arguments.json:
         numbers = [

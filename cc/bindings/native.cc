@@ -218,6 +218,15 @@ PYBIND11_MODULE(_native, m) {
              });
            })
       .def(
+          "set_task_rows",
+          [](const SessionHandle& handle, const std::vector<int64_t>& rows) {
+            handle.With([&](TensorBowSession* session) {
+              session->trainer().SetTaskRows(rows);
+              return absl::OkStatus();
+            });
+          },
+          py::arg("rows"))
+      .def(
           "add_trainable",
           [](const SessionHandle& handle, const std::vector<std::string>& variables) {
             handle.With([&](TensorBowSession* session) {

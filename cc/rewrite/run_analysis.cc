@@ -228,6 +228,7 @@ class Body {
       const auto it = by_name_.find(current);
       if (it == by_name_.end()) continue;
       for (const Input& input : Inputs(*it->second)) pending.push_back(input.producer);
+      PushWrittenBefore(*it->second, &pending);
     }
     return false;
   }
@@ -235,6 +236,31 @@ class Body {
   absl::Status Summarise(FunctionSummaries* callees, Summary* summary);
 
  private:
+  // A read that waits for a write of the same variable gets what was written: adds
+  // what that depends on. (An optimiser's slot is updated, then read.)
+  void PushWrittenBefore(const tf::NodeDef& read,
+                         std::vector<absl::string_view>* pending) {
+    if (!OnlyReadsResource(read.op())) return;
+    const std::vector<Input> inputs = Inputs(read);
+    if (inputs.empty()) return;
+    const std::set<int> variables = Traced(inputs[0].producer);
+    for (const std::string& input : read.input()) {
+      const TensorName control = ParseTensor(input);
+      const auto it = by_name_.find(control.node);
+      if (!control.control || it == by_name_.end()) continue;
+      const tf::NodeDef& write = *it->second;
+      if (OnlyReadsResource(write.op())) continue;
+      bool same = false;
+      std::vector<absl::string_view> values;
+      for (const Input& operand : Inputs(write)) {
+        const std::set<int>& written = Traced(operand.producer);
+        if (written.empty()) values.push_back(operand.producer);
+        for (int root : written) same |= variables.count(root) > 0;
+      }
+      if (same) pending->insert(pending->end(), values.begin(), values.end());
+    }
+  }
+
   const std::vector<const tf::NodeDef*> nodes_;
   const tf::FunctionLibraryDefinition& functions_;
   const IsFed is_fed_;
@@ -577,15 +603,17 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
       learning = std::any_of(written.begin(), written.end(), is_trainable) &&
                  operands_depend_on(*node, is_trainable);
     } else if (!CallsOf(*node, graph.functions()).empty()) {
-      // Inside a function it is enough that trainable variables are both
-      // accumulated into and read.
+      // Inside a function it is enough that trainable variables are accumulated into,
+      // and read there or on the way to an argument.
       bool accumulated = false, read = false;
       for (const Input& input : body.Inputs(*node)) {
-        for (int root : body.Traced(input.producer)) {
+        const std::set<int>& variable = body.Traced(input.producer);
+        for (int root : variable) {
           if (!is_trainable(root)) continue;
           accumulated |= summary.roots[root].accumulated;
           read |= summary.roots[root].read;
         }
+        read |= variable.empty() && body.DependsOn(input.producer, is_trainable);
       }
       learning = accumulated && read;
     }

@@ -1,6 +1,7 @@
 #include "cc/session/feeds.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/tensor_util.h"
@@ -126,9 +127,21 @@ absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
                      "' takes exactly ", rows_per_task, " rows; leave batch_size out"));
   }
   if (rows_per_task == 0) rows_per_task = options.batch_size;
-  plan->one_shard_per_learner = rows_per_task == 0;
-  plan->tasks =
-      rows_per_task == 0 ? Share(rows, options.num_learners) : Cut(rows, rows_per_task);
+  if (std::accumulate(options.task_rows.begin(), options.task_rows.end(), int64_t{0}) ==
+      rows) {
+    int64_t begin = 0;
+    for (int64_t count : options.task_rows) {
+      plan->tasks.push_back({begin, begin + count});
+      begin += count;
+    }
+    plan->one_shard_per_learner =
+        static_cast<int64_t>(plan->tasks.size()) <= options.num_learners;
+  } else if (rows_per_task > 0) {
+    plan->tasks = Cut(rows, rows_per_task);
+  } else {
+    plan->tasks = Share(rows, options.num_learners);
+    plan->one_shard_per_learner = true;
+  }
   if (plan->tasks.size() == 1) return absl::OkStatus();
 
   // Nor must rows be guessed where they may be columns: a matrix between the rows, a

@@ -29,6 +29,8 @@ struct FeedDeclaration {
 struct FeedOptions {
   int num_learners = 1;
   int64_t batch_size = 0;  // rows of a task; 0: one shard per learner
+  // The rows of each task, in order; counts only where they add up to the rows fed.
+  std::vector<int64_t> task_rows;
 };
 
 struct FeedPlan {

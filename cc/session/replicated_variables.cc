@@ -61,8 +61,9 @@ void Mean(const std::vector<VariableStorage>& replicas, void* mean) {
   }
 }
 
-using MeanFunction = void (*)(const std::vector<VariableStorage>&, void*);
-MeanFunction MeanOf(tf::DataType dtype) {
+// A function of all replicas, or null where the type has none.
+using Aggregate = void (*)(const std::vector<VariableStorage>&, void*);
+Aggregate MeanOf(tf::DataType dtype) {
   switch (dtype) {
     case tf::DT_FLOAT:
       return &Mean<float, float>;
@@ -76,6 +77,44 @@ MeanFunction MeanOf(tf::DataType dtype) {
       return &Mean<tf::complex64, tf::complex64>;
     case tf::DT_COMPLEX128:
       return &Mean<tf::complex128, tf::complex128>;
+    default:
+      return nullptr;
+  }
+}
+
+// sum ← Σ_j replicas[j], in learner order.
+template <typename T>
+void Sum(const std::vector<VariableStorage>& replicas, void* sum) {
+  const int64_t size = replicas[0].value().NumElements();
+  for (int64_t i = 0; i < size; ++i) {
+    T total(0);
+    for (const VariableStorage& replica : replicas) {
+      total += static_cast<const T*>(replica.value().data())[i];
+    }
+    static_cast<T*>(sum)[i] = total;
+  }
+}
+
+Aggregate SumOf(tf::DataType dtype) {
+  switch (dtype) {
+#define TENSORBOW_SUM(T)             \
+  case tf::DataTypeToEnum<T>::value: \
+    return &Sum<T>
+    TENSORBOW_SUM(float);
+    TENSORBOW_SUM(double);
+    TENSORBOW_SUM(Eigen::half);
+    TENSORBOW_SUM(tf::bfloat16);
+    TENSORBOW_SUM(tf::complex64);
+    TENSORBOW_SUM(tf::complex128);
+    TENSORBOW_SUM(int8_t);
+    TENSORBOW_SUM(uint8_t);
+    TENSORBOW_SUM(int16_t);
+    TENSORBOW_SUM(tf::uint16);
+    TENSORBOW_SUM(int32_t);
+    TENSORBOW_SUM(tf::uint32);
+    TENSORBOW_SUM(int64_t);
+    TENSORBOW_SUM(tf::uint64);
+#undef TENSORBOW_SUM
     default:
       return nullptr;
   }
@@ -133,6 +172,13 @@ int ReplicatedVariables::Add(const VariableUse& use) {
     Variable variable;
     variable.node = *use.node;
     variable.container = use.node->attr().at("container").s();
+    const auto aggregation = use.node->attr().find(kAggregationAttribute);
+    if (aggregation != use.node->attr().end()) {
+      const std::string& how = aggregation->second.s();
+      variable.summed = how == "sum";
+      variable.first_only = how == "first" || how == "generator";
+      variable.generator = how == "generator";
+    }
     variables_.push_back(std::move(variable));
   }
   Variable& variable = variables_[it->second];
@@ -201,6 +247,11 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
     if (variable->generator && j > 0) {
       own = tf::tensor::DeepCopy(value);
       GiveOwnKey(static_cast<int>(j), &own);
+    }
+    if (variable->summed && !variable->trained && j > 0 &&
+        SumOf(value.dtype()) != nullptr) {
+      own = tf::Tensor(value.dtype(), value.shape());
+      if (own.TotalBytes() > 0) std::memset(own.data(), 0, own.TotalBytes());
     }
     TF_RETURN_IF_ERROR(
         variable->replicas[j].Assign(own, learners_[j]->device()->GetAllocator({})));
@@ -272,19 +323,21 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable, bool gather) {
   const tf::Tensor& first = variable->replicas[0].value();
   tf::Allocator* const allocator = central_device_->GetAllocator({});
   tf::mutex_lock lock(*central.mu());
-  const MeanFunction mean = MeanOf(first.dtype());
+  const Aggregate aggregate = variable->summed       ? SumOf(first.dtype())
+                              : variable->first_only ? nullptr
+                                                     : MeanOf(first.dtype());
   // Where all replicas are the same, learner 0's stands for the trained variables.
   const bool averaged =
       variable->trained ? synchroniser_->averages() : synchroniser_->synchronises();
   if (variable->replicas[0].initialised() && averaged &&
-      (variable->model_index >= 0 || mean != nullptr)) {
+      (variable->model_index >= 0 || aggregate != nullptr)) {
     void* data = nullptr;
     TF_RETURN_IF_ERROR(
         central.Overwrite(first.dtype(), first.shape(), allocator, &data));
     if (variable->model_index >= 0 && !(gather && mean != nullptr)) {
       model_->CopyTo(variable->model_index, CentralModel::Which::kAverage, data);
     } else {
-      mean(variable->replicas, data);
+      aggregate(variable->replicas, data);
     }
   } else if (variable->replicas[0].initialised()) {
     TF_RETURN_IF_ERROR(central.Assign(first, allocator));

@@ -8,7 +8,8 @@
 // Both directions are lazy. Broadcast() brings replicas up to date after a write,
 // Publish() brings central variables up to date after learning: a trained variable
 // gets z, other floating-point state the learners' mean, everything else learner 0's
-// value. Not thread-safe: the session calls it while no learner is running.
+// value; a variable's node may say otherwise (kAggregationAttribute). Not thread-safe:
+// the session calls it while no learner is running.
 #ifndef TENSORBOW_CC_SESSION_REPLICATED_VARIABLES_H_
 #define TENSORBOW_CC_SESSION_REPLICATED_VARIABLES_H_
 
@@ -29,6 +30,12 @@
 #include "tensorflow/core/framework/device.h"
 
 namespace tensorbow {
+
+// An attribute of a variable's node: how learners' values of a variable that they do
+// not train make the central one. "sum" adds them up (accumulators: a central value
+// goes to learner 0, the others start from zero), "first" takes learner 0's,
+// "generator" does so, too, and gives every learner a state of its own.
+constexpr char kAggregationAttribute[] = "_tensorbow_aggregation";
 
 class ReplicatedVariables {
  public:
@@ -104,6 +111,8 @@ class ReplicatedVariables {
     std::string container;
     bool trained = false;
     bool generator = false;
+    bool summed = false;
+    bool first_only = false;
     int model_index = -1;
     bool replicas_stale = true;
     bool central_stale = false;

@@ -747,6 +747,10 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   FeedOptions feed_options;
   feed_options.num_learners = num_learners();
   feed_options.batch_size = options_.batch_size;
+  {
+    absl::MutexLock lock(&mu_);
+    feed_options.task_rows = task_rows_;
+  }
   TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, feeds, feed_options, &run.plan));
   const bool divisible = run.plan.ambiguous.empty();
   // Once for a program: the reason may name different numbers of rows every time.
@@ -931,6 +935,11 @@ absl::Status Trainer::CentralRun::End() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 
 Trainer::CentralRun::~CentralRun() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (locked_) Unlock();
+}
+
+void Trainer::SetTaskRows(std::vector<int64_t> rows) {
+  absl::MutexLock lock(&mu_);
+  task_rows_ = std::move(rows);
 }
 
 void Trainer::CountCentralTask(int64_t rows) {

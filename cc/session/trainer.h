@@ -91,6 +91,10 @@ class Trainer {
     ReplicatedVariables::Snapshot before_;
   };
 
+  // From now on, learning runs that are fed as many rows as these add up to make tasks
+  // of these rows, in order. REQUIRES: every count is at least 1.
+  void SetTaskRows(std::vector<int64_t> rows) ABSL_LOCKS_EXCLUDED(mu_);
+
   // Replicas ← z and z_prev ← z before the next run of every program.
   void Restart() { restarts_requested_.fetch_add(1); }
 
@@ -216,6 +220,7 @@ class Trainer {
 
   absl::Mutex mu_;  // taken by the holder of the turn, or for a moment
   std::unique_ptr<ReplicatedVariables> variables_ ABSL_GUARDED_BY(mu_);
+  std::vector<int64_t> task_rows_ ABSL_GUARDED_BY(mu_);
   std::atomic<int64_t> restarts_requested_{0};
 
   // Programs by the key of their run, and the progress of runs that have been loaded

@@ -8,6 +8,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 tf.compat.v1.disable_eager_execution()
 
@@ -33,3 +34,13 @@ def digits():
 def one_thread():
     """The configuration under which a stock session computes on one thread."""
     return ONE_THREAD
+
+
+@pytest.fixture(autouse=True)
+def eager_for_keras(request):
+    """Keras wants eager execution, which everything else here goes without."""
+    if request.module.__name__.startswith("keras_"):
+        with context.eager_mode():
+            yield
+    else:
+        yield

@@ -1,0 +1,102 @@
+"""How fast is `fit`: stock Keras against `tensorbow.keras.replicate`.
+
+    python benchmarks/keras_fit.py [--models lenet:16 …] [--slices N] [--output NAME]
+
+Stock Keras with its default and with several `steps_per_execution`, of which the best
+counts; TensorBow with one and more learners, every learner with batches as large as
+stock's; and `TensorBowSession.run` on the very graph that Keras's train_step became. All
+of a row are measured in turn, slice by slice; the ratio of two is the median of their
+ratios within a slice. Writes benchmarks/results/NAME.{json,md}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+
+import numpy as np
+from contenders import Contender
+from interleave import machine, measure, spread
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+DEFAULT_ROWS = ["lenet:4", "lenet:16", "logistic:16"]
+STEPS_PER_EXECUTION = [16, 64]
+
+
+def contenders(batch: int, learners: int) -> list[Contender]:
+    """Everything that is compared at `batch` rows for each learner."""
+    found = [Contender("Keras fit", "keras_fit", batch)]
+    for steps in STEPS_PER_EXECUTION:
+        settings = {"steps_per_execution": steps}
+        found.append(Contender(f"Keras fit, {steps} steps a call", "keras_fit", batch, settings))
+    for n in sorted({1, learners}):
+        plural = "learner" if n == 1 else "learners"
+        settings = {"learners": n}
+        found.append(
+            Contender(f"TensorBow fit, {n} {plural}", "tensorbow_keras_fit", n * batch, settings)
+        )
+    settings = {"learners": learners}
+    found.append(
+        Contender(
+            f"TensorBowSession, {learners} learners, same graph",
+            "tensorbow_session_on_keras_graph",
+            learners * batch,
+            settings,
+        )
+    )
+    return found
+
+
+def table(speeds: dict[str, list[float]]) -> list[str]:
+    """Markdown: samples/s and ratios, each with quartiles, to default and best stock fit."""
+    stock = [name for name in speeds if name.startswith("Keras fit")]
+    best = max(stock, key=lambda name: float(np.median(speeds[name])))
+    lines = [f"| | samples/s (quartiles) | ÷ {stock[0]} | ÷ best ({best}) |", "|---|---|---|---|"]
+    for name, values in speeds.items():
+        cells = [spread(values)]
+        cells += [spread(np.divide(values, speeds[other])) for other in (stock[0], best)]
+        texts = ["{:,.0f} ({:,.0f}–{:,.0f})".format(*cells[0])]
+        texts += ["{:.2f} ({:.2f}–{:.2f})".format(*cell) for cell in cells[1:]]
+        lines.append(f"| {name} | " + " | ".join(texts) + " |")
+    return lines
+
+
+def main() -> None:
+    """Measures, prints and writes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", default=DEFAULT_ROWS, metavar="MODEL:BATCH")
+    parser.add_argument("--slices", type=int, default=15, help="slices of each contender")
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of a slice")
+    parser.add_argument("--learners", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--output", default="keras_fit", help="name of the result files")
+    arguments = parser.parse_args()
+
+    where = machine()
+    report = {"machine": where, "slices": arguments.slices, "rows": {}}
+    lines = [
+        "# Keras fit",
+        "",
+        f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
+        f"{where['tensorflow']}, Keras {where['keras']}, Python {where['python']}; "
+        f"{where['date']}.",
+        f"{arguments.slices} slices of {arguments.seconds} s each, taken in turn; medians with "
+        f"quartiles. Load average at the start: {os.getloadavg()[0]:.1f}.",
+    ]
+    for row in arguments.models:
+        model, batch_text = row.split(":")
+        batch = int(batch_text)
+        compared = contenders(batch, arguments.learners)
+        speeds = measure(model, compared, arguments.slices, arguments.seconds)
+        section = ["", f"## {model}, batch {batch} per learner", "", *table(speeds)]
+        print("\n".join(section), flush=True)
+        lines += section
+        report["rows"][row] = {"samples_per_s": speeds}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{arguments.output}.json").write_text(json.dumps(report, indent=1) + "\n")
+    (RESULTS / f"{arguments.output}.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Keras models that train on several learners.
+
+`replicate(model)` is all there is to it; everything else stays as it is written::
+
+    model = tensorbow.keras.replicate(keras.Sequential([...]))
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.fit(x, y, batch_size=16, epochs=5, validation_data=(x_test, y_test))
+
+`batch_size` is the number of rows in ONE learner's batch. With two learners,
+`batch_size=16` trains on 32 rows at a time: 16 on each learner.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from tensorbow import _loader
+
+_loader.check_keras_version(keras.__version__)
+
+from tensorbow.keras._training import Replication
+from tensorbow.options import Options
+from tensorbow.session import TensorBowSession
+from tensorbow.synchronisers import SSGD
+
+__all__ = ["learner_value", "replicate", "session_of"]
+
+_REPLICATION = "_tensorbow"
+
+
+def replicate(model: Any, options: Options | None = None) -> Any:
+    """Makes a Keras model train on several learners.
+
+    The model is changed in place: from now on `fit` and `train_on_batch` run its own
+    `train_step` on every learner, each on a replica and a batch of its own, and keep the
+    replicas together by synchronous model averaging (CROSSBOW, VLDB 2019). Whatever
+    looks at the model (callbacks, `evaluate`, `predict`, `get_weights`, `save`) sees the
+    central model. A saved file is plain Keras's and loads without TensorBow.
+
+    **`batch_size` is the number of rows in ONE learner's batch.** `fit(...,
+    batch_size=16)` on two learners trains on two batches of 16 rows at a time; so does a
+    `tf.data.Dataset`, a `PyDataset` or a generator whose elements have 16 rows. Learning
+    rates are never rescaled. `train_on_batch` shares the rows it is given out evenly
+    among the learners.
+
+    Args:
+      model: a `keras.Model` of Keras 3 on the TensorFlow backend: Sequential, Functional
+        or subclassed, with any `train_step`, compiled or not.
+      options: a `tensorbow.Options`; None for the defaults. `batch_size` comes from
+        `fit`, and `shard`, `replicate`, `combine` and `run_kind` speak of graphs that
+        the model does not show, so all of these must be left out.
+
+    Returns:
+      The same model, with a new attribute `num_learners`. A model that cannot become a
+      graph (`run_eagerly=True`, sparse or ragged batches, lookup tables in the model)
+      trains as stock Keras does, after a `TensorBowWarning` that says why.
+
+    Raises:
+      TypeError: if `model` is not a Keras model, or `options` not an `Options`.
+      ValueError: for options that a Keras model cannot have, or another Keras backend.
+
+    Example:
+      >>> model = tensorbow.keras.replicate(keras.Sequential([keras.layers.Dense(10)]))
+      >>> model.compile("sgd", "mse")
+      >>> model.fit(x, y, batch_size=16)
+    """
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"replicate: model must be a keras.Model, got {model!r}")
+    if keras.backend.backend() != "tensorflow":
+        raise ValueError(
+            f"replicate: Keras uses the {keras.backend.backend()!r} backend; TensorBow wants "
+            '"tensorflow" (environment variable KERAS_BACKEND, before Keras is imported)'
+        )
+    if options is None:
+        options = Options()
+    if not isinstance(options, Options):
+        raise TypeError(f"replicate: options must be a tensorbow.Options, got {options!r}")
+    if options.batch_size is not None:
+        raise ValueError(
+            f"replicate: options has batch_size={options.batch_size}; give it to fit(), where "
+            "it is the number of rows in one learner's batch"
+        )
+    for name in ("shard", "replicate", "combine", "run_kind"):
+        if getattr(options, name):
+            raise ValueError(
+                f"replicate: options has {name}={getattr(options, name)!r}, which names tensors of "
+                "a graph; a Keras model has none to name. Leave it out"
+            )
+    if isinstance(options.synchroniser, SSGD):
+        raise ValueError(
+            "replicate: options has synchroniser=SSGD(), which finds gradients in TensorFlow's "
+            "optimiser ops; Keras's optimisers have none. Use SMA() or EASGD()"
+        )
+    options.synchroniser.check_learners(options.num_learners)
+    earlier = model.__dict__.get(_REPLICATION)
+    if earlier is not None:
+        earlier.unhook()
+    replication = Replication(model, options)
+    object.__setattr__(model, _REPLICATION, replication)
+    object.__setattr__(model, "num_learners", options.num_learners)
+    return model
+
+
+def session_of(model: Any) -> TensorBowSession | None:
+    """The session that trains a replicated model.
+
+    It tells how far training is (`iterations`, `learning_tasks`, `samples_seen`) and can
+    `restart()` the averaging. Every `compile` ends it; the next training step makes a
+    new one.
+
+    Args:
+      model: what `replicate` returned.
+
+    Returns:
+      None before the first training step, and for models that train as stock Keras.
+
+    Raises:
+      ValueError: if the model is not replicated.
+    """
+    return _replication(model).session
+
+
+def learner_value(model: Any, variable: Any, learner: int) -> np.ndarray:
+    """A copy of one learner's own value of a variable.
+
+    Args:
+      model: what `replicate` returned.
+      variable: a `keras.Variable` of the model, its optimiser or its metrics.
+      learner: 0 <= learner < model.num_learners.
+
+    Returns:
+      An array of the variable's dtype and shape; before the first training step that
+      uses the variable, its central value.
+
+    Raises:
+      ValueError: if the model is not replicated, or there is no such learner.
+    """
+    return _replication(model).learner_value(variable, learner)
+
+
+def _replication(model: Any) -> Replication:
+    replication = getattr(model, "__dict__", {}).get(_REPLICATION)
+    if replication is None:
+        raise ValueError(
+            f"{model!r} is not replicated; wanted what tensorbow.keras.replicate returned"
+        )
+    assert isinstance(replication, Replication)
+    return replication

@@ -1,0 +1,282 @@
+"""Where a training run's rows come from: arrays in memory, `tf.data`, one given batch.
+
+A source hands out the next batches as arrays with all their rows, one after the other,
+and the number of rows of each batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src.trainers.data_adapters import array_data_adapter, array_slicing, data_adapter
+from tensorflow.python.ops import gen_dataset_ops
+
+from tensorbow.keras._tracing import CannotTraceError
+
+
+@dataclasses.dataclass
+class Batches:
+    """Some batches, one after the other.
+
+    Attributes:
+      arrays: in the order of `tf.nest.flatten(spec)`; [rows of all batches, ...].
+      rows: of each batch.
+    """
+
+    arrays: list[np.ndarray]
+    rows: list[int]
+
+
+class Source(Protocol):
+    """What hands out batches; `spec` is the structure of one of them."""
+
+    spec: Any
+
+    def take(self, count: int) -> list[Batches]:
+        """The next `count` batches, fewer at the end of the data, none after it.
+
+        Batches that cannot lie in one array come as several `Batches`.
+        """
+
+
+# --------------------------------------------------------------------------- arrays
+
+
+class ArrayBatches(data_adapter.DataAdapter):
+    """Batches of arrays in memory, in the order in which stock Keras hands them out.
+
+    Args:
+      inputs: (x,), (x, y) or (x, y, sample_weight); x and y may be nested.
+      rows: of one batch.
+      shuffle: whether every epoch goes through the rows in an order of its own.
+    """
+
+    def __init__(self, inputs: Any, rows: int, shuffle: bool) -> None:
+        self._inputs = inputs
+        self.arrays = [np.asarray(a) for a in tf.nest.flatten(inputs)]
+        self.num_rows = len(self.arrays[0])
+        self.rows = rows
+        # Static where stock Keras has a static number of rows.
+        static = None if self.num_rows % rows else rows
+        self.spec = tf.nest.map_structure(
+            lambda a: tf.TensorSpec([static, *np.shape(a)[1:]], np.asarray(a).dtype), inputs
+        )
+        self._orders = self._order_dataset() if shuffle else None
+
+    def _order_dataset(self) -> tf.data.Dataset:
+        """Orders of the rows; as in Keras's ArrayDataAdapter, so that seeds mean the same."""
+
+        def permutation(_: Any) -> tf.Tensor:
+            return tf.random.shuffle(tf.range(self.num_rows, dtype=tf.int64))
+
+        options = tf.data.Options()
+        options.experimental_optimization.apply_default_optimizations = False
+        policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+        options.experimental_external_state_policy = policy
+        return tf.data.Dataset.range(1).map(permutation).with_options(options)
+
+    def __iter__(self) -> ArrayIterator:
+        order = None
+        if self._orders is not None:
+            order = next(iter(self._orders)).numpy()
+        return ArrayIterator(self, order)
+
+    def get_tf_dataset(self) -> Any:
+        """Itself: only asked for an iterator."""
+        return self
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of one pass over the rows."""
+        return math.ceil(self.num_rows / self.rows)
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a batch that is not the last."""
+        return self.rows
+
+    @property
+    def has_partial_batch(self) -> bool:
+        """Whether the last batch is smaller."""
+        return self.num_rows % self.rows > 0
+
+    @property
+    def partial_batch_size(self) -> int | None:
+        """Rows of the last batch, if it is smaller."""
+        return self.num_rows % self.rows or None
+
+
+class ArrayIterator:
+    """One pass over `ArrayBatches`."""
+
+    def __init__(self, batches: ArrayBatches, order: np.ndarray | None) -> None:
+        self._batches = batches
+        self._order = order
+        self._begin = 0
+        self.spec = batches.spec
+
+    def take(self, count: int) -> list[Batches]:
+        """See `Source`."""
+        batches, begin = self._batches, self._begin
+        end = min(begin + count * batches.rows, batches.num_rows)
+        if begin >= end:
+            return []
+        self._begin = end
+        if self._order is None:
+            arrays = [array[begin:end] for array in batches.arrays]
+        else:
+            chosen = self._order[begin:end]
+            arrays = [array.take(chosen, axis=0) for array in batches.arrays]
+        full, rest = divmod(end - begin, batches.rows)
+        return [Batches(arrays, [batches.rows] * full + [rest] * (rest > 0))]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        """One batch as stock Keras's training step takes it."""
+        taken = self.take(1)
+        if not taken:
+            raise StopIteration
+        arrays = [tf.convert_to_tensor(array) for array in taken[0].arrays]
+        return tf.nest.pack_sequence_as(self.spec, arrays)
+
+
+def array_batches(
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    batch_size: int | None,
+    steps: int | None,
+    shuffle: Any,
+) -> ArrayBatches | None:
+    """Batches of what fit() was given, if those are dense arrays in memory; else None.
+
+    Raises:
+      ValueError: as Keras does, for arrays that do not fit together.
+    """
+    if shuffle not in (True, False) or not array_data_adapter.can_convert_arrays(
+        (x, y, sample_weight)
+    ):
+        return None
+    adapter = array_data_adapter.ArrayDataAdapter(
+        x,
+        y,
+        sample_weight=sample_weight,
+        batch_size=batch_size,
+        steps=steps,
+        shuffle=bool(shuffle),
+        class_weight=class_weight,
+    )
+    sliceable = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="numpy")
+    leaves = keras.tree.flatten(sliceable)
+    if not all(isinstance(leaf, array_slicing.NumpySliceable) for leaf in leaves):
+        return None
+    if any(leaf.array.dtype.hasobject or leaf.array.dtype.kind in "USMm" for leaf in leaves):
+        return None
+    inputs = keras.tree.lists_to_tuples(
+        keras.tree.map_structure(lambda leaf: np.ascontiguousarray(leaf.array), sliceable)
+    )
+    return ArrayBatches(inputs, adapter.batch_size, bool(shuffle))
+
+
+# -------------------------------------------------------------------------- tf.data
+
+# What stands for None in an element; Keras's adapters use either.
+_ABSENT = (tf.NoneTensorSpec, tf.OptionalSpec)
+
+
+class DatasetSource:
+    """The elements of a `tf.data` iterator, read without its Python wrapping."""
+
+    def __init__(self, iterator: Any) -> None:
+        self._used: list[int] = []  # of the components of an element
+        components = 0
+        for leaf in tf.nest.flatten(iterator.element_spec):
+            if isinstance(leaf, tf.TensorSpec):
+                self._used.append(components)
+            elif not isinstance(leaf, _ABSENT):
+                raise CannotTraceError(
+                    f"the data has a {type(leaf).__name__}; wanted dense tensors"
+                )
+            components += not isinstance(leaf, tf.NoneTensorSpec)
+        self.spec = tf.nest.map_structure(
+            lambda leaf: leaf if isinstance(leaf, tf.TensorSpec) else None, iterator.element_spec
+        )
+        self._iterator = iterator  # owns the resource
+        self._types = iterator._flat_output_types
+        self._shapes = iterator._flat_output_shapes
+
+    def take(self, count: int) -> list[Batches]:
+        """See `Source`."""
+        elements = []
+        for _ in range(count):
+            try:
+                element = gen_dataset_ops.iterator_get_next(
+                    self._iterator._iterator_resource,
+                    output_types=self._types,
+                    output_shapes=self._shapes,
+                )
+            except tf.errors.OutOfRangeError:
+                break
+            elements.append([element[k]._numpy() for k in self._used])
+        return _joined(elements)
+
+
+def _joined(elements: list[list[np.ndarray]]) -> list[Batches]:
+    """Elements put into one array where their shapes allow it."""
+    rows = []
+    for arrays in elements:
+        counts = {int(a.shape[0]) if a.ndim else -1 for a in arrays}
+        if len(counts) != 1 or -1 in counts:
+            shapes = ", ".join(str(a.shape) for a in arrays)
+            raise ValueError(
+                f"tensorbow.keras: a batch has arrays of shapes {shapes}; wanted the same number "
+                "of rows in all"
+            )
+        rows.append(counts.pop())
+    same = all(
+        a.shape[1:] == b.shape[1:] for arrays in elements for a, b in zip(arrays, elements[0])
+    )
+    if len(elements) > 1 and same:
+        return [Batches([np.concatenate(parts) for parts in zip(*elements)], rows)]
+    return [Batches(arrays, [count]) for arrays, count in zip(elements, rows)]
+
+
+# ------------------------------------------------------------------- one given batch
+
+
+class BatchSource:
+    """One batch, whose rows are shared out evenly: what train_on_batch is given."""
+
+    def __init__(self, data: Any, num_learners: int) -> None:
+        self.data = data
+        arrays = [np.asarray(leaf) for leaf in tf.nest.flatten(data) if leaf is not None]
+        whole = _joined([arrays])[0]
+        if whole.rows[0] == 0:
+            raise ValueError("tensorbow.keras: got a batch of 0 rows; wanted at least 1")
+        shares = min(num_learners, whole.rows[0])
+        size, more = divmod(whole.rows[0], shares)
+        rows = [size + (k < more) for k in range(shares)]
+        self._batches = [Batches(arrays, rows)]
+        static = None if more else size
+        self.spec = tf.nest.map_structure(
+            lambda leaf: (
+                None
+                if leaf is None
+                else tf.TensorSpec([static, *np.shape(leaf)[1:]], np.asarray(leaf).dtype)
+            ),
+            data,
+        )
+
+    def take(self, count: int) -> list[Batches]:
+        """See `Source`; everything at once."""
+        taken, self._batches = self._batches, []
+        return taken

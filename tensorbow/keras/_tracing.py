@@ -1,0 +1,269 @@
+"""Turns a Keras model's own `train_step` into operations of a session's graph."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tensorbow.keras._variables import Mirror, callable_for
+
+_READERS = frozenset(
+    [
+        "DisableCopyOnRead",
+        "ReadVariableOp",
+        "ResourceGather",
+        "ResourceGatherNd",
+        "VarIsInitializedOp",
+        "VariableShape",
+    ]
+)
+
+_MAX_TRACES = 3
+
+
+class CannotTraceError(Exception):
+    """The model's training step does not become a graph; says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedStep:
+    """A training step in a session's graph.
+
+    Attributes:
+      inputs: a placeholder for each array of a batch, of any number of rows.
+      outputs: what train_step returned; tensors are of the session's graph.
+      rates: learning rates that a schedule computes, after the step.
+      train_op: runs everything that the step does.
+      written: indices, in the mirror, of the variables that it may write.
+    """
+
+    inputs: list[tf.Tensor]
+    outputs: Any
+    rates: list[tf.Tensor]
+    train_op: tf.Operation
+    written: frozenset[int]
+
+
+def optimisers_of(model: Any) -> list[Any]:
+    """All optimisers that a model has: the compiled one and those in its attributes."""
+    found: dict[int, Any] = {}
+    for value in [getattr(model, "optimizer", None), *vars(model).values()]:
+        while isinstance(value, keras.optimizers.Optimizer):
+            found.setdefault(id(value), value)
+            value = getattr(value, "inner_optimizer", None)
+    return list(found.values())
+
+
+def has_scheduled_rate(optimiser: Any) -> bool:
+    """Whether the learning rate is computed from the number of steps."""
+    return not isinstance(getattr(optimiser, "_learning_rate", None), keras.Variable)
+
+
+def _trainable_test(model: Any) -> Callable[[Any], bool]:
+    """Which `tf.Variable` objects belong to the model that learners train."""
+    trainable = {id(v.value) for v in model.trainable_variables}
+    known = {id(v.value) for v in [*model.variables, *model.metrics_variables]}
+    for optimiser in optimisers_of(model):
+        known |= {id(getattr(v, "value", v)) for v in optimiser.variables}
+
+    def is_trainable(variable: Any) -> bool:
+        if id(variable) in known:
+            return id(variable) in trainable
+        return bool(variable.trainable)  # one that Keras does not know
+
+    return is_trainable
+
+
+def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
+    """Traces train_step as stock Keras does; again if it made variables on the way."""
+    made = 0
+
+    def count(make: Callable[..., Any], **kwargs: Any) -> Any:
+        nonlocal made
+        made += 1
+        return make(**kwargs)
+
+    def step(data: Any) -> Any:
+        logs = model.train_step(data)
+        rates = []
+        if with_rates:
+            optimisers = filter(has_scheduled_rate, optimisers_of(model))
+            rates = [tf.convert_to_tensor(o.learning_rate) for o in optimisers]
+        return logs, rates
+
+    for _ in range(_MAX_TRACES):
+        made = 0
+        function = tf.function(step, autograph=False, jit_compile=False)
+        with tf.variable_creator_scope(count):
+            concrete = function.get_concrete_function(spec)
+        if made == 0:
+            break
+    return concrete.graph
+
+
+def _name_gradient_descent(function: Any, nodes: list[Any], trained: set[str]) -> None:
+    """Writes w ← w − g·γ as TensorFlow's optimiser op, in place.
+
+    Keras's plain gradient descent is a product and a subtraction; as an optimiser op it
+    can be fused with the averaging, which saves passes over the weights.
+
+    Args:
+      function: the traced graph.
+      nodes: of its definition.
+      trained: names of the captured handles of trained variables.
+    """
+    for node in nodes:
+        if node.op != "AssignSubVariableOp" or node.input[0].split(":")[0] not in trained:
+            continue
+        update = function.get_operation_by_name(node.name).inputs[1]
+        if update.op.type != "Mul" or len(update.consumers()) != 1:
+            continue
+        gradient, rate = update.op.inputs
+        if rate.shape.rank != 0 or not gradient.shape.is_compatible_with(update.shape):
+            continue
+        if update.op.control_inputs:
+            continue
+        controls = [name for name in node.input if name.startswith("^")]
+        handle, dtype = node.input[0], node.attr["dtype"].type
+        del node.input[:]
+        node.op = "ResourceApplyGradientDescent"
+        node.input.extend([handle, rate.name, gradient.name, *controls])
+        node.attr.clear()
+        node.attr["T"].type = dtype
+
+
+def trace(
+    model: Any, spec: Any, mirror: Mirror, graph: tf.Graph, with_rates: bool, fuse: bool
+) -> TracedStep:
+    """Adds the model's training step to a graph.
+
+    Args:
+      model: a compiled Keras model.
+      spec: the structure of one learner's batch, with a `tf.TensorSpec` for each array
+        and None where there is nothing.
+      mirror: gets the variables that the step uses.
+      graph: where the operations go.
+      with_rates: whether scheduled learning rates are wanted.
+      fuse: whether updates may be written as TensorFlow's optimiser ops, whose last bits
+        may differ.
+
+    Raises:
+      CannotTraceError: if the step cannot become a graph, or not one for a session.
+    """
+    try:
+        function = _function_graph(model, spec, with_rates)
+    except Exception as error:
+        raise CannotTraceError(
+            f"tracing train_step raised {type(error).__name__}: {error}"
+        ) from error
+
+    is_trainable = _trainable_test(model)
+    variables = {id(v.handle): v for v in function.variables}
+    captured = {}
+    handles = set()  # of trainable variables
+    written = set()
+    for outer, inner in function.captures:
+        if inner.dtype == tf.resource:
+            variable = variables.get(id(outer))
+            if variable is None:
+                raise CannotTraceError(
+                    "train_step uses a resource that is not a variable, such as a lookup table; "
+                    "preprocessing with it belongs into the input pipeline"
+                )
+            captured[inner.name] = mirror.add(variable, is_trainable(variable))
+            if is_trainable(variable):
+                handles.add(inner.op.name)
+            if any(consumer.type not in _READERS for consumer in inner.consumers()):
+                written.add(mirror.index_of(variable))
+        elif not hasattr(outer, "numpy"):
+            raise CannotTraceError("train_step uses a tensor that has no value outside of it")
+        else:
+            with graph.as_default():
+                captured[inner.name] = tf.constant(outer.numpy())
+
+    definition = function.as_graph_def()
+    dropped = {name.split(":")[0] for name in captured}
+    specs = function.inputs[: len(function.inputs) - len(function.captures)]
+    inputs = []
+    with graph.as_default():
+        for tensor in specs:
+            if tensor.shape.rank is None or tensor.shape.rank == 0:
+                raise CannotTraceError(
+                    f"a batch has an array of shape {tensor.shape}; wanted arrays with a row "
+                    "for each sample"
+                )
+            placeholder = tf.compat.v1.placeholder(tensor.dtype, [None, *tensor.shape[1:]])
+            inputs.append(placeholder)
+            # The optimiser sees the same static shapes as in stock Keras.
+            static = tensor.shape[0] is not None
+            captured[tensor.name] = (
+                tf.ensure_shape(placeholder, tensor.shape) if static else placeholder
+            )
+            dropped.add(tensor.op.name)
+        kept = [node for node in definition.node if node.name not in dropped]
+        if fuse:
+            _name_gradient_descent(function, kept, handles)
+        for node in kept:
+            node.device = ""
+            if "_class" in node.attr:
+                del node.attr["_class"]
+        stripped = tf.compat.v1.GraphDef()
+        stripped.CopyFrom(definition)
+        del stripped.node[:]
+        stripped.node.extend(kept)
+        scope = graph.unique_name("train_step", mark_as_used=False)
+        tf.import_graph_def(stripped, input_map=captured, name=scope)
+
+        def imported(value: Any) -> Any:
+            if not isinstance(value, tf.Tensor):
+                return value
+            if value.name in captured:
+                return captured[value.name]
+            return graph.get_tensor_by_name(f"{scope}/{value.name}")
+
+        logs, rates = tf.nest.map_structure(imported, function.structured_outputs)
+        operations = [
+            graph.get_operation_by_name(f"{scope}/{op.name}")
+            for op in function.control_outputs
+            if op.name not in dropped
+        ]
+        train_op = tf.group(*operations, name=f"{scope}_all")
+    return TracedStep(inputs, logs, list(rates), train_op, frozenset(written))
+
+
+class Program:
+    """A traced training step, ready to run.
+
+    Args:
+      step: of the session's graph.
+      session: a `TensorBowSession`.
+    """
+
+    def __init__(self, step: TracedStep, session: Any) -> None:
+        self.step = step
+        self.written = step.written
+        self.checked = False  # by the training loop, after the first run
+        self._num_rates = len(step.rates)
+        self._outputs = step.outputs
+        self._names: list[str] | None = None
+        fetches = [value for value in tf.nest.flatten(step.outputs) if isinstance(value, tf.Tensor)]
+        if isinstance(step.outputs, dict) and len(fetches) == len(step.outputs):
+            self._names = sorted(step.outputs)  # the order in which nests are flattened
+        self._run = callable_for(session, [*step.rates, *fetches], [step.train_op], step.inputs)
+
+    def run(self, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], Any]:
+        """Trains on rows; returns scheduled learning rates and what train_step returns."""
+        values = self._run(*arrays)
+        rates, values = values[: self._num_rates], values[self._num_rates :]
+        if self._names is not None:
+            return rates, dict(zip(self._names, values))
+        remaining = iter(values)
+        logs = tf.nest.map_structure(
+            lambda value: next(remaining) if isinstance(value, tf.Tensor) else value, self._outputs
+        )
+        return rates, {} if logs is None else logs

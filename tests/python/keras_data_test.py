@@ -1,0 +1,191 @@
+"""Every kind of data that fit() takes: each learner gets batches of its own, none is lost."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras_models import (
+    LOSS,
+    ROWS,
+    assert_same_state,
+    classifier,
+    independent,
+    logistic,
+    options,
+    small,
+)
+
+import tensorbow
+from tensorbow.keras import session_of
+
+COUNT = 5 * ROWS  # an odd number of batches: the last iteration is short
+RAGGED = COUNT + 3
+
+
+class Sequence(keras.utils.PyDataset):
+    """Batches of arrays."""
+
+    def __init__(self, images, labels):
+        super().__init__()
+        self._data = images, labels
+
+    def __len__(self):
+        return -(-len(self._data[0]) // ROWS)
+
+    def __getitem__(self, k):
+        return tuple(a[k * ROWS : (k + 1) * ROWS] for a in self._data)
+
+
+def generator(images, labels):
+    for k in range(0, len(images), ROWS):
+        yield images[k : k + ROWS], labels[k : k + ROWS]
+
+
+KINDS = {
+    "numpy": lambda x, y: dict(x=x, y=y, batch_size=ROWS, shuffle=False),
+    "float64": lambda x, y: dict(x=x.astype(np.float64), y=y, batch_size=ROWS, shuffle=False),
+    "tensors": lambda x, y: dict(
+        x=tf.constant(x), y=tf.constant(y), batch_size=ROWS, shuffle=False
+    ),
+    "shuffled": lambda x, y: dict(x=x, y=y, batch_size=ROWS, shuffle=True),
+    "batch shuffled": lambda x, y: dict(x=x, y=y, batch_size=ROWS, shuffle="batch"),
+    "tf.data": lambda x, y: dict(x=tf.data.Dataset.from_tensor_slices((x, y)).batch(ROWS)),
+    "PyDataset": lambda x, y: dict(x=Sequence(x, y), shuffle=False),
+    "generator": lambda x, y: dict(x=generator(x, y)),
+    "unknown length": lambda x, y: dict(
+        x=tf.data.Dataset.from_tensor_slices((x, y)).batch(ROWS).filter(lambda *_: True)
+    ),
+}
+
+
+@pytest.mark.parametrize("rows", [COUNT, RAGGED], ids=["whole", "ragged"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_row_is_trained_on_once(kind, rows, digits):
+    x, y = digits[0][:rows], digits[1][:rows]
+    model = logistic(options(), rate=0.0)
+    expected = float(LOSS(y, model(x)))
+    history = model.fit(**KINDS[kind](x, y), epochs=1, verbose=0).history
+    session = session_of(model)
+    assert session.samples_seen == rows
+    assert session.learning_tasks == -(-rows // ROWS)
+    assert session.iterations == -(-session.learning_tasks // 2)
+    assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("rows", [COUNT, RAGGED], ids=["whole", "ragged"])
+@pytest.mark.parametrize("kind", ["numpy", "shuffled", "tf.data", "PyDataset"])
+def test_one_learner_equals_stock_on_all_of_it(kind, rows, digits):
+    x, y = digits[0][:rows], digits[1][:rows]
+    models, histories = [], []
+    for given in (None, independent()):
+        model = classifier(given, "adam", small)
+        fitted = model.fit(**KINDS[kind](x, y), epochs=2, verbose=0, validation_data=(x, y))
+        models.append(model)
+        histories.append(fitted.history)
+    assert histories[0] == histories[1]
+    assert_same_state(models[1], models[0])
+
+
+def test_validation_split_and_class_weights(digits):
+    x, y = digits[0][:200], digits[1][:200]
+    weights = {k: 1.0 + k / 10 for k in range(10)}
+    histories = []
+    for given in (None, independent()):
+        model = logistic(given, weighted_metrics=["accuracy"])
+        fitted = model.fit(
+            x, y, batch_size=8, epochs=2, verbose=0, validation_split=0.2, class_weight=weights
+        )
+        histories.append(fitted.history)
+    assert histories[0] == histories[1]
+    assert "val_loss" in histories[0]
+
+
+def test_sample_weights_reach_the_learners(digits):
+    x, y = digits[0][:64], digits[1][:64]
+    weights = np.where(np.arange(64) < 32, 1.0, 0.0).astype(np.float32)
+    model = logistic(options(), rate=0.0)
+    expected = float(LOSS(y, model(x), sample_weight=weights))
+    history = model.fit(x, y, sample_weight=weights, batch_size=8, verbose=0)
+    assert history.history["loss"][0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_steps_per_epoch_counts_batches_and_takes_no_more(digits):
+    taken = []
+
+    def elements():
+        while True:
+            taken.append(1)
+            yield digits[0][:ROWS], digits[1][:ROWS]
+
+    spec = (tf.TensorSpec([ROWS, 8, 8, 1], tf.float32), tf.TensorSpec([ROWS], tf.int32))
+    model = logistic(options(), metrics=[])
+    endless = tf.data.Dataset.from_generator(elements, output_signature=spec)
+    model.fit(endless, steps_per_epoch=5, epochs=2, verbose=0)
+    assert session_of(model).learning_tasks == 10
+    assert session_of(model).iterations == 6
+    model.fit(digits[0], digits[1], batch_size=ROWS, steps_per_epoch=3, epochs=2, verbose=0)
+    assert session_of(model).learning_tasks == 16
+
+
+def test_initial_epoch_and_several_fits_go_on_with_one_session(digits):
+    x, y = digits[0][:COUNT], digits[1][:COUNT]
+    model = logistic(options())
+    history = model.fit(x, y, batch_size=ROWS, epochs=5, initial_epoch=3, verbose=0)
+    assert history.epoch == [3, 4]
+    first = session_of(model)
+    model.fit(x, y, batch_size=4, verbose=0)
+    assert session_of(model) is first
+    assert first.learning_tasks == 2 * 5 + 20
+
+
+def test_steps_per_execution_is_iterations_in_one_call(digits):
+    x, y = digits[0][: 12 * ROWS], digits[1][: 12 * ROWS]
+    calls = []
+    counter = keras.callbacks.LambdaCallback(on_train_batch_end=lambda k, logs: calls.append(k))
+    weights = []
+    for steps in (1, 3):
+        calls.clear()
+        model = logistic(options(), steps_per_execution=steps)
+        model.fit(x, y, batch_size=ROWS, verbose=0, shuffle=False, callbacks=[counter])
+        weights.append(model.get_weights())
+        assert calls == list(range(2 * steps - 1, 12, 2 * steps))
+    for a, b in zip(*weights):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("rows", [32, 31, 1])
+def test_train_on_batch_shares_out_its_rows(rows, digits):
+    x, y = digits[0][:rows], digits[1][:rows]
+    model = logistic(options(), rate=0.0)
+    loss, accuracy = model.train_on_batch(x, y)
+    expected = model.test_on_batch(x, y)
+    assert [loss, accuracy] == pytest.approx(expected, rel=1e-5)
+    assert session_of(model).samples_seen == rows
+    assert session_of(model).learning_tasks == min(rows, 2)
+
+
+def test_batches_of_different_lengths_are_trained_one_by_one():
+    """Sequences padded batch by batch do not lie in one array."""
+    lengths = [4, 4, 7, 5]
+
+    def elements():
+        for length in lengths:
+            yield np.ones([8, length, 2], np.float32), np.ones([8, 1], np.float32)
+
+    spec = (tf.TensorSpec([None, None, 2], tf.float32), tf.TensorSpec([None, 1], tf.float32))
+    model = keras.Sequential(
+        [keras.Input((None, 2)), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1)]
+    )
+    tensorbow.keras.replicate(model, options())
+    model.compile("sgd", "mse")
+    model.fit(tf.data.Dataset.from_generator(elements, output_signature=spec), verbose=0)
+    assert session_of(model).learning_tasks == 4
+    assert session_of(model).iterations == 3
+
+
+def test_arrays_that_do_not_fit_together_get_kerass_words(digits):
+    model = logistic(options())
+    with pytest.raises(ValueError, match="cardinality"):
+        model.fit(digits[0][:32], digits[1][:31], verbose=0)
+    with pytest.raises(ValueError, match="same number of rows"):
+        model.train_on_batch(digits[0][:32], digits[1][:31])
