@@ -204,9 +204,10 @@ class _LearnerSession(BaseSession):
             moment, the process leaves the old state or the new one, whole.
 
         Not saved: positions in input pipelines, queues and tables; random state in the
-        stock session (initialisers, runs that learners do not execute), in functions,
-        and of ops other than uniform, normal and truncated normal ones (with a warning
-        where learners have such).
+        stock session (initialisers, runs that learners do not execute, and one learner's
+        runs unless `Options(seed=...)` is given), in functions, and of ops other than
+        uniform, normal and truncated normal ones (with a warning where learners have
+        such).
 
         Raises:
           TypeError: if `path` is not a path.

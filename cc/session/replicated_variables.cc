@@ -224,6 +224,7 @@ absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
     }
     TF_RETURN_IF_ERROR(BroadcastOne(&variable, *value));
     variable.replicas_stale = false;
+    variable.learned = false;
   }
   return absl::OkStatus();
 }
@@ -289,7 +290,10 @@ absl::Status ReplicatedVariables::Locate(int id, int learner, int member,
 }
 
 void ReplicatedVariables::MarkLearned(const std::vector<int>& ids) {
-  for (int id : ids) variables_[id].central_stale = true;
+  for (int id : ids) {
+    variables_[id].central_stale = true;
+    variables_[id].learned = true;
+  }
 }
 
 absl::Status ReplicatedVariables::Publish(const std::vector<int>& ids) {
@@ -302,9 +306,10 @@ absl::Status ReplicatedVariables::Publish(const std::vector<int>& ids) {
 absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];
-    if (!variable.central_stale) continue;
+    if (!variable.learned) continue;
     TF_RETURN_IF_ERROR(PublishOne(&variable, /*gather=*/true));
     variable.replicas_stale = true;
+    variable.learned = false;
   }
   return absl::OkStatus();
 }
@@ -373,6 +378,7 @@ void ReplicatedVariables::MarkAssigned(const std::string& name) {
   if (id < 0) return;
   variables_[id].replicas_stale = true;
   variables_[id].central_stale = false;
+  variables_[id].learned = false;
 }
 
 absl::StatusOr<tf::Tensor> ReplicatedVariables::CentralValue(const tf::NodeDef& node) {
@@ -500,6 +506,7 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
         state.replicas[j], learners_[j]->device()->GetAllocator({})));
   }
   variable->replicas_stale = false;
+  variable->learned = true;
   if (!state.trained) return absl::OkStatus();
   if (!synchroniser_->averages()) return absl::OkStatus();
   if (variable->model_index < 0) {
@@ -526,6 +533,7 @@ absl::Status ReplicatedVariables::SetStates(const std::vector<VariableUse>& uses
   for (Variable& variable : variables_) {
     variable.replicas_stale = true;
     variable.central_stale = false;
+    variable.learned = false;
   }
   for (size_t i = 0; i < states.size(); ++i) {
     Variable& variable = variables_[Add(uses[i])];

@@ -116,6 +116,7 @@ class ReplicatedVariables {
     int model_index = -1;
     bool replicas_stale = true;
     bool central_stale = false;
+    bool learned = false;                   // since the replicas have been equal
     std::vector<VariableStorage> replicas;  // by learner
   };
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cc/rewrite/random_state.h"
@@ -71,7 +72,8 @@ Settings SettingsOf(const Options& options, int num_learners) {
                                           ? absl::StrCat(*options.momentum)
                                           : "auto");
     settings.emplace_back("sync_period", absl::StrCat(options.sync_period));
-    settings.emplace_back("ema_decay", absl::StrCat(options.ema_decay));
+    settings.emplace_back(
+        "ema_decay", options.ema_decay > 0 ? absl::StrCat(options.ema_decay) : "None");
   }
   return settings;
 }
@@ -342,6 +344,8 @@ absl::Status ReadProgress(StateReader* state,
 
 absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
                                 const std::string& path) {
+  TakeTurn(/*waits=*/false);
+  const auto end_turn = absl::MakeCleanup([this] { EndTurn(); });
   absl::MutexLock lock(&mu_);
   std::unique_ptr<StateWriter> state;
   TF_RETURN_IF_ERROR(StateWriter::Open(path, &state));
@@ -373,8 +377,9 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
     warn_(absl::StrCat(
         "The saved state lacks the random state of ", FirstFew(hidden),
         ": a session that loads it draws other numbers there. Ops that are saved are "
-        "uniform, normal and truncated normal ones outside of functions; "
-        "tf.random.Generator and stateless ops need no saving of their own."));
+        "uniform, normal and truncated normal ones outside of functions, with one "
+        "learner only if Options(seed=...) is given; tf.random.Generator and stateless "
+        "ops need no saving of their own."));
   }
   return absl::OkStatus();
 }
@@ -417,6 +422,8 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
   std::map<std::string, RunProgress> progress;
   TF_RETURN_IF_ERROR(ReadProgress(state.get(), &progress));
 
+  TakeTurn(/*waits=*/false);
+  const auto end_turn = absl::MakeCleanup([this] { EndTurn(); });
   absl::MutexLock lock(&mu_);
   std::vector<VariableUse> uses;
   for (const ReplicaState& variable : replicated) {

@@ -170,7 +170,8 @@ def test_towers_are_told_what_takes_their_place(devices, told):
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
-def test_run_on_the_central_model_goes_on_from_what_all_learners_learned(use_resource):
+@pytest.mark.parametrize("read_before", [False, True], ids=["at once", "after a read"])
+def test_run_on_the_central_model_goes_on_from_what_all_learners_learned(use_resource, read_before):
     """z lags by the replicas' last updates; one learner alone must not lose them."""
     p = linear(use_resource=use_resource)
     x, y = rows(8)
@@ -184,6 +185,8 @@ def test_run_on_the_central_model_goes_on_from_what_all_learners_learned(use_res
         s.run(p.train, {p.x: x, p.y: y})
         replicas = [s.learner_value(p.w, j) for j in range(2)]
         assert not np.array_equal(replicas[0], replicas[1])
+        if read_before:
+            s.run(p.w)
         s.run(still, {block: np.ones((3, 2))})  # a fixed batch: one learner
         np.testing.assert_allclose(s.run(p.w), np.mean(replicas, axis=0), rtol=1e-6)
         assert not np.array_equal(s.run(p.w), before)

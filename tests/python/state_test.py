@@ -64,14 +64,28 @@ def train(program, sess, steps):
     "options",
     [
         dict(),
-        dict(learners=1, seed=3),  # else the stock session keeps the random state
+        dict(learners=1, seed=1),
         dict(learners=3, synchroniser=tensorbow.Independent()),
         dict(synchroniser=tensorbow.SMA(sync_period=2)),
         dict(synchroniser=tensorbow.SMA(momentum=0.5, alpha=0.3)),
+        dict(synchroniser=tensorbow.SMA(ema_decay=0.99)),
+        dict(learners=3, synchroniser=tensorbow.EASGD(sync_period=4)),
+        dict(learners=3, synchroniser=tensorbow.SSGD()),
         dict(learners=3, batch_size=2, scheduling="round_robin"),
         dict(batch_size=5, scheduling="round_robin", synchroniser=tensorbow.SMA(sync_period=3)),
     ],
-    ids=["sma", "one_learner", "independent", "period_2", "alpha", "round_robin", "period_3"],
+    ids=[
+        "sma",
+        "one_learner",
+        "independent",
+        "period_2",
+        "alpha",
+        "average",
+        "easgd",
+        "ssgd",
+        "round_robin",
+        "period_3",
+    ],
 )
 @pytest.mark.parametrize(
     "optimiser", [GRADIENT_DESCENT, momentum, ADAM], ids=["sgd", "mom", "adam"]
@@ -261,7 +275,7 @@ def test_seeded_random_ops_draw_what_a_stock_session_draws(dtype, one_thread):
         fetches = [tf1.train.GradientDescentOptimizer(0.1).minimize(loss), *noise]
         init = tf1.global_variables_initializer()
     outcomes = []
-    options = tensorbow.Options(learners_per_device=1)
+    options = tensorbow.Options(learners_per_device=1, seed=1)  # a seed: streams of its own
     for sess in (
         tf1.Session(graph=graph, config=one_thread),
         tensorbow.TensorBowSession(graph=graph, options=options),
@@ -288,6 +302,15 @@ def test_random_state_that_is_not_saved_is_named(tmp_path):
             sess.save_state(tmp_path / "state")
 
 
+def test_one_learner_without_a_seed_shares_random_state_with_reads_and_says_so(tmp_path):
+    program = network()
+    with session(program, learners=1) as sess:
+        sess.run(program.init)
+        train(program, sess, 1)
+        with pytest.warns(tensorbow.TensorBowWarning, match="lacks the random state.*seed="):
+            sess.save_state(tmp_path / "state")
+
+
 # ------------------------------------------------------------------------- errors
 
 
@@ -305,6 +328,8 @@ def saved(tmp_path, **options):
     [
         (dict(learners=3), "learners_per_device=2.*learners_per_device=3"),
         (dict(synchroniser=tensorbow.Independent()), "synchroniser=SMA.*synchroniser=Independent"),
+        (dict(synchroniser=tensorbow.SSGD()), "synchroniser=SMA.*synchroniser=SSGD"),
+        (dict(synchroniser=tensorbow.SMA(ema_decay=0.5)), "ema_decay=None.*ema_decay=0.5"),
         (dict(synchroniser=tensorbow.SMA(alpha=0.25)), "alpha=0.5.*alpha=0.25"),
         (dict(synchroniser=tensorbow.SMA(momentum=0.5)), "momentum=auto.*momentum=0.5"),
         (dict(synchroniser=tensorbow.SMA(sync_period=4)), "sync_period=1.*sync_period=4"),
@@ -395,6 +420,27 @@ def test_the_files_are_a_checkpoint_and_old_ones_go(tmp_path):
     prefix = tf1.train.latest_checkpoint(str(tmp_path), latest_filename="state")
     with tf1.Session(graph=program.graph) as stock:
         program.saver.restore(stock, prefix)
+        for value, expected in zip(stock.run(program.variables), values):
+            np.testing.assert_array_equal(value, expected)
+
+
+def test_a_stock_checkpoint_is_trained_on_and_saved_back(tmp_path):
+    program = network(momentum)
+    with tf1.Session(graph=program.graph) as stock:
+        stock.run(program.init)
+        for i in range(3):
+            step(program, stock, i)
+        start = stock.run(program.variables)
+        path = program.saver.save(stock, str(tmp_path / "stock"))
+    with session(program) as sess:
+        program.saver.restore(sess, path)
+        for value, expected in zip(sess.run(program.variables), start):
+            np.testing.assert_array_equal(value, expected)
+        train(program, sess, 3)
+        path = program.saver.save(sess, str(tmp_path / "ours"))
+        values = sess.run(program.variables)
+    with tf1.Session(graph=program.graph) as stock:
+        program.saver.restore(stock, path)
         for value, expected in zip(stock.run(program.variables), values):
             np.testing.assert_array_equal(value, expected)
 
