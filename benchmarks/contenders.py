@@ -20,6 +20,7 @@ IMAGE_SHAPES = {
     "resnet32": (32, 32, 3),
 }
 LEARNING_RATE = 0.01
+EMA_DECAY = 0.999
 ROWS = 4096
 
 Stepper = Callable[[int], None]
@@ -77,14 +78,48 @@ def _session_stepper(session: Any, program: Any, model: str, rows: int) -> Stepp
     return step
 
 
-def stock_session(model: str, rows: int, threads: int = 0) -> Stepper:
-    """`tf.compat.v1.Session` with feed dicts; `threads` 0 is TensorFlow's default."""
+def _optimiser(momentum: float) -> Any:
+    import tensorflow as tf
+
+    train = tf.compat.v1.train
+    if momentum:
+        return train.MomentumOptimizer(LEARNING_RATE, momentum)
+    return train.GradientDescentOptimizer(LEARNING_RATE)
+
+
+def _with_average(program: Any) -> Any:
+    """The program with an exponential moving average of its weights, as users write it."""
+    import tensorflow as tf
+
+    tf1 = tf.compat.v1
+    with program.graph.as_default():
+        step = tf1.train.get_or_create_global_step()
+        with tf.control_dependencies([program.train_op]):
+            count = tf1.assign_add(step, 1)
+        with tf.control_dependencies([count]):
+            average = tf1.train.ExponentialMovingAverage(EMA_DECAY, step)
+            train_op = average.apply(tf1.trainable_variables())
+        init = tf1.global_variables_initializer()
+    return dataclasses.replace(program, train_op=train_op, init=init)
+
+
+def stock_session(
+    model: str, rows: int, threads: int = 0, momentum: float = 0.0, average: bool = False
+) -> Stepper:
+    """`tf.compat.v1.Session` with feed dicts; `threads` 0 is TensorFlow's default.
+
+    `average` keeps an exponential moving average of the weights.
+    """
     import tensorflow as tf
 
     from tensorbow import models
 
     tf.compat.v1.disable_eager_execution()
-    program = models.build(model, IMAGE_SHAPES[model], seed=1)
+    program = models.build(
+        model, IMAGE_SHAPES[model], optimiser=lambda: _optimiser(momentum), seed=1
+    )
+    if average:
+        program = _with_average(program)
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
     )
@@ -92,21 +127,77 @@ def stock_session(model: str, rows: int, threads: int = 0) -> Stepper:
     return _session_stepper(session, program, model, rows)
 
 
-def tensorbow_session(model: str, rows: int, learners: int, averaging: bool = True) -> Stepper:
-    """The same program on `learners` learners; `rows` are divided among them."""
+def tensorbow_session(
+    model: str,
+    rows: int,
+    learners: int,
+    averaging: bool = True,
+    synchroniser: str = "SMA",
+    momentum: float = 0.0,
+    average: bool = False,
+) -> Stepper:
+    """The same program on `learners` learners; `rows` are divided among them.
+
+    `synchroniser` is a class of tensorbow; without `averaging` it is `Independent`.
+    `average` keeps an exponential moving average of the central model.
+    """
     import tensorflow as tf
 
     import tensorbow
     from tensorbow import models
 
     tf.compat.v1.disable_eager_execution()
-    program = models.build(model, IMAGE_SHAPES[model], seed=1)
-    synchroniser = tensorbow.SMA() if averaging else tensorbow.Independent()
+    program = models.build(
+        model, IMAGE_SHAPES[model], optimiser=lambda: _optimiser(momentum), seed=1
+    )
+    make = getattr(tensorbow, synchroniser if averaging else "Independent")
     session = tensorbow.TensorBowSession(
         graph=program.graph,
-        options=tensorbow.Options(learners_per_device=learners, synchroniser=synchroniser),
+        options=tensorbow.Options(
+            learners_per_device=learners,
+            synchroniser=make(ema_decay=EMA_DECAY) if average else make(),
+        ),
     )
     return _session_stepper(session, program, model, rows)
+
+
+def pipeline_session(model: str, rows: int, learners: int = 0) -> Stepper:
+    """The program of the two sessions above with tf.data in the place of feed dicts.
+
+    `learners` 0 is a stock session. One step takes `rows` rows: every learner pulls a batch
+    of its share.
+    """
+    import tensorflow as tf
+
+    import tensorbow
+    from tensorbow import models
+
+    tf1 = tf.compat.v1
+    tf1.disable_eager_execution()
+    share = rows // max(1, learners)
+    with tf.Graph().as_default() as graph:
+        dataset = tf1.data.Dataset.from_tensor_slices(data(model)).repeat()
+        dataset = dataset.batch(share, drop_remainder=True).prefetch(2 * max(1, learners))
+        images, labels = tf1.data.make_one_shot_iterator(dataset).get_next()
+        layers = models._Layers(1, True, tf.float32)
+        logits = models.MODELS[model](images, 10, layers, training=True)
+        loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        )
+        train_op = tf1.train.GradientDescentOptimizer(LEARNING_RATE).minimize(loss)
+        init = tf1.global_variables_initializer()
+    if learners == 0:
+        session = tf1.Session(graph=graph)
+    else:
+        options = tensorbow.Options(learners_per_device=learners)
+        session = tensorbow.TensorBowSession(graph=graph, options=options)
+    session.run(init)
+
+    def step(count: int) -> None:
+        for _ in range(count):
+            session.run(train_op)
+
+    return step
 
 
 def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
@@ -188,6 +279,72 @@ def keras_fit(model: str, rows: int, steps_per_execution: int = 1) -> Stepper:
     return step
 
 
+def dense_update(
+    model: str, rows: int, parameters: int, learners: int, averaging: bool, momentum: float
+) -> Stepper:
+    """A session on `learners` learners whose step is the optimiser's update alone.
+
+    The `parameters` are in four variables; their gradient lies in variables, too.
+    """
+    import tensorflow as tf
+
+    import tensorbow
+
+    tf1 = tf.compat.v1
+    tf1.disable_eager_execution()
+    graph = tf.Graph()
+    with graph.as_default():
+        pairs = []
+        for k in range(4):
+            size = parameters // 4 + (parameters % 4 > k)
+            zeros = tf1.zeros_initializer()
+            gradient = tf1.get_variable(f"gradient{k}", [size], trainable=False, initializer=zeros)
+            weight = tf1.get_variable(f"weight{k}", [size], initializer=tf1.ones_initializer())
+            pairs.append((gradient.read_value(), weight))
+        train_op = _optimiser(momentum).apply_gradients(pairs)
+        init = tf1.global_variables_initializer()
+    options = tensorbow.Options(
+        learners_per_device=learners,
+        synchroniser=tensorbow.SMA() if averaging else tensorbow.Independent(),
+    )
+    session = tensorbow.TensorBowSession(graph=graph, options=options)
+    session.run(init)
+
+    def step(count: int) -> None:
+        for _ in range(count):
+            session.run(train_op)
+
+    return step
+
+
+BANDWIDTH_BYTES = 3 * 4 * (1 << 23)  # two arrays read, one written
+
+
+def memory_bandwidth(model: str, rows: int) -> Stepper:
+    """NumPy's a = b + c, BANDWIDTH_BYTES a step, on one thread for each core.
+
+    The threads' arrays are 32 MiB each over all threads: more than caches hold with three
+    of them, written ones counted once.
+    """
+    import concurrent.futures
+    import os
+
+    cores = len(os.sched_getaffinity(0))
+    size = BANDWIDTH_BYTES // 12 // cores
+    arrays = [[np.ones(size, np.float32) for _ in range(3)] for _ in range(cores)]
+    pool = concurrent.futures.ThreadPoolExecutor(cores)
+
+    def add(count: int, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+        for _ in range(count):
+            np.add(b, c, out=a)
+
+    def step(count: int) -> None:
+        for done in [pool.submit(add, count, *mine) for mine in arrays]:
+            done.result()
+
+    return step
+
+
 def keras_epochs(
     model: str, rows: int, batch_size: int, steps_per_execution: int = 1, learners: int = 0
 ) -> Stepper:
@@ -235,9 +392,12 @@ def tensorbow_session_on_keras_graph(
 MAKERS: dict[str, Callable[..., Stepper]] = {
     "stock_session": stock_session,
     "tensorbow_session": tensorbow_session,
+    "pipeline_session": pipeline_session,
     "tf_function": tf_function,
     "keras_fit": keras_fit,
     "keras_epochs": keras_epochs,
+    "dense_update": dense_update,
+    "memory_bandwidth": memory_bandwidth,
     "tensorbow_session_on_keras_graph": tensorbow_session_on_keras_graph,
 }
 

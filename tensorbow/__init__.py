@@ -13,6 +13,7 @@ from tensorbow import _loader
 
 _loader.load()
 
+from tensorbow.monitored import SessionCreator, SessionManager
 from tensorbow.options import Options
 from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
 from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent
@@ -33,6 +34,8 @@ __all__ = [
     "Independent",
     "InteractiveSession",
     "Options",
+    "SessionCreator",
+    "SessionManager",
     "TensorBowSession",
     "TensorBowWarning",
     "__version__",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -67,6 +68,7 @@ class _LearnerSession(BaseSession):
         self._options = options
         self._plans: dict[Any, RunPlan] = {}
         self._num_trainable = 0
+        self._last_counts: dict[str, int] = {}
         if target:
             super().__init__(target, graph, config=config)  # checks its type, too
             self._native: Any = _Remote()
@@ -99,22 +101,34 @@ class _LearnerSession(BaseSession):
     @property
     def num_learners(self) -> int:
         """Learners in the whole system."""
-        return self._native.num_learners
+        return self._count("num_learners")
 
     @property
     def iterations(self) -> int:
         """Completed iterations (one learning task of every learner that had one)."""
-        return self._native.iterations
+        return self._count("iterations")
 
     @property
     def learning_tasks(self) -> int:
         """Learning tasks of all learners in completed iterations."""
-        return self._native.learning_tasks
+        return self._count("learning_tasks")
 
     @property
     def samples_seen(self) -> int:
         """Rows of data that those tasks used; a task without rows counts as one."""
-        return self._native.samples_seen
+        return self._count("samples_seen")
+
+    def _count(self, name: str) -> int:
+        if name in self._last_counts:
+            return self._last_counts[name]
+        return int(getattr(self._native, name))
+
+    def close(self) -> None:
+        """Closes the session. What it has counted can still be read afterwards."""
+        if not self._closed and not isinstance(self._native, _Remote):
+            names = ("num_learners", "iterations", "learning_tasks", "samples_seen")
+            self._last_counts = {name: self._count(name) for name in names}
+        super().close()
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
         """A copy of one learner's own value of a variable.
@@ -174,6 +188,81 @@ class _LearnerSession(BaseSession):
         """
         self._native.restart()
 
+    def save_state(self, path: str | os.PathLike[str]) -> None:
+        """Saves all it takes to go on from here bit for bit, whatever happens meanwhile.
+
+        That is every learner's replica of every variable, the central model with its
+        momentum, the central values of all variables, all counters, the learning rates
+        of the last runs and the random state of the learners. `tf.compat.v1.train.Saver`
+        saves the central model alone; restored, training begins anew from there.
+
+        Args:
+          path: of a local file, made or replaced. It names the files with the tensors,
+            `<path>.tensorbow-<n>.*` beside it, which are an ordinary TensorFlow
+            checkpoint: of every variable the central value, under the variable's name.
+            It is replaced by renaming, when the new files are on the disk: killed at any
+            moment, the process leaves the old state or the new one, whole.
+
+        Not saved: positions in input pipelines, queues and tables; random state in the
+        stock session (initialisers, runs that learners do not execute), in functions,
+        and of ops other than uniform, normal and truncated normal ones (with a warning
+        where learners have such).
+
+        Raises:
+          TypeError: if `path` is not a path.
+          tf.errors.FailedPreconditionError: if `path` exists and is not a saved state.
+          tf.errors.OpError: if it cannot be written; the state saved before is intact.
+
+        Example:
+          >>> with tensorbow.TensorBowSession() as sess:
+          ...     if os.path.exists("run/state"):
+          ...         sess.load_state("run/state")
+          ...     else:
+          ...         sess.run(tf.compat.v1.global_variables_initializer())
+          ...     while sess.iterations < 10_000:
+          ...         sess.run(train_op, feed_dict=batch(sess.iterations))
+          ...         if sess.iterations % 100 == 0:
+          ...             sess.save_state("run/state")
+        """
+        self._with_state(self._native.save_state, "save_state", path)
+
+    def load_state(self, path: str | os.PathLike[str]) -> None:
+        """Goes back to a state saved by `save_state`, in this process or another.
+
+        The graph must have the same variables and the session the same number of
+        learners and synchroniser. Initialisers need not be run before; variables that
+        had no value when the state was saved are left as they are.
+
+        Args:
+          path: as given to `save_state`. The files may have been moved together.
+
+        Raises:
+          TypeError: if `path` is not a path.
+          tf.errors.NotFoundError: if there is no such state.
+          tf.errors.FailedPreconditionError: if it is of another graph or of a session
+            with other options.
+          tf.errors.DataLossError: if its files are damaged.
+          After any of these the session is as it was.
+
+        Example:
+          >>> sess.load_state("run/state")
+        """
+        self._with_state(self._native.load_state, "load_state", path)
+
+    def _with_state(self, action: Any, name: str, path: Any) -> None:
+        path = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if not isinstance(path, str) or not path:
+            raise TypeError(f"{name}: path must be a str or os.PathLike, got {path!r}")
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        self._extend_graph()
+        action(path)
+        self._warn()
+
+    def _warn(self) -> None:
+        for text in self._native.take_warnings():
+            warnings.warn(text, TensorBowWarning, stacklevel=3)
+
     # ----------------------------------------------------------------------- running
 
     def _extend_graph(self) -> None:
@@ -232,8 +321,7 @@ class _LearnerSession(BaseSession):
         values = pywrap_tf_session.TF_SessionRun_wrapper(
             self._session, options, feed_dict, fetch_list, target_list, run_metadata
         )
-        for text in self._native.take_warnings():
-            warnings.warn(text, TensorBowWarning, stacklevel=2)
+        self._warn()
         return values
 
 

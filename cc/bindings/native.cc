@@ -253,6 +253,20 @@ PYBIND11_MODULE(_native, m) {
            })
       .def("central_value", &SessionHandle::CentralValue, py::arg("variable"),
            py::arg("averaged"), "A serialized TensorProto.")
+      .def(
+          "save_state",
+          [](const SessionHandle& handle, const std::string& path) {
+            handle.With(
+                [&](TensorBowSession* session) { return session->SaveState(path); });
+          },
+          py::arg("path"))
+      .def(
+          "load_state",
+          [](const SessionHandle& handle, const std::string& path) {
+            handle.With(
+                [&](TensorBowSession* session) { return session->LoadState(path); });
+          },
+          py::arg("path"))
       .def("learner_value", &SessionHandle::LearnerValue, py::arg("variable"),
            py::arg("learner"), "A serialized TensorProto.");
 }

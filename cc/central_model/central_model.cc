@@ -63,8 +63,7 @@ void CentralModel::Assign(int variable, const void* values) {
       Convert(static_cast<const S*>(values), v.size_, z->as<Accumulator<S>>());
     }
   });
-  v.iterations_ = 0;
-  std::fill(v.taken_in_.begin(), v.taken_in_.end(), 0);
+  v.GoOnFrom(0);
 }
 
 void CentralModel::ForgetMomentum(int variable) {
@@ -78,11 +77,10 @@ void CentralModel::ForgetMomentum(int variable) {
 void CentralModel::CopyTo(int variable, Which which, void* values) {
   Variable& v = variables_[variable];
   const bool average = which == Which::kAverage && v.ema_decay_ > 0;
-  for (int s = 0; average && s < v.num_slices(); ++s) v.TakeIn(s);
   WithStorageType(v.type_, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
     using A = Accumulator<S>;
-    Convert(average ? v.average_.as<A>() : v.current<A>(), v.size_,
+    Convert(average ? v.average<A>() : v.current<A>(), v.size_,
             static_cast<S*>(values));
   });
 }

@@ -68,6 +68,20 @@ class CentralModel {
       return z_[1 - current_].template as<A>();
     }
 
+    // The average, with z taken in, null if none is kept; and the iterations since the
+    // last Assign(), for going on later. Between runs only.
+    template <typename A>
+    A* average() {
+      for (int s = 0; ema_decay_ > 0 && s < num_slices(); ++s) TakeIn(s);
+      return average_.template as<A>();
+    }
+    int64_t iterations() const { return iterations_; }
+    // All values have been overwritten with those after `iterations` iterations.
+    void GoOnFrom(int64_t iterations) {
+      iterations_ = iterations;
+      std::fill(taken_in_.begin(), taken_in_.end(), iterations);
+    }
+
     // An iteration is complete. REQUIRES: all slices have taken z in.
     void Swap() {
       current_ = 1 - current_;
@@ -111,6 +125,8 @@ class CentralModel {
   enum class Which { kCurrent, kAverage };
   void CopyTo(int variable, Which which, void* values);
 
+  // Whether the moving average of z is kept.
+  bool averages() const { return ema_decay_ > 0; }
   int num_variables() const { return static_cast<int>(variables_.size()); }
   Variable& variable(int index) { return variables_[index]; }
   const Variable& variable(int index) const { return variables_[index]; }

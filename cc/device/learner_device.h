@@ -4,6 +4,8 @@
 #ifndef TENSORBOW_CC_DEVICE_LEARNER_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_LEARNER_DEVICE_H_
 
+#include "cc/support/random_streams.h"
+
 namespace tensorbow {
 
 class Synchroniser;
@@ -19,9 +21,13 @@ class LearnerDevice {
   Synchroniser* synchroniser() const { return synchroniser_; }
   void set_synchroniser(Synchroniser* synchroniser) { synchroniser_ = synchroniser; }
 
+  // Of the learner's random ops.
+  RandomStreams& random_streams() { return random_streams_; }
+
  private:
   const int learner_;
   Synchroniser* synchroniser_ = nullptr;
+  RandomStreams random_streams_;
 };
 
 }  // namespace tensorbow

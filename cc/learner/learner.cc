@@ -96,7 +96,9 @@ absl::Status Learner::Compile(const TaskGraph& task,
     if (!tf::OpSegment::ShouldOwnKernel(runtime, node->node_def.op())) {
       return runtime->CreateKernel(node, kernel);
     }
-    if (HasSharedKernel(node->node_def, *node->op_def)) {
+    if (HasSharedKernel(node->node_def, *node->op_def) ||
+        (environment_.shares_random_state &&
+         KeepsRandomState(node->node_def, *node->op_def))) {
       return environment_.shared_kernel(node, runtime, kernel);
     }
     return device_->op_segment()->FindOrCreate(

@@ -37,6 +37,9 @@ struct LearnerEnvironment {
                              tensorflow::FunctionLibraryRuntime*,
                              tensorflow::OpKernel**)>
       shared_kernel;
+  // Whether random ops go on drawing where the central session's runs stopped (a lone
+  // learner) or have kernels of their own.
+  bool shares_random_state = false;
 };
 
 class Learner {
@@ -45,6 +48,8 @@ class Learner {
   class Program {
    public:
     ~Program();
+    // What it executes.
+    const tensorflow::Graph& graph() const { return *graph_; }
 
    private:
     friend class Learner;

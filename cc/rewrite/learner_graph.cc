@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/random_state.h"
 #include "cc/rewrite/run_analysis.h"
 #include "tensorflow/core/common_runtime/build_graph_options.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
@@ -35,9 +36,8 @@ bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
     *container = LearnerContainer(specialisation.learner, *container);
     return true;
   }
-  if (!op.is_stateful() || HasSharedKernel(*node, op)) return false;
+  if (!KeepsRandomState(*node, op)) return false;
   const auto seed = attributes.find("seed"), seed2 = attributes.find("seed2");
-  if (seed == attributes.end() || seed2 == attributes.end()) return false;
   int64_t first = seed->second.i(), second = seed2->second.i();
   if (first == 0 && second == 0) {  // unseeded
     if (!specialisation.seed.has_value()) return false;
@@ -139,6 +139,9 @@ absl::Status SpecialiseTaskGraph(
       node->ClearAttr(name);
       node->AddAttr(name, attribute->second);
     }
+  }
+  if (specialisation.own_random_state) {
+    TF_RETURN_IF_ERROR(ExposeRandomState(graph->get()));
   }
   const tf::Node* any = nullptr;
   for (const tf::Node* node : (*graph)->op_nodes()) any = node;

@@ -46,6 +46,9 @@ struct Specialisation {
   int learner = 0;
   // Whether the learner has variables of its own (else it uses the central ones).
   bool own_variables = true;
+  // Whether the learner's random ops have streams of their own, which can be saved
+  // (else their kernels keep the state, as in a stock session).
+  bool own_random_state = true;
   // Makes the random ops that the program left unseeded reproducible.
   std::optional<int64_t> seed;
 };

@@ -12,6 +12,26 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+void AppendJoined(const std::vector<std::string>& names, char end, std::string* key) {
+  for (const std::string& name : names) {
+    key->append(name);
+    key->push_back(',');
+  }
+  key->push_back(end);
+}
+
+}  // namespace
+
+std::string KeyOf(const RunSpec& spec) {
+  std::string key;
+  AppendJoined(spec.feeds, '>', &key);
+  AppendJoined(spec.fetches, '/', &key);
+  AppendJoined(spec.targets, '.', &key);
+  return key;
+}
+
 TensorName ParseTensor(absl::string_view name) {
   TensorName tensor;
   if (!name.empty() && name[0] == '^') {

@@ -23,6 +23,9 @@ struct RunSpec {
   std::vector<std::string> targets;
 };
 
+// One text for each way of asking, the same in every process.
+std::string KeyOf(const RunSpec& spec);
+
 // The producer of a tensor or control input ("node", "node:2", "^node"), and for
 // tensors which output.
 struct TensorName {

@@ -15,6 +15,7 @@
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/util/device_name_utils.h"
 
 namespace tensorbow {
 
@@ -104,6 +105,7 @@ struct Summary {
   std::vector<Effects> roots;
   bool may_block = false;
   bool reads_iterator = false;
+  bool varies = false;
   std::string central_only;
 };
 
@@ -305,6 +307,12 @@ absl::Status Body::Summarise(FunctionSummaries* callees, Summary* summary) {
     summary->may_block |= MayBlock(op);
     summary->reads_iterator |= absl::StartsWith(op, "IteratorGetNext");
     if (summary->central_only.empty()) summary->central_only = WhyCentralOnly(op);
+    const tf::OpDef* definition = nullptr;
+    if (functions_.LookUpOpDef(op, &definition).ok()) {
+      summary->varies |= MayBlock(op) || IsGeneratorOp(op) ||
+                         HasSharedKernel(*node, *definition) ||
+                         KeepsRandomState(*node, *definition);
+    }
 
     const std::vector<Input> inputs = Inputs(*node);
     const std::vector<Call> calls = CallsOf(*node, functions_);
@@ -313,6 +321,7 @@ absl::Status Body::Summarise(FunctionSummaries* callees, Summary* summary) {
       // A data pipeline that waits does so in its own threads.
       if (!absl::StrContains(op, "Dataset")) summary->may_block |= callee->may_block;
       summary->reads_iterator |= callee->reads_iterator;
+      summary->varies |= callee->varies;
       if (summary->central_only.empty()) summary->central_only = callee->central_only;
     }
 
@@ -404,16 +413,18 @@ std::optional<double> ConstantScalar(const ProgramGraph& graph,
 enum class Evaluation {
   kConstant,   // always the same value: computed from constants alone
   kHarmless,   // from feeds and variables, without side effects
-  kForbidden,  // it would change state, wait, or lies inside a loop
+  kForbidden,  // it would change state, wait, or lies inside a loop or a branch
 };
 Evaluation EvaluationOf(const ProgramGraph& graph, absl::string_view tensor) {
-  NameSet seen;
+  // Nodes, and inside how many conditionals they lie (v1: between Switch and Merge). A
+  // value inside more of them than the tensor may not exist.
+  std::set<std::pair<absl::string_view, int>> seen;
   Evaluation evaluation = Evaluation::kConstant;
-  std::vector<absl::string_view> pending{ParseTensor(tensor).node};
+  std::vector<std::pair<absl::string_view, int>> pending{{ParseTensor(tensor).node, 0}};
   while (!pending.empty()) {
-    const absl::string_view current = pending.back();
+    const auto [current, inside] = pending.back();
     pending.pop_back();
-    if (!seen.insert(current).second) continue;
+    if (!seen.insert({current, inside}).second) continue;
     const tf::NodeDef* node = graph.Find(current);
     const tf::OpDef* op = nullptr;
     if (node == nullptr || !graph.functions().LookUpOpDef(node->op(), &op).ok() ||
@@ -427,8 +438,11 @@ Evaluation EvaluationOf(const ProgramGraph& graph, absl::string_view tensor) {
                (op->input_arg_size() > 0 && op->input_arg(0).is_ref())) {
       return Evaluation::kForbidden;
     }
+    const bool branches = node->op() == "Switch" || node->op() == "RefSwitch";
+    const bool joins = node->op() == "Merge" || node->op() == "RefMerge";
+    if (branches && inside == 0) return Evaluation::kForbidden;
     for (const std::string& input : node->input()) {
-      pending.push_back(ParseTensor(input).node);
+      pending.push_back({ParseTensor(input).node, inside + joins - branches});
     }
   }
   return evaluation;
@@ -466,6 +480,12 @@ bool OnlyReadsResource(absl::string_view op) {
 bool HasSharedKernel(const tf::NodeDef& node, const tf::OpDef& op) {
   return op.is_stateful() && !IsVariableOp(node.op()) &&
          node.attr().contains("container") && node.attr().contains("shared_name");
+}
+
+bool KeepsRandomState(const tf::NodeDef& node, const tf::OpDef& op) {
+  return op.is_stateful() && node.op() != "TensorBowReserveRandom" &&
+         !HasSharedKernel(node, op) && node.attr().contains("seed") &&
+         node.attr().contains("seed2");
 }
 
 std::string VariableReadBy(const ProgramGraph& graph, absl::string_view tensor,
@@ -520,6 +540,7 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
     return !name.control && fed.contains(absl::StrCat(name.node, ":", name.index));
   });
   std::vector<const tf::NodeDef*> variables;
+  std::set<std::string> devices;
   for (const tf::NodeDef* node : nodes) {
     const tf::OpDef* op = nullptr;
     TF_RETURN_IF_ERROR(graph.functions().LookUpOpDef(node->op(), &op));
@@ -528,8 +549,17 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
       body.AddRoot(node->name());
     } else if (HasSharedKernel(*node, *op)) {
       analysis->shared_kernels.push_back(node->name());
+    } else if (KeepsRandomState(*node, *op)) {
+      analysis->random_kernels.push_back(node->name());
+    }
+    tf::DeviceNameUtils::ParsedName device;
+    if (!node->device().empty() &&
+        tf::DeviceNameUtils::ParseFullName(node->device(), &device) &&
+        device.has_type && device.has_id) {
+      devices.insert(absl::StrCat("/", device.type, ":", device.id));
     }
   }
+  analysis->devices.assign(devices.begin(), devices.end());
 
   Summary summary;
   FunctionSummaries callees(graph.functions());
@@ -545,12 +575,15 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
   // Learning or not?
   bool learning = false;
   bool writing = false;
+  bool optimised = false;
   for (size_t root = 0; root < variables.size(); ++root) {
     const Effects& effects = summary.roots[root];
     writing |= effects.written;
-    learning |= effects.optimised;
+    optimised |= effects.optimised;
     learning |= effects.replaced_by_itself && is_trainable(root);
   }
+  learning |= optimised;
+  analysis->trains_alike = optimised && spec.feeds.empty() && !summary.varies;
   auto operands_depend_on = [&](const tf::NodeDef& node,
                                 const std::function<bool(int)>& wanted) {
     const std::vector<Input> inputs = body.Inputs(node);

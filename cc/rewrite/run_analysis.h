@@ -42,6 +42,14 @@ struct RunAnalysis {
 
   // Nodes whose kernel exists once per session (queues, iterators, tables, …).
   std::vector<std::string> shared_kernels;
+  // Nodes whose kernel keeps the state of a random number generator.
+  std::vector<std::string> random_kernels;
+
+  // Optimisers update variables from nothing but variables: no feeds, no data, no
+  // random numbers. All replicas would be trained alike.
+  bool trains_alike = false;
+  // The devices that the program asks for by number, "/GPU:1"; sorted.
+  std::vector<std::string> devices;
 
   // Tensors that are an optimiser's learning rate, can change between runs and can be
   // evaluated on their own without side effects.
@@ -67,6 +75,10 @@ bool OnlyReadsResource(absl::string_view op);
 // Whether the kernel of this node must exist once per session: a stateful op, not a
 // variable, with `container` and `shared_name`.
 bool HasSharedKernel(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);
+
+// Whether the kernel of this node keeps the state of a random number generator: it has
+// seeds of its own.
+bool KeepsRandomState(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);
 
 // If the tensor is nothing but a variable's value (the variable itself, a read of it,
 // identities of those, what an assignment hands on), the name of that variable's node;

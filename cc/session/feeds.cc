@@ -144,6 +144,17 @@ absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
   }
   if (plan->tasks.size() == 1) return absl::OkStatus();
 
+  // Nor must rows be guessed where they may be columns: a matrix between the rows, a
+  // batch that happens to be as long as its sequences.
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (!plan->divided[i] || declarations[i].division == Division::kShard) continue;
+    if (BatchMayLieElsewhere(declarations[i], feeds[i], rows)) {
+      plan->ambiguous = absl::StrCat("'", declarations[i].name, "' of shape ",
+                                     feeds[i].shape().DebugString(), " has the ", rows,
+                                     " rows in more than one dimension");
+      return absl::OkStatus();
+    }
+  }
   // Feeds that stay whole must not look as if they belonged to the rows.
   for (size_t i = 0; i < feeds.size(); ++i) {
     if (plan->divided[i] || declarations[i].division == Division::kReplicate ||

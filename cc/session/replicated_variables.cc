@@ -228,8 +228,7 @@ absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
-                                               const tf::Tensor& value) {
+absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
   for (size_t j = variable->replicas.size(); j < learners_.size(); ++j) {
     VariableStorage storage;
     TF_RETURN_IF_ERROR(VariableStorage::Open(
@@ -237,6 +236,12 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
         learners_[j]->device(), /*create=*/true, &storage));
     variable->replicas.push_back(std::move(storage));
   }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
+                                               const tf::Tensor& value) {
+  TF_RETURN_IF_ERROR(OpenReplicas(variable));
   for (size_t j = 0; j < learners_.size(); ++j) {
     tf::Tensor own = value;
     if (variable->generator && j > 0) {
@@ -294,7 +299,24 @@ absl::Status ReplicatedVariables::Publish(const std::vector<int>& ids) {
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
+absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
+  for (int id : ids) {
+    Variable& variable = variables_[id];
+    if (!variable.central_stale) continue;
+    TF_RETURN_IF_ERROR(PublishOne(&variable, /*gather=*/true));
+    variable.replicas_stale = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::PublishAll() {
+  for (Variable& variable : variables_) {
+    if (variable.central_stale) TF_RETURN_IF_ERROR(PublishOne(&variable));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::PublishOne(Variable* variable, bool gather) {
   VariableStorage central;
   TF_RETURN_IF_ERROR(VariableStorage::Open(variable->node, variable->container,
                                            central_device_, /*create=*/true, &central));
@@ -312,7 +334,7 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
     void* data = nullptr;
     TF_RETURN_IF_ERROR(
         central.Overwrite(first.dtype(), first.shape(), allocator, &data));
-    if (variable->model_index >= 0) {
+    if (variable->model_index >= 0 && !(gather && mean != nullptr)) {
       model_->CopyTo(variable->model_index, CentralModel::Which::kAverage, data);
     } else {
       aggregate(variable->replicas, data);
@@ -397,6 +419,121 @@ absl::Status ReplicatedVariables::CopyReplicas(const std::vector<int>& ids, int 
     if (variable.generator || !variable.replicas[from].initialised()) continue;
     TF_RETURN_IF_ERROR(
         variable.replicas[to].Assign(variable.replicas[from].value(), allocator));
+  }
+  return absl::OkStatus();
+}
+
+// ------------------------------------------------------------------------- state
+
+namespace {
+
+// A value of the central model as a flat tensor.
+tf::Tensor ModelTensor(const CentralModel::Variable& variable, const void* values) {
+  const bool wide = variable.type() == ElementType::kFloat64;
+  tf::Tensor tensor(wide ? tf::DT_DOUBLE : tf::DT_FLOAT, {variable.size()});
+  if (variable.size() > 0) std::memcpy(tensor.data(), values, tensor.TotalBytes());
+  return tensor;
+}
+
+}  // namespace
+
+ReplicaState ReplicatedVariables::GetState(int id) {
+  const Variable& variable = variables_[id];
+  ReplicaState state;
+  state.name = variable.node.name();
+  state.trained = variable.trained;
+  state.generator = variable.generator;
+  if (variable.replicas_stale) return state;
+  for (const VariableStorage& replica : variable.replicas) {
+    state.replicas.push_back(replica.value());
+  }
+  if (variable.model_index >= 0 && synchroniser_->averages()) {
+    CentralModel::Variable& model = model_->variable(variable.model_index);
+    // The accumulation type is float or double; only the address is used here.
+    state.z = ModelTensor(model, model.current<char>());
+    state.z_prev = ModelTensor(model, model.other<char>());
+    if (const char* average = model.average<char>()) {
+      state.average = ModelTensor(model, average);
+    }
+    state.model_iterations = model.iterations();
+  }
+  return state;
+}
+
+absl::Status ReplicatedVariables::CheckState(const VariableUse& use,
+                                             const ReplicaState& state) const {
+  if (state.replicas.empty() || !state.trained) return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(const ModelShape shape,
+                      ModelShapeOf(state.name, state.replicas[0]));
+  bool fits = true;
+  for (const tf::Tensor& replica : state.replicas) {
+    fits &= replica.shape() == state.replicas[0].shape();
+  }
+  if (synchroniser_->averages()) {
+    const tf::DataType accumulator =
+        shape.type == ElementType::kFloat64 ? tf::DT_DOUBLE : tf::DT_FLOAT;
+    for (const tf::Tensor* z : {&state.z, &state.z_prev, &state.average}) {
+      if (z == &state.average && !model_->averages()) continue;
+      fits &= z->dtype() == accumulator && z->NumElements() == shape.size;
+    }
+  }
+  if (!fits) {
+    return absl::DataLossError(absl::StrCat("The saved replicas of '", state.name,
+                                            "' do not fit their central model"));
+  }
+  const int id = Find(use.node->name());
+  const int index = id < 0 ? -1 : variables_[id].model_index;
+  if (index >= 0 && model_->variable(index).size() != shape.size) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "The saved state has variable '", state.name, "' with ", shape.size,
+        " elements; in this session it has ", model_->variable(index).size(),
+        ". Load the state into a new session."));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::SetState(Variable* variable,
+                                           const ReplicaState& state) {
+  TF_RETURN_IF_ERROR(OpenReplicas(variable));
+  for (size_t j = 0; j < learners_.size(); ++j) {
+    TF_RETURN_IF_ERROR(variable->replicas[j].Assign(
+        state.replicas[j], learners_[j]->device()->GetAllocator({})));
+  }
+  variable->replicas_stale = false;
+  if (!state.trained) return absl::OkStatus();
+  if (!synchroniser_->averages()) return absl::OkStatus();
+  if (variable->model_index < 0) {
+    TF_ASSIGN_OR_RETURN(const ModelShape shape,
+                        ModelShapeOf(state.name, state.replicas[0]));
+    variable->model_index = model_->Add(shape.type, shape.size);
+  }
+  if (state.z.NumElements() == 0) return absl::OkStatus();
+  CentralModel::Variable& model = model_->variable(variable->model_index);
+  std::memcpy(model.current<char>(), state.z.data(), state.z.TotalBytes());
+  std::memcpy(model.other<char>(), state.z_prev.data(), state.z_prev.TotalBytes());
+  if (char* average = model.average<char>()) {
+    std::memcpy(average, state.average.data(), state.average.TotalBytes());
+  }
+  model.GoOnFrom(state.model_iterations);
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::SetStates(const std::vector<VariableUse>& uses,
+                                            const std::vector<ReplicaState>& states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    TF_RETURN_IF_ERROR(CheckState(uses[i], states[i]));
+  }
+  for (Variable& variable : variables_) {
+    variable.replicas_stale = true;
+    variable.central_stale = false;
+  }
+  for (size_t i = 0; i < states.size(); ++i) {
+    Variable& variable = variables_[Add(uses[i])];
+    // Trained here but not where the state was saved: z is to begin at the central
+    // value, and so are the replicas.
+    if (states[i].replicas.empty() || (variable.trained && !states[i].trained))
+      continue;
+    TF_RETURN_IF_ERROR(SetState(&variable, states[i]));
   }
   return absl::OkStatus();
 }

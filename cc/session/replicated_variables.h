@@ -24,6 +24,7 @@
 #include "cc/central_model/central_model.h"
 #include "cc/learner/learner.h"
 #include "cc/rewrite/run_analysis.h"
+#include "cc/session/session_state.h"
 #include "cc/session/variable_storage.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/device.h"
@@ -69,6 +70,11 @@ class ReplicatedVariables {
   // Learners have (perhaps) changed these variables.
   void MarkLearned(const std::vector<int>& ids);
   absl::Status Publish(const std::vector<int>& ids);
+  // Before one learner goes on with the central model: it takes in what the replicas
+  // have learned since z was computed (z lags by the last update of each), and they
+  // will restart from it.
+  absl::Status Gather(const std::vector<int>& ids);
+  absl::Status PublishAll();
 
   // Around a write run: what the central variables held, and which of them changed
   // (their replicas are out of date from then on).
@@ -87,6 +93,17 @@ class ReplicatedVariables {
 
   // Gives one learner the values of another; random generators stay each learner's own.
   absl::Status CopyReplicas(const std::vector<int>& ids, int from, int to);
+
+  // For saving: tensors in it share the replicas' buffers and must be gone before the
+  // next learning run.
+  int size() const { return static_cast<int>(variables_.size()); }
+  ReplicaState GetState(int id);
+  // Sets the learners' side of all variables: as in `states`, and for variables not
+  // there it will be the central value at the next learning run. `uses`, for Add(), are
+  // in the order of `states`. An error before anything has been changed, unless memory
+  // runs out.
+  absl::Status SetStates(const std::vector<VariableUse>& uses,
+                         const std::vector<ReplicaState>& states);
 
  private:
   struct Variable {
@@ -107,7 +124,12 @@ class ReplicatedVariables {
   absl::StatusOr<std::optional<tensorflow::Tensor>> CentralTensor(
       const Variable& variable) const;
   absl::Status BroadcastOne(Variable* variable, const tensorflow::Tensor& value);
-  absl::Status PublishOne(Variable* variable);
+  // `gather`: the replicas' mean in the place of z.
+  absl::Status PublishOne(Variable* variable, bool gather = false);
+  // Makes the replicas that the variable has not got yet, uninitialised.
+  absl::Status OpenReplicas(Variable* variable);
+  absl::Status CheckState(const VariableUse& use, const ReplicaState& state) const;
+  absl::Status SetState(Variable* variable, const ReplicaState& state);
 
   tensorflow::Device* const central_device_;
   const std::vector<Learner*> learners_;

@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/session_factory.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -17,22 +18,6 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 namespace {
-
-void AppendJoined(const std::vector<std::string>& names, char end, std::string* key) {
-  for (const std::string& name : names) {
-    key->append(name);
-    key->push_back(',');
-  }
-  key->push_back(end);
-}
-
-std::string KeyOf(const RunSpec& spec) {
-  std::string key;
-  AppendJoined(spec.feeds, '>', &key);
-  AppendJoined(spec.fetches, '/', &key);
-  AppendJoined(spec.targets, '.', &key);
-  return key;
-}
 
 int64_t LeadingRows(const std::vector<tf::Tensor>& feeds) {
   int64_t rows = 0;
@@ -180,6 +165,27 @@ RunAnalysis::Kind TensorBowSession::ChosenKind(const RunSpec& spec,
   return kind;
 }
 
+void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
+  if (analysis.trains_alike) {
+    Warn(absl::StrCat(
+        "A learning run has no feeds, takes no data from the graph and draws no random "
+        "numbers: all ",
+        trainer_->num_learners(),
+        " learners compute the same in it, which is no faster than one "
+        "(Options(learners_per_device=1))."));
+  }
+  // The first CPU is where programs keep the variables that their towers share.
+  std::vector<std::string> devices = analysis.devices;
+  devices.erase(std::remove(devices.begin(), devices.end(), "/CPU:0"), devices.end());
+  if (devices.size() > 1) {
+    Warn(absl::StrCat(
+        "The program spreads a learning run over several devices (",
+        absl::StrJoin(devices, ", "),
+        "), but every learner executes all of it on its own device. Learners take the "
+        "place of towers: build the model once and leave the rows to the session."));
+  }
+}
+
 std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnalyse(
     RunSpec spec) {
   const std::string key = KeyOf(spec);
@@ -214,6 +220,9 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnaly
   }
   if (!why_central.empty() && trainer_->num_learners() > 1) {
     Warn(absl::StrCat("A learning run is executed by one learner only: ", why_central));
+  }
+  if (signature->program != nullptr && trainer_->num_learners() > 1) {
+    WarnIfUseless(signature->analysis);
   }
   absl::MutexLock lock(&mu_);
   signatures_[key] = signature;
@@ -389,6 +398,27 @@ absl::Status TensorBowSession::ReleaseCallable(CallableHandle handle) {
     callables_.erase(known);
   }
   return central_->ReleaseCallable(central);
+}
+
+// ------------------------------------------------------------------------ state
+
+std::vector<const tf::NodeDef*> TensorBowSession::VariableNodes() {
+  absl::ReaderMutexLock lock(&mu_);
+  std::vector<const tf::NodeDef*> nodes;
+  for (const tf::NodeDef& node : graph_.graph_def().node()) {
+    if (IsVariableOp(node.op())) nodes.push_back(&node);
+  }
+  return nodes;
+}
+
+absl::Status TensorBowSession::SaveState(const std::string& path) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  return trainer_->SaveState(VariableNodes(), path);
+}
+
+absl::Status TensorBowSession::LoadState(const std::string& path) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  return trainer_->LoadState(VariableNodes(), path);
 }
 
 // --------------------------------------------------------------------- warnings

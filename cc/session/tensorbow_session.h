@@ -83,6 +83,10 @@ class TensorBowSession : public tensorflow::Session {
   void AddTrainable(const std::vector<std::string>& variables);
   void AddSparseFeeds(const std::vector<std::string>& tensors);
 
+  // See Trainer; the graph's variables are those known so far.
+  absl::Status SaveState(const std::string& path);
+  absl::Status LoadState(const std::string& path);
+
   // Warnings since the last call, each text once per session.
   std::vector<std::string> TakeWarnings();
   bool has_warnings() const { return has_warnings_.load(std::memory_order_relaxed); }
@@ -110,9 +114,12 @@ class TensorBowSession : public tensorflow::Session {
                    const Options& options);
   absl::Status Start();
   absl::Status CheckOpen() const;
+  std::vector<const tensorflow::NodeDef*> VariableNodes() ABSL_LOCKS_EXCLUDED(mu_);
 
   std::shared_ptr<const Signature> FindOrAnalyse(RunSpec spec)
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
+  // Says where several learners cannot help a run that they execute.
+  void WarnIfUseless(const RunAnalysis& analysis);
   RunAnalysis::Kind ChosenKind(const RunSpec& spec, RunAnalysis::Kind kind) const;
 
   // Runs `signature` on the learners if it is learning and nothing speaks against

@@ -7,10 +7,12 @@
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "cc/rewrite/fuse_updates.h"
+#include "cc/rewrite/random_state.h"
 #include "cc/rewrite/reduce_gradients.h"
 #include "cc/rewrite/shapes.h"
 #include "cc/synchroniser/independent.h"
@@ -32,6 +34,9 @@ constexpr std::chrono::microseconds kSpin(200);
 
 // Momentum of the central model where the learners' optimiser has none of its own.
 constexpr double kDefaultMomentum = 0.9;
+
+// How long a central run waits for a learning run that may itself be waiting.
+constexpr absl::Duration kPatience = absl::Milliseconds(100);
 
 // The node by which the central session is asked for the name of its kernels.
 constexpr char kHandleNode[] = "TensorBow.session_handle";
@@ -82,26 +87,32 @@ class Deadline {
 };
 
 // Tensors whose leading dimension tells how many rows of data a task took from an
-// input pipeline.
-std::vector<std::string> RowSources(const std::vector<const tf::NodeDef*>& nodes) {
-  std::vector<std::string> tensors;
+// input pipeline. A queue's are known to have one, whatever their static shape.
+struct RowSource {
+  std::string tensor;
+  bool has_rows;
+};
+std::vector<RowSource> RowSources(const std::vector<const tf::NodeDef*>& nodes) {
+  std::vector<RowSource> sources;
   for (const tf::NodeDef* node : nodes) {
     const char* types = nullptr;
+    bool has_rows = false;
     if (absl::StartsWith(node->op(), "IteratorGetNext") &&
         node->op() != "IteratorGetNextAsOptional") {
       types = "output_types";
     } else if (absl::StartsWith(node->op(), "QueueDequeueMany") ||
                absl::StartsWith(node->op(), "QueueDequeueUpTo")) {
       types = "component_types";
+      has_rows = true;
     } else {
       continue;
     }
     const int outputs = node->attr().at(types).list().type_size();
     for (int i = 0; i < outputs; ++i) {
-      tensors.push_back(absl::StrCat(node->name(), ":", i));
+      sources.push_back({absl::StrCat(node->name(), ":", i), has_rows});
     }
   }
-  return tensors;
+  return sources;
 }
 
 }  // namespace
@@ -132,6 +143,7 @@ class Trainer::Program {
   double momentum = 0;
 
   std::vector<std::unique_ptr<Learner::Program>> learners;
+  std::vector<std::string> hidden_random_ops;
 
   // The learning rates that may change: those that are fed, by feed, and a program
   // that evaluates the others on learner 0 (null if there are none).
@@ -139,9 +151,11 @@ class Trainer::Program {
   std::unique_ptr<Learner::Program> rates;
   std::vector<double> last_rates;
 
-  std::unique_ptr<TrainedSet> set;  // made in the first run
-  bool rate_dropped = false;        // seen inside a run
+  std::unique_ptr<TrainedSet> set;         // made in the first run
+  bool rate_dropped = false;               // seen inside a run
+  std::atomic<bool> told_of_feeds{false};  // that they cannot be divided
   int64_t restarts_seen = 0;
+  int64_t first_iteration = 0;  // of the set, when it is made
 };
 
 struct Trainer::RunState {
@@ -184,6 +198,7 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
     });
     host_pool_->Schedule(std::move(closure));
   };
+  environment_.shares_random_state = num_learners == 1 && !options.seed.has_value();
   environment_.shared_kernel =
       [this, central_device](const std::shared_ptr<const tf::NodeProperties>& node,
                              tf::FunctionLibraryRuntime* runtime,
@@ -234,12 +249,21 @@ absl::Status Trainer::Dissect(const ProgramGraph& graph, const RunSpec& spec,
 
   std::vector<const tf::NodeDef*> nodes;
   TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
-  const std::vector<std::string> row_sources = RowSources(nodes);
+  const std::vector<RowSource> row_sources = RowSources(nodes);
   RunSpec described = spec;
-  described.fetches.insert(described.fetches.end(), row_sources.begin(),
-                           row_sources.end());
+  for (const RowSource& source : row_sources) {
+    described.fetches.push_back(source.tensor);
+  }
   const auto shapes = InferShapes(graph, described);
 
+  // Programs feed more than a run needs; what it does not use says nothing about rows.
+  std::set<std::string> used(spec.fetches.begin(), spec.fetches.end());
+  for (const tf::NodeDef* node : nodes) {
+    for (const std::string& input : node->input()) {
+      const TensorName tensor = ParseTensor(input);
+      if (!tensor.control) used.insert(absl::StrCat(tensor.node, ":", tensor.index));
+    }
+  }
   for (const std::string& name : spec.feeds) {
     FeedDeclaration feed;
     feed.name = name;
@@ -247,7 +271,7 @@ absl::Status Trainer::Dissect(const ProgramGraph& graph, const RunSpec& spec,
     using Division = FeedDeclaration::Division;
     if (options_.shard.count(name) > 0) {
       feed.division = Division::kShard;
-    } else if (options_.replicate.count(name) > 0) {
+    } else if (options_.replicate.count(name) > 0 || used.count(name) == 0) {
       feed.division = Division::kReplicate;
     } else if (sparse_feeds.count(name) > 0) {
       feed.division = Division::kSparse;
@@ -274,9 +298,9 @@ absl::Status Trainer::Dissect(const ProgramGraph& graph, const RunSpec& spec,
     }
     program->fetches.push_back(std::move(fetch));
   }
-  for (const std::string& name : row_sources) {
+  for (const auto& [name, has_rows] : row_sources) {
     const tf::PartialTensorShape& shape = shapes.at(name);
-    if (shape.unknown_rank() || shape.dims() == 0) continue;
+    if (!has_rows && (shape.unknown_rank() || shape.dims() == 0)) continue;
     if (std::count(spec.feeds.begin(), spec.feeds.end(), name) > 0) continue;
     program->rows_fetch = static_cast<int>(program->task_spec.fetches.size());
     program->task_spec.fetches.push_back(name);
@@ -347,6 +371,9 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(Dissect(graph, spec, sparse_feeds, made.get()));
   made->analysis = analysis;
   TF_RETURN_IF_ERROR(EnsureSharedKernels(graph, analysis.shared_kernels));
+  if (environment_.shares_random_state) {
+    TF_RETURN_IF_ERROR(EnsureSharedKernels(graph, analysis.random_kernels));
+  }
 
   const tf::DeviceMgr* devices = nullptr;
   TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
@@ -370,11 +397,13 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     Specialisation specialisation;
     specialisation.learner = learner->id();
     specialisation.own_variables = num_learners() > 1;
+    specialisation.own_random_state = !environment_.shares_random_state;
     specialisation.seed = options_.seed;
     std::unique_ptr<Learner::Program> learner_program;
     TF_RETURN_IF_ERROR(learner->Compile(task, specialisation, &learner_program));
     made->learners.push_back(std::move(learner_program));
   }
+  made->hidden_random_ops = HiddenRandomState(made->learners[0]->graph());
   TF_RETURN_IF_ERROR(CompileRates(graph, made.get()));
 
   if (num_learners() > 1) {
@@ -391,8 +420,99 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     }
   }
   made->restarts_seen = restarts_requested_.load();
+  absl::MutexLock lock(&progress_mu_);
+  const std::string key = KeyOf(spec);
+  const auto loaded = loaded_progress_.find(key);
+  if (loaded != loaded_progress_.end()) {
+    SetProgressOf(made.get(), loaded->second);
+    loaded_progress_.erase(loaded);
+  }
+  programs_[key] = made;
   *program = std::move(made);
   return absl::OkStatus();
+}
+
+// ------------------------------------------------------------------------ turns
+
+bool Trainer::TakeTurn(bool waits) {
+  absl::MutexLock lock(&turn_mu_);
+  turn_mu_.Await(absl::Condition(+[](bool* taken) { return !*taken; }, &turn_taken_));
+  turn_taken_ = true;
+  turn_waits_ = waits;
+  return runs_beside_;
+}
+
+bool Trainer::TakeCentralTurn(bool at_once) {
+  absl::MutexLock lock(&turn_mu_);
+  while (turn_taken_) {
+    if (at_once) return false;
+    auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !turn_taken_; };
+    auto ended_or_waits = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return !turn_taken_ || turn_waits_;
+    };
+    if (!turn_waits_) {
+      turn_mu_.Await(absl::Condition(&ended_or_waits));
+    } else if (runs_beside_ ||
+               !turn_mu_.AwaitWithTimeout(absl::Condition(&ended), kPatience)) {
+      runs_beside_ = true;
+      return false;
+    }
+  }
+  turn_taken_ = true;
+  turn_waits_ = false;
+  return true;
+}
+
+void Trainer::EndTurn() {
+  absl::MutexLock lock(&turn_mu_);
+  turn_taken_ = false;
+}
+
+std::map<std::string, RunProgress> Trainer::Progress() {
+  absl::MutexLock lock(&progress_mu_);
+  std::map<std::string, RunProgress> progress = loaded_progress_;
+  for (const auto& [key, weak] : programs_) {
+    const std::shared_ptr<Program> program = weak.lock();
+    if (program == nullptr) continue;
+    RunProgress& run = progress[key];
+    run.iterations =
+        program->set == nullptr ? program->first_iteration : program->set->iterations;
+    run.last_rates = program->last_rates;
+    run.rate_dropped = program->rate_dropped;
+    run.restart_pending = program->restarts_seen != restarts_requested_.load();
+  }
+  return progress;
+}
+
+void Trainer::SetProgress(std::map<std::string, RunProgress> progress) {
+  absl::MutexLock lock(&progress_mu_);
+  for (const auto& [key, weak] : programs_) {
+    const std::shared_ptr<Program> program = weak.lock();
+    if (program == nullptr) continue;
+    SetProgressOf(program.get(), progress[key]);
+    progress.erase(key);
+  }
+  loaded_progress_ = std::move(progress);
+}
+
+void Trainer::SetProgressOf(Program* program, const RunProgress& progress) {
+  program->first_iteration = progress.iterations;
+  if (program->set != nullptr) program->set->iterations = progress.iterations;
+  program->last_rates = progress.last_rates;
+  program->rate_dropped = progress.rate_dropped;
+  program->restarts_seen = restarts_requested_.load() - progress.restart_pending;
+}
+
+std::vector<std::string> Trainer::HiddenRandomOps() {
+  absl::MutexLock lock(&progress_mu_);
+  std::set<std::string> names;
+  for (const auto& [key, weak] : programs_) {
+    const std::shared_ptr<Program> program = weak.lock();
+    if (program == nullptr) continue;
+    const std::vector<std::string>& hidden = program->hidden_random_ops;
+    names.insert(hidden.begin(), hidden.end());
+  }
+  return {names.begin(), names.end()};
 }
 
 // ---------------------------------------------------------------------- running
@@ -436,7 +556,8 @@ void Trainer::ChooseTrainedSet(Program* program) {
   }
   std::vector<int> model_indices;
   for (int id : program->trained) model_indices.push_back(variables_->model_index(id));
-  const int64_t iterations = program->set == nullptr ? 0 : program->set->iterations;
+  const int64_t iterations =
+      program->set == nullptr ? program->first_iteration : program->set->iterations;
   program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices),
                                               program->momentum);
   program->set->iterations = iterations;
@@ -490,17 +611,21 @@ absl::StatusOr<bool> Trainer::RestartIsDue(Program* program,
   return due;
 }
 
+void Trainer::NoteLateWrites() {
+  std::vector<std::string> late_writes;
+  {
+    absl::MutexLock lock(&late_writes_mu_);
+    late_writes.swap(late_writes_);
+  }
+  for (const std::string& name : late_writes) variables_->MarkAssigned(name);
+}
+
 absl::Status Trainer::PrepareReplicas(Program* program,
                                       const std::vector<tf::Tensor>& feeds,
                                       bool* ready) {
   *ready = true;
   if (num_learners() > 1) {
-    std::vector<std::string> late_writes;
-    {
-      absl::MutexLock lock(&late_writes_mu_);
-      late_writes.swap(late_writes_);
-    }
-    for (const std::string& name : late_writes) variables_->MarkAssigned(name);
+    NoteLateWrites();
     if (program->variables.empty()) {
       for (const auto& [name, use] : program->analysis.variables) {
         const int id = variables_->Add(use);
@@ -628,7 +753,9 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   }
   TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, feeds, feed_options, &run.plan));
   const bool divisible = run.plan.ambiguous.empty();
-  if (!divisible && (num_learners() > 1 || options_.batch_size > 0)) {
+  // Once for a program: the reason may name different numbers of rows every time.
+  if (!divisible && (num_learners() > 1 || options_.batch_size > 0) &&
+      !program->told_of_feeds.exchange(true)) {
     warn_(absl::StrCat(
         "A learning run was executed by one learner only, because its feeds cannot be "
         "divided without guessing: ",
@@ -638,6 +765,9 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   }
   if (!divisible) run.plan.tasks.clear();
 
+  const bool waits = program->analysis.may_block || program->analysis.reads_iterator;
+  const bool read_meanwhile = TakeTurn(waits);
+  const auto end_turn = absl::MakeCleanup([this] { EndTurn(); });
   absl::MutexLock lock(&mu_);
   if (!divisible && num_learners() > 1) {
     *central = true;
@@ -648,6 +778,9 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   if (!ready) {
     *central = true;
     return absl::OkStatus();
+  }
+  if (waits && read_meanwhile) {
+    TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
   }
 
   const bool divided = !run.plan.tasks.empty();
@@ -753,14 +886,13 @@ absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& ana
   if (trainer->num_learners() == 1 || analysis.variables.empty()) {
     return absl::OkStatus();
   }
-  if (!analysis.may_block) {
-    trainer->mu_.Lock();
-  } else if (!trainer->mu_.TryLock()) {
-    // A run that a learning run may be waiting for must not wait for its lock: it uses
-    // the central values published last.
+  // A run that a learning run may be waiting for must not wait for it: it uses the
+  // central values published last.
+  if (!trainer->TakeCentralTurn(/*at_once=*/analysis.may_block)) {
     unprepared_ = true;
     return absl::OkStatus();
   }
+  trainer->mu_.Lock();
   locked_ = true;
   std::vector<int> reached, written;
   for (const auto& [name, use] : analysis.variables) {
@@ -769,20 +901,29 @@ absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& ana
     reached.push_back(id);
     if (use.written) written.push_back(id);
   }
+  if (analysis.kind == RunAnalysis::Kind::kLearning) {
+    TF_RETURN_IF_ERROR(trainer->variables_->Gather(written));
+  }
   TF_RETURN_IF_ERROR(trainer->variables_->Publish(reached));
   if (!written.empty()) {
     TF_ASSIGN_OR_RETURN(before_, trainer->variables_->TakeSnapshot(written));
   }
-  if (before_.empty() || analysis.may_block) {
-    locked_ = false;
-    trainer->mu_.Unlock();
-  }
+  if (before_.empty() || analysis.may_block) Unlock();
   return absl::OkStatus();
+}
+
+void Trainer::CentralRun::Unlock() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  locked_ = false;
+  trainer_->mu_.Unlock();
+  trainer_->EndTurn();
 }
 
 absl::Status Trainer::CentralRun::End() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (before_.empty() && !unprepared_) return absl::OkStatus();
-  if (!locked_ && !unprepared_) locked_ = trainer_->mu_.TryLock();
+  if (!locked_ && !unprepared_ && trainer_->TakeCentralTurn(/*at_once=*/true)) {
+    trainer_->mu_.Lock();
+    locked_ = true;
+  }
   if (locked_) return trainer_->variables_->NoteChanges(before_);
   // Learners are at work: the next learning run takes note.
   absl::MutexLock lock(&trainer_->late_writes_mu_);
@@ -793,7 +934,7 @@ absl::Status Trainer::CentralRun::End() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 Trainer::CentralRun::~CentralRun() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  if (locked_) trainer_->mu_.Unlock();
+  if (locked_) Unlock();
 }
 
 void Trainer::SetTaskRows(std::vector<int64_t> rows) {

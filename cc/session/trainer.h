@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -26,6 +27,7 @@
 #include "cc/session/fetches.h"
 #include "cc/session/options.h"
 #include "cc/session/replicated_variables.h"
+#include "cc/session/session_state.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/public/session.h"
 
@@ -67,6 +69,10 @@ class Trainer {
   // Around a run of the central session: brings the central variables it reaches up
   // to date and, when it writes, finds out what it changed. A writing run excludes
   // learning until it ends, unless it may have to wait for another run.
+  //
+  // A learning run that waits for data may be waiting for what this run enables (an
+  // actor that asks the model and then enqueues): then it goes on beside the learning
+  // run, with the central values of that run's beginning.
   class CentralRun {
    public:
     // Begin() and End() are called once each, on the same thread; `analysis` must
@@ -78,6 +84,8 @@ class Trainer {
    private:
     Trainer* trainer_ = nullptr;
     const RunAnalysis* analysis_ = nullptr;
+    void Unlock();
+
     bool locked_ = false;
     bool unprepared_ = false;  // nothing was published, nothing remembered
     ReplicatedVariables::Snapshot before_;
@@ -107,6 +115,16 @@ class Trainer {
                                                   CentralModel::Which which)
       ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Saves as `path` all it takes to go on from here bit for bit, and sets it; see
+  // session_state.h. `nodes`: all variables of the graph. After an error, what was
+  // saved before, or the state of this session, is as it was.
+  absl::Status SaveState(const std::vector<const tensorflow::NodeDef*>& nodes,
+                         const std::string& path)
+      ABSL_LOCKS_EXCLUDED(mu_, progress_mu_);
+  absl::Status LoadState(const std::vector<const tensorflow::NodeDef*>& nodes,
+                         const std::string& path)
+      ABSL_LOCKS_EXCLUDED(mu_, progress_mu_);
+
   // The first half of destruction, while the central session still lives: ends the
   // learners' threads, deletes their kernels and their variables. REQUIRES: no program
   // is left and no run is active.
@@ -129,6 +147,8 @@ class Trainer {
   absl::Status PrepareReplicas(Program* program,
                                const std::vector<tensorflow::Tensor>& feeds,
                                bool* ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Variables that central runs wrote while learners were at work: replicas follow.
+  void NoteLateWrites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<bool> RestartIsDue(Program* program,
                                     const std::vector<tensorflow::Tensor>& feeds);
   // Whether a learning rate of learner 0 has dropped to half or less since the last
@@ -151,9 +171,27 @@ class Trainer {
                               const std::vector<TaskOutcome>& outcomes,
                               std::vector<tensorflow::Tensor>* fetches)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whoever works on replicated variables takes a turn, which comes before mu_.
+  // `waits`: the holder may wait for another run of the session. Returns whether
+  // central runs go on beside such holders.
+  bool TakeTurn(bool waits) ABSL_LOCKS_EXCLUDED(turn_mu_);
+  // For a central run: false if the holder may be waiting for the caller. `at_once`:
+  // or if there is any holder.
+  bool TakeCentralTurn(bool at_once) ABSL_LOCKS_EXCLUDED(turn_mu_);
+  void EndTurn() ABSL_LOCKS_EXCLUDED(turn_mu_);
+
   // Makes sure that the central session has kernels for these nodes of `graph`.
   absl::Status EnsureSharedKernels(const ProgramGraph& graph,
                                    const std::vector<std::string>& nodes);
+
+  // For saving and loading: what the learning runs have got to, by the key of the run;
+  // and the random ops whose state is not with the learners.
+  std::map<std::string, RunProgress> Progress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_)
+      ABSL_LOCKS_EXCLUDED(progress_mu_);
+  void SetProgress(std::map<std::string, RunProgress> progress)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) ABSL_LOCKS_EXCLUDED(progress_mu_);
+  void SetProgressOf(Program* program, const RunProgress& progress);
+  std::vector<std::string> HiddenRandomOps() ABSL_LOCKS_EXCLUDED(progress_mu_);
 
   const tensorflow::SessionOptions& session_options_;
   const Options& options_;
@@ -173,10 +211,23 @@ class Trainer {
   std::set<std::string> shared_kernels_;
   std::string central_handle_;
 
-  absl::Mutex mu_;
+  absl::Mutex turn_mu_;
+  bool turn_taken_ ABSL_GUARDED_BY(turn_mu_) = false;
+  bool turn_waits_ ABSL_GUARDED_BY(turn_mu_) = false;
+  // A learning run has kept a central run waiting for long, so that it may have been
+  // waiting for it: from now on none waits for such a run.
+  bool runs_beside_ ABSL_GUARDED_BY(turn_mu_) = false;
+
+  absl::Mutex mu_;  // taken by the holder of the turn, or for a moment
   std::unique_ptr<ReplicatedVariables> variables_ ABSL_GUARDED_BY(mu_);
   std::vector<int64_t> task_rows_ ABSL_GUARDED_BY(mu_);
   std::atomic<int64_t> restarts_requested_{0};
+
+  // Programs by the key of their run, and the progress of runs that have been loaded
+  // and not compiled yet.
+  absl::Mutex progress_mu_ ABSL_ACQUIRED_AFTER(mu_);
+  std::map<std::string, std::weak_ptr<Program>> programs_ ABSL_GUARDED_BY(progress_mu_);
+  std::map<std::string, RunProgress> loaded_progress_ ABSL_GUARDED_BY(progress_mu_);
 
   // Variables that central runs wrote while learners were at work.
   absl::Mutex late_writes_mu_ ABSL_ACQUIRED_AFTER(mu_);

@@ -108,16 +108,17 @@ bool Synchroniser::AfterTask(int learner) {
       Correct(learner, *set_, member, me.remembered[member]);
     }
   }
-  me.took_part = me.iteration;
-  return Finish(learner);
+  return Finish(learner, /*took_part=*/true);
 }
 
-bool Synchroniser::SitOut(int learner) { return Finish(learner); }
+bool Synchroniser::SitOut(int learner) { return Finish(learner, /*took_part=*/false); }
 
-bool Synchroniser::Finish(int learner) {
+bool Synchroniser::Finish(int learner, bool took_part) {
+  // Until then somebody may be completing the iteration before.
   if (!AwaitTurn(learner)) return false;
   Leaving(learner);
   const int64_t iteration = learners_[learner].iteration++;
+  if (took_part) learners_[learner].took_part = iteration;
   const int before = arrived_.fetch_add(1, std::memory_order_acq_rel);
   if (before + 1 == scheduler_->participants(iteration)) {
     arrived_.store(0, std::memory_order_relaxed);

@@ -158,8 +158,8 @@ class Synchroniser {
     int64_t iteration = 0;            // of the run
     std::vector<uint8_t> updated;     // by member, in this task
     std::vector<uint8_t> remembered;  // by member, in this task
-    // The last iteration it took part in; written before the arrival in Finish() that
-    // its readers have acquired.
+    // The last iteration it took part in; written in Finish() when the one before is
+    // complete, and before the arrival that readers have acquired.
     int64_t took_part = -1;
   };
   // Of a slice: twice the number (over all runs) of the last iteration that has been
@@ -172,7 +172,7 @@ class Synchroniser {
   bool IsDue(int learner) const {
     return Due(*set_, set_->iterations + learners_[learner].iteration);
   }
-  bool Finish(int learner);
+  bool Finish(int learner, bool took_part);
   void Complete(int64_t iteration);
 
   const int num_learners_;

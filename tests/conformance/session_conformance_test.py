@@ -1,5 +1,7 @@
 """TensorFlow's own session tests pass with two learners wherever stock passes.
 
+Partial runs are the exception: all of them are refused in the same words.
+
 They need the sources of the installed TensorFlow: set TENSORFLOW_SOURCE to a checkout of
 that version (the folder that holds tensorflow/python/client). Without one they are
 skipped, because TensorFlow's wheel ships no tests.
@@ -42,3 +44,18 @@ def test_passes_wherever_stock_passes(file):
     ours = outcomes("tensorbow", file)
     worse = [test for test, outcome in stock.items() if outcome == "ok" and ours[test] != "ok"]
     assert not worse
+
+
+@pytest.mark.skipif(SOURCE is None, reason="TENSORFLOW_SOURCE is not set: no TensorFlow sources")
+def test_partial_runs_are_all_refused_alike():
+    stock = outcomes("stock", "session_partial_run_test.py")
+    ours = outcomes("tensorbow", "session_partial_run_test.py")
+    passes = [test for test, outcome in stock.items() if outcome == "ok"]
+    remote = [test for test in passes if test.endswith("Dist")]
+    local = [test for test in passes if test not in remote]
+    assert (len(local), len(remote)) == (13, 10)
+    # A remote server's sessions are stock ones.
+    assert [ours[test] for test in remote] == ["ok"] * len(remote)
+    (refusal,) = {ours[test] for test in local}
+    assert refusal.startswith("unimplemented: ")
+    assert "TensorBowSession has no partial runs" in refusal and "wanted run()" in refusal

@@ -225,6 +225,89 @@ def test_recurrent_state_with_the_batch_inside_falls_back():
         fallback(s, train, feeds, "may belong to the 4 rows")
 
 
+def test_square_matrix_between_the_rows_falls_back():
+    """A dense adjacency matrix: it has as many columns as there are rows."""
+    graph = tf.Graph()
+    with graph.as_default():
+        adjacency = tf1.placeholder(tf.float32, [None, None], name="adjacency")
+        features = tf1.placeholder(tf.float32, [None, 2], name="features")
+        w = tf1.get_variable("w", initializer=np.ones((2, 1), np.float32))
+        loss = tf.reduce_mean(tf.square(adjacency @ features @ w))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = tf1.global_variables_initializer()
+    feeds = {adjacency: np.eye(4), features: np.ones((4, 2))}
+    with session(graph) as s:
+        s.run(init)
+        fallback(s, train, feeds, "'adjacency:0' of shape [4,4] has the 4 rows in more than one")
+
+
+@pytest.mark.parametrize("time, parallel", [(4, False), (6, True)])
+@pytest.mark.parametrize("declared", [[None, None], None])
+def test_batch_as_long_as_its_sequences_is_not_guessed(time, parallel, declared):
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, declared, name="x")
+        w = tf1.get_variable("w", initializer=np.float32(1))
+        loss = tf.reduce_mean(tf.square(w * x))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = tf1.global_variables_initializer()
+    feeds = {x: np.ones((4, time))}
+    with session(graph) as s:
+        s.run(init)
+        if parallel:
+            s.run(train, feeds)
+            assert s.learning_tasks == 2
+        else:
+            fallback(s, train, feeds, "more than one dimension")
+    with session(graph, shard=[x]) as s:  # told, it need not guess
+        s.run(init)
+        s.run(train, feeds)
+        assert s.learning_tasks == 2
+
+
+def test_a_program_is_told_once_however_its_feeds_differ():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, None], name="x")
+        lengths = tf1.placeholder(tf.float32, [None], name="lengths")
+        w = tf1.get_variable("w", initializer=np.float32(1))
+        loss = tf.reduce_mean(tf.square(w * x - lengths))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = tf1.global_variables_initializer()
+    with session(graph) as s, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        s.run(init)
+        for time in range(5, 9):
+            s.run(train, {x: np.ones((time, 4)), lengths: np.ones(4)})
+        assert s.learning_tasks == 4
+    (told,) = (str(w.message) for w in caught if w.category is tensorbow.TensorBowWarning)
+    assert "'x:0' has 5 rows, 'lengths:0' has 4" in told
+
+
+def test_feeds_that_a_run_does_not_use_do_not_count():
+    """One feed dict for all runs: the test set, the decoder's lengths, …"""
+    p = linear()
+    x, y = rows(8)
+    with p.graph.as_default():
+        unused = [
+            tf1.placeholder(tf.float32, [None, 2], name="x_test"),
+            tf1.placeholder(tf.float32, [5], name="weights"),
+            tf1.sparse_placeholder(tf.float32, name="sparse"),
+        ]
+        unused[0] * 2
+    values = [np.ones((11, 2)), np.ones(5), tf1.SparseTensorValue([[0, 1]], [1.0], [2, 3])]
+    feeds = {p.x: x, p.y: y, **dict(zip(unused, values))}
+    with session(p.graph) as s, session(p.graph) as plain:
+        for each, feed in ((s, feeds), (plain, {p.x: x, p.y: y})):
+            each.run(p.init)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                each.run(p.train, feed)
+                each.run(p.train, feed)
+        assert s.learning_tasks == 4
+        np.testing.assert_array_equal(s.run(p.w), plain.run(p.w))
+
+
 def test_state_whose_rows_lead_is_divided_with_its_batch():
     graph = tf.Graph()
     with graph.as_default():

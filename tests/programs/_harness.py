@@ -1,0 +1,280 @@
+"""Runs a program on stock sessions and on TensorBow's, and compares."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import pathlib
+import random
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import numpy as np
+import tensorflow as tf
+
+import tensorbow
+
+tf1 = tf.compat.v1
+tf1.disable_eager_execution()
+
+# The first session of a process fixes the number of threads inside stock operations for
+# all of them. One thread: what is compared bit for bit must not depend on the machine.
+ONE_THREAD = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+tf1.Session(graph=tf.Graph(), config=ONE_THREAD).close()
+
+SEEDS = (1, 2, 3)
+_SUPPORT = {"table", "conftest"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Quality:
+    """The number by which a program's result is judged.
+
+    Attributes:
+      name: what it is.
+      higher_is_better: its direction.
+      tolerance: noise that three seeds may fail to show, in the number's own unit.
+    """
+
+    name: str
+    higher_is_better: bool
+    tolerance: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a program ended with.
+
+    Attributes:
+      quality: the value of its `QUALITY`.
+      numbers: everything else that it would print, by name; arrays or scalars.
+    """
+
+    quality: float
+    numbers: dict[str, Any]
+
+
+class Sessions:
+    """Where a program gets its sessions from; this one gives stock ones."""
+
+    def Session(self, graph=None, config=None):  # noqa: N802
+        return tf1.Session(graph=graph, config=config)
+
+    def InteractiveSession(self, graph=None, config=None):  # noqa: N802
+        return tf1.InteractiveSession(graph=graph, config=config)
+
+    def session_creator(self, scaffold=None, checkpoint_dir=None):
+        return tf1.train.ChiefSessionCreator(scaffold, checkpoint_dir=checkpoint_dir)
+
+    def session_manager(self, **arguments):
+        return tf1.train.SessionManager(**arguments)
+
+
+class LearnerSessions(Sessions):
+    """Gives TensorBow's, and remembers them."""
+
+    def __init__(self, learners: int) -> None:
+        self.options = tensorbow.Options(learners_per_device=learners)
+        self.opened: list[Any] = []
+
+    def _remember(self, session):
+        self.opened.append(session)
+        return session
+
+    def Session(self, graph=None, config=None):  # noqa: N802
+        return self._remember(
+            tensorbow.TensorBowSession(graph=graph, config=config, options=self.options)
+        )
+
+    def InteractiveSession(self, graph=None, config=None):  # noqa: N802
+        return self._remember(
+            tensorbow.InteractiveSession(graph=graph, config=config, options=self.options)
+        )
+
+    def session_creator(self, scaffold=None, checkpoint_dir=None):
+        creator = tensorbow.SessionCreator(
+            scaffold, checkpoint_dir=checkpoint_dir, options=self.options
+        )
+        create = creator.create_session
+        creator.create_session = lambda: self._remember(create())
+        return creator
+
+    def session_manager(self, **arguments):
+        manager = tensorbow.SessionManager(options=self.options, **arguments)
+        prepare = manager.prepare_session
+        manager.prepare_session = lambda *a, **k: self._remember(prepare(*a, **k))
+        return manager
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run of a program.
+
+    Attributes:
+      outcome: what it ended with.
+      learning_tasks: of all its sessions together.
+      iterations: of all its sessions together.
+      warnings: what TensorBow said.
+    """
+
+    outcome: Outcome
+    learning_tasks: int = 0
+    iterations: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def learners(self) -> str:
+        """Who trained: "2 learners", "1 learner", or both in turn."""
+        if self.learning_tasks <= self.iterations:
+            return "1 learner"
+        if any("one learner only" in text for text in self.warnings):
+            return "2 learners; some runs 1"
+        return "2 learners"
+
+
+@contextlib.contextmanager
+def _version_1_behaviour() -> Iterator[None]:
+    """Reference variables, control flow as in 1.x, as after tf.disable_v2_behavior()."""
+    flow, resource = tf1.control_flow_v2_enabled(), tf1.resource_variables_enabled()
+    tf1.disable_control_flow_v2()
+    tf1.disable_resource_variables()
+    try:
+        yield
+    finally:
+        if flow:
+            tf1.enable_control_flow_v2()
+        if resource:
+            tf1.enable_resource_variables()
+
+
+def names() -> list[str]:
+    """All programs."""
+    files = pathlib.Path(__file__).parent.glob("*.py")
+    found = (f.stem for f in files if not f.stem.startswith("_") and not f.stem.endswith("_test"))
+    return sorted(name for name in found if name not in _SUPPORT)
+
+
+def program(name: str) -> Any:
+    """The module of a program."""
+    return importlib.import_module(f"tests.programs.{name}")
+
+
+def run(name: str, seed: int, learners: int | None = None) -> Run:
+    """Runs a program; on stock sessions if `learners` is None."""
+    module = program(name)
+    sessions = Sessions() if learners is None else LearnerSessions(learners)
+    random.seed(seed)
+    np.random.seed(seed)
+    with contextlib.ExitStack() as stack:
+        directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        caught = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        stack.enter_context(_version_1_behaviour())
+        stack.enter_context(tf.Graph().as_default())
+        tf1.set_random_seed(seed)
+        outcome = module.train(sessions, seed, directory)
+    opened = getattr(sessions, "opened", [])
+    # A session counts on after close(); a monitored one hides the session it wraps.
+    return Run(
+        outcome,
+        learning_tasks=sum(s.learning_tasks for s in opened),
+        iterations=sum(s.iterations for s in opened),
+        warnings=tuple(
+            str(w.message) for w in caught if issubclass(w.category, tensorbow.TensorBowWarning)
+        ),
+    )
+
+
+def differences(stock: Outcome, ours: Outcome) -> list[str]:
+    """The numbers that are not the same to the last bit."""
+    pairs = {"quality": (stock.quality, ours.quality)}
+    assert stock.numbers.keys() == ours.numbers.keys()
+    pairs |= {name: (stock.numbers[name], ours.numbers[name]) for name in stock.numbers}
+    return [
+        f"{name}: stock {a!r}, one learner {b!r}"
+        for name, (a, b) in pairs.items()
+        if not np.array_equal(np.asarray(a), np.asarray(b), equal_nan=False)
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A program on stock sessions and on TensorBow's, over `SEEDS`.
+
+    Attributes:
+      title: what the program is about.
+      quality: how its results are judged.
+      stock: its quality on stock sessions, by seed.
+      one: with one learner, first seed.
+      two: with two learners, by seed.
+      differences: numbers of the first seed that one learner does not reproduce.
+      numbers: how many numbers were compared.
+      learners: who trained where there are two learners.
+      warnings: what was said then.
+    """
+
+    title: str
+    quality: Quality
+    stock: list[float]
+    one: float
+    two: list[float]
+    differences: list[str]
+    numbers: int
+    learners: str
+    warnings: tuple[str, ...]
+
+    @property
+    def noise(self) -> float:
+        """The spread of stock's own results over the seeds, at least the tolerance."""
+        return max(max(self.stock) - min(self.stock), self.quality.tolerance)
+
+    @property
+    def worse_by(self) -> float:
+        """How much worse the mean of two learners is than stock's mean."""
+        sign = 1 if self.quality.higher_is_better else -1
+        return sign * (float(np.mean(self.stock)) - float(np.mean(self.two)))
+
+    @property
+    def reason(self) -> str:
+        """Why two learners do not help, in a few words; empty if they do."""
+        reasons = []
+        for text in self.warnings:
+            why = re.search(r"without guessing: (.*?)\. Name the feeds", text)
+            if why and re.search(r" has \d+ rows, ", why[1]):
+                reasons.append("feeds of different numbers of rows")
+            elif why:
+                reasons.append(re.sub(r"'\w+:0'", "a feed", why[1]))
+            elif "all 2 learners compute the same" in text:
+                reasons.append("a run without feeds, data or random numbers")
+            elif "take the place of towers" in text:
+                reasons.append("towers: each learner executes all of them")
+            else:
+                reasons.append(text)
+        return "; ".join(sorted(set(reasons)))
+
+
+def compare(name: str) -> Comparison:
+    """Runs a program over all seeds on stock sessions and on two learners, once on one."""
+    module = program(name)
+    stock = [run(name, seed) for seed in SEEDS]
+    one = run(name, SEEDS[0], learners=1)
+    two = [run(name, seed, learners=2) for seed in SEEDS]
+    return Comparison(
+        title=module.__doc__.strip(),
+        quality=module.QUALITY,
+        stock=[float(r.outcome.quality) for r in stock],
+        one=float(one.outcome.quality),
+        two=[float(r.outcome.quality) for r in two],
+        differences=differences(stock[0].outcome, one.outcome),
+        numbers=1 + sum(np.size(value) for value in stock[0].outcome.numbers.values()),
+        learners="; ".join(sorted({r.learners for r in two})),
+        warnings=tuple(sorted({text for r in two for text in r.warnings})),
+    )

@@ -1,0 +1,20 @@
+"""Programs as people wrote them run as well on learners as on stock sessions."""
+
+import pytest
+
+from tests.programs import _harness, table
+
+
+@pytest.mark.parametrize("name", _harness.names())
+def test_one_learner_is_stock_and_two_are_as_good(name):
+    result = _harness.compare(name)
+    assert not result.differences
+    assert result.worse_by <= result.noise, (result.stock, result.two)
+    # The table says who trained, and why.
+    assert table.trained_by(table.row(name, result)) == table.trained_by(table.rows()[name])
+
+
+def test_file_is_what_the_generator_writes_of_exactly_the_programs():
+    rows = table.rows()
+    assert list(rows) == _harness.names()
+    assert table.FILE.read_text() == table.text(rows)
