@@ -334,7 +334,7 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable, bool gather) {
     void* data = nullptr;
     TF_RETURN_IF_ERROR(
         central.Overwrite(first.dtype(), first.shape(), allocator, &data));
-    if (variable->model_index >= 0 && !(gather && mean != nullptr)) {
+    if (variable->model_index >= 0 && !(gather && aggregate != nullptr)) {
       model_->CopyTo(variable->model_index, CentralModel::Which::kAverage, data);
     } else {
       aggregate(variable->replicas, data);
