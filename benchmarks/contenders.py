@@ -256,8 +256,10 @@ def _compile(network: Any, steps_per_execution: int = 1) -> None:
     )
 
 
-def _fit_stepper(network: Any, model: str, rows: int, batch_size: int) -> Stepper:
-    """A step is one call of the model's train_function: `rows` in batches of batch_size."""
+def keras_fit(model: str, rows: int, steps_per_execution: int = 1) -> Stepper:
+    """`keras.Model.fit` on arrays in memory."""
+    network = _keras_network(model)
+    _compile(network, steps_per_execution)
     images, labels = data(model)
 
     def step(count: int) -> None:
@@ -267,7 +269,7 @@ def _fit_stepper(network: Any, model: str, rows: int, batch_size: int) -> Steppe
             network.fit(
                 images[: now * rows],
                 labels[: now * rows],
-                batch_size=batch_size,
+                batch_size=rows,
                 epochs=1,
                 shuffle=False,
                 verbose=0,
@@ -343,45 +345,48 @@ def memory_bandwidth(model: str, rows: int) -> Stepper:
     return step
 
 
-def keras_fit(model: str, rows: int, steps_per_execution: int = 1) -> Stepper:
-    """`keras.Model.fit` on arrays in memory."""
-    network = _keras_network(model)
-    _compile(network, steps_per_execution)
-    return _fit_stepper(network, model, rows, rows)
-
-
-def _replicated(model: str, learners: int) -> Any:
+def keras_epochs(
+    model: str, rows: int, batch_size: int, steps_per_execution: int = 1, learners: int = 0
+) -> Stepper:
+    """A step is one `fit` for an epoch of `rows`, by stock Keras or by so many learners."""
     import tensorbow
 
-    options = tensorbow.Options(learners_per_device=learners)
-    network = tensorbow.keras.replicate(_keras_network(model), options)
-    _compile(network)
-    return network
+    network = _keras_network(model)
+    if learners > 0:
+        options = tensorbow.Options(learners_per_device=learners)
+        tensorbow.keras.replicate(network, options)
+    _compile(network, steps_per_execution)
+    images, labels = data(model)
+    repeats = -(-rows // ROWS)
+    images, labels = (np.concatenate([a] * repeats)[:rows] for a in (images, labels))
+
+    def step(count: int) -> None:
+        network.fit(images, labels, batch_size=batch_size, epochs=count, shuffle=False, verbose=0)
+
+    step.network = network  # type: ignore[attr-defined]
+    return step
 
 
-def tensorbow_keras_fit(model: str, rows: int, learners: int) -> Stepper:
-    """The same call after `tensorbow.keras.replicate`; a step is a batch for every learner."""
-    return _fit_stepper(_replicated(model, learners), model, rows, rows // learners)
-
-
-def tensorbow_session_on_keras_graph(model: str, rows: int, learners: int) -> Stepper:
+def tensorbow_session_on_keras_graph(
+    model: str, rows: int, batch_size: int, learners: int
+) -> Stepper:
     """`TensorBowSession.run` with feed dicts on the graph that Keras's train_step became."""
-    network = _replicated(model, learners)
-    _fit_stepper(network, model, rows, rows // learners)(1)
-    replication = network._tensorbow
-    session, step = replication.session, replication._program.step
-    session._native.set_task_rows([rows // learners] * learners)
-    batch = _batches(model, rows)
+    fit = keras_epochs(model, 2 * learners * batch_size, batch_size, learners=learners)
+    fit(1)
+    replication = fit.network._tensorbow  # type: ignore[attr-defined]
+    session, traced = replication.session, replication._program.step
+    fed = learners * batch_size
+    batch = _batches(model, fed)
     done = 0
 
-    def run(count: int) -> None:
+    def step(count: int) -> None:
         nonlocal done
-        for _ in range(count):
-            feeds = dict(zip(step.inputs, batch(done)))
-            session.run([step.train_op, step.outputs["loss"]], feeds)
+        for _ in range(count * rows // fed):
+            feeds = dict(zip(traced.inputs, batch(done)))
+            session.run([traced.train_op, traced.outputs["loss"]], feeds)
             done += 1
 
-    return run
+    return step
 
 
 MAKERS: dict[str, Callable[..., Stepper]] = {
@@ -390,9 +395,9 @@ MAKERS: dict[str, Callable[..., Stepper]] = {
     "pipeline_session": pipeline_session,
     "tf_function": tf_function,
     "keras_fit": keras_fit,
+    "keras_epochs": keras_epochs,
     "dense_update": dense_update,
     "memory_bandwidth": memory_bandwidth,
-    "tensorbow_keras_fit": tensorbow_keras_fit,
     "tensorbow_session_on_keras_graph": tensorbow_session_on_keras_graph,
 }
 

@@ -77,11 +77,15 @@ def measure(
     slices: int,
     seconds: float,
 ) -> dict[str, list[float]]:
-    """Samples/s of every contender by slice; slice k of all was taken at about one time."""
+    """Samples/s of every contender by slice; slice k of all was taken at about one time.
+
+    A slice takes about so many seconds; with 0 seconds it is one step.
+    """
     processes = [Process(contender, model) for contender in contenders]
     for process in processes:
         process.wait_until_ready()
-        process.calibrate(seconds)
+        if seconds > 0:
+            process.calibrate(seconds)
     speeds: dict[str, list[float]] = {c.name: [] for c in contenders}
     order = list(processes)
     shuffle = random.Random(0)

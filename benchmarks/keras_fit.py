@@ -23,27 +23,28 @@ from interleave import machine, measure, spread
 RESULTS = pathlib.Path(__file__).parent / "results"
 DEFAULT_ROWS = ["lenet:4", "lenet:16", "logistic:16"]
 STEPS_PER_EXECUTION = [16, 64]
+# Rows of an epoch, by model: long enough that what fit() does once does not count.
+EPOCH_ROWS = {"logistic": 32768, "lenet": 2048, "resnet20": 512, "resnet32": 512}
 
 
-def contenders(batch: int, learners: int) -> list[Contender]:
+def contenders(model: str, batch: int, learners: int) -> list[Contender]:
     """Everything that is compared at `batch` rows for each learner."""
-    found = [Contender("Keras fit", "keras_fit", batch)]
+    rows = EPOCH_ROWS[model] // (2 if batch < 16 else 1)
+
+    def fit(name: str, **settings: int) -> Contender:
+        return Contender(name, "keras_epochs", rows, {"batch_size": batch, **settings})
+
+    found = [fit("Keras fit")]
     for steps in STEPS_PER_EXECUTION:
-        settings = {"steps_per_execution": steps}
-        found.append(Contender(f"Keras fit, {steps} steps a call", "keras_fit", batch, settings))
+        found.append(fit(f"Keras fit, {steps} steps a call", steps_per_execution=steps))
     for n in sorted({1, learners}):
-        plural = "learner" if n == 1 else "learners"
-        settings = {"learners": n}
-        found.append(
-            Contender(f"TensorBow fit, {n} {plural}", "tensorbow_keras_fit", n * batch, settings)
-        )
-    settings = {"learners": learners}
+        found.append(fit(f"TensorBow fit, {n} learner{'s' * (n > 1)}", learners=n))
     found.append(
         Contender(
             f"TensorBowSession, {learners} learners, same graph",
             "tensorbow_session_on_keras_graph",
-            learners * batch,
-            settings,
+            rows,
+            {"batch_size": batch, "learners": learners},
         )
     )
     return found
@@ -68,7 +69,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="+", default=DEFAULT_ROWS, metavar="MODEL:BATCH")
     parser.add_argument("--slices", type=int, default=15, help="slices of each contender")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of a slice")
     parser.add_argument("--learners", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--output", default="keras_fit", help="name of the result files")
     arguments = parser.parse_args()
@@ -81,14 +81,14 @@ def main() -> None:
         f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
         f"{where['tensorflow']}, Keras {where['keras']}, Python {where['python']}; "
         f"{where['date']}.",
-        f"{arguments.slices} slices of {arguments.seconds} s each, taken in turn; medians with "
-        f"quartiles. Load average at the start: {os.getloadavg()[0]:.1f}.",
+        f"{arguments.slices} epochs of each, taken in turn; medians with quartiles. "
+        f" Load average at the start: {os.getloadavg()[0]:.1f}.",
     ]
     for row in arguments.models:
         model, batch_text = row.split(":")
         batch = int(batch_text)
-        compared = contenders(batch, arguments.learners)
-        speeds = measure(model, compared, arguments.slices, arguments.seconds)
+        compared = contenders(model, batch, arguments.learners)
+        speeds = measure(model, compared, arguments.slices, seconds=0)
         section = ["", f"## {model}, batch {batch} per learner", "", *table(speeds)]
         print("\n".join(section), flush=True)
         lines += section
