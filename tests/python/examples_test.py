@@ -83,7 +83,7 @@ def test_resnet_without_data_says_where_to_get_it(tmp_path):
 
 def test_program_of_the_readme_trains(digits, tmp_path):
     text = (EXAMPLES.parent / "README.md").read_text()
-    (program,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    program = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)[0]
     assert len(program.splitlines()) <= 12
     images, labels = digits
     model = models.build(
