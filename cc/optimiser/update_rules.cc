@@ -7,6 +7,15 @@
 namespace tensorbow {
 namespace {
 
+using std::sqrt;  // beside those of 16-bit numbers
+
+// Of a 16-bit number it is rounded once.
+template <typename T>
+TENSORBOW_INLINE T ReciprocalSqrt(T x) {
+  using A = Accumulator<T>;
+  return static_cast<T>(A(1) / std::sqrt(static_cast<A>(x)));
+}
+
 // Calls step(i, w[i]) for the new value of every element, less the correction. The two
 // loops are apart so that each has no branch in it.
 template <typename T, typename Step>
@@ -14,10 +23,12 @@ TENSORBOW_INLINE void ForEach(int64_t n, Pull<T> pull, T* __restrict w, Step ste
   if (pull.z == nullptr) {
     for (int64_t i = 0; i < n; ++i) w[i] = step(i, w[i]);
   } else {
-    const T* __restrict z = pull.z;
+    using A = Accumulator<T>;
+    const A* __restrict z = pull.z;
     for (int64_t i = 0; i < n; ++i) {
       const T before = w[i];
-      w[i] = step(i, before) - pull.alpha * (before - z[i]);
+      const A correction = pull.alpha * (static_cast<A>(before) - z[i]);
+      w[i] = static_cast<T>(static_cast<A>(step(i, before)) - correction);
     }
   }
 }
@@ -69,14 +80,14 @@ TENSORBOW_INLINE void Run(const Adam<T>& r, int64_t n, const T* __restrict g,
     ForEach(n, pull, w, [=](int64_t i, T x) {
       m[i] += (g[i] - m[i]) * one_less_beta1;
       v[i] += (g[i] * g[i] - v[i]) * one_less_beta2;
-      return x - ((g[i] * one_less_beta1 + beta1 * m[i]) * rate) /
-                     (std::sqrt(v[i]) + epsilon);
+      return x -
+             ((g[i] * one_less_beta1 + beta1 * m[i]) * rate) / (sqrt(v[i]) + epsilon);
     });
   } else {
     ForEach(n, pull, w, [=](int64_t i, T x) {
       m[i] += (g[i] - m[i]) * one_less_beta1;
       v[i] += (g[i] * g[i] - v[i]) * one_less_beta2;
-      return x - (m[i] * rate) / (std::sqrt(v[i]) + epsilon);
+      return x - (m[i] * rate) / (sqrt(v[i]) + epsilon);
     });
   }
 }
@@ -89,7 +100,7 @@ TENSORBOW_INLINE void Run(const RmsProp<T>& r, int64_t n, const T* __restrict g,
   const T one_less_rho = T(1) - r.rho;
   ForEach(n, pull, w, [=](int64_t i, T x) {
     s[i] += (g[i] * g[i] - s[i]) * one_less_rho;
-    a[i] = a[i] * momentum + (g[i] * lr) / std::sqrt(s[i] + epsilon);
+    a[i] = a[i] * momentum + (g[i] * lr) / sqrt(s[i] + epsilon);
     return x - a[i];
   });
 }
@@ -102,12 +113,11 @@ TENSORBOW_INLINE void Run(const Adagrad<T>& r, int64_t n, const T* __restrict g,
     for (int64_t i = 0; i < n; ++i) a[i] += g[i] * g[i];
   }
   if (r.has_epsilon) {
-    ForEach(n, pull, w, [=](int64_t i, T x) {
-      return x - g[i] * lr / (std::sqrt(a[i]) + epsilon);
-    });
+    ForEach(n, pull, w,
+            [=](int64_t i, T x) { return x - g[i] * lr / (sqrt(a[i]) + epsilon); });
   } else {
     ForEach(n, pull, w,
-            [=](int64_t i, T x) { return x - g[i] * lr * (T(1) / std::sqrt(a[i])); });
+            [=](int64_t i, T x) { return x - g[i] * lr * ReciprocalSqrt(a[i]); });
   }
 }
 
@@ -143,17 +153,16 @@ TENSORBOW_INLINE void Run(const Adagrad<T>& r, int64_t n, const T* __restrict g,
     Rule##_##T(*this, n, g, pull, w, a, b);                                         \
   }
 
-TENSORBOW_RULE_1(Assign, float)
-TENSORBOW_RULE_1(Assign, double)
-TENSORBOW_RULE_1(GradientDescent, float)
-TENSORBOW_RULE_1(GradientDescent, double)
-TENSORBOW_RULE_2(Momentum, float)
-TENSORBOW_RULE_2(Momentum, double)
-TENSORBOW_RULE_3(Adam, float)
-TENSORBOW_RULE_3(Adam, double)
-TENSORBOW_RULE_3(RmsProp, float)
-TENSORBOW_RULE_3(RmsProp, double)
-TENSORBOW_RULE_2(Adagrad, float)
-TENSORBOW_RULE_2(Adagrad, double)
+#define TENSORBOW_TYPES(RULE, Rule) \
+  RULE(Rule, float)                 \
+  RULE(Rule, double)                \
+  RULE(Rule, Half)                  \
+  RULE(Rule, Bfloat16)
+TENSORBOW_TYPES(TENSORBOW_RULE_1, Assign)
+TENSORBOW_TYPES(TENSORBOW_RULE_1, GradientDescent)
+TENSORBOW_TYPES(TENSORBOW_RULE_2, Momentum)
+TENSORBOW_TYPES(TENSORBOW_RULE_3, Adam)
+TENSORBOW_TYPES(TENSORBOW_RULE_3, RmsProp)
+TENSORBOW_TYPES(TENSORBOW_RULE_2, Adagrad)
 
 }  // namespace tensorbow

@@ -4,20 +4,23 @@
 //   w ← (w + u(w, g, slots)) − α (w − z)          w on the right before the update
 //
 // u is computed by the very operations of TensorFlow's kernels, in their order and in
-// T, so that without a correction the result has TensorFlow's bits. All arrays hold `n`
-// elements and do not overlap. Pure functions.
+// T, so that without a correction the result has TensorFlow's bits; the correction is
+// made in the accumulation type. All arrays hold `n` elements and do not overlap. Pure
+// functions.
 #ifndef TENSORBOW_CC_OPTIMISER_UPDATE_RULES_H_
 #define TENSORBOW_CC_OPTIMISER_UPDATE_RULES_H_
 
 #include <cstdint>
+
+#include "cc/support/element.h"
 
 namespace tensorbow {
 
 // Where to correct towards; `z` null for no correction.
 template <typename T>
 struct Pull {
-  const T* z = nullptr;
-  T alpha = 0;
+  const Accumulator<T>* z = nullptr;
+  Accumulator<T> alpha = 0;
 };
 
 // w ← g, w ← w + g, w ← w − g: what programs that write their own optimiser use

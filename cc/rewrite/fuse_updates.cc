@@ -16,6 +16,11 @@ namespace tf = ::tensorflow;
 
 namespace {
 
+bool HasFusedOps(tf::DataType dtype) {
+  return dtype == tf::DT_FLOAT || dtype == tf::DT_DOUBLE || dtype == tf::DT_HALF ||
+         dtype == tf::DT_BFLOAT16;
+}
+
 // The op that does the same as `update` and corrects, or null.
 const tf::OpDef* FusedOp(const tf::Node& update) {
   const tf::OpRegistrationData* registered = nullptr;
@@ -72,7 +77,7 @@ absl::StatusOr<std::vector<bool>> FuseUpdates(const std::vector<std::string>& tr
     if (member == members.end() || !IsVariableOp(node->type_string())) continue;
     tf::DataType dtype;
     TF_RETURN_IF_ERROR(tf::GetNodeAttr(node->attrs(), "dtype", &dtype));
-    if (dtype != tf::DT_FLOAT && dtype != tf::DT_DOUBLE) continue;
+    if (!HasFusedOps(dtype)) continue;
     tf::Node* const update = OnlyUpdate(*node);
     if (update != nullptr && FusedOp(*update) != nullptr) {
       updates.emplace_back(update, member->second);

@@ -7,7 +7,7 @@
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TENSORBOW_VECTORISED \
-  __attribute__((target_clones("avx512f", "avx2", "default")))
+  __attribute__((flatten, target_clones("avx512f", "avx2", "default")))
 #else
 #define TENSORBOW_VECTORISED
 #endif

@@ -56,5 +56,14 @@ TEST(Bfloat16Test, RoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(float(Bfloat16(std::nanf("")))));
 }
 
+TEST(HalfTest, EveryOperationRounds) {
+  const Half one(1), tiny(std::ldexp(1.0f, -11));  // half an ulp of 1
+  EXPECT_EQ((one + tiny + tiny).bits, one.bits);
+  EXPECT_EQ((one + (tiny + tiny)).bits, 0x3c01);
+  EXPECT_EQ((one / Half(3)).bits, 0x3555);
+  EXPECT_EQ(sqrt(Half(2)).bits, 0x3da8);
+  EXPECT_EQ((Half(256) * Half(256)).bits, 0x7c00);  // infinity
+}
+
 }  // namespace
 }  // namespace tensorbow

@@ -5,6 +5,7 @@ and the formulas of SMA in NumPy in the variable's accumulation type, operation 
 operation: w ← (w + u) − α(w − z) and z ← z + Σ α(w − z) + μ(z − z_prev). Bits must agree.
 """
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -155,6 +156,12 @@ def random_feeds(program, iteration, dtype):
     return gradient, indices.astype(np.int32)
 
 
+def assert_within(ulps, actual, expected):
+    eps = float(ml_dtypes.finfo(expected.dtype).eps)
+    actual, expected = actual.astype(np.float64), expected.astype(np.float64)
+    assert np.all(np.abs(actual - expected) <= ulps * eps * np.maximum(np.abs(expected), 1))
+
+
 def check(update, dtype, use_resource, fused, sparse=False, iterations=4, ulps=0):
     program = Program(update, dtype, use_resource, sparse)
     variables = [program.w, *program.slots]
@@ -209,8 +216,7 @@ def check(update, dtype, use_resource, fused, sparse=False, iterations=4, ulps=0
                 for variable, value in zip(variables, state[j]):
                     actual = session.learner_value(variable, j)
                     if ulps:
-                        bound = ulps * np.finfo(storage).eps * np.maximum(np.abs(value), 1)
-                        assert np.all(np.abs(actual - value) <= bound)
+                        assert_within(ulps, actual, value)
                     else:
                         np.testing.assert_array_equal(actual, value)
             if ulps:
@@ -220,25 +226,23 @@ def check(update, dtype, use_resource, fused, sparse=False, iterations=4, ulps=0
 
 
 KINDS = pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
-WIDE = pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=["float32", "float64"])
-NARROW = pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=["half", "bfloat16"])
+ALL_TYPES = pytest.mark.parametrize(
+    "dtype",
+    [tf.float32, tf.float64, tf.float16, tf.bfloat16],
+    ids=["float32", "float64", "half", "bfloat16"],
+)
 
 
-@WIDE
+@ALL_TYPES
 @KINDS
 @pytest.mark.parametrize("op", APPLY)
 def test_dense_update_is_fused_and_exact(op, use_resource, dtype):
-    if op.split(":")[0] == "ApplyAdagrad" and dtype == tf.float32:
-        # TensorFlow's reciprocal square root is an approximation and a Newton step.
+    if op.split(":")[0] == "ApplyAdagrad" and dtype != tf.float64:
+        # TensorFlow's reciprocal square root is an approximation and a Newton step (of a
+        # 16-bit number rounded once in a packet and twice outside of one).
         check(of_op(op, use_resource), dtype, use_resource, fused=True, iterations=1, ulps=2)
     else:
         check(of_op(op, use_resource), dtype, use_resource, fused=True)
-
-
-@NARROW
-@pytest.mark.parametrize("op", ["ApplyGradientDescent", "ApplyMomentum", "ApplyAdam"])
-def test_update_of_a_narrow_variable_is_exact(op, dtype):
-    check(of_op(op, True), dtype, True, fused=False)
 
 
 @KINDS
@@ -247,7 +251,7 @@ def test_sparse_update_is_exact(op, use_resource):
     check(of_op(op, use_resource, sparse=True), tf.float32, use_resource, fused=False, sparse=True)
 
 
-@WIDE
+@ALL_TYPES
 @KINDS
 @pytest.mark.parametrize("form", ["assign", "assign_add", "assign_sub"])
 def test_assignment_is_fused_and_exact(form, use_resource, dtype):

@@ -97,7 +97,7 @@ class Locks {
 };
 
 // `Form` says what an op's inputs mean:
-//   T                the element type
+//   T                the element type, as cc/optimiser computes with it
 //   kSlots           the variable inputs 1 … kSlots are slots
 //   kOperand         the input that has one value per element (the gradient)
 //   kScalars         the other inputs, {index, name}
@@ -173,8 +173,7 @@ class FusedUpdateKernel : public tf::OpKernel {
       tf::Tensor copy;
       OP_REQUIRES_OK(context,
                      context->allocate_temp(operand.dtype(), operand.shape(), &copy));
-      std::copy_n(operand.flat<T>().data(), operand.NumElements(),
-                  copy.flat<T>().data());
+      std::copy_n(Elements(operand), operand.NumElements(), Elements(copy));
       operand = copy;
       break;
     }
@@ -193,8 +192,8 @@ class FusedUpdateKernel : public tf::OpKernel {
       const int s = synchroniser->SliceAt(learner, i, num_slices);
       if (!synchroniser->Enter(learner, member_, s)) return Discard(context);
       const CentralModel::Slice slice = variable.slice(s);
-      Pull<T> pull{synchroniser->Target<T>(learner, member_),
-                   static_cast<T>(synchroniser->alpha())};
+      Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
+                   static_cast<Accumulator<T>>(synchroniser->alpha())};
       if (pull.z != nullptr) pull.z += slice.begin;
       Update(rule, slice, operand, pull, tensors,
              std::make_index_sequence<Form::kSlots>());
@@ -210,9 +209,12 @@ class FusedUpdateKernel : public tf::OpKernel {
                      std::array<tf::Tensor, 1 + Form::kSlots>& tensors,
                      std::index_sequence<slot...>) {
     const int64_t begin = slice.begin;
-    rule(slice.size(), operand.flat<T>().data() + begin, pull,
-         tensors[0].template flat<T>().data() + begin,
-         tensors[1 + slot].template flat<T>().data() + begin...);
+    rule(slice.size(), Elements(operand) + begin, pull, Elements(tensors[0]) + begin,
+         Elements(tensors[1 + slot]) + begin...);
+  }
+
+  static T* Elements(const tf::Tensor& tensor) {
+    return static_cast<T*>(tensor.data());
   }
 
   static void Discard(tf::OpKernelContext* context) {
@@ -235,7 +237,7 @@ struct ScalarInput {
 
 template <typename T>
 T Scalar(tf::OpKernelContext* context, int index) {
-  return context->input(index).scalar<T>()();
+  return *static_cast<const T*>(context->input(index).data());
 }
 
 bool BoolAttribute(tf::OpKernelConstruction* construction, const char* name) {
@@ -280,8 +282,9 @@ struct AdamForm {
   explicit AdamForm(tf::OpKernelConstruction* c)
       : nesterov(BoolAttribute(c, "use_nesterov")) {}
   Adam<T> Rule(tf::OpKernelContext* c) const {
+    using std::sqrt;  // beside those of 16-bit numbers
     const T rate =
-        Scalar<T>(c, 5) * std::sqrt(T(1) - Scalar<T>(c, 4)) / (T(1) - Scalar<T>(c, 3));
+        Scalar<T>(c, 5) * sqrt(T(1) - Scalar<T>(c, 4)) / (T(1) - Scalar<T>(c, 3));
     return {rate, Scalar<T>(c, 6), Scalar<T>(c, 7), Scalar<T>(c, 8), nesterov};
   }
   const bool nesterov;
@@ -343,15 +346,16 @@ using AddForm = AssignmentOf<Assignment::kAdd>::Form<T>;
 template <typename T>
 using SubtractForm = AssignmentOf<Assignment::kSubtract>::Form<T>;
 
+#define TENSORBOW_REGISTER_FOR(OP, FORM, TYPE_ATTRIBUTE, TYPE, ELEMENT) \
+  REGISTER_KERNEL_BUILDER(Name("TensorBow" OP)                          \
+                              .Device(tf::DEVICE_CPU)                   \
+                              .TypeConstraint<TYPE>(TYPE_ATTRIBUTE),    \
+                          FusedUpdateKernel<FORM<ELEMENT>>)
 #define TENSORBOW_REGISTER(OP, FORM, TYPE_ATTRIBUTE)                   \
-  REGISTER_KERNEL_BUILDER(Name("TensorBow" OP)                         \
-                              .Device(tf::DEVICE_CPU)                  \
-                              .TypeConstraint<float>(TYPE_ATTRIBUTE),  \
-                          FusedUpdateKernel<FORM<float>>);             \
-  REGISTER_KERNEL_BUILDER(Name("TensorBow" OP)                         \
-                              .Device(tf::DEVICE_CPU)                  \
-                              .TypeConstraint<double>(TYPE_ATTRIBUTE), \
-                          FusedUpdateKernel<FORM<double>>)
+  TENSORBOW_REGISTER_FOR(OP, FORM, TYPE_ATTRIBUTE, float, float);      \
+  TENSORBOW_REGISTER_FOR(OP, FORM, TYPE_ATTRIBUTE, double, double);    \
+  TENSORBOW_REGISTER_FOR(OP, FORM, TYPE_ATTRIBUTE, Eigen::half, Half); \
+  TENSORBOW_REGISTER_FOR(OP, FORM, TYPE_ATTRIBUTE, tf::bfloat16, Bfloat16)
 #define TENSORBOW_REGISTER_APPLY(OP, FORM) \
   TENSORBOW_REGISTER(OP, FORM, "T");       \
   TENSORBOW_REGISTER("Resource" OP, FORM, "T")

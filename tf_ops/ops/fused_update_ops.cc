@@ -32,7 +32,7 @@ absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c
 // output or nothing.
 #define TENSORBOW_UPDATE_OP(NAME, INPUTS, OUT)                 \
   REGISTER_OP("TensorBow" NAME)                                \
-  INPUTS OUT.Attr("T: {float, double}")                        \
+  INPUTS OUT.Attr("T: {float, double, half, bfloat16}")        \
       .Attr("use_locking: bool = false")                       \
       .Attr("member: int >= 0")                                \
       .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
@@ -109,12 +109,12 @@ TENSORBOW_UPDATE_OP("Assign", TENSORBOW_REF_ASSIGN.Attr("validate_shape: bool = 
 TENSORBOW_UPDATE_OP("AssignAdd", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
 TENSORBOW_UPDATE_OP("AssignSub", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
 
-#define TENSORBOW_ASSIGN_VARIABLE_OP(NAME, ATTR)                    \
-  REGISTER_OP("TensorBow" NAME)                                     \
-      .Input("resource: resource")                                  \
-      .Input("value: dtype")                                        \
-      .Attr("dtype: {float, double}") ATTR.Attr("member: int >= 0") \
-      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); })      \
+#define TENSORBOW_ASSIGN_VARIABLE_OP(NAME, ATTR)                                    \
+  REGISTER_OP("TensorBow" NAME)                                                     \
+      .Input("resource: resource")                                                  \
+      .Input("value: dtype")                                                        \
+      .Attr("dtype: {float, double, half, bfloat16}") ATTR.Attr("member: int >= 0") \
+      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); })                      \
       .Doc(kDoc)
 TENSORBOW_ASSIGN_VARIABLE_OP("AssignVariableOp", .Attr("validate_shape: bool = false"));
 TENSORBOW_ASSIGN_VARIABLE_OP("AssignAddVariableOp", );
