@@ -1,4 +1,4 @@
-// Puts updates that correct by themselves (tf_ops/ops/fused_update_ops.cc) in the place
+// Puts updates that correct by themselves (tf_ops/ops/fused_*_ops.cc) in the place
 // of a program's own.
 //
 // A trained variable's update is replaced if it is the only one (see updates.h) and

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "cc/optimiser/correction.h"
 #include "cc/support/vectorise.h"
 
 namespace tensorbow {
@@ -14,26 +15,6 @@ constexpr int64_t kBlock = 1024;
 // S is how replicas are stored, A how they are computed with.
 template <typename S, typename A = Accumulator<S>>
 struct Loops {
-  // c = α (w − z)
-  TENSORBOW_INLINE static void Correction(const S* __restrict w, const A* __restrict z,
-                                          A alpha, int64_t n, A* __restrict c) {
-    for (int64_t i = 0; i < n; ++i) c[i] = alpha * (static_cast<A>(w[i]) - z[i]);
-  }
-  // w ← w − c
-  TENSORBOW_INLINE static void Subtract(const A* __restrict c, int64_t n,
-                                        S* __restrict w) {
-    for (int64_t i = 0; i < n; ++i) {
-      w[i] = static_cast<S>(static_cast<A>(w[i]) - c[i]);
-    }
-  }
-  // w ← w − α (w − z)
-  TENSORBOW_INLINE static void Correct(const A* __restrict z, A alpha, int64_t n,
-                                       S* __restrict w) {
-    for (int64_t i = 0; i < n; ++i) {
-      const A value = static_cast<A>(w[i]);
-      w[i] = static_cast<S>(value - alpha * (value - z[i]));
-    }
-  }
   // sum ← sum + α (w − z)
   TENSORBOW_INLINE static void Add(const S* __restrict w, const A* __restrict z,
                                    A alpha, int64_t n, A* __restrict sum) {
@@ -64,7 +45,7 @@ TENSORBOW_INLINE void Average(const S* const* w, int count, const A* z, A alpha,
   alignas(AlignedBuffer::kCacheLineBytes) A sum[kBlock];
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t size = std::min(kBlock, n - begin);
-    Loops<S>::Correction(w[0] + begin, z + begin, alpha, size, sum);
+    CorrectionLoop<S>(w[0] + begin, z + begin, alpha, size, sum);
     for (int j = 1; j < count; ++j) {
       Loops<S>::Add(w[j] + begin, z + begin, alpha, size, sum);
     }
@@ -79,16 +60,6 @@ struct Passes;
   template <>                                                                          \
   struct Passes<S> {                                                                   \
     using A = Accumulator<S>;                                                          \
-    TENSORBOW_VECTORISED static void Correction(const S* w, const A* z, A alpha,       \
-                                                int64_t n, A* c) {                     \
-      Loops<S>::Correction(w, z, alpha, n, c);                                         \
-    }                                                                                  \
-    TENSORBOW_VECTORISED static void Subtract(const A* c, int64_t n, S* w) {           \
-      Loops<S>::Subtract(c, n, w);                                                     \
-    }                                                                                  \
-    TENSORBOW_VECTORISED static void Correct(const A* z, A alpha, int64_t n, S* w) {   \
-      Loops<S>::Correct(z, alpha, n, w);                                               \
-    }                                                                                  \
     TENSORBOW_VECTORISED static void Exclude(const S* w, const A* z, A alpha,          \
                                              int64_t n, A* next) {                     \
       Loops<S>::Exclude(w, z, alpha, n, next);                                         \
@@ -162,8 +133,8 @@ void Sma::Remember(int learner, const TrainedSet& set, int member) {
     using S = std::remove_pointer_t<decltype(storage)>;
     using A = Accumulator<S>;
     if (correction.data() == nullptr) correction = AlignedBuffer(v.size() * sizeof(A));
-    Passes<S>::Correction(Weights<S>(set, learner, member), v.template current<A>(),
-                          static_cast<A>(alpha_), v.size(), correction.as<A>());
+    Correction<S>(Weights<S>(set, learner, member), v.template current<A>(),
+                  static_cast<A>(alpha_), v.size(), correction.as<A>());
   });
 }
 
@@ -175,9 +146,10 @@ void Sma::Correct(int learner, const TrainedSet& set, int member, bool remembere
     S* const w = Weights<S>(set, learner, member);
     if (remembered) {
       const A* c = corrections_[set.variable(member)][learner].template as<A>();
-      Passes<S>::Subtract(c, v.size(), w);
+      Subtract<S>(c, v.size(), w);
     } else {
-      Passes<S>::Correct(v.template current<A>(), static_cast<A>(alpha_), v.size(), w);
+      tensorbow::Correct<S>(v.template current<A>(), static_cast<A>(alpha_), v.size(),
+                            w);
     }
   });
 }

@@ -1,0 +1,34 @@
+// The correction of a replica towards the central model, c = α (w − z), for updates
+// that do not make it in their own pass. w is stored as S, z and c are of the type that
+// S is computed with. Arrays hold `n` elements and do not overlap. Pure functions.
+#ifndef TENSORBOW_CC_OPTIMISER_CORRECTION_H_
+#define TENSORBOW_CC_OPTIMISER_CORRECTION_H_
+
+#include <cstdint>
+
+#include "cc/support/element.h"
+#include "cc/support/vectorise.h"
+
+namespace tensorbow {
+
+// c ← α (w − z), to become part of a vectorised function.
+template <typename S, typename A = Accumulator<S>>
+TENSORBOW_INLINE void CorrectionLoop(const S* __restrict w, const A* __restrict z,
+                                     A alpha, int64_t n, A* __restrict c) {
+  for (int64_t i = 0; i < n; ++i) c[i] = alpha * (static_cast<A>(w[i]) - z[i]);
+}
+
+// c ← α (w − z)
+template <typename S>
+void Correction(const S* w, const Accumulator<S>* z, Accumulator<S> alpha, int64_t n,
+                Accumulator<S>* c);
+// w ← w − c
+template <typename S>
+void Subtract(const Accumulator<S>* c, int64_t n, S* w);
+// w ← w − α (w − z)
+template <typename S>
+void Correct(const Accumulator<S>* z, Accumulator<S> alpha, int64_t n, S* w);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_OPTIMISER_CORRECTION_H_

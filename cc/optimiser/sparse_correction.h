@@ -1,0 +1,46 @@
+// The correction towards the central model around an update that changes only some rows
+// of a variable: what it leaves alone is corrected in one pass over memory, while the
+// rows it is about to change keep their values and have their corrections remembered,
+// to be made after it. So
+//
+//   w ← (w + u) − α (w − z)          w on the right before the update
+//
+// holds for all rows, and nothing of the others is copied. Thread-compatible.
+#ifndef TENSORBOW_CC_OPTIMISER_SPARSE_CORRECTION_H_
+#define TENSORBOW_CC_OPTIMISER_SPARSE_CORRECTION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/optimiser/update_rules.h"
+#include "cc/support/element.h"
+
+namespace tensorbow {
+
+template <typename S>
+class SparseCorrection {
+ public:
+  using A = Accumulator<S>;
+
+  // `rows`: that will be updated, in any order, with repetitions; those outside of the
+  // variable are left to whoever makes the update. `w`: the variable, not owned.
+  // REQUIRES: `pull` has a z; row_size >= 1, in elements, or the variable is empty.
+  SparseCorrection(std::vector<int64_t> rows, int64_t num_rows, int64_t row_size,
+                   Pull<S> pull, S* w);
+
+  // Before the update, for all parts [begin, end) of the variable's elements.
+  void BeforeUpdate(int64_t begin, int64_t end);
+  // After the update, once.
+  void AfterUpdate();
+
+ private:
+  std::vector<int64_t> rows_;  // ascending, each once
+  const int64_t row_size_;
+  const Pull<S> pull_;
+  S* const w_;
+  std::vector<A> remembered_;  // a row each
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_OPTIMISER_SPARSE_CORRECTION_H_
