@@ -145,6 +145,7 @@ absl::Status Divide(const TaskDevices& devices,
   std::unordered_map<std::string, tf::GraphDef> definitions;
   TF_RETURN_IF_ERROR(tf::Partition(options, graph.get(), &definitions));
   for (auto& [device, definition] : definitions) {
+    definition.clear_library();  // the part finds functions where they are
     auto part = std::make_unique<tf::Graph>(functions);
     tf::GraphConstructorOptions construction;
     construction.allow_internal_ops = true;
