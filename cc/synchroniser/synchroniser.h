@@ -112,6 +112,10 @@ class Synchroniser {
     return group + (i - group + learner) % size;
   }
 
+  // Between runs, before the central model is read or written: brings it up to date
+  // where it is kept elsewhere during runs.
+  virtual void Collect() {}
+
   // Replicas ← z and z_prev ← z.
   void Restart(const TrainedSet& set);
 
