@@ -11,12 +11,16 @@ from typing import Any
 
 from tensorbow import _loader
 
-_loader.load()
-
-from tensorbow.monitored import SessionCreator, SessionManager
-from tensorbow.options import Options
-from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
-from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent
+try:
+    _loader.load()
+except ImportError:
+    if not _loader.for_doctor():
+        raise
+else:
+    from tensorbow.monitored import SessionCreator, SessionManager
+    from tensorbow.options import Options
+    from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
+    from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent
 from tensorbow.version import __version__
 
 

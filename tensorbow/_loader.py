@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pathlib
+import sys
 from types import ModuleType
 
 TENSORFLOW_WANTED = ">=2.21,<2.22"
@@ -58,6 +59,13 @@ def explain_load_failure(error: BaseException, found: str, directory: pathlib.Pa
         f"{reason}. Fix: reinstall tensorbow next to the TensorFlow you use "
         "(pip install --force-reinstall --no-deps .)."
     )
+
+
+def for_doctor() -> bool:
+    """Whether this process is `tensorbow doctor`, which says itself what does not load."""
+    *command, last = sys.orig_argv
+    called = "tensorbow.cli" in command or any(pathlib.Path(c).name == "tensorbow" for c in command)
+    return called and last == "doctor"
 
 
 def load() -> ModuleType:

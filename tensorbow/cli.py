@@ -326,18 +326,21 @@ def _doctor() -> int:
         import tensorflow as tf
 
         print(f"tensorflow   {tf.__version__} ({pathlib.Path(tf.__file__).parent})")
-        import tensorbow
-        from tensorbow import _native
+        from tensorbow import _loader
+
+        native = _loader.load()
     except ImportError as error:
         print(f"FAILED       {error}")
         return 1
     import keras
     import numpy as np
 
+    import tensorbow
+
     print(f"keras        {keras.__version__}")
     print(f"numpy        {np.__version__}")
     print(f"tensorbow    {tensorbow.__version__} ({pathlib.Path(tensorbow.__file__).parent})")
-    print(f"  built for  TensorFlow {_native.tensorflow_version}, compiler {_native.compiler}")
+    print(f"  built for  TensorFlow {native.tensorflow_version}, compiler {native.compiler}")
     print(f"cores        {len(os.sched_getaffinity(0))} for this process")
     gpus = tf.config.list_physical_devices("GPU")
     print(f"gpus         {len(gpus)}" + (" (learners compute on the CPU)" if gpus else ""))
