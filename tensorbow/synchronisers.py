@@ -28,6 +28,18 @@ def _check_alpha(who: str, alpha: object) -> None:
         )
 
 
+def _check_ema_decay(who: str, ema_decay: object) -> None:
+    if ema_decay is None:
+        return
+    if not _is_number(ema_decay):
+        raise TypeError(f"{who}: ema_decay must be a number or None, got {ema_decay!r}")
+    if not 0 < ema_decay < 1:
+        raise ValueError(
+            f"{who}: ema_decay must be between 0 and 1, got {ema_decay}; leave it out for "
+            "no moving average"
+        )
+
+
 def _check_averaging(who: str, sync_period: object, restart: object, ema_decay: object) -> None:
     if not _is_int(sync_period):
         raise TypeError(f"{who}: sync_period must be an int, got {sync_period!r}")
@@ -40,14 +52,7 @@ def _check_averaging(who: str, sync_period: object, restart: object, ema_decay: 
             )
     elif not callable(restart):
         raise TypeError(f'{who}: restart must be "lr_drop", "never" or a callable, got {restart!r}')
-    if ema_decay is not None:
-        if not _is_number(ema_decay):
-            raise TypeError(f"{who}: ema_decay must be a number or None, got {ema_decay!r}")
-        if not 0 < ema_decay < 1:
-            raise ValueError(
-                f"{who}: ema_decay must be between 0 and 1, got {ema_decay}; leave it out for "
-                "no moving average"
-            )
+    _check_ema_decay(who, ema_decay)
 
 
 def _check_stable(who: str, alpha: float | None, num_learners: int) -> None:
@@ -78,9 +83,10 @@ class SMA:
         learners' optimiser has momentum or is adaptive, else 0.9.
       sync_period: learning tasks of each learner between two corrections, >= 1.
       ema_decay: keeps an exponential moving average of z over the iterations t = 0, 1, …
-        with d = min(ema_decay, (1 + t) / (10 + t)), 0 < ema_decay < 1 (0.999 is a good
-        value). Reads, evaluation and `Saver` then see the average, and
-        `session.central(variable, averaged=False)` gives z. None keeps no average.
+        that end with corrections, with d = min(ema_decay, (1 + t) / (10 + t)),
+        0 < ema_decay < 1 (0.999 is a good value). Reads, evaluation and `Saver` then see
+        the average, and `session.central(variable, averaged=False)` gives z. None keeps
+        no average.
       restart: when all replicas are set to z and the central momentum is forgotten
         (optimiser slots are kept): "lr_drop" when the learning rate drops to half or
         less from one iteration to the next, "never", or a callable that is given the
@@ -164,14 +170,25 @@ class SSGD:
 
     It finds gradients in TensorFlow's optimiser ops (dense ones); programs that update
     their variables otherwise, or inside conditionals, run on one learner, with a warning.
+
+    Args:
+      ema_decay: as of `SMA`; z is what all replicas are.
+
+    Raises:
+      TypeError, ValueError: for an argument outside of what is said there.
     """
+
+    ema_decay: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_ema_decay("SSGD", self.ema_decay)
 
     def check_learners(self, num_learners: int) -> None:
         """Any number of learners is fine."""
 
     def native_options(self) -> dict[str, Any]:
         """The arguments of the native runtime."""
-        return _unaveraged("ssgd")
+        return _unaveraged("ssgd", self.ema_decay)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,9 +208,14 @@ class Independent:
         return _unaveraged("independent")
 
 
-def _unaveraged(algorithm: str) -> dict[str, Any]:
+def _unaveraged(algorithm: str, ema_decay: float | None = None) -> dict[str, Any]:
     return dict(
-        algorithm=algorithm, alpha=0.0, momentum=0.0, sync_period=1, ema_decay=0.0, restart="never"
+        algorithm=algorithm,
+        alpha=0.0,
+        momentum=0.0,
+        sync_period=1,
+        ema_decay=float(ema_decay or 0),
+        restart="never",
     )
 
 

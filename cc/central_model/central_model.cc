@@ -66,6 +66,16 @@ void CentralModel::Assign(int variable, const void* values) {
   v.GoOnFrom(0);
 }
 
+void CentralModel::Advance(int variable, const void* values) {
+  Variable& v = variables_[variable];
+  WithStorageType(v.type_, [&](auto* storage) {
+    using S = std::remove_pointer_t<decltype(storage)>;
+    Convert(static_cast<const S*>(values), v.size_, v.other<Accumulator<S>>());
+  });
+  v.Swap();
+  for (int s = 0; s < v.num_slices(); ++s) v.TakeIn(s);
+}
+
 void CentralModel::ForgetMomentum(int variable) {
   const Variable& v = variables_[variable];
   WithStorageType(v.type_, [&](auto* storage) {

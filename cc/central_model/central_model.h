@@ -117,6 +117,10 @@ class CentralModel {
   // type).
   void Assign(int variable, const void* values);
 
+  // An iteration is complete and z after it is `values`. Called by one thread within a
+  // run, while nobody else uses the variable.
+  void Advance(int variable, const void* values);
+
   // other ← current, for a restart.
   void ForgetMomentum(int variable);
 

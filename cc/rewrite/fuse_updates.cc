@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/rewrite/updates.h"
-#include "tensorflow/core/framework/node_def_util.h"
-#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/util/device_name_utils.h"
 
 namespace tensorbow {
 
@@ -16,17 +16,14 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-bool HasFusedOps(tf::DataType dtype) {
-  return dtype == tf::DT_FLOAT || dtype == tf::DT_DOUBLE || dtype == tf::DT_HALF ||
-         dtype == tf::DT_BFLOAT16;
-}
-
-// The op that does the same as `update` and corrects, or null.
-const tf::OpDef* FusedOp(const tf::Node& update) {
-  const tf::OpRegistrationData* registered = nullptr;
-  const std::string name = absl::StrCat("TensorBow", update.type_string());
-  if (!tf::OpRegistry::Global()->LookUp(name, &registered).ok()) return nullptr;
-  return &registered->op_def;
+// Whether there is an op that does the same as `update` and corrects, with a kernel for
+// its device and element type.
+bool HasFusedOp(const tf::Node& update) {
+  tf::NodeDef fused = update.def();
+  fused.set_op(absl::StrCat("TensorBow", update.type_string()));
+  tf::DeviceNameUtils::ParsedName device;
+  return tf::DeviceNameUtils::ParseFullName(update.assigned_device_name(), &device) &&
+         tf::KernelDefAvailable(tf::DeviceType(device.type), fused);
 }
 
 // Replaces `update` by a node of the same name with the fused op.
@@ -77,11 +74,8 @@ absl::StatusOr<std::vector<bool>> FuseUpdates(const std::vector<std::string>& tr
     for (tf::Node* node : part.graph->op_nodes()) {
       const auto member = members.find(node->name());
       if (member == members.end() || !IsVariableOp(node->type_string())) continue;
-      tf::DataType dtype;
-      TF_RETURN_IF_ERROR(tf::GetNodeAttr(node->attrs(), "dtype", &dtype));
-      if (!HasFusedOps(dtype)) continue;
       tf::Node* const update = OnlyUpdate(*node);
-      if (update != nullptr && FusedOp(*update) != nullptr) {
+      if (update != nullptr && HasFusedOp(*update)) {
         updates.emplace_back(update, member->second);
       }
     }

@@ -2,8 +2,8 @@
 // of a program's own.
 //
 // A trained variable's update is replaced if it is the only one (see updates.h) and
-// there is a fused op for it. The op keeps its name, inputs and edges, so that error
-// messages and fetches stay the same. Pure function.
+// there is a fused op for it, with a kernel. The op keeps its name, inputs and edges,
+// so that error messages and fetches stay the same. Pure function.
 #ifndef TENSORBOW_CC_REWRITE_FUSE_UPDATES_H_
 #define TENSORBOW_CC_REWRITE_FUSE_UPDATES_H_
 

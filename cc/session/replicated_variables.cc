@@ -283,7 +283,7 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
     TF_RETURN_IF_ERROR(
         variable->replicas[j].Assign(own, MemoryOf(*variable, static_cast<int>(j))));
   }
-  if (!variable->trained || !synchroniser_->averages()) return absl::OkStatus();
+  if (!variable->trained || !synchroniser_->keeps_z()) return absl::OkStatus();
 
   TF_ASSIGN_OR_RETURN(const ModelShape shape,
                       ModelShapeOf(variable->node.name(), value));
@@ -361,7 +361,7 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable, bool gather) {
                                                      : MeanOf(first.dtype());
   // Where all replicas are the same, learner 0's stands for the trained variables.
   const bool averaged =
-      variable->trained ? synchroniser_->averages() : synchroniser_->synchronises();
+      variable->trained ? synchroniser_->keeps_z() : synchroniser_->synchronises();
   if (variable->replicas[0].initialised() && averaged &&
       (variable->model_index >= 0 || aggregate != nullptr)) {
     void* data = nullptr;
@@ -442,7 +442,7 @@ absl::StatusOr<tf::Tensor> ReplicatedVariables::ModelValue(int id,
                                                            CentralModel::Which which) {
   const Variable& variable = variables_[id];
   if (variable.model_index < 0 || variable.replicas_stale ||
-      !synchroniser_->averages()) {
+      !synchroniser_->keeps_z()) {
     return CentralValue(variable.node);
   }
   const tf::Tensor& replica = variable.replicas[0].value();
@@ -486,7 +486,7 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
   state.generator = variable.generator;
   if (variable.replicas_stale) return state;
   TF_ASSIGN_OR_RETURN(state.replicas, HostValues(variable));
-  if (variable.model_index >= 0 && synchroniser_->averages()) {
+  if (variable.model_index >= 0 && synchroniser_->keeps_z()) {
     synchroniser_->Collect();
     CentralModel::Variable& model = model_->variable(variable.model_index);
     // The accumulation type is float or double; only the address is used here.
@@ -509,7 +509,7 @@ absl::Status ReplicatedVariables::CheckState(const VariableUse& use,
   for (const tf::Tensor& replica : state.replicas) {
     fits &= replica.shape() == state.replicas[0].shape();
   }
-  if (synchroniser_->averages()) {
+  if (synchroniser_->keeps_z()) {
     const tf::DataType accumulator =
         shape.type == ElementType::kFloat64 ? tf::DT_DOUBLE : tf::DT_FLOAT;
     for (const tf::Tensor* z : {&state.z, &state.z_prev, &state.average}) {
@@ -542,7 +542,7 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
   variable->replicas_stale = false;
   variable->learned = true;
   if (!state.trained) return absl::OkStatus();
-  if (!synchroniser_->averages()) return absl::OkStatus();
+  if (!synchroniser_->keeps_z()) return absl::OkStatus();
   if (variable->model_index < 0) {
     TF_ASSIGN_OR_RETURN(const ModelShape shape,
                         ModelShapeOf(state.name, state.replicas[0]));

@@ -72,6 +72,8 @@ Settings SettingsOf(const Options& options, int num_learners) {
                                           ? absl::StrCat(*options.momentum)
                                           : "auto");
     settings.emplace_back("sync_period", absl::StrCat(options.sync_period));
+  }
+  if (options.algorithm != Options::Algorithm::kIndependent) {
     settings.emplace_back(
         "ema_decay", options.ema_decay > 0 ? absl::StrCat(options.ema_decay) : "None");
   }

@@ -629,11 +629,13 @@ void Trainer::ChooseTrainedSet(Program* program) {
   if (program->num_trained == variables_->num_trained()) return;
   program->num_trained = variables_->num_trained();
   program->trained.clear();
-  // Without averaging there is nothing to keep together.
-  if (synchroniser_->averages()) {
+  // Otherwise there is nothing to keep together.
+  if (synchroniser_->keeps_z()) {
     for (const auto& [name, use] : program->analysis.variables) {
       if (use.trained) program->trained.push_back(variables_->Find(name));
     }
+  }
+  if (synchroniser_->averages()) {
     for (const auto& [name, use] : program->analysis.variables) {
       const int id = variables_->Find(name);
       if (use.written && !use.trained && id >= 0 && variables_->trained(id)) {

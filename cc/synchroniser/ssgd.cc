@@ -107,6 +107,12 @@ void Ssgd::Leaving(int learner) {
   gate()->Notify();
 }
 
-void Ssgd::Completing() { Reset(); }
+void Ssgd::Completing(int present) {
+  Reset();
+  if (present < 0) return;
+  for (int member = 0; member < set()->size(); ++member) {
+    central()->Advance(set()->variable(member), set()->weights(present, member));
+  }
+}
 
 }  // namespace tensorbow

@@ -1,7 +1,8 @@
 // Synchronous parallel SGD: the gradients of all learners are averaged, in learner
 // order, and every learner applies the same update to the same weights. All replicas
 // are equal; learner 0's stands for the model. One step with L learners of batch b
-// equals, to rounding, one step of a single learner with a batch of L·b rows.
+// equals, to rounding, one step of a single learner with a batch of L·b rows. If the
+// central model keeps a moving average, its z follows the replicas.
 //
 // Learners meet in Reduce() once for every gradient. A learner that finishes its task
 // without having come (or sits the iteration out) contributes nothing.
@@ -23,6 +24,7 @@ class Ssgd : public Synchroniser {
   using Synchroniser::Synchroniser;
 
   bool averages() const override { return false; }
+  bool keeps_z() const override { return central()->averages(); }
   bool synchronises() const override { return true; }
 
   // mean ← the average of all learners' `own`, n elements stored as `type`, of the
@@ -39,7 +41,7 @@ class Ssgd : public Synchroniser {
   void Remember(int, const TrainedSet&, int) override {}
   void Correct(int, const TrainedSet&, int, bool) override {}
   void Leaving(int learner) override;
-  void Completing() override;
+  void Completing(int present) override;
 
  private:
   struct alignas(64) Gradient {

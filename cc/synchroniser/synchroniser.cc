@@ -130,12 +130,17 @@ bool Synchroniser::Finish(int learner, bool took_part) {
 }
 
 void Synchroniser::Complete(int64_t iteration) {
-  Completing();
+  int present = -1;
   std::vector<int> absent;
   for (int j = 0; j < num_learners_; ++j) {
-    if (learners_[j].took_part != iteration) absent.push_back(j);
+    if (learners_[j].took_part == iteration) {
+      present = j;
+    } else {
+      absent.push_back(j);
+    }
   }
-  nobody_took_part_ = static_cast<int>(absent.size()) == num_learners_;
+  Completing(present);
+  nobody_took_part_ = present < 0;
   if (nobody_took_part_ || !Due(*set_, set_->iterations + iteration)) return;
   for (int member = 0; member < set_->size(); ++member) {
     if (!absent.empty()) Exclude(*set_, member, absent);

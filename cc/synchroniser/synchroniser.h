@@ -56,9 +56,10 @@ class Synchroniser {
   Synchroniser(const Synchroniser&) = delete;
   Synchroniser& operator=(const Synchroniser&) = delete;
 
-  // Whether the central model is this algorithm's average (else learner 0's replica
-  // stands for the model).
+  // Whether replicas are corrected towards their average, the central model.
   virtual bool averages() const = 0;
+  // Whether the central model has z (else learner 0's replica stands for it).
+  virtual bool keeps_z() const { return averages(); }
   // Whether the learners train one model together.
   virtual bool synchronises() const { return averages(); }
   virtual double alpha() const { return 0; }
@@ -143,7 +144,8 @@ class Synchroniser {
   // `learner` has finished its task, or sits out; called before it is counted.
   virtual void Leaving(int learner) {}
   // Everybody has finished the iteration, and nobody has begun to synchronise the next.
-  virtual void Completing() {}
+  // `present`: a learner that took part, or -1.
+  virtual void Completing(int present) {}
 
   // Waits until the iteration before the learner's is complete. False if the learner's
   // own was aborted.

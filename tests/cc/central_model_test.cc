@@ -96,6 +96,20 @@ TEST(CentralModelTest, AverageFollowsZ) {
   EXPECT_EQ(average(), 8);
 }
 
+TEST(CentralModelTest, AdvanceTakesZInAtOnce) {
+  CentralModel model(/*ema_decay=*/0.3);
+  const int index = model.Add(ElementType::kFloat16, 2);
+  const Half start[] = {Half(8), Half(16)}, next[] = {Half(4), Half(-4)};
+  model.Assign(index, start);
+  model.Advance(index, next);
+  CentralModel::Variable& v = model.variable(index);
+  EXPECT_EQ(v.current<float>()[0], 4);
+  EXPECT_EQ(v.current<float>()[1], -4);
+  EXPECT_EQ(v.iterations(), 1);
+  EXPECT_FLOAT_EQ(v.average<float>()[0], 0.1f * 8 + 0.9f * 4);
+  EXPECT_FLOAT_EQ(v.average<float>()[1], 0.1f * 16 - 0.9f * 4);
+}
+
 TEST(CentralModelTest, SixteenBitVariablesAccumulateInFloat) {
   CentralModel model;
   const int half = model.Add(ElementType::kFloat16, 2);

@@ -111,6 +111,45 @@ TEST_P(SsgdTest, NarrowGradientsAreSummedInFloat) {
   });
 }
 
+TEST_P(SsgdTest, AverageIsOfWhatThoseThatTookPartHave) {
+  CentralModel model(/*ema_decay=*/0.5);
+  const float start = 8;
+  model.Assign(model.Add(ElementType::kFloat32, 1), &start);
+  Ssgd ssgd(2, &model, GetParam());
+  TaskScheduler scheduler(2);
+  TrainedSet set(2, {0}, 0);
+  set.set_num_gradients(1);
+  EXPECT_TRUE(ssgd.keeps_z());
+  EXPECT_FALSE(ssgd_.keeps_z());
+  float weights[] = {8, 8};
+  for (int j = 0; j < 2; ++j) set.set_weights(j, 0, &weights[j]);
+
+  scheduler.Begin(5, SchedulingPolicy::kRoundRobin);  // the last for learner 0 alone
+  ssgd.BeginRun(&set, &scheduler);
+  auto work = [&](int j) {
+    while (scheduler.Next(j).has_value()) {
+      const float own = 1;
+      float mean = 0;
+      EXPECT_TRUE(ssgd.BeforeTask(j));
+      EXPECT_TRUE(ssgd.Reduce(j, 0, ElementType::kFloat32, 1, &own, &mean));
+      weights[j] -= mean;
+      EXPECT_TRUE(ssgd.AfterTask(j));
+    }
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  EXPECT_EQ(ssgd.EndRun(), 3);
+
+  EXPECT_EQ(weights[1], 6);
+  EXPECT_EQ(*model.variable(0).current<float>(), 5);
+  float average = 8;  // d = 1/10, 2/11, 3/12
+  average = 0.1f * average + 0.9f * 7;
+  average = 2.0f / 11 * average + (1 - 2.0f / 11) * 6;
+  average = 0.25f * average + 0.75f * 5;
+  EXPECT_FLOAT_EQ(*model.variable(0).average<float>(), average);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, SsgdTest,
                          testing::Values(std::chrono::microseconds(0),
                                          std::chrono::microseconds(50)),

@@ -189,6 +189,7 @@ def check(
     sparse=None,
     index_type=tf.int32,
     iterations=4,
+    sync_period=1,
     ulps=0,
 ):
     program = Program(update, dtype, use_resource, sparse, index_type)
@@ -199,7 +200,7 @@ def check(
     one_thread = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     options = tensorbow.Options(
         learners_per_device=LEARNERS,
-        synchroniser=tensorbow.SMA(alpha=ALPHA, momentum=MOMENTUM),
+        synchroniser=tensorbow.SMA(alpha=ALPHA, momentum=MOMENTUM, sync_period=sync_period),
     )
     with (
         tf1.Session(graph=program.graph, config=one_thread) as stock,
@@ -225,6 +226,7 @@ def check(
             )
             ours = [n.op for g in metadata.partition_graphs for n in g.node]
             assert any(op.startswith("TensorBow") for op in ours) == fused
+            due = (iteration + 1) % sync_period == 0
             corrections = []
             for j in range(LEARNERS):
                 for variable, value in zip(variables, state[j]):
@@ -236,10 +238,12 @@ def check(
                 before = state[j][0].astype(accumulate)
                 state[j] = stock.run(variables)
                 c = alpha * (before - z)
-                state[j][0] = (state[j][0].astype(accumulate) - c).astype(storage)
+                if due:
+                    state[j][0] = (state[j][0].astype(accumulate) - c).astype(storage)
                 corrections.append(c)
             z_next = z + (corrections[0] + corrections[1]) + momentum * (z - z_prev)
-            z_prev, z = z, z_next
+            if due:
+                z_prev, z = z, z_next
             for j in range(LEARNERS):
                 for variable, value in zip(variables, state[j]):
                     actual = session.learner_value(variable, j)
@@ -301,6 +305,13 @@ def test_sparse_update_is_fused_and_exact(request, update, use_resource, index_t
 @SPARSE
 def test_sparse_update_of_no_rows_still_corrects(update, use_resource):
     check(update(use_resource), tf.float32, use_resource, fused=True, sparse=0)
+
+
+@KINDS
+@pytest.mark.parametrize("sparse", [None, 11], ids=["dense", "sparse"])
+def test_updates_are_plain_between_corrections(use_resource, sparse):
+    update = of_op("ApplyMomentum", use_resource, sparse=sparse is not None)
+    check(update, tf.float32, use_resource, fused=True, sparse=sparse, sync_period=3, iterations=7)
 
 
 @KINDS

@@ -203,16 +203,27 @@ def test_one_learner_is_stock(digits, synchroniser, one_thread):
 # ---------------------------------------------------------------------- moving average
 
 
-def test_ema_of_the_central_model(digits, tmp_path):
+@pytest.mark.parametrize(
+    "make",
+    [tensorbow.SMA, tensorbow.EASGD, tensorbow.SSGD],
+    ids=["SMA", "EASGD", "SSGD"],
+)
+@pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
+def test_ema_of_the_central_model(digits, tmp_path, make, use_resource):
     program = models.build(
-        "logistic", digits[0].shape[1:], optimiser=OPTIMISERS["sgd"], seed=5, dtype=tf.float64
+        "logistic",
+        digits[0].shape[1:],
+        optimiser=OPTIMISERS["momentum"],
+        seed=5,
+        dtype=tf.float64,
+        use_resource=use_resource,
     )
     data = digits[0].astype(np.float64), digits[1]
     with program.graph.as_default():
         trained = tf1.trainable_variables()
         saver = tf1.train.Saver(trained)
     decay = 0.3
-    with programs.session(program.graph, 2, synchroniser=tensorbow.SMA(ema_decay=decay)) as session:
+    with programs.session(program.graph, 2, synchroniser=make(ema_decay=decay)) as session:
         session.run(program.init)
         average = session.run(trained)
         for t in range(12):
@@ -231,6 +242,58 @@ def test_ema_of_the_central_model(digits, tmp_path):
         saver.restore(stock, path)
         for variable, value in zip(trained, average):
             np.testing.assert_allclose(stock.run(variable), value, rtol=1e-12)
+
+
+def test_easgd_takes_its_average_where_it_corrects(digits):
+    program = models.build("logistic", digits[0].shape[1:], seed=5, dtype=tf.float64)
+    data = digits[0].astype(np.float64), digits[1]
+    variable = variables_of(program)[0]
+    easgd = tensorbow.EASGD(sync_period=3, ema_decay=0.3)
+    with programs.session(program.graph, 2, synchroniser=easgd) as session:
+        session.run(program.init)
+        average = session.run(variable)
+        for iteration in range(12):
+            train(session, program, data, steps=1, rows=16, begin=16 * iteration)
+            if iteration % 3 == 2:
+                t = iteration // 3
+                d = min(0.3, (1 + t) / (10 + t))
+                z = session.central(variable, averaged=False)
+                average = d * average + (1 - d) * z
+            np.testing.assert_allclose(session.run(variable), average, rtol=1e-12)
+        assert np.abs(average - z).max() > 1e-6
+
+
+def test_ssgd_average_is_of_what_the_replicas_are(digits):
+    """Short iterations, many tasks a run, a failed one: z is every replica."""
+    program = models.build(
+        "logistic", digits[0].shape[1:], optimiser=OPTIMISERS["momentum"], seed=5
+    )
+    variable = variables_of(program)[0]
+    values = []
+    for decay in (None, 0.5):
+        with programs.session(
+            program.graph,
+            3,
+            synchroniser=tensorbow.SSGD(ema_decay=decay),
+            batch_size=4,
+            scheduling="round_robin",
+        ) as session:
+            session.run(program.init)
+            train(session, program, digits, steps=2, rows=4 * (3 * 2 + 1))
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                session.run(
+                    program.train_op,
+                    {program.images: digits[0][:12], program.labels: np.full([12], 99)},
+                )
+            replicas = [session.learner_value(variable, j) for j in range(3)]
+            for replica in replicas:
+                np.testing.assert_array_equal(replica, replicas[0])
+            z = session.central(variable, averaged=False)
+            np.testing.assert_array_equal(z, replicas[0])
+            values.append(z)
+            averaged = session.run(variable)
+    np.testing.assert_array_equal(values[0], values[1])  # it changes nothing else
+    assert np.abs(averaged - values[1]).max() > 1e-6
 
 
 def test_central_before_any_learning_is_the_variable(digits):
@@ -252,6 +315,9 @@ def test_central_before_any_learning_is_the_variable(digits):
     [
         (lambda: tensorbow.SMA(ema_decay=1.0), ValueError, "between 0 and 1, got 1.0"),
         (lambda: tensorbow.SMA(ema_decay="0.9"), TypeError, "a number or None"),
+        (lambda: tensorbow.EASGD(ema_decay=0), ValueError, "EASGD: ema_decay must be between"),
+        (lambda: tensorbow.SSGD(ema_decay=1), ValueError, "SSGD: ema_decay must be between"),
+        (lambda: tensorbow.SSGD(ema_decay=True), TypeError, "SSGD: ema_decay must be a number"),
         (lambda: tensorbow.EASGD(alpha=0), ValueError, "EASGD: alpha must be greater than 0"),
         (lambda: tensorbow.EASGD(sync_period=0), ValueError, "EASGD: sync_period"),
         (lambda: tensorbow.EASGD(restart="now"), ValueError, "EASGD: restart"),
