@@ -38,9 +38,13 @@ MEMCHECK_ITERATIONS = 2000
 
 
 def train(
-    model: str, learners: int, iterations: int, batch: int, cuda_graphs: str | None
+    model: str, learners: int, iterations: int, batch: int, cuda_graphs: str
 ) -> dict[str, np.ndarray]:
-    """The central model's weights, before ("0 NAME") and after so many iterations."""
+    """The central model's weights, before ("0 NAME") and after so many iterations.
+
+    And "devices": the names of those that execute a learning run.
+    `cuda_graphs` is that of `Options`, or "default" to leave it out.
+    """
     import tensorflow as tf
     from contenders import IMAGE_SHAPES, data
 
@@ -56,7 +60,7 @@ def train(
         weights = {v.name: v for v in tf.compat.v1.trainable_variables()}
     images, labels = data(model)
     rows = learners * batch
-    more: dict[str, Any] = {} if cuda_graphs is None else {"cuda_graphs": cuda_graphs}
+    more: Any = {} if cuda_graphs == "default" else {"cuda_graphs": cuda_graphs}
     options = tensorbow.Options(learners_per_device=learners, **more)
     with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:
         session.run(program.init)
@@ -69,6 +73,11 @@ def train(
             }
             session.run(program.train_op, fed)
         found.update(session.run(weights))
+        metadata = tf.compat.v1.RunMetadata()
+        trace = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+        session.run(program.train_op, fed, options=trace, run_metadata=metadata)
+        used = [stats.device for stats in metadata.step_stats.dev_stats if stats.node_stats]
+        found["devices"] = np.array(used)
     return found
 
 
@@ -116,12 +125,16 @@ class Checks:
                     check=True,
                 )
         with np.load(path) as arrays:
-            return dict(arrays)
+            found = dict(arrays)
+        devices = found.pop("devices")
+        if not any(device.upper() in str(name) for name in devices):
+            raise ValueError(f"the learners are on {devices}, wanted {device}")
+        return found
 
     def same_weights(self, model: str, learners: int, graphs: str) -> tuple[bool, str]:
         job = {"model": model, "learners": learners, "iterations": ITERATIONS, "batch": BATCH}
         is_ = self.weights("", self._device, **job, cuda_graphs=graphs)
-        wanted = self.weights("", "cpu", **job, cuda_graphs=None)
+        wanted = self.weights("", "cpu", **job, cuda_graphs="default")
         names = [name for name in wanted if not name.startswith("0 ")]
         moved = np.sqrt(sum(np.sum((wanted[n] - wanted[f"0 {n}"]) ** 2.0) for n in names))
         apart = np.sqrt(sum(np.sum((is_[n] - wanted[n]) ** 2.0) for n in names))
@@ -144,7 +157,7 @@ class Checks:
             "learners": 4,
             "iterations": MEMCHECK_ITERATIONS,
             "batch": 4,
-            "cuda_graphs": "off",
+            "cuda_graphs": "default",
         }
         path = self._state / "memcheck.log"
         command = [sanitizer, "--tool=memcheck", "--error-exitcode=9", f"--log-file={path}"]

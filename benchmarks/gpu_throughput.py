@@ -29,24 +29,24 @@ ROWS = ["lenet:4", "lenet:16", "lenet:64", "resnet32:16", "resnet32:32", "resnet
 STOCK = "tf.Session"
 
 
-def contenders(batch: int, learners: list[int], device: str) -> list[Contender]:
-    """Everything that is compared at `batch` rows per learner; the first is the baseline."""
+def contenders(batch: int, learners: list[int], graphs: list[str], device: str) -> list[Contender]:
+    """Everything that is compared at `batch` rows per learner; the first is the baseline.
+
+    `graphs` are values of `Options.cuda_graphs`, or "default" to leave it out.
+    """
     found = [
         Contender(STOCK, "stock_session", batch, device=device),
         Contender(f"{STOCK}, XLA", "stock_session", batch, {"xla": True}, device),
     ]
     for n in learners:
-        for graphs in ("off", "on"):
+        for value in graphs:
             for averaging in (True, False):
                 if n == 1 and not averaging:
                     continue  # there is nothing to average
                 how = "" if n == 1 else ", SMA" if averaging else ", no averaging"
-                name = f"{n} learner{'s' if n > 1 else ''}{how}, graphs {graphs}"
-                settings = {
-                    "learners": n,
-                    "averaging": averaging,
-                    "options": {"cuda_graphs": graphs},
-                }
+                name = f"{n} learner{'s' if n > 1 else ''}{how}, graphs {value}"
+                options = {} if value == "default" else {"cuda_graphs": value}
+                settings = {"learners": n, "averaging": averaging, "options": options}
                 found.append(Contender(name, "tensorbow_session", n * batch, settings, device))
     return found
 
@@ -64,8 +64,8 @@ def measure(
                 process.wait_until_ready()
                 process.calibrate(seconds)
                 alive.append(process)
-            except (ProcessEndedError, BrokenPipeError) as error:
-                failures.append(f"{process.contender.name}: {error}")
+            except ProcessEndedError as error:
+                failures.append(str(error))
         speeds: dict[str, list[float]] = {p.contender.name: [] for p in alive}
         shuffle = random.Random(0)
         for _ in range(slices):
@@ -73,8 +73,8 @@ def measure(
             for process in list(alive):
                 try:
                     speeds[process.contender.name].append(process.slice())
-                except (ProcessEndedError, BrokenPipeError) as error:
-                    failures.append(f"{process.contender.name}: {error}")
+                except ProcessEndedError as error:
+                    failures.append(str(error))
                     del speeds[process.contender.name]
                     alive.remove(process)
         for process in processes:
@@ -137,6 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="+", default=ROWS, metavar="MODEL:BATCH")
     parser.add_argument("--learners", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--graphs", nargs="+", default=["off", "on"], help="cuda_graphs")
     parser.add_argument("--slices", type=int, default=9, help="slices of each contender")
     parser.add_argument("--seconds", type=float, default=0.4, help="length of a slice")
     parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu")
@@ -159,7 +160,7 @@ def main() -> None:
         if arguments.until and time.time() > arguments.until:
             left_out.append(row)
             continue
-        compared = contenders(int(batch), arguments.learners, arguments.device)
+        compared = contenders(int(batch), arguments.learners, arguments.graphs, arguments.device)
         if arguments.only:
             compared = compared[:1] + [c for c in compared[1:] if arguments.only in c.name]
         speeds, failures = measure(

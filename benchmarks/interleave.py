@@ -55,8 +55,9 @@ class Process:
 
     def _ask(self, steps: int) -> float:
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(f"{steps}\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # its output says that it has ended
+            self._process.stdin.write(f"{steps}\n")
+            self._process.stdin.flush()
         for line in self._process.stdout:
             if line.startswith("seconds "):
                 return float(line.split()[1])
