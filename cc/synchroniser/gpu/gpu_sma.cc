@@ -526,8 +526,8 @@ CudaError GpuSma::ExcludeLocked(const TrainedSet& set, const std::vector<int>& a
 void GpuSma::Ending(const TrainedSet& set, bool) {
   std::lock_guard<std::mutex> lock(mu_);
   if (!std::exchange(under_way_, false) || !error_.empty()) return;
-  // The iteration was aborted, or none: z is what it began with, its momentum
-  // forgotten.
+  // The iteration was aborted, or none: z is what it began with, and its momentum is
+  // forgotten (of the whole set, since all of it has been advanced).
   SetTables* tables = nullptr;
   if (CheckLocked(TablesOf(set, &tables))) {
     CheckLocked(Launch(SmaPass::kDiscard, set, tables, {}));

@@ -199,7 +199,7 @@ TENSORBOW_HOST_DEVICE void SmaElements(const SmaMember& member,
   A* const current = static_cast<A*>(member.current) + i;
   A* const next = static_cast<A*>(member.next) + i;
   A* const flat = static_cast<A*>(a.flat) + member.flat + i;
-  A z[W], sum[W];
+  A z[W] = {}, sum[W] = {};
   if constexpr (pass == SmaPass::kAdvance) {
     Load<A, W>(next, z);
     SumCorrections<S, W>(weights, num_learners, z, alpha, i, sum);
