@@ -5,6 +5,7 @@
   same weights   GPU and CPU agree after 20 iterations: logistic regression, LeNet and
                  ResNet-32 on 1, 2 and 4 learners, without CUDA graphs and with them
   same bits      two runs on the GPU leave the same bits
+  own handles    4 learners have a stream, cuDNN and cuBLAS handles and an allocator each
   memcheck       4 learners over 2000 iterations of a small model under compute-sanitizer
 
 Every training is a process of its own. A check that has passed is not made again (DIR has

@@ -36,6 +36,8 @@ class AcceleratorDevice : public LearnerDevice {
     virtual ~Recording() = default;
   };
 
+  // For people: which device, and what of it the learner has for itself.
+  virtual std::string Description() = 0;
   // As TensorFlow sees it. All learners' devices have the same name.
   virtual tensorflow::Device* device() = 0;
 

@@ -318,6 +318,16 @@ TaskDevices Trainer::Devices(tf::DeviceSet* all) {
   return devices;
 }
 
+std::vector<std::string> Trainer::LearnerDevices() const {
+  std::vector<std::string> devices;
+  for (const auto& learner : learners_) {
+    devices.push_back(learner->accelerator() != nullptr
+                          ? learner->accelerator()->Description()
+                          : learner->device()->name());
+  }
+  return devices;
+}
+
 absl::Status Trainer::CheckMemory() {
   if (accelerators_ == nullptr) return absl::OkStatus();
   AcceleratorDevice* const device = learners_[0]->accelerator();

@@ -42,6 +42,7 @@ class EmulatedDevice : public tf::Device, public AcceleratorDevice {
   }
   ~EmulatedDevice() override { slots_.clear(); }
 
+  std::string Description() override { return "emulated"; }
   tf::Device* device() override { return this; }
   absl::Status CopyIn(const tf::Tensor& host, tf::Tensor* on_device) override {
     return Copy(host, on_device);
