@@ -3,12 +3,17 @@
 # headers, but call CUDA only through ours.
 set(TENSORBOW_CUDA_SOURCES
   cc/device/gpu/cuda_event.cu.cc
+  cc/device/gpu/cuda_graph.cu.cc
   cc/device/gpu/cuda_memory.cu.cc
   cc/device/gpu/cuda_stream.cu.cc
   cc/optimiser/gpu/update_kernels.cu.cc
   cc/synchroniser/gpu/sma_kernels.cu.cc
 )
 set(TENSORBOW_GPU_SOURCES
+  cc/device/gpu/eigen_stream.cc
+  cc/device/gpu/gpu_backend.cc
+  cc/device/gpu/learner_gpu_device.cc
+  cc/device/gpu/stream_group.cc
   cc/reducer/nccl_reducer.cc
   cc/synchroniser/gpu/new_gpu_sma.cc
   tf_ops/kernels/fused_update_gpu_kernels.cc
