@@ -91,8 +91,7 @@ class AcceleratorBackend {
   // Model averaging between learners on these devices, in the order of the learners.
   virtual absl::StatusOr<std::unique_ptr<Synchroniser>> NewSma(
       const std::vector<AcceleratorDevice*>& devices, CentralModel* central,
-      std::chrono::microseconds spin, double alpha, int64_t period,
-      double ema_decay) = 0;
+      std::chrono::microseconds spin, double alpha, int64_t period) = 0;
 };
 
 // The backend, not owned, null if there is none. Registering another replaces it for

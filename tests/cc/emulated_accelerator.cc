@@ -123,7 +123,7 @@ class EmulatedBackend : public AcceleratorBackend {
   }
   absl::StatusOr<std::unique_ptr<Synchroniser>> NewSma(
       const std::vector<AcceleratorDevice*>& devices, CentralModel* central,
-      std::chrono::microseconds spin, double alpha, int64_t period, double) override {
+      std::chrono::microseconds spin, double alpha, int64_t period) override {
     return std::make_unique<Sma>(static_cast<int>(devices.size()), central, spin, alpha,
                                  period);
   }
