@@ -2,6 +2,7 @@
 # All that only a GPU can show, in order: benchmarks/gpu.sh [STEP…]
 #
 #   build       the libraries, in place
+#   events      how CUDA graphs wait for events                (gpu_events.cu)
 #   smoke       one learner on the GPU for three iterations: does anything work at all?
 #   checks      GPU against CPU, same bits in two runs        (gpu_checks.py)
 #   throughput  stock, stock + XLA, TensorBow on 1 … 8 learners (gpu_throughput.py)
@@ -22,12 +23,19 @@ end=$(($(date +%s) + LIMIT))
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} TF_CPP_MIN_LOG_LEVEL=${TF_CPP_MIN_LOG_LEVEL:-2}
 mkdir -p "$STATE" "$RESULTS"
 steps=("$@")
-[ $# -gt 0 ] || steps=(build smoke checks throughput memcheck cpu)
+[ $# -gt 0 ] || steps=(build events smoke checks throughput memcheck cpu)
 
 build() {
   if [ -n "${TENSORBOW_PREBUILT:-}" ]; then return 0; fi
   cmake -S . -B build/release -G Ninja -DPython_EXECUTABLE="$(command -v "$PYTHON")" &&
     cmake --build build/release && cmake --install build/release --prefix .
+}
+
+# A binary that was brought along (GPU_EVENTS) serves where there is no nvcc.
+events() {
+  local binary=${GPU_EVENTS:-$STATE/events}
+  [ -x "$binary" ] || nvcc -std=c++17 -arch=native -o "$binary" benchmarks/gpu_events.cu || return 1
+  timeout 60 "$binary"
 }
 
 smoke() { "$PYTHON" benchmarks/gpu_checks.py --state "$STATE" --only "logistic, 1 learners, graphs off"; }

@@ -42,6 +42,7 @@ struct Event {
 struct World {
   std::recursive_mutex mu;
   std::mt19937 random;
+  unsigned laziness = 1;  // work is executed after about every so many-th call only
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<const char*, size_t> pinned;
 
@@ -74,6 +75,7 @@ struct World {
       return;
     }
     stream->queue.push_back(std::move(work));
+    if (random() % laziness != 0) return;
     for (unsigned steps = random() % 4; steps > 0; --steps) Step();
   }
 
@@ -117,7 +119,10 @@ void WaitNow(Stream* stream, const std::shared_ptr<Event>& event) {
 
 namespace fake_cuda {
 
-void Seed(unsigned seed) { TheWorld().random.seed(seed); }
+void Seed(unsigned seed) {
+  TheWorld().random.seed(seed);
+  TheWorld().laziness = 1 + seed % 4 * 8;
+}
 
 void* NewStream(int ordinal) {
   Lock lock(TheWorld().mu);

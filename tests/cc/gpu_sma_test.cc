@@ -347,6 +347,18 @@ TEST_P(GpuSmaTest, PeriodSynchronisesEveryThirdIteration) {
   });
 }
 
+TEST_P(GpuSmaTest, LearnersThatSatOutGoOnWithoutASynchronisation) {
+  Settings periodic = settings();
+  periodic.period = 2;
+  ExpectSame(periodic, [&](Learners& l) {
+    const int64_t tasks = 2 * learners() - learners() / 2;
+    for (int run = 0; run < 4; ++run) {
+      l.Run(tasks);           // the second is synchronised
+      l.Run(2 * learners());  // the first is not
+    }
+  });
+}
+
 TEST_P(GpuSmaTest, AverageIsTheHostsBitForBit) {
   Settings averaged = settings();
   averaged.ema_decay = 0.5;  // (1 + t) / (10 + t) passes it

@@ -518,6 +518,13 @@ CudaError GpuSma::ExcludeLocked(const TrainedSet& set, const std::vector<int>& a
                    g, arguments));
     }
   }
+  // Only then may the absent change what has been read: in an iteration that is not
+  // synchronised they wait for nothing else.
+  TENSORBOW_RETURN_IF_CUDA_ERROR(RecordPrepared());
+  for (int j : absent) {
+    TENSORBOW_RETURN_IF_CUDA_ERROR(
+        gpu_of(j).prepared.Wait(learners_[j].compute_stream));
+  }
   if (!several) return "";
   TENSORBOW_RETURN_IF_CUDA_ERROR(Reduce(tables));
   return Launch(SmaPass::kExcludeBy, set, tables, {});
