@@ -40,7 +40,7 @@ events() {
 
 smoke() { "$PYTHON" benchmarks/gpu_checks.py --state "$STATE" --only "logistic, 1 learners, graphs off"; }
 
-checks() { "$PYTHON" benchmarks/gpu_checks.py --state "$STATE" --only same --until "$end"; }
+checks() { "$PYTHON" benchmarks/gpu_checks.py --state "$STATE" --only "" --skip memcheck --until "$end"; }
 
 memcheck() { "$PYTHON" benchmarks/gpu_checks.py --state "$STATE" --only memcheck --until "$end"; }
 

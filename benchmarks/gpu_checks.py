@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,7 @@ def train(
         session.run(program.train_op, fed, options=trace, run_metadata=metadata)
         used = [stats.device for stats in metadata.step_stats.dev_stats if stats.node_stats]
         found["devices"] = np.array(used)
+        found["learner devices"] = np.array(session.learner_devices)
     return found
 
 
@@ -128,6 +130,7 @@ class Checks:
         with np.load(path) as arrays:
             found = dict(arrays)
         devices = found.pop("devices")
+        found.pop("learner devices")
         if not any(device.upper() in str(name) for name in devices):
             raise ValueError(f"the learners are on {devices}, wanted {device}")
         return found
@@ -148,6 +151,18 @@ class Checks:
         again = self.weights("_again", self._device, **job, cuda_graphs=graphs)
         differ = [n for n in first if first[n].tobytes() != again[n].tobytes()]
         return not differ, f"{len(differ)} of {len(first)} arrays differ"
+
+    def own_handles(self) -> tuple[bool, str]:
+        """Whether 4 learners share a stream, a cuDNN or cuBLAS handle, or an allocator."""
+        job = {"model": "lenet", "learners": 4, "iterations": ITERATIONS, "batch": BATCH}
+        self.weights("", self._device, **job, cuda_graphs="off")
+        path = self._state / f"weights_{self._device}_lenet_4_off.npz"
+        with np.load(path) as arrays:
+            devices = [str(device) for device in arrays["learner devices"]]
+        handles = [re.findall("0x[0-9a-f]+", device) for device in devices]
+        own = len({handle for some in handles for handle in some})
+        wanted = 4 * len(handles)
+        return own == wanted and "0x0" not in sum(handles, []), f"{own} of {wanted}: {devices}"
 
     def memcheck(self) -> tuple[bool | None, str]:
         sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
@@ -179,6 +194,7 @@ class Checks:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="only checks whose name contains this")
+    parser.add_argument("--skip", help="not checks whose name contains this")
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--learners", type=int, nargs="+", default=LEARNERS)
     parser.add_argument("--graphs", nargs="+", default=["off", "on"])
@@ -203,8 +219,13 @@ def main() -> None:
         case = ("lenet", 4, graphs)
         name = f"same bits: lenet, 4 learners, graphs {graphs}"
         wanted[name] = lambda c=case: checks.same_bits(*c)
+    wanted["own handles"] = checks.own_handles
     wanted["memcheck"] = checks.memcheck
-    wanted = {name: check for name, check in wanted.items() if arguments.only in name}
+    wanted = {
+        name: check
+        for name, check in wanted.items()
+        if arguments.only in name and not (arguments.skip and arguments.skip in name)
+    }
     left_out = []
     for name, check in wanted.items():
         if arguments.until and time.time() > arguments.until:
