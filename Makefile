@@ -24,7 +24,7 @@ $(VENV)/requirements.stamp: tools/requirements.txt
 	touch $@
 
 $(VENV)/install.stamp: $(VENV)/requirements.stamp CMakeLists.txt setup.py pyproject.toml \
-		tools/tensorflow_flags.py $(NATIVE_SOURCES)
+		tools/tensorflow_flags.py $(wildcard cmake/*.cmake) $(NATIVE_SOURCES)
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
 	touch $@
 

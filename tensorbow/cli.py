@@ -343,7 +343,10 @@ def _doctor() -> int:
     print(f"  built for  TensorFlow {native.tensorflow_version}, compiler {native.compiler}")
     print(f"cores        {len(os.sched_getaffinity(0))} for this process")
     gpus = tf.config.list_physical_devices("GPU")
-    print(f"gpus         {len(gpus)}" + (" (learners compute on the CPU)" if gpus else ""))
+    used = native.num_accelerators()
+    print(f"gpus         {len(gpus)}, of which learners use {used}")
+    library = _loader.load_gpu_library(pathlib.Path(tensorbow.__file__).parent)
+    print(f"gpu library  {library}")
 
     tf1 = tf.compat.v1
     graph = tf.Graph()

@@ -106,6 +106,12 @@ class _LearnerSession(BaseSession):
         return self._count("num_learners")
 
     @property
+    def learner_devices(self) -> list[str]:
+        """What each learner computes on, for people: its CPU, or its GPU with the stream,
+        the cuDNN and cuBLAS handles and the allocator that are its own."""
+        return list(self._native.learner_devices)
+
+    @property
     def iterations(self) -> int:
         """Completed iterations (one learning task of every learner that had one)."""
         return self._count("iterations")

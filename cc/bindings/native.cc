@@ -200,6 +200,12 @@ PYBIND11_MODULE(_native, m) {
                                  return session->trainer().num_learners();
                                });
                              })
+      .def_property_readonly("learner_devices",
+                             [](const SessionHandle& handle) {
+                               return handle.Get([](TensorBowSession* session) {
+                                 return session->trainer().LearnerDevices();
+                               });
+                             })
       .def_property_readonly("iterations",
                              [](const SessionHandle& handle) {
                                return handle.Get([](TensorBowSession* session) {

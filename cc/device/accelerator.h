@@ -36,6 +36,8 @@ class AcceleratorDevice : public LearnerDevice {
     virtual ~Recording() = default;
   };
 
+  // For people: which device, and what of it the learner has for itself.
+  virtual std::string Description() = 0;
   // As TensorFlow sees it. All learners' devices have the same name.
   virtual tensorflow::Device* device() = 0;
 
@@ -91,8 +93,7 @@ class AcceleratorBackend {
   // Model averaging between learners on these devices, in the order of the learners.
   virtual absl::StatusOr<std::unique_ptr<Synchroniser>> NewSma(
       const std::vector<AcceleratorDevice*>& devices, CentralModel* central,
-      std::chrono::microseconds spin, double alpha, int64_t period,
-      double ema_decay) = 0;
+      std::chrono::microseconds spin, double alpha, int64_t period) = 0;
 };
 
 // The backend, not owned, null if there is none. Registering another replaces it for

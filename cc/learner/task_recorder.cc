@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/synchroniser/synchroniser.h"
-#include "cc/synchroniser/trained_set.h"
 
 namespace tensorbow {
 
@@ -132,24 +131,15 @@ absl::Status TaskRecorder::Record(const Tensors& feeds, const Execute& execute) 
 
 absl::Status TaskRecorder::Replay(const Tensors& feeds) {
   Synchroniser* const synchroniser = accelerator_->synchroniser();
-  TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
-  const int learner = accelerator_->learner();
-  const int members = set == nullptr ? 0 : set->size();
-  for (int member = 0; member < members; ++member) {
-    if (!set->corrects_itself(member)) continue;
-    if (!synchroniser->EnterAll(learner, member)) {
-      return absl::CancelledError(
-          "The iteration is discarded because another learner's task failed");
-    }
+  if (synchroniser != nullptr && synchroniser->set() != nullptr &&
+      !synchroniser->EnterReplay(accelerator_->learner())) {
+    return absl::CancelledError(
+        "The iteration is discarded because another learner's task failed");
   }
   for (size_t i = 0; i < feeds.size(); ++i) {
     TF_RETURN_IF_ERROR(accelerator_->Copy(feeds[i], &feeds_[i]));
   }
-  TF_RETURN_IF_ERROR(accelerator_->Replay(recording_.get()));
-  for (int member = 0; member < members; ++member) {
-    if (set->corrects_itself(member)) synchroniser->Updated(learner, member);
-  }
-  return absl::OkStatus();
+  return accelerator_->Replay(recording_.get());
 }
 
 }  // namespace tensorbow

@@ -244,6 +244,11 @@ Memory ReplicatedVariables::MemoryOf(const Variable& variable, int learner) cons
           there ? l->accelerator() : nullptr};
 }
 
+absl::Status ReplicatedVariables::Collect() {
+  const std::string error = synchroniser_->Collect();
+  return error.empty() ? absl::OkStatus() : absl::InternalError(error);
+}
+
 absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
     const Variable& variable) const {
   std::vector<tf::Tensor> values;
@@ -294,7 +299,7 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
         "Trained variable '", variable->node.name(), "' was given a new shape, ",
         value.shape().DebugString(), "; create a new session for it."));
   }
-  synchroniser_->Collect();
+  TF_RETURN_IF_ERROR(Collect());
   model_->Assign(variable->model_index, value.data());
   return absl::OkStatus();
 }
@@ -368,7 +373,7 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable, bool gather) {
     TF_RETURN_IF_ERROR(
         central.Overwrite(first.dtype(), first.shape(), allocator, &data));
     if (variable->model_index >= 0 && !(gather && aggregate != nullptr)) {
-      synchroniser_->Collect();
+      TF_RETURN_IF_ERROR(Collect());
       model_->CopyTo(variable->model_index, CentralModel::Which::kAverage, data);
     } else {
       TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> values, HostValues(*variable));
@@ -447,7 +452,7 @@ absl::StatusOr<tf::Tensor> ReplicatedVariables::ModelValue(int id,
   }
   const tf::Tensor& replica = variable.replicas[0].value();
   tf::Tensor value(replica.dtype(), replica.shape());
-  synchroniser_->Collect();
+  TF_RETURN_IF_ERROR(Collect());
   model_->CopyTo(variable.model_index, which, value.data());
   return value;
 }
@@ -487,7 +492,7 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
   if (variable.replicas_stale) return state;
   TF_ASSIGN_OR_RETURN(state.replicas, HostValues(variable));
   if (variable.model_index >= 0 && synchroniser_->keeps_z()) {
-    synchroniser_->Collect();
+    TF_RETURN_IF_ERROR(Collect());
     CentralModel::Variable& model = model_->variable(variable.model_index);
     // The accumulation type is float or double; only the address is used here.
     state.z = ModelTensor(model, model.current<char>());
@@ -549,7 +554,7 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
     variable->model_index = model_->Add(shape.type, shape.size);
   }
   if (state.z.NumElements() == 0) return absl::OkStatus();
-  synchroniser_->Collect();
+  TF_RETURN_IF_ERROR(Collect());
   CentralModel::Variable& model = model_->variable(variable->model_index);
   std::memcpy(model.current<char>(), state.z.data(), state.z.TotalBytes());
   std::memcpy(model.other<char>(), state.z_prev.data(), state.z_prev.TotalBytes());

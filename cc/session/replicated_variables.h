@@ -125,6 +125,8 @@ class ReplicatedVariables {
   // Where a learner keeps its replica.
   tensorflow::Device* DeviceOf(const Variable& variable, int learner) const;
   Memory MemoryOf(const Variable& variable, int learner) const;
+  // Before the central model is read or written.
+  absl::Status Collect();
   // All replicas' values, in host memory.
   absl::StatusOr<std::vector<tensorflow::Tensor>> HostValues(
       const Variable& variable) const;

@@ -285,8 +285,7 @@ absl::Status Trainer::MakeSynchroniser() {
     std::vector<AcceleratorDevice*> devices;
     for (const auto& learner : learners_) devices.push_back(learner->accelerator());
     TF_ASSIGN_OR_RETURN(
-        synchroniser_, accelerators_->NewSma(devices, &model_, spin_, alpha,
-                                             options_.sync_period, options_.ema_decay));
+        synchroniser_,         accelerators_->NewSma(devices, &model_, spin_, alpha, options_.sync_period));
   } else if (options_.algorithm == Algorithm::kSma) {
     synchroniser_ =
         std::make_unique<Sma>(count, &model_, spin_, alpha, options_.sync_period);
@@ -315,6 +314,16 @@ TaskDevices Trainer::Devices(tf::DeviceSet* all) {
     devices.accelerator = learners_[0]->accelerator()->device();
     all->AddDevice(devices.accelerator);
     devices.variables = &environment_.variable_devices;
+  }
+  return devices;
+}
+
+std::vector<std::string> Trainer::LearnerDevices() const {
+  std::vector<std::string> devices;
+  for (const auto& learner : learners_) {
+    devices.push_back(learner->accelerator() != nullptr
+                          ? learner->accelerator()->Description()
+                          : learner->device()->name());
   }
   return devices;
 }
@@ -968,6 +977,8 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   }
   if (expired)
     failure = absl::DeadlineExceededError("Timed out waiting for notification");
+  const std::string broken = synchroniser_->error();
+  if (!broken.empty()) failure = absl::InternalError(broken);
   if (!failure.ok()) {
     if (num_learners() > 1 && synchroniser_->averages()) {
       TF_RETURN_IF_ERROR(LocateReplicas(program));

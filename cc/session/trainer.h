@@ -55,6 +55,8 @@ class Trainer {
   absl::Status Start();
 
   int num_learners() const { return scheduler_.num_learners(); }
+  // For people: what each learner computes on.
+  std::vector<std::string> LearnerDevices() const;
 
   // Waits for no run. Not to be called concurrently.
   absl::Status Compile(const ProgramGraph& graph, const RunSpec& spec,

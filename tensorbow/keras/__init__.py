@@ -94,13 +94,13 @@ def replicate(model: Any, options: Options | None = None) -> Any:
             "replicate: options has synchroniser=SSGD(), which finds gradients in TensorFlow's "
             "optimiser ops; Keras's optimisers have none. Use SMA() or EASGD()"
         )
-    options.synchroniser.check_learners(options.num_learners)
+    options.synchroniser.check_learners(options.learners_on(0))
     earlier = model.__dict__.get(_REPLICATION)
     if earlier is not None:
         earlier.unhook()
     replication = Replication(model, options)
     object.__setattr__(model, _REPLICATION, replication)
-    object.__setattr__(model, "num_learners", options.num_learners)
+    object.__setattr__(model, "num_learners", options.learners_on(0))
     return model
 
 

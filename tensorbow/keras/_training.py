@@ -37,7 +37,7 @@ class Replication:
     def __init__(self, model: Any, options: Options) -> None:
         self.model = model
         self.options = options
-        self.num_learners = options.num_learners
+        self.num_learners = options.learners_on(0)
         self.session: TensorBowSession | None = None
         self._mirror: _variables.Mirror | None = None
         self._programs: dict[str, _tracing.Program] = {}
@@ -338,7 +338,10 @@ class Replication:
             # Rates are watched here, which works for every optimiser.
             synchroniser = dataclasses.replace(synchroniser, restart="never")
         options = dataclasses.replace(self.options, synchroniser=synchroniser)
-        self.session = TensorBowSession(graph=tf.Graph(), options=options)
+        # Keras's own eager runtime is on the GPUs, if there are any, and shares them with
+        # nobody in the process.
+        config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+        self.session = TensorBowSession(graph=tf.Graph(), config=config, options=options)
         self._mirror = _variables.Mirror(self.session)
         if self._watches_rates:
             self._mirror.on_push = self._note_pushed

@@ -42,6 +42,7 @@ class EmulatedDevice : public tf::Device, public AcceleratorDevice {
   }
   ~EmulatedDevice() override { slots_.clear(); }
 
+  std::string Description() override { return "emulated"; }
   tf::Device* device() override { return this; }
   absl::Status CopyIn(const tf::Tensor& host, tf::Tensor* on_device) override {
     return Copy(host, on_device);
@@ -123,7 +124,7 @@ class EmulatedBackend : public AcceleratorBackend {
   }
   absl::StatusOr<std::unique_ptr<Synchroniser>> NewSma(
       const std::vector<AcceleratorDevice*>& devices, CentralModel* central,
-      std::chrono::microseconds spin, double alpha, int64_t period, double) override {
+      std::chrono::microseconds spin, double alpha, int64_t period) override {
     return std::make_unique<Sma>(static_cast<int>(devices.size()), central, spin, alpha,
                                  period);
   }

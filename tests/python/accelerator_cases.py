@@ -271,6 +271,7 @@ def devices_and_learners(emulator: Emulator) -> None:
         assert session.num_learners == 4
     with new_session(program) as session:
         assert session.num_learners == 4
+        assert session.learner_devices == ["emulated"] * 4
         session.run(program.init)
         session.run(program.train, program.feeds(0))
     used = emulator.transfers
@@ -279,6 +280,7 @@ def devices_and_learners(emulator: Emulator) -> None:
         graph=program.graph, config=config, options=options()
     ) as session:
         assert session.num_learners == 2
+        assert session.learner_devices == ["/job:localhost/replica:0/task:0/device:CPU:0"] * 2
         session.run(program.init)
         session.run(program.train, program.feeds(0))
     assert emulator.transfers == used

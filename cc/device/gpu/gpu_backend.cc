@@ -7,7 +7,7 @@
 #include "cc/device/accelerator.h"
 #include "cc/device/gpu/learner_gpu_device.h"
 #include "cc/device/gpu/stream_group.h"
-#include "cc/synchroniser/gpu/gpu_sma.h"
+#include "cc/synchroniser/gpu/new_gpu_sma.h"
 #include "tensorflow/core/common_runtime/gpu/gpu_id_manager.h"
 
 namespace tensorbow {
@@ -32,8 +32,8 @@ class GpuBackend : public AcceleratorBackend {
       const tf::SessionOptions& options, tf::Device* host, int ordinal, int learner,
       int learners) override {
     // TensorFlow's optimisers look the GPU up whose name they find in the graph.
-    tf::GpuIdManager::InsertTfPlatformDeviceIdPair(tf::TfDeviceId(0),
-                                                   tf::PlatformDeviceId(0))
+    tf::GpuIdManager::InsertTfPlatformDeviceIdPair(tsl::TfDeviceId(0),
+                                                   tsl::PlatformDeviceId(0))
         .IgnoreError();  // it is there already
     TF_ASSIGN_OR_RETURN(const int64_t shared, AvailableBytes(options, ordinal));
     // Learner 0 may take all: what it needs then decides whether the others fit.
@@ -43,14 +43,15 @@ class GpuBackend : public AcceleratorBackend {
 
   absl::StatusOr<std::unique_ptr<Synchroniser>> NewSma(
       const std::vector<AcceleratorDevice*>& devices, CentralModel* central,
-      std::chrono::microseconds spin, double alpha, int64_t period,
-      double ema_decay) override {
+      std::chrono::microseconds spin, double alpha, int64_t period) override {
     std::vector<GpuLearner> learners;
     for (AcceleratorDevice* device : devices) {
       auto* const gpu = static_cast<LearnerGpuDevice*>(device);
       learners.push_back({gpu->ordinal(), gpu->compute_stream()});
     }
-    return NewGpuSma(std::move(learners), central, spin, alpha, period, ema_decay);
+    auto made = NewGpuSma(std::move(learners), central, spin, alpha, period);
+    if (!made->error().empty()) return absl::InternalError(made->error());
+    return made;
   }
 
  private:

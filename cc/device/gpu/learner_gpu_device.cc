@@ -170,6 +170,16 @@ std::unique_ptr<tf::GPUBFCAllocator> LearnerGpuDevice::NewAllocator(
       limit_bytes, name, options);
 }
 
+std::string LearnerGpuDevice::Description() {
+  const auto handle = [](const void* pointer) {
+    return absl::StrCat("0x", absl::Hex(reinterpret_cast<uintptr_t>(pointer)));
+  };
+  return absl::StrCat("GPU ", ordinal(), ": stream ", handle(compute_stream()),
+                      ", cuDNN ", handle(streams_->executor->AsDnn()), ", cuBLAS ",
+                      handle(streams_->executor->AsBlas()), ", allocator ",
+                      handle(allocator_.get()));
+}
+
 void* LearnerGpuDevice::compute_stream() const {
   return streams_->compute->platform_specific_handle().stream;
 }

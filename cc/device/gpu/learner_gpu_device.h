@@ -35,6 +35,7 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
   StreamGroup* streams() { return streams_.get(); }
 
   // AcceleratorDevice
+  std::string Description() override;
   tensorflow::Device* device() override { return this; }
   absl::Status CopyIn(const tensorflow::Tensor& host,
                       tensorflow::Tensor* on_device) override;

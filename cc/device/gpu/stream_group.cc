@@ -1,5 +1,6 @@
 #include "cc/device/gpu/stream_group.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -104,7 +105,7 @@ absl::StatusOr<StreamGroupHandle> TakeStreamGroup(int ordinal,
 
 int NumGpus() {
   if (!se::ValidateGPUMachineManager().ok()) return 0;
-  return se::GPUMachineManager()->VisibleDeviceCount();
+  return std::max(0, se::GPUMachineManager()->VisibleDeviceCount());  // -1: none
 }
 
 }  // namespace tensorbow

@@ -1,0 +1,72 @@
+// Whether a wait for an event in a CUDA graph is for the place that the event had been
+// recorded at when the graph was launched, as cc/device/gpu/cuda_event.h says.
+//
+//   nvcc -o build/gpu/events benchmarks/gpu_events.cu && timeout 60 build/gpu/events
+//
+// If it were for what is recorded last when the wait is executed, this would never end:
+// the event is recorded again behind the graph itself.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#define CHECK(call)                                                    \
+  if (const cudaError_t result = call; result != cudaSuccess) {        \
+    std::printf("FAILED %s: %s\n", #call, cudaGetErrorString(result)); \
+    std::exit(1);                                                      \
+  }
+
+__global__ void Spin(long long cycles) {
+  const long long start = clock64();
+  while (clock64() - start < cycles) {
+  }
+}
+__global__ void Set(int* place, int value) { *place = value; }
+__global__ void Copy(const int* from, int* to) { *to = *from; }
+
+int main() {
+  constexpr int kRounds = 50;
+  constexpr long long kCycles = 20'000'000;  // about 10 ms
+  cudaStream_t compute, sync;
+  cudaEvent_t prepared, ready;
+  int *value, *seen;
+  CHECK(cudaStreamCreateWithFlags(&compute, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&sync, cudaStreamNonBlocking));
+  CHECK(cudaEventCreateWithFlags(&prepared, cudaEventDisableTiming));
+  CHECK(cudaEventCreateWithFlags(&ready, cudaEventDisableTiming));
+  CHECK(cudaMalloc(&value, sizeof(int)));
+  CHECK(cudaMalloc(&seen, kRounds * sizeof(int)));
+
+  // The learner: a forward pass, the wait, the update.
+  cudaGraphExec_t tasks[kRounds];
+  for (int round = 0; round < kRounds; ++round) {
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(compute, cudaStreamCaptureModeRelaxed));
+    Spin<<<1, 1, 0, compute>>>(kCycles / 10);
+    CHECK(cudaStreamWaitEvent(compute, prepared, cudaEventWaitExternal));
+    Copy<<<1, 1, 0, compute>>>(value, seen + round);
+    CHECK(cudaStreamEndCapture(compute, &graph));
+    CHECK(cudaGraphInstantiate(&tasks[round], graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    CHECK(cudaStreamWaitEvent(sync, ready, 0));
+    Spin<<<1, 1, 0, sync>>>(kCycles);
+    Set<<<1, 1, 0, sync>>>(value, round);
+    CHECK(cudaEventRecord(prepared, sync));
+    CHECK(cudaGraphLaunch(tasks[round], compute));
+    CHECK(cudaEventRecord(ready, compute));
+  }
+  CHECK(cudaStreamSynchronize(compute));
+  int found[kRounds];
+  CHECK(cudaMemcpy(found, seen, sizeof found, cudaMemcpyDeviceToHost));
+  for (int round = 0; round < kRounds; ++round) {
+    if (found[round] != round) {
+      std::printf("FAILED round %d saw %d: the graph did not wait\n", round,
+                  found[round]);
+      return 1;
+    }
+  }
+  std::printf("passed: a graph waits for what was recorded when it was launched\n");
+  return 0;
+}

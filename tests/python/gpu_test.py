@@ -1,0 +1,95 @@
+"""libtensorbow_gpu.so: what can be seen without a GPU, and what takes one."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+import tensorbow
+from tensorbow import _loader, _native
+
+LIBRARY = pathlib.Path(tensorbow.__file__).parent / "libtensorbow_gpu.so"
+ROOT = pathlib.Path(__file__).parents[2]
+
+built = pytest.mark.skipif(
+    not LIBRARY.exists(), reason="not built: it takes TensorFlow's GPU wheel and nvcc"
+)
+needs_gpu = pytest.mark.skipif(
+    _native.num_accelerators() == 0, reason="takes an NVIDIA GPU: there is none here"
+)
+
+# Loads the library whether or not there is a driver.
+PROGRAM = f"""
+import ctypes
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+import tensorbow
+from tensorbow import _native
+
+ctypes.CDLL({str(LIBRARY)!r})
+print("gpus", _native.num_accelerators())
+for op in {{ops}}:
+    types = {{{{k.device_type for k in kernels.get_registered_kernels_for_op(op).kernel}}}}
+    assert types == {{{{"CPU", "GPU"}}}}, (op, types)
+tf1 = tf.compat.v1
+with tf.Graph().as_default() as graph:
+    w = tf1.get_variable("w", initializer=np.float32(0))
+    x = tf1.placeholder(tf.float32, [None])
+    train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean((w - x) ** 2))
+    init = tf1.global_variables_initializer()
+options = tensorbow.Options(learners_per_device=2)
+with tensorbow.TensorBowSession(config=tf1.ConfigProto(), graph=graph, options=options) as session:
+    print("devices", session.learner_devices)
+    session.run(init)
+    for _ in range(200):
+        session.run(train, {{{{x: [1, 1, 3, 3]}}}})
+    assert abs(session.run(w) - 2) < 1e-3
+print("ok")
+"""
+OPS = [
+    f"TensorBow{resource}Apply{optimiser}"
+    for resource in ("", "Resource")
+    for optimiser in ("GradientDescent", "Momentum", "Adam", "RMSProp", "Adagrad", "AdagradV2")
+] + ["TensorBowAssign", "TensorBowAssignSub", "TensorBowAssignSubVariableOp"]
+
+
+@built
+def test_library_loads_and_registers_its_kernels() -> None:
+    program = PROGRAM.format(ops=OPS)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr[-3000:]
+    if not _loader.gpu_driver():  # then nothing changes
+        assert "gpus 0" in done.stdout and "GPU" not in done.stdout.partition("devices")[2]
+
+
+def test_gpu_build_of_tensorflow_gets_the_library() -> None:
+    nvcc = any(pathlib.Path(p, "nvcc").exists() for p in ("/usr/local/bin", "/usr/local/cuda/bin"))
+    if not (tf.sysconfig.get_build_info()["is_cuda_build"] and nvcc):
+        pytest.skip("takes TensorFlow's GPU wheel and nvcc")
+    assert LIBRARY.exists()
+
+
+def test_without_a_driver_it_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    assert "not built" in _loader.load_gpu_library(tmp_path)
+    (tmp_path / "libtensorbow_gpu.so").write_text("no library")
+    monkeypatch.setattr(_loader, "gpu_driver", lambda: False)
+    assert "no NVIDIA driver" in _loader.load_gpu_library(tmp_path)
+    monkeypatch.setattr(_loader, "gpu_driver", lambda: True)
+    assert "does not load" in _loader.load_gpu_library(tmp_path)
+
+
+@needs_gpu
+@pytest.mark.parametrize("check", ["same weights: logistic", "same weights: lenet", "handles"])
+def test_on_a_gpu(check: str, tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "benchmarks/gpu_checks.py", "--only", check]
+    command += ["--state", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
