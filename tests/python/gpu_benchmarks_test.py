@@ -1,0 +1,81 @@
+"""What of the GPU's benchmarks needs no GPU: what is compared, tables, going on later."""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+
+import gpu_checks
+import gpu_throughput
+
+
+def test_every_number_of_learners_is_measured_with_and_without_graphs_and_averaging():
+    compared = gpu_throughput.contenders(16, [1, 2], ["off", "on"], "gpu")
+    assert [(c.name, c.rows_per_step) for c in compared] == [
+        ("tf.Session", 16),
+        ("tf.Session, XLA", 16),
+        ("1 learner, graphs off", 16),
+        ("1 learner, graphs on", 16),
+        ("2 learners, SMA, graphs off", 32),
+        ("2 learners, no averaging, graphs off", 32),
+        ("2 learners, SMA, graphs on", 32),
+        ("2 learners, no averaging, graphs on", 32),
+    ]
+    assert {c.device for c in compared} == {"gpu"}
+
+
+def test_the_cost_of_averaging_is_taken_slice_by_slice():
+    speeds = {
+        "tf.Session": [100.0, 200.0],
+        "2 learners, SMA, graphs on": [190.0, 380.0],
+        "2 learners, no averaging, graphs on": [200.0, 400.0],
+    }
+    row = gpu_throughput.table(speeds)[3]
+    # 1.9 times stock in both slices; 190 of 200 and 380 of 400.
+    assert "1.90 (1.90–1.90)" in row and "5.0%" in row
+
+
+def test_a_check_that_has_passed_is_not_made_again(tmp_path):
+    made = []
+
+    def check(passed):
+        made.append(passed)
+        return passed, "found"
+
+    gpu_checks.Checks(tmp_path, "gpu").make("good", lambda: check(True))
+    gpu_checks.Checks(tmp_path, "gpu").make("bad", lambda: check(False))
+    again = gpu_checks.Checks(tmp_path, "gpu")
+    again.make("good", lambda: check(True))
+    again.make("bad", lambda: check(False))
+    assert made == [True, False, False]
+    assert json.loads((tmp_path / "checks_gpu.jsonl").read_text().splitlines()[0])["passed"]
+
+
+def test_weights_of_another_device_do_not_count(tmp_path):
+    job = {"model": "lenet", "learners": 2, "iterations": 1, "batch": 1, "cuda_graphs": "on"}
+    path = tmp_path / "weights_gpu_lenet_2_on.npz"
+    np.savez(path, w=np.zeros(3), devices=np.array(["/device:CPU:0/learner:0"]))
+    with pytest.raises(ValueError, match="wanted gpu"):
+        gpu_checks.Checks(tmp_path, "gpu").weights("", "gpu", **job)
+    np.savez(path, w=np.zeros(3), devices=np.array(["/device:GPU:0/learner:0"]))
+    assert set(gpu_checks.Checks(tmp_path, "gpu").weights("", "gpu", **job)) == {"w"}
+
+
+def test_weights_are_compared_by_the_way_they_have_gone(tmp_path):
+    checks = gpu_checks.Checks(tmp_path, "gpu")
+
+    def write(device, value, graphs):
+        name = f"weights_{device}_lenet_2_{graphs}.npz"
+        values = {"w": np.array([value]), "0 w": np.array([0.0])}
+        devices = np.array([f"/device:{device.upper()}:0"])
+        np.savez(tmp_path / name, devices=devices, **values)
+
+    write("cpu", 1.0, "default")
+    write("gpu", 1.005, "on")
+    assert checks.same_weights("lenet", 2, "on")[0]
+    write("gpu", 1.02, "off")
+    assert not checks.same_weights("lenet", 2, "off")[0]
