@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "cc/rewrite/fuse_products.h"
 #include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/random_state.h"
 #include "cc/rewrite/reduce_gradients.h"
@@ -390,6 +391,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   }
   if (synchroniser_->averages()) {
     TF_ASSIGN_OR_RETURN(made->corrects_itself, FuseUpdates(trained, &task));
+    TF_RETURN_IF_ERROR(FuseProducts(&task));
   } else if (synchroniser_->synchronises()) {
     TF_ASSIGN_OR_RETURN(made->num_gradients, ReduceGradients(trained, &task));
   }

@@ -14,6 +14,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tf_ops/kernels/update_operand.h"
 
 namespace tensorbow {
 namespace {
@@ -118,6 +119,7 @@ class FusedUpdateKernel : public tf::OpKernel {
     if (construction->HasAttr("use_locking")) {
       OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
     }
+    OP_REQUIRES_OK(construction, construction->GetAttr("transpose", &transpose_));
   }
 
   void Compute(tf::OpKernelContext* context) override {
@@ -150,7 +152,9 @@ class FusedUpdateKernel : public tf::OpKernel {
               "Attempting to use uninitialized variables: ", requested_input(i))));
     }
     const tf::Tensor& w = tensors[0];
-    tf::Tensor operand = context->input(Form::kOperand);
+    UpdateOperand<T> operand;
+    OP_REQUIRES_OK(
+        context, UpdateOperand<T>::Open(context, Form::kOperand, transpose_, &operand));
     for (const auto& [index, scalar] : Form::kScalars) {
       const tf::TensorShape& shape = context->input(index).shape();
       OP_REQUIRES(context, tf::TensorShapeUtils::IsScalar(shape),
@@ -169,15 +173,9 @@ class FusedUpdateKernel : public tf::OpKernel {
             "var and ", requested_input(Form::kOperand), " do not have the same shape",
             w.shape().DebugString(), " ", operand.shape().DebugString())));
     for (const tf::Tensor& tensor : tensors) {
-      if (!operand.SharesBufferWith(tensor)) continue;
-      tf::Tensor copy;
-      OP_REQUIRES_OK(context,
-                     context->allocate_temp(operand.dtype(), operand.shape(), &copy));
-      std::copy_n(operand.flat<T>().data(), operand.NumElements(),
-                  copy.flat<T>().data());
-      operand = copy;
-      break;
+      OP_REQUIRES_OK(context, operand.DetachFrom(context, tensor));
     }
+    OP_REQUIRES_OK(context, operand.Prepare(context));
 
     if (set->weights(learner, member_) != w.data()) {
       if (!synchroniser->EnterAll(learner, member_)) return Discard(context);
@@ -196,7 +194,7 @@ class FusedUpdateKernel : public tf::OpKernel {
       Pull<T> pull{synchroniser->Target<T>(learner, member_),
                    static_cast<T>(synchroniser->alpha())};
       if (pull.z != nullptr) pull.z += slice.begin;
-      Update(rule, slice, operand, pull, tensors,
+      Update(rule, slice, operand.At(slice), pull, tensors,
              std::make_index_sequence<Form::kSlots>());
     }
     synchroniser->Updated(learner, member_);
@@ -206,12 +204,11 @@ class FusedUpdateKernel : public tf::OpKernel {
  private:
   template <typename Rule, size_t... slot>
   static void Update(const Rule& rule, const CentralModel::Slice& slice,
-                     const tf::Tensor& operand, Pull<T> pull,
+                     const T* operand, Pull<T> pull,
                      std::array<tf::Tensor, 1 + Form::kSlots>& tensors,
                      std::index_sequence<slot...>) {
     const int64_t begin = slice.begin;
-    rule(slice.size(), operand.flat<T>().data() + begin, pull,
-         tensors[0].template flat<T>().data() + begin,
+    rule(slice.size(), operand, pull, tensors[0].template flat<T>().data() + begin,
          tensors[1 + slot].template flat<T>().data() + begin...);
   }
 
@@ -223,6 +220,7 @@ class FusedUpdateKernel : public tf::OpKernel {
   LearnerDevice* const device_;
   int member_ = 0;
   bool use_locking_ = false;
+  bool transpose_ = false;  // of the operand, if it is a product
   const Form form_;
 };
 
