@@ -35,12 +35,14 @@ class Contender:
       make: key of `MAKERS`.
       rows_per_step: rows that one step trains on.
       settings: for the maker.
+      device: "cpu", or "gpu" for a process that sees the GPUs.
     """
 
     name: str
     make: str
     rows_per_step: int
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    device: str = "cpu"
 
 
 def data(model: str) -> tuple[np.ndarray, np.ndarray]:
@@ -104,11 +106,17 @@ def _with_average(program: Any) -> Any:
 
 
 def stock_session(
-    model: str, rows: int, threads: int = 0, momentum: float = 0.0, average: bool = False
+    model: str,
+    rows: int,
+    threads: int = 0,
+    momentum: float = 0.0,
+    average: bool = False,
+    xla: bool = False,
 ) -> Stepper:
     """`tf.compat.v1.Session` with feed dicts; `threads` 0 is TensorFlow's default.
 
-    `average` keeps an exponential moving average of the weights.
+    `average` keeps an exponential moving average of the weights; `xla` has XLA compile what
+    it can.
     """
     import tensorflow as tf
 
@@ -123,6 +131,9 @@ def stock_session(
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
     )
+    if xla:
+        level = tf.compat.v1.OptimizerOptions.ON_1
+        config.graph_options.optimizer_options.global_jit_level = level
     session = tf.compat.v1.Session(graph=program.graph, config=config)
     return _session_stepper(session, program, model, rows)
 
@@ -135,11 +146,13 @@ def tensorbow_session(
     synchroniser: str = "SMA",
     momentum: float = 0.0,
     average: bool = False,
+    options: dict[str, Any] | None = None,
 ) -> Stepper:
     """The same program on `learners` learners; `rows` are divided among them.
 
     `synchroniser` is a class of tensorbow; without `averaging` it is `Independent`.
-    `average` keeps an exponential moving average of the central model.
+    `average` keeps an exponential moving average of the central model. `options` are more of
+    `tensorbow.Options`.
     """
     import tensorflow as tf
 
@@ -156,6 +169,7 @@ def tensorbow_session(
         options=tensorbow.Options(
             learners_per_device=learners,
             synchroniser=make(ema_decay=EMA_DECAY) if average else make(),
+            **(options or {}),
         ),
     )
     return _session_stepper(session, program, model, rows)

@@ -6,6 +6,7 @@ ratios are formed slice by slice before the median is taken.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -16,26 +17,36 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from contenders import MAKERS, Contender, kernel_seconds
 
 
+class ProcessEndedError(RuntimeError):
+    """A contender's process has ended by itself."""
+
+
+def environment(device: str) -> dict[str, str]:
+    """Of a process that computes on `device`: it sees no GPU, or leaves memory to others."""
+    if device == "cpu":
+        return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
+    return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", TF_FORCE_GPU_ALLOW_GROWTH="true")
+
+
 class Process:
     """A contender in a process of its own; waits idly between its slices."""
 
-    def __init__(self, contender: Contender, model: str) -> None:
+    def __init__(self, contender: Contender, model: str, log: IO[str] | None = None) -> None:
         self.contender = contender
         job = dict(dataclasses.asdict(contender), model=model)
-        environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
         self._process = subprocess.Popen(
             [sys.executable, __file__, json.dumps(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=log or subprocess.DEVNULL,
             text=True,
-            env=environment,
+            env=environment(contender.device),
         )
         self._steps = 1
 
@@ -44,12 +55,13 @@ class Process:
 
     def _ask(self, steps: int) -> float:
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(f"{steps}\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # its output says that it has ended
+            self._process.stdin.write(f"{steps}\n")
+            self._process.stdin.flush()
         for line in self._process.stdout:
             if line.startswith("seconds "):
                 return float(line.split()[1])
-        raise RuntimeError(f"{self.contender.name} ended with {self._process.wait()}")
+        raise ProcessEndedError(f"{self.contender.name} ended with {self._process.wait()}")
 
     def calibrate(self, seconds: float) -> None:
         """Chooses the number of steps that take about `seconds`."""
@@ -67,8 +79,12 @@ class Process:
 
     def end(self) -> None:
         assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
 
 
 def measure(
@@ -132,9 +148,12 @@ def machine() -> dict[str, Any]:
 def floor(model: str, rows: int) -> float:
     """`contenders.kernel_seconds` in a process of its own."""
     job = json.dumps({"kernel_seconds": {"model": model, "rows": rows}})
-    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
     output = subprocess.run(
-        [sys.executable, __file__, job], capture_output=True, text=True, env=environment, check=True
+        [sys.executable, __file__, job],
+        capture_output=True,
+        text=True,
+        env=environment("cpu"),
+        check=True,
     )
     return float(output.stdout.splitlines()[-1])
 

@@ -154,8 +154,8 @@ SETTINGS = {
     ("lenet", True): Setting(
         target=0.99,
         longest=120_000,
-        evaluate_every=10_000,
-        evaluate_from=20_000,
+        evaluate_every=4_000,
+        evaluate_from=12_000,
         tune_longest=24_000,
         tune_every=2_000,
         tune_from=16_000,
@@ -194,14 +194,14 @@ def grid(model: str, quick: bool) -> list[Recipe]:
         return [
             Recipe("stock", batches[0], 0.9),
             Recipe("SMA", 16, 0.9, 2),
-            Recipe("stock", batches[0], 0.0),
-            Recipe("SMA", 16, 0.0, 2),
             *(Recipe("stock", batch, 0.9) for batch in batches[1:]),
-            *(Recipe("stock", batch, 0.0) for batch in batches[1:]),
             Recipe("SMA", 32, 0.9, 2),
-            Recipe("SMA", 32, 0.0, 2),
-            Recipe("EASGD", 16, 0.0, 2),
+            Recipe("SMA", 8, 0.9, 2),
             Recipe("SSGD", 16, 0.9, 2),
+            Recipe("EASGD", 16, 0.9, 2),
+            Recipe("SMA", 16, 0.0, 2),
+            *(Recipe("stock", batch, 0.0) for batch in batches),
+            Recipe("SMA", 16, 0.9, 4),
         ]
     stock = [Recipe("stock", b, m) for m in (0.9, 0.0) for b in (16, 32, 64, 8, 128)]
     ours = [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import pathlib
+import warnings
 from types import ModuleType
 
 TENSORFLOW_WANTED = ">=2.21,<2.22"
@@ -60,6 +62,35 @@ def explain_load_failure(error: BaseException, found: str, directory: pathlib.Pa
     )
 
 
+def gpu_driver() -> bool:
+    """Whether this machine has NVIDIA's driver."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def load_gpu_library(directory: pathlib.Path) -> str:
+    """Loads libtensorbow_gpu.so where it can be of use; says what came of it.
+
+    Without it, learners compute on the CPU.
+
+    Returns:
+      "loaded", or why it is not.
+    """
+    library = directory / "libtensorbow_gpu.so"
+    if not library.exists():
+        return "not built (it takes TensorFlow's GPU wheel and nvcc)"
+    if not gpu_driver():
+        return "not needed: this machine has no NVIDIA driver"
+    try:
+        ctypes.CDLL(str(library))
+    except OSError as error:
+        return f"does not load: {error}"
+    return "loaded"
+
+
 def load() -> ModuleType:
     """Imports TensorFlow and the native runtime; ImportError with the way out if not."""
     try:
@@ -76,4 +107,13 @@ def load() -> ModuleType:
     except ImportError as error:
         raise ImportError(explain_load_failure(error, tf.__version__, directory)) from error
     check_built_for(native.tensorflow_version, tf.__version__)
+    gpu = load_gpu_library(directory)
+    if gpu.startswith("does not load"):
+        warnings.warn(
+            f"TensorBow's learners stay on the CPU: libtensorbow_gpu.so {gpu}. Fix: reinstall "
+            "tensorbow next to the TensorFlow you use (pip install --force-reinstall "
+            "--no-deps .).",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return native

@@ -328,6 +328,7 @@ def _doctor() -> int:
         print(f"tensorflow   {tf.__version__} ({pathlib.Path(tf.__file__).parent})")
         import tensorbow
         from tensorbow import _native
+        from tensorbow._loader import load_gpu_library
     except ImportError as error:
         print(f"FAILED       {error}")
         return 1
@@ -340,7 +341,10 @@ def _doctor() -> int:
     print(f"  built for  TensorFlow {_native.tensorflow_version}, compiler {_native.compiler}")
     print(f"cores        {len(os.sched_getaffinity(0))} for this process")
     gpus = tf.config.list_physical_devices("GPU")
-    print(f"gpus         {len(gpus)}" + (" (learners compute on the CPU)" if gpus else ""))
+    used = _native.num_accelerators()
+    print(f"gpus         {len(gpus)}, of which learners use {used}")
+    library = load_gpu_library(pathlib.Path(tensorbow.__file__).parent)
+    print(f"gpu library  {library}")
 
     tf1 = tf.compat.v1
     graph = tf.Graph()

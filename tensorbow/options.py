@@ -13,6 +13,7 @@ from tensorbow import _native
 from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent, Synchroniser
 
 MAX_LEARNERS = 1024
+LEARNERS_PER_GPU = 2
 _COMBINATIONS = ("mean", "sum", "concat", "first", "stack")
 _RUN_KINDS = ("read", "write", "learning")
 
@@ -54,8 +55,8 @@ class Options:
     """How a session trains; everything has a default.
 
     Args:
-      learners_per_device: learners on one device, 1 to 1024; None is one for every CPU
-        core this process may use.
+      learners_per_device: learners on one device, 1 to 1024; None is two on every GPU
+        or, without one, one for every CPU core this process may use.
       batch_size: rows of ONE learner's batch. A run that is fed N rows makes
         ceil(N / batch_size) learning tasks; None divides the rows of every run evenly
         among the learners.
@@ -78,6 +79,9 @@ class Options:
         learning runs. Learners draw different numbers in any case.
       pin_threads: whether learners' threads are pinned to cores (as long as there are
         enough).
+      cuda_graphs: whether learning tasks on GPUs are captured once as CUDA graphs and
+        replayed: "auto" where that is possible, "on" the same with a warning that names
+        the operation where it is not, "off" never. Not with a sync_period above 1.
 
     Raises:
       TypeError, ValueError: for an argument outside of what is said above.
@@ -96,6 +100,7 @@ class Options:
     run_kind: Mapping[Any, str] = dataclasses.field(default_factory=dict)
     seed: int | None = None
     pin_threads: bool = True
+    cuda_graphs: Literal["auto", "on", "off"] = "auto"
 
     def __post_init__(self) -> None:
         _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
@@ -109,6 +114,10 @@ class Options:
         if self.scheduling not in ("fcfs", "round_robin"):
             raise ValueError(
                 f'Options: scheduling must be "fcfs" or "round_robin", got {self.scheduling!r}'
+            )
+        if self.cuda_graphs not in ("auto", "on", "off"):
+            raise ValueError(
+                f'Options: cuda_graphs must be "auto", "on" or "off", got {self.cuda_graphs!r}'
             )
         if not isinstance(self.pin_threads, bool):
             raise TypeError(f"Options: pin_threads must be a bool, got {self.pin_threads!r}")
@@ -141,18 +150,28 @@ class Options:
     @property
     def num_learners(self) -> int:
         """Learners of a session with these options on this machine."""
-        return self.learners_per_device or cores()
+        return self.learners_on(_native.num_accelerators())
 
-    def deposit(self) -> int:
+    def learners_on(self, gpus: int) -> int:
+        """Learners of a session that uses so many GPUs; 0 is the CPU."""
+        if gpus == 0:
+            return self.learners_per_device or cores()
+        return gpus * (self.learners_per_device or LEARNERS_PER_GPU)
+
+    def deposit(self, gpus: int | None = None) -> int:
         """Hands the options to the native runtime; returns their number.
+
+        Args:
+          gpus: that the session will use; None is all there are.
 
         Raises:
           ValueError: if the synchroniser does not work with this number of learners.
         """
-        self.synchroniser.check_learners(self.num_learners)
+        gpus = _native.num_accelerators() if gpus is None else gpus
+        self.synchroniser.check_learners(self.learners_on(gpus))
         deterministic = tf_config.is_op_determinism_enabled()
         number: int = _native.deposit_options(
-            learners_per_device=self.num_learners,
+            learners_per_device=self.learners_on(gpus) // max(1, gpus),
             batch_size=self.batch_size or 0,
             scheduling="round_robin" if deterministic else self.scheduling,
             **self.synchroniser.native_options(),
@@ -162,5 +181,6 @@ class Options:
             run_kind=dict(self.run_kind),
             seed=self.seed,
             pin_threads=self.pin_threads,
+            cuda_graphs=self.cuda_graphs,
         )
         return number

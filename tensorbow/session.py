@@ -79,7 +79,9 @@ class _LearnerSession(BaseSession):
                 stacklevel=3,
             )
             return
-        number = options.deposit()
+        # As in a stock session: device_count={"GPU": 0} keeps it off the GPUs.
+        counts = config.device_count if isinstance(config, tf.compat.v1.ConfigProto) else {}
+        number = options.deposit(0 if "GPU" in counts and counts["GPU"] == 0 else None)
         try:
             super().__init__(f"tensorbow://{number}", graph, config=config)
         finally:

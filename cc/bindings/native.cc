@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cc/device/accelerator.h"
 #include "cc/session/options.h"
 #include "cc/session/session_registry.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -60,16 +61,14 @@ std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
   };
 }
 
-int64_t DepositOptionsFromPython(int learners_per_device, int64_t batch_size,
-                                 const std::string& scheduling,
-                                 const std::string& algorithm, double alpha,
-                                 std::optional<double> momentum, int64_t sync_period,
-                                 double ema_decay, const py::object& restart,
-                                 std::set<std::string> shard,
-                                 std::set<std::string> replicate,
-                                 const std::map<std::string, std::string>& combine,
-                                 const std::map<std::string, std::string>& run_kind,
-                                 std::optional<int64_t> seed, bool pin_threads) {
+int64_t DepositOptionsFromPython(
+    int learners_per_device, int64_t batch_size, const std::string& scheduling,
+    const std::string& algorithm, double alpha, std::optional<double> momentum,
+    int64_t sync_period, double ema_decay, const py::object& restart,
+    std::set<std::string> shard, std::set<std::string> replicate,
+    const std::map<std::string, std::string>& combine,
+    const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
+    bool pin_threads, const std::string& cuda_graphs) {
   Options options;
   options.learners_per_device = learners_per_device;
   options.batch_size = batch_size;
@@ -114,6 +113,11 @@ int64_t DepositOptionsFromPython(int learners_per_device, int64_t batch_size,
   }
   options.seed = seed;
   options.pin_threads = pin_threads;
+  options.task_recording =
+      Choice<Options::TaskRecording>({{"auto", Options::TaskRecording::kAuto},
+                                      {"on", Options::TaskRecording::kOn},
+                                      {"off", Options::TaskRecording::kOff}},
+                                     cuda_graphs);
   options.collect_warnings = true;
   return DepositOptions(std::move(options));
 }
@@ -180,9 +184,13 @@ PYBIND11_MODULE(_native, m) {
         py::arg("algorithm"), py::arg("alpha"), py::arg("momentum"),
         py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
         py::arg("shard"), py::arg("replicate"), py::arg("combine"), py::arg("run_kind"),
-        py::arg("seed"), py::arg("pin_threads"),
+        py::arg("seed"), py::arg("pin_threads"), py::arg("cuda_graphs"),
         "Keeps options for the session to be created; returns its number.");
   m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
+  m.def(
+      "num_accelerators",
+      [] { return Accelerators() == nullptr ? 0 : Accelerators()->num_devices(); },
+      "GPUs that learners may use: 0 unless the GPU library is loaded.");
 
   py::class_<SessionHandle>(m, "SessionHandle")
       .def(py::init<int64_t>(), py::arg("number"))

@@ -38,8 +38,7 @@ CentralModel::Variable::Variable(ElementType type, int64_t size, double ema_deca
 }
 
 void CentralModel::Variable::UpdateAverage(int s) {
-  const double t = static_cast<double>(iterations_ - 1);
-  const double d = std::min(ema_decay_, (1 + t) / (10 + t));
+  const double d = Decay(ema_decay_, iterations_);
   const Slice part = slice(s);
   WithStorageType(type_, [&](auto* storage) {
     using A = Accumulator<std::remove_pointer_t<decltype(storage)>>;
@@ -67,11 +66,12 @@ void CentralModel::Assign(int variable, const void* values) {
 }
 
 void CentralModel::ForgetMomentum(int variable) {
-  const Variable& v = variables_[variable];
+  Variable& v = variables_[variable];
   WithStorageType(v.type_, [&](auto* storage) {
     using A = Accumulator<std::remove_pointer_t<decltype(storage)>>;
     Convert(v.current<A>(), v.size_, v.other<A>());
   });
+  ++v.version_;
 }
 
 void CentralModel::CopyTo(int variable, Which which, void* values) {

@@ -76,11 +76,18 @@ class CentralModel {
       return average_.template as<A>();
     }
     int64_t iterations() const { return iterations_; }
-    // All values have been overwritten with those after `iterations` iterations.
-    void GoOnFrom(int64_t iterations) {
+    // All values have been overwritten with those after `iterations` iterations, the
+    // average with the one that `taken_in` of them are in.
+    void GoOnFrom(int64_t iterations, int64_t taken_in) {
       iterations_ = iterations;
-      std::fill(taken_in_.begin(), taken_in_.end(), iterations);
+      std::fill(taken_in_.begin(), taken_in_.end(), taken_in);
+      ++version_;
     }
+    void GoOnFrom(int64_t iterations) { GoOnFrom(iterations, iterations); }
+    // Changes when values are overwritten, not when iterations are completed.
+    int64_t version() const { return version_; }
+    // What average() has, without z taken in: to be overwritten.
+    void* average_data() const { return average_.data(); }
 
     // An iteration is complete. REQUIRES: all slices have taken z in.
     void Swap() {
@@ -103,12 +110,20 @@ class CentralModel {
     std::array<AlignedBuffer, 2> z_;
     int current_ = 0;
     int64_t iterations_ = 0;  // since the last Assign()
+    int64_t version_ = 0;
     AlignedBuffer average_;
     std::vector<int64_t> taken_in_;  // by slice: iterations in the average
   };
 
   // `ema_decay`: of the moving average, 0 <= ema_decay < 1; 0 for none.
   explicit CentralModel(double ema_decay = 0) : ema_decay_(ema_decay) {}
+  double ema_decay() const { return ema_decay_; }
+
+  // `d` above, for taking in z as it is after `iterations` iterations.
+  static double Decay(double ema_decay, int64_t iterations) {
+    const double t = static_cast<double>(iterations - 1);
+    return std::min(ema_decay, (1 + t) / (10 + t));
+  }
 
   // Adds a variable with z = 0 and returns its index.
   int Add(ElementType type, int64_t size);

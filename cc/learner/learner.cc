@@ -3,8 +3,10 @@
 #include <string>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
 #include "cc/rewrite/run_analysis.h"
 #include "tensorflow/core/common_runtime/local_executor_params.h"
 #include "tensorflow/core/common_runtime/rendezvous_mgr.h"
@@ -28,13 +30,14 @@ thread_local const Learner* current_learner = nullptr;
 }  // namespace
 
 Learner::Program::~Program() {
-  executor_.reset();  // its kernels use the runtime
-  graph_.reset();
+  executors_.clear();  // their kernels use the runtime
+  graphs_.clear();
   runtime_.reset();
 }
 
 Learner::Learner(int id, const LearnerEnvironment& environment, int cpu,
-                 std::chrono::microseconds spin)
+                 std::chrono::microseconds spin,
+                 std::unique_ptr<AcceleratorDevice> accelerator)
     : id_(id),
       environment_(environment),
       allocator_(LearnerAllocator::New(absl::StrCat("tensorbow_learner_", id),
@@ -43,7 +46,14 @@ Learner::Learner(int id, const LearnerEnvironment& environment, int cpu,
                                                    allocator_.get());
   device_ = device.get();
   device_->op_segment()->AddHold(kSessionHandle);
-  devices_ = std::make_unique<tf::StaticDeviceMgr>(std::move(device));
+  std::vector<std::unique_ptr<tf::Device>> devices;
+  devices.push_back(std::move(device));
+  if (accelerator != nullptr) {
+    accelerator_ = accelerator.release();
+    accelerator_->device()->op_segment()->AddHold(kSessionHandle);
+    devices.emplace_back(accelerator_->device());
+  }
+  devices_ = std::make_unique<tf::StaticDeviceMgr>(std::move(devices));
   if (id > 0) worker_ = std::make_unique<Worker>(cpu, spin);
 }
 
@@ -52,6 +62,15 @@ Learner::~Learner() = default;
 void Learner::ReleaseKernels() {
   worker_.reset();
   device_->op_segment()->RemoveHold(kSessionHandle);
+  if (accelerator_ != nullptr) {
+    Finish().IgnoreError();
+    accelerator_->device()->op_segment()->RemoveHold(kSessionHandle);
+  }
+}
+
+bool Learner::KeepsOnAccelerator(const std::string& variable) const {
+  return accelerator_ != nullptr &&
+         environment_.variable_devices.Of(variable) == accelerator_->device()->name();
 }
 
 std::unique_ptr<tf::ProcessFunctionLibraryRuntime> Learner::NewRuntime(
@@ -59,7 +78,7 @@ std::unique_ptr<tf::ProcessFunctionLibraryRuntime> Learner::NewRuntime(
   const tf::ConfigProto& config = environment_.options->config;
   return std::make_unique<tf::ProcessFunctionLibraryRuntime>(
       devices_.get(), environment_.options->env, &config,
-      task.graph->versions().producer(), functions,
+      task.parts[0].graph->versions().producer(), functions,
       config.graph_options().optimizer_options(), /*thread_pool=*/nullptr,
       /*parent=*/nullptr, /*session_metadata=*/nullptr,
       tf::Rendezvous::Factory{[](int64_t, const tf::DeviceMgr* devices,
@@ -70,25 +89,21 @@ std::unique_ptr<tf::ProcessFunctionLibraryRuntime> Learner::NewRuntime(
 }
 
 void Learner::Optimise(TaskGraph* task) const {
+  if (task->parts.empty()) return;
   const auto runtime = NewRuntime(*task, task->functions.get());
-  OptimiseTaskGraph(*environment_.options, runtime->GetFLR(device_->name()), task);
+  OptimiseTaskGraph(*environment_.options, *runtime, task);
 }
 
-absl::Status Learner::Compile(const TaskGraph& task,
-                              const Specialisation& specialisation,
-                              std::unique_ptr<Program>* program) const {
-  auto made = std::make_unique<Program>();
-  TF_RETURN_IF_ERROR(
-      SpecialiseTaskGraph(task, specialisation, &made->functions_, &made->graph_));
-  made->feed_types_ = task.feed_types;
-  made->fetch_types_ = task.fetch_types;
-  made->runtime_ = NewRuntime(task, made->functions_.get());
-  tf::FunctionLibraryRuntime* const runtime = made->runtime_->GetFLR(device_->name());
-
+absl::StatusOr<std::unique_ptr<tf::Executor>> Learner::NewExecutor(
+    const TaskPart& part, const tf::Graph& graph,
+    const tf::ProcessFunctionLibraryRuntime& runtimes) const {
+  tf::FunctionLibraryRuntime* const runtime = runtimes.GetFLR(part.device->name());
+  tf::Device* device = nullptr;
+  TF_RETURN_IF_ERROR(devices_->LookupDevice(part.device->name(), &device));
   tf::LocalExecutorParams params;
-  params.device = device_;
+  params.device = device;
   params.function_library = runtime;
-  params.create_kernel = [this, runtime](
+  params.create_kernel = [this, runtime, device](
                              const std::shared_ptr<const tf::NodeProperties>& node,
                              tf::OpKernel** kernel) -> absl::Status {
     // The same division as in a stock session: stateful kernels belong to the op
@@ -101,7 +116,7 @@ absl::Status Learner::Compile(const TaskGraph& task,
          KeepsRandomState(node->node_def, *node->op_def))) {
       return environment_.shared_kernel(node, runtime, kernel);
     }
-    return device_->op_segment()->FindOrCreate(
+    return device->op_segment()->FindOrCreate(
         kSessionHandle, node->node_def.name(), kernel,
         [&](tf::OpKernel** created) { return runtime->CreateKernel(node, created); });
   };
@@ -112,16 +127,41 @@ absl::Status Learner::Compile(const TaskGraph& task,
     }
   };
   tf::Executor* executor = nullptr;
-  TF_RETURN_IF_ERROR(tf::NewLocalExecutor(params, *made->graph_, &executor));
-  made->executor_.reset(executor);
+  TF_RETURN_IF_ERROR(tf::NewLocalExecutor(params, graph, &executor));
+  return absl::WrapUnique(executor);
+}
+
+absl::Status Learner::Compile(const TaskGraph& task,
+                              const Specialisation& specialisation,
+                              std::unique_ptr<Program>* program) const {
+  auto made = std::make_unique<Program>();
+  TF_RETURN_IF_ERROR(
+      SpecialiseTaskGraph(task, specialisation, &made->functions_, &made->graphs_));
+  made->feed_types_ = task.feed_types;
+  made->fetch_types_ = task.fetch_types;
+  made->feeds_accelerator_ = task.feeds_accelerator;
+  made->fetches_accelerator_ = task.fetches_accelerator;
+  made->runtime_ = NewRuntime(task, made->functions_.get());
+  for (size_t i = 0; i < task.parts.size(); ++i) {
+    TF_ASSIGN_OR_RETURN(std::unique_ptr<tf::Executor> executor,
+                        NewExecutor(task.parts[i], *made->graphs_[i], *made->runtime_));
+    made->executors_.push_back(std::move(executor));
+  }
+  if (accelerator_ != nullptr && environment_.record_tasks) {
+    made->recorder_ = std::make_unique<TaskRecorder>(
+        accelerator_,
+        ObstacleToRecording(made->graphs_, accelerator_->device()->name()),
+        environment_.recording_refused);
+  }
   *program = std::move(made);
   return absl::OkStatus();
 }
 
-absl::Status Learner::Execute(const Program& program, const Task& task,
-                              std::vector<tf::Tensor>* fetches) {
+absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
+                                   const std::vector<tf::Tensor>& feeds,
+                                   std::vector<tf::Tensor>* fetches) {
   tf::FunctionCallFrame frame(program.feed_types_, program.fetch_types_);
-  const absl::Status fed = frame.SetArgs(*task.feeds);
+  const absl::Status fed = frame.SetArgs(feeds);
   if (absl::IsInternal(fed)) return absl::InvalidArgumentError(fed.message());
   TF_RETURN_IF_ERROR(fed);
 
@@ -157,13 +197,23 @@ absl::Status Learner::Execute(const Program& program, const Task& task,
   };
 
   const Learner* const outer = std::exchange(current_learner, this);
-  absl::Status status;
-  absl::Notification done;
-  program.executor_->RunAsync(args, [&](const absl::Status& result) {
-    status = result;
-    done.Notify();
-  });
-  done.WaitForNotification();
+  absl::Mutex mu;
+  absl::Status status;  // the first error
+  absl::BlockingCounter running(static_cast<int>(program.executors_.size()));
+  for (const auto& executor : program.executors_) {
+    executor->RunAsync(args, [&](const absl::Status& result) {
+      bool first = false;
+      {
+        absl::MutexLock lock(&mu);
+        first = status.ok() && !result.ok();
+        status.Update(result);
+      }
+      // The other parts must not wait for what will not come.
+      if (first && program.executors_.size() > 1) rendezvous.StartAbort(result);
+      running.DecrementCount();
+    });
+  }
+  running.Wait();
   current_learner = outer;
   TF_RETURN_IF_ERROR(status);
   const absl::Status fetched =
@@ -172,8 +222,57 @@ absl::Status Learner::Execute(const Program& program, const Task& task,
                                    : fetched;
 }
 
+absl::Status Learner::ExecuteOnAccelerator(const Program& program, const Task& task,
+                                           std::vector<tf::Tensor>* fetches) {
+  std::vector<tf::Tensor> feeds = *task.feeds;
+  if (feeds.size() != program.feed_types_.size()) {
+    return ExecuteParts(program, task, feeds, fetches);  // which says so
+  }
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (!program.feeds_accelerator_[i]) continue;
+    const tf::Tensor host = feeds[i];
+    TF_RETURN_IF_ERROR(accelerator_->Upload(static_cast<int>(i), host, &feeds[i]));
+  }
+  const auto execute = [&](const std::vector<tf::Tensor>& on_device,
+                           std::vector<tf::Tensor>* made) {
+    return ExecuteParts(program, task, on_device, made);
+  };
+  std::vector<tf::Tensor> made;
+  if (program.recorder_ != nullptr && task.stats == nullptr) {
+    TF_RETURN_IF_ERROR(
+        program.recorder_->Run(feeds, environment_.replica_generation, execute, &made));
+  } else {
+    TF_RETURN_IF_ERROR(execute(feeds, &made));
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (!program.fetches_accelerator_[i]) continue;
+    const tf::Tensor on_device = made[i];
+    TF_RETURN_IF_ERROR(accelerator_->Download(on_device, &made[i]));
+  }
+  *fetches = std::move(made);
+  return accelerator_->EndTask();
+}
+
+absl::Status Learner::Execute(const Program& program, const Task& task,
+                              std::vector<tf::Tensor>* fetches) {
+  if (accelerator_ != nullptr) return ExecuteOnAccelerator(program, task, fetches);
+  return ExecuteParts(program, task, *task.feeds, fetches);
+}
+
+absl::Status Learner::Finish() {
+  return accelerator_ == nullptr ? absl::OkStatus() : accelerator_->Finish();
+}
+
 void Learner::AppendGraph(const Program& program, tf::GraphDef* graph) {
-  program.graph_->ToGraphDef(graph);
+  for (const auto& part : program.graphs_) {
+    tf::GraphDef definition;
+    part->ToGraphDef(&definition);
+    if (graph->node_size() == 0) {
+      *graph = std::move(definition);
+    } else {
+      graph->mutable_node()->MergeFrom(definition.node());
+    }
+  }
 }
 
 }  // namespace tensorbow

@@ -1,17 +1,22 @@
 // One learner: the device world in which a replica is trained, and its step.
 //
-// A learner owns its device, allocator, kernels and (unless it works on the caller's
+// A learner owns its devices (a CPU of its own, and where there are accelerators a
+// stream group of one), allocator, kernels and (unless it works on the caller's
 // thread) a worker thread. It executes the same task graph as its siblings on
 // variables of its own. One task at a time; different learners run concurrently.
 #ifndef TENSORBOW_CC_LEARNER_LEARNER_H_
 #define TENSORBOW_CC_LEARNER_LEARNER_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/device/accelerator.h"
 #include "cc/device/cpu/learner_cpu_device.h"
+#include "cc/learner/task_recorder.h"
 #include "cc/learner/worker.h"
 #include "cc/memory/learner_allocator.h"
 #include "cc/rewrite/learner_graph.h"
@@ -40,6 +45,14 @@ struct LearnerEnvironment {
   // Whether random ops go on drawing where the central session's runs stopped (a lone
   // learner) or have kernels of their own.
   bool shares_random_state = false;
+  // Whether tasks on accelerators are recorded and replayed where that is possible.
+  bool record_tasks = false;
+  // Called with the reason where it is not.
+  std::function<void(const std::string&)> recording_refused;
+  // Of the variables that tasks have reached; empty where there is only the CPU.
+  VariableDevices variable_devices;
+  // Changes when replicas may have moved.
+  std::atomic<int64_t> replica_generation{0};
 };
 
 class Learner {
@@ -48,17 +61,22 @@ class Learner {
   class Program {
    public:
     ~Program();
-    // What it executes.
-    const tensorflow::Graph& graph() const { return *graph_; }
+    // What it executes, by device.
+    const std::vector<std::unique_ptr<tensorflow::Graph>>& graphs() const {
+      return graphs_;
+    }
 
    private:
     friend class Learner;
     std::unique_ptr<tensorflow::FunctionLibraryDefinition> functions_;
     std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> runtime_;
-    std::unique_ptr<tensorflow::Graph> graph_;
-    std::unique_ptr<tensorflow::Executor> executor_;
+    std::vector<std::unique_ptr<tensorflow::Graph>> graphs_;
+    std::vector<std::unique_ptr<tensorflow::Executor>> executors_;  // by graph
     tensorflow::DataTypeVector feed_types_;
     tensorflow::DataTypeVector fetch_types_;
+    std::vector<bool> feeds_accelerator_;
+    std::vector<bool> fetches_accelerator_;
+    std::unique_ptr<TaskRecorder> recorder_;  // null: tasks are never recorded
   };
 
   // One execution of a program.
@@ -71,8 +89,10 @@ class Learner {
 
   // `cpu`: the CPU for the learner's own thread, -1 for any. Learner 0 works on the
   // thread that calls it and has no worker.
+  // `accelerator`: where it computes, null for the CPU.
   Learner(int id, const LearnerEnvironment& environment, int cpu,
-          std::chrono::microseconds spin);
+          std::chrono::microseconds spin,
+          std::unique_ptr<AcceleratorDevice> accelerator = nullptr);
   ~Learner();
 
   // Deletes the learner's kernels. REQUIRES: its programs are gone. Called before the
@@ -81,6 +101,9 @@ class Learner {
 
   int id() const { return id_; }
   LearnerCpuDevice* device() const { return device_; }
+  AcceleratorDevice* accelerator() const { return accelerator_; }  // or null
+  // Whether it keeps its copy of a variable, by the name of the node, there.
+  bool KeepsOnAccelerator(const std::string& variable) const;
   Worker* worker() const { return worker_.get(); }  // null for learner 0
 
   // Runs the graph optimisations that need a device's kernels.
@@ -88,9 +111,12 @@ class Learner {
   absl::Status Compile(const TaskGraph& task, const Specialisation& specialisation,
                        std::unique_ptr<Program>* program) const;
 
-  // Executes on the calling thread. `fetches` are in the order of the spec.
+  // Executes on the calling thread. `fetches` are in the order of the spec; those of an
+  // accelerator have their values when Finish() has returned.
   absl::Status Execute(const Program& program, const Task& task,
                        std::vector<tensorflow::Tensor>* fetches);
+  // Waits until all that has been executed is done.
+  absl::Status Finish();
 
   // The graph that `program` executes, for RunMetadata.
   static void AppendGraph(const Program& program, tensorflow::GraphDef* graph);
@@ -99,12 +125,22 @@ class Learner {
   std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> NewRuntime(
       const TaskGraph& task,
       const tensorflow::FunctionLibraryDefinition* functions) const;
+  absl::StatusOr<std::unique_ptr<tensorflow::Executor>> NewExecutor(
+      const TaskPart& part, const tensorflow::Graph& graph,
+      const tensorflow::ProcessFunctionLibraryRuntime& runtime) const;
+  // Executes with feeds and fetches on the devices where the program has them.
+  absl::Status ExecuteParts(const Program& program, const Task& task,
+                            const std::vector<tensorflow::Tensor>& feeds,
+                            std::vector<tensorflow::Tensor>* fetches);
+  absl::Status ExecuteOnAccelerator(const Program& program, const Task& task,
+                                    std::vector<tensorflow::Tensor>* fetches);
 
   const int id_;
   const LearnerEnvironment& environment_;
   LearnerAllocator::Owner allocator_;
   std::unique_ptr<tensorflow::StaticDeviceMgr> devices_;
-  LearnerCpuDevice* device_ = nullptr;  // owned by devices_
+  LearnerCpuDevice* device_ = nullptr;        // owned by devices_
+  AcceleratorDevice* accelerator_ = nullptr;  // owned by devices_
   tensorflow::SessionState session_state_;
   std::unique_ptr<Worker> worker_;
 };

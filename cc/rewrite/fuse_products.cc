@@ -11,6 +11,7 @@
 #include "cc/rewrite/updates.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
@@ -134,11 +135,9 @@ absl::Status Fuse(tf::Node* update, const std::vector<tf::Node*>& path,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status FuseProducts(TaskGraph* task) {
+absl::Status FuseProductsOf(tf::Graph* graph) {
   std::vector<std::pair<tf::Node*, std::vector<tf::Node*>>> found;
-  for (tf::Node* node : task->graph->op_nodes()) {
+  for (tf::Node* node : graph->op_nodes()) {
     int64_t factors = 0;
     if (!absl::StartsWith(node->type_string(), "TensorBow") ||
         !tf::TryGetNodeAttr(node->attrs(), "num_factors", &factors) || factors > 0) {
@@ -156,7 +155,17 @@ absl::Status FuseProducts(TaskGraph* task) {
     found.emplace_back(node, std::move(path));
   }
   for (const auto& [update, path] : found) {
-    TF_RETURN_IF_ERROR(Fuse(update, path, task->graph.get()));
+    TF_RETURN_IF_ERROR(Fuse(update, path, graph));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FuseProducts(TaskGraph* task) {
+  for (TaskPart& part : task->parts) {
+    if (part.device->device_type() != tf::DEVICE_CPU) continue;
+    TF_RETURN_IF_ERROR(FuseProductsOf(part.graph.get()));
   }
   return absl::OkStatus();
 }

@@ -42,22 +42,24 @@ absl::StatusOr<std::vector<bool>> FuseUpdates(const std::vector<std::string>& tr
   for (size_t i = 0; i < trained.size(); ++i) {
     members.emplace(trained[i], static_cast<int>(i));
   }
-  std::vector<std::pair<tf::Node*, int>> updates;
-  for (tf::Node* node : task->graph->op_nodes()) {
-    const auto member = members.find(node->name());
-    if (member == members.end() || !IsVariableOp(node->type_string())) continue;
-    tf::DataType dtype;
-    TF_RETURN_IF_ERROR(tf::GetNodeAttr(node->attrs(), "dtype", &dtype));
-    if (dtype != tf::DT_FLOAT && dtype != tf::DT_DOUBLE) continue;
-    tf::Node* const update = OnlyUpdate(*node);
-    if (update != nullptr && FusedOp(*update) != nullptr) {
-      updates.emplace_back(update, member->second);
-    }
-  }
   std::vector<bool> fused(trained.size(), false);
-  for (const auto& [update, member] : updates) {
-    TF_RETURN_IF_ERROR(Replace(update, member, task->graph.get()));
-    fused[member] = true;
+  for (TaskPart& part : task->parts) {
+    std::vector<std::pair<tf::Node*, int>> updates;
+    for (tf::Node* node : part.graph->op_nodes()) {
+      const auto member = members.find(node->name());
+      if (member == members.end() || !IsVariableOp(node->type_string())) continue;
+      tf::DataType dtype;
+      TF_RETURN_IF_ERROR(tf::GetNodeAttr(node->attrs(), "dtype", &dtype));
+      if (dtype != tf::DT_FLOAT && dtype != tf::DT_DOUBLE) continue;
+      tf::Node* const update = OnlyUpdate(*node);
+      if (update != nullptr && FusedOp(*update) != nullptr) {
+        updates.emplace_back(update, member->second);
+      }
+    }
+    for (const auto& [update, member] : updates) {
+      TF_RETURN_IF_ERROR(Replace(update, member, part.graph.get()));
+      fused[member] = true;
+    }
   }
   return fused;
 }

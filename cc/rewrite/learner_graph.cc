@@ -13,7 +13,10 @@
 #include "tensorflow/core/common_runtime/graph_optimizer.h"
 #include "tensorflow/core/common_runtime/memory_types.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "tensorflow/core/framework/memory_types.h"
 #include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/graph/graph_partition.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/hash.h"
 
@@ -52,6 +55,108 @@ bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
   return true;
 }
 
+using Partitions = std::unordered_map<std::string, std::unique_ptr<tf::Graph>>;
+
+// Whether a value of this type can be handed over in the accelerator's memory: 32-bit
+// integers (shapes, mostly) are kept on the CPU by TensorFlow, others have no
+// fixed size.
+bool LivesOnAccelerator(tf::DataType type) {
+  return type != tf::DT_INT32 && tf::DataTypeCanUseMemcpy(type);
+}
+
+// Whether `node`'s neighbour at this end of `edge` has the value in `accelerator`'s
+// memory.
+bool InDeviceMemory(const tf::Node& node, const tf::Device& accelerator, bool output,
+                    int index) {
+  if (node.assigned_device_name() != accelerator.name()) return false;
+  tf::MemoryTypeVector inputs, outputs;
+  const absl::Status found = tf::MemoryTypesForNode(
+      tf::OpRegistry::Global(), tf::DeviceType(accelerator.device_type()), node.def(),
+      &inputs, &outputs);
+  const tf::MemoryTypeVector& types = output ? outputs : inputs;
+  return found.ok() && index < static_cast<int>(types.size()) &&
+         types[index] == tf::DEVICE_MEMORY;
+}
+
+// Assigns every node to the CPU or the accelerator. A feed that is only used on the
+// accelerator goes there directly, and a fetch that is made there comes from there:
+// then no task waits for a copy.
+void PlaceOnTwo(const TaskDevices& devices, tf::Graph* graph, TaskGraph* task) {
+  const tf::Device* const accelerator = devices.accelerator;
+  task->feeds_accelerator.assign(task->feed_types.size(), false);
+  task->fetches_accelerator.assign(task->fetch_types.size(), false);
+  for (tf::Node* node : graph->op_nodes()) {
+    if (accelerator != nullptr && node->assigned_device_name() == accelerator->name()) {
+      if (IsVariableOp(node->type_string())) {
+        devices.variables->Add(node->name(), accelerator->name());
+      }
+      continue;
+    }
+    node->set_assigned_device_name(devices.cpu->name());
+    if (accelerator != nullptr && IsVariableOp(node->type_string())) {
+      devices.variables->Add(node->name(), devices.cpu->name());
+    }
+  }
+  if (accelerator == nullptr) return;
+  for (tf::Node* node : graph->op_nodes()) {
+    int index = 0;
+    if (!node->IsArg() && !node->IsRetval()) continue;
+    if (!tf::GetNodeAttr(node->attrs(), "index", &index).ok()) continue;
+    if (node->IsArg()) {
+      bool all =
+          LivesOnAccelerator(task->feed_types[index]) && !node->out_edges().empty();
+      for (const tf::Edge* edge : node->out_edges()) {
+        all &= edge->IsControlEdge() ||
+               InDeviceMemory(*edge->dst(), *accelerator, false, edge->dst_input());
+      }
+      task->feeds_accelerator[index] = all;
+      if (all) node->set_assigned_device_name(accelerator->name());
+    } else {
+      const tf::Edge* edge = nullptr;
+      if (!node->input_edge(0, &edge).ok()) continue;
+      const bool there =
+          LivesOnAccelerator(task->fetch_types[index]) &&
+          InDeviceMemory(*edge->src(), *accelerator, true, edge->src_output());
+      task->fetches_accelerator[index] = there;
+      if (there) node->set_assigned_device_name(accelerator->name());
+    }
+  }
+}
+
+// Divides the graph by device, with transfers between the parts.
+absl::Status Divide(const TaskDevices& devices,
+                    const tf::FunctionLibraryDefinition* functions,
+                    std::unique_ptr<tf::Graph> graph, Partitions* partitions) {
+  if (devices.accelerator == nullptr) {
+    (*partitions)[devices.cpu->name()] = std::move(graph);
+    return absl::OkStatus();
+  }
+  tf::PartitionOptions options;
+  options.node_to_loc = [](const tf::Node* node) {
+    return node->assigned_device_name();
+  };
+  int64_t names = 0;
+  options.new_name = [&names](const std::string& prefix) {
+    return absl::StrCat(prefix, "/TensorBow.", names++);
+  };
+  options.get_incarnation = [](const std::string&) { return 1; };
+  options.flib_def = functions;
+  options.control_flow_added = false;
+  std::unordered_map<std::string, tf::GraphDef> definitions;
+  TF_RETURN_IF_ERROR(tf::Partition(options, graph.get(), &definitions));
+  for (auto& [device, definition] : definitions) {
+    definition.clear_library();  // the part finds functions where they are
+    auto part = std::make_unique<tf::Graph>(functions);
+    tf::GraphConstructorOptions construction;
+    construction.allow_internal_ops = true;
+    construction.expect_device_spec = true;
+    TF_RETURN_IF_ERROR(
+        tf::ConvertGraphDefToGraph(construction, std::move(definition), part.get()));
+    (*partitions)[device] = std::move(part);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string LearnerContainer(int learner, const std::string& container) {
@@ -61,12 +166,14 @@ std::string LearnerContainer(int learner, const std::string& container) {
 
 absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
                             const tf::SessionOptions& options,
-                            const tf::DeviceSet& devices, tf::Device* device,
-                            TaskGraph* task) {
+                            const TaskDevices& devices, TaskGraph* task) {
   tf::GraphDef closure;
   TF_RETURN_IF_ERROR(program.Closure(spec, &closure));
   tf::GraphExecutionStateOptions state_options;
-  state_options.device_set = &devices;
+  state_options.device_set = devices.all;
+  if (devices.accelerator != nullptr) {
+    state_options.stateful_placements = devices.variables->All();
+  }
   state_options.session_options = &options;
   std::unique_ptr<tf::GraphExecutionState> state;
   TF_RETURN_IF_ERROR(tf::GraphExecutionState::MakeForBaseGraph(std::move(closure),
@@ -82,38 +189,80 @@ absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
 
   auto graph = std::make_unique<tf::Graph>(client->flib_def.get());
   tf::CopyGraph(client->graph, graph.get());
-  for (tf::Node* node : graph->op_nodes()) {
-    node->set_assigned_device_name(device->name());
-  }
+  task->feed_types = client->feed_types;
+  task->fetch_types = client->fetch_types;
+  PlaceOnTwo(devices, graph.get(), task);
+  Partitions partitions;
+  TF_RETURN_IF_ERROR(
+      Divide(devices, client->flib_def.get(), std::move(graph), &partitions));
   // Mandatory: this is where oneDNN's kernels come in.
-  std::unordered_map<std::string, std::unique_ptr<tf::Graph>> partitions;
-  partitions[device->name()] = std::move(graph);
   tf::GraphOptimizationPassOptions passes;
   passes.session_options = &options;
   passes.flib_def = client->flib_def.get();
   passes.partition_graphs = &partitions;
-  passes.device_set = &devices;
+  passes.device_set = devices.all;
   TF_RETURN_IF_ERROR(tf::OptimizationPassRegistry::Global()->RunGrouping(
       tf::OptimizationPassRegistry::POST_PARTITIONING, passes));
 
   task->functions = std::move(client->flib_def);
-  task->graph = std::move(partitions.begin()->second);
-  task->feed_types = client->feed_types;
-  task->fetch_types = client->fetch_types;
+  for (tf::Device* device : {devices.cpu, devices.accelerator}) {
+    if (device == nullptr) continue;
+    const auto part = partitions.find(device->name());
+    if (part == partitions.end()) continue;
+    task->parts.push_back({device, std::move(part->second)});
+  }
+  if (task->parts.empty()) {  // nothing to do
+    task->parts.push_back(
+        {devices.cpu, std::make_unique<tf::Graph>(task->functions.get())});
+  }
   return absl::OkStatus();
 }
 
 void OptimiseTaskGraph(const tf::SessionOptions& options,
-                       tf::FunctionLibraryRuntime* runtime, TaskGraph* task) {
+                       const tf::ProcessFunctionLibraryRuntime& runtime,
+                       TaskGraph* task) {
   tf::GraphOptimizer optimiser(options.config.graph_options().optimizer_options());
-  optimiser.Optimize(runtime, options.env, runtime->device(), &task->graph,
-                     tf::GraphOptimizer::Options());
+  for (TaskPart& part : task->parts) {
+    tf::FunctionLibraryRuntime* const library = runtime.GetFLR(part.device->name());
+    optimiser.Optimize(library, options.env, library->device(), &part.graph,
+                       tf::GraphOptimizer::Options());
+  }
 }
+
+namespace {
+
+// One learner's copy of a part.
+absl::StatusOr<std::unique_ptr<tf::Graph>> SpecialisePart(
+    const TaskPart& part, const Specialisation& specialisation,
+    const tf::FunctionLibraryDefinition& functions) {
+  auto graph = std::make_unique<tf::Graph>(&functions);
+  tf::CopyGraph(*part.graph, graph.get());
+  for (tf::Node* node : graph->op_nodes()) {
+    if (!node->op_def().is_stateful()) continue;
+    tf::NodeDef changed = node->def();
+    if (!SpecialiseNode(specialisation, node->op_def(), &changed)) continue;
+    for (const char* name : {"container", "seed", "seed2"}) {
+      const auto attribute = changed.attr().find(name);
+      if (attribute == changed.attr().end()) continue;
+      node->ClearAttr(name);
+      node->AddAttr(name, attribute->second);
+    }
+  }
+  const bool on_cpu = part.device->device_type() == tf::DEVICE_CPU;
+  if (specialisation.own_random_state && on_cpu) {
+    TF_RETURN_IF_ERROR(ExposeRandomState(graph.get()));
+  }
+  TF_RETURN_IF_ERROR(tf::EnsureMemoryTypes(tf::DeviceType(part.device->device_type()),
+                                           part.device->name(), graph.get()));
+  return graph;
+}
+
+}  // namespace
 
 absl::Status SpecialiseTaskGraph(
     const TaskGraph& task, const Specialisation& specialisation,
     std::unique_ptr<tf::FunctionLibraryDefinition>* functions,
-    std::unique_ptr<tf::Graph>* graph) {
+    std::vector<std::unique_ptr<tf::Graph>>* parts) {
   *functions = std::make_unique<tf::FunctionLibraryDefinition>(*task.functions);
   for (const std::string& name : (*functions)->ListFunctionNames()) {
     const auto record = (*functions)->FindRecord(name);
@@ -127,27 +276,12 @@ absl::Status SpecialiseTaskGraph(
     if (changed) TF_RETURN_IF_ERROR((*functions)->ReplaceFunction(name, definition));
   }
 
-  *graph = std::make_unique<tf::Graph>(functions->get());
-  tf::CopyGraph(*task.graph, graph->get());
-  for (tf::Node* node : (*graph)->op_nodes()) {
-    if (!node->op_def().is_stateful()) continue;
-    tf::NodeDef changed = node->def();
-    if (!SpecialiseNode(specialisation, node->op_def(), &changed)) continue;
-    for (const char* name : {"container", "seed", "seed2"}) {
-      const auto attribute = changed.attr().find(name);
-      if (attribute == changed.attr().end()) continue;
-      node->ClearAttr(name);
-      node->AddAttr(name, attribute->second);
-    }
+  for (const TaskPart& part : task.parts) {
+    TF_ASSIGN_OR_RETURN(std::unique_ptr<tf::Graph> graph,
+                        SpecialisePart(part, specialisation, **functions));
+    parts->push_back(std::move(graph));
   }
-  if (specialisation.own_random_state) {
-    TF_RETURN_IF_ERROR(ExposeRandomState(graph->get()));
-  }
-  const tf::Node* any = nullptr;
-  for (const tf::Node* node : (*graph)->op_nodes()) any = node;
-  if (any == nullptr) return absl::OkStatus();
-  return tf::EnsureMemoryTypes(tf::DeviceType(tf::DEVICE_CPU),
-                               any->assigned_device_name(), graph->get());
+  return absl::OkStatus();
 }
 
 }  // namespace tensorbow

@@ -104,11 +104,12 @@ absl::Status ExposeRandomState(tf::Graph* graph) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> HiddenRandomState(const tf::Graph& graph) {
-  std::vector<std::string> names;
+namespace {
+
+void AddHiddenRandomState(const tf::Graph& graph, std::vector<std::string>* names) {
   tf::GraphDef called;
   for (const tf::Node* node : graph.op_nodes()) {
-    if (KeepsRandomState(node->def(), node->op_def())) names.push_back(node->name());
+    if (KeepsRandomState(node->def(), node->op_def())) names->push_back(node->name());
     *called.add_node() = node->def();
   }
   const tf::FunctionLibraryDefinition functions =
@@ -117,10 +118,18 @@ std::vector<std::string> HiddenRandomState(const tf::Graph& graph) {
     for (const tf::NodeDef& node : functions.FindRecord(function)->fdef().node_def()) {
       const tf::OpDef* op = nullptr;
       if (functions.LookUpOpDef(node.op(), &op).ok() && KeepsRandomState(node, *op)) {
-        names.push_back(absl::StrCat(function, "/", node.name()));
+        names->push_back(absl::StrCat(function, "/", node.name()));
       }
     }
   }
+}
+
+}  // namespace
+
+std::vector<std::string> HiddenRandomState(
+    const std::vector<std::unique_ptr<tf::Graph>>& graphs) {
+  std::vector<std::string> names;
+  for (const auto& graph : graphs) AddHiddenRandomState(*graph, &names);
   return names;
 }
 

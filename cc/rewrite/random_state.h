@@ -7,6 +7,7 @@
 #ifndef TENSORBOW_CC_REWRITE_RANDOM_STATE_H_
 #define TENSORBOW_CC_REWRITE_RANDOM_STATE_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,10 @@ namespace tensorbow {
 // In place; nodes are on their devices.
 absl::Status ExposeRandomState(tensorflow::Graph* graph);
 
-// The ops of the graph and of the functions it may call whose random state stays in
+// The ops of the graphs and of the functions they may call whose random state stays in
 // their kernels.
-std::vector<std::string> HiddenRandomState(const tensorflow::Graph& graph);
+std::vector<std::string> HiddenRandomState(
+    const std::vector<std::unique_ptr<tensorflow::Graph>>& graphs);
 
 }  // namespace tensorbow
 

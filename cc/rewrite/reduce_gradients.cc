@@ -36,7 +36,11 @@ std::set<const tf::Node*> Downstream(std::vector<const tf::Node*> start, Stop st
 
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                                     TaskGraph* task) {
-  tf::Graph* const graph = task->graph.get();
+  if (task->parts.size() != 1) {
+    return absl::InvalidArgumentError(
+        "S-SGD works on one device for each learner, the CPU. Use tensorbow.SMA()");
+  }
+  tf::Graph* const graph = task->parts[0].graph.get();
   const std::set<std::string> names(trained.begin(), trained.end());
   std::map<const tf::Node*, const tf::Node*> updates;  // update → its variable
   std::vector<const tf::Node*> switches;

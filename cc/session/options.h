@@ -20,7 +20,7 @@ namespace tensorbow {
 enum class Combination { kMean, kSum, kConcat, kFirst, kStack };
 
 struct Options {
-  // 0: one for every CPU core this process may use.
+  // 0: one for every CPU core this process may use, two for every accelerator.
   int learners_per_device = 0;
 
   // Rows of one learner's batch; 0: a run's rows are divided among the learners.
@@ -51,6 +51,11 @@ struct Options {
 
   std::optional<int64_t> seed;
   bool pin_threads = true;
+
+  // Whether learning tasks on accelerators are recorded once and replayed: where
+  // possible, the same with a warning where not, or never.
+  enum class TaskRecording { kAuto, kOn, kOff };
+  TaskRecording task_recording = TaskRecording::kAuto;
 
   // Keeps warnings for TakeWarnings() instead of logging them.
   bool collect_warnings = false;

@@ -45,15 +45,15 @@ absl::StatusOr<ModelShape> ModelShapeOf(const std::string& name, const tf::Tenso
 
 // mean ← Σ_j replicas[j] / L, the sum in learner order.
 template <typename T, typename Accumulator>
-void Mean(const std::vector<VariableStorage>& replicas, void* mean) {
-  const int64_t size = replicas[0].value().NumElements();
+void Mean(const std::vector<tf::Tensor>& replicas, void* mean) {
+  const int64_t size = replicas[0].NumElements();
   const Accumulator count(static_cast<float>(replicas.size()));
   for (int64_t i = 0; i < size; ++i) {
-    const T first = static_cast<const T*>(replicas[0].value().data())[i];
+    const T first = static_cast<const T*>(replicas[0].data())[i];
     bool equal = true;  // then the mean is exactly that, whatever their number
     Accumulator sum(0);
-    for (const VariableStorage& replica : replicas) {
-      const T value = static_cast<const T*>(replica.value().data())[i];
+    for (const tf::Tensor& replica : replicas) {
+      const T value = static_cast<const T*>(replica.data())[i];
       equal &= value == first;
       sum += static_cast<Accumulator>(value);
     }
@@ -62,7 +62,7 @@ void Mean(const std::vector<VariableStorage>& replicas, void* mean) {
 }
 
 // A function of all replicas, or null where the type has none.
-using Aggregate = void (*)(const std::vector<VariableStorage>&, void*);
+using Aggregate = void (*)(const std::vector<tf::Tensor>&, void*);
 Aggregate MeanOf(tf::DataType dtype) {
   switch (dtype) {
     case tf::DT_FLOAT:
@@ -84,12 +84,12 @@ Aggregate MeanOf(tf::DataType dtype) {
 
 // sum ← Σ_j replicas[j], in learner order.
 template <typename T>
-void Sum(const std::vector<VariableStorage>& replicas, void* sum) {
-  const int64_t size = replicas[0].value().NumElements();
+void Sum(const std::vector<tf::Tensor>& replicas, void* sum) {
+  const int64_t size = replicas[0].NumElements();
   for (int64_t i = 0; i < size; ++i) {
     T total(0);
-    for (const VariableStorage& replica : replicas) {
-      total += static_cast<const T*>(replica.value().data())[i];
+    for (const tf::Tensor& replica : replicas) {
+      total += static_cast<const T*>(replica.data())[i];
     }
     static_cast<T*>(sum)[i] = total;
   }
@@ -212,7 +212,8 @@ absl::StatusOr<std::optional<tf::Tensor>> ReplicatedVariables::CentralTensor(
 }
 
 absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
-                                            std::vector<int>* uninitialised) {
+                                            std::vector<int>* uninitialised,
+                                            bool* any) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (!variable.replicas_stale) continue;
@@ -223,10 +224,40 @@ absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
       continue;
     }
     TF_RETURN_IF_ERROR(BroadcastOne(&variable, *value));
+    *any = true;
     variable.replicas_stale = false;
     variable.learned = false;
   }
   return absl::OkStatus();
+}
+
+tf::Device* ReplicatedVariables::DeviceOf(const Variable& variable, int learner) const {
+  Learner* const l = learners_[learner];
+  return l->KeepsOnAccelerator(variable.node.name()) ? l->accelerator()->device()
+                                                     : l->device();
+}
+
+Memory ReplicatedVariables::MemoryOf(const Variable& variable, int learner) const {
+  Learner* const l = learners_[learner];
+  const bool there = l->KeepsOnAccelerator(variable.node.name());
+  return {DeviceOf(variable, learner)->GetAllocator({}),
+          there ? l->accelerator() : nullptr};
+}
+
+absl::Status ReplicatedVariables::Collect() {
+  const std::string error = synchroniser_->Collect();
+  return error.empty() ? absl::OkStatus() : absl::InternalError(error);
+}
+
+absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
+    const Variable& variable) const {
+  std::vector<tf::Tensor> values;
+  for (size_t j = 0; j < variable.replicas.size(); ++j) {
+    TF_ASSIGN_OR_RETURN(tf::Tensor value, variable.replicas[j].HostValue(
+                                              MemoryOf(variable, static_cast<int>(j))));
+    values.push_back(std::move(value));
+  }
+  return values;
 }
 
 absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
@@ -234,7 +265,7 @@ absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
     VariableStorage storage;
     TF_RETURN_IF_ERROR(VariableStorage::Open(
         variable->node, LearnerContainer(static_cast<int>(j), variable->container),
-        learners_[j]->device(), /*create=*/true, &storage));
+        DeviceOf(*variable, static_cast<int>(j)), /*create=*/true, &storage));
     variable->replicas.push_back(std::move(storage));
   }
   return absl::OkStatus();
@@ -255,7 +286,7 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
       if (own.TotalBytes() > 0) std::memset(own.data(), 0, own.TotalBytes());
     }
     TF_RETURN_IF_ERROR(
-        variable->replicas[j].Assign(own, learners_[j]->device()->GetAllocator({})));
+        variable->replicas[j].Assign(own, MemoryOf(*variable, static_cast<int>(j))));
   }
   if (!variable->trained || !synchroniser_->averages()) return absl::OkStatus();
 
@@ -268,6 +299,7 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
         "Trained variable '", variable->node.name(), "' was given a new shape, ",
         value.shape().DebugString(), "; create a new session for it."));
   }
+  TF_RETURN_IF_ERROR(Collect());
   model_->Assign(variable->model_index, value.data());
   return absl::OkStatus();
 }
@@ -284,8 +316,9 @@ absl::Status ReplicatedVariables::Locate(int id, int learner, int member,
         "' changed its shape during a learning run, which model averaging cannot "
         "follow."));
   }
-  set->set_weights(learner, member,
-                   replica.Unshared(learners_[learner]->device()->GetAllocator({})));
+  TF_ASSIGN_OR_RETURN(void* const weights,
+                      replica.Unshared(MemoryOf(variable, learner)));
+  set->set_weights(learner, member, weights);
   return absl::OkStatus();
 }
 
@@ -325,7 +358,7 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable, bool gather) {
   VariableStorage central;
   TF_RETURN_IF_ERROR(VariableStorage::Open(variable->node, variable->container,
                                            central_device_, /*create=*/true, &central));
-  const tf::Tensor& first = variable->replicas[0].value();
+  const tf::Tensor& first = variable->replicas[0].value();  // perhaps not on the host
   tf::Allocator* const allocator = central_device_->GetAllocator({});
   tf::mutex_lock lock(*central.mu());
   const Aggregate aggregate = variable->summed       ? SumOf(first.dtype())
@@ -340,12 +373,16 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable, bool gather) {
     TF_RETURN_IF_ERROR(
         central.Overwrite(first.dtype(), first.shape(), allocator, &data));
     if (variable->model_index >= 0 && !(gather && aggregate != nullptr)) {
+      TF_RETURN_IF_ERROR(Collect());
       model_->CopyTo(variable->model_index, CentralModel::Which::kAverage, data);
     } else {
-      aggregate(variable->replicas, data);
+      TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> values, HostValues(*variable));
+      aggregate(values, data);
     }
   } else if (variable->replicas[0].initialised()) {
-    TF_RETURN_IF_ERROR(central.Assign(first, allocator));
+    TF_ASSIGN_OR_RETURN(const tf::Tensor value,
+                        variable->replicas[0].HostValue(MemoryOf(*variable, 0)));
+    TF_RETURN_IF_ERROR(central.Assign(value, {allocator}));
   }
   variable->central_stale = false;
   return absl::OkStatus();
@@ -401,7 +438,9 @@ absl::StatusOr<tf::Tensor> ReplicatedVariables::ReplicaValue(int id, int learner
   if (variable.replicas_stale || variable.replicas.empty()) {
     return CentralValue(variable.node);
   }
-  return tf::tensor::DeepCopy(variable.replicas[learner].value());
+  TF_ASSIGN_OR_RETURN(const tf::Tensor value, variable.replicas[learner].HostValue(
+                                                  MemoryOf(variable, learner)));
+  return tf::tensor::DeepCopy(value);
 }
 
 absl::StatusOr<tf::Tensor> ReplicatedVariables::ModelValue(int id,
@@ -413,18 +452,19 @@ absl::StatusOr<tf::Tensor> ReplicatedVariables::ModelValue(int id,
   }
   const tf::Tensor& replica = variable.replicas[0].value();
   tf::Tensor value(replica.dtype(), replica.shape());
+  TF_RETURN_IF_ERROR(Collect());
   model_->CopyTo(variable.model_index, which, value.data());
   return value;
 }
 
 absl::Status ReplicatedVariables::CopyReplicas(const std::vector<int>& ids, int from,
                                                int to) {
-  tf::Allocator* const allocator = learners_[to]->device()->GetAllocator({});
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (variable.generator || !variable.replicas[from].initialised()) continue;
-    TF_RETURN_IF_ERROR(
-        variable.replicas[to].Assign(variable.replicas[from].value(), allocator));
+    TF_ASSIGN_OR_RETURN(const tf::Tensor value,
+                        variable.replicas[from].HostValue(MemoryOf(variable, from)));
+    TF_RETURN_IF_ERROR(variable.replicas[to].Assign(value, MemoryOf(variable, to)));
   }
   return absl::OkStatus();
 }
@@ -443,17 +483,16 @@ tf::Tensor ModelTensor(const CentralModel::Variable& variable, const void* value
 
 }  // namespace
 
-ReplicaState ReplicatedVariables::GetState(int id) {
+absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
   const Variable& variable = variables_[id];
   ReplicaState state;
   state.name = variable.node.name();
   state.trained = variable.trained;
   state.generator = variable.generator;
   if (variable.replicas_stale) return state;
-  for (const VariableStorage& replica : variable.replicas) {
-    state.replicas.push_back(replica.value());
-  }
+  TF_ASSIGN_OR_RETURN(state.replicas, HostValues(variable));
   if (variable.model_index >= 0 && synchroniser_->averages()) {
+    TF_RETURN_IF_ERROR(Collect());
     CentralModel::Variable& model = model_->variable(variable.model_index);
     // The accumulation type is float or double; only the address is used here.
     state.z = ModelTensor(model, model.current<char>());
@@ -503,7 +542,7 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
   TF_RETURN_IF_ERROR(OpenReplicas(variable));
   for (size_t j = 0; j < learners_.size(); ++j) {
     TF_RETURN_IF_ERROR(variable->replicas[j].Assign(
-        state.replicas[j], learners_[j]->device()->GetAllocator({})));
+        state.replicas[j], MemoryOf(*variable, static_cast<int>(j))));
   }
   variable->replicas_stale = false;
   variable->learned = true;
@@ -515,6 +554,7 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
     variable->model_index = model_->Add(shape.type, shape.size);
   }
   if (state.z.NumElements() == 0) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(Collect());
   CentralModel::Variable& model = model_->variable(variable->model_index);
   std::memcpy(model.current<char>(), state.z.data(), state.z.TotalBytes());
   std::memcpy(model.other<char>(), state.z_prev.data(), state.z_prev.TotalBytes());

@@ -54,7 +54,9 @@ class ReplicatedVariables {
 
   // Copies central values to all replicas that are out of date. Lists variables whose
   // central value is uninitialised; their replicas are left alone.
-  absl::Status Broadcast(const std::vector<int>& ids, std::vector<int>* uninitialised);
+  // `*any`: whether there was one to copy.
+  absl::Status Broadcast(const std::vector<int>& ids, std::vector<int>* uninitialised,
+                         bool* any);
   // Whether some program trains the variable.
   bool trained(int id) const { return variables_[id].trained; }
   int num_trained() const { return num_trained_; }
@@ -97,7 +99,7 @@ class ReplicatedVariables {
   // For saving: tensors in it share the replicas' buffers and must be gone before the
   // next learning run.
   int size() const { return static_cast<int>(variables_.size()); }
-  ReplicaState GetState(int id);
+  absl::StatusOr<ReplicaState> GetState(int id);
   // Sets the learners' side of all variables: as in `states`, and for variables not
   // there it will be the central value at the next learning run. `uses`, for Add(), are
   // in the order of `states`. An error before anything has been changed, unless memory
@@ -120,6 +122,14 @@ class ReplicatedVariables {
     std::vector<VariableStorage> replicas;  // by learner
   };
 
+  // Where a learner keeps its replica.
+  tensorflow::Device* DeviceOf(const Variable& variable, int learner) const;
+  Memory MemoryOf(const Variable& variable, int learner) const;
+  // Before the central model is read or written.
+  absl::Status Collect();
+  // All replicas' values, in host memory.
+  absl::StatusOr<std::vector<tensorflow::Tensor>> HostValues(
+      const Variable& variable) const;
   absl::Status OpenCentral(const Variable& variable, VariableStorage* storage) const;
   // The central tensor as it is now (not a copy), or nothing if uninitialised.
   absl::StatusOr<std::optional<tensorflow::Tensor>> CentralTensor(

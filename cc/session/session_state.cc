@@ -218,7 +218,7 @@ absl::Status SaveReplicas(ReplicatedVariables* variables, StateWriter* state) {
   std::vector<std::string> names;
   std::vector<bool> flags;
   for (int id = 0; id < variables->size(); ++id) {
-    const ReplicaState variable = variables->GetState(id);
+    TF_ASSIGN_OR_RETURN(const ReplicaState variable, variables->GetState(id));
     names.push_back(variable.name);
     flags.insert(flags.end(),
                  {variable.trained, variable.generator, !variable.replicas.empty()});
@@ -440,7 +440,7 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
     TF_RETURN_IF_ERROR(VariableStorage::Open(node, node.attr().at("container").s(),
                                              device, /*create=*/true, &storage));
     tf::mutex_lock variable_lock(*storage.mu());
-    TF_RETURN_IF_ERROR(storage.Assign(value, device->GetAllocator({})));
+    TF_RETURN_IF_ERROR(storage.Assign(value, {device->GetAllocator({})}));
   }
   {
     absl::MutexLock late_writes_lock(&late_writes_mu_);

@@ -35,9 +35,21 @@ TensorBowSession::TensorBowSession(const tf::SessionOptions& session_options,
                                    const Options& options)
     : session_options_(session_options), options_(options) {
   session_options_.target = "";
-  // Learners compute on the CPU; a stock session that took the GPUs would only hold
-  // their memory.
+  // The central model is on the CPU; a stock session that took the GPUs would hold the
+  // memory that learners need.
+  const auto& counts = session_options_.config.device_count();
+  const auto gpus = counts.find("GPU");
+  accelerators_ = Accelerators();
+  if (accelerators_ != nullptr && ((gpus != counts.end() && gpus->second == 0) ||
+                                   accelerators_->num_devices() == 0)) {
+    accelerators_ = nullptr;
+  }
   (*session_options_.config.mutable_device_count())["GPU"] = 0;
+  if (accelerators_ != nullptr) {
+    // What the program puts on a GPU by name goes to the learners' GPUs and, for the
+    // central model, to the CPU.
+    session_options_.config.set_allow_soft_placement(true);
+  }
 }
 
 absl::Status TensorBowSession::New(const tf::SessionOptions& session_options,
@@ -72,9 +84,9 @@ absl::Status TensorBowSession::Start() {
   // Learners' graphs are pruned before they are placed in any case.
   session_options_.config.mutable_graph_options()->set_place_pruned_graph(false);
   trainer_ = std::make_unique<Trainer>(session_options_, options_, central_.get(),
-                                       central_device_,
+                                       central_device_, accelerators_,
                                        [this](const std::string& text) { Warn(text); });
-  return absl::OkStatus();
+  return trainer_->Start();
 }
 
 TensorBowSession::~TensorBowSession() {

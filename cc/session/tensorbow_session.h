@@ -138,6 +138,7 @@ class TensorBowSession : public tensorflow::Session {
   mutable tensorflow::CancellationManager cancellation_;
   std::unique_ptr<tensorflow::Session> central_;
   tensorflow::Device* central_device_ = nullptr;  // owned by central_
+  AcceleratorBackend* accelerators_ = nullptr;  // not owned; null: learners on the CPU
   std::unique_ptr<Trainer> trainer_;
 
   absl::Mutex compile_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one new signature at a time

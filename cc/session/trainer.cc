@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "cc/memory/learners_that_fit.h"
 #include "cc/rewrite/fuse_products.h"
 #include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/random_state.h"
@@ -32,6 +33,9 @@ namespace {
 
 // How long a learner polls for its neighbours (or for the next run) before it blocks.
 constexpr std::chrono::microseconds kSpin(200);
+
+// Where the user has not said how many.
+constexpr int kLearnersPerAccelerator = 2;
 
 // Momentum of the central model where the learners' optimiser has none of its own.
 constexpr double kDefaultMomentum = 0.9;
@@ -154,6 +158,7 @@ class Trainer::Program {
 
   std::unique_ptr<TrainedSet> set;         // made in the first run
   bool rate_dropped = false;               // seen inside a run
+  bool measured_memory = false;            // on accelerators, in the first run
   std::atomic<bool> told_of_feeds{false};  // that they cannot be divided
   int64_t restarts_seen = 0;
   int64_t first_iteration = 0;  // of the set, when it is made
@@ -163,7 +168,9 @@ struct Trainer::RunState {
   Program* program = nullptr;
   const std::vector<tf::Tensor>* feeds = nullptr;
   FeedPlan plan;
-  bool ends_with_data = false;  // OutOfRange is the end of the data, not an error
+  bool ends_with_data = false;   // OutOfRange is the end of the data, not an error
+  bool measures_memory = false;  // learner 0 does its first task alone
+  absl::Notification measured;
   tf::CancellationManager* cancellation = nullptr;
 
   std::vector<TaskOutcome> outcomes;    // by task; fetches are empty where none
@@ -173,22 +180,30 @@ struct Trainer::RunState {
   std::vector<std::unique_ptr<tf::StepStatsCollector>> collectors;
 };
 
+namespace {
+
+int NumLearners(const Options& options, AcceleratorBackend* accelerators) {
+  if (accelerators != nullptr) {
+    const int on_each = options.learners_per_device > 0 ? options.learners_per_device
+                                                        : kLearnersPerAccelerator;
+    return on_each * accelerators->num_devices();
+  }
+  return options.learners_per_device > 0 ? options.learners_per_device
+                                         : static_cast<int>(CpusOfThisProcess().size());
+}
+
+}  // namespace
+
 Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
-                 tf::Session* central, tf::Device* central_device, Warn warn)
+                 tf::Session* central, tf::Device* central_device,
+                 AcceleratorBackend* accelerators, Warn warn)
     : session_options_(session_options),
       options_(options),
       central_(central),
+      accelerators_(accelerators),
       warn_(std::move(warn)),
       model_(options.ema_decay),
-      scheduler_(options.learners_per_device > 0
-                     ? options.learners_per_device
-                     : static_cast<int>(CpusOfThisProcess().size())) {
-  const std::vector<int> cpus = CpusOfThisProcess();
-  const int num_learners = scheduler_.num_learners();
-  // Polling helps only if every learner has a core of its own.
-  const bool fits = num_learners <= static_cast<int>(cpus.size());
-  const std::chrono::microseconds spin = fits ? kSpin : std::chrono::microseconds(0);
-
+      scheduler_(NumLearners(options, accelerators)) {
   environment_.options = &session_options_;
   environment_.central_device = central_device;
   environment_.host_runner = [this](std::function<void()> closure) {
@@ -199,7 +214,8 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
     });
     host_pool_->Schedule(std::move(closure));
   };
-  environment_.shares_random_state = num_learners == 1 && !options.seed.has_value();
+  environment_.shares_random_state =
+      scheduler_.num_learners() == 1 && !options.seed.has_value();
   environment_.shared_kernel =
       [this, central_device](const std::shared_ptr<const tf::NodeProperties>& node,
                              tf::FunctionLibraryRuntime* runtime,
@@ -208,28 +224,106 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
             central_handle_, node->node_def.name(), kernel,
             [&](tf::OpKernel** made) { return runtime->CreateKernel(node, made); });
       };
+  using Recording = Options::TaskRecording;
+  environment_.record_tasks =
+      options.task_recording != Recording::kOff && options.sync_period == 1;
+  if (options.task_recording == Recording::kOn) {
+    environment_.recording_refused = [this](const std::string& why) {
+      warn_(
+          absl::StrCat("cuda_graphs=\"on\": learning tasks are executed op by op, "
+                       "because ",
+                       why));
+    };
+  }
+}
+
+absl::Status Trainer::Start() {
+  TF_RETURN_IF_ERROR(MakeLearners());
+  TF_RETURN_IF_ERROR(MakeSynchroniser());
   std::vector<Learner*> learners;
-  for (int j = 0; j < num_learners; ++j) {
-    const int cpu = options.pin_threads && fits ? cpus[j] : -1;
-    learners_.push_back(std::make_unique<Learner>(j, environment_, cpu, spin));
-    learners.push_back(learners_.back().get());
-  }
-  using Algorithm = Options::Algorithm;
-  if (num_learners > 1 && options.algorithm == Algorithm::kSsgd) {
-    synchroniser_ = std::make_unique<Ssgd>(num_learners, &model_, spin);
-  } else if (num_learners > 1 && options.algorithm == Algorithm::kSma) {
-    const double alpha = options.alpha > 0 ? options.alpha : 1.0 / num_learners;
-    synchroniser_ =
-        std::make_unique<Sma>(num_learners, &model_, spin, alpha, options.sync_period);
-  } else {
-    synchroniser_ = std::make_unique<Independent>(num_learners, &model_, spin);
-  }
-  for (Learner* learner : learners) {
+  for (const auto& learner : learners_) {
     learner->device()->set_synchroniser(synchroniser_.get());
+    if (learner->accelerator() != nullptr) {
+      learner->accelerator()->set_synchroniser(synchroniser_.get());
+    }
+    learners.push_back(learner.get());
   }
   absl::MutexLock lock(&mu_);
   variables_ = std::make_unique<ReplicatedVariables>(
-      central_device, std::move(learners), &model_, synchroniser_.get());
+      environment_.central_device, std::move(learners), &model_, synchroniser_.get());
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::MakeLearners() {
+  const std::vector<int> cpus = CpusOfThisProcess();
+  // Polling helps only if every learner has a core of its own.
+  const bool fits = num_learners() <= static_cast<int>(cpus.size());
+  spin_ = fits ? kSpin : std::chrono::microseconds(0);
+  const int on_each =
+      accelerators_ == nullptr ? 0 : num_learners() / accelerators_->num_devices();
+  for (int j = 0; j < num_learners(); ++j) {
+    const int cpu = options_.pin_threads && fits ? cpus[j] : -1;
+    std::unique_ptr<AcceleratorDevice> accelerator;
+    if (accelerators_ != nullptr) {
+      TF_ASSIGN_OR_RETURN(
+          accelerator,
+          accelerators_->NewDevice(session_options_, environment_.central_device,
+                                   j / on_each, j, on_each));
+    }
+    learners_.push_back(
+        std::make_unique<Learner>(j, environment_, cpu, spin_, std::move(accelerator)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::MakeSynchroniser() {
+  using Algorithm = Options::Algorithm;
+  const int count = num_learners();
+  const double alpha = options_.alpha > 0 ? options_.alpha : 1.0 / count;
+  if (count == 1 || options_.algorithm == Algorithm::kIndependent) {
+    synchroniser_ = std::make_unique<Independent>(count, &model_, spin_);
+  } else if (options_.algorithm == Algorithm::kSma && accelerators_ != nullptr) {
+    std::vector<AcceleratorDevice*> devices;
+    for (const auto& learner : learners_) devices.push_back(learner->accelerator());
+    TF_ASSIGN_OR_RETURN(
+        synchroniser_,         accelerators_->NewSma(devices, &model_, spin_, alpha, options_.sync_period));
+  } else if (options_.algorithm == Algorithm::kSma) {
+    synchroniser_ =
+        std::make_unique<Sma>(count, &model_, spin_, alpha, options_.sync_period);
+  } else if (accelerators_ == nullptr) {
+    synchroniser_ = std::make_unique<Ssgd>(count, &model_, spin_);
+  } else {
+    return absl::UnimplementedError(absl::StrCat(
+        "Got the synchroniser SSGD for learners on ", accelerators_->type(),
+        "s, where averaging gradients is not implemented. Use tensorbow.SMA(), or keep "
+        "the session off them: ConfigProto(device_count={'",
+        accelerators_->type(), "': 0})"));
+  }
+  return absl::OkStatus();
+}
+
+TaskDevices Trainer::Devices(tf::DeviceSet* all) {
+  const tf::DeviceMgr* local = nullptr;
+  TaskDevices devices;
+  if (central_->LocalDeviceManager(&local).ok()) {
+    for (tf::Device* device : local->ListDevices()) all->AddDevice(device);
+  }
+  all->set_client_device(environment_.central_device);
+  devices.all = all;
+  devices.cpu = environment_.central_device;
+  if (accelerators_ != nullptr) {
+    devices.accelerator = learners_[0]->accelerator()->device();
+    all->AddDevice(devices.accelerator);
+    devices.variables = &environment_.variable_devices;
+  }
+  return devices;
+}
+
+absl::Status Trainer::CheckMemory() {
+  if (accelerators_ == nullptr) return absl::OkStatus();
+  AcceleratorDevice* const device = learners_[0]->accelerator();
+  return CheckLearnersFit(device->PeakBytes(), device->LimitBytes(),
+                          num_learners() / accelerators_->num_devices());
 }
 
 Trainer::~Trainer() = default;
@@ -353,14 +447,10 @@ absl::Status Trainer::CompileRates(const ProgramGraph& graph, Program* program) 
     }
   }
   if (spec.fetches.empty()) return absl::OkStatus();
-  const tf::DeviceMgr* devices = nullptr;
-  TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
   tf::DeviceSet device_set;
-  for (tf::Device* device : devices->ListDevices()) device_set.AddDevice(device);
-  device_set.set_client_device(environment_.central_device);
   TaskGraph task;
-  TF_RETURN_IF_ERROR(BuildTaskGraph(graph, spec, session_options_, device_set,
-                                    environment_.central_device, &task));
+  TF_RETURN_IF_ERROR(
+      BuildTaskGraph(graph, spec, session_options_, Devices(&device_set), &task));
   return learners_[0]->Compile(task, Specialisation(), &program->rates);
 }
 
@@ -376,14 +466,10 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     TF_RETURN_IF_ERROR(EnsureSharedKernels(graph, analysis.random_kernels));
   }
 
-  const tf::DeviceMgr* devices = nullptr;
-  TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
   tf::DeviceSet device_set;
-  for (tf::Device* device : devices->ListDevices()) device_set.AddDevice(device);
-  device_set.set_client_device(environment_.central_device);
   TaskGraph task;
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, made->task_spec, session_options_,
-                                    device_set, environment_.central_device, &task));
+                                    Devices(&device_set), &task));
   learners_[0]->Optimise(&task);
   std::vector<std::string> trained;
   for (const auto& [name, use] : analysis.variables) {
@@ -405,7 +491,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     TF_RETURN_IF_ERROR(learner->Compile(task, specialisation, &learner_program));
     made->learners.push_back(std::move(learner_program));
   }
-  made->hidden_random_ops = HiddenRandomState(made->learners[0]->graph());
+  made->hidden_random_ops = HiddenRandomState(made->learners[0]->graphs());
   TF_RETURN_IF_ERROR(CompileRates(graph, made.get()));
 
   if (num_learners() > 1) {
@@ -579,6 +665,7 @@ absl::StatusOr<bool> Trainer::RateDropped(Program* program,
     task.step_id = NextStepId();
     task.cancellation = &cancellation;
     TF_RETURN_IF_ERROR(learners_[0]->Execute(*program->rates, task, &values));
+    TF_RETURN_IF_ERROR(learners_[0]->Finish());
   }
   for (int feed : program->fed_rates) values.push_back(feeds[feed]);
   std::vector<double> rates;
@@ -636,7 +723,10 @@ absl::Status Trainer::PrepareReplicas(Program* program,
       }
     }
     std::vector<int> uninitialised;
-    TF_RETURN_IF_ERROR(variables_->Broadcast(program->variables, &uninitialised));
+    bool moved = false;
+    TF_RETURN_IF_ERROR(
+        variables_->Broadcast(program->variables, &uninitialised, &moved));
+    if (moved) environment_.replica_generation.fetch_add(1);
     *ready = uninitialised.empty();
     if (!*ready) return absl::OkStatus();
   }
@@ -675,6 +765,9 @@ void Trainer::RunTasks(int learner, RunState* run) ABSL_NO_THREAD_SAFETY_ANALYSI
   // Runs while the caller of Run() holds mu_ for all learners.
   Program* const program = run->program;
   std::optional<TaskScheduler::Assignment> assignment = scheduler_.Next(learner);
+  // Where learners share an accelerator, learner 0's first task says how much memory
+  // one needs.
+  if (learner > 0 && run->measures_memory) run->measured.WaitForNotification();
   for (bool first = true; assignment.has_value() && !synchroniser_->Aborted(learner);
        first = false) {
     if (!synchroniser_->BeforeTask(learner)) break;
@@ -683,6 +776,11 @@ void Trainer::RunTasks(int learner, RunState* run) ABSL_NO_THREAD_SAFETY_ANALYSI
       program->rate_dropped |= dropped.ok() && *dropped;
     }
     absl::Status status = RunTask(learner, run, assignment->task);
+    if (learner == 0 && first && run->measures_memory) {
+      if (status.ok()) status = CheckMemory();
+      program->measured_memory = status.ok();
+      run->measured.Notify();
+    }
     if (absl::IsOutOfRange(status) && run->ends_with_data) {
       run->status[learner] = status;
       synchroniser_->SitOut(learner);
@@ -703,6 +801,11 @@ void Trainer::RunTasks(int learner, RunState* run) ABSL_NO_THREAD_SAFETY_ANALYSI
     if (!synchroniser_->AfterTask(learner)) break;
     assignment = scheduler_.Next(learner);
   }
+  if (learner == 0 && run->measures_memory && !run->measured.HasBeenNotified()) {
+    run->measured.Notify();
+  }
+  const absl::Status finished = learners_[learner]->Finish();
+  if (run->status[learner].ok()) run->status[learner] = finished;
 }
 
 absl::Status Trainer::MakeReplicasEqual(Program* program, const RunState& run) {
@@ -797,6 +900,8 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   run.feeds = &feeds;
   run.ends_with_data = !divided && num_learners() > 1;
   run.cancellation = &run_cancellation;
+  run.measures_memory = accelerators_ != nullptr && num_learners() > 1 &&
+                        !std::exchange(program->measured_memory, true);
   run.outcomes.resize(num_tasks);
   run.task_iteration.assign(num_tasks, -1);
   run.status.resize(num_learners());
@@ -862,6 +967,8 @@ absl::Status Trainer::Run(Program* program, const std::vector<tf::Tensor>& feeds
   }
   if (expired)
     failure = absl::DeadlineExceededError("Timed out waiting for notification");
+  const std::string broken = synchroniser_->error();
+  if (!broken.empty()) failure = absl::InternalError(broken);
   if (!failure.ok()) {
     if (num_learners() > 1 && synchroniser_->averages()) {
       TF_RETURN_IF_ERROR(LocateReplicas(program));

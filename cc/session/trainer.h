@@ -7,6 +7,7 @@
 #define TENSORBOW_CC_SESSION_TRAINER_H_
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "cc/central_model/central_model.h"
+#include "cc/device/accelerator.h"
 #include "cc/learner/learner.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
@@ -44,11 +46,15 @@ class Trainer {
 
   // `central`: the stock session that keeps the central variables; not owned, outlives
   // the trainer's Release(). `session_options` and `options` outlive the trainer.
+  // `accelerators`: what learners compute on; null for the CPU.
   Trainer(const tensorflow::SessionOptions& session_options, const Options& options,
-          tensorflow::Session* central, tensorflow::Device* central_device, Warn warn);
+          tensorflow::Session* central, tensorflow::Device* central_device,
+          AcceleratorBackend* accelerators, Warn warn);
   ~Trainer();
+  // Makes the learners. Called once, before anything else.
+  absl::Status Start();
 
-  int num_learners() const { return static_cast<int>(learners_.size()); }
+  int num_learners() const { return scheduler_.num_learners(); }
 
   // Waits for no run. Not to be called concurrently.
   absl::Status Compile(const ProgramGraph& graph, const RunSpec& spec,
@@ -133,6 +139,15 @@ class Trainer {
  private:
   struct RunState;
 
+  // The parts of Start().
+  absl::Status MakeLearners();
+  absl::Status MakeSynchroniser();
+  // The devices that tasks are placed on; `all` keeps the set.
+  TaskDevices Devices(tensorflow::DeviceSet* all);
+  // After the first task of learner 0, where learners share accelerators: whether the
+  // others have memory for theirs.
+  absl::Status CheckMemory();
+
   // Finds the parts of a run: which fetches are variables, where rows are counted.
   absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
                        const std::set<std::string>& sparse_feeds, Program* program);
@@ -195,12 +210,14 @@ class Trainer {
 
   const tensorflow::SessionOptions& session_options_;
   const Options& options_;
-  tensorflow::Session* const central_;  // not owned
+  tensorflow::Session* const central_;      // not owned
+  AcceleratorBackend* const accelerators_;  // not owned, or null
   const Warn warn_;
 
   std::unique_ptr<tensorflow::thread::ThreadPool> host_pool_;  // made when needed
   absl::once_flag host_pool_once_;
   LearnerEnvironment environment_;
+  std::chrono::microseconds spin_{0};
   std::vector<std::unique_ptr<Learner>> learners_;
   CentralModel model_;
   std::unique_ptr<Synchroniser> synchroniser_;

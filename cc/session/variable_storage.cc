@@ -110,23 +110,36 @@ absl::Status VariableStorage::Overwrite(tf::DataType dtype,
   return absl::OkStatus();
 }
 
-absl::Status VariableStorage::Assign(const tf::Tensor& value,
-                                     tf::Allocator* allocator) {
+absl::StatusOr<tf::Tensor> VariableStorage::HostValue(const Memory& memory) const {
+  if (memory.accelerator == nullptr || tensor_->TotalBytes() == 0) return *tensor_;
+  tf::Tensor host(tensor_->dtype(), tensor_->shape());
+  TF_RETURN_IF_ERROR(memory.accelerator->CopyOut(*tensor_, &host));
+  return host;
+}
+
+absl::Status VariableStorage::Assign(const tf::Tensor& value, const Memory& memory) {
   if (!tf::DataTypeCanUseMemcpy(value.dtype())) {
     *tensor_ = tf::tensor::DeepCopy(value);
     if (resource_ != nullptr) resource_->is_initialized = true;
     return absl::OkStatus();
   }
   void* data = nullptr;
-  TF_RETURN_IF_ERROR(Overwrite(value.dtype(), value.shape(), allocator, &data));
-  if (value.TotalBytes() > 0) std::memcpy(data, value.data(), value.TotalBytes());
+  TF_RETURN_IF_ERROR(Overwrite(value.dtype(), value.shape(), memory.allocator, &data));
+  if (value.TotalBytes() == 0) return absl::OkStatus();
+  if (memory.accelerator != nullptr) return memory.accelerator->CopyIn(value, tensor_);
+  std::memcpy(data, value.data(), value.TotalBytes());
   return absl::OkStatus();
 }
 
-void* VariableStorage::Unshared(tf::Allocator* allocator) {
+absl::StatusOr<void*> VariableStorage::Unshared(const Memory& memory) {
   if (!tensor_->RefCountIsOne()) {
-    tf::Tensor copy(allocator, tensor_->dtype(), tensor_->shape());
-    std::memcpy(copy.data(), tensor_->data(), tensor_->TotalBytes());
+    tf::Tensor copy(memory.allocator, tensor_->dtype(), tensor_->shape());
+    if (!copy.IsInitialized()) return OutOfMemory(tensor_->shape(), memory.allocator);
+    if (memory.accelerator != nullptr) {
+      TF_RETURN_IF_ERROR(memory.accelerator->Copy(*tensor_, &copy));
+    } else {
+      std::memcpy(copy.data(), tensor_->data(), tensor_->TotalBytes());
+    }
     *tensor_ = copy;
   }
   return tensor_->data();

@@ -1,3 +1,5 @@
+// Values may be in an accelerator's memory; then they are copied by its device.
+//
 // A variable's tensor in one container, whether the program uses reference variables
 // (VariableV2) or resource variables (VarHandleOp). Does not own the variable. Access
 // is exclusive under lock(); the learner that owns a replica needs no lock.
@@ -7,12 +9,20 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cc/device/accelerator.h"
 #include "tensorflow/core/framework/device.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/resource_var.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace tensorbow {
+
+// Where a variable's value is kept.
+struct Memory {
+  tensorflow::Allocator* allocator = nullptr;
+  AcceleratorDevice* accelerator = nullptr;  // null: host memory
+};
 
 class VariableStorage {
  public:
@@ -27,9 +37,12 @@ class VariableStorage {
   const tensorflow::Tensor& value() const { return *tensor_; }
   tensorflow::mutex* mu() const { return mu_; }
 
-  // Copies `value` in, into the present buffer if nobody else refers to it.
-  absl::Status Assign(const tensorflow::Tensor& value,
-                      tensorflow::Allocator* allocator);
+  // The value in host memory: the variable's own tensor if that is there, else a copy.
+  absl::StatusOr<tensorflow::Tensor> HostValue(const Memory& memory) const;
+
+  // Copies `value`, in host memory, in; into the present buffer if nobody else refers
+  // to it.
+  absl::Status Assign(const tensorflow::Tensor& value, const Memory& memory);
   // Gives the variable's buffer for overwriting in place: its own, or a new one of
   // the given type and shape with undefined contents. The variable is initialised
   // afterwards.
@@ -38,7 +51,7 @@ class VariableStorage {
                          tensorflow::Allocator* allocator, void** data);
   // Makes sure that nobody else refers to the variable's buffer (copying it if need
   // be) and returns it for updating in place.
-  void* Unshared(tensorflow::Allocator* allocator);
+  absl::StatusOr<void*> Unshared(const Memory& memory);
 
  private:
   tensorflow::Tensor* tensor_ = nullptr;

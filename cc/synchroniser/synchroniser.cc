@@ -40,21 +40,22 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
 
 int64_t Synchroniser::EndRun() {
   int64_t completed = completed_.load(std::memory_order_acquire);
-  if (nobody_took_part_) {
-    --completed;
-    // z after an iteration that was none has been prepared where BeforeTask() had to:
-    // the central momentum starts anew there.
-    for (int member = 0; member < set_->size(); ++member) {
-      if (!set_->corrects_itself(member)) {
-        central_->ForgetMomentum(set_->variable(member));
-      }
-    }
-  }
+  if (nobody_took_part_) --completed;
+  Ending(*set_, nobody_took_part_);
   first_iteration_ += scheduler_->num_iterations();
   set_->iterations += completed;
   set_ = nullptr;
   scheduler_ = nullptr;
   return completed;
+}
+
+void Synchroniser::Ending(const TrainedSet& set, bool in_vain) {
+  if (!in_vain) return;
+  // z after an iteration that was none has been prepared where BeforeTask() had to: the
+  // central momentum starts anew there.
+  for (int member = 0; member < set.size(); ++member) {
+    if (!set.corrects_itself(member)) central_->ForgetMomentum(set.variable(member));
+  }
 }
 
 void Synchroniser::Restart(const TrainedSet& set) {
@@ -137,9 +138,13 @@ void Synchroniser::Complete(int64_t iteration) {
   }
   nobody_took_part_ = static_cast<int>(absent.size()) == num_learners_;
   if (nobody_took_part_ || !Due(*set_, set_->iterations + iteration)) return;
-  for (int member = 0; member < set_->size(); ++member) {
-    if (!absent.empty()) Exclude(*set_, member, absent);
-    central_->variable(set_->variable(member)).Swap();
+  Publish(*set_, absent);
+}
+
+void Synchroniser::Publish(const TrainedSet& set, const std::vector<int>& absent) {
+  for (int member = 0; member < set.size(); ++member) {
+    if (!absent.empty()) Exclude(set, member, absent);
+    central_->variable(set.variable(member)).Swap();
   }
 }
 
@@ -181,6 +186,15 @@ bool Synchroniser::EnterAll(int learner, int member) {
     if (!Enter(learner, member, SliceAt(learner, i, num_slices))) return false;
   }
   return true;
+}
+
+bool Synchroniser::EnterReplay(int learner) {
+  for (int member = 0; member < set_->size(); ++member) {
+    if (!set_->corrects_itself(member)) continue;
+    if (!EnterAll(learner, member)) return false;
+    Updated(learner, member);
+  }
+  return !Aborted(learner);
 }
 
 void Synchroniser::Updated(int learner, int member) {

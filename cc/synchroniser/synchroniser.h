@@ -29,6 +29,10 @@
 // When a learner aborts, the iteration it was in leaves no trace in the central model,
 // and no later one begins; iterations before it are completed by the others.
 //
+// On a GPU, a learner executes a task by enqueuing it, and "finished" means enqueued:
+// the subclass then orders what is enqueued, and keeps z where the replicas are
+// (DeviceTarget in the place of Target, and EnterAll in the place of Enter).
+//
 // Everything that takes a learner may be called concurrently by different learners, the
 // rest only between runs. Does not own the model.
 #ifndef TENSORBOW_CC_SYNCHRONISER_SYNCHRONISER_H_
@@ -38,6 +42,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cc/central_model/central_model.h"
@@ -63,6 +68,10 @@ class Synchroniser {
   virtual bool synchronises() const { return averages(); }
   virtual double alpha() const { return 0; }
 
+  // What went wrong for good beside the learners' tasks (on a GPU), empty if nothing
+  // did. Then all iterations abort.
+  virtual std::string error() const { return ""; }
+
   // REQUIRES: the set knows where all learners' replicas lie.
   void BeginRun(TrainedSet* set, const TaskScheduler* scheduler);
   // Returns the number of iterations that completed.
@@ -84,7 +93,12 @@ class Synchroniser {
   bool Enter(int learner, int member, int slice);
   // Enters all slices: nobody else reads this learner's weights until the next
   // iteration.
-  bool EnterAll(int learner, int member);
+  virtual bool EnterAll(int learner, int member);
+  // Instead of executing update ops, when the learner's task is a replay of what they
+  // once enqueued, with the waits that EnterAll() enqueued: enters all members that
+  // correct themselves and takes them for updated. False as above; then the replay must
+  // not be enqueued.
+  virtual bool EnterReplay(int learner);
   // Every slice of the member has been entered and corrected in this task.
   void Updated(int learner, int member);
   bool updated(int learner, int member) const {
@@ -102,6 +116,10 @@ class Synchroniser {
   const A* Target(int learner, int member) const {
     return IsDue(learner) ? variable(member).template current<A>() : nullptr;
   }
+  // The same where z is kept on the learner's device, in the accumulation type; what is
+  // there belongs to the learner's iteration for what its stream executes after
+  // EnterAll(). The same address in all synchronised iterations.
+  virtual const void* DeviceTarget(int learner, int member) const { return nullptr; }
 
   // The order in which `learner` goes through the slices of a variable: its i-th one.
   // Learners that keep pace are close to each other, where one finds in the caches what
@@ -112,8 +130,18 @@ class Synchroniser {
     return group + (i - group + learner) % size;
   }
 
+  // Whether the learner's iteration ends with a synchronisation, so that updates
+  // correct.
+  bool IsDue(int learner) const {
+    return Due(*set_, set_->iterations + learners_[learner].iteration);
+  }
+
   // Replicas ← z and z_prev ← z.
-  void Restart(const TrainedSet& set);
+  virtual void Restart(const TrainedSet& set);
+  // Brings the host's central model up to date where z is kept elsewhere; waits for it.
+  // To be called before anybody reads or writes the model, between runs. Returns what
+  // went wrong, or an empty text.
+  virtual std::string Collect() { return ""; }
 
  protected:
   // A run over `set` begins: makes room for it.
@@ -140,6 +168,11 @@ class Synchroniser {
   virtual void Leaving(int learner) {}
   // Everybody has finished the iteration, and nobody has begun to synchronise the next.
   virtual void Completing() {}
+  // The same for a synchronised iteration that at least one learner took part in: makes
+  // z of what has been prepared, without what `absent` would have contributed.
+  virtual void Publish(const TrainedSet& set, const std::vector<int>& absent);
+  // The run ends. `in_vain`: nobody took part in the last iteration, it was none.
+  virtual void Ending(const TrainedSet& set, bool in_vain);
 
   // Waits until the iteration before the learner's is complete. False if the learner's
   // own was aborted.
@@ -147,6 +180,10 @@ class Synchroniser {
   // How many learners have a task in the learner's iteration.
   int participants(int learner) const {
     return scheduler_->participants(learners_[learner].iteration);
+  }
+  // The number of the learner's iteration over all runs, from 1.
+  int64_t number(int learner) const {
+    return first_iteration_ + learners_[learner].iteration;
   }
   int num_learners() const { return num_learners_; }
   CentralModel* central() const { return central_; }
@@ -169,9 +206,6 @@ class Synchroniser {
     std::atomic<int64_t> prepared{0};
   };
 
-  bool IsDue(int learner) const {
-    return Due(*set_, set_->iterations + learners_[learner].iteration);
-  }
   bool Finish(int learner, bool took_part);
   void Complete(int64_t iteration);
 

@@ -1,0 +1,19 @@
+// How the CUDA files report errors to files that see no CUDA header: as a text, empty
+// when all is well.
+#ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_ERROR_H_
+#define TENSORBOW_CC_DEVICE_GPU_CUDA_ERROR_H_
+
+#include <string>
+
+namespace tensorbow {
+
+using CudaError = std::string;
+
+// Returns from the calling function if `expression` gives a text.
+#define TENSORBOW_RETURN_IF_CUDA_ERROR(expression)                           \
+  if (::tensorbow::CudaError cuda_error = (expression); !cuda_error.empty()) \
+  return cuda_error
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_DEVICE_GPU_CUDA_ERROR_H_

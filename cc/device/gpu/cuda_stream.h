@@ -1,0 +1,60 @@
+// CUDA streams, as void* (a cudaStream_t) where they are somebody else's, and the GPU
+// that calls go to. No CUDA header here: this is what files with TensorFlow's headers
+// include.
+#ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_STREAM_H_
+#define TENSORBOW_CC_DEVICE_GPU_CUDA_STREAM_H_
+
+#include <utility>
+
+#include "cc/device/gpu/cuda_error.h"
+
+namespace tensorbow {
+
+// While it lives, this thread's CUDA calls go to GPU `ordinal`. Kernel launches and
+// allocations need one of the stream's GPU.
+class CudaDeviceGuard {
+ public:
+  explicit CudaDeviceGuard(int ordinal);
+  ~CudaDeviceGuard();
+
+  CudaDeviceGuard(const CudaDeviceGuard&) = delete;
+  CudaDeviceGuard& operator=(const CudaDeviceGuard&) = delete;
+
+  const CudaError& error() const { return error_; }
+
+ private:
+  int before_;  // -1 if nothing is to be restored
+  CudaError error_;
+};
+
+// A stream that does not wait for the default stream. Owns it; the destructor does not
+// wait for what is enqueued. Thread-safe as CUDA's streams are.
+class CudaStream {
+ public:
+  CudaStream() = default;
+  ~CudaStream();
+  CudaStream(CudaStream&& other) noexcept
+      : stream_(std::exchange(other.stream_, nullptr)) {}
+  CudaStream& operator=(CudaStream&& other) noexcept {
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+
+  // On the current GPU; `urgent`: its kernels come before those of other streams.
+  // REQUIRES: called once.
+  CudaError Create(bool urgent);
+  void* get() const { return stream_; }
+
+ private:
+  void* stream_ = nullptr;
+};
+
+// Blocks until everything enqueued on `stream` has been executed.
+CudaError SynchroniseStream(void* stream);
+
+// Whether what is enqueued on `stream` becomes part of a CUDA graph.
+CudaError IsCapturing(void* stream, bool* capturing);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_DEVICE_GPU_CUDA_STREAM_H_

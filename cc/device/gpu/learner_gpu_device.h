@@ -1,0 +1,119 @@
+// The GPU device one learner computes on: a stream group, a BFC allocator of its own
+// and page-locked host memory.
+//
+// All learners' devices carry the same name, "GPU:0" of the session's task, whatever
+// GPU they are on: one placed graph serves all. They share the session's resource
+// manager, as their CPU devices do. See accelerator.h for what may be called when.
+#ifndef TENSORBOW_CC_DEVICE_GPU_LEARNER_GPU_DEVICE_H_
+#define TENSORBOW_CC_DEVICE_GPU_LEARNER_GPU_DEVICE_H_
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/device/accelerator.h"
+#include "cc/device/gpu/cuda_event.h"
+#include "cc/device/gpu/stream_group.h"
+#include "tensorflow/core/common_runtime/gpu/gpu_bfc_allocator.h"
+#include "tensorflow/core/common_runtime/gpu_device_context.h"
+#include "tensorflow/core/common_runtime/local_device.h"
+
+namespace tensorbow {
+
+class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevice {
+ public:
+  // `host`: the session's CPU. `memory_bytes`: what the learner may use of the GPU's
+  // memory; `shared_bytes`: what all learners on the GPU may use together.
+  static absl::StatusOr<std::unique_ptr<LearnerGpuDevice>> New(
+      const tensorflow::SessionOptions& options, tensorflow::Device* host, int ordinal,
+      int learner, int64_t memory_bytes, int64_t shared_bytes);
+  ~LearnerGpuDevice() override;
+
+  int ordinal() const { return streams_->ordinal; }
+  void* compute_stream() const;  // a cudaStream_t
+  StreamGroup* streams() { return streams_.get(); }
+
+  // AcceleratorDevice
+  tensorflow::Device* device() override { return this; }
+  absl::Status CopyIn(const tensorflow::Tensor& host,
+                      tensorflow::Tensor* on_device) override;
+  absl::Status CopyOut(const tensorflow::Tensor& on_device,
+                       tensorflow::Tensor* host) override;
+  absl::Status Upload(int feed, const tensorflow::Tensor& host,
+                      tensorflow::Tensor* on_device) override;
+  absl::Status Download(const tensorflow::Tensor& on_device,
+                        tensorflow::Tensor* host) override;
+  absl::Status EndTask() override;
+  absl::Status Finish() override;
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      const std::function<absl::Status()>& enqueue) override;
+  absl::Status Replay(Recording* recording) override;
+  absl::Status Copy(const tensorflow::Tensor& from, tensorflow::Tensor* to) override;
+  int64_t PeakBytes() override;
+  int64_t LimitBytes() override { return shared_bytes_; }
+
+  // tensorflow::Device
+  tensorflow::ResourceMgr* resource_manager() override { return resources_; }
+  tensorflow::Allocator* GetAllocator(
+      tensorflow::AllocatorAttributes attributes) override;
+  void Compute(tensorflow::OpKernel* kernel,
+               tensorflow::OpKernelContext* context) override;
+  void ComputeAsync(tensorflow::AsyncOpKernel* kernel,
+                    tensorflow::OpKernelContext* context,
+                    tensorflow::AsyncOpKernel::DoneCallback done) override;
+  absl::Status Sync() override;
+  absl::Status MakeTensorFromProto(const tensorflow::TensorProto& proto,
+                                   tensorflow::AllocatorAttributes attributes,
+                                   tensorflow::Tensor* tensor) override;
+  void CopyTensorInSameDevice(const tensorflow::Tensor* input,
+                              tensorflow::Tensor* output,
+                              const tensorflow::DeviceContext* context,
+                              tensorflow::StatusCallback done) override;
+  tensorflow::PerOpGpuDevice* MakeGpuDevice() override;
+  absl::Status ReinitializeGpuDevice(tensorflow::OpKernelContext* context,
+                                     tensorflow::PerOpGpuDevice* device,
+                                     tensorflow::DeviceContext* device_context,
+                                     tensorflow::Allocator* allocator) override;
+  absl::Status TryGetDeviceContext(tensorflow::DeviceContext** context) override;
+
+ private:
+  class GpuRecording;
+
+  // Where a feed is while two tasks are under way.
+  struct FeedSlot {
+    tensorflow::Tensor pinned;
+    tensorflow::Tensor on_device;
+  };
+
+  LearnerGpuDevice(const tensorflow::SessionOptions& options,
+                   const tensorflow::DeviceAttributes& attributes,
+                   tensorflow::Device* host, int learner, StreamGroupHandle streams,
+                   tensorflow::Allocator* pinned, int64_t shared_bytes);
+  absl::Status Start(const tensorflow::SessionOptions& options, int64_t memory_bytes);
+  std::unique_ptr<tensorflow::GPUBFCAllocator> NewAllocator(const std::string& name,
+                                                            int64_t limit_bytes) const;
+
+  tensorflow::ResourceMgr* const resources_;     // the session's
+  tensorflow::Allocator* const host_allocator_;  // pageable memory
+  tensorflow::Allocator* const pinned_allocator_;
+  const int64_t shared_bytes_;
+  int64_t memory_bytes_ = 0;
+  StreamGroupHandle streams_;
+  std::unique_ptr<tensorflow::GPUBFCAllocator> allocator_;
+  tensorflow::GPUDeviceContext* context_ = nullptr;  // a reference
+  std::unique_ptr<AcceleratorDeviceInfo> info_;
+  void* scratch_ = nullptr;  // Eigen's
+
+  int64_t task_ = 0;                    // the number of the task under way
+  std::array<CudaEvent, 2> task_done_;  // by task modulo 2
+  std::array<std::vector<FeedSlot>, 2> feeds_;
+  std::vector<tensorflow::Tensor> downloading_;  // must live until Finish()
+
+  GpuRecording* recording_ = nullptr;  // the one that is being made
+  std::string broke_recording_;        // the first op that could not be recorded
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_DEVICE_GPU_LEARNER_GPU_DEVICE_H_

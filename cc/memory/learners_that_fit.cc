@@ -1,0 +1,34 @@
+#include "cc/memory/learners_that_fit.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace tensorbow {
+namespace {
+
+std::string Size(int64_t bytes) {
+  constexpr double kMiB = 1 << 20;
+  return bytes < 1024 * kMiB ? absl::StrFormat("%.1f MiB", bytes / kMiB)
+                             : absl::StrFormat("%.2f GiB", bytes / kMiB / 1024);
+}
+
+}  // namespace
+
+int64_t LearnersThatFit(int64_t peak, int64_t available) {
+  return available / std::max<int64_t>(1, peak);
+}
+
+absl::Status CheckLearnersFit(int64_t peak, int64_t available, int64_t learners) {
+  const int64_t fit = LearnersThatFit(peak, available);
+  if (learners <= fit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "Got ", learners, " learners for a device with memory for ", fit, ": one needed ",
+      Size(peak), " at its peak, all need ", Size(peak * learners), ", and there are ",
+      Size(available), ". Use Options(learners_per_device=", std::max<int64_t>(1, fit),
+      ") or a smaller batch_size."));
+}
+
+}  // namespace tensorbow

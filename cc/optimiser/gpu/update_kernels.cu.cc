@@ -1,0 +1,135 @@
+#include "cc/optimiser/gpu/update_kernels.h"
+
+#include <algorithm>
+
+#include "cc/device/gpu/cuda_call.h"
+
+namespace tensorbow {
+namespace gpu {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kMaxGrid = 2048;  // fills any GPU
+constexpr int kPackBytes = 16;      // what a thread loads at a time
+
+template <typename T>
+struct alignas(kPackBytes) Pack {
+  static constexpr int kWidth = kPackBytes / sizeof(T);
+  T values[kWidth];
+};
+
+template <typename T>
+__device__ Pack<T>& PackAt(T* p) {
+  return *reinterpret_cast<Pack<T>*>(p);
+}
+template <typename T>
+__device__ const Pack<T>& PackAt(const T* p) {
+  return *reinterpret_cast<const Pack<T>*>(p);
+}
+
+// One element or, for `wide` threads, a pack of them, from element i on.
+template <typename Step, typename T, typename... Slots>
+__device__ void UpdateOne(const Step& step, int64_t i, const T* __restrict__ g,
+                          const T* __restrict__ z, T alpha, T* __restrict__ w,
+                          Slots* __restrict__... slots) {
+  const T before = w[i];
+  const T after = step(before, g[i], slots[i]...);
+  w[i] = z == nullptr ? after : Pulled(after, before, z[i], alpha);
+}
+
+template <typename Step, typename T, typename... Slots>
+__device__ void UpdatePack(const Step& step, int64_t i, const T* __restrict__ g,
+                           const T* __restrict__ z, T alpha, T* __restrict__ w,
+                           Slots* __restrict__... slots) {
+  // Everything is loaded before anything is computed.
+  const auto update = [&](const Pack<T>& gradient, const Pack<T>& target,
+                          Pack<T> weight, auto... slot) {
+    for (int k = 0; k < Pack<T>::kWidth; ++k) {
+      const T before = weight.values[k];
+      const T after = step(before, gradient.values[k], slot.values[k]...);
+      weight.values[k] =
+          z == nullptr ? after : Pulled(after, before, target.values[k], alpha);
+    }
+    PackAt(w + i) = weight;
+    ((PackAt(slots + i) = slot), ...);
+  };
+  const Pack<T> gradient = PackAt(g + i);
+  const Pack<T> target = z == nullptr ? gradient : PackAt(z + i);
+  update(gradient, target, PackAt(w + i), PackAt(slots + i)...);
+}
+
+template <typename Rule, typename T, typename... Slots>
+__global__ void __launch_bounds__(kThreads)
+    Update(Rule rule, int64_t n, int64_t packs, const T* __restrict__ g,
+           const T* __restrict__ z, T alpha, T* __restrict__ w,
+           Slots* __restrict__... slots) {
+  const int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  const auto step = rule.Load();
+  for (int64_t p = first; p < packs; p += stride) {
+    UpdatePack(step, p * Pack<T>::kWidth, g, z, alpha, w, slots...);
+  }
+  for (int64_t i = packs * Pack<T>::kWidth + first; i < n; i += stride) {
+    UpdateOne(step, i, g, z, alpha, w, slots...);
+  }
+}
+
+template <typename... T>
+bool Aligned(const T*... pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) % kPackBytes == 0) && ...);
+}
+
+template <typename Rule, typename T, typename... Slots>
+CudaError Launch(const Rule& rule, int64_t n, const T* g, Pull<T> pull, T* w,
+                 void* stream, Slots*... slots) {
+  if (n == 0) return "";
+  const int64_t packs = Aligned(g, pull.z, w, slots...) ? n / Pack<T>::kWidth : 0;
+  const int64_t work = packs > 0 ? packs : n;
+  const int64_t grid = std::min(kMaxGrid, (work + kThreads - 1) / kThreads);
+  Update<Rule, T, Slots...>
+      <<<static_cast<int>(grid), kThreads, 0, CudaStreamOf(stream)>>>(
+          rule, n, packs, g, pull.z, pull.alpha, w, slots...);
+  return CudaText("an update kernel", cudaGetLastError());
+}
+
+}  // namespace
+
+template <typename Rule, typename T>
+CudaError LaunchUpdate(const Rule& rule, int64_t n, const T* g, Pull<T> pull, T* w,
+                       void* stream) {
+  return Launch(rule, n, g, pull, w, stream);
+}
+template <typename Rule, typename T>
+CudaError LaunchUpdate(const Rule& rule, int64_t n, const T* g, Pull<T> pull, T* w,
+                       T* slot, void* stream) {
+  return Launch(rule, n, g, pull, w, stream, slot);
+}
+template <typename Rule, typename T>
+CudaError LaunchUpdate(const Rule& rule, int64_t n, const T* g, Pull<T> pull, T* w,
+                       T* slot0, T* slot1, void* stream) {
+  return Launch(rule, n, g, pull, w, stream, slot0, slot1);
+}
+
+#define TENSORBOW_RULE_0(T, ...)                                                      \
+  template CudaError LaunchUpdate(const __VA_ARGS__&, int64_t, const T*, Pull<T>, T*, \
+                                  void*);
+#define TENSORBOW_RULE_1(T, ...)                                                      \
+  template CudaError LaunchUpdate(const __VA_ARGS__&, int64_t, const T*, Pull<T>, T*, \
+                                  T*, void*);
+#define TENSORBOW_RULE_2(T, ...)                                                      \
+  template CudaError LaunchUpdate(const __VA_ARGS__&, int64_t, const T*, Pull<T>, T*, \
+                                  T*, T*, void*);
+#define TENSORBOW_RULES(T)                              \
+  TENSORBOW_RULE_0(T, Assign<T, Assignment::kReplace>)  \
+  TENSORBOW_RULE_0(T, Assign<T, Assignment::kAdd>)      \
+  TENSORBOW_RULE_0(T, Assign<T, Assignment::kSubtract>) \
+  TENSORBOW_RULE_0(T, GradientDescent<T>)               \
+  TENSORBOW_RULE_1(T, Momentum<T>)                      \
+  TENSORBOW_RULE_1(T, Adagrad<T>)                       \
+  TENSORBOW_RULE_2(T, Adam<T>)                          \
+  TENSORBOW_RULE_2(T, RmsProp<T>)
+TENSORBOW_RULES(float)
+TENSORBOW_RULES(double)
+
+}  // namespace gpu
+}  // namespace tensorbow

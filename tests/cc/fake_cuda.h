@@ -1,0 +1,35 @@
+// A CUDA for tests, in the place of cc/device/gpu/*.cu.cc and of the averaging kernels:
+// device memory is the host's, filled with NaNs; streams are queues whose work is
+// executed later, in any order that streams and events allow, drawn from a seed. So a
+// missing wait shows as a wrong result for some seeds, and a wait that never ends as an
+// error.
+//
+// It is as strict as CUDA where that matters: memory that is not page-locked is copied
+// at once, other memory when the copy's turn comes; kernels need the current GPU to be
+// the stream's; a wait in a captured graph is for what was last recorded when it is
+// launched.
+#ifndef TENSORBOW_TESTS_CC_FAKE_CUDA_H_
+#define TENSORBOW_TESTS_CC_FAKE_CUDA_H_
+
+#include <functional>
+
+namespace tensorbow {
+namespace fake_cuda {
+
+// From now on, orders are drawn from `seed`. REQUIRES: nothing is enqueued.
+void Seed(unsigned seed);
+// A stream of GPU `ordinal` that lives as long as the process.
+void* NewStream(int ordinal);
+void Enqueue(void* stream, std::function<void()> work);
+// Executes all that is enqueued.
+void Drain();
+
+// From now on what is enqueued on the stream becomes part of a graph.
+void BeginCapture(void* stream);
+// Ends that; calling the graph enqueues what it holds.
+std::function<void()> EndCapture(void* stream);
+
+}  // namespace fake_cuda
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_TESTS_CC_FAKE_CUDA_H_
