@@ -26,37 +26,13 @@ bool HasFusedOp(const tf::Node& update) {
          tf::KernelDefAvailable(tf::DeviceType(device.type), fused);
 }
 
-// Replaces `update` by a node of the same name with the fused op.
+// Replaces `update` by the fused op.
 absl::Status Replace(tf::Node* update, int member, tf::Graph* graph) {
   tf::NodeDef definition = update->def();
   definition.set_op(absl::StrCat("TensorBow", update->type_string()));
   auto& attributes = *definition.mutable_attr();
   attributes["member"].set_i(member);
-
-  struct End {
-    tf::Node* node;
-    int index;
-    int other;
-  };
-  std::vector<End> inputs, outputs;
-  for (const tf::Edge* edge : update->in_edges()) {
-    inputs.push_back({edge->src(), edge->src_output(), edge->dst_input()});
-  }
-  for (const tf::Edge* edge : update->out_edges()) {
-    outputs.push_back({edge->dst(), edge->dst_input(), edge->src_output()});
-  }
-  const std::string device = update->assigned_device_name();
-  graph->RemoveNode(update);
-  absl::Status status;
-  tf::Node* const fused = graph->AddNode(std::move(definition), &status);
-  TF_RETURN_IF_ERROR(status);
-  fused->set_assigned_device_name(device);
-  for (const End& input : inputs) {
-    graph->AddEdge(input.node, input.index, fused, input.other);
-  }
-  for (const End& output : outputs) {
-    graph->AddEdge(fused, output.other, output.node, output.index);
-  }
+  TF_RETURN_IF_ERROR(ReplaceNode(update, std::move(definition), graph).status());
   return absl::OkStatus();
 }
 

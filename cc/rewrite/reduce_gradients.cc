@@ -17,17 +17,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// The input of an optimiser op that is its dense gradient, or -1.
-int GradientInput(const tf::Node& update) {
-  int gradient = -1;
-  const auto& arguments = update.op_def().input_arg();
-  for (int i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name() == "indices") return -1;
-    if (arguments[i].name() == "grad" || arguments[i].name() == "delta") gradient = i;
-  }
-  return gradient;
-}
-
 // Everything downstream of `start`, not going on from nodes where `stop` is true.
 template <typename Stop>
 std::set<const tf::Node*> Downstream(std::vector<const tf::Node*> start, Stop stop) {

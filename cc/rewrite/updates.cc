@@ -1,7 +1,13 @@
 #include "cc/rewrite/updates.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "cc/rewrite/run_analysis.h"
+#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
 
@@ -26,6 +32,48 @@ tf::Node* OnlyUpdate(const tf::Node& variable) {
     if (tf::IsRefType(edge->dst()->input_type(edge->dst_input()))) return nullptr;
   }
   return update;
+}
+
+int GradientInput(const tf::Node& update) {
+  int gradient = -1;
+  const auto& arguments = update.op_def().input_arg();
+  for (int i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name() == "indices") return -1;
+    if (arguments[i].name() == "grad" || arguments[i].name() == "delta") gradient = i;
+  }
+  return gradient;
+}
+
+absl::StatusOr<tf::Node*> ReplaceNode(tf::Node* old, tf::NodeDef definition,
+                                      tf::Graph* graph) {
+  const tf::OpDef* op = nullptr;
+  TF_RETURN_IF_ERROR(graph->op_registry()->LookUpOpDef(definition.op(), &op));
+  tf::AddDefaultsToNodeDef(*op, &definition);
+  struct End {
+    tf::Node* node;
+    int index;
+    int other;
+  };
+  std::vector<End> inputs, outputs;
+  for (const tf::Edge* edge : old->in_edges()) {
+    inputs.push_back({edge->src(), edge->src_output(), edge->dst_input()});
+  }
+  for (const tf::Edge* edge : old->out_edges()) {
+    outputs.push_back({edge->dst(), edge->dst_input(), edge->src_output()});
+  }
+  const std::string device = old->assigned_device_name();
+  graph->RemoveNode(old);
+  absl::Status status;
+  tf::Node* const replacement = graph->AddNode(std::move(definition), &status);
+  TF_RETURN_IF_ERROR(status);
+  replacement->set_assigned_device_name(device);
+  for (const End& input : inputs) {
+    graph->AddEdge(input.node, input.index, replacement, input.other);
+  }
+  for (const End& output : outputs) {
+    graph->AddEdge(replacement, output.other, output.node, output.index);
+  }
+  return replacement;
 }
 
 }  // namespace tensorbow

@@ -1,7 +1,8 @@
-// Where a task graph updates a variable.
+// Where a task graph updates a variable, and what it takes to change that.
 #ifndef TENSORBOW_CC_REWRITE_UPDATES_H_
 #define TENSORBOW_CC_REWRITE_UPDATES_H_
 
+#include "absl/status/statusor.h"
 #include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
@@ -10,6 +11,15 @@ namespace tensorbow {
 // directly as its first input, not through control flow or a function: then executing
 // it once a task is all that can happen to the variable. Else null.
 tensorflow::Node* OnlyUpdate(const tensorflow::Node& variable);
+
+// The input of an optimiser op that is its dense gradient, or -1.
+int GradientInput(const tensorflow::Node& update);
+
+// Puts a new node, with its default attributes filled in, in the place of `old`, which
+// is deleted: same edges, same device.
+absl::StatusOr<tensorflow::Node*> ReplaceNode(tensorflow::Node* old,
+                                              tensorflow::NodeDef definition,
+                                              tensorflow::Graph* graph);
 
 }  // namespace tensorbow
 

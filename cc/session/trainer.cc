@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "cc/memory/learners_that_fit.h"
+#include "cc/rewrite/fuse_products.h"
 #include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/random_state.h"
 #include "cc/rewrite/reduce_gradients.h"
@@ -285,7 +286,8 @@ absl::Status Trainer::MakeSynchroniser() {
     std::vector<AcceleratorDevice*> devices;
     for (const auto& learner : learners_) devices.push_back(learner->accelerator());
     TF_ASSIGN_OR_RETURN(
-        synchroniser_,         accelerators_->NewSma(devices, &model_, spin_, alpha, options_.sync_period));
+        synchroniser_,
+        accelerators_->NewSma(devices, &model_, spin_, alpha, options_.sync_period));
   } else if (options_.algorithm == Algorithm::kSma) {
     synchroniser_ =
         std::make_unique<Sma>(count, &model_, spin_, alpha, options_.sync_period);
@@ -486,6 +488,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   }
   if (synchroniser_->averages()) {
     TF_ASSIGN_OR_RETURN(made->corrects_itself, FuseUpdates(trained, &task));
+    TF_RETURN_IF_ERROR(FuseProducts(&task));
   } else if (synchroniser_->synchronises()) {
     TF_ASSIGN_OR_RETURN(made->num_gradients, ReduceGradients(trained, &task));
   }

@@ -63,13 +63,13 @@ def classifier(with_options=None, optimiser="sgd", make=network, **compiled):
     return model
 
 
-def logistic(with_options=None, rate=0.1, **compiled):
+def logistic(with_options=None, rate=0.1, classes=10, **compiled):
     """Logistic regression on images of 8x8 pixels, trained by plain gradient descent."""
 
     def make():
         keras.utils.set_random_seed(1)
         return keras.Sequential(
-            [keras.Input((8, 8, 1)), keras.layers.Flatten(), keras.layers.Dense(10)]
+            [keras.Input((8, 8, 1)), keras.layers.Flatten(), keras.layers.Dense(classes)]
         )
 
     return classifier(with_options, lambda: keras.optimizers.SGD(rate), make, **compiled)

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from fused_products_test import products_in_updates
 from keras_models import ROWS, classifier, logistic, options, small
 from keras_one_learner_test import OPTIMISERS
 from sma_model import SMAModel
@@ -52,6 +53,22 @@ def test_replicas_and_z_equal_the_float64_model(learners, momentum, digits):
     assert session.iterations == iterations + 1
     assert session.learning_tasks == iterations * learners + 1
     assert session.samples_seen == total
+
+
+def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
+    iterations, rows, classes = 6, 8, 2100
+    model = logistic(options(), rate=0.2, classes=classes)
+    expected = SMAModel(model.get_weights(), 2, 0.2)
+    images, labels = (a[: 2 * iterations * rows] for a in digits)
+    model.fit(images, labels, batch_size=rows, verbose=0, shuffle=False)
+    given = batches(digits, 2 * iterations, rows)
+    for i in range(0, 2 * iterations, 2):
+        expected.iteration(gradients_of, given[i : i + 2])
+    for variable, z in zip(model.weights, expected.z):
+        np.testing.assert_allclose(variable.numpy(), z, rtol=1e-5, atol=2e-6)
+    step = model._tensorbow._program.step
+    feeds = dict(zip(step.inputs, (images[: 2 * rows], labels[: 2 * rows])))
+    assert products_in_updates(session_of(model), step.train_op, feeds) == 1
 
 
 def test_plain_gradient_descent_gives_z_a_momentum_and_other_optimisers_do_not(digits):

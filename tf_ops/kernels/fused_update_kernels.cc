@@ -12,8 +12,8 @@
 #include "cc/optimiser/update_rules.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_mgr.h"
-#include "tensorflow/core/framework/resource_var.h"
+#include "tf_ops/kernels/update_operand.h"
+#include "tf_ops/kernels/variable_input.h"
 
 namespace tensorbow {
 namespace {
@@ -22,79 +22,12 @@ namespace tf = ::tensorflow;
 
 constexpr int kMaxSlots = 2;
 
-// A variable given to a kernel as a reference or as a resource.
-class VariableInput {
- public:
-  static absl::Status Open(tf::OpKernelContext* context, int index,
-                           VariableInput* input) {
-    input->context_ = context;
-    input->index_ = index;
-    if (context->input_dtype(index) == tf::DT_RESOURCE) {
-      TF_RETURN_IF_ERROR(tf::LookupResource(
-          context, tf::HandleFromInput(context, index), &input->resource_));
-      input->mu_ = input->resource_->mu();
-    } else {
-      input->mu_ = context->input_ref_mutex(index);
-    }
-    return absl::OkStatus();
-  }
-
-  bool is_resource() const { return resource_ != nullptr; }
-  tf::mutex* mu() const { return mu_; }
-
-  // All below: REQUIRES that mu() is held (for references: may be held, `locked`).
-
-  // Whether somebody else refers to the buffer, so that it must not be changed.
-  bool shared() const {
-    return is_resource() && (resource_->copy_on_read_mode.load() ||
-                             !resource_->tensor()->RefCountIsOne());
-  }
-  // The variable's tensor, in a buffer of its own.
-  absl::Status Tensor(bool locked, tf::Tensor* tensor) const {
-    if (!is_resource()) {
-      *tensor = context_->mutable_input(index_, locked);
-      return absl::OkStatus();
-    }
-    if (shared() && resource_->tensor()->IsInitialized()) {
-      const tf::Tensor& old = *resource_->tensor();
-      tf::Tensor copy;
-      TF_RETURN_IF_ERROR(context_->allocate_temp(old.dtype(), old.shape(), &copy));
-      std::copy_n(static_cast<const char*>(old.data()), old.TotalBytes(),
-                  static_cast<char*>(copy.data()));
-      *resource_->tensor() = copy;
-    }
-    *tensor = *resource_->tensor();
-    return absl::OkStatus();
-  }
-
- private:
-  tf::OpKernelContext* context_ = nullptr;
-  int index_ = 0;
-  tf::core::RefCountPtr<tf::Var> resource_;
-  tf::mutex* mu_ = nullptr;
-};
-
-// Holds the mutexes of several variables, taken in the order of their addresses.
-class Locks {
- public:
-  void Add(tf::mutex* mu) {
-    if (std::find(mus_.begin(), mus_.end(), mu) == mus_.end()) mus_.push_back(mu);
-  }
-  void Lock() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    std::sort(mus_.begin(), mus_.end());
-    for (tf::mutex* mu : mus_) mu->lock();
-    locked_ = true;
-  }
-  ~Locks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    for (tf::mutex* mu : mus_) {
-      if (locked_) mu->unlock();
-    }
-  }
-
- private:
-  std::vector<tf::mutex*> mus_;
-  bool locked_ = false;
-};
+// For VariableInput::Tensor().
+absl::Status CopyElements(const tf::Tensor& from, tf::Tensor* to) {
+  std::copy_n(static_cast<const char*>(from.data()), from.TotalBytes(),
+              static_cast<char*>(to->data()));
+  return absl::OkStatus();
+}
 
 // `Form` says what an op's inputs mean:
 //   T                the element type, as cc/optimiser computes with it
@@ -118,6 +51,7 @@ class FusedUpdateKernel : public tf::OpKernel {
     if (construction->HasAttr("use_locking")) {
       OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
     }
+    OP_REQUIRES_OK(construction, construction->GetAttr("transpose", &transpose_));
   }
 
   void Compute(tf::OpKernelContext* context) override {
@@ -129,7 +63,7 @@ class FusedUpdateKernel : public tf::OpKernel {
                     absl::StrCat(name(), " is executed outside a learning run")));
 
     std::array<VariableInput, 1 + Form::kSlots> variables;
-    Locks locks;
+    VariableLocks locks;
     for (int i = 0; i <= Form::kSlots; ++i) {
       OP_REQUIRES_OK(context, VariableInput::Open(context, i, &variables[i]));
       if (variables[i].is_resource() || use_locking_) locks.Add(variables[i].mu());
@@ -143,14 +77,17 @@ class FusedUpdateKernel : public tf::OpKernel {
     }
     std::array<tf::Tensor, 1 + Form::kSlots> tensors;
     for (int i = 0; i <= Form::kSlots; ++i) {
-      OP_REQUIRES_OK(context, variables[i].Tensor(use_locking_, &tensors[i]));
+      OP_REQUIRES_OK(context,
+                     variables[i].Tensor(use_locking_, CopyElements, &tensors[i]));
       OP_REQUIRES(
           context, tensors[i].IsInitialized(),
           absl::FailedPreconditionError(absl::StrCat(
               "Attempting to use uninitialized variables: ", requested_input(i))));
     }
     const tf::Tensor& w = tensors[0];
-    tf::Tensor operand = context->input(Form::kOperand);
+    UpdateOperand<T> operand;
+    OP_REQUIRES_OK(
+        context, UpdateOperand<T>::Open(context, Form::kOperand, transpose_, &operand));
     for (const auto& [index, scalar] : Form::kScalars) {
       const tf::TensorShape& shape = context->input(index).shape();
       OP_REQUIRES(context, tf::TensorShapeUtils::IsScalar(shape),
@@ -169,14 +106,9 @@ class FusedUpdateKernel : public tf::OpKernel {
             "var and ", requested_input(Form::kOperand), " do not have the same shape",
             w.shape().DebugString(), " ", operand.shape().DebugString())));
     for (const tf::Tensor& tensor : tensors) {
-      if (!operand.SharesBufferWith(tensor)) continue;
-      tf::Tensor copy;
-      OP_REQUIRES_OK(context,
-                     context->allocate_temp(operand.dtype(), operand.shape(), &copy));
-      std::copy_n(Elements(operand), operand.NumElements(), Elements(copy));
-      operand = copy;
-      break;
+      OP_REQUIRES_OK(context, operand.DetachFrom(context, tensor));
     }
+    OP_REQUIRES_OK(context, operand.Prepare(context));
 
     if (set->weights(learner, member_) != w.data()) {
       if (!synchroniser->EnterAll(learner, member_)) return Discard(context);
@@ -195,7 +127,7 @@ class FusedUpdateKernel : public tf::OpKernel {
       Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
                    static_cast<Accumulator<T>>(synchroniser->alpha())};
       if (pull.z != nullptr) pull.z += slice.begin;
-      Update(rule, slice, operand, pull, tensors,
+      Update(rule, slice, operand.At(slice), pull, tensors,
              std::make_index_sequence<Form::kSlots>());
     }
     synchroniser->Updated(learner, member_);
@@ -205,11 +137,11 @@ class FusedUpdateKernel : public tf::OpKernel {
  private:
   template <typename Rule, size_t... slot>
   static void Update(const Rule& rule, const CentralModel::Slice& slice,
-                     const tf::Tensor& operand, Pull<T> pull,
+                     const T* operand, Pull<T> pull,
                      std::array<tf::Tensor, 1 + Form::kSlots>& tensors,
                      std::index_sequence<slot...>) {
     const int64_t begin = slice.begin;
-    rule(slice.size(), Elements(operand) + begin, pull, Elements(tensors[0]) + begin,
+    rule(slice.size(), operand, pull, Elements(tensors[0]) + begin,
          Elements(tensors[1 + slot]) + begin...);
   }
 
@@ -225,6 +157,7 @@ class FusedUpdateKernel : public tf::OpKernel {
   LearnerDevice* const device_;
   int member_ = 0;
   bool use_locking_ = false;
+  bool transpose_ = false;  // of the operand, if it is a product
   const Form form_;
 };
 

@@ -2,7 +2,8 @@
 // over memory. Each is TensorFlow's op of the same name without "TensorBow": the same
 // inputs, outputs and attributes, and one attribute more, the variable's number in the
 // trained set of the run. cc/rewrite/fuse_updates puts them in the place of the
-// program's ops; they work on learners only.
+// program's ops; they work on learners only. cc/rewrite/fuse_products goes further and
+// has them multiply the matrices of which the gradient is the product.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -17,10 +18,21 @@ subtracts the correction of synchronous model averaging, alpha * (var - z), with
 it was before the update and z the central model. Fails on a device that is not a
 learner's.
 
+With a `factor`, what would be the gradient (or the value assigned) is the left factor
+of a float32 matrix product, `factor` the right one, and the product is the gradient.
+
 member: the variable's number among those that the run trains.
+factor: one matrix, or none.
+transpose: whether the left factor is given transposed.
 )doc";
 
 absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c) {
+  int num_factors = 0;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_factors", &num_factors));
+  if (num_factors > 0) {  // the shape of the gradient is known when it is computed
+    if (c->num_outputs() > 0) c->set_output(0, c->input(0));
+    return absl::OkStatus();
+  }
   const tf::OpRegistrationData* original = nullptr;
   TF_RETURN_IF_ERROR(tf::OpRegistry::Global()->LookUp(op, &original));
   return original->shape_inference_fn(c);
@@ -30,13 +42,16 @@ absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c
 
 // In the macros, V is the type of a variable input ("Ref(T)" or "resource") and OUT an
 // output or nothing.
-#define TENSORBOW_UPDATE_OP(NAME, INPUTS, OUT)                 \
-  REGISTER_OP("TensorBow" NAME)                                \
-  INPUTS OUT.Attr("T: {float, double, half, bfloat16}")        \
-      .Attr("use_locking: bool = false")                       \
-      .Attr("member: int >= 0")                                \
-      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
-      .Doc(kDoc)
+#define TENSORBOW_UPDATE_OP(NAME, INPUTS, OUT)                     \
+  REGISTER_OP("TensorBow" NAME)                                    \
+  INPUTS.Input("factor: num_factors * T")                          \
+      OUT.Attr("T: {float, double, half, bfloat16}")               \
+          .Attr("use_locking: bool = false")                       \
+          .Attr("num_factors: int >= 0 = 0")                       \
+          .Attr("transpose: bool = false")                         \
+          .Attr("member: int >= 0")                                \
+          .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
+          .Doc(kDoc)
 #define TENSORBOW_OUT .Output("out: Ref(T)")
 
 #define TENSORBOW_GRADIENT_DESCENT(V) \
@@ -113,7 +128,10 @@ TENSORBOW_UPDATE_OP("AssignSub", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
   REGISTER_OP("TensorBow" NAME)                                                     \
       .Input("resource: resource")                                                  \
       .Input("value: dtype")                                                        \
+      .Input("factor: num_factors * dtype")                                         \
       .Attr("dtype: {float, double, half, bfloat16}") ATTR.Attr("member: int >= 0") \
+      .Attr("num_factors: int >= 0 = 0")                                            \
+      .Attr("transpose: bool = false")                                              \
       .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); })                      \
       .Doc(kDoc)
 TENSORBOW_ASSIGN_VARIABLE_OP("AssignVariableOp", .Attr("validate_shape: bool = false"));

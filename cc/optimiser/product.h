@@ -1,0 +1,49 @@
+// A matrix product, some rows at a time: the gradient of a dense layer's weights,
+// xᵀ·dy, is used up row by row and never has to lie in memory as a whole.
+//
+//   c(i, j) = Σ_k a(i, k)·b(k, j)
+//
+// Every sum is taken in the order of k, with one rounding for each multiply-add where
+// the processor has such an instruction: the same calls give the same bits, however the
+// rows are divided. Float32. Thread-compatible; `a` and the workspace are not owned.
+#ifndef TENSORBOW_CC_OPTIMISER_PRODUCT_H_
+#define TENSORBOW_CC_OPTIMISER_PRODUCT_H_
+
+#include <cstdint>
+
+namespace tensorbow {
+
+class Product {
+ public:
+  // Row-major matrices: a is rows × inner or, if transposed, inner × rows; b is
+  // inner × columns.
+  struct Factors {
+    const float* a;
+    bool a_transposed;
+    const float* b;
+    int64_t rows;
+    int64_t inner;
+    int64_t columns;
+  };
+
+  // How many floats the workspace must hold.
+  static int64_t WorkspaceSize(const Factors& factors);
+
+  // Copies b into the workspace, in the order in which it is read.
+  Product(const Factors& factors, float* workspace);
+
+  // out ← rows [begin, end), one after the other. Changes the workspace.
+  void Rows(int64_t begin, int64_t end, float* out) const;
+
+ private:
+  void PackA(int64_t row, int64_t rows, int64_t k, int64_t depth) const;
+  void Multiply(int64_t rows, int64_t k, int64_t depth, float* out) const;
+
+  const Factors factors_;
+  float* const b_;  // [panels][inner][kPanel], columns that do not exist are 0
+  float* const a_;  // [blocks of some rows][depth][kBlock], the same with rows
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_OPTIMISER_PRODUCT_H_

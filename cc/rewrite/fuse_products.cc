@@ -1,0 +1,173 @@
+#include "cc/rewrite/fuse_products.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/updates.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// A smaller gradient stays in a core's second-level cache anyway.
+constexpr int64_t kMinElements = 128 * 1024;
+// Fewer columns are not worth the width of the vectors.
+constexpr int64_t kMinColumns = 64;
+
+bool IsLargeMatrix(const tf::Node& variable) {
+  tf::PartialTensorShape shape;
+  return tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() && shape.dims() == 2 &&
+         shape.num_elements() >= kMinElements && shape.dim_size(1) >= kMinColumns;
+}
+
+// A float32 product whose right factor is as it is.
+bool IsProduct(const tf::Node& node) {
+  const std::string& op = node.type_string();
+  tf::DataType type;
+  bool transposed = true;
+  return (op == "MatMul" || op == "_MklMatMul") &&
+         tf::TryGetNodeAttr(node.attrs(), "T", &type) && type == tf::DT_FLOAT &&
+         tf::TryGetNodeAttr(node.attrs(), "transpose_b", &transposed) && !transposed;
+}
+
+// Whether the tensor may lie where a variable does, so that it must be used before the
+// variable is updated.
+bool MayBeVariable(const tf::Node* node) {
+  while (node->IsIdentity() || node->type_string() == "Reshape" ||
+         node->type_string() == "Squeeze" || node->type_string() == "ExpandDims") {
+    const tf::Node* input = nullptr;
+    if (!node->input_node(0, &input).ok()) return true;
+    node = input;
+  }
+  return IsVariableOp(node->type_string()) || node->type_string() == "ReadVariableOp" ||
+         node->IsControlFlow() || node->num_outputs() == 0 ||
+         tf::IsRefType(node->output_type(0));
+}
+
+int UsersOf(const tf::Node& node) {
+  int users = 0;
+  for (const tf::Edge* edge : node.out_edges()) users += !edge->IsControlEdge();
+  return users;
+}
+
+// The input of a fused update that could be a product, or -1.
+int OperandInput(const tf::Node& update) {
+  const auto& arguments = update.op_def().input_arg();
+  for (int i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name() == "value") return i;
+  }
+  return GradientInput(update);
+}
+
+// What lies between an update and its factors: first the product, then identities.
+std::vector<tf::Node*> PathToProduct(const tf::Node& update) {
+  std::vector<tf::Node*> path;
+  tf::Node* node = nullptr;
+  const int operand = OperandInput(update);
+  if (operand < 0 || !update.input_node(operand, &node).ok()) return {};
+  while (UsersOf(*node) == 1) {
+    path.insert(path.begin(), node);
+    if (IsProduct(*node)) return path;
+    if (!node->IsIdentity() || !node->input_node(0, &node).ok()) break;
+  }
+  return {};
+}
+
+// Removes a node that nobody takes anything from any more. What waited for it waits for
+// its inputs, `user` for what it waited for besides.
+void Dissolve(tf::Node* node, tf::Node* user, tf::Graph* graph) {
+  std::vector<tf::Node*> inputs, before, after;
+  for (const tf::Edge* edge : node->in_edges()) {
+    inputs.push_back(edge->src());
+    if (edge->IsControlEdge()) before.push_back(edge->src());
+  }
+  for (const tf::Edge* edge : node->out_edges()) {
+    if (edge->dst()->IsOp()) after.push_back(edge->dst());
+  }
+  graph->RemoveNode(node);
+  for (tf::Node* input : inputs) {
+    for (tf::Node* later : after) graph->AddControlEdge(input, later);
+  }
+  for (tf::Node* earlier : before) graph->AddControlEdge(earlier, user);
+}
+
+std::string TensorOf(const tf::Edge& edge) {
+  return absl::StrCat(edge.src()->name(), ":", edge.src_output());
+}
+
+absl::Status Fuse(tf::Node* update, const std::vector<tf::Node*>& path,
+                  tf::Graph* graph) {
+  const tf::Node& product = *path.front();
+  const tf::Edge *a = nullptr, *b = nullptr, *gradient = nullptr;
+  TF_RETURN_IF_ERROR(product.input_edge(0, &a));
+  TF_RETURN_IF_ERROR(product.input_edge(1, &b));
+  bool transposed = false;
+  TF_RETURN_IF_ERROR(tf::GetNodeAttr(product.attrs(), "transpose_a", &transposed));
+
+  const int operand = OperandInput(*update), factor = update->num_inputs();
+  tf::NodeDef definition = update->def();
+  auto& attributes = *definition.mutable_attr();
+  attributes["num_factors"].set_i(1);
+  attributes["transpose"].set_b(transposed);
+  auto& inputs = *definition.mutable_input();
+  inputs[operand] = TensorOf(*a);
+  inputs.Add(TensorOf(*b));  // data goes before control
+  std::rotate(inputs.begin() + factor, inputs.end() - 1, inputs.end());
+
+  TF_ASSIGN_OR_RETURN(tf::Node * fused,
+                      ReplaceNode(update, std::move(definition), graph));
+  TF_RETURN_IF_ERROR(fused->input_edge(operand, &gradient));
+  graph->RemoveEdge(gradient);
+  graph->AddEdge(a->src(), a->src_output(), fused, operand);
+  graph->AddEdge(b->src(), b->src_output(), fused, factor);
+  for (tf::Node* node : path) Dissolve(node, fused, graph);
+  return absl::OkStatus();
+}
+
+absl::Status FuseProductsOf(tf::Graph* graph) {
+  std::vector<std::pair<tf::Node*, std::vector<tf::Node*>>> found;
+  for (tf::Node* node : graph->op_nodes()) {
+    int64_t factors = 0;
+    if (!absl::StartsWith(node->type_string(), "TensorBow") ||
+        !tf::TryGetNodeAttr(node->attrs(), "num_factors", &factors) || factors > 0) {
+      continue;
+    }
+    const tf::Node* variable = nullptr;
+    TF_RETURN_IF_ERROR(node->input_node(0, &variable));
+    if (!IsLargeMatrix(*variable)) continue;
+    std::vector<tf::Node*> path = PathToProduct(*node);
+    if (path.empty()) continue;
+    const tf::Node *a = nullptr, *b = nullptr;
+    TF_RETURN_IF_ERROR(path.front()->input_node(0, &a));
+    TF_RETURN_IF_ERROR(path.front()->input_node(1, &b));
+    if (MayBeVariable(a) || MayBeVariable(b)) continue;
+    found.emplace_back(node, std::move(path));
+  }
+  for (const auto& [update, path] : found) {
+    TF_RETURN_IF_ERROR(Fuse(update, path, graph));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FuseProducts(TaskGraph* task) {
+  for (TaskPart& part : task->parts) {
+    if (part.device->device_type() != tf::DEVICE_CPU) continue;
+    TF_RETURN_IF_ERROR(FuseProductsOf(part.graph.get()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorbow

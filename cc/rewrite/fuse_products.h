@@ -1,0 +1,22 @@
+// Has updates multiply the matrices of which their gradient is the product.
+//
+//   update(w, …, MatMul(a, b))   becomes   update(w, …, a, factor = b)
+//
+// The gradient of a dense layer's weights is as large as they are. Where the update is
+// its only user, the fused op (tf_ops/ops/fused_update_ops.cc) computes it a few rows
+// at a time and uses them up while they are in a cache, so that it is never written to
+// memory nor read from there. On CPUs only. Pure function.
+#ifndef TENSORBOW_CC_REWRITE_FUSE_PRODUCTS_H_
+#define TENSORBOW_CC_REWRITE_FUSE_PRODUCTS_H_
+
+#include "absl/status/status.h"
+#include "cc/rewrite/learner_graph.h"
+
+namespace tensorbow {
+
+// REQUIRES: FuseUpdates() has been called.
+absl::Status FuseProducts(TaskGraph* task);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_REWRITE_FUSE_PRODUCTS_H_

@@ -1,0 +1,354 @@
+"""A gradient that is a product of matrices is computed in the update that uses it up.
+
+Expected values: TensorFlow's own matmul and op in a stock session, one learner's weights at
+a time, or the NumPy model in float64. Sums of products may be rounded differently: the
+library that TensorFlow multiplies with chooses its own order.
+"""
+
+import types
+
+import numpy as np
+import programs
+import pytest
+import tensorflow as tf
+from fused_updates_test import APPLY, KINDS, of_op
+from sma_model import SMAModel, StockGradients
+
+import tensorbow
+from tensorbow import models
+
+tf1 = tf.compat.v1
+
+ALPHA, MOMENTUM, LEARNERS = 0.3, 0.5, 2
+ROWS, COLUMNS = 301, 450  # slices end inside rows; neither is a multiple of a block
+CLOSE = dict(rtol=2e-5, atol=2e-6)
+
+
+def products_in_updates(session, fetches, feeds):
+    """Runs, and counts the fused updates that compute a product."""
+    metadata = tf1.RunMetadata()
+    session.run(
+        fetches,
+        feeds,
+        options=tf1.RunOptions(output_partition_graphs=True),
+        run_metadata=metadata,
+    )
+    nodes = [n for graph in metadata.partition_graphs for n in graph.node]
+    assert nodes
+    return sum(n.attr["num_factors"].i == 1 for n in nodes)
+
+
+class Update:
+    """w is updated by op(a·b), given a and b for each learner: feeds [learners, …].
+
+    `form` is what lies between the product and the update.
+    """
+
+    def __init__(
+        self,
+        op="ApplyGradientDescent",
+        use_resource=True,
+        inner=4,
+        transpose_a=True,
+        transpose_b=False,
+        shape=(ROWS, COLUMNS),
+        dtype=tf.float32,
+        form=lambda product: product,
+    ):
+        rows, columns = shape
+        self.shapes = [
+            (inner, rows) if transpose_a else (rows, inner),
+            (columns, inner) if transpose_b else (inner, columns),
+        ]
+        self.dtype = dtype
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            initial = np.random.default_rng(0).standard_normal(shape)
+            self.w = tf1.get_variable(
+                "w", initializer=tf.constant(initial, dtype), use_resource=use_resource
+            )
+            self.factors = [tf1.placeholder(dtype, [None, *s]) for s in self.shapes]
+            self.product = tf.matmul(
+                *(f[0] for f in self.factors), transpose_a=transpose_a, transpose_b=transpose_b
+            )
+            self.train, self.slots = of_op(op, use_resource)(self.w, form(self.product), None)
+            self.init = tf1.global_variables_initializer()
+
+    def feeds(self, iteration):
+        random = np.random.default_rng(iteration + 1)
+        return [random.standard_normal((LEARNERS, *s)).astype(np.float32) for s in self.shapes]
+
+
+def check(update, products, iterations=4, fetch=None):
+    """Trains `update` and compares replicas and z with stock and the written formula."""
+    variables = [update.w, *update.slots]
+    synchroniser = tensorbow.SMA(alpha=ALPHA, momentum=MOMENTUM)
+    with (
+        tf1.Session(graph=update.graph) as stock,
+        programs.session(update.graph, LEARNERS, synchroniser=synchroniser) as session,
+    ):
+        stock.run(update.init)
+        session.run(update.init)
+        start = stock.run(variables)
+        state = [[v.copy() for v in start] for _ in range(LEARNERS)]
+        z, z_prev = start[0].astype(np.float64), start[0].astype(np.float64)
+        for iteration in range(iterations):
+            values = update.feeds(iteration)
+            fetches = [update.train] if fetch is None else [update.train, fetch]
+            feeds = dict(zip(update.factors, values))
+            assert products_in_updates(session, fetches, feeds) == products
+            z_next = z + MOMENTUM * (z - z_prev)
+            for j in range(LEARNERS):
+                for variable, value in zip(variables, state[j]):
+                    variable.load(value, stock)
+                stock.run(update.train, {f: v[j : j + 1] for f, v in zip(update.factors, values)})
+                correction = ALPHA * (state[j][0] - z)
+                state[j] = stock.run(variables)
+                state[j][0] = (state[j][0] - correction).astype(state[j][0].dtype)
+                z_next += correction
+            z, z_prev = z_next, z
+            for j in range(LEARNERS):
+                for variable, value in zip(variables, state[j]):
+                    np.testing.assert_allclose(session.learner_value(variable, j), value, **CLOSE)
+            np.testing.assert_allclose(session.run(update.w), z, **CLOSE)
+    assert np.any(state[0][0] != state[1][0])
+
+
+# ------------------------------------------------------------------------ what is fused
+
+
+@KINDS
+@pytest.mark.parametrize("op", APPLY)
+def test_every_optimiser_takes_a_product(op, use_resource):
+    check(Update(op, use_resource), products=1)
+
+
+@pytest.mark.parametrize("transpose_a", [True, False])
+@pytest.mark.parametrize("inner", [1, 5, 300])
+def test_product_of_any_inner_size(inner, transpose_a):
+    check(Update(inner=inner, transpose_a=transpose_a), products=1, iterations=2)
+
+
+def test_identities_on_the_way_are_seen_through():
+    def behind_control(product):
+        with tf.control_dependencies([tf1.assert_less(product[0, 0], 100.0)]):
+            return tf.identity(product)
+
+    # The assertion takes the product, too.
+    check(Update(form=behind_control), products=0, iterations=2)
+    # The optimiser's own identities are gone when the graph has been optimised.
+    check(Update(form=tf.stop_gradient), products=1, iterations=2)
+
+
+@KINDS
+def test_assignment_takes_a_product(use_resource):
+    """As in programs that write their own descent: w ← w − ∂/∂w Σ (b·0 + a·w)²/1000."""
+    update = Update(use_resource=use_resource)
+    with update.graph.as_default():
+        y = tf.matmul(update.factors[0][0], update.w) + 0.0 * update.factors[1][0]
+        gradient = tf.gradients(tf.reduce_sum(tf.square(y)) / 1000, update.w)[0]
+        update.train = tf1.assign_sub(update.w, gradient)
+    check(update, products=1, iterations=2)
+
+
+# -------------------------------------------------------------------- what is not fused
+
+NOT_FUSED = {
+    "clipped": dict(form=lambda g: tf.clip_by_value(g, -0.5, 0.5)),
+    "norm taken": dict(form=lambda g: g / tf.norm(g)),
+    "right factor transposed": dict(transpose_b=True),
+    "small": dict(shape=(20, 450)),
+    "few columns": dict(shape=(4500, 30)),
+    "float64": dict(dtype=tf.float64),
+}
+
+
+@pytest.mark.parametrize("why", NOT_FUSED)
+def test_other_gradients_are_computed_before(why):
+    check(Update(**NOT_FUSED[why]), products=0, iterations=2)
+
+
+def test_fetched_gradient_is_computed_before_and_right():
+    update = Update()
+    check(update, products=0, iterations=2, fetch=update.product)
+
+
+@KINDS
+def test_factor_that_is_a_variable_is_read_before_it_is_updated(use_resource):
+    """x·v with both trained: the gradient of x is to be multiplied with v as it was."""
+    graph = tf.Graph()
+    with graph.as_default():
+        scale = tf1.placeholder(tf.float32, [None])
+        v, x = (
+            tf1.get_variable(name, initializer=tf.ones([ROWS, COLUMNS]), use_resource=use_resource)
+            for name in ("v", "x")
+        )
+        loss = tf.reduce_sum(tf.matmul(x, v, transpose_a=True)) * scale[0]
+        train = tf1.train.GradientDescentOptimizer(1 / ROWS).minimize(loss)
+        init = tf1.global_variables_initializer()
+    with programs.session(graph, LEARNERS) as session:
+        session.run(init)
+        assert products_in_updates(session, train, {scale: [1.0, 1.0]}) == 0
+        # dL/dv = x·1 and dL/dx = v·1 have COLUMNS in every element.
+        expected = np.full((ROWS, COLUMNS), 1 - COLUMNS / ROWS)
+        for variable in (v, x):
+            np.testing.assert_allclose(session.learner_value(variable, 1), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("synchroniser", [tensorbow.Independent(), tensorbow.SSGD()])
+def test_learners_that_do_not_average_multiply_as_tensorflow_does(synchroniser):
+    update = Update()
+    with programs.session(update.graph, LEARNERS, synchroniser=synchroniser) as session:
+        session.run(update.init)
+        feeds = dict(zip(update.factors, update.feeds(0)))
+        assert products_in_updates(session, update.train, feeds) == 0
+
+
+def test_one_learner_multiplies_as_tensorflow_does():
+    update = Update()
+    with programs.session(update.graph, 1) as session:
+        session.run(update.init)
+        feeds = {f: v[:1] for f, v in zip(update.factors, update.feeds(0))}
+        assert products_in_updates(session, update.train, feeds) == 0
+
+
+# --------------------------------------------------------------------------- whole nets
+
+
+def perceptron(use_resource=True, momentum=0.0):
+    """Two dense layers whose weights are both large enough."""
+    p = types.SimpleNamespace(graph=tf.Graph())
+    with p.graph.as_default():
+        p.images = tf1.placeholder(tf.float32, [None, ROWS])
+        p.labels = tf1.placeholder(tf.int32, [None])
+        layers = models._Layers(3, use_resource, tf.float32)
+        hidden = tf.nn.relu(layers.dense(p.images, COLUMNS, "hidden"))
+        hidden = tf.nn.relu(layers.dense(hidden, ROWS, "hidden2"))
+        logits = layers.dense(hidden, 10, "logits")
+        p.loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=p.labels, logits=logits)
+        )
+        optimiser = tf1.train.GradientDescentOptimizer(0.05)
+        if momentum:
+            optimiser = tf1.train.MomentumOptimizer(0.05, momentum)
+        p.gradients = optimiser.compute_gradients(p.loss)
+        p.train_op = optimiser.apply_gradients(p.gradients)
+        p.init = tf1.global_variables_initializer()
+    return p
+
+
+def data(rows, seed=0):
+    random = np.random.default_rng(seed)
+    return (
+        random.standard_normal((rows, ROWS)).astype(np.float32),
+        random.integers(0, 10, rows).astype(np.int32),
+    )
+
+
+@KINDS
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("rows", [2, 7, 32], ids=["one row each", "uneven", "even"])
+def test_twenty_steps_equal_the_model(rows, momentum, use_resource):
+    p = perceptron(use_resource, momentum)
+    gradients = StockGradients(p)
+    with programs.session(p.graph, LEARNERS) as session:
+        session.run(p.init)
+        model = SMAModel(session.run(gradients.variables), LEARNERS, 0.05, momentum)
+        for step in range(20):
+            images, labels = data(rows, step)
+            feeds = {p.images: images, p.labels: labels}
+            assert products_in_updates(session, p.train_op, feeds) == 2
+            first = (rows + 1) // 2
+            shards = [(images[:first], labels[:first]), (images[first:], labels[first:])]
+            model.iteration(gradients, shards)
+        for variable, z, w in zip(gradients.variables, model.z, zip(*model.w)):
+            np.testing.assert_allclose(session.run(variable), z, rtol=1e-4, atol=1e-5)
+            for j in range(LEARNERS):
+                np.testing.assert_allclose(
+                    session.learner_value(variable, j), w[j], rtol=1e-4, atol=1e-5
+                )
+    gradients.close()
+
+
+def weights_after(p, steps, fetch=(), rows=9, state=None, begin=0):
+    with programs.session(p.graph, 3) as session:
+        session.run(p.init)
+        if state is not None and begin:
+            session.load_state(state)
+        for step in range(begin, steps):
+            images, labels = data(rows, step)
+            session.run([p.train_op, *fetch], {p.images: images, p.labels: labels})
+        if state is not None and not begin:
+            session.save_state(state)
+        with p.graph.as_default():
+            variables = tf1.trainable_variables()
+        return [session.learner_value(v, j) for v in variables for j in range(3)]
+
+
+def test_same_weights_as_with_the_gradients_fetched():
+    p = perceptron()
+    gradients = [g for g, _ in p.gradients]
+    for fused, not_fused in zip(weights_after(p, 20), weights_after(p, 20, gradients)):
+        np.testing.assert_allclose(fused, not_fused, **CLOSE)
+
+
+def test_two_sessions_compute_the_same_bits():
+    p = perceptron(momentum=0.9)
+    for first, second in zip(weights_after(p, 10), weights_after(p, 10)):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_saved_session_goes_on_with_the_same_bits(tmp_path):
+    p = perceptron(momentum=0.9)
+    whole = weights_after(p, 8)
+    weights_after(p, 4, state=tmp_path / "state")
+    for resumed, expected in zip(
+        weights_after(p, 8, state=tmp_path / "state", begin=4), whole, strict=True
+    ):
+        np.testing.assert_array_equal(resumed, expected)
+
+
+# ------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    "a, b, message",
+    [
+        ((2, 4, ROWS), (2, 5, COLUMNS), "Matrix size-incompatible"),
+        ((2, 4, ROWS), (2, 4, COLUMNS + 1), "do not have the same shape"),
+        ((2, 4, ROWS + 1), (2, 4, COLUMNS), "do not have the same shape"),
+    ],
+    ids=["inner", "columns", "rows"],
+)
+def test_wrong_shapes_are_an_error_and_change_nothing(a, b, message):
+    graph = tf.Graph()
+    with graph.as_default():
+        factors = [tf1.placeholder(tf.float32, [None, None, None]) for _ in range(2)]
+        w = tf1.get_variable("w", initializer=tf.zeros([ROWS, COLUMNS]))
+        product = tf.matmul(factors[0][0], factors[1][0], transpose_a=True)
+        train = tf.raw_ops.ResourceApplyGradientDescent(var=w.handle, alpha=0.1, delta=product)
+        init = tf1.global_variables_initializer()
+    right = dict(zip(factors, [np.ones((2, 4, ROWS)), np.ones((2, 4, COLUMNS))]))
+    with programs.session(graph, LEARNERS) as session:
+        session.run(init)
+        assert products_in_updates(session, train, right) == 1
+        before = session.run(w)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            session.run(train, dict(zip(factors, [np.ones(a), np.ones(b)])))
+        np.testing.assert_array_equal(session.run(w), before)
+        session.run(train, right)
+
+
+def test_empty_batch_updates_by_nothing():
+    graph = tf.Graph()
+    with graph.as_default():
+        factors = [tf1.placeholder(tf.float32, [None, None, n]) for n in (ROWS, COLUMNS)]
+        w = tf1.get_variable("w", initializer=tf.ones([ROWS, COLUMNS]))
+        product = tf.matmul(factors[0][0], factors[1][0], transpose_a=True)
+        train = tf.raw_ops.ResourceApplyGradientDescent(var=w.handle, alpha=0.1, delta=product)
+        init = tf1.global_variables_initializer()
+    nothing = dict(zip(factors, [np.ones((2, 0, ROWS)), np.ones((2, 0, COLUMNS))]))
+    with programs.session(graph, LEARNERS) as session:
+        session.run(init)
+        assert products_in_updates(session, train, nothing) == 1
+        np.testing.assert_array_equal(session.learner_value(w, 1), np.ones((ROWS, COLUMNS)))

@@ -1,0 +1,112 @@
+// What a fused update takes for every element of its variable: usually a tensor of the
+// same shape, the gradient. Of float32 matrices it may also be a product, of which only
+// the rows that are used next exist at a time (see tf_ops/ops/fused_update_ops.cc).
+//
+// Lives while a kernel executes. Keeps the tensors.
+#ifndef TENSORBOW_TF_OPS_KERNELS_UPDATE_OPERAND_H_
+#define TENSORBOW_TF_OPS_KERNELS_UPDATE_OPERAND_H_
+
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/central_model/central_model.h"
+#include "cc/optimiser/product.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tensorbow {
+
+template <typename T>
+class UpdateOperand {
+ public:
+  // `input`: the tensor, or the product's left factor; the right one is the input
+  // "factor". `transposed`: whether the left factor is given transposed.
+  static absl::Status Open(tensorflow::OpKernelContext* context, int input,
+                           bool transposed, UpdateOperand* operand) {
+    operand->tensor_ = context->input(input);
+    operand->transposed_ = transposed;
+    tensorflow::OpInputList factors;
+    TF_RETURN_IF_ERROR(context->input_list("factor", &factors));
+    if (factors.size() == 0) return absl::OkStatus();
+    if (factors.size() > 1 || !std::is_same_v<T, float>) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "A product has one `factor` and is of float32, got ", factors.size(), " of ",
+          tensorflow::DataTypeString(operand->tensor_.dtype())));
+    }
+    operand->factor_ = factors[0];
+    const auto is_matrix = [](const tensorflow::Tensor& t) { return t.dims() == 2; };
+    if (!is_matrix(operand->tensor_) || !is_matrix(*operand->factor_) ||
+        operand->tensor_.dim_size(transposed ? 0 : 1) !=
+            operand->factor_->dim_size(0)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Matrix size-incompatible: In[0]: ", operand->tensor_.shape().DebugString(),
+          ", In[1]: ", operand->factor_->shape().DebugString()));
+    }
+    return absl::OkStatus();
+  }
+
+  tensorflow::TensorShape shape() const {
+    if (!factor_.has_value()) return tensor_.shape();
+    return {tensor_.dim_size(transposed_ ? 1 : 0), factor_->dim_size(1)};
+  }
+
+  // From now on `other` may be changed.
+  absl::Status DetachFrom(tensorflow::OpKernelContext* context,
+                          const tensorflow::Tensor& other) {
+    if (!tensor_.SharesBufferWith(other)) return absl::OkStatus();
+    tensorflow::Tensor copy;
+    TF_RETURN_IF_ERROR(context->allocate_temp(tensor_.dtype(), tensor_.shape(), &copy));
+    std::copy_n(static_cast<const T*>(tensor_.data()), tensor_.NumElements(),
+                static_cast<T*>(copy.data()));
+    tensor_ = copy;
+    return absl::OkStatus();
+  }
+
+  // Makes ready to give values. The right factor is not read any more afterwards.
+  absl::Status Prepare(tensorflow::OpKernelContext* context) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!factor_.has_value()) return absl::OkStatus();
+      const tensorflow::TensorShape shape = this->shape();
+      columns_ = std::max<int64_t>(1, shape.dim_size(1));
+      const Product::Factors factors{tensor_.flat<float>().data(),  transposed_,
+                                     factor_->flat<float>().data(), shape.dim_size(0),
+                                     factor_->dim_size(0),          shape.dim_size(1)};
+      const int64_t rows_of_slice = CentralModel::kSliceElements / columns_ + 2;
+      TF_RETURN_IF_ERROR(context->allocate_temp(
+          tensorflow::DT_FLOAT, {Product::WorkspaceSize(factors)}, &workspace_));
+      TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT,
+                                                {rows_of_slice * columns_}, &rows_));
+      product_.emplace(factors, workspace_.flat<float>().data());
+    }
+    return absl::OkStatus();
+  }
+
+  // The values of a slice's elements; good until the next call.
+  const T* At(const CentralModel::Slice& slice) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (product_.has_value()) {
+        const int64_t row = slice.begin / columns_;
+        float* const rows = static_cast<float*>(rows_.data());
+        product_->Rows(row, (slice.end + columns_ - 1) / columns_, rows);
+        return rows + (slice.begin - row * columns_);
+      }
+    }
+    return static_cast<const T*>(tensor_.data()) + slice.begin;
+  }
+
+ private:
+  tensorflow::Tensor tensor_;  // or the left factor
+  bool transposed_ = false;
+  // Of a product:
+  std::optional<tensorflow::Tensor> factor_;
+  int64_t columns_ = 1;
+  tensorflow::Tensor workspace_;
+  tensorflow::Tensor rows_;  // those of a slice, whole
+  std::optional<Product> product_;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_TF_OPS_KERNELS_UPDATE_OPERAND_H_
