@@ -11,9 +11,10 @@ set(TENSORBOW_CUDA_SOURCES
 )
 set(TENSORBOW_GPU_SOURCES
   cc/device/gpu/eigen_stream.cc
-  cc/device/gpu/gpu_backend.cc
+
   cc/device/gpu/learner_gpu_device.cc
   cc/device/gpu/stream_group.cc
+  cc/learner/gpu_backend.cc
   cc/reducer/nccl_reducer.cc
   cc/synchroniser/gpu/new_gpu_sma.cc
   tf_ops/kernels/fused_update_gpu_kernels.cc

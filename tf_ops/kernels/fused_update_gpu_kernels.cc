@@ -12,6 +12,7 @@
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tf_ops/kernels/update_inputs.h"
 #include "tf_ops/kernels/variable_input.h"
 #include "xla/stream_executor/stream.h"
 #include "xla/stream_executor/stream_executor.h"
@@ -41,11 +42,8 @@ struct Stream {
   const int ordinal;
 };
 
-// `Form` says what an op's inputs mean:
+// `Form` says what an op's inputs mean, as in update_inputs.h, and
 //   T                the element type
-//   kSlots           the variable inputs 1 … kSlots are slots
-//   kOperand         the input that has one value per element (the gradient)
-//   kScalars         the other inputs, {index, name}
 //   Rule(context)    the update, from inputs and attributes
 template <typename Form>
 class FusedUpdateGpuKernel : public tf::OpKernel {
@@ -184,29 +182,15 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
 
 // ------------------------------------------------------------------------- forms
 
-struct ScalarInput {
-  int index;
-  const char* name;
-};
-
 // In device memory.
 template <typename T>
 const T* Scalar(tf::OpKernelContext* context, int index) {
   return context->input(index).scalar<T>().data();
 }
 
-bool BoolAttribute(tf::OpKernelConstruction* construction, const char* name) {
-  bool value = false;
-  const absl::Status status = construction->GetAttr(name, &value);
-  if (!status.ok()) construction->SetStatus(status);
-  return value;
-}
-
 template <typename Element>
-struct GradientDescentForm {
+struct GradientDescentForm : GradientDescentInputs {
   using T = Element;
-  static constexpr int kSlots = 0, kOperand = 2;
-  static constexpr std::array<ScalarInput, 1> kScalars{{{1, "alpha"}}};
   explicit GradientDescentForm(tf::OpKernelConstruction*) {}
   gpu::GradientDescent<T> Rule(tf::OpKernelContext* c) const {
     return {Scalar<T>(c, 1)};
@@ -214,10 +198,8 @@ struct GradientDescentForm {
 };
 
 template <typename Element>
-struct MomentumForm {
+struct MomentumForm : MomentumInputs {
   using T = Element;
-  static constexpr int kSlots = 1, kOperand = 3;
-  static constexpr std::array<ScalarInput, 2> kScalars{{{2, "lr"}, {4, "momentum"}}};
   explicit MomentumForm(tf::OpKernelConstruction* c)
       : nesterov(BoolAttribute(c, "use_nesterov")) {}
   gpu::Momentum<T> Rule(tf::OpKernelContext* c) const {
@@ -227,15 +209,8 @@ struct MomentumForm {
 };
 
 template <typename Element>
-struct AdamForm {
+struct AdamForm : AdamInputs {
   using T = Element;
-  static constexpr int kSlots = 2, kOperand = 9;
-  static constexpr std::array<ScalarInput, 6> kScalars{{{3, "beta1_power"},
-                                                        {4, "beta2_power"},
-                                                        {5, "lr"},
-                                                        {6, "beta1"},
-                                                        {7, "beta2"},
-                                                        {8, "epsilon"}}};
   explicit AdamForm(tf::OpKernelConstruction* c)
       : nesterov(BoolAttribute(c, "use_nesterov")) {}
   gpu::Adam<T> Rule(tf::OpKernelContext* c) const {
@@ -246,11 +221,8 @@ struct AdamForm {
 };
 
 template <typename Element>
-struct RmsPropForm {
+struct RmsPropForm : RmsPropInputs {
   using T = Element;
-  static constexpr int kSlots = 2, kOperand = 7;
-  static constexpr std::array<ScalarInput, 4> kScalars{
-      {{3, "lr"}, {4, "rho"}, {5, "momentum"}, {6, "epsilon"}}};
   explicit RmsPropForm(tf::OpKernelConstruction*) {}
   gpu::RmsProp<T> Rule(tf::OpKernelContext* c) const {
     return {Scalar<T>(c, 3), Scalar<T>(c, 4), Scalar<T>(c, 5), Scalar<T>(c, 6)};
@@ -258,10 +230,8 @@ struct RmsPropForm {
 };
 
 template <typename Element>
-struct AdagradForm {
+struct AdagradForm : AdagradInputs {
   using T = Element;
-  static constexpr int kSlots = 1, kOperand = 3;
-  static constexpr std::array<ScalarInput, 1> kScalars{{{2, "lr"}}};
   explicit AdagradForm(tf::OpKernelConstruction* c)
       : update_slots(BoolAttribute(c, "update_slots")) {}
   gpu::Adagrad<T> Rule(tf::OpKernelContext* c) const {
@@ -271,10 +241,8 @@ struct AdagradForm {
 };
 
 template <typename Element>
-struct AdagradV2Form {
+struct AdagradV2Form : AdagradV2Inputs {
   using T = Element;
-  static constexpr int kSlots = 1, kOperand = 4;
-  static constexpr std::array<ScalarInput, 2> kScalars{{{2, "lr"}, {3, "epsilon"}}};
   explicit AdagradV2Form(tf::OpKernelConstruction* c)
       : update_slots(BoolAttribute(c, "update_slots")) {}
   gpu::Adagrad<T> Rule(tf::OpKernelContext* c) const {
@@ -286,10 +254,8 @@ struct AdagradV2Form {
 template <Assignment assignment>
 struct AssignmentOf {
   template <typename Element>
-  struct Form {
+  struct Form : AssignInputs {
     using T = Element;
-    static constexpr int kSlots = 0, kOperand = 1;
-    static constexpr std::array<ScalarInput, 0> kScalars{};
     explicit Form(tf::OpKernelConstruction*) {}
     gpu::Assign<T, assignment> Rule(tf::OpKernelContext*) const { return {}; }
   };
