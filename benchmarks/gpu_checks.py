@@ -130,7 +130,7 @@ class Checks:
         with np.load(path) as arrays:
             found = dict(arrays)
         devices = found.pop("devices")
-        found.pop("learner devices")
+        found.pop("learner devices", None)
         if not any(device.upper() in str(name) for name in devices):
             raise ValueError(f"the learners are on {devices}, wanted {device}")
         return found
