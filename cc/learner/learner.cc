@@ -89,7 +89,6 @@ std::unique_ptr<tf::ProcessFunctionLibraryRuntime> Learner::NewRuntime(
 }
 
 void Learner::Optimise(TaskGraph* task) const {
-  if (task->parts.empty()) return;
   const auto runtime = NewRuntime(*task, task->functions.get());
   OptimiseTaskGraph(*environment_.options, *runtime, task);
 }

@@ -238,6 +238,11 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
 }
 
 absl::Status Trainer::Start() {
+  if (accelerators_ != nullptr && environment_.recording_refused &&
+      !environment_.record_tasks) {
+    environment_.recording_refused(
+        "with a sync_period above 1 not every task is the same");
+  }
   TF_RETURN_IF_ERROR(MakeLearners());
   TF_RETURN_IF_ERROR(MakeSynchroniser());
   std::vector<Learner*> learners;

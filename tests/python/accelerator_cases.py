@@ -306,7 +306,11 @@ def recording(emulator: Emulator) -> None:
         session.run(program.init)
         for number in range(6):
             session.run(program.train, program.feeds(number))
+        every_other = tensorbow.EASGD(sync_period=2)
+        with new_session(program, cuda_graphs="on", synchroniser=every_other) as seldom:
+            seldom.run(program.init)
     texts = [str(warning.message) for warning in caught]
+    assert any("cuda_graphs" in text and "sync_period" in text for text in texts), texts
     assert any("cuda_graphs" in text and "is executed on the CPU" in text for text in texts), texts
 
 

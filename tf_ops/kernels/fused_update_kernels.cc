@@ -21,8 +21,6 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr int kMaxSlots = 2;
-
 // For VariableInput::Tensor().
 absl::Status CopyElements(const tf::Tensor& from, tf::Tensor* to) {
   std::copy_n(static_cast<const char*>(from.data()), from.TotalBytes(),

@@ -32,7 +32,6 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
 
   int ordinal() const { return streams_->ordinal; }
   void* compute_stream() const;  // a cudaStream_t
-  StreamGroup* streams() { return streams_.get(); }
 
   // AcceleratorDevice
   std::string Description() override;
