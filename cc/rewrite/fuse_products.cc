@@ -1,6 +1,7 @@
 #include "cc/rewrite/fuse_products.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,13 +32,17 @@ bool IsLargeMatrix(const tf::Node& variable) {
          shape.num_elements() >= kMinElements && shape.dim_size(1) >= kMinColumns;
 }
 
-// A float32 product whose right factor is as it is.
-bool IsProduct(const tf::Node& node) {
+bool IsFloatProduct(const tf::Node& node) {
   const std::string& op = node.type_string();
   tf::DataType type;
-  bool transposed = true;
   return (op == "MatMul" || op == "_MklMatMul") &&
-         tf::TryGetNodeAttr(node.attrs(), "T", &type) && type == tf::DT_FLOAT &&
+         tf::TryGetNodeAttr(node.attrs(), "T", &type) && type == tf::DT_FLOAT;
+}
+
+// A product whose right factor is as it is.
+bool IsProduct(const tf::Node& node) {
+  bool transposed = true;
+  return IsFloatProduct(node) &&
          tf::TryGetNodeAttr(node.attrs(), "transpose_b", &transposed) && !transposed;
 }
 
@@ -106,8 +111,96 @@ std::string TensorOf(const tf::Edge& edge) {
   return absl::StrCat(edge.src()->name(), ":", edge.src_output());
 }
 
+// Whether `node` is a float32 product of tensor `output` of `left` with the transposed
+// value of `variable`.
+bool MultipliesWithTransposed(const tf::Node& node, const tf::Node& left, int output,
+                              const tf::Node& variable) {
+  bool transpose_a = true, transpose_b = false;
+  if (!IsFloatProduct(node) ||
+      !tf::TryGetNodeAttr(node.attrs(), "transpose_a", &transpose_a) || transpose_a ||
+      !tf::TryGetNodeAttr(node.attrs(), "transpose_b", &transpose_b) || !transpose_b) {
+    return false;
+  }
+  const tf::Edge *a = nullptr, *b = nullptr;
+  if (!node.input_edge(0, &a).ok() || !node.input_edge(1, &b).ok()) return false;
+  if (a->src() != &left || a->src_output() != output) return false;
+  const tf::Node* value = b->src();
+  if (value->type_string() == "ReadVariableOp" || value->IsIdentity()) {
+    if (!value->input_node(0, &value).ok()) return false;
+  }
+  return value == &variable;
+}
+
+// Whether `to` can be reached from `from`, not counting a direct edge.
+bool IsBefore(const tf::Node& from, const tf::Node& to) {
+  std::vector<const tf::Node*> ahead;
+  std::set<const tf::Node*> seen;
+  const auto go = [&](const tf::Node* node) {
+    if (seen.insert(node).second) ahead.push_back(node);
+  };
+  for (const tf::Node* next : from.out_nodes()) {
+    if (next != &to) go(next);
+  }
+  while (!ahead.empty()) {
+    const tf::Node* const node = ahead.back();
+    ahead.pop_back();
+    if (node == &to) return true;
+    for (const tf::Node* next : node->out_nodes()) go(next);
+  }
+  return false;
+}
+
+// The product that the update with factor `b` can give besides, or null: it must do
+// without the update's being over, and the update without its.
+tf::Node* InputGradient(const tf::Node& update, const tf::Edge& b,
+                        const tf::Node& variable) {
+  for (const tf::Edge* edge : b.src()->out_edges()) {
+    tf::Node* const node = edge->dst();
+    if (node->IsOp() &&
+        MultipliesWithTransposed(*node, *b.src(), b.src_output(), variable) &&
+        !IsBefore(*node, update) && !IsBefore(update, *node)) {
+      return node;
+    }
+  }
+  return nullptr;
+}
+
+// Has `update`, whose factor is `b`, give the gradient of the inputs if it can.
+absl::Status FuseInputGradient(tf::Node* update, tf::Graph* graph) {
+  const tf::Node* variable = nullptr;
+  const tf::Edge* b = nullptr;
+  TF_RETURN_IF_ERROR(update->input_node(0, &variable));
+  TF_RETURN_IF_ERROR(update->input_edge(update->num_inputs() - 1, &b));
+  tf::Node* const product = InputGradient(*update, *b, *variable);
+  if (product == nullptr) return absl::OkStatus();
+
+  tf::NodeDef definition = update->def();
+  (*definition.mutable_attr())["num_input_gradients"].set_i(1);
+  TF_ASSIGN_OR_RETURN(tf::Node * fused,
+                      ReplaceNode(update, std::move(definition), graph));
+  std::vector<const tf::Edge*> before, after;
+  for (const tf::Edge* edge : product->in_edges()) {
+    if (edge->IsControlEdge()) before.push_back(edge);
+  }
+  for (const tf::Edge* edge : product->out_edges()) {
+    if (edge->dst()->IsOp() && edge->dst() != fused) after.push_back(edge);
+  }
+  for (const tf::Edge* edge : before) graph->AddControlEdge(edge->src(), fused);
+  for (const tf::Edge* edge : after) {
+    if (edge->IsControlEdge()) {
+      graph->AddControlEdge(fused, edge->dst());
+      continue;
+    }
+    tf::Node* const user = edge->dst();
+    const int input = edge->dst_input();
+    TF_RETURN_IF_ERROR(graph->UpdateEdge(fused, fused->num_outputs() - 1, user, input));
+  }
+  graph->RemoveNode(product);
+  return absl::OkStatus();
+}
+
 absl::Status Fuse(tf::Node* update, const std::vector<tf::Node*>& path,
-                  tf::Graph* graph) {
+                  bool with_input_gradient, tf::Graph* graph) {
   const tf::Node& product = *path.front();
   const tf::Edge *a = nullptr, *b = nullptr, *gradient = nullptr;
   TF_RETURN_IF_ERROR(product.input_edge(0, &a));
@@ -132,12 +225,15 @@ absl::Status Fuse(tf::Node* update, const std::vector<tf::Node*>& path,
   graph->AddEdge(a->src(), a->src_output(), fused, operand);
   graph->AddEdge(b->src(), b->src_output(), fused, factor);
   for (tf::Node* node : path) Dissolve(node, fused, graph);
-  return absl::OkStatus();
+  return with_input_gradient ? FuseInputGradient(fused, graph) : absl::OkStatus();
 }
 
 absl::Status FuseProductsOf(tf::Graph* graph) {
   std::vector<std::pair<tf::Node*, std::vector<tf::Node*>>> found;
+  // With branches, products and updates may be executed or not independently.
+  bool branches = false;
   for (tf::Node* node : graph->op_nodes()) {
+    branches |= node->IsControlFlow();
     int64_t factors = 0;
     if (!absl::StartsWith(node->type_string(), "TensorBow") ||
         !tf::TryGetNodeAttr(node->attrs(), "num_factors", &factors) || factors > 0) {
@@ -155,7 +251,7 @@ absl::Status FuseProductsOf(tf::Graph* graph) {
     found.emplace_back(node, std::move(path));
   }
   for (const auto& [update, path] : found) {
-    TF_RETURN_IF_ERROR(Fuse(update, path, graph));
+    TF_RETURN_IF_ERROR(Fuse(update, path, !branches, graph));
   }
   return absl::OkStatus();
 }

@@ -5,7 +5,14 @@
 // The gradient of a dense layer's weights is as large as they are. Where the update is
 // its only user, the fused op (tf_ops/ops/fused_update_ops.cc) computes it a few rows
 // at a time and uses them up while they are in a cache, so that it is never written to
-// memory nor read from there. On CPUs only. Pure function.
+// memory nor read from there.
+//
+//   update(w, …, a, factor = b), MatMul(b, wᵀ)   becomes   update(…) → input_gradient
+//
+// The gradient of the layer's inputs is a product with the weights as they are before
+// the update, which reads them anyway.
+//
+// On CPUs only. Pure function.
 #ifndef TENSORBOW_CC_REWRITE_FUSE_PRODUCTS_H_
 #define TENSORBOW_CC_REWRITE_FUSE_PRODUCTS_H_
 

@@ -1,4 +1,5 @@
-"""A gradient that is a product of matrices is computed in the update that uses it up.
+"""A gradient that is a product of matrices is computed in the update that uses it up, and
+that of the layer's inputs along with it.
 
 Expected values: TensorFlow's own matmul and op in a stock session, one learner's weights at
 a time, or the NumPy model in float64. Sums of products may be rounded differently: the
@@ -24,8 +25,9 @@ ROWS, COLUMNS = 301, 450  # slices end inside rows; neither is a multiple of a b
 CLOSE = dict(rtol=2e-5, atol=2e-6)
 
 
-def products_in_updates(session, fetches, feeds):
-    """Runs, and counts the fused updates that compute a product."""
+def fused_in_updates(session, fetches, feeds):
+    """Runs, and counts the fused updates that compute a product, and those of them that give
+    the gradient of their inputs."""
     metadata = tf1.RunMetadata()
     session.run(
         fetches,
@@ -35,7 +37,14 @@ def products_in_updates(session, fetches, feeds):
     )
     nodes = [n for graph in metadata.partition_graphs for n in graph.node]
     assert nodes
-    return sum(n.attr["num_factors"].i == 1 for n in nodes)
+    return tuple(
+        sum(n.attr[attribute].i == 1 for n in nodes)
+        for attribute in ("num_factors", "num_input_gradients")
+    )
+
+
+def products_in_updates(session, fetches, feeds):
+    return fused_in_updates(session, fetches, feeds)[0]
 
 
 class Update:
@@ -151,6 +160,113 @@ def test_assignment_takes_a_product(use_resource):
     check(update, products=1, iterations=2)
 
 
+class Layer:
+    """y = x·w is trained by `op`, given x and dy for each learner: feeds [learners, …].
+
+    `form(layer)` may change `delta`, which w is updated by, and `gradient`, that of x.
+    """
+
+    def __init__(self, op, use_resource=True, form=None, batch=5, shape=(ROWS, COLUMNS)):
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            initial = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+            self.w = tf1.get_variable("w", initializer=initial, use_resource=use_resource)
+            self.x, self.y = (tf1.placeholder(tf.float32, [None, batch, n]) for n in shape)
+            self.dy = tf.sin(self.y[0])
+            self.delta = tf.matmul(self.x[0], self.dy, transpose_a=True)
+            self.gradient = tf.matmul(self.dy, self.w, transpose_b=True)
+            if form is not None:
+                form(self)
+            self.update, _ = of_op(op, use_resource)(self.w, self.delta, None)
+            self.fetches = [self.by_learner(self.gradient), self.update]
+            self.init = tf1.global_variables_initializer()
+        random = np.random.default_rng(1)
+        self.feeds = {
+            p: random.standard_normal((LEARNERS, batch, n)).astype(np.float32)
+            for p, n in zip((self.x, self.y), shape)
+        }
+
+    def by_learner(self, value):
+        """[1, …] with a leading dimension that depends on the feeds: is concatenated."""
+        return value * tf.ones_like(self.x[:, :1, :1])
+
+    def check(self, input_gradients, iterations=3):
+        """The gradient against NumPy's in float64, with the weights before the update."""
+        with programs.session(self.graph, LEARNERS) as session:
+            session.run(self.init)
+            for _ in range(iterations):
+                before = [session.learner_value(self.w, j) for j in range(LEARNERS)]
+                gradients = session.run(self.fetches, self.feeds)[0]
+                for j, w in enumerate(before):
+                    expected = np.sin(self.feeds[self.y][j].astype(np.float64)) @ w.T
+                    np.testing.assert_allclose(gradients[j], expected, rtol=1e-4, atol=1e-3)
+                    assert np.any(session.learner_value(self.w, j) != w)
+            fused = fused_in_updates(session, self.fetches, self.feeds)
+            assert fused[1] == input_gradients
+
+
+@KINDS
+@pytest.mark.parametrize("op", APPLY)
+def test_every_optimiser_gives_the_gradient_of_the_inputs(op, use_resource):
+    Layer(op, use_resource).check(input_gradients=1)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 16, 29])
+def test_gradient_of_any_number_of_inputs(batch):
+    Layer("ApplyGradientDescent", batch=batch).check(input_gradients=1)
+
+
+def test_rows_longer_than_slices():
+    Layer("ApplyGradientDescent", shape=(7, 40_000)).check(input_gradients=1)
+
+
+def update_waits(layer):
+    seen = tf1.get_variable("seen", [], trainable=False, initializer=tf.zeros_initializer())
+    with tf.control_dependencies([tf1.assign(seen, tf.reduce_sum(layer.gradient)).op]):
+        layer.delta = tf.identity(layer.delta)
+
+
+def update_uses(layer):
+    layer.delta += layer.gradient[0, 0]
+
+
+def other_factor(layer):
+    dy = tf.sin(layer.y[0] + 1e-9 * layer.y[0, 0, 0])
+    layer.gradient = tf.matmul(dy, layer.w, transpose_b=True)
+
+
+def other_weights(layer):
+    layer.gradient = tf.matmul(layer.dy, layer.w * 2.0, transpose_b=True) / 2.0
+
+
+def branches(layer):
+    positive = tf.reduce_sum(layer.x) > 1e9
+    layer.gradient *= tf.cond(positive, lambda: layer.x[0, 0, 0], lambda: 1.0)
+
+
+@pytest.mark.parametrize("form", [update_waits, update_uses, other_factor, other_weights, branches])
+def test_other_gradients_of_inputs_are_computed_apart(form):
+    Layer("ApplyGradientDescent", form=form).check(input_gradients=0)
+
+
+@KINDS
+def test_product_with_the_weights_after_the_update(use_resource):
+    layer = Layer("ApplyGradientDescent", use_resource)
+    with layer.graph.as_default(), tf.control_dependencies([layer.update]):
+        value = layer.w.read_value() if use_resource else tf.identity(layer.w._ref())
+        late = tf.matmul(layer.dy, value, transpose_b=True)
+        fetches = [layer.by_learner(late), layer.update]
+    with programs.session(layer.graph, LEARNERS) as session:
+        session.run(layer.init)
+        run = (fetches, layer.feeds)
+        assert fused_in_updates(session, *run) == (1, 0)
+        actual = session.run(*run)[0]
+        for j in range(LEARNERS):
+            w = session.learner_value(layer.w, j).astype(np.float64)
+            expected = np.sin(layer.feeds[layer.y][j]) @ w.T
+            np.testing.assert_allclose(actual[j], expected, rtol=1e-4, atol=1e-4)
+
+
 # -------------------------------------------------------------------- what is not fused
 
 NOT_FUSED = {
@@ -257,7 +373,8 @@ def test_twenty_steps_equal_the_model(rows, momentum, use_resource):
         for step in range(20):
             images, labels = data(rows, step)
             feeds = {p.images: images, p.labels: labels}
-            assert products_in_updates(session, p.train_op, feeds) == 2
+            # The images need no gradient.
+            assert fused_in_updates(session, p.train_op, feeds) == (2, 1)
             first = (rows + 1) // 2
             shards = [(images[:first], labels[:first]), (images[first:], labels[first:])]
             model.iteration(gradients, shards)

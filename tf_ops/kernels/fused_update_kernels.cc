@@ -126,6 +126,7 @@ class FusedUpdateKernel : public tf::OpKernel {
       Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
                    static_cast<Accumulator<T>>(synchroniser->alpha())};
       if (pull.z != nullptr) pull.z += slice.begin;
+      operand.AddInputGradient(slice, Elements(tensors[0]) + slice.begin);
       Update(rule, slice, operand.At(slice), pull, tensors,
              std::make_index_sequence<Form::kSlots>());
     }

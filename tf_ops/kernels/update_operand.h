@@ -1,6 +1,7 @@
 // What a fused update takes for every element of its variable: usually a tensor of the
 // same shape, the gradient. Of float32 matrices it may also be a product, of which only
-// the rows that are used next exist at a time (see tf_ops/ops/fused_update_ops.cc).
+// the rows that are used next exist at a time; the gradient of the layer's inputs may
+// then be an output (see tf_ops/ops/fused_update_ops.cc).
 //
 // Lives while a kernel executes. Keeps the tensors.
 #ifndef TENSORBOW_TF_OPS_KERNELS_UPDATE_OPERAND_H_
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/central_model/central_model.h"
+#include "cc/optimiser/input_gradient.h"
 #include "cc/optimiser/product.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -79,8 +81,18 @@ class UpdateOperand {
       TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT,
                                                 {rows_of_slice * columns_}, &rows_));
       product_.emplace(factors, workspace_.flat<float>().data());
+      return PrepareInputGradient(context);
     }
     return absl::OkStatus();
+  }
+
+  // Adds what a slice of the variable, which begins at `w`, contributes to the gradient
+  // of the inputs, if somebody takes that.
+  void AddInputGradient(const CentralModel::Slice& slice, const T* w) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!input_gradient_.has_value()) return;
+      input_gradient_->Add(slice.begin, slice.end, w, gradient_->flat<float>().data());
+    }
   }
 
   // The values of a slice's elements; good until the next call.
@@ -97,6 +109,24 @@ class UpdateOperand {
   }
 
  private:
+  absl::Status PrepareInputGradient(tensorflow::OpKernelContext* context) {
+    tensorflow::OpOutputList gradients;
+    TF_RETURN_IF_ERROR(context->output_list("input_gradient", &gradients));
+    if (gradients.size() == 0) return absl::OkStatus();
+    const tensorflow::TensorShape shape = this->shape();
+    const InputGradient::Shape gradient{shape.dim_size(0), shape.dim_size(1),
+                                        factor_->dim_size(0)};
+    TF_RETURN_IF_ERROR(
+        gradients.allocate(0, {gradient.batch, gradient.rows}, &gradient_));
+    gradient_->flat<float>().setZero();
+    TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT,
+                                              {InputGradient::WorkspaceSize(gradient)},
+                                              &gradient_workspace_));
+    input_gradient_.emplace(gradient, factor_->flat<float>().data(),
+                            gradient_workspace_.flat<float>().data());
+    return absl::OkStatus();
+  }
+
   tensorflow::Tensor tensor_;  // or the left factor
   bool transposed_ = false;
   // Of a product:
@@ -105,6 +135,10 @@ class UpdateOperand {
   tensorflow::Tensor workspace_;
   tensorflow::Tensor rows_;  // those of a slice, whole
   std::optional<Product> product_;
+  // If somebody takes the gradient of the inputs:
+  tensorflow::Tensor* gradient_ = nullptr;  // an output of the context
+  tensorflow::Tensor gradient_workspace_;
+  std::optional<InputGradient> input_gradient_;
 };
 
 }  // namespace tensorbow

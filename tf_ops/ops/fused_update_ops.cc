@@ -20,17 +20,27 @@ learner's.
 
 With a `factor`, what would be the gradient (or the value assigned) is the left factor
 of a float32 matrix product, `factor` the right one, and the product is the gradient.
+Of a dense layer y = x var, the factors are x transposed and the gradient of y; with
+`num_input_gradients` 1 the op also gives the gradient of x, factor * transpose(var),
+with var as it was before the update.
 
 member: the variable's number among those that the run trains.
 factor: one matrix, or none.
 transpose: whether the left factor is given transposed.
+input_gradient: [rows of `factor`, rows of `var`], or none.
 )doc";
 
 absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c) {
   int num_factors = 0;
   TF_RETURN_IF_ERROR(c->GetAttr("num_factors", &num_factors));
   if (num_factors > 0) {  // the shape of the gradient is known when it is computed
-    if (c->num_outputs() > 0) c->set_output(0, c->input(0));
+    int num_input_gradients = 0;
+    TF_RETURN_IF_ERROR(c->GetAttr("num_input_gradients", &num_input_gradients));
+    int output = 0;
+    if (c->num_outputs() > num_input_gradients) c->set_output(output++, c->input(0));
+    for (; output < c->num_outputs(); ++output) {
+      c->set_output(output, c->UnknownShapeOfRank(2));
+    }
     return absl::OkStatus();
   }
   const tf::OpRegistrationData* original = nullptr;
@@ -45,9 +55,11 @@ absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c
 #define TENSORBOW_UPDATE_OP(NAME, INPUTS, OUT)                     \
   REGISTER_OP("TensorBow" NAME)                                    \
   INPUTS.Input("factor: num_factors * T")                          \
-      OUT.Attr("T: {float, double, half, bfloat16}")               \
+      OUT.Output("input_gradient: num_input_gradients * T")        \
+          .Attr("T: {float, double, half, bfloat16}")              \
           .Attr("use_locking: bool = false")                       \
           .Attr("num_factors: int >= 0 = 0")                       \
+          .Attr("num_input_gradients: int >= 0 = 0")               \
           .Attr("transpose: bool = false")                         \
           .Attr("member: int >= 0")                                \
           .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
@@ -129,8 +141,10 @@ TENSORBOW_UPDATE_OP("AssignSub", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
       .Input("resource: resource")                                                  \
       .Input("value: dtype")                                                        \
       .Input("factor: num_factors * dtype")                                         \
+      .Output("input_gradient: num_input_gradients * dtype")                        \
       .Attr("dtype: {float, double, half, bfloat16}") ATTR.Attr("member: int >= 0") \
       .Attr("num_factors: int >= 0 = 0")                                            \
+      .Attr("num_input_gradients: int >= 0 = 0")                                    \
       .Attr("transpose: bool = false")                                              \
       .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); })                      \
       .Doc(kDoc)
