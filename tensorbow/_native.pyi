@@ -1,6 +1,9 @@
 """The C++ runtime (cc/bindings/native.cc)."""
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 tensorflow_version: str
 compiler: str
@@ -27,6 +30,11 @@ def deposit_options(
 def withdraw_options(number: int) -> None: ...
 def num_accelerators() -> int: ...
 
+class PreparedRun:
+    def run(self, feeds: list[np.ndarray]) -> list[Any] | None: ...
+    @property
+    def has_warnings(self) -> bool: ...
+
 class SessionHandle:
     def __init__(self, number: int) -> None: ...
     @property
@@ -39,6 +47,16 @@ class SessionHandle:
     def learning_tasks(self) -> int: ...
     @property
     def samples_seen(self) -> int: ...
+    def prepare(
+        self,
+        *,
+        feeds: list[str],
+        feed_types: list[int],
+        fetches: list[str],
+        fetch_types: list[int],
+        fetch_arrays: list[np.dtype],
+        targets: list[str],
+    ) -> PreparedRun | None: ...
     def restart(self) -> None: ...
     def set_task_rows(self, rows: list[int]) -> None: ...
     def add_trainable(self, variables: list[str]) -> None: ...

@@ -110,6 +110,8 @@ class RunPlan:
         self._returns_feeds = len(self._handler._final_fetches) != len(self._handler._fetches)
         self.fetch_outputs = [t._as_tf_output() for t in self._handler.fetches()]
         self.target_ops = [op._c_op for op in self._handler.targets()]
+        self.prepared: Any = None
+        self._was_prepared = False
 
     @property
     def is_reusable(self) -> bool:
@@ -120,6 +122,24 @@ class RunPlan:
     def is_empty(self) -> bool:
         """Whether there is nothing to fetch or execute."""
         return not self.fetch_outputs and not self.target_ops
+
+    def prepare(self, native: Any) -> None:
+        """Sets `prepared`, a `_native.PreparedRun`, if learners execute the run.
+
+        To be called when it has been run; the first time counts.
+        """
+        if self._was_prepared or not self.is_reusable:
+            return
+        self._was_prepared = True
+        fetches = self._handler.fetches()
+        self.prepared = native.prepare(
+            feeds=[feed.tensor.name for feed in self.feeds],
+            feed_types=[feed.tensor.dtype.base_dtype.as_datatype_enum for feed in self.feeds],
+            fetches=[tensor.name for tensor in fetches],
+            fetch_types=[tensor.dtype.base_dtype.as_datatype_enum for tensor in fetches],
+            fetch_arrays=[np.dtype(tensor.dtype.base_dtype.as_numpy_dtype) for tensor in fetches],
+            targets=[operation.name for operation in self._handler.targets()],
+        )
 
     def arrays(self, feed_dict: dict[Any, Any]) -> list[np.ndarray]:
         """The values to feed, one array for each of `feeds`.
@@ -140,9 +160,13 @@ class RunPlan:
         return self._handler.build_results(session, values)
 
 
-def plan_key(fetches: Any, feed_dict: dict[Any, Any]) -> tuple[Any, ...] | None:
+def plan_key(fetches: Any, feed_dict: Any) -> tuple[Any, ...] | None:
     """What identifies a plan, or None if it cannot be kept (nested structures)."""
     kind: Any = None
+    if feed_dict is None:
+        feed_dict = ()
+    elif not isinstance(feed_dict, dict):
+        return None
     if isinstance(fetches, (list, tuple)) and not hasattr(fetches, "_fields"):
         if any(
             isinstance(f, (list, tuple, dict)) or hasattr(f, "__attrs_attrs__") for f in fetches

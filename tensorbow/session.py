@@ -293,36 +293,57 @@ class _LearnerSession(BaseSession):
             raise RuntimeError(
                 "The Session graph is empty. Add operations to the graph before calling run()."
             )
-        feeds = flat_feed_dict(feed_dict)
-        plan = self._plan(fetches, feeds)
+        key = plan_key(fetches, feed_dict)
+        plan = self._plans.get(key) if key is not None else None
+        if plan is not None:
+            feeds = feed_dict or {}
+        else:
+            feeds = flat_feed_dict(feed_dict)
+            plan = self._new_plan(key, fetches, feeds, feed_dict or {})
         try:
             arrays = plan.arrays(feeds)
         except NeedsStockRunError:
             return super()._run(handle, fetches, feed_dict, options, run_metadata)
-        values = []
-        if not plan.is_empty:
-            by_output = {feed.output: array for feed, array in zip(plan.feeds, arrays)}
-            values = self._do_call(self._run_plan, plan, by_output, options, run_metadata)
+        values = None
+        if plan.prepared is not None and options is None and run_metadata is None:
+            values = self._do_call(self._run_prepared, plan.prepared, arrays)
+        if values is None:
+            values = self._do_call(self._run_plan, plan, arrays, options, run_metadata)
         return plan.results(self, arrays, values)
 
-    def _plan(self, fetches: Any, feeds: dict[Any, Any]) -> RunPlan:
-        key = plan_key(fetches, feeds)
-        plan = self._plans.get(key) if key is not None else None
-        if plan is None:
-            plan = RunPlan(self._graph, fetches, feeds)
-            if plan.sparse_feeds:
-                self._native.add_sparse_feeds(plan.sparse_feeds)
-            if key is not None and plan.is_reusable:
-                if len(self._plans) >= _MAX_PLANS:
-                    self._plans.clear()
-                self._plans[key] = plan
+    def _new_plan(
+        self, key: Any, fetches: Any, feeds: dict[Any, Any], feed_dict: dict[Any, Any]
+    ) -> RunPlan:
+        """A plan, kept if `key` stands for it: `feeds` are `feed_dict` flattened."""
+        plan = RunPlan(self._graph, fetches, feeds)
+        flat = len(feeds) == len(feed_dict) and all(a is b for a, b in zip(feeds, feed_dict))
+        if plan.sparse_feeds:
+            self._native.add_sparse_feeds(plan.sparse_feeds)
+        if key is not None and flat and plan.is_reusable:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
         return plan
 
-    def _run_plan(self, plan: RunPlan, feeds: dict[Any, Any], options: Any, metadata: Any) -> Any:
+    def _run_prepared(self, prepared: Any, arrays: list[np.ndarray]) -> Any:
         self._extend_graph()
-        return self._call_tf_sessionrun(
+        values = prepared.run(arrays)
+        if prepared.has_warnings:
+            self._warn()
+        return values
+
+    def _run_plan(
+        self, plan: RunPlan, arrays: list[np.ndarray], options: Any, metadata: Any
+    ) -> Any:
+        if plan.is_empty:
+            return []
+        self._extend_graph()
+        feeds = {feed.output: array for feed, array in zip(plan.feeds, arrays)}
+        values = self._call_tf_sessionrun(
             options, feeds, plan.fetch_outputs, plan.target_ops, metadata
         )
+        plan.prepare(self._native)
+        return values
 
     def _call_tf_sessionrun(
         self, options: Any, feed_dict: Any, fetch_list: Any, target_list: Any, run_metadata: Any

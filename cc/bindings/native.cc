@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cc/bindings/prepared_run.h"
 #include "cc/device/accelerator.h"
 #include "cc/session/options.h"
 #include "cc/session/session_registry.h"
@@ -146,6 +147,27 @@ class SessionHandle {
     return value;
   }
 
+  // Null unless learners execute the run and all its types are plain numbers.
+  std::unique_ptr<PreparedRun> Prepare(RunSpec spec, const std::vector<int>& feed_types,
+                                       const std::vector<int>& fetch_types,
+                                       std::vector<py::dtype> fetch_arrays) const {
+    std::vector<tf::DataType> types;
+    for (const std::vector<int>* some : {&feed_types, &fetch_types}) {
+      for (int type : *some) {
+        if (!tf::DataTypeCanUseMemcpy(static_cast<tf::DataType>(type))) return nullptr;
+      }
+    }
+    for (int type : feed_types) types.push_back(static_cast<tf::DataType>(type));
+    std::weak_ptr<const TensorBowSession::Signature> signature;
+    With([&](TensorBowSession* session) {
+      signature = session->FindLearning(spec);
+      return absl::OkStatus();
+    });
+    if (signature.expired()) return nullptr;
+    return std::make_unique<PreparedRun>(number_, std::move(signature),
+                                         std::move(types), std::move(fetch_arrays));
+  }
+
   py::bytes LearnerValue(const std::string& variable, int learner) const {
     return Value([&](Trainer& t) { return t.LearnerValue(variable, learner); });
   }
@@ -192,6 +214,17 @@ PYBIND11_MODULE(_native, m) {
       [] { return Accelerators() == nullptr ? 0 : Accelerators()->num_devices(); },
       "GPUs that learners may use: 0 unless the GPU library is loaded.");
 
+  py::class_<PreparedRun>(m, "PreparedRun")
+      .def(
+          "run",
+          [](PreparedRun& run, const std::vector<py::array>& feeds) {
+            std::optional<py::list> fetches;
+            RaiseIfError(run.Run(feeds, &fetches));
+            return fetches;
+          },
+          py::arg("feeds"), "The fetches; None if it has to be run in another way.")
+      .def_property_readonly("has_warnings", &PreparedRun::has_warnings);
+
   py::class_<SessionHandle>(m, "SessionHandle")
       .def(py::init<int64_t>(), py::arg("number"))
       .def_property_readonly("num_learners",
@@ -224,6 +257,21 @@ PYBIND11_MODULE(_native, m) {
                                  return session->trainer().samples_seen();
                                });
                              })
+      .def(
+          "prepare",
+          [](const SessionHandle& handle, std::vector<std::string> feeds,
+             const std::vector<int>& feed_types, std::vector<std::string> fetches,
+             const std::vector<int>& fetch_types, std::vector<py::dtype> fetch_arrays,
+             std::vector<std::string> targets) {
+            RunSpec spec;
+            spec.feeds = std::move(feeds);
+            spec.fetches = std::move(fetches);
+            spec.targets = std::move(targets);
+            return handle.Prepare(std::move(spec), feed_types, fetch_types,
+                                  std::move(fetch_arrays));
+          },
+          py::kw_only(), py::arg("feeds"), py::arg("feed_types"), py::arg("fetches"),
+          py::arg("fetch_types"), py::arg("fetch_arrays"), py::arg("targets"))
       .def("restart",
            [](const SessionHandle& handle) {
              handle.With([](TensorBowSession* session) {

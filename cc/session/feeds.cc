@@ -173,15 +173,21 @@ absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
   return absl::OkStatus();
 }
 
+tf::Tensor Aligned(const tf::Tensor& tensor) {
+  return tensor.IsAligned() ? tensor : tf::tensor::DeepCopy(tensor);
+}
+
 std::vector<tf::Tensor> FeedsOfTask(const FeedPlan& plan, int64_t task,
                                     const std::vector<tf::Tensor>& feeds) {
-  std::vector<tf::Tensor> own = feeds;
-  if (plan.tasks.size() <= 1) return own;
-  const FeedPlan::Rows& rows = plan.tasks[task];
+  std::vector<tf::Tensor> own;
+  own.reserve(feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i) {
-    if (!plan.divided[i]) continue;
-    own[i] = feeds[i].Slice(rows.begin, rows.end);
-    if (!own[i].IsAligned()) own[i] = tf::tensor::DeepCopy(own[i]);
+    if (plan.tasks.size() > 1 && plan.divided[i]) {
+      const FeedPlan::Rows& rows = plan.tasks[task];
+      own.push_back(Aligned(feeds[i].Slice(rows.begin, rows.end)));
+    } else {
+      own.push_back(Aligned(feeds[i]));
+    }
   }
   return own;
 }

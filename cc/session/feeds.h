@@ -54,7 +54,10 @@ absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
                        const std::vector<tensorflow::Tensor>& feeds,
                        const FeedOptions& options, FeedPlan* plan);
 
-// The feeds of one task: a view of the rows where alignment allows, else a copy.
+// The same values, aligned as kernels want them: a copy only where they are not.
+tensorflow::Tensor Aligned(const tensorflow::Tensor& tensor);
+
+// The feeds of one task, aligned: a view of the rows where that allows it, else a copy.
 std::vector<tensorflow::Tensor> FeedsOfTask(
     const FeedPlan& plan, int64_t task, const std::vector<tensorflow::Tensor>& feeds);
 

@@ -318,6 +318,28 @@ absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
   });
 }
 
+std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindLearning(
+    const RunSpec& spec) {
+  absl::ReaderMutexLock lock(&mu_);
+  const auto known = signatures_.find(KeyOf(spec));
+  if (known == signatures_.end() || known->second->program == nullptr) return nullptr;
+  return known->second;
+}
+
+absl::Status TensorBowSession::RunLearning(const Signature& signature,
+                                           const std::vector<tf::Tensor>& feeds,
+                                           std::vector<tf::Tensor>* fetches,
+                                           bool* executed) {
+  *executed = false;
+  TF_RETURN_IF_ERROR(CheckOpen());
+  bool on_central_model = false;
+  TF_RETURN_IF_ERROR(trainer_->Run(signature.program.get(), feeds, tf::RunOptions(),
+                                   &cancellation_, fetches, /*metadata=*/nullptr,
+                                   &on_central_model));
+  *executed = !on_central_model;
+  return absl::OkStatus();
+}
+
 absl::Status TensorBowSession::PRunSetup(const std::vector<std::string>&,
                                          const std::vector<std::string>&,
                                          const std::vector<std::string>&,

@@ -74,6 +74,22 @@ class TensorBowSession : public tensorflow::Session {
       const tensorflow::thread::ThreadPoolOptions& thread_pools) override;
   absl::Status ReleaseCallable(CallableHandle handle) override;
 
+  // A run by its feeds, fetches and targets, analysed once.
+  struct Signature {
+    RunSpec spec;
+    RunAnalysis analysis;
+    // Null unless learners execute the run.
+    std::shared_ptr<Trainer::Program> program;
+  };
+  // The signature of a run if learners execute it; null otherwise, or if it has not
+  // been run yet. Only weak references to it may outlive the session.
+  std::shared_ptr<const Signature> FindLearning(const RunSpec& spec);
+  // Runs it on the learners, unless something speaks against that: then nothing has
+  // been `executed`, and Run() will do it. The feeds need not be aligned.
+  absl::Status RunLearning(const Signature& signature,
+                           const std::vector<tensorflow::Tensor>& feeds,
+                           std::vector<tensorflow::Tensor>* fetches, bool* executed);
+
   // `callback` is called once, when the destructor begins.
   void OnDestruction(std::function<void()> callback) {
     on_destruction_ = std::move(callback);
@@ -97,13 +113,6 @@ class TensorBowSession : public tensorflow::Session {
   absl::Status Reset(const std::vector<std::string>& containers);
 
  private:
-  // A run by its feeds, fetches and targets, analysed once.
-  struct Signature {
-    RunSpec spec;
-    RunAnalysis analysis;
-    // Null unless learners execute the run.
-    std::shared_ptr<Trainer::Program> program;
-  };
   struct Callable {
     std::shared_ptr<const Signature> signature;
     tensorflow::RunOptions run_options;

@@ -677,15 +677,17 @@ absl::StatusOr<bool> Trainer::RateDropped(Program* program,
                                           const std::vector<tf::Tensor>& feeds) {
   std::vector<tf::Tensor> values;
   if (program->rates != nullptr) {
+    std::vector<tf::Tensor> aligned;
+    for (const tf::Tensor& feed : feeds) aligned.push_back(Aligned(feed));
     tf::CancellationManager cancellation;
     Learner::Task task;
-    task.feeds = &feeds;
+    task.feeds = &aligned;
     task.step_id = NextStepId();
     task.cancellation = &cancellation;
     TF_RETURN_IF_ERROR(learners_[0]->Execute(*program->rates, task, &values));
     TF_RETURN_IF_ERROR(learners_[0]->Finish());
   }
-  for (int feed : program->fed_rates) values.push_back(feeds[feed]);
+  for (int feed : program->fed_rates) values.push_back(Aligned(feeds[feed]));
   std::vector<double> rates;
   for (const tf::Tensor& value : values) {
     double rate = 0;

@@ -166,8 +166,11 @@ def test_easgd_is_sma_without_momentum_every_third_task(digits):
     [tensorbow.SMA(alpha=1e-30, momentum=0.0), tensorbow.EASGD(sync_period=10**9)],
     ids=["no strength", "no synchronisation"],
 )
-def test_averaging_that_does_nothing_leaves_learners_independent(digits, synchroniser):
-    program = models.build("lenet", digits[0].shape[1:], optimiser=OPTIMISERS["adam"], seed=5)
+@pytest.mark.parametrize("model, optimiser", [("resnet20", "adam"), ("lenet", "sgd")])
+def test_averaging_that_does_nothing_leaves_learners_independent(
+    digits, synchroniser, model, optimiser
+):
+    program = models.build(model, digits[0].shape[1:], optimiser=OPTIMISERS[optimiser], seed=5)
     variables = variables_of(program)
     replicas = []
     for choice in (synchroniser, tensorbow.Independent()):
@@ -176,7 +179,10 @@ def test_averaging_that_does_nothing_leaves_learners_independent(digits, synchro
             train(session, program, digits, steps=10, rows=16)
             replicas.append([session.learner_value(v, j) for v in variables for j in range(2)])
     for ours, independent in zip(*replicas):
-        np.testing.assert_array_equal(ours, independent)
+        if model == "lenet":  # its dense layer's products are computed in the update
+            np.testing.assert_allclose(ours, independent, rtol=1e-5, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(ours, independent)
 
 
 @pytest.mark.parametrize(

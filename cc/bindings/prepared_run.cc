@@ -1,0 +1,141 @@
+#include "cc/bindings/prepared_run.h"
+
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "cc/session/session_registry.h"
+#include "tensorflow/core/framework/allocation_description.pb.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+
+namespace tensorbow {
+
+namespace py = ::pybind11;
+namespace tf = ::tensorflow;
+
+namespace {
+
+// Python objects that were let go without the interpreter's lock, until somebody who
+// holds it comes by.
+class LetGo {
+ public:
+  void Add(PyObject* object) {
+    std::lock_guard<std::mutex> lock(mu_);
+    objects_.push_back(object);
+  }
+  void Free() {
+    std::vector<PyObject*> objects;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      objects.swap(objects_);
+    }
+    for (PyObject* object : objects) Py_DECREF(object);
+  }
+
+ private:
+  std::mutex mu_;
+  std::vector<PyObject*> objects_;
+};
+
+LetGo* let_go() {
+  static LetGo* const objects = new LetGo;
+  return objects;
+}
+
+// An array's memory, which is not TensorFlow's to write.
+class ArrayBuffer : public tf::TensorBuffer {
+ public:
+  explicit ArrayBuffer(const py::array& array)
+      : TensorBuffer(const_cast<void*>(array.data())),
+        size_(array.nbytes()),
+        array_(py::object(array).release().ptr()) {}
+  ~ArrayBuffer() override {
+    if (!Py_IsInitialized()) return;
+    if (PyGILState_Check()) {
+      Py_DECREF(array_);
+    } else {
+      let_go()->Add(array_);
+    }
+  }
+
+  size_t size() const override { return size_; }
+  tf::TensorBuffer* root_buffer() override { return this; }
+  bool OwnsMemory() const override { return false; }
+  void FillAllocationDescription(
+      tf::AllocationDescription* description) const override {
+    description->set_requested_bytes(size_);
+    description->set_allocator_name("NumPy");
+  }
+
+ private:
+  const size_t size_;
+  PyObject* const array_;
+};
+
+tf::Tensor ToTensor(py::array array, tf::DataType type) {
+  if (!(array.flags() & py::array::c_style)) {
+    array = py::array::ensure(array, py::array::c_style);
+    if (!array) throw py::error_already_set();
+  }
+  tf::TensorShape shape;
+  for (py::ssize_t d = 0; d < array.ndim(); ++d) shape.AddDim(array.shape(d));
+  if (shape.num_elements() == 0) return tf::Tensor(type, shape);
+  return tf::Tensor(type, std::move(shape),
+                    tf::core::RefCountPtr<tf::TensorBuffer>(new ArrayBuffer(array)));
+}
+
+py::object ToArray(tf::Tensor tensor, const py::dtype& type) {
+  std::vector<py::ssize_t> shape;
+  for (int64_t size : tensor.shape().dim_sizes()) shape.push_back(size);
+  if (!tensor.RefCountIsOne() || shape.empty()) {
+    py::array copy(type, shape);
+    std::memcpy(copy.mutable_data(), tensor.data(), tensor.TotalBytes());
+    return shape.empty() ? copy[py::tuple()] : py::object(copy);
+  }
+  auto* const kept = new tf::Tensor(std::move(tensor));
+  const py::capsule owner(
+      kept, [](void* tensor) { delete static_cast<tf::Tensor*>(tensor); });
+  return py::array(type, shape, kept->data(), owner);
+}
+
+}  // namespace
+
+PreparedRun::PreparedRun(int64_t session,
+                         std::weak_ptr<const TensorBowSession::Signature> signature,
+                         std::vector<tf::DataType> feed_types,
+                         std::vector<py::dtype> fetch_types)
+    : session_(session),
+      signature_(std::move(signature)),
+      feed_types_(std::move(feed_types)),
+      fetch_types_(std::move(fetch_types)) {}
+
+absl::Status PreparedRun::Run(const std::vector<py::array>& arrays,
+                              std::optional<py::list>* fetches) {
+  let_go()->Free();
+  std::vector<tf::Tensor> feeds, values;
+  for (size_t i = 0; i < feed_types_.size(); ++i) {
+    feeds.push_back(ToTensor(arrays.at(i), feed_types_[i]));
+  }
+  absl::Status status;
+  bool executed = false;
+  {
+    py::gil_scoped_release no_gil;
+    status = WithSession(session_, [&](TensorBowSession* session) {
+      const auto signature = signature_.lock();
+      if (signature == nullptr) return absl::OkStatus();
+      const absl::Status run =
+          session->RunLearning(*signature, feeds, &values, &executed);
+      has_warnings_.store(session->has_warnings(), std::memory_order_relaxed);
+      return run;
+    });
+  }
+  if (!status.ok() || !executed) return status;
+  py::list list(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    list[i] = ToArray(std::move(values[i]), fetch_types_[i]);
+  }
+  *fetches = std::move(list);
+  return absl::OkStatus();
+}
+
+}  // namespace tensorbow

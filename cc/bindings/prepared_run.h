@@ -1,0 +1,52 @@
+// A learning run that a program makes again and again, between NumPy and the learners:
+// arrays go in and come out without TensorFlow's C API, and feeds are not copied as a
+// whole: each learner copies its own rows if they do not lie as kernels want them.
+#ifndef TENSORBOW_CC_BINDINGS_PREPARED_RUN_H_
+#define TENSORBOW_CC_BINDINGS_PREPARED_RUN_H_
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/session/tensorbow_session.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace tensorbow {
+
+// Called with the interpreter's lock held, by any thread.
+class PreparedRun {
+ public:
+  // Of the session of that number. Types: of the feeds in their order, and what NumPy
+  // makes of the fetches. All of them are numbers, not strings or handles.
+  PreparedRun(int64_t session,
+              std::weak_ptr<const TensorBowSession::Signature> signature,
+              std::vector<tensorflow::DataType> feed_types,
+              std::vector<pybind11::dtype> fetch_types);
+
+  // Arrays of the feeds' types → arrays or NumPy scalars of the fetches; nothing if the
+  // run is not for the learners this time and has not been executed.
+  absl::Status Run(const std::vector<pybind11::array>& feeds,
+                   std::optional<pybind11::list>* fetches);
+
+  // Whether the last run left warnings with the session.
+  bool has_warnings() const { return has_warnings_.load(std::memory_order_relaxed); }
+
+ private:
+  const int64_t session_;
+  // The session's: its kernels must go before what they use.
+  const std::weak_ptr<const TensorBowSession::Signature> signature_;
+  const std::vector<tensorflow::DataType> feed_types_;
+  const std::vector<pybind11::dtype> fetch_types_;
+  std::atomic<bool> has_warnings_{false};
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_BINDINGS_PREPARED_RUN_H_
