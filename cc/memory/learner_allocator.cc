@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "cc/support/host_memory.h"
 #include "tensorflow/core/common_runtime/bfc_allocator.h"
 
 namespace tensorbow {
@@ -21,7 +22,7 @@ class HostRegions : public tsl::SubAllocator {
   void* Alloc(size_t alignment, size_t size_bytes, size_t* received) override {
     alignment = std::max<size_t>(alignment, Allocator::kAllocatorAlignment);
     *received = (size_bytes + alignment - 1) / alignment * alignment;
-    return std::aligned_alloc(alignment, *received);
+    return AllocateHostMemory(alignment, *received);
   }
   void Free(void* region, size_t) override { std::free(region); }
   bool SupportsCoalescing() const override { return false; }

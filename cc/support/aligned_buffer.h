@@ -1,5 +1,5 @@
-// Zero-filled memory of fixed size, aligned to a cache line (and to a huge page
-// when it is large). Move-only; owns its memory. Thread-compatible.
+// Zero-filled memory of fixed size, aligned to a cache line (and in huge pages when it
+// is large). Move-only; owns its memory. Thread-compatible.
 #ifndef TENSORBOW_CC_SUPPORT_ALIGNED_BUFFER_H_
 #define TENSORBOW_CC_SUPPORT_ALIGNED_BUFFER_H_
 
@@ -9,21 +9,19 @@
 #include <new>
 #include <utility>
 
+#include "cc/support/host_memory.h"
+
 namespace tensorbow {
 
 class AlignedBuffer {
  public:
   static constexpr size_t kCacheLineBytes = 64;
-  static constexpr size_t kHugePageBytes = size_t{2} << 20;
 
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
-    const size_t alignment =
-        size_bytes >= kHugePageBytes ? kHugePageBytes : kCacheLineBytes;
-    const size_t rounded = (size_bytes / alignment + 1) * alignment;
-    data_ = std::aligned_alloc(alignment, rounded);
+    data_ = AllocateHostMemory(kCacheLineBytes, size_bytes + kCacheLineBytes);
     if (data_ == nullptr) throw std::bad_alloc();
-    std::memset(data_, 0, rounded);
+    std::memset(data_, 0, size_bytes + kCacheLineBytes);
   }
   ~AlignedBuffer() { std::free(data_); }
 
