@@ -3,9 +3,10 @@
 //
 //   d(k, i) = Σ_j b(k, j)·w(i, j)         b = dy, d = dx = dy·wᵀ
 //
-// The order of the sums depends on the processor and on how w is divided, not on the
-// order in which its parts are given, as long as no row lies in more than two. Float32.
-// Thread-compatible; the workspace is not owned.
+// A part's sums are taken in the order of j, with one rounding for each multiply-add
+// where the processor has such an instruction, and then added to d: the bits depend on
+// how w is divided, but not on the order of its parts as long as no row lies in more
+// than two. Float32. Thread-compatible; the workspace is not owned.
 #ifndef TENSORBOW_CC_OPTIMISER_INPUT_GRADIENT_H_
 #define TENSORBOW_CC_OPTIMISER_INPUT_GRADIENT_H_
 

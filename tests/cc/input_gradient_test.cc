@@ -10,6 +10,14 @@
 namespace tensorbow {
 namespace {
 
+bool HasMultiplyAdd() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
 std::vector<float> Random(int64_t size) {
   static std::minstd_rand generator;
   std::normal_distribution<float> normal;
@@ -64,6 +72,21 @@ TEST_P(InputGradientTest, AddsProductsWithTheTransposed) {
       }
     }
     EXPECT_EQ(d[results], 0.5f);
+  }
+}
+
+TEST_P(InputGradientTest, SumsInOrderWithOneRoundingEach) {
+  if (!HasMultiplyAdd()) GTEST_SKIP() << "this processor has no multiply-add";
+  std::vector<float> d(shape_.batch * shape_.rows, 0.5f);
+  Add(0, size(), d);
+  for (int64_t k = 0; k < shape_.batch; ++k) {
+    for (int64_t i = 0; i < shape_.rows; ++i) {
+      float sum = 0;
+      for (int64_t j = 0; j < shape_.columns; ++j) {
+        sum = std::fma(w_[i * shape_.columns + j], b_[k * shape_.columns + j], sum);
+      }
+      ASSERT_EQ(d[k * shape_.rows + i], 0.5f + sum) << k << ", " << i;
+    }
   }
 }
 
