@@ -225,6 +225,15 @@ def test_exception_in_a_restart_callable_reaches_the_caller():
             s.run(p.train, {p.x: x, p.y: y})
 
 
+@pytest.fixture
+def interruptible():
+    """A process that was started in the background ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_keyboard_interrupt_ends_the_loop_and_leaves_the_session_whole():
     p = linear()
     x, y = rows(64)
