@@ -39,6 +39,9 @@ class _Remote:
     def add_trainable(self, variables: list[str]) -> None:
         """Nothing to tell: nothing is classified."""
 
+    def prepare(self, **run: Any) -> None:
+        """No run is for learners."""
+
     def add_sparse_feeds(self, tensors: list[str]) -> None:
         """Nothing to tell: nothing is divided."""
 

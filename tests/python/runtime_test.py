@@ -179,6 +179,28 @@ def test_two_sessions_at_once_do_not_touch_each_other():
         assert not np.array_equal(s.run(p.w), t.run(p.w))
 
 
+def test_remote_server_executes_all_runs_as_a_stock_session():
+    server = tf1.train.Server.create_local_server()
+    p = linear()
+    x, y = rows(8)
+    feeds = {p.x: x, p.y: y}
+    weights = []
+    with tf1.Session(server.target, graph=p.graph) as stock:
+        stock.run(p.init)
+        for _ in range(3):
+            stock.run(p.train, feeds)
+            weights.append(stock.run(p.w))
+    with pytest.warns(tensorbow.TensorBowWarning, match="remote"):
+        session = tensorbow.TensorBowSession(server.target, graph=p.graph)
+    with session:
+        session.run(p.init)
+        for expected in weights:
+            session.run(p.train, feeds)
+            np.testing.assert_array_equal(session.run(p.w), expected)
+        with pytest.raises(tf.errors.UnimplementedError, match="remote server"):
+            session.save_state("state")
+
+
 def test_reset_clears_containers_and_closes():
     p = linear()
     x, y = rows(8)
