@@ -4,27 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <vector>
+
+#include "tests/cc/products.h"
 
 namespace tensorbow {
 namespace {
-
-bool HasMultiplyAdd() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("fma");
-#else
-  return false;
-#endif
-}
-
-std::vector<float> Random(int64_t size) {
-  static std::minstd_rand generator;
-  std::normal_distribution<float> normal;
-  std::vector<float> values(size);
-  for (float& value : values) value = normal(generator);
-  return values;
-}
 
 class InputGradientTest : public testing::TestWithParam<InputGradient::Shape> {
  protected:

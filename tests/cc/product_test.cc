@@ -4,28 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <tuple>
 #include <vector>
 
+#include "tests/cc/products.h"
+
 namespace tensorbow {
 namespace {
-
-bool HasMultiplyAdd() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("fma");
-#else
-  return false;
-#endif
-}
-
-std::vector<float> Random(int64_t size) {
-  static std::minstd_rand generator;
-  std::normal_distribution<float> normal;
-  std::vector<float> values(size);
-  for (float& value : values) value = normal(generator);
-  return values;
-}
 
 struct Shape {
   int64_t rows, inner, columns;
