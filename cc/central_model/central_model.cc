@@ -48,6 +48,16 @@ void CentralModel::Variable::UpdateAverage(int s) {
   taken_in_[s] = iterations_;
 }
 
+void CentralModel::Variable::Prepare(int s, const void* values) {
+  TakeIn(s);
+  const Slice part = slice(s);
+  WithStorageType(type_, [&](auto* storage) {
+    using S = std::remove_pointer_t<decltype(storage)>;
+    Convert(static_cast<const S*>(values), part.size(),
+            other<Accumulator<S>>() + part.begin);
+  });
+}
+
 int CentralModel::Add(ElementType type, int64_t size) {
   variables_.emplace_back(type, size, ema_decay_);
   return num_variables() - 1;
@@ -67,12 +77,11 @@ void CentralModel::Assign(int variable, const void* values) {
 
 void CentralModel::Advance(int variable, const void* values) {
   Variable& v = variables_[variable];
-  WithStorageType(v.type_, [&](auto* storage) {
-    using S = std::remove_pointer_t<decltype(storage)>;
-    Convert(static_cast<const S*>(values), v.size_, v.other<Accumulator<S>>());
-  });
+  const char* const bytes = static_cast<const char*>(values);
+  for (int s = 0; s < v.num_slices(); ++s) {
+    v.Prepare(s, bytes + v.slice(s).begin * ElementSizeBytes(v.type_));
+  }
   v.Swap();
-  for (int s = 0; s < v.num_slices(); ++s) v.TakeIn(s);
 }
 
 void CentralModel::ForgetMomentum(int variable) {

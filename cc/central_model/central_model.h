@@ -44,6 +44,13 @@ class CentralModel {
     int64_t end;
     int64_t size() const { return end - begin; }
   };
+  // Those of a variable of `size` elements.
+  static int NumSlices(int64_t size) {
+    return static_cast<int>((size + kSliceElements - 1) / kSliceElements);
+  }
+  static Slice SliceOf(int64_t size, int s) {
+    return {s * kSliceElements, std::min(size, (s + 1) * kSliceElements)};
+  }
 
   class Variable {
    public:
@@ -51,12 +58,8 @@ class CentralModel {
 
     ElementType type() const { return type_; }
     int64_t size() const { return size_; }  // elements
-    int num_slices() const {
-      return static_cast<int>((size_ + kSliceElements - 1) / kSliceElements);
-    }
-    Slice slice(int s) const {
-      return {s * kSliceElements, std::min(size_, (s + 1) * kSliceElements)};
-    }
+    int num_slices() const { return NumSlices(size_); }
+    Slice slice(int s) const { return SliceOf(size_, s); }
 
     // All elements; A is the accumulation type.
     template <typename A>
@@ -94,6 +97,10 @@ class CentralModel {
       current_ = 1 - current_;
       ++iterations_;
     }
+
+    // z of slice `s` after the iteration under way ← `values`, the slice's elements in
+    // the storage type.
+    void Prepare(int s, const void* values);
 
     // Takes the current z of slice `s` into its average, unless that has been done.
     void TakeIn(int s) {

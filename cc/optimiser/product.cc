@@ -102,12 +102,15 @@ void MultiplyEdge(BlockFunction multiply, const float* a, const float* b, int64_
 
 }  // namespace
 
+// For some rows of a: [blocks of rows][depth][kBlock], rows that do not exist are 0.
+static_assert(Product::kScratchSize == kGroupRows * kDepth);
+
 int64_t Product::WorkspaceSize(const Factors& factors) {
-  return Panels(factors.columns) * factors.inner * kPanel + kGroupRows * kDepth;
+  return Panels(factors.columns) * factors.inner * kPanel;
 }
 
 Product::Product(const Factors& factors, float* workspace)
-    : factors_(factors), b_(workspace + kGroupRows * kDepth), a_(workspace) {
+    : factors_(factors), b_(workspace) {
   float* packed = b_;
   for (int64_t column = 0; column < factors.columns; column += kPanel) {
     const int64_t size = std::min<int64_t>(kPanel, factors.columns - column);
@@ -119,49 +122,50 @@ Product::Product(const Factors& factors, float* workspace)
   }
 }
 
-void Product::PackA(int64_t row, int64_t rows, int64_t k, int64_t depth) const {
+void Product::PackA(int64_t row, int64_t rows, int64_t k, int64_t depth,
+                    float* packed) const {
   const int64_t along_k = factors_.a_transposed ? factors_.rows : 1;
   const int64_t along_rows = factors_.a_transposed ? 1 : factors_.inner;
   const float* const a = factors_.a + row * along_rows + k * along_k;
   for (int64_t begin = 0; begin < rows; begin += kBlock) {
-    float* const packed = a_ + begin * depth;
     for (int64_t d = 0; d < depth; ++d) {
       for (int64_t i = 0; i < kBlock; ++i) {
-        packed[d * kBlock + i] =
-            begin + i < rows ? a[(begin + i) * along_rows + d * along_k] : 0.0f;
+        *packed++ = begin + i < rows ? a[(begin + i) * along_rows + d * along_k] : 0.0f;
       }
     }
   }
 }
 
-void Product::Multiply(int64_t rows, int64_t k, int64_t depth, float* out) const {
+void Product::Multiply(const float* packed, int64_t rows, int64_t k, int64_t depth,
+                       bool add, float* out) const {
   static const BlockFunction multiply = ForThisProcessor();
   const int64_t columns = factors_.columns;
   for (int64_t panel = 0; panel < Panels(columns); ++panel) {
     const float* const b = b_ + (panel * factors_.inner + k) * kPanel;
     const int64_t width = std::min<int64_t>(kPanel, columns - panel * kPanel);
     for (int64_t block = 0; block < Blocks(rows); ++block) {
-      const float* const a = a_ + block * kBlock * depth;
+      const float* const a = packed + block * kBlock * depth;
       const int64_t height = std::min<int64_t>(kBlock, rows - block * kBlock);
       float* const c = out + block * kBlock * columns + panel * kPanel;
       if (width == kPanel && height == kBlock) {
-        multiply(a, b, depth, k > 0, c, columns);
+        multiply(a, b, depth, add, c, columns);
       } else {
-        MultiplyEdge(multiply, a, b, depth, k > 0, c, columns, height, width);
+        MultiplyEdge(multiply, a, b, depth, add, c, columns, height, width);
       }
     }
   }
 }
 
-void Product::Rows(int64_t begin, int64_t end, float* out) const {
+void Product::Sum(int64_t begin, int64_t end, bool add, float* scratch,
+                  float* out) const {
   for (int64_t row = begin; row < end; row += kGroupRows) {
     const int64_t rows = std::min(kGroupRows, end - row);
     float* const group = out + (row - begin) * factors_.columns;
     int64_t k = 0;
     do {  // once even if inner is 0: an empty sum is 0
       const int64_t depth = std::min(kDepth, factors_.inner - k);
-      PackA(row, rows, k, depth);
-      Multiply(rows, k, depth, group);
+      PackA(row, rows, k, depth, scratch);
+      Multiply(scratch, rows, k, depth, add || k > 0, group);
       k += kDepth;
     } while (k < factors_.inner);
   }

@@ -5,7 +5,8 @@
 //
 // Every sum is taken in the order of k, with one rounding for each multiply-add where
 // the processor has such an instruction: the same calls give the same bits, however the
-// rows are divided. Float32. Thread-compatible; `a` and the workspace are not owned.
+// rows are divided. Float32. Several threads may multiply at once, each with a scratch
+// of its own; `a` and the workspace are not owned.
 #ifndef TENSORBOW_CC_OPTIMISER_PRODUCT_H_
 #define TENSORBOW_CC_OPTIMISER_PRODUCT_H_
 
@@ -28,20 +29,29 @@ class Product {
 
   // How many floats the workspace must hold.
   static int64_t WorkspaceSize(const Factors& factors);
+  // How many a scratch must hold.
+  static constexpr int64_t kScratchSize = 64 * 1024;
 
   // Copies b into the workspace, in the order in which it is read.
   Product(const Factors& factors, float* workspace);
 
-  // out ← rows [begin, end), one after the other. Changes the workspace.
-  void Rows(int64_t begin, int64_t end, float* out) const;
+  // out ← rows [begin, end), one after the other.
+  void Rows(int64_t begin, int64_t end, float* scratch, float* out) const {
+    Sum(begin, end, /*add=*/false, scratch, out);
+  }
+  // out ← out + those: the sums go on from what is there.
+  void AddRows(int64_t begin, int64_t end, float* scratch, float* out) const {
+    Sum(begin, end, /*add=*/true, scratch, out);
+  }
 
  private:
-  void PackA(int64_t row, int64_t rows, int64_t k, int64_t depth) const;
-  void Multiply(int64_t rows, int64_t k, int64_t depth, float* out) const;
+  void Sum(int64_t begin, int64_t end, bool add, float* scratch, float* out) const;
+  void PackA(int64_t row, int64_t rows, int64_t k, int64_t depth, float* packed) const;
+  void Multiply(const float* a, int64_t rows, int64_t k, int64_t depth, bool add,
+                float* out) const;
 
   const Factors factors_;
   float* const b_;  // [panels][inner][kPanel], columns that do not exist are 0
-  float* const a_;  // [blocks of some rows][depth][kBlock], the same with rows
 };
 
 }  // namespace tensorbow

@@ -228,7 +228,7 @@ absl::Status Fuse(tf::Node* update, const std::vector<tf::Node*>& path,
   return with_input_gradient ? FuseInputGradient(fused, graph) : absl::OkStatus();
 }
 
-absl::Status FuseProductsOf(tf::Graph* graph) {
+absl::Status FuseProductsOf(bool with_input_gradients, tf::Graph* graph) {
   std::vector<std::pair<tf::Node*, std::vector<tf::Node*>>> found;
   // With branches, products and updates may be executed or not independently.
   bool branches = false;
@@ -251,17 +251,17 @@ absl::Status FuseProductsOf(tf::Graph* graph) {
     found.emplace_back(node, std::move(path));
   }
   for (const auto& [update, path] : found) {
-    TF_RETURN_IF_ERROR(Fuse(update, path, !branches, graph));
+    TF_RETURN_IF_ERROR(Fuse(update, path, with_input_gradients && !branches, graph));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status FuseProducts(TaskGraph* task) {
+absl::Status FuseProducts(bool with_input_gradients, TaskGraph* task) {
   for (TaskPart& part : task->parts) {
     if (part.device->device_type() != tf::DEVICE_CPU) continue;
-    TF_RETURN_IF_ERROR(FuseProductsOf(part.graph.get()));
+    TF_RETURN_IF_ERROR(FuseProductsOf(with_input_gradients, part.graph.get()));
   }
   return absl::OkStatus();
 }

@@ -10,7 +10,8 @@
 //   update(w, …, a, factor = b), MatMul(b, wᵀ)   becomes   update(…) → input_gradient
 //
 // The gradient of the layer's inputs is a product with the weights as they are before
-// the update, which reads them anyway.
+// the update, which reads them anyway: all of them, if the learner does not share its
+// updates with others.
 //
 // On CPUs only. Pure function.
 #ifndef TENSORBOW_CC_REWRITE_FUSE_PRODUCTS_H_
@@ -22,7 +23,7 @@
 namespace tensorbow {
 
 // REQUIRES: FuseUpdates() has been called.
-absl::Status FuseProducts(TaskGraph* task);
+absl::Status FuseProducts(bool with_input_gradients, TaskGraph* task);
 
 }  // namespace tensorbow
 

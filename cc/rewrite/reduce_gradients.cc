@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/rewrite/updates.h"
@@ -30,6 +31,10 @@ std::set<const tf::Node*> Downstream(std::vector<const tf::Node*> start, Stop st
     }
   }
   return reached;
+}
+
+bool IsFused(const tf::Node& update) {
+  return absl::StartsWith(update.type_string(), "TensorBow");
 }
 
 }  // namespace
@@ -80,8 +85,22 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     }
   }
 
-  std::vector<tf::Node*> reductions;
+  // Whatever can fail comes before anything that meets the other learners: the fused
+  // updates' gradients; all reductions; the updates.
+  tf::Node* last = nullptr;
+  TF_RETURN_IF_ERROR(tf::NodeBuilder(graph->NewName("TensorBow.gradients"), "NoOp",
+                                     graph->op_registry())
+                         .AssignedDevice(task->parts[0].device->name())
+                         .Finalize(graph, &last));
+  int reductions = 0;
   for (tf::Node* update : ordered) {
+    if (!IsFused(*update)) continue;
+    tf::Node* gradient = nullptr;
+    TF_RETURN_IF_ERROR(update->input_node(GradientInput(*update), &gradient));
+    graph->AddControlEdge(gradient, last);
+  }
+  for (tf::Node* update : ordered) {
+    if (IsFused(*update)) continue;
     const int input = GradientInput(*update);
     const tf::Edge* edge = nullptr;
     TF_RETURN_IF_ERROR(update->input_edge(input, &edge));
@@ -89,16 +108,19 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     tf::NodeBuilder builder(absl::StrCat(update->name(), "/TensorBow.average"),
                             "TensorBowReduceGradient", graph->op_registry());
     builder.Input(edge->src(), edge->src_output())
-        .Attr("index", static_cast<int>(reductions.size()))
+        .Attr("index", reductions++)
+        .ControlInput(last)
         .AssignedDevice(update->assigned_device_name());
-    if (!reductions.empty()) builder.ControlInput(reductions.back());
     TF_RETURN_IF_ERROR(builder.Finalize(graph, &reduction));
     graph->RemoveEdge(edge);
     graph->AddEdge(reduction, 0, update, input);
-    reductions.push_back(reduction);
+    last = reduction;
   }
-  for (tf::Node* update : ordered) graph->AddControlEdge(reductions.back(), update);
-  return static_cast<int>(reductions.size());
+  for (tf::Node* update : ordered) {
+    graph->AddControlEdge(last, update);
+    if (IsFused(*update)) last = update;
+  }
+  return reductions;
 }
 
 }  // namespace tensorbow

@@ -491,11 +491,13 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   for (const auto& [name, use] : analysis.variables) {
     if (use.trained) trained.push_back(name);
   }
-  if (synchroniser_->averages()) {
+  if (synchroniser_->synchronises()) {
     TF_ASSIGN_OR_RETURN(made->corrects_itself, FuseUpdates(trained, &task));
-    TF_RETURN_IF_ERROR(FuseProducts(&task));
-  } else if (synchroniser_->synchronises()) {
-    TF_ASSIGN_OR_RETURN(made->num_gradients, ReduceGradients(trained, &task));
+    const bool averages = synchroniser_->averages();
+    if (!averages) {
+      TF_ASSIGN_OR_RETURN(made->num_gradients, ReduceGradients(trained, &task));
+    }
+    TF_RETURN_IF_ERROR(FuseProducts(/*with_input_gradients=*/averages, &task));
   }
   for (const auto& learner : learners_) {
     Specialisation specialisation;
@@ -667,8 +669,9 @@ void Trainer::ChooseTrainedSet(Program* program) {
   program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices),
                                               program->momentum);
   program->set->iterations = iterations;
-  program->set->set_num_gradients(program->num_gradients);
-  for (size_t member = 0; member < program->corrects_itself.size(); ++member) {
+  const int num_updates = static_cast<int>(program->corrects_itself.size());
+  program->set->set_meetings(program->num_gradients, num_updates);
+  for (int member = 0; member < std::min(num_updates, program->set->size()); ++member) {
     if (program->corrects_itself[member]) program->set->set_corrects_itself(member);
   }
 }

@@ -4,8 +4,10 @@
 // equals, to rounding, one step of a single learner with a batch of L·b rows. If the
 // central model keeps a moving average, its z follows the replicas.
 //
-// Learners meet in Reduce() once for every gradient. A learner that finishes its task
-// without having come (or sits the iteration out) contributes nothing.
+// Learners meet at points of their tasks: at one for each fused update (the kernel then
+// divides the slices among those who have come, and each updates its own for all), and
+// at one for each gradient of an update that is not fused. A learner that finishes its
+// task without having come (or sits the iteration out) contributes nothing.
 #ifndef TENSORBOW_CC_SYNCHRONISER_SSGD_H_
 #define TENSORBOW_CC_SYNCHRONISER_SSGD_H_
 
@@ -27,11 +29,29 @@ class Ssgd : public Synchroniser {
   bool keeps_z() const override { return central()->averages(); }
   bool synchronises() const override { return true; }
 
+  // The point where learners meet to make an update together.
+  int UpdatePoint(int update) const { return set()->num_gradients() + update; }
+
+  // Waits until every learner of the iteration has come to the point or finished its
+  // task without. Returns what they have brought, in learner order, for use until
+  // Part(); nothing if the iteration was aborted, which it cannot be from then on.
+  // REQUIRES: all learners come to the points in the same order.
+  std::vector<const void*> Meet(int learner, int point, const void* brought);
+  // Waits until all who have met need what they were given no more.
+  void Part(int point);
+
   // mean ← the average of all learners' `own`, n elements stored as `type`, of the
   // set's gradient number `gradient`. Waits for the others. False if the iteration was
-  // aborted. REQUIRES: all learners call it for the gradients in the same order.
+  // aborted.
   bool Reduce(int learner, int gradient, ElementType type, int64_t n, const void* own,
               void* mean);
+
+  // The slice of the member's replicas has been updated and is `weights` now. To be
+  // called once for every slice of a member that corrects itself, between Meet() and
+  // Part(), where z is kept.
+  void Follow(int member, int slice, const void* weights) {
+    central()->variable(set()->variable(member)).Prepare(slice, weights);
+  }
 
  protected:
   void Prepare(const TrainedSet& set) override;
@@ -44,17 +64,17 @@ class Ssgd : public Synchroniser {
   void Completing(int present) override;
 
  private:
-  struct alignas(64) Gradient {
+  struct alignas(64) Point {
     // By learner, null if it has not come. Written before the arrival that readers have
     // acquired.
-    std::vector<const void*> values;
+    std::vector<const void*> brought;
     std::atomic<int> arrived{0};  // learners that have come, or left without
-    std::atomic<int> read{0};     // learners that need the values no more
+    std::atomic<int> staying{0};  // learners that have come and not parted
   };
   void Reset();
 
-  std::unique_ptr<Gradient[]> gradients_;
-  int num_gradients_ = 0;
+  std::unique_ptr<Point[]> points_;
+  int num_points_ = 0;
 };
 
 }  // namespace tensorbow

@@ -36,9 +36,14 @@ class TrainedSet {
   bool corrects_itself(int member) const { return corrects_itself_[member]; }
   void set_corrects_itself(int member) { corrects_itself_[member] = true; }
 
-  // Gradients that learners average in one task of this set.
+  // Where learners meet in one task (see Ssgd): gradients that are averaged, and updates
+  // that may be made together.
   int num_gradients() const { return num_gradients_; }
-  void set_num_gradients(int number) { num_gradients_ = number; }
+  int num_updates() const { return num_updates_; }
+  void set_meetings(int num_gradients, int num_updates) {
+    num_gradients_ = num_gradients;
+    num_updates_ = num_updates;
+  }
 
   // Completed iterations that trained this set.
   int64_t iterations = 0;
@@ -48,6 +53,7 @@ class TrainedSet {
   const double momentum_;
   std::vector<bool> corrects_itself_;
   int num_gradients_ = 0;
+  int num_updates_ = 0;
   std::vector<std::vector<void*>> weights_;  // [learner][member]
 };
 

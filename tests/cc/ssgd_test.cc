@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -18,7 +19,7 @@ class SsgdTest : public testing::TestWithParam<std::chrono::microseconds> {
       : ssgd_(kLearners, &model_, GetParam()),
         scheduler_(kLearners),
         set_(kLearners, {}, 0) {
-    set_.set_num_gradients(2);
+    set_.set_meetings(2, 0);
   }
 
   // Runs `tasks` tasks; `work(learner, task)` returns whether to go on.
@@ -111,6 +112,86 @@ TEST_P(SsgdTest, NarrowGradientsAreSummedInFloat) {
   });
 }
 
+// As a fused update does: everybody does a part, for all.
+TEST_P(SsgdTest, LearnersThatMeetShareTheWork) {
+  set_.set_meetings(2, 3);
+  constexpr int64_t kTasks = 4 * kLearners + 2;
+  std::vector<std::vector<int>> given(kTasks, std::vector<int>(kLearners, -1));
+  const int64_t completed = Run(kTasks, [&](int j, int64_t task) {
+    for (int update : {0, 2}) {  // nobody comes to 1
+      std::vector<int>& mine = given[task];
+      const std::vector<const void*> met =
+          ssgd_.Meet(j, ssgd_.UpdatePoint(update), &mine);
+      EXPECT_EQ(met.size(), task / kLearners < 4 ? kLearners : 2);
+      const auto place = std::find(met.begin(), met.end(), &mine) - met.begin();
+      EXPECT_EQ(place, j);  // tasks are handed out in turn
+      for (const void* other : met) {
+        auto* const theirs = static_cast<std::vector<int>*>(const_cast<void*>(other));
+        (*theirs)[place] = 10 * update + j;
+      }
+      ssgd_.Part(ssgd_.UpdatePoint(update));
+      for (size_t i = 0; i < met.size(); ++i) EXPECT_EQ(mine[i], 10 * update + i);
+    }
+    return true;
+  });
+  EXPECT_EQ(completed, 5);
+}
+
+TEST_P(SsgdTest, FailureOfOneWakesThoseThatWaitToMeet) {
+  set_.set_meetings(0, 1);
+  const int64_t completed = Run(kLearners, [&](int j, int64_t) {
+    if (j == 1) return false;
+    EXPECT_TRUE(ssgd_.Meet(j, ssgd_.UpdatePoint(0), &j).empty());
+    return false;
+  });
+  EXPECT_EQ(completed, 0);
+}
+
+TEST_P(SsgdTest, ZFollowsSlicesAndWholeVariables) {
+  CentralModel model(/*ema_decay=*/0.5);
+  constexpr int64_t kSize = CentralModel::kSliceElements + 3;
+  const std::vector<Half> start(kSize, Half(4.0f));
+  for (int i = 0; i < 2; ++i) {
+    model.Assign(model.Add(ElementType::kFloat16, kSize), start.data());
+  }
+  Ssgd ssgd(1, &model, GetParam());
+  TaskScheduler scheduler(1);
+  TrainedSet set(1, {0, 1}, 0);
+  set.set_meetings(0, 1);
+  set.set_corrects_itself(0);
+  std::vector<Half> weights[] = {start, start};
+  for (int i = 0; i < 2; ++i) set.set_weights(0, i, weights[i].data());
+
+  scheduler.Begin(2, SchedulingPolicy::kRoundRobin);
+  ssgd.BeginRun(&set, &scheduler);
+  for (int iteration = 0; iteration < 2; ++iteration) {
+    EXPECT_TRUE(ssgd.BeforeTask(0));
+    const int update = 0;
+    EXPECT_EQ(ssgd.Meet(0, ssgd.UpdatePoint(0), &update).size(), 1);
+    for (auto& w : weights) {
+      std::fill(w.begin(), w.end(), Half(iteration == 0 ? 6.0f : 8.0f));
+      w.back() = Half(1.0f);
+    }
+    for (int s = 0; s < 2; ++s) {
+      ssgd.Follow(0, s, weights[0].data() + model.variable(0).slice(s).begin);
+    }
+    EXPECT_EQ(model.variable(0).current<float>()[5], iteration == 0 ? 4 : 6);
+    ssgd.Part(ssgd.UpdatePoint(0));
+    ssgd.Updated(0, 0);
+    EXPECT_TRUE(ssgd.AfterTask(0));
+  }
+  EXPECT_EQ(ssgd.EndRun(), 2);
+
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(model.variable(i).current<float>()[5], 8);
+    EXPECT_EQ(model.variable(i).current<float>()[kSize - 1], 1);
+    float average = 4;  // d = 1/10, 2/11
+    average = 0.1f * average + 0.9f * 6;
+    average = 2.0f / 11 * average + (1 - 2.0f / 11) * 8;
+    EXPECT_FLOAT_EQ(model.variable(i).average<float>()[5], average);
+  }
+}
+
 TEST_P(SsgdTest, AverageIsOfWhatThoseThatTookPartHave) {
   CentralModel model(/*ema_decay=*/0.5);
   const float start = 8;
@@ -118,7 +199,7 @@ TEST_P(SsgdTest, AverageIsOfWhatThoseThatTookPartHave) {
   Ssgd ssgd(2, &model, GetParam());
   TaskScheduler scheduler(2);
   TrainedSet set(2, {0}, 0);
-  set.set_num_gradients(1);
+  set.set_meetings(1, 0);
   EXPECT_TRUE(ssgd.keeps_z());
   EXPECT_FALSE(ssgd_.keeps_z());
   float weights[] = {8, 8};

@@ -1,6 +1,7 @@
 // CPU kernels of the fused updates: they check what they are given as TensorFlow's
 // kernels do, and have cc/optimiser do the work slice by slice, as the synchroniser
-// lets them.
+// lets them. Under S-SGD, where all learners make the same update, each makes it for
+// all in some of the slices.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/device/learner_device.h"
 #include "cc/optimiser/update_rules.h"
+#include "cc/synchroniser/ssgd.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_ops/kernels/update_inputs.h"
@@ -57,7 +59,10 @@ class FusedUpdateKernel : public tf::OpKernel {
     Synchroniser* const synchroniser = device_->synchroniser();
     const int learner = device_->learner();
     TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
-    OP_REQUIRES(context, set != nullptr && member_ < set->size(),
+    auto* const ssgd = dynamic_cast<Ssgd*>(synchroniser);
+    OP_REQUIRES(context,
+                set != nullptr &&
+                    member_ < (ssgd == nullptr ? set->size() : set->num_updates()),
                 absl::FailedPreconditionError(
                     absl::StrCat(name(), " is executed outside a learning run")));
 
@@ -71,10 +76,12 @@ class FusedUpdateKernel : public tf::OpKernel {
 
     // The old buffer may still be read by a learner that synchronises the iteration
     // before.
-    if (variables[0].shared() && !synchroniser->EnterAll(learner, member_)) {
-      return Discard(context);
+    if (ssgd == nullptr && variables[0].shared() &&
+        !synchroniser->EnterAll(learner, member_)) {
+      context->SetStatus(Discarded());
+      return;
     }
-    std::array<tf::Tensor, 1 + Form::kSlots> tensors;
+    Tensors tensors;
     for (int i = 0; i <= Form::kSlots; ++i) {
       OP_REQUIRES_OK(context,
                      variables[i].Tensor(use_locking_, CopyElements, &tensors[i]));
@@ -109,19 +116,41 @@ class FusedUpdateKernel : public tf::OpKernel {
     }
     OP_REQUIRES_OK(context, operand.Prepare(context));
 
-    if (set->weights(learner, member_) != w.data()) {
-      if (!synchroniser->EnterAll(learner, member_)) return Discard(context);
-      set->set_weights(learner, member_, w.data());
-    }
-    const auto rule = form_.Rule(context);
-    const CentralModel::Variable& variable = synchroniser->variable(member_);
-    OP_REQUIRES(context, variable.size() == w.NumElements(),
+    const bool in_set = member_ < set->size();
+    OP_REQUIRES(context,
+                !in_set || synchroniser->variable(member_).size() == w.NumElements(),
                 absl::FailedPreconditionError(absl::StrCat(
                     requested_input(0), " changed its shape during a learning run")));
+    const auto rule = form_.Rule(context);
+    if (ssgd != nullptr) {
+      OP_REQUIRES_OK(context, operand.PrepareMean(context));
+      OP_REQUIRES_OK(context, UpdateForAll(ssgd, rule, operand, tensors));
+    } else {
+      OP_REQUIRES_OK(context, UpdateOwn(synchroniser, rule, operand, tensors));
+    }
+    if (in_set) synchroniser->Updated(learner, member_);
+    if (!variables[0].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
+  }
+
+ private:
+  using Tensors = std::array<tf::Tensor, 1 + Form::kSlots>;
+
+  // Updates the learner's own variables.
+  template <typename Rule>
+  absl::Status UpdateOwn(Synchroniser* synchroniser, const Rule& rule,
+                         const UpdateOperand<T>& operand,
+                         const Tensors& tensors) const {
+    const int learner = device_->learner();
+    TrainedSet* const set = synchroniser->set();
+    if (set->weights(learner, member_) != tensors[0].data()) {
+      if (!synchroniser->EnterAll(learner, member_)) return Discarded();
+      set->set_weights(learner, member_, tensors[0].data());
+    }
+    const CentralModel::Variable& variable = synchroniser->variable(member_);
     const int num_slices = variable.num_slices();
     for (int i = 0; i < num_slices; ++i) {
       const int s = synchroniser->SliceAt(learner, i, num_slices);
-      if (!synchroniser->Enter(learner, member_, s)) return Discard(context);
+      if (!synchroniser->Enter(learner, member_, s)) return Discarded();
       const CentralModel::Slice slice = variable.slice(s);
       Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
                    static_cast<Accumulator<T>>(synchroniser->alpha())};
@@ -130,15 +159,62 @@ class FusedUpdateKernel : public tf::OpKernel {
       Update(rule, slice, operand.At(slice), pull, tensors,
              std::make_index_sequence<Form::kSlots>());
     }
-    synchroniser->Updated(learner, member_);
-    if (!variables[0].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
+    return absl::OkStatus();
   }
 
- private:
+  // What a learner brings to an update for all.
+  struct Share {
+    const UpdateOperand<T>* operand;
+    const Tensors* tensors;
+  };
+
+  // Updates a part of all learners' variables, which are equal, with the mean of their
+  // operands, while the others update the rest.
+  template <typename Rule>
+  absl::Status UpdateForAll(Ssgd* ssgd, const Rule& rule,
+                            const UpdateOperand<T>& operand,
+                            const Tensors& tensors) const {
+    const Share mine{&operand, &tensors};
+    const int point = ssgd->UpdatePoint(member_);
+    const auto met = ssgd->Meet(device_->learner(), point, &mine);
+    if (met.empty()) return Discarded();
+    const auto count = static_cast<int>(met.size());
+    const auto place =
+        static_cast<int>(std::find(met.begin(), met.end(), &mine) - met.begin());
+    std::vector<const UpdateOperand<T>*> operands;
+    std::vector<const Tensors*> others;
+    const int64_t size = tensors[0].NumElements();
+    bool alike = true;
+    for (const void* brought : met) {
+      const auto* const share = static_cast<const Share*>(brought);
+      operands.push_back(share->operand);
+      if (share != &mine) others.push_back(share->tensors);
+      alike &= (*share->tensors)[0].NumElements() == size;
+    }
+
+    for (int s = 0; alike && s < CentralModel::NumSlices(size); ++s) {
+      if ((member_ + s) % count != place) continue;
+      const CentralModel::Slice slice = CentralModel::SliceOf(size, s);
+      Update(rule, slice, operand.MeanAt(operands, slice), Pull<T>(), tensors,
+             std::make_index_sequence<Form::kSlots>());
+      if (ssgd->keeps_z()) ssgd->Follow(member_, s, Elements(tensors[0]) + slice.begin);
+      for (const Tensors* other : others) {
+        for (int i = 0; i <= Form::kSlots; ++i) {
+          std::copy_n(Elements(tensors[i]) + slice.begin, slice.size(),
+                      Elements((*other)[i]) + slice.begin);
+        }
+      }
+    }
+    ssgd->Part(point);
+    return alike ? absl::OkStatus()
+                 : absl::FailedPreconditionError(
+                       absl::StrCat(requested_input(0),
+                                    " does not have the same size in all learners"));
+  }
+
   template <typename Rule, size_t... slot>
   static void Update(const Rule& rule, const CentralModel::Slice& slice,
-                     const T* operand, Pull<T> pull,
-                     std::array<tf::Tensor, 1 + Form::kSlots>& tensors,
+                     const T* operand, Pull<T> pull, const Tensors& tensors,
                      std::index_sequence<slot...>) {
     const int64_t begin = slice.begin;
     rule(slice.size(), operand, pull, Elements(tensors[0]) + begin,
@@ -149,9 +225,9 @@ class FusedUpdateKernel : public tf::OpKernel {
     return static_cast<T*>(tensor.data());
   }
 
-  static void Discard(tf::OpKernelContext* context) {
-    context->SetStatus(absl::CancelledError(
-        "The iteration is discarded because another learner's task failed"));
+  static absl::Status Discarded() {
+    return absl::CancelledError(
+        "The iteration is discarded because another learner's task failed");
   }
 
   LearnerDevice* const device_;

@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/central_model/central_model.h"
 #include "cc/optimiser/input_gradient.h"
+#include "cc/optimiser/mean.h"
 #include "cc/optimiser/product.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -79,7 +81,9 @@ class UpdateOperand {
       TF_RETURN_IF_ERROR(context->allocate_temp(
           tensorflow::DT_FLOAT, {Product::WorkspaceSize(factors)}, &workspace_));
       TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT,
-                                                {rows_of_slice * columns_}, &rows_));
+                                                {Product::kScratchSize}, &scratch_));
+      TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT,
+                                                {rows_of_slice * columns_}, &values_));
       product_.emplace(factors, workspace_.flat<float>().data());
       return PrepareInputGradient(context);
     }
@@ -98,17 +102,55 @@ class UpdateOperand {
   // The values of a slice's elements; good until the next call.
   const T* At(const CentralModel::Slice& slice) const {
     if constexpr (std::is_same_v<T, float>) {
-      if (product_.has_value()) {
-        const int64_t row = slice.begin / columns_;
-        float* const rows = static_cast<float*>(rows_.data());
-        product_->Rows(row, (slice.end + columns_ - 1) / columns_, rows);
-        return rows + (slice.begin - row * columns_);
-      }
+      if (product_.has_value()) return SumAt({this}, slice);
     }
     return static_cast<const T*>(tensor_.data()) + slice.begin;
   }
 
+  // Makes ready to give the mean of several, after Prepare().
+  absl::Status PrepareMean(tensorflow::OpKernelContext* context) {
+    if (product_.has_value()) return absl::OkStatus();
+    const int64_t size = std::min(tensor_.NumElements(), CentralModel::kSliceElements);
+    return context->allocate_temp(tensor_.dtype(), {size}, &values_);
+  }
+
+  // The same of the mean of several, this one being among them: they are alike, and
+  // belong to learners that do not change them meanwhile.
+  const T* MeanAt(const std::vector<const UpdateOperand*>& all,
+                  const CentralModel::Slice& slice) const {
+    const int count = static_cast<int>(all.size());
+    if constexpr (std::is_same_v<T, float>) {
+      if (product_.has_value()) {
+        float* const sum = SumAt(all, slice);
+        MeanOfSum(count, slice.size(), sum);
+        return sum;
+      }
+    }
+    T* const mean = static_cast<T*>(values_.data());
+    std::vector<const T*> values;
+    for (const UpdateOperand* operand : all) values.push_back(operand->At(slice));
+    Mean(values.data(), count, slice.size(), mean);
+    return mean;
+  }
+
  private:
+  // The sum of several products; good until the next call.
+  float* SumAt(const std::vector<const UpdateOperand*>& all,
+               const CentralModel::Slice& slice) const {
+    const int64_t begin = slice.begin / columns_;
+    const int64_t end = (slice.end + columns_ - 1) / columns_;
+    float* const scratch = static_cast<float*>(scratch_.data());
+    float* const rows = static_cast<float*>(values_.data());
+    for (const UpdateOperand* operand : all) {
+      if (operand == all.front()) {
+        operand->product_->Rows(begin, end, scratch, rows);
+      } else {
+        operand->product_->AddRows(begin, end, scratch, rows);
+      }
+    }
+    return rows + (slice.begin - begin * columns_);
+  }
+
   absl::Status PrepareInputGradient(tensorflow::OpKernelContext* context) {
     tensorflow::OpOutputList gradients;
     TF_RETURN_IF_ERROR(context->output_list("input_gradient", &gradients));
@@ -128,12 +170,13 @@ class UpdateOperand {
   }
 
   tensorflow::Tensor tensor_;  // or the left factor
+  tensorflow::Tensor values_;  // of a slice, if computed: whole rows of a product
   bool transposed_ = false;
   // Of a product:
   std::optional<tensorflow::Tensor> factor_;
   int64_t columns_ = 1;
   tensorflow::Tensor workspace_;
-  tensorflow::Tensor rows_;  // those of a slice, whole
+  tensorflow::Tensor scratch_;
   std::optional<Product> product_;
   // If somebody takes the gradient of the inputs:
   tensorflow::Tensor* gradient_ = nullptr;  // an output of the context

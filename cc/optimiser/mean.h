@@ -1,0 +1,23 @@
+// The average of what several learners have, in learner order. Sums are taken in the
+// accumulation type. Pure functions.
+#ifndef TENSORBOW_CC_OPTIMISER_MEAN_H_
+#define TENSORBOW_CC_OPTIMISER_MEAN_H_
+
+#include <cstdint>
+
+#include "cc/support/element.h"
+
+namespace tensorbow {
+
+// mean = Σ_j values[j] / count, j in order; n elements each.
+void Mean(const float* const* values, int count, int64_t n, float* mean);
+void Mean(const double* const* values, int count, int64_t n, double* mean);
+void Mean(const Half* const* values, int count, int64_t n, Half* mean);
+void Mean(const Bfloat16* const* values, int count, int64_t n, Bfloat16* mean);
+
+// The same where the sum exists: sum ← sum / count.
+void MeanOfSum(int count, int64_t n, float* sum);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_OPTIMISER_MEAN_H_
