@@ -41,12 +41,15 @@ def contenders(batch: int, learners: list[int]) -> list[Contender]:
         found.append(
             Contender(f"TensorBow, {n} learners, SMA", "tensorbow_session", n * batch, settings)
         )
-    settings = {"learners": most, "averaging": False}
-    found.append(
-        Contender(
-            f"TensorBow, {most} learners, no averaging", "tensorbow_session", most * batch, settings
+    for name, settings in (
+        ("S-SGD", {"learners": most, "synchroniser": "SSGD"}),
+        ("no averaging", {"learners": most, "averaging": False}),
+    ):
+        found.append(
+            Contender(
+                f"TensorBow, {most} learners, {name}", "tensorbow_session", most * batch, settings
+            )
         )
-    )
     return found
 
 

@@ -8,8 +8,9 @@ which no other program on the machine can change. *Hardware efficiency*: how man
 it trains on in a second, which `--throughput` measures for all of them in turn on an idle
 machine. Time to accuracy is the first divided by the second.
 
-Every contender has its own learning rate, found by hill climbing in factors of two on a
-part of the training data that is held back; the test set is used for the final runs only.
+Every contender has its own learning rate, found by hill climbing in factors of two (and
+then, where that is affordable, of √2) on a part of the training data that is held back; the
+test set is used for the final runs only.
 Accuracy after an evaluation is the median of the last five (as CROSSBOW, VLDB 2019,
 section 5.1, has it). Each finished run is appended to the cache, so that the benchmark can
 be interrupted and continued. Writes benchmarks/results/NAME.{json,md}.
@@ -136,6 +137,7 @@ class Setting:
     tune_from: int
     held_back: int
     rate: float  # where the search begins: plain gradient descent with 16 rows
+    finely: bool = True  # whether it ends in factors of √2
 
 
 # By model and whether it is the quick grid.
@@ -176,13 +178,14 @@ SETTINGS = {
     ("resnet20", True): Setting(
         target=0.5,
         longest=150_000,
-        evaluate_every=5_000,
-        evaluate_from=20_000,
+        evaluate_every=2_500,
+        evaluate_from=5_000,
         tune_longest=50_000,
         tune_every=5_000,
         tune_from=30_000,
         held_back=1_000,
         rate=0.1,
+        finely=False,
     ),
 }
 
@@ -190,7 +193,7 @@ SETTINGS = {
 def grid(model: str, quick: bool) -> list[Recipe]:
     """What is compared, most informative first."""
     if quick:
-        batches = {"lenet": (32, 16, 64), "resnet20": (32, 64)}[model]
+        batches = {"lenet": (32, 16, 64), "resnet20": (32, 64, 128)}[model]
         return [
             Recipe("stock", batches[0], 0.9),
             Recipe("SMA", 16, 0.9, 2),
@@ -201,6 +204,7 @@ def grid(model: str, quick: bool) -> list[Recipe]:
             Recipe("EASGD", 16, 0.9, 2),
             Recipe("SMA", 16, 0.0, 2),
             *(Recipe("stock", batch, 0.0) for batch in batches),
+            Recipe("SMA", 8, 0.9, 4),
             Recipe("SMA", 16, 0.9, 4),
         ]
     stock = [Recipe("stock", b, m) for m in (0.9, 0.0) for b in (16, 32, 64, 8, 128)]
@@ -425,30 +429,32 @@ class Runs:
         return curves
 
 
-def first_rate(recipe: Recipe, setting: Setting) -> float:
-    """Where the search for a learning rate begins: as 1 − momentum and √rows."""
-    return setting.rate * (1 - recipe.momentum) * 2.0 ** (np.log2(recipe.rows / 16) // 2)
+def rate_at(recipe: Recipe, setting: Setting, place: int) -> float:
+    """A learning rate of the search: `place` factors of √2 from where it begins.
+
+    It begins at a rate that grows as 1 − momentum and √rows.
+    """
+    first = setting.rate * (1 - recipe.momentum) * 2.0 ** (np.log2(recipe.rows / 16) // 2)
+    return float(f"{first * 2.0 ** (place / 2):.6g}")
 
 
 def tune(runs: Runs, task: Task, recipe: Recipe, kind: str) -> float | None:
     """The best learning rate for this kind of curve; None when the time was not enough.
 
-    Climbs until the rates twice and half as large are known to be worse.
+    Climbs until the rates twice and half as large are known to be worse, then those larger
+    and smaller by √2.
     """
-    scores: dict[float, tuple[float, float]] = {}
-    best = first_rate(recipe, task.setting)
-    while wanted := {_rounded(best * by) for by in (0.5, 1, 2)} - scores.keys():
-        for rate in sorted(wanted):
-            curves = runs.get(task, recipe, rate, 0)
-            if curves is None:
-                return None
-            scores[rate] = score(curves["samples"], curves[kind], task.setting.target)
-        best = min(scores, key=lambda rate: scores[rate])
-    return best
-
-
-def _rounded(rate: float) -> float:
-    return float(f"{rate:.6g}")
+    scores: dict[int, tuple[float, float]] = {}
+    best = 0
+    for step in (2, 1) if task.setting.finely else (2,):
+        while wanted := {best - step, best, best + step} - scores.keys():
+            for place in sorted(wanted):
+                curves = runs.get(task, recipe, rate_at(recipe, task.setting, place), 0)
+                if curves is None:
+                    return None
+                scores[place] = score(curves["samples"], curves[kind], task.setting.target)
+            best = min(scores, key=lambda place: scores[place])
+    return rate_at(recipe, task.setting, best)
 
 
 # ----------------------------------------------------------------------------- report
@@ -576,7 +582,7 @@ def collect(
     rows = []
     for recipe, mine in rates.items():
         for kind, tuned in mine.items():
-            around = [_rounded(tuned * 2.0**exponent) for exponent in range(-9, 10)]
+            around = [rate_at(recipe, final.setting, place) for place in range(-18, 19)]
             tried = {}
             for rate in around:
                 if found := runs.find(tuning.key(recipe, rate, 0), [kind]):
@@ -653,7 +659,8 @@ def document(
         f"{setting.longest:,} samples a run), so that no number below "
         f"{setting.evaluate_from + (LAST - 1) * setting.evaluate_every:,} is possible; samples to "
         "target are interpolated, and their median over the seeds is given. Learning rates were "
-        "found for each contender by hill climbing in factors of two: "
+        "found for each contender by hill climbing in factors of two"
+        f"{', then of √2' if setting.finely else ''}: "
         f"{setting.tune_longest:,} samples a run, judged on {setting.held_back:,} held-back "
         "training images. Momentum is the learners' optimiser's (heavy ball); SMA's own is "
         '"auto": 0.9 with plain gradient descent, 0 with momentum in the learners. "+ average" is '

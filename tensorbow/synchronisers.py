@@ -76,6 +76,11 @@ class SMA:
         w_j = w_j + u_j - c_j
         z   = z + sum_j c_j + momentum * (z - z_prev)
 
+    Replicas pull at z and z at them: under a constant gradient the model moves L / (L + 1
+    - momentum) times as far as with the same learning rate and no averaging, whatever
+    alpha. For the pace of `SSGD` two learners need 1.5 times its rate (without central
+    momentum, 1.05 times with 0.9).
+
     Args:
       alpha: strength of the correction, 0 < alpha < 2 / (L + 1) for L learners; None is
         1 / L.

@@ -17,13 +17,27 @@ void Convert(const From* from, int64_t size, To* to) {
   }
 }
 
+template <typename S, typename A = Accumulator<S>>
+TENSORBOW_INLINE void Move(const S* z, A d, int64_t n, A* average) {
+  for (int64_t i = 0; i < n; ++i) {
+    average[i] = d * average[i] + (1 - d) * static_cast<A>(z[i]);
+  }
+}
 TENSORBOW_VECTORISED void MoveAverage(const float* z, float d, int64_t n,
                                       float* average) {
-  for (int64_t i = 0; i < n; ++i) average[i] = d * average[i] + (1 - d) * z[i];
+  Move<float>(z, d, n, average);
 }
 TENSORBOW_VECTORISED void MoveAverage(const double* z, double d, int64_t n,
                                       double* average) {
-  for (int64_t i = 0; i < n; ++i) average[i] = d * average[i] + (1 - d) * z[i];
+  Move<double>(z, d, n, average);
+}
+TENSORBOW_VECTORISED void MoveAverage(const Half* z, float d, int64_t n,
+                                      float* average) {
+  Move<Half>(z, d, n, average);
+}
+TENSORBOW_VECTORISED void MoveAverage(const Bfloat16* z, float d, int64_t n,
+                                      float* average) {
+  Move<Bfloat16>(z, d, n, average);
 }
 
 }  // namespace
@@ -48,14 +62,17 @@ void CentralModel::Variable::UpdateAverage(int s) {
   taken_in_[s] = iterations_;
 }
 
-void CentralModel::Variable::Prepare(int s, const void* values) {
-  TakeIn(s);
+void CentralModel::Variable::TakeInNext(int s, const void* values) {
+  const int64_t iterations = iterations_ + 1;
+  const double d = Decay(ema_decay_, iterations);
   const Slice part = slice(s);
   WithStorageType(type_, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
-    Convert(static_cast<const S*>(values), part.size(),
-            other<Accumulator<S>>() + part.begin);
+    using A = Accumulator<S>;
+    MoveAverage(static_cast<const S*>(values), static_cast<A>(d), part.size(),
+                average_.template as<A>() + part.begin);
   });
+  taken_in_[s] = iterations;
 }
 
 int CentralModel::Add(ElementType type, int64_t size) {
@@ -75,13 +92,14 @@ void CentralModel::Assign(int variable, const void* values) {
   v.GoOnFrom(0);
 }
 
-void CentralModel::Advance(int variable, const void* values) {
+void CentralModel::Follow(int variable, const void* values) {
   Variable& v = variables_[variable];
-  const char* const bytes = static_cast<const char*>(values);
-  for (int s = 0; s < v.num_slices(); ++s) {
-    v.Prepare(s, bytes + v.slice(s).begin * ElementSizeBytes(v.type_));
-  }
-  v.Swap();
+  WithStorageType(v.type_, [&](auto* storage) {
+    using S = std::remove_pointer_t<decltype(storage)>;
+    for (AlignedBuffer& z : v.z_) {
+      Convert(static_cast<const S*>(values), v.size_, z.as<Accumulator<S>>());
+    }
+  });
 }
 
 void CentralModel::ForgetMomentum(int variable) {

@@ -17,8 +17,8 @@
 // as TensorFlow's ExponentialMovingAverage does; each slice takes z in when somebody
 // has it at hand, before the next swap.
 //
-// Assign(), ForgetMomentum() and CopyTo() are called between runs only; within one, the
-// synchroniser decides who may touch what. Owns its memory.
+// Assign(), Follow(), ForgetMomentum() and CopyTo() are called between runs only;
+// within one, the synchroniser decides who may touch what. Owns its memory.
 #ifndef TENSORBOW_CC_CENTRAL_MODEL_CENTRAL_MODEL_H_
 #define TENSORBOW_CC_CENTRAL_MODEL_CENTRAL_MODEL_H_
 
@@ -98,14 +98,17 @@ class CentralModel {
       ++iterations_;
     }
 
-    // z of slice `s` after the iteration under way ← `values`, the slice's elements in
-    // the storage type.
-    void Prepare(int s, const void* values);
-
     // Takes the current z of slice `s` into its average, unless that has been done.
     void TakeIn(int s) {
       if (ema_decay_ > 0 && taken_in_[s] < iterations_) UpdateAverage(s);
     }
+
+    // Where z is what the replicas are: takes `values`, what slice `s` is after the
+    // iteration under way, in the storage type, into the average. All slices have to do
+    // that before Follow().
+    void TakeInNext(int s, const void* values);
+    // An iteration is complete, and z, which nobody has written, out of date.
+    void Follow() { ++iterations_; }
 
    private:
     friend class CentralModel;
@@ -139,9 +142,8 @@ class CentralModel {
   // type).
   void Assign(int variable, const void* values);
 
-  // An iteration is complete and z after it is `values`. Called by one thread within a
-  // run, while nobody else uses the variable.
-  void Advance(int variable, const void* values);
+  // Both values ← `values`, as in Assign(); the average stays.
+  void Follow(int variable, const void* values);
 
   // other ← current, for a restart.
   void ForgetMomentum(int variable);

@@ -249,6 +249,13 @@ absl::Status ReplicatedVariables::Collect() {
   return error.empty() ? absl::OkStatus() : absl::InternalError(error);
 }
 
+absl::Status ReplicatedVariables::CollectOf(const Variable& variable) {
+  if (synchroniser_->follows_replicas()) {  // they are in host memory
+    model_->Follow(variable.model_index, variable.replicas[0].value().data());
+  }
+  return Collect();
+}
+
 absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
     const Variable& variable) const {
   std::vector<tf::Tensor> values;
@@ -452,7 +459,7 @@ absl::StatusOr<tf::Tensor> ReplicatedVariables::ModelValue(int id,
   }
   const tf::Tensor& replica = variable.replicas[0].value();
   tf::Tensor value(replica.dtype(), replica.shape());
-  TF_RETURN_IF_ERROR(Collect());
+  TF_RETURN_IF_ERROR(CollectOf(variable));
   model_->CopyTo(variable.model_index, which, value.data());
   return value;
 }
@@ -492,7 +499,7 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
   if (variable.replicas_stale) return state;
   TF_ASSIGN_OR_RETURN(state.replicas, HostValues(variable));
   if (variable.model_index >= 0 && synchroniser_->keeps_z()) {
-    TF_RETURN_IF_ERROR(Collect());
+    TF_RETURN_IF_ERROR(CollectOf(variable));
     CentralModel::Variable& model = model_->variable(variable.model_index);
     // The accumulation type is float or double; only the address is used here.
     state.z = ModelTensor(model, model.current<char>());

@@ -127,6 +127,8 @@ class ReplicatedVariables {
   Memory MemoryOf(const Variable& variable, int learner) const;
   // Before the central model is read or written.
   absl::Status Collect();
+  // The same before a variable's z is read.
+  absl::Status CollectOf(const Variable& variable);
   // All replicas' values, in host memory.
   absl::StatusOr<std::vector<tensorflow::Tensor>> HostValues(
       const Variable& variable) const;

@@ -78,12 +78,16 @@ void Ssgd::Completing(int present) {
   Reset();
   if (present < 0) return;
   for (int member = 0; member < set()->size(); ++member) {
-    const int variable = set()->variable(member);
-    if (set()->corrects_itself(member)) {
-      central()->variable(variable).Swap();
-    } else {
-      central()->Advance(variable, set()->weights(present, member));
+    CentralModel::Variable& variable = central()->variable(set()->variable(member));
+    if (!set()->corrects_itself(member)) {
+      const char* const weights =
+          static_cast<const char*>(set()->weights(present, member));
+      for (int s = 0; s < variable.num_slices(); ++s) {
+        variable.TakeInNext(
+            s, weights + variable.slice(s).begin * ElementSizeBytes(variable.type()));
+      }
     }
+    variable.Follow();
   }
 }
 

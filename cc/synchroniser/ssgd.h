@@ -2,7 +2,7 @@
 // order, and every learner applies the same update to the same weights. All replicas
 // are equal; learner 0's stands for the model. One step with L learners of batch b
 // equals, to rounding, one step of a single learner with a batch of L·b rows. If the
-// central model keeps a moving average, its z follows the replicas.
+// central model keeps a moving average, that takes in what the replicas are.
 //
 // Learners meet at points of their tasks: at one for each fused update (the kernel then
 // divides the slices among those who have come, and each updates its own for all), and
@@ -27,6 +27,7 @@ class Ssgd : public Synchroniser {
 
   bool averages() const override { return false; }
   bool keeps_z() const override { return central()->averages(); }
+  bool follows_replicas() const override { return true; }
   bool synchronises() const override { return true; }
 
   // The point where learners meet to make an update together.
@@ -46,11 +47,11 @@ class Ssgd : public Synchroniser {
   bool Reduce(int learner, int gradient, ElementType type, int64_t n, const void* own,
               void* mean);
 
-  // The slice of the member's replicas has been updated and is `weights` now. To be
-  // called once for every slice of a member that corrects itself, between Meet() and
-  // Part(), where z is kept.
-  void Follow(int member, int slice, const void* weights) {
-    central()->variable(set()->variable(member)).Prepare(slice, weights);
+  // The slice of the member's replicas has been updated and is `weights` now: takes it
+  // into the average. To be called once for every slice of a member that corrects
+  // itself, between Meet() and Part(), if there is an average.
+  void TakeIn(int member, int slice, const void* weights) {
+    central()->variable(set()->variable(member)).TakeInNext(slice, weights);
   }
 
  protected:

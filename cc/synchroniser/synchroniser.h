@@ -65,6 +65,8 @@ class Synchroniser {
   virtual bool averages() const = 0;
   // Whether the central model has z (else learner 0's replica stands for it).
   virtual bool keeps_z() const { return averages(); }
+  // Whether z is what all replicas are. The model has only its average up to date then.
+  virtual bool follows_replicas() const { return false; }
   // Whether the learners train one model together.
   virtual bool synchronises() const { return averages(); }
   virtual double alpha() const { return 0; }

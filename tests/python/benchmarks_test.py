@@ -187,24 +187,26 @@ def test_a_finished_run_is_found_again(logistic, tmp_path):
 
 
 class ParabolicRuns:
-    """Runs whose accuracy is best at a rate of 0.32 (plain) and 1.28 (averaged)."""
+    """Runs whose accuracy is best at rates of 0.32 (plain) and 1.28·√2 (averaged)."""
 
     def __init__(self):
         self.tried = []
 
     def get(self, task, recipe, rate, seed):
         self.tried.append(rate)
-        best = {"plain": 0.32, "averaged": 1.28}
+        best = {"plain": 0.32, "averaged": 1.81019}
         ends = {kind: 0.5 - 0.01 * np.log2(rate / b) ** 2 for kind, b in best.items()}
         return {"samples": SAMPLES, **{kind: [end] * 7 for kind, end in ends.items()}}
 
 
 def test_tuning_climbs_until_both_neighbours_are_worse(logistic):
     runs, task, recipe = ParabolicRuns(), logistic(tuning=True), tta.Recipe("stock", 16, 0.0)
-    assert tta.first_rate(recipe, task.setting) == 0.01
+    assert tta.rate_at(recipe, task.setting, 0) == 0.01
     assert tta.tune(runs, task, recipe, "plain") == 0.32
-    assert sorted(runs.tried) == [0.005 * 2**k for k in range(8)]
-    assert tta.tune(runs, task, recipe, "averaged") == 1.28
+    assert sorted(runs.tried) == sorted([*(0.005 * 2**k for k in range(8)), 0.226274, 0.452548])
+    assert tta.tune(runs, task, recipe, "averaged") == 1.81019
+    task.setting = dataclasses.replace(task.setting, finely=False)
+    assert tta.tune(runs, task, recipe, "averaged") in (1.28, 2.56)
 
 
 def test_tuning_without_time_has_no_result(logistic, tmp_path):

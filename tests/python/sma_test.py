@@ -1,6 +1,7 @@
 """Several learners compute SMA exactly: every replica and z against a NumPy model."""
 
 import numpy as np
+import programs
 import pytest
 import tensorflow as tf
 from sma_model import SMAModel, StockGradients
@@ -243,3 +244,28 @@ def test_without_averaging_learners_go_their_own_ways(digits):
                 np.testing.assert_array_equal(session.learner_value(variable, j), value)
         for value, central in zip(expected[0], session.run(variables)):
             np.testing.assert_array_equal(central, value)
+
+
+@pytest.mark.parametrize("learners", [2, 3])
+@pytest.mark.parametrize("alpha", [None, 0.2])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("sync_period", [1, 3])
+def test_pace_under_a_constant_gradient(learners, alpha, momentum, sync_period):
+    """As the docstring of SMA has it: L / (L + 1 − μ) times that of plain gradient descent."""
+    rate, period = 0.01, 2 * sync_period
+    graph = tf.Graph()
+    with graph.as_default():
+        slope = tf1.placeholder(tf.float64, [None])
+        w = tf1.get_variable("w", initializer=tf.zeros([], tf.float64))
+        train = tf1.train.GradientDescentOptimizer(rate).minimize(tf.reduce_mean(slope) * w)
+        init = tf1.global_variables_initializer()
+    sma = tensorbow.SMA(alpha=alpha, momentum=momentum, sync_period=sync_period)
+    with programs.session(graph, learners, synchroniser=sma) as session:
+        session.run(init)
+        for _ in range(200 * period):
+            session.run(train, {slope: np.ones(learners)})
+        before = session.run(w)
+        for _ in range(period):
+            session.run(train, {slope: np.ones(learners)})
+        pace = (before - session.run(w)) / (period * rate)
+    assert pace == pytest.approx(learners / (learners + 1 - momentum), rel=1e-6)

@@ -197,7 +197,7 @@ class FusedUpdateKernel : public tf::OpKernel {
       const CentralModel::Slice slice = CentralModel::SliceOf(size, s);
       Update(rule, slice, operand.MeanAt(operands, slice), Pull<T>(), tensors,
              std::make_index_sequence<Form::kSlots>());
-      if (ssgd->keeps_z()) ssgd->Follow(member_, s, Elements(tensors[0]) + slice.begin);
+      if (ssgd->keeps_z()) ssgd->TakeIn(member_, s, Elements(tensors[0]) + slice.begin);
       for (const Tensors* other : others) {
         for (int i = 0; i <= Form::kSlots; ++i) {
           std::copy_n(Elements(tensors[i]) + slice.begin, slice.size(),
