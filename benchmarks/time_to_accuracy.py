@@ -9,8 +9,8 @@ it trains on in a second, which `--throughput` measures for all of them in turn 
 machine. Time to accuracy is the first divided by the second.
 
 Every contender has its own learning rate, found by hill climbing in factors of two (and
-then, where that is affordable, of √2) on a part of the training data that is held back; the
-test set is used for the final runs only.
+then, where that is affordable, of √2 over three seeds) on a part of the training data that is
+held back; the test set is used for the final runs only.
 Accuracy after an evaluation is the median of the last five (as CROSSBOW, VLDB 2019,
 section 5.1, has it). Each finished run is appended to the cache, so that the benchmark can
 be interrupted and continued. Writes benchmarks/results/NAME.{json,md}.
@@ -27,6 +27,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from interleave import machine, measure, spread
 RESULTS = pathlib.Path(__file__).parent / "results"
 LAST = 5  # evaluations whose median counts
 KINDS = ("plain", "averaged")  # the weights themselves, their exponential moving average
+FINE_SEEDS = 3  # in the last part of tuning
 MAX_LOAD = 0.6  # per core, for measuring samples/s
 
 
@@ -201,6 +203,7 @@ def grid(model: str, quick: bool) -> list[Recipe]:
             Recipe("SMA", 32, 0.9, 2),
             Recipe("SMA", 8, 0.9, 2),
             Recipe("SSGD", 16, 0.9, 2),
+            Recipe("SSGD", 32, 0.9, 2),
             Recipe("EASGD", 16, 0.9, 2),
             Recipe("SMA", 16, 0.0, 2),
             *(Recipe("stock", batch, 0.0) for batch in batches),
@@ -442,19 +445,33 @@ def tune(runs: Runs, task: Task, recipe: Recipe, kind: str) -> float | None:
     """The best learning rate for this kind of curve; None when the time was not enough.
 
     Climbs until the rates twice and half as large are known to be worse, then those larger
-    and smaller by √2.
+    and smaller by √2 in the mean of some seeds (if there is time for that).
     """
-    scores: dict[int, tuple[float, float]] = {}
-    best = 0
-    for step in (2, 1) if task.setting.finely else (2,):
-        while wanted := {best - step, best, best + step} - scores.keys():
-            for place in sorted(wanted):
-                curves = runs.get(task, recipe, rate_at(recipe, task.setting, place), 0)
+    found = _climb(runs, task, recipe, kind, start=0, step=2, seeds=1)
+    if found is not None and task.setting.finely:
+        finer = _climb(runs, task, recipe, kind, found, step=1, seeds=FINE_SEEDS)
+        found = found if finer is None else finer
+    return None if found is None else rate_at(recipe, task.setting, found)
+
+
+def _climb(
+    runs: Runs, task: Task, recipe: Recipe, kind: str, start: int, step: int, seeds: int
+) -> int | None:
+    """The best place, both of whose neighbours are worse; None if there was no time."""
+    scores: dict[int, tuple[float, ...]] = {}
+    best = start
+    while wanted := {best - step, best, best + step} - scores.keys():
+        for place in sorted(wanted):
+            found = []
+            for seed in range(seeds):
+                rate = rate_at(recipe, task.setting, place)
+                curves = runs.get(task, recipe, rate, seed)
                 if curves is None:
                     return None
-                scores[place] = score(curves["samples"], curves[kind], task.setting.target)
-            best = min(scores, key=lambda place: scores[place])
-    return rate_at(recipe, task.setting, best)
+                found.append(score(curves["samples"], curves[kind], task.setting.target))
+            scores[place] = tuple(np.mean(found, axis=0))
+        best = min(scores, key=lambda place: scores[place])
+    return best
 
 
 # ----------------------------------------------------------------------------- report
@@ -471,7 +488,8 @@ class Row:
     samples: list[float | None] = dataclasses.field(default_factory=list)  # to target, by seed
     curves: list[tuple[list[int], list[float]]] = dataclasses.field(default_factory=list)
     speeds: list[float] = dataclasses.field(default_factory=list)  # samples/s by slice
-    tried: dict[float, float] = dataclasses.field(default_factory=dict)  # held-back by rate
+    # Held-back accuracy of each seed, by rate.
+    tried: dict[float, list[float]] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -499,6 +517,10 @@ def _samples_cell(row: Row, longest: int) -> str:
         return f"> {longest:,} (0 of {len(row.samples)} seeds)"
     cell = f"{row.middle:,.0f}" if row.middle is not None else f"> {longest:,}"
     return f"{cell} ({min(reached):,.0f}–{max(reached):,.0f}; {len(reached)} of {len(row.samples)})"
+
+
+def _tried_cell(rate: float, ends: Sequence[float]) -> str:
+    return f"{rate:g}: {np.mean(ends):.4f}" + (f" ({len(ends)})" if len(ends) > 1 else "")
 
 
 def table(rows: Sequence[Row], longest: int) -> list[str]:
@@ -585,8 +607,13 @@ def collect(
             around = [rate_at(recipe, final.setting, place) for place in range(-18, 19)]
             tried = {}
             for rate in around:
-                if found := runs.find(tuning.key(recipe, rate, 0), [kind]):
-                    tried[rate] = 1 - score(found["samples"], found[kind], np.inf)[1]
+                ends = [
+                    1 - score(found["samples"], found[kind], np.inf)[1]
+                    for seed in range(FINE_SEEDS)
+                    if (found := runs.find(tuning.key(recipe, rate, seed), [kind]))
+                ]
+                if ends:
+                    tried[rate] = ends
             for rate in around:
                 row = Row(recipe, kind == "averaged", rate, rate == tuned, tried=tried)
                 for seed in range(1, seeds + 1):
@@ -660,7 +687,7 @@ def document(
         f"{setting.evaluate_from + (LAST - 1) * setting.evaluate_every:,} is possible; samples to "
         "target are interpolated, and their median over the seeds is given. Learning rates were "
         "found for each contender by hill climbing in factors of two"
-        f"{', then of √2' if setting.finely else ''}: "
+        f"{', then, where several seeds are given below, of √2' if setting.finely else ''}: "
         f"{setting.tune_longest:,} samples a run, judged on {setting.held_back:,} held-back "
         "training images. Momentum is the learners' optimiser's (heavy ball); SMA's own is "
         '"auto": 0.9 with plain gradient descent, 0 with momentum in the learners. "+ average" is '
@@ -686,11 +713,11 @@ def document(
         ]
     lines += [
         "",
-        "Mean held-back accuracy at the end of tuning, by learning rate (one seed; one image is "
-        f"{1 / setting.held_back:.2%}):",
+        "Mean held-back accuracy at the end of tuning, by learning rate (in brackets the number "
+        f"of seeds if there are several; one image is {1 / setting.held_back:.2%}):",
         "",
         *(
-            f"- {row.name}: {', '.join(f'{r:g}: {a:.4f}' for r, a in row.tried.items())}"
+            f"- {row.name}: {', '.join(starmap(_tried_cell, row.tried.items()))}"
             for row in rows
             if row.tuned
         ),

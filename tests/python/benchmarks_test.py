@@ -187,15 +187,22 @@ def test_a_finished_run_is_found_again(logistic, tmp_path):
 
 
 class ParabolicRuns:
-    """Runs whose accuracy is best at rates of 0.32 (plain) and 1.28·√2 (averaged)."""
+    """Runs whose accuracy is best at rates of 0.32 (plain) and 1.28·√2 (averaged).
+
+    Each seed but the first says that a larger rate is better, the third the contrary.
+    """
 
     def __init__(self):
         self.tried = []
 
     def get(self, task, recipe, rate, seed):
-        self.tried.append(rate)
+        self.tried.append((rate, seed))
         best = {"plain": 0.32, "averaged": 1.81019}
-        ends = {kind: 0.5 - 0.01 * np.log2(rate / b) ** 2 for kind, b in best.items()}
+        slope = (0, 1, -1)[seed]
+        ends = {
+            kind: 0.5 - 0.01 * np.log2(rate / b) ** 2 + 0.1 * slope * np.log2(rate)
+            for kind, b in best.items()
+        }
         return {"samples": SAMPLES, **{kind: [end] * 7 for kind, end in ends.items()}}
 
 
@@ -203,7 +210,9 @@ def test_tuning_climbs_until_both_neighbours_are_worse(logistic):
     runs, task, recipe = ParabolicRuns(), logistic(tuning=True), tta.Recipe("stock", 16, 0.0)
     assert tta.rate_at(recipe, task.setting, 0) == 0.01
     assert tta.tune(runs, task, recipe, "plain") == 0.32
-    assert sorted(runs.tried) == sorted([*(0.005 * 2**k for k in range(8)), 0.226274, 0.452548])
+    coarse = [(0.005 * 2**k, 0) for k in range(8)]
+    fine = [(rate, seed) for rate in (0.226274, 0.32, 0.452548) for seed in range(3)]
+    assert sorted(runs.tried) == sorted(coarse + fine)
     assert tta.tune(runs, task, recipe, "averaged") == 1.81019
     task.setting = dataclasses.replace(task.setting, finely=False)
     assert tta.tune(runs, task, recipe, "averaged") in (1.28, 2.56)
