@@ -1,8 +1,8 @@
 // Prepares a program's optimiser ops for averaged gradients, for S-SGD.
 //
 // Fused updates average by themselves; the gradients of others pass through a
-// TensorBowReduceGradient. All that meets other learners is chained by control edges, so
-// that everybody comes to it in the same order, and no update is executed before all
+// TensorBowReduceGradient. All that meets other learners is chained by control edges,
+// so that everybody comes to it in the same order, and no update is executed before all
 // gradients have been computed: a task that fails before has changed nothing. Pure
 // function.
 #ifndef TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
@@ -16,10 +16,10 @@
 
 namespace tensorbow {
 
-// `trained`: names of variable nodes. Returns the number of reductions. InvalidArgument,
-// with the graph unusable, if a trained variable is not updated by one optimiser op
-// with a dense gradient, outside of conditionals, that does not depend on another
-// update. The task graph must have been optimised, and FuseUpdates() called.
+// `trained`: names of variable nodes. Returns the number of reductions.
+// InvalidArgument, with the graph unusable, if a trained variable is not updated by one
+// optimiser op with a dense gradient, outside of conditionals, that does not depend on
+// another update. The task graph must have been optimised, and FuseUpdates() called.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                                     TaskGraph* task);
 

@@ -36,8 +36,8 @@ class TrainedSet {
   bool corrects_itself(int member) const { return corrects_itself_[member]; }
   void set_corrects_itself(int member) { corrects_itself_[member] = true; }
 
-  // Where learners meet in one task (see Ssgd): gradients that are averaged, and updates
-  // that may be made together.
+  // Where learners meet in one task (see Ssgd): gradients that are averaged, and
+  // updates that may be made together.
   int num_gradients() const { return num_gradients_; }
   int num_updates() const { return num_updates_; }
   void set_meetings(int num_gradients, int num_updates) {
