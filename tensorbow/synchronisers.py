@@ -175,6 +175,8 @@ class SSGD:
 
     It finds gradients in TensorFlow's optimiser ops (dense ones); programs that update
     their variables otherwise, or inside conditionals, run on one learner, with a warning.
+    Each learner makes a part of every update, for all replicas: learning rates and other
+    scalars of an update have to be the same for all learners.
 
     Args:
       ema_decay: as of `SMA`; z is what all replicas are.

@@ -32,7 +32,8 @@ class TrainedSet {
     weights_[learner][member] = data;
   }
 
-  // Whether the update of `member` corrects by itself (see Synchroniser).
+  // Whether the update of `member` corrects by itself (see Synchroniser), or learners
+  // make it together (see Ssgd).
   bool corrects_itself(int member) const { return corrects_itself_[member]; }
   void set_corrects_itself(int member) { corrects_itself_[member] = true; }
 

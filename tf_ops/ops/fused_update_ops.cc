@@ -15,8 +15,9 @@ namespace tf = ::tensorflow;
 constexpr char kDoc[] = R"doc(
 Updates a variable as the TensorFlow op of the same name does (without "TensorBow") and
 subtracts the correction of synchronous model averaging, alpha * (var - z), with var as
-it was before the update and z the central model. Fails on a device that is not a
-learner's.
+it was before the update and z the central model. Where learners average gradients, it
+waits for the others' and updates a part of all learners' variables with the mean, while
+they update the rest. Fails on a device that is not a learner's.
 
 With a `factor`, what would be the gradient (or the value assigned) is the left factor
 of a float32 matrix product, `factor` the right one, and the product is the gradient.
