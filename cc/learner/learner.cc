@@ -27,6 +27,12 @@ constexpr char kSessionHandle[] = "tensorbow";
 // The learner whose task the current thread is executing.
 thread_local const Learner* current_learner = nullptr;
 
+// Of an execution: unique in the process, out of the way of stock sessions.
+int64_t NextStepId() {
+  static std::atomic<int64_t> next{int64_t{1} << 40};
+  return next.fetch_add(1);
+}
+
 }  // namespace
 
 Learner::Program::~Program() {
@@ -165,14 +171,15 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
   TF_RETURN_IF_ERROR(fed);
 
   tf::ResourceMgr* const resources = device_->resource_manager();
-  tf::ScopedStepContainer step_container(
-      task.step_id,
-      [resources](const std::string& name) { resources->Cleanup(name).IgnoreError(); });
+  const int64_t step_id = NextStepId();
+  tf::ScopedStepContainer step_container(step_id, [resources](const std::string& name) {
+    resources->Cleanup(name).IgnoreError();
+  });
   tf::PrivateIntraProcessRendezvous rendezvous(devices_.get());
   tf::TensorStore tensor_store;
 
   tf::Executor::Args args;
-  args.step_id = task.step_id;
+  args.step_id = step_id;
   args.rendezvous = &rendezvous;
   args.stats_collector = task.stats;
   args.call_frame = &frame;

@@ -82,7 +82,6 @@ class Learner {
   // One execution of a program.
   struct Task {
     const std::vector<tensorflow::Tensor>* feeds = nullptr;
-    int64_t step_id = 0;  // unique in the process
     tensorflow::CancellationManager* cancellation = nullptr;
     tensorflow::StepStatsCollectorInterface* stats = nullptr;  // may be null
   };

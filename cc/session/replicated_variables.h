@@ -24,7 +24,6 @@
 #include "cc/central_model/central_model.h"
 #include "cc/learner/learner.h"
 #include "cc/rewrite/run_analysis.h"
-#include "cc/session/session_state.h"
 #include "cc/session/variable_storage.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/device.h"
@@ -36,6 +35,20 @@ namespace tensorbow {
 // goes to learner 0, the others start from zero), "first" takes learner 0's,
 // "generator" does so, too, and gives every learner a state of its own.
 constexpr char kAggregationAttribute[] = "_tensorbow_aggregation";
+
+// Learners' side of a replicated variable, as it is saved.
+struct ReplicaState {
+  std::string name;
+  bool trained = false;
+  bool generator = false;
+  // By learner; empty if the replicas have to start from the central value.
+  std::vector<tensorflow::Tensor> replicas;
+  // Flat, in the accumulation type; uninitialised tensors if there is no central model
+  // of the variable.
+  tensorflow::Tensor z, z_prev;
+  tensorflow::Tensor average;  // uninitialised if none is kept
+  int64_t model_iterations = 0;
+};
 
 class ReplicatedVariables {
  public:

@@ -1,5 +1,17 @@
-#include "cc/session/session_state.h"
-
+// Trainer::SaveState and Trainer::LoadState: everything a session needs to go on later,
+// bit for bit, from where it is.
+//
+// A state holds the value of every variable of the graph under the variable's own name,
+// as Saver writes it (trained variables: the central model), and beside that
+//
+//   _tensorbow/format, settings, counters     what it is; see below
+//   _tensorbow/learner/<j>/variable/<name>    learner j's replica
+//   _tensorbow/learner/<j>/random_*           its streams of random numbers
+//   _tensorbow/z/<name>, z_prev/<name>        flat, in the accumulation type
+//   _tensorbow/average/<name>                 the moving average of z, likewise
+//   _tensorbow/run*                           each learning run's progress
+//
+// No node can have such a name.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -346,8 +358,8 @@ absl::Status ReadProgress(StateReader* state,
 
 absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
                                 const std::string& path) {
-  TakeTurn(/*waits=*/false);
-  const auto end_turn = absl::MakeCleanup([this] { EndTurn(); });
+  turns_.Take(/*waits=*/false);
+  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   std::unique_ptr<StateWriter> state;
   TF_RETURN_IF_ERROR(StateWriter::Open(path, &state));
@@ -365,16 +377,17 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
   TF_RETURN_IF_ERROR(state->Add(
       kCountersKey, Vector<int64_t>({iterations_.load(), learning_tasks_.load(),
                                      samples_seen_.load()})));
-  TF_RETURN_IF_ERROR(SaveCentral(nodes, environment_.central_device, state.get()));
+  TF_RETURN_IF_ERROR(SaveCentral(nodes, learners_.central_device(), state.get()));
   TF_RETURN_IF_ERROR(SaveReplicas(variables_.get(), state.get()));
-  for (const auto& learner : learners_) {
-    TF_RETURN_IF_ERROR(SaveRandom(
-        learner->id(), learner->device()->random_streams().Get(), state.get()));
+  for (int j = 0; j < num_learners(); ++j) {
+    TF_RETURN_IF_ERROR(
+        SaveRandom(j, learners_[j].device()->random_streams().Get(), state.get()));
   }
-  TF_RETURN_IF_ERROR(SaveProgress(Progress(), state.get()));
+  TF_RETURN_IF_ERROR(
+      SaveProgress(progress_.Get(restarts_requested_.load()), state.get()));
   TF_RETURN_IF_ERROR(state->Commit());
 
-  const std::vector<std::string> hidden = HiddenRandomOps();
+  const std::vector<std::string> hidden = progress_.HiddenRandomOps();
   if (!hidden.empty()) {
     warn_(absl::StrCat(
         "The saved state lacks the random state of ", FirstFew(hidden),
@@ -424,8 +437,8 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
   std::map<std::string, RunProgress> progress;
   TF_RETURN_IF_ERROR(ReadProgress(state.get(), &progress));
 
-  TakeTurn(/*waits=*/false);
-  const auto end_turn = absl::MakeCleanup([this] { EndTurn(); });
+  turns_.Take(/*waits=*/false);
+  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   std::vector<VariableUse> uses;
   for (const ReplicaState& variable : replicated) {
@@ -435,7 +448,7 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
     use.generator = variable.generator;
   }
   TF_RETURN_IF_ERROR(variables_->SetStates(uses, replicated));
-  tf::Device* const device = environment_.central_device;
+  tf::Device* const device = learners_.central_device();
   for (const auto& [name, value] : central) {
     const tf::NodeDef& node = *variables.at(name);
     VariableStorage storage;
@@ -451,10 +464,10 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
   iterations_.store(counters[0]);
   learning_tasks_.store(counters[1]);
   samples_seen_.store(counters[2]);
-  for (const auto& learner : learners_) {
-    learner->device()->random_streams().Set(positions[learner->id()]);
+  for (int j = 0; j < num_learners(); ++j) {
+    learners_[j].device()->random_streams().Set(positions[j]);
   }
-  SetProgress(std::move(progress));
+  progress_.Set(std::move(progress), restarts_requested_.load());
   return absl::OkStatus();
 }
 

@@ -79,7 +79,7 @@ class TensorBowSession : public tensorflow::Session {
     RunSpec spec;
     RunAnalysis analysis;
     // Null unless learners execute the run.
-    std::shared_ptr<Trainer::Program> program;
+    std::shared_ptr<LearningProgram> program;
   };
   // The signature of a run if learners execute it; null otherwise, or if it has not
   // been run yet. Only weak references to it may outlive the session.

@@ -1,5 +1,5 @@
 // Executes learning runs: owns the learners, their scheduler, the synchroniser, the
-// central model and the replicated variables of one session.
+// central model and the replicated variables of one session, and counts what they do.
 //
 // Thread-safe. One learning run at a time (it is parallel inside); central runs of the
 // same session go on beside it and only meet it where they touch replicated variables.
@@ -7,7 +7,6 @@
 #define TENSORBOW_CC_SESSION_TRAINER_H_
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,15 +20,17 @@
 #include "absl/synchronization/mutex.h"
 #include "cc/central_model/central_model.h"
 #include "cc/device/accelerator.h"
-#include "cc/learner/learner.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/scheduler/task_scheduler.h"
 #include "cc/session/feeds.h"
 #include "cc/session/fetches.h"
+#include "cc/session/learner_group.h"
+#include "cc/session/learning_program.h"
 #include "cc/session/options.h"
 #include "cc/session/replicated_variables.h"
-#include "cc/session/session_state.h"
+#include "cc/session/run_progress.h"
+#include "cc/session/turns.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/public/session.h"
 
@@ -37,10 +38,6 @@ namespace tensorbow {
 
 class Trainer {
  public:
-  // A learning run made executable on every learner. Immutable but for what the runs
-  // keep in it.
-  class Program;
-
   // Called with a sentence that the user should read, at most once per text.
   using Warn = std::function<void(const std::string&)>;
 
@@ -54,20 +51,21 @@ class Trainer {
   // Makes the learners. Called once, before anything else.
   absl::Status Start();
 
-  int num_learners() const { return scheduler_.num_learners(); }
+  int num_learners() const { return learners_.size(); }
   // For people: what each learner computes on.
-  std::vector<std::string> LearnerDevices() const;
+  std::vector<std::string> LearnerDevices() const { return learners_.Descriptions(); }
 
   // Waits for no run. Not to be called concurrently.
   absl::Status Compile(const ProgramGraph& graph, const RunSpec& spec,
                        const RunAnalysis& analysis,
                        const std::set<std::string>& sparse_feeds,
-                       std::shared_ptr<Program>* program);
+                       std::shared_ptr<LearningProgram>* program);
 
   // Runs `program` on the learners. If that would be a guess (or fail for want of an
   // initial value) nothing is executed and `*central` is set: the caller must run it
   // on the central model.
-  absl::Status Run(Program* program, const std::vector<tensorflow::Tensor>& feeds,
+  absl::Status Run(LearningProgram* program,
+                   const std::vector<tensorflow::Tensor>& feeds,
                    const tensorflow::RunOptions& run_options,
                    tensorflow::CancellationManager* cancellation,
                    std::vector<tensorflow::Tensor>* fetches,
@@ -124,14 +122,12 @@ class Trainer {
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // Saves as `path` all it takes to go on from here bit for bit, and sets it; see
-  // session_state.h. `nodes`: all variables of the graph. After an error, what was
+  // session_state.cc. `nodes`: all variables of the graph. After an error, what was
   // saved before, or the state of this session, is as it was.
   absl::Status SaveState(const std::vector<const tensorflow::NodeDef*>& nodes,
-                         const std::string& path)
-      ABSL_LOCKS_EXCLUDED(mu_, progress_mu_);
+                         const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status LoadState(const std::vector<const tensorflow::NodeDef*>& nodes,
-                         const std::string& path)
-      ABSL_LOCKS_EXCLUDED(mu_, progress_mu_);
+                         const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
 
   // The first half of destruction, while the central session still lives: ends the
   // learners' threads, deletes their kernels and their variables. REQUIRES: no program
@@ -141,112 +137,54 @@ class Trainer {
  private:
   struct RunState;
 
-  // The parts of Start().
-  absl::Status MakeLearners();
-  absl::Status MakeSynchroniser();
-  // The devices that tasks are placed on; `all` keeps the set.
-  TaskDevices Devices(tensorflow::DeviceSet* all);
-  // After the first task of learner 0, where learners share accelerators: whether the
-  // others have memory for theirs.
-  absl::Status CheckMemory();
-
-  // Finds the parts of a run: which fetches are variables, where rows are counted.
-  absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
-                       const std::set<std::string>& sparse_feeds, Program* program);
-  absl::Status CompileRates(const ProgramGraph& graph, Program* program);
-
   // Runs tasks on one learner until the run has none left for it.
   void RunTasks(int learner, RunState* run);
   absl::Status RunTask(int learner, RunState* run, int64_t task);
 
   // Brings the replicas to where the next iteration starts; `ready` is false if a
   // variable has no value yet.
-  absl::Status PrepareReplicas(Program* program,
+  absl::Status PrepareReplicas(LearningProgram* program,
                                const std::vector<tensorflow::Tensor>& feeds,
                                bool* ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Variables that central runs wrote while learners were at work: replicas follow.
   void NoteLateWrites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::StatusOr<bool> RestartIsDue(Program* program,
+  absl::StatusOr<bool> RestartIsDue(LearningProgram* program,
                                     const std::vector<tensorflow::Tensor>& feeds);
-  // Whether a learning rate of learner 0 has dropped to half or less since the last
-  // call.
-  absl::StatusOr<bool> RateDropped(Program* program,
-                                   const std::vector<tensorflow::Tensor>& feeds);
   // Decides which variables the synchroniser keeps together in runs of `program`: those
   // it writes that some program trains.
-  void ChooseTrainedSet(Program* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ChooseTrainedSet(LearningProgram* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Tell the trained set where the replicas lie: all of them, between runs; those that
   // `learner`'s task may have moved.
-  absl::Status LocateReplicas(Program* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status LocateAfterTask(Program* program, int learner)
+  absl::Status LocateReplicas(LearningProgram* program)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status LocateAfterTask(LearningProgram* program, int learner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Where all replicas are the same, gives learners that had no task in the last
   // iteration (or failed in it) the state of one that had.
-  absl::Status MakeReplicasEqual(Program* program, const RunState& run)
+  absl::Status MakeReplicasEqual(LearningProgram* program, const RunState& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status CollectFetches(const Program& program,
+  absl::Status CollectFetches(const LearningProgram& program,
                               const std::vector<TaskOutcome>& outcomes,
                               std::vector<tensorflow::Tensor>* fetches)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whoever works on replicated variables takes a turn, which comes before mu_.
-  // `waits`: the holder may wait for another run of the session. Returns whether
-  // central runs go on beside such holders.
-  bool TakeTurn(bool waits) ABSL_LOCKS_EXCLUDED(turn_mu_);
-  // For a central run: false if the holder may be waiting for the caller. `at_once`:
-  // or if there is any holder.
-  bool TakeCentralTurn(bool at_once) ABSL_LOCKS_EXCLUDED(turn_mu_);
-  void EndTurn() ABSL_LOCKS_EXCLUDED(turn_mu_);
-
-  // Makes sure that the central session has kernels for these nodes of `graph`.
-  absl::Status EnsureSharedKernels(const ProgramGraph& graph,
-                                   const std::vector<std::string>& nodes);
-
-  // For saving and loading: what the learning runs have got to, by the key of the run;
-  // and the random ops whose state is not with the learners.
-  std::map<std::string, RunProgress> Progress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_)
-      ABSL_LOCKS_EXCLUDED(progress_mu_);
-  void SetProgress(std::map<std::string, RunProgress> progress)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) ABSL_LOCKS_EXCLUDED(progress_mu_);
-  void SetProgressOf(Program* program, const RunProgress& progress);
-  std::vector<std::string> HiddenRandomOps() ABSL_LOCKS_EXCLUDED(progress_mu_);
 
   const tensorflow::SessionOptions& session_options_;
   const Options& options_;
-  tensorflow::Session* const central_;      // not owned
-  AcceleratorBackend* const accelerators_;  // not owned, or null
   const Warn warn_;
 
-  std::unique_ptr<tensorflow::thread::ThreadPool> host_pool_;  // made when needed
-  absl::once_flag host_pool_once_;
-  LearnerEnvironment environment_;
-  std::chrono::microseconds spin_{0};
-  std::vector<std::unique_ptr<Learner>> learners_;
+  LearnerGroup learners_;
   CentralModel model_;
   std::unique_ptr<Synchroniser> synchroniser_;
   TaskScheduler scheduler_;
 
-  // Of Compile(): nodes whose kernels exist, and the name under which the central
-  // session keeps them ("" until it is needed).
-  std::set<std::string> shared_kernels_;
-  std::string central_handle_;
+  ProgressOfRuns progress_;
 
-  absl::Mutex turn_mu_;
-  bool turn_taken_ ABSL_GUARDED_BY(turn_mu_) = false;
-  bool turn_waits_ ABSL_GUARDED_BY(turn_mu_) = false;
-  // A learning run has kept a central run waiting for long, so that it may have been
-  // waiting for it: from now on none waits for such a run.
-  bool runs_beside_ ABSL_GUARDED_BY(turn_mu_) = false;
-
+  // Whoever works on replicated variables takes a turn, which comes before mu_.
+  Turns turns_;
   absl::Mutex mu_;  // taken by the holder of the turn, or for a moment
   std::unique_ptr<ReplicatedVariables> variables_ ABSL_GUARDED_BY(mu_);
   std::vector<int64_t> task_rows_ ABSL_GUARDED_BY(mu_);
   std::atomic<int64_t> restarts_requested_{0};
-
-  // Programs by the key of their run, and the progress of runs that have been loaded
-  // and not compiled yet.
-  absl::Mutex progress_mu_ ABSL_ACQUIRED_AFTER(mu_);
-  std::map<std::string, std::weak_ptr<Program>> programs_ ABSL_GUARDED_BY(progress_mu_);
-  std::map<std::string, RunProgress> loaded_progress_ ABSL_GUARDED_BY(progress_mu_);
 
   // Variables that central runs wrote while learners were at work.
   absl::Mutex late_writes_mu_ ABSL_ACQUIRED_AFTER(mu_);

@@ -1,0 +1,180 @@
+#include "cc/session/learner_group.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cc/memory/learners_that_fit.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/framework/op_segment.h"
+#include "tensorflow/core/platform/cpu_info.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// How long a learner polls for its neighbours (or for the next run) before it blocks.
+constexpr std::chrono::microseconds kSpin(200);
+
+// Where the user has not said how many.
+constexpr int kLearnersPerAccelerator = 2;
+
+// The node by which the central session is asked for the name of its kernels.
+constexpr char kHandleNode[] = "TensorBow.session_handle";
+
+std::vector<int> CpusOfThisProcess() {
+  std::vector<int> cpus;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+    }
+  }
+  if (cpus.empty()) cpus.resize(std::max(1, tf::port::NumSchedulableCPUs()), -1);
+  return cpus;
+}
+
+int NumLearners(const Options& options, AcceleratorBackend* accelerators) {
+  if (accelerators != nullptr) {
+    const int on_each = options.learners_per_device > 0 ? options.learners_per_device
+                                                        : kLearnersPerAccelerator;
+    return on_each * accelerators->num_devices();
+  }
+  return options.learners_per_device > 0 ? options.learners_per_device
+                                         : static_cast<int>(CpusOfThisProcess().size());
+}
+
+}  // namespace
+
+LearnerGroup::LearnerGroup(const tf::SessionOptions& session_options,
+                           const Options& options, tf::Session* central,
+                           tf::Device* central_device, AcceleratorBackend* accelerators,
+                           std::function<void(const std::string&)> recording_refused)
+    : session_options_(session_options),
+      options_(options),
+      central_(central),
+      accelerators_(accelerators),
+      size_(NumLearners(options, accelerators)) {
+  environment_.options = &session_options_;
+  environment_.central_device = central_device;
+  environment_.host_runner = [this](std::function<void()> closure) {
+    absl::call_once(host_pool_once_, [this] {
+      host_pool_ = std::make_unique<tf::thread::ThreadPool>(
+          session_options_.env, "tensorbow_host",
+          std::max(2, tf::port::NumSchedulableCPUs()));
+    });
+    host_pool_->Schedule(std::move(closure));
+  };
+  environment_.shares_random_state = size_ == 1 && !options.seed.has_value();
+  environment_.shared_kernel =
+      [this, central_device](const std::shared_ptr<const tf::NodeProperties>& node,
+                             tf::FunctionLibraryRuntime* runtime,
+                             tf::OpKernel** kernel) {
+        return central_device->op_segment()->FindOrCreate(
+            central_handle_, node->node_def.name(), kernel,
+            [&](tf::OpKernel** made) { return runtime->CreateKernel(node, made); });
+      };
+  using Recording = Options::TaskRecording;
+  environment_.record_tasks =
+      options.task_recording != Recording::kOff && options.sync_period == 1;
+  if (options.task_recording == Recording::kOn) {
+    environment_.recording_refused = std::move(recording_refused);
+  }
+}
+
+absl::Status LearnerGroup::Start() {
+  if (accelerators_ != nullptr && environment_.recording_refused &&
+      !environment_.record_tasks) {
+    environment_.recording_refused(
+        "with a sync_period above 1 not every task is the same");
+  }
+  const std::vector<int> cpus = CpusOfThisProcess();
+  const bool fits = size_ <= static_cast<int>(cpus.size());
+  spin_ = fits ? kSpin : std::chrono::microseconds(0);
+  const int on_each =
+      accelerators_ == nullptr ? 0 : size_ / accelerators_->num_devices();
+  for (int j = 0; j < size_; ++j) {
+    const int cpu = options_.pin_threads && fits ? cpus[j] : -1;
+    std::unique_ptr<AcceleratorDevice> accelerator;
+    if (accelerators_ != nullptr) {
+      TF_ASSIGN_OR_RETURN(
+          accelerator,
+          accelerators_->NewDevice(session_options_, environment_.central_device,
+                                   j / on_each, j, on_each));
+    }
+    learners_.push_back(
+        std::make_unique<Learner>(j, environment_, cpu, spin_, std::move(accelerator)));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> LearnerGroup::Descriptions() const {
+  std::vector<std::string> descriptions;
+  for (const auto& learner : learners_) {
+    descriptions.push_back(learner->accelerator() != nullptr
+                               ? learner->accelerator()->Description()
+                               : learner->device()->name());
+  }
+  return descriptions;
+}
+
+TaskDevices LearnerGroup::Devices(tf::DeviceSet* all) {
+  const tf::DeviceMgr* local = nullptr;
+  TaskDevices devices;
+  if (central_->LocalDeviceManager(&local).ok()) {
+    for (tf::Device* device : local->ListDevices()) all->AddDevice(device);
+  }
+  all->set_client_device(environment_.central_device);
+  devices.all = all;
+  devices.cpu = environment_.central_device;
+  if (accelerators_ != nullptr) {
+    devices.accelerator = learners_[0]->accelerator()->device();
+    all->AddDevice(devices.accelerator);
+    devices.variables = &environment_.variable_devices;
+  }
+  return devices;
+}
+
+absl::Status LearnerGroup::EnsureSharedKernels(const ProgramGraph& graph,
+                                               const std::vector<std::string>& nodes) {
+  tf::CallableOptions callable;
+  for (const std::string& node : nodes) {
+    if (shared_kernels_.count(node) == 0) callable.add_target(node);
+  }
+  if (callable.target_size() == 0) return absl::OkStatus();
+  if (central_handle_.empty()) {
+    tf::GraphDef question;
+    *question.mutable_versions() = graph.graph_def().versions();
+    tf::NodeDef* const node = question.add_node();
+    node->set_name(kHandleNode);
+    node->set_op("TensorBowSessionHandle");
+    TF_RETURN_IF_ERROR(central_->Extend(question));
+    std::vector<tf::Tensor> answer;
+    TF_RETURN_IF_ERROR(central_->Run({}, {kHandleNode}, {}, &answer));
+    central_handle_ = answer[0].scalar<tf::tstring>()();
+  }
+  // Making a callable creates the kernels in the stock session, with its own function
+  // library, and executes nothing. It is kept for as long as the session lives.
+  tf::Session::CallableHandle handle;
+  TF_RETURN_IF_ERROR(central_->MakeCallable(callable, &handle));
+  shared_kernels_.insert(callable.target().begin(), callable.target().end());
+  return absl::OkStatus();
+}
+
+absl::Status LearnerGroup::CheckMemory() const {
+  if (accelerators_ == nullptr) return absl::OkStatus();
+  AcceleratorDevice* const device = learners_[0]->accelerator();
+  return CheckLearnersFit(device->PeakBytes(), device->LimitBytes(),
+                          size_ / accelerators_->num_devices());
+}
+
+void LearnerGroup::ReleaseKernels() {
+  for (const auto& learner : learners_) learner->ReleaseKernels();
+}
+
+}  // namespace tensorbow

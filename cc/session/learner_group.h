@@ -1,0 +1,85 @@
+// The learners of one session and what they share: their devices, the pool for closures
+// that belong to no learner, the kernels that exist once per session.
+#ifndef TENSORBOW_CC_SESSION_LEARNER_GROUP_H_
+#define TENSORBOW_CC_SESSION_LEARNER_GROUP_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/call_once.h"
+#include "absl/status/status.h"
+#include "cc/device/accelerator.h"
+#include "cc/learner/learner.h"
+#include "cc/rewrite/learner_graph.h"
+#include "cc/rewrite/program_graph.h"
+#include "cc/session/options.h"
+#include "tensorflow/core/common_runtime/device_set.h"
+#include "tensorflow/core/public/session.h"
+
+namespace tensorbow {
+
+class LearnerGroup {
+ public:
+  // `central`: the stock session that keeps the central variables on `central_device`;
+  // not owned, outlives the group's ReleaseKernels(). `session_options` and `options`
+  // outlive the group. `accelerators`: what learners compute on; null for the CPU.
+  // `recording_refused`: called with the reason where the user wants tasks recorded and
+  // they cannot be.
+  LearnerGroup(const tensorflow::SessionOptions& session_options,
+               const Options& options, tensorflow::Session* central,
+               tensorflow::Device* central_device, AcceleratorBackend* accelerators,
+               std::function<void(const std::string&)> recording_refused);
+  // Makes the learners. Called once, before anything but size().
+  absl::Status Start();
+
+  int size() const { return size_; }
+  Learner& operator[](int learner) const { return *learners_[learner]; }
+  // Polling pays only if every learner has a core of its own; else 0.
+  std::chrono::microseconds spin() const { return spin_; }
+  tensorflow::Device* central_device() const { return environment_.central_device; }
+  AcceleratorBackend* accelerators() const { return accelerators_; }  // null: the CPU
+  // Whether random ops go on drawing where the central session's runs stopped.
+  bool shares_random_state() const { return environment_.shares_random_state; }
+  // For people: what each learner computes on.
+  std::vector<std::string> Descriptions() const;
+
+  // The devices that tasks are placed on; `all` keeps the set.
+  TaskDevices Devices(tensorflow::DeviceSet* all);
+  // Makes sure that the central session has kernels for these nodes of `graph`.
+  absl::Status EnsureSharedKernels(const ProgramGraph& graph,
+                                   const std::vector<std::string>& nodes);
+  // Replicas may have moved since the last task.
+  void NoteMovedReplicas() { environment_.replica_generation.fetch_add(1); }
+  // After the first task of learner 0, where learners share accelerators: whether the
+  // others have memory for theirs.
+  absl::Status CheckMemory() const;
+
+  // While the central session still lives. REQUIRES: no program is left.
+  void ReleaseKernels();
+
+ private:
+  const tensorflow::SessionOptions& session_options_;
+  const Options& options_;
+  tensorflow::Session* const central_;      // not owned
+  AcceleratorBackend* const accelerators_;  // not owned, or null
+  const int size_;
+
+  std::unique_ptr<tensorflow::thread::ThreadPool> host_pool_;  // made when needed
+  absl::once_flag host_pool_once_;
+  LearnerEnvironment environment_;
+  std::chrono::microseconds spin_{0};
+  std::vector<std::unique_ptr<Learner>> learners_;
+
+  // Nodes whose kernels exist, and the name under which the central session keeps them
+  // ("" until it is needed).
+  std::set<std::string> shared_kernels_;
+  std::string central_handle_;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_LEARNER_GROUP_H_

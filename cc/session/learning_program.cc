@@ -1,0 +1,183 @@
+#include "cc/session/learning_program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/fuse_products.h"
+#include "cc/rewrite/fuse_updates.h"
+#include "cc/rewrite/learner_graph.h"
+#include "cc/rewrite/random_state.h"
+#include "cc/rewrite/reduce_gradients.h"
+#include "cc/rewrite/shapes.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// Momentum of the central model where the learners' optimiser has none of its own.
+constexpr double kDefaultMomentum = 0.9;
+
+// Tensors whose leading dimension tells how many rows of data a task took from an
+// input pipeline. A queue's are known to have one, whatever their static shape.
+struct RowSource {
+  std::string tensor;
+  bool has_rows;
+};
+std::vector<RowSource> RowSources(const std::vector<const tf::NodeDef*>& nodes) {
+  std::vector<RowSource> sources;
+  for (const tf::NodeDef* node : nodes) {
+    const char* types = nullptr;
+    bool has_rows = false;
+    if (absl::StartsWith(node->op(), "IteratorGetNext") &&
+        node->op() != "IteratorGetNextAsOptional") {
+      types = "output_types";
+    } else if (absl::StartsWith(node->op(), "QueueDequeueMany") ||
+               absl::StartsWith(node->op(), "QueueDequeueUpTo")) {
+      types = "component_types";
+      has_rows = true;
+    } else {
+      continue;
+    }
+    const int outputs = node->attr().at(types).list().type_size();
+    for (int i = 0; i < outputs; ++i) {
+      sources.push_back({absl::StrCat(node->name(), ":", i), has_rows});
+    }
+  }
+  return sources;
+}
+
+// Finds the parts of a run: how its feeds are divided, which fetches are variables,
+// where rows are counted.
+absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
+                     const std::set<std::string>& sparse_feeds, const Options& options,
+                     bool replicated, LearningProgram* program) {
+  program->task_spec.feeds = spec.feeds;
+  program->task_spec.targets = spec.targets;
+
+  std::vector<const tf::NodeDef*> nodes;
+  TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
+  const std::vector<RowSource> row_sources = RowSources(nodes);
+  RunSpec described = spec;
+  for (const RowSource& source : row_sources) {
+    described.fetches.push_back(source.tensor);
+  }
+  const auto shapes = InferShapes(graph, described);
+
+  // Programs feed more than a run needs; what it does not use says nothing about rows.
+  std::set<std::string> used(spec.fetches.begin(), spec.fetches.end());
+  for (const tf::NodeDef* node : nodes) {
+    for (const std::string& input : node->input()) {
+      const TensorName tensor = ParseTensor(input);
+      if (!tensor.control) used.insert(absl::StrCat(tensor.node, ":", tensor.index));
+    }
+  }
+  for (const std::string& name : spec.feeds) {
+    FeedDeclaration feed;
+    feed.name = name;
+    feed.shape = shapes.at(name);
+    using Division = FeedDeclaration::Division;
+    if (options.shard.count(name) > 0) {
+      feed.division = Division::kShard;
+    } else if (options.replicate.count(name) > 0 || used.count(name) == 0) {
+      feed.division = Division::kReplicate;
+    } else if (sparse_feeds.count(name) > 0) {
+      feed.division = Division::kSparse;
+    }
+    program->feeds.push_back(std::move(feed));
+  }
+  for (const std::string& name : spec.fetches) {
+    LearningProgram::Fetch fetch;
+    fetch.declaration.name = name;
+    const tf::PartialTensorShape& shape = shapes.at(name);
+    fetch.declaration.leading_dimension_unknown =
+        shape.unknown_rank() || (shape.dims() > 0 && shape.dim_size(0) < 0);
+    const auto chosen = options.combine.find(name);
+    if (chosen != options.combine.end()) {
+      fetch.declaration.combination = chosen->second;
+    } else if (replicated) {
+      std::vector<std::string>* const targets = &program->task_spec.targets;
+      const std::string variable = VariableReadBy(graph, name, targets);
+      if (!variable.empty()) fetch.variable = graph.Find(variable);
+    }
+    if (fetch.variable == nullptr) {
+      fetch.task_fetch = static_cast<int>(program->task_spec.fetches.size());
+      program->task_spec.fetches.push_back(name);
+    }
+    program->fetches.push_back(std::move(fetch));
+  }
+  for (const auto& [name, has_rows] : row_sources) {
+    const tf::PartialTensorShape& shape = shapes.at(name);
+    if (!has_rows && (shape.unknown_rank() || shape.dims() == 0)) continue;
+    if (std::count(spec.feeds.begin(), spec.feeds.end(), name) > 0) continue;
+    program->rows_fetch = static_cast<int>(program->task_spec.fetches.size());
+    program->task_spec.fetches.push_back(name);
+    break;
+  }
+  return absl::OkStatus();
+}
+
+// Brings the updates of a task under the synchroniser.
+absl::Status FuseTask(const RunAnalysis& analysis, const Synchroniser& synchroniser,
+                      LearningProgram* program, TaskGraph* task) {
+  std::vector<std::string> trained;
+  for (const auto& [name, use] : analysis.variables) {
+    if (use.trained) trained.push_back(name);
+  }
+  TF_ASSIGN_OR_RETURN(program->corrects_itself, FuseUpdates(trained, task));
+  const bool averages = synchroniser.averages();
+  if (!averages) {
+    TF_ASSIGN_OR_RETURN(program->num_gradients, ReduceGradients(trained, task));
+  }
+  return FuseProducts(/*with_input_gradients=*/averages, task);
+}
+
+}  // namespace
+
+absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& spec,
+                                    const RunAnalysis& analysis,
+                                    const std::set<std::string>& sparse_feeds,
+                                    const Options& options,
+                                    const tf::SessionOptions& session_options,
+                                    const Synchroniser& synchroniser,
+                                    LearnerGroup* learners, LearningProgram* program) {
+  const bool replicated = learners->size() > 1;
+  TF_RETURN_IF_ERROR(Dissect(graph, spec, sparse_feeds, options, replicated, program));
+  program->analysis = analysis;
+  TF_RETURN_IF_ERROR(learners->EnsureSharedKernels(graph, analysis.shared_kernels));
+  if (learners->shares_random_state()) {
+    TF_RETURN_IF_ERROR(learners->EnsureSharedKernels(graph, analysis.random_kernels));
+  }
+
+  tf::DeviceSet device_set;
+  TaskGraph task;
+  TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program->task_spec, session_options,
+                                    learners->Devices(&device_set), &task));
+  (*learners)[0].Optimise(&task);
+  if (synchroniser.synchronises()) {
+    TF_RETURN_IF_ERROR(FuseTask(analysis, synchroniser, program, &task));
+  }
+  for (int j = 0; j < learners->size(); ++j) {
+    Specialisation specialisation;
+    specialisation.learner = j;
+    specialisation.own_variables = replicated;
+    specialisation.own_random_state = !learners->shares_random_state();
+    specialisation.seed = options.seed;
+    std::unique_ptr<Learner::Program> learner_program;
+    TF_RETURN_IF_ERROR((*learners)[j].Compile(task, specialisation, &learner_program));
+    program->learners.push_back(std::move(learner_program));
+  }
+  program->hidden_random_ops = HiddenRandomState(program->learners[0]->graphs());
+  if (!replicated) return absl::OkStatus();
+
+  program->momentum =
+      options.momentum.value_or(analysis.plain_gradient_descent ? kDefaultMomentum : 0);
+  if (options.restart != Options::Restart::kOnLearningRateDrop) return absl::OkStatus();
+  return program->rates.Compile(graph, program->task_spec.feeds,
+                                analysis.learning_rates, session_options, learners);
+}
+
+}  // namespace tensorbow

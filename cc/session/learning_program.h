@@ -1,0 +1,74 @@
+// A learning run made executable on every learner: what it is fed and fetches, the task
+// graph with its fused updates, and what is kept from run to run.
+#ifndef TENSORBOW_CC_SESSION_LEARNING_PROGRAM_H_
+#define TENSORBOW_CC_SESSION_LEARNING_PROGRAM_H_
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/learner/learner.h"
+#include "cc/rewrite/program_graph.h"
+#include "cc/rewrite/run_analysis.h"
+#include "cc/session/feeds.h"
+#include "cc/session/fetches.h"
+#include "cc/session/learner_group.h"
+#include "cc/session/learning_rates.h"
+#include "cc/session/options.h"
+#include "cc/synchroniser/synchroniser.h"
+#include "tensorflow/core/public/session_options.h"
+
+namespace tensorbow {
+
+// Made by CompileLearningProgram(); what runs keep in it belongs to the Trainer.
+struct LearningProgram {
+  RunAnalysis analysis;
+  RunSpec task_spec;  // what a task computes
+  std::vector<FeedDeclaration> feeds;
+
+  // Of the run's fetches, in order.
+  struct Fetch {
+    FetchDeclaration declaration;
+    int task_fetch = -1;  // its number among the task's fetches, or
+    const tensorflow::NodeDef* variable = nullptr;  // the variable it is
+  };
+  std::vector<Fetch> fetches;
+  int rows_fetch = -1;  // the task's fetch that tells the rows of its data, or -1
+
+  std::vector<std::unique_ptr<Learner::Program>> learners;
+  LearningRates rates;                // watched only where a drop restarts
+  int num_gradients = 0;              // averaged in a task
+  std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order
+  double momentum = 0;                // of the central model
+  std::vector<std::string> hidden_random_ops;
+
+  // Kept by runs.
+  std::vector<int> variables;  // replicated ids: all,
+  std::vector<int> written;    // those that tasks change,
+  // Those the synchroniser keeps together: first what this program trains, in the order
+  // of its analysis.
+  std::vector<int> trained;
+  int num_trained = -1;                    // in the session, when `trained` was made
+  std::unique_ptr<TrainedSet> set;         // made in the first run
+  int64_t first_iteration = 0;             // of the set, when it is made
+  bool measured_memory = false;            // on accelerators, in the first run
+  std::atomic<bool> told_of_feeds{false};  // that they cannot be divided
+  int64_t restarts_seen = 0;
+};
+
+// `sparse_feeds`: feeds that are parts of sparse tensors. `*program` refers to the
+// nodes of `graph`.
+absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& spec,
+                                    const RunAnalysis& analysis,
+                                    const std::set<std::string>& sparse_feeds,
+                                    const Options& options,
+                                    const tensorflow::SessionOptions& session_options,
+                                    const Synchroniser& synchroniser,
+                                    LearnerGroup* learners, LearningProgram* program);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_LEARNING_PROGRAM_H_

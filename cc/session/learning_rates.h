@@ -1,0 +1,51 @@
+// The learning rates of a learning run, watched for a drop.
+#ifndef TENSORBOW_CC_SESSION_LEARNING_RATES_H_
+#define TENSORBOW_CC_SESSION_LEARNING_RATES_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/learner/learner.h"
+#include "cc/rewrite/program_graph.h"
+#include "cc/session/learner_group.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/public/session_options.h"
+
+namespace tensorbow {
+
+class LearningRates {
+ public:
+  // Watches the scalars `rates` of a run with these feeds: those that are fed, and
+  // those that learner 0 can compute from its variables.
+  absl::Status Compile(const ProgramGraph& graph, const std::vector<std::string>& feeds,
+                       const std::vector<std::string>& rates,
+                       const tensorflow::SessionOptions& options,
+                       LearnerGroup* learners);
+
+  // Takes note if a rate of `learner`, who compiled them, is half or less of what it
+  // was when last looked at.
+  absl::Status Look(const std::vector<tensorflow::Tensor>& feeds, Learner* learner);
+  // Whether that was so since the last call.
+  bool TakeDrop() { return std::exchange(dropped_, false); }
+
+  // What is saved: the rates as last looked at, and whether they have dropped.
+  const std::vector<double>& last() const { return last_; }
+  bool dropped() const { return dropped_; }
+  void Set(std::vector<double> last, bool dropped) {
+    last_ = std::move(last);
+    dropped_ = dropped;
+  }
+
+ private:
+  std::vector<int> fed_;                        // by feed
+  std::unique_ptr<Learner::Program> computed_;  // null if there are none
+  std::vector<double> last_;
+  bool dropped_ = false;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_LEARNING_RATES_H_

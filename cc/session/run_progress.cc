@@ -1,0 +1,73 @@
+#include "cc/session/run_progress.h"
+
+#include <set>
+#include <utility>
+
+namespace tensorbow {
+
+namespace {
+
+void SetProgress(const RunProgress& progress, int64_t restarts,
+                 LearningProgram* program) {
+  program->first_iteration = progress.iterations;
+  if (program->set != nullptr) program->set->iterations = progress.iterations;
+  program->rates.Set(progress.last_rates, progress.rate_dropped);
+  program->restarts_seen = restarts - progress.restart_pending;
+}
+
+}  // namespace
+
+std::map<std::string, std::shared_ptr<LearningProgram>> ProgressOfRuns::Programs()
+    const {
+  std::map<std::string, std::shared_ptr<LearningProgram>> programs;
+  for (const auto& [key, weak] : programs_) {
+    if (auto program = weak.lock()) programs[key] = std::move(program);
+  }
+  return programs;
+}
+
+void ProgressOfRuns::Add(const std::string& key,
+                         const std::shared_ptr<LearningProgram>& program,
+                         int64_t restarts) {
+  absl::MutexLock lock(&mu_);
+  program->restarts_seen = restarts;
+  if (const auto loaded = loaded_.extract(key)) {
+    SetProgress(loaded.mapped(), restarts, program.get());
+  }
+  programs_[key] = program;
+}
+
+std::map<std::string, RunProgress> ProgressOfRuns::Get(int64_t restarts) const {
+  absl::MutexLock lock(&mu_);
+  std::map<std::string, RunProgress> progress = loaded_;
+  for (const auto& [key, program] : Programs()) {
+    RunProgress& run = progress[key];
+    run.iterations =
+        program->set == nullptr ? program->first_iteration : program->set->iterations;
+    run.last_rates = program->rates.last();
+    run.rate_dropped = program->rates.dropped();
+    run.restart_pending = program->restarts_seen != restarts;
+  }
+  return progress;
+}
+
+void ProgressOfRuns::Set(std::map<std::string, RunProgress> progress,
+                         int64_t restarts) {
+  absl::MutexLock lock(&mu_);
+  for (const auto& [key, program] : Programs()) {
+    SetProgress(progress[key], restarts, program.get());
+    progress.erase(key);
+  }
+  loaded_ = std::move(progress);
+}
+
+std::vector<std::string> ProgressOfRuns::HiddenRandomOps() const {
+  absl::MutexLock lock(&mu_);
+  std::set<std::string> names;
+  for (const auto& [key, program] : Programs()) {
+    names.insert(program->hidden_random_ops.begin(), program->hidden_random_ops.end());
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,47 @@
+#include "cc/session/turns.h"
+
+#include "absl/time/time.h"
+
+namespace tensorbow {
+
+namespace {
+
+// How long a central run waits for a holder that may itself be waiting.
+constexpr absl::Duration kPatience = absl::Milliseconds(100);
+
+}  // namespace
+
+bool Turns::Take(bool waits) {
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(+[](bool* taken) { return !*taken; }, &taken_));
+  taken_ = true;
+  waits_ = waits;
+  return beside_;
+}
+
+bool Turns::TakeCentral(bool at_once) {
+  absl::MutexLock lock(&mu_);
+  while (taken_) {
+    if (at_once) return false;
+    auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !taken_; };
+    auto ended_or_waits = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return !taken_ || waits_;
+    };
+    if (!waits_) {
+      mu_.Await(absl::Condition(&ended_or_waits));
+    } else if (beside_ || !mu_.AwaitWithTimeout(absl::Condition(&ended), kPatience)) {
+      beside_ = true;
+      return false;
+    }
+  }
+  taken_ = true;
+  waits_ = false;
+  return true;
+}
+
+void Turns::End() {
+  absl::MutexLock lock(&mu_);
+  taken_ = false;
+}
+
+}  // namespace tensorbow
