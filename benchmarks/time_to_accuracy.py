@@ -208,6 +208,7 @@ def grid(model: str, quick: bool) -> list[Recipe]:
             Recipe("SMA", 16, 0.0, 2),
             *(Recipe("stock", batch, 0.0) for batch in batches),
             Recipe("SMA", 8, 0.9, 4),
+            Recipe("SSGD", 8, 0.9, 4),
             Recipe("SMA", 16, 0.9, 4),
         ]
     stock = [Recipe("stock", b, m) for m in (0.9, 0.0) for b in (16, 32, 64, 8, 128)]
@@ -396,11 +397,14 @@ class Runs:
             self._done = [json.loads(line) for line in path.read_text().splitlines()]
 
     def find(self, key: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
-        """The run's curves if it was made."""
+        """The run's curves if it was made, be it once for each kind."""
+        found: dict[str, Any] = {}
         for run in self._done:
-            if run["key"] == key and set(kinds) <= run["curves"].keys():
-                return run["curves"]
-        return None
+            if run["key"] == key:
+                curves = run["curves"]
+                found = {**curves, **found}
+                found["samples"] = max(found["samples"], curves["samples"], key=len)
+        return found if set(kinds) <= found.keys() else None
 
     def latest(self, key: dict[str, Any]) -> dict[str, Any]:
         """What was last appended under this key; nothing if nothing was."""
@@ -441,36 +445,46 @@ def rate_at(recipe: Recipe, setting: Setting, place: int) -> float:
     return float(f"{first * 2.0 ** (place / 2):.6g}")
 
 
-def tune(runs: Runs, task: Task, recipe: Recipe, kind: str) -> float | None:
-    """The best learning rate for this kind of curve; None when the time was not enough.
+def tune(runs: Runs, task: Task, recipe: Recipe, kinds: Sequence[str] = KINDS) -> dict[str, float]:
+    """The best learning rate for each kind of curve; without those there was no time for.
 
     Climbs until the rates twice and half as large are known to be worse, then those larger
-    and smaller by √2 in the mean of some seeds (if there is time for that).
+    and smaller by √2 in the mean of some seeds (if there is time for that). Every run gives
+    the curves of all kinds, so that each is climbed from the best of what all have tried.
     """
-    found = _climb(runs, task, recipe, kind, start=0, step=2, seeds=1)
-    if found is not None and task.setting.finely:
-        finer = _climb(runs, task, recipe, kind, found, step=1, seeds=FINE_SEEDS)
-        found = found if finer is None else finer
-    return None if found is None else rate_at(recipe, task.setting, found)
+    coarse = _climbs(runs, task, recipe, kinds, dict.fromkeys(kinds, 0), step=2, seeds=1)
+    fine = coarse if task.setting.finely else {}
+    fine = _climbs(runs, task, recipe, kinds, fine, step=1, seeds=FINE_SEEDS)
+    return {kind: rate_at(recipe, task.setting, place) for kind, place in (coarse | fine).items()}
 
 
-def _climb(
-    runs: Runs, task: Task, recipe: Recipe, kind: str, start: int, step: int, seeds: int
-) -> int | None:
-    """The best place, both of whose neighbours are worse; None if there was no time."""
-    scores: dict[int, tuple[float, ...]] = {}
-    best = start
-    while wanted := {best - step, best, best + step} - scores.keys():
-        for place in sorted(wanted):
-            found = []
-            for seed in range(seeds):
-                rate = rate_at(recipe, task.setting, place)
-                curves = runs.get(task, recipe, rate, seed)
-                if curves is None:
-                    return None
-                found.append(score(curves["samples"], curves[kind], task.setting.target))
-            scores[place] = tuple(np.mean(found, axis=0))
-        best = min(scores, key=lambda place: scores[place])
+def _climbs(
+    runs: Runs,
+    task: Task,
+    recipe: Recipe,
+    kinds: Sequence[str],
+    places: dict[str, int],
+    step: int,
+    seeds: int,
+) -> dict[str, int]:
+    """From `places`, the best of each kind, both of whose neighbours are worse."""
+    target = task.setting.target
+    tried: dict[int, dict[str, tuple[float, ...]]] = {}
+    best: dict[str, int] = {}
+    while best != places:
+        best = places
+        for place in sorted({p + k * step for p in best.values() for k in (-1, 0, 1)}):
+            if place in tried:
+                continue
+            rate = rate_at(recipe, task.setting, place)
+            curves = [runs.get(task, recipe, rate, seed, kinds) for seed in range(seeds)]
+            if None in curves:
+                return {}
+            tried[place] = {
+                kind: tuple(np.mean([score(c["samples"], c[kind], target) for c in curves if c], 0))
+                for kind in kinds
+            }
+        places = {kind: min(tried, key=lambda place: tried[place][kind]) for kind in best}
     return best
 
 
@@ -589,8 +603,7 @@ def train(
     for seed in range(1, seeds + 1):
         for recipe in recipes:
             if recipe not in rates:
-                found = {kind: tune(runs, tuning, recipe, kind) for kind in kinds}
-                rates[recipe] = {kind: rate for kind, rate in found.items() if rate is not None}
+                rates[recipe] = tune(runs, tuning, recipe, kinds)
             mine = rates[recipe]
             for rate in sorted(set(mine.values())):
                 runs.get(final, recipe, rate, seed, [k for k in mine if mine[k] == rate])

@@ -53,11 +53,11 @@ class Progress:
 
 def accuracy(session: Any, program: Program, images: np.ndarray, labels: np.ndarray) -> float:
     """Fraction of rows that the session's model classifies correctly."""
-    hits = 0.0
+    hits = 0
     for begin in range(0, len(images), _EVALUATION_ROWS):
         rows = slice(begin, begin + _EVALUATION_ROWS)
         feeds = {program.images: images[rows], program.labels: labels[rows]}
-        hits += float(session.run(program.accuracy, feeds)) * len(labels[rows])
+        hits += round(float(session.run(program.accuracy, feeds)) * len(labels[rows]))
     return hits / len(labels)
 
 

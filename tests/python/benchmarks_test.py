@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import pathlib
 import sys
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -186,22 +187,33 @@ def test_a_finished_run_is_found_again(logistic, tmp_path):
     assert again.get(task, recipe, 0.02, 1, ["plain"]) is None
 
 
+def test_kinds_trained_in_two_runs_are_found_together(tmp_path):
+    runs = tta.Runs(tmp_path / "runs.jsonl", 1, deadline=0)
+    runs.append({"k": 1}, {"samples": [10, 20], "plain": [0.1, 0.2]}, 0)
+    assert runs.find({"k": 1}, tta.KINDS) is None
+    runs.append({"k": 1}, {"samples": [10, 20, 30], "averaged": [0.3, 0.4, 0.5]}, 0)
+    both = {"samples": [10, 20, 30], "plain": [0.1, 0.2], "averaged": [0.3, 0.4, 0.5]}
+    assert runs.find({"k": 1}, tta.KINDS) == both
+    assert runs.find({"k": 2}, ["plain"]) is None
+
+
 class ParabolicRuns:
     """Runs whose accuracy is best at rates of 0.32 (plain) and 1.28·√2 (averaged).
 
     Each seed but the first says that a larger rate is better, the third the contrary.
     """
 
+    BEST = MappingProxyType({"plain": 0.32, "averaged": 1.81019})
+
     def __init__(self):
         self.tried = []
 
-    def get(self, task, recipe, rate, seed):
+    def get(self, task, recipe, rate, seed, kinds):
         self.tried.append((rate, seed))
-        best = {"plain": 0.32, "averaged": 1.81019}
         slope = (0, 1, -1)[seed]
         ends = {
-            kind: 0.5 - 0.01 * np.log2(rate / b) ** 2 + 0.1 * slope * np.log2(rate)
-            for kind, b in best.items()
+            kind: 0.5 - 0.01 * np.log2(rate / self.BEST[kind]) ** 2 + 0.1 * slope * np.log2(rate)
+            for kind in kinds
         }
         return {"samples": SAMPLES, **{kind: [end] * 7 for kind, end in ends.items()}}
 
@@ -209,18 +221,38 @@ class ParabolicRuns:
 def test_tuning_climbs_until_both_neighbours_are_worse(logistic):
     runs, task, recipe = ParabolicRuns(), logistic(tuning=True), tta.Recipe("stock", 16, 0.0)
     assert tta.rate_at(recipe, task.setting, 0) == 0.01
-    assert tta.tune(runs, task, recipe, "plain") == 0.32
+    assert tta.tune(runs, task, recipe, ["plain"]) == {"plain": 0.32}
     coarse = [(0.005 * 2**k, 0) for k in range(8)]
     fine = [(rate, seed) for rate in (0.226274, 0.32, 0.452548) for seed in range(3)]
     assert sorted(runs.tried) == sorted(coarse + fine)
-    assert tta.tune(runs, task, recipe, "averaged") == 1.81019
+    assert tta.tune(runs, task, recipe) == {"plain": 0.32, "averaged": 1.81019}
     task.setting = dataclasses.replace(task.setting, finely=False)
-    assert tta.tune(runs, task, recipe, "averaged") in (1.28, 2.56)
+    coarsely = tta.tune(runs, task, recipe)
+    assert coarsely["plain"] == 0.32
+    assert coarsely["averaged"] in (1.28, 2.56)
+
+
+class RunsWithTwoHills(ParabolicRuns):
+    """Averaged, 0.01 is better than its neighbours, yet 0.32 is better still."""
+
+    def get(self, task, recipe, rate, seed, kinds):
+        curves = super().get(task, recipe, rate, seed, kinds)
+        averaged = {0.01: 0.4, 0.32: 0.6}.get(rate, 0.3)
+        return curves | {"averaged": [averaged] * 7}
+
+
+def test_each_kind_is_tuned_with_what_the_other_tried(logistic):
+    task, recipe = logistic(tuning=True), tta.Recipe("stock", 16, 0.0)
+    task.setting = dataclasses.replace(task.setting, finely=False)
+    alone = tta.tune(RunsWithTwoHills(), task, recipe, ["averaged"])
+    assert alone == {"averaged": 0.01}
+    both = tta.tune(RunsWithTwoHills(), task, recipe)
+    assert both == {"plain": 0.32, "averaged": 0.32}
 
 
 def test_tuning_without_time_has_no_result(logistic, tmp_path):
     runs = tta.Runs(tmp_path / "runs.jsonl", 1, deadline=0)
-    assert tta.tune(runs, logistic(tuning=True), tta.Recipe("stock", 16, 0.0), "plain") is None
+    assert tta.tune(runs, logistic(tuning=True), tta.Recipe("stock", 16, 0.0)) == {}
 
 
 def test_seconds_are_samples_by_samples_per_second():
