@@ -12,8 +12,12 @@ import tensorflow as tf
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
+import accuracy_report
+import accuracy_runs
+import accuracy_tuning
 import synchronisation_cost
-import time_to_accuracy as tta
+from accuracy_report import Row
+from accuracy_runs import Recipe
 
 import tensorbow
 from tensorbow import models
@@ -23,7 +27,7 @@ SAMPLES = [10, 20, 30, 40, 50, 60, 70]
 
 
 def test_medians_begin_with_the_fifth_evaluation():
-    medians = tta.medians_of_last([0.5, 0.9, 0.1, 0.7, 0.6, 0.8, 0.8])
+    medians = accuracy_runs.medians_of_last([0.5, 0.9, 0.1, 0.7, 0.6, 0.8, 0.8])
     assert np.isnan(medians[:4]).all()
     # of {.5 .9 .1 .7 .6}, {.9 .1 .7 .6 .8}, {.1 .7 .6 .8 .8}
     assert medians[4:] == [0.6, 0.7, 0.7]
@@ -31,42 +35,42 @@ def test_medians_begin_with_the_fifth_evaluation():
 
 def test_one_lucky_evaluation_does_not_reach_the_target():
     accuracy = [0.5, 0.5, 0.5, 0.99, 0.5, 0.5, 0.5]
-    assert tta.samples_to_target(SAMPLES, accuracy, 0.9) is None
+    assert accuracy_runs.samples_to_target(SAMPLES, accuracy, 0.9) is None
 
 
 def test_samples_to_target_are_interpolated_between_medians():
     # Medians: 0.4 at 50 samples, 0.8 at 60; half-way is 0.6 at 55, three quarters 0.7 at 57.5.
     accuracy = [0.0, 0.2, 0.4, 0.8, 0.9, 0.9, 0.9]
-    assert tta.samples_to_target(SAMPLES, accuracy, 0.6) == pytest.approx(55)
-    assert tta.samples_to_target(SAMPLES, accuracy, 0.7) == pytest.approx(57.5)
-    assert tta.samples_to_target(SAMPLES, accuracy, 0.8) == pytest.approx(60)
+    assert accuracy_runs.samples_to_target(SAMPLES, accuracy, 0.6) == pytest.approx(55)
+    assert accuracy_runs.samples_to_target(SAMPLES, accuracy, 0.7) == pytest.approx(57.5)
+    assert accuracy_runs.samples_to_target(SAMPLES, accuracy, 0.8) == pytest.approx(60)
 
 
 def test_a_first_median_at_the_target_counts_with_its_own_samples():
     accuracy = [0.9, 0.9, 0.9, 0.9, 0.9, 0.1, 0.1]
-    assert tta.samples_to_target(SAMPLES, accuracy, 0.8) == 50
+    assert accuracy_runs.samples_to_target(SAMPLES, accuracy, 0.8) == 50
 
 
 def test_the_first_crossing_counts_even_when_the_accuracy_falls_again():
     accuracy = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
     samples = list(range(100, 1200, 100))
     # Medians: 0 up to 700 samples, 1 at 800, 900 and 1000, 0 at 1100.
-    assert tta.samples_to_target(samples, accuracy, 0.5) == pytest.approx(750)
+    assert accuracy_runs.samples_to_target(samples, accuracy, 0.5) == pytest.approx(750)
 
 
 def test_tuning_prefers_a_reached_target_then_a_small_error_and_divergence_least():
-    fast = tta.score(SAMPLES, [0.9] * 7, 0.9)
-    slow = tta.score(SAMPLES, [0.0, 0.0, 0.0, 0.0, 0.9, 0.9, 0.9], 0.9)
-    never = tta.score(SAMPLES, [0.8] * 7, 0.9)
-    diverged = tta.score([], [], 0.9)
+    fast = accuracy_tuning.score(SAMPLES, [0.9] * 7, 0.9)
+    slow = accuracy_tuning.score(SAMPLES, [0.0, 0.0, 0.0, 0.0, 0.9, 0.9, 0.9], 0.9)
+    never = accuracy_tuning.score(SAMPLES, [0.8] * 7, 0.9)
+    diverged = accuracy_tuning.score([], [], 0.9)
     assert fast < slow < never < diverged
     assert never == (float("inf"), pytest.approx(0.2))
     # Of the last five the mean counts: 0.3 / 5.
-    assert tta.score(SAMPLES, [0, 0, 1, 1, 1, 1, 0.7], 1.1)[1] == pytest.approx(0.06)
+    assert accuracy_tuning.score(SAMPLES, [0, 0, 1, 1, 1, 1, 0.7], 1.1)[1] == pytest.approx(0.06)
 
 
 def test_the_average_follows_its_formula():
-    average = tta.Average([np.float32([1.0, 2.0])], decay=0.15)
+    average = accuracy_runs.Average([np.float32([1.0, 2.0])], decay=0.15)
     average.update([np.float32([3.0, 6.0])])
     # d = min(0.15, 1/10) = 0.1: 0.1·1 + 0.9·3 = 2.8, and twice that.
     np.testing.assert_allclose(average.values[0], [2.8, 5.6], rtol=1e-6)
@@ -80,10 +84,10 @@ def test_the_average_is_that_of_tensorflow():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         weights = tf.compat.v1.get_variable("weights", initializer=values[0])
         step = tf.compat.v1.placeholder(tf.float32, [])
-        ema = tf.train.ExponentialMovingAverage(tta.EMA_DECAY, step)
+        ema = tf.train.ExponentialMovingAverage(accuracy_runs.EMA_DECAY, step)
         update = ema.apply([weights])
         session.run(tf.compat.v1.global_variables_initializer())
-        ours = tta.Average([values[0]])
+        ours = accuracy_runs.Average([values[0]])
         for t, value in enumerate(values[1:]):
             weights.load(value, session)
             session.run(update, {step: t})
@@ -92,7 +96,7 @@ def test_the_average_is_that_of_tensorflow():
 
 
 @pytest.mark.skipif(
-    tta.missing("SMA", averaged=True) is not None, reason="this package has no ema_decay"
+    accuracy_runs.missing("SMA", averaged=True) is not None, reason="this package has no ema_decay"
 )
 def test_the_average_is_that_of_ema_decay(logistic):
     task = logistic(tuning=False)
@@ -107,7 +111,7 @@ def test_the_average_is_that_of_ema_decay(logistic):
         with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:
             session.run(program.init)
             read = [session.run(weights)]
-            for index in itertools.islice(tta.batches(20, 2000, seed=0), 100):
+            for index in itertools.islice(accuracy_runs.batches(20, 2000, seed=0), 100):
                 feeds = {
                     program.images: task.train[0][index],
                     program.labels: task.train[1][index],
@@ -115,7 +119,7 @@ def test_the_average_is_that_of_ema_decay(logistic):
                 session.run(program.train_op, feeds)
                 read.append(session.run(weights))
         (products if decay else central).extend(read)
-    ours = tta.Average(central[0], 0.9)
+    ours = accuracy_runs.Average(central[0], 0.9)
     for values in central[1:]:
         ours.update(values)
     for mine, product in zip(ours.values, products[-1]):
@@ -123,7 +127,7 @@ def test_the_average_is_that_of_ema_decay(logistic):
 
 
 def test_batches_see_every_row_once_in_a_pass():
-    stream = tta.batches(4, 10, seed=3)
+    stream = accuracy_runs.batches(4, 10, seed=3)
     rows = np.concatenate([next(stream) for _ in range(5)])
     assert sorted(rows[:10]) == sorted(rows[10:]) == list(range(10))
     assert list(rows[:10]) != list(rows[10:])
@@ -131,7 +135,7 @@ def test_batches_see_every_row_once_in_a_pass():
 
 def test_every_way_of_a_grid_has_a_name_of_its_own():
     for quick in (False, True):
-        recipes = tta.grid("lenet", quick)
+        recipes = accuracy_runs.grid("lenet", quick)
         names = {recipe.name(averaged) for recipe in recipes for averaged in (False, True)}
         assert len(names) == 2 * len(recipes)
 
@@ -144,25 +148,26 @@ def logistic():
     images = random.random((3000, 28, 28, 1), np.float32)
     images[np.arange(3000), labels] += 0.5
     split = Images("rows", images[:2000], labels[:2000], images[2000:], labels[2000:])
-    setting = tta.Setting(0.8, 3000, 300, 300, 3000, 300, 300, 500, 0.01)
-    return lambda tuning: tta.Task("logistic", split, setting, tuning)
+    lengths = accuracy_runs.Lengths(3000, 300, 300)
+    setting = accuracy_runs.Setting(0.8, lengths, lengths, held_back=500, rate=0.01)
+    return lambda tuning: accuracy_runs.Task("logistic", split, setting, tuning)
 
 
-@pytest.mark.parametrize("recipe", [tta.Recipe("stock", 20, 0.9), tta.Recipe("SMA", 10, 0.0, 2)])
+@pytest.mark.parametrize("recipe", [Recipe("stock", 20, 0.9), Recipe("SMA", 10, 0.0, 2)])
 def test_a_run_ends_when_all_its_curves_have_reached_the_target(logistic, recipe):
-    curves = logistic(tuning=False).run(recipe, 0.05, 1, tta.KINDS, threads=1)
+    curves = logistic(tuning=False).run(recipe, 0.05, 1, accuracy_runs.KINDS, threads=1)
     reached = [
-        tta.samples_to_target(curves["samples"][: len(curves[k])], curves[k], 0.8)
-        for k in tta.KINDS
+        accuracy_runs.samples_to_target(curves["samples"][: len(curves[k])], curves[k], 0.8)
+        for k in accuracy_runs.KINDS
     ]
     assert None not in reached
-    assert max(map(len, (curves[k] for k in tta.KINDS))) == len(curves["samples"])
+    assert max(map(len, (curves[k] for k in accuracy_runs.KINDS))) == len(curves["samples"])
     assert curves["samples"][-1] < 3000
 
 
 def test_a_diverging_run_has_no_samples_to_target(logistic):
-    curves = logistic(tuning=False).run(tta.Recipe("stock", 20, 0.0), np.inf, 1, ["plain"], 1)
-    assert tta.samples_to_target(curves["samples"], curves["plain"], 0.8) is None
+    curves = logistic(tuning=False).run(Recipe("stock", 20, 0.0), np.inf, 1, ["plain"], 1)
+    assert accuracy_runs.samples_to_target(curves["samples"], curves["plain"], 0.8) is None
 
 
 def test_tuning_never_sees_the_test_set(logistic):
@@ -178,22 +183,24 @@ def test_tuning_never_sees_the_test_set(logistic):
 
 def test_a_finished_run_is_found_again(logistic, tmp_path):
     cache = tmp_path / "runs.jsonl"
-    recipe = tta.Recipe("stock", 20, 0.0)
+    recipe = Recipe("stock", 20, 0.0)
     task = logistic(tuning=False)
-    first = tta.Runs(cache, 1, float("inf")).get(task, recipe, 0.01, 1, ["plain"])
-    again = tta.Runs(cache, 1, deadline=0)
+    first = accuracy_runs.Runs(cache, 1, float("inf")).get(task, recipe, 0.01, 1, ["plain"])
+    again = accuracy_runs.Runs(cache, 1, deadline=0)
     assert again.get(task, recipe, 0.01, 1, ["plain"]) == first
-    assert again.get(task, recipe, 0.01, 1, tta.KINDS) is None  # was not made, no time left
+    assert (
+        again.get(task, recipe, 0.01, 1, accuracy_runs.KINDS) is None
+    )  # was not made, no time left
     assert again.get(task, recipe, 0.02, 1, ["plain"]) is None
 
 
 def test_kinds_trained_in_two_runs_are_found_together(tmp_path):
-    runs = tta.Runs(tmp_path / "runs.jsonl", 1, deadline=0)
+    runs = accuracy_runs.Runs(tmp_path / "runs.jsonl", 1, deadline=0)
     runs.append({"k": 1}, {"samples": [10, 20], "plain": [0.1, 0.2]}, 0)
-    assert runs.find({"k": 1}, tta.KINDS) is None
+    assert runs.find({"k": 1}, accuracy_runs.KINDS) is None
     runs.append({"k": 1}, {"samples": [10, 20, 30], "averaged": [0.3, 0.4, 0.5]}, 0)
     both = {"samples": [10, 20, 30], "plain": [0.1, 0.2], "averaged": [0.3, 0.4, 0.5]}
-    assert runs.find({"k": 1}, tta.KINDS) == both
+    assert runs.find({"k": 1}, accuracy_runs.KINDS) == both
     assert runs.find({"k": 2}, ["plain"]) is None
 
 
@@ -219,15 +226,19 @@ class ParabolicRuns:
 
 
 def test_tuning_climbs_until_both_neighbours_are_worse(logistic):
-    runs, task, recipe = ParabolicRuns(), logistic(tuning=True), tta.Recipe("stock", 16, 0.0)
-    assert tta.rate_at(recipe, task.setting, 0) == 0.01
-    assert tta.tune(runs, task, recipe, ["plain"]) == {"plain": 0.32}
+    runs, task, recipe = (
+        ParabolicRuns(),
+        logistic(tuning=True),
+        Recipe("stock", 16, 0.0),
+    )
+    assert accuracy_tuning.rate_at(recipe, task.setting, 0) == 0.01
+    assert accuracy_tuning.tune(runs, task, recipe, ["plain"]) == {"plain": 0.32}
     coarse = [(0.005 * 2**k, 0) for k in range(8)]
     fine = [(rate, seed) for rate in (0.226274, 0.32, 0.452548) for seed in range(3)]
     assert sorted(runs.tried) == sorted(coarse + fine)
-    assert tta.tune(runs, task, recipe) == {"plain": 0.32, "averaged": 1.81019}
+    assert accuracy_tuning.tune(runs, task, recipe) == {"plain": 0.32, "averaged": 1.81019}
     task.setting = dataclasses.replace(task.setting, finely=False)
-    coarsely = tta.tune(runs, task, recipe)
+    coarsely = accuracy_tuning.tune(runs, task, recipe)
     assert coarsely["plain"] == 0.32
     assert coarsely["averaged"] in (1.28, 2.56)
 
@@ -242,22 +253,26 @@ class RunsWithTwoHills(ParabolicRuns):
 
 
 def test_each_kind_is_tuned_with_what_the_other_tried(logistic):
-    task, recipe = logistic(tuning=True), tta.Recipe("stock", 16, 0.0)
+    task, recipe = logistic(tuning=True), Recipe("stock", 16, 0.0)
     task.setting = dataclasses.replace(task.setting, finely=False)
-    alone = tta.tune(RunsWithTwoHills(), task, recipe, ["averaged"])
+    alone = accuracy_tuning.tune(RunsWithTwoHills(), task, recipe, ["averaged"])
     assert alone == {"averaged": 0.01}
-    both = tta.tune(RunsWithTwoHills(), task, recipe)
+    both = accuracy_tuning.tune(RunsWithTwoHills(), task, recipe)
     assert both == {"plain": 0.32, "averaged": 0.32}
 
 
 def test_tuning_without_time_has_no_result(logistic, tmp_path):
-    runs = tta.Runs(tmp_path / "runs.jsonl", 1, deadline=0)
-    assert tta.tune(runs, logistic(tuning=True), tta.Recipe("stock", 16, 0.0)) == {}
+    runs = accuracy_runs.Runs(tmp_path / "runs.jsonl", 1, deadline=0)
+    assert accuracy_tuning.tune(runs, logistic(tuning=True), Recipe("stock", 16, 0.0)) == {}
 
 
 def test_seconds_are_samples_by_samples_per_second():
-    row = tta.Row(
-        tta.Recipe("stock", 16, 0.0), False, 0.1, samples=[300.0, 100.0, 200.0], speeds=[50.0]
+    row = Row(
+        Recipe("stock", 16, 0.0),
+        False,
+        0.1,
+        samples=[300.0, 100.0, 200.0],
+        speeds=[50.0],
     )
     assert row.middle == 200
     assert row.seconds == 4
@@ -268,12 +283,12 @@ def test_seconds_are_samples_by_samples_per_second():
 
 def test_the_best_of_both_sides_are_compared():
     rows = [
-        tta.Row(tta.Recipe("stock", 16, 0.0), True, 0.1, samples=[100.0], speeds=[10.0]),
-        tta.Row(tta.Recipe("stock", 64, 0.0), True, 0.1, samples=[150.0], speeds=[30.0]),
-        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), True, 0.1, samples=[120.0], speeds=[30.0]),
-        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), False, 0.1, samples=[None], speeds=[30.0]),
+        Row(Recipe("stock", 16, 0.0), True, 0.1, samples=[100.0], speeds=[10.0]),
+        Row(Recipe("stock", 64, 0.0), True, 0.1, samples=[150.0], speeds=[30.0]),
+        Row(Recipe("SMA", 16, 0.0, 2), True, 0.1, samples=[120.0], speeds=[30.0]),
+        Row(Recipe("SMA", 16, 0.0, 2), False, 0.1, samples=[None], speeds=[30.0]),
     ]
-    samples, seconds = tta.comparison(rows, seeds=1)
+    samples, seconds = accuracy_report.comparison(rows, seeds=1)
     assert "SMA, 2 learners, batch 16 + average needs 1.20 times" in samples
     assert samples.endswith("tf.Session, batch 16 + average.")
     assert "needs 0.80 times" in seconds  # 4 s against 5 s
@@ -282,22 +297,22 @@ def test_the_best_of_both_sides_are_compared():
 
 def test_incomplete_contenders_are_not_compared():
     rows = [
-        tta.Row(tta.Recipe("stock", 16, 0.0), True, 0.1, samples=[100.0, 100.0]),
-        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), True, 0.1, samples=[50.0]),
-        tta.Row(tta.Recipe("SMA", 16, 0.0, 2), True, 0.2, tuned=False, samples=[50.0, 50.0]),
+        Row(Recipe("stock", 16, 0.0), True, 0.1, samples=[100.0, 100.0]),
+        Row(Recipe("SMA", 16, 0.0, 2), True, 0.1, samples=[50.0]),
+        Row(Recipe("SMA", 16, 0.0, 2), True, 0.2, tuned=False, samples=[50.0, 50.0]),
     ]
-    (line,) = tta.comparison(rows, seeds=2)
+    (line,) = accuracy_report.comparison(rows, seeds=2)
     assert "too few" in line
 
 
 def test_what_was_not_run_is_said():
     rows = [
-        tta.Row(recipe, averaged, 0.1)
-        for recipe in tta.grid("lenet", quick=False)
+        Row(recipe, averaged, 0.1)
+        for recipe in accuracy_runs.grid("lenet", quick=False)
         for averaged in (False, True)
     ]
-    assert tta.not_run("lenet", rows) == []
-    assert tta.not_run("lenet", rows[1:]) == [
+    assert accuracy_report.not_run("lenet", rows) == []
+    assert accuracy_report.not_run("lenet", rows[1:]) == [
         "- tf.Session: batch 16, momentum 0.9 without average"
     ]
 
