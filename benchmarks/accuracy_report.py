@@ -168,7 +168,8 @@ def document(
         f"{final.first + (LAST - 1) * final.every:,} is possible; samples to "
         "target are interpolated, and their median over the seeds is given. Learning rates were "
         "found for each contender by hill climbing in factors of two"
-        f"{', then, where several seeds are given below, of √2' if setting.finely else ''}: "
+        ", then, where several seeds are given below, "
+        f"{'of √2' if setting.finely else 'by comparing the best two'}: "
         f"{setting.tuning.longest:,} samples a run, judged on {setting.held_back:,} held-back "
         "training images. Momentum is the learners' optimiser's (heavy ball); SMA's own is "
         '"auto": 0.9 with plain gradient descent, 0 with momentum in the learners. "+ average" is '

@@ -102,7 +102,8 @@ class Setting:
       final, tuning: lengths of the runs that count, and of those that choose a rate.
       held_back: training images that tuning is judged on.
       rate: where the search begins: plain gradient descent with 16 rows.
-      finely: whether it ends in factors of √2.
+      finely: whether it ends in factors of √2 (else with the best two rates), in the mean
+        of some seeds.
     """
 
     target: float

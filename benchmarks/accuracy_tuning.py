@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,41 +36,71 @@ def rate_at(recipe: Recipe, setting: Setting, place: int) -> float:
 def tune(runs: Runs, task: Task, recipe: Recipe, kinds: Sequence[str] = KINDS) -> dict[str, float]:
     """The best learning rate for each kind of curve; without those there was no time for.
 
-    Climbs until the rates twice and half as large are known to be worse, then those larger
-    and smaller by √2 in the mean of some seeds (if there is time for that). Every run gives
-    the curves of all kinds, so that each is climbed from the best of what all have tried.
+    Climbs until the rates twice and half as large are known to be worse. Then, in the mean
+    of some seeds (if there is time for that), those larger and smaller by √2 are climbed or,
+    where that takes too long, the two best are compared. Every run gives the curves of all
+    kinds, so that each is climbed from the best of what all have tried.
     """
-    coarse = _climbs(runs, task, recipe, kinds, dict.fromkeys(kinds, 0), step=2, seeds=1)
-    fine = coarse if task.setting.finely else {}
-    fine = _climbs(runs, task, recipe, kinds, fine, step=1, seeds=FINE_SEEDS)
-    return {kind: rate_at(recipe, task.setting, place) for kind, place in (coarse | fine).items()}
+    search = _Search(runs, task, recipe, kinds)
+    best = search.climb(dict.fromkeys(kinds, 0), step=2, seeds=1)
+    if task.setting.finely:
+        best |= search.climb(best, step=1, seeds=FINE_SEEDS)
+    else:
+        best |= search.compare(2, FINE_SEEDS)
+    return {kind: rate_at(recipe, task.setting, place) for kind, place in best.items()}
 
 
-def _climbs(
-    runs: Runs,
-    task: Task,
-    recipe: Recipe,
-    kinds: Sequence[str],
-    places: dict[str, int],
-    step: int,
-    seeds: int,
-) -> dict[str, int]:
-    """From `places`, the best of each kind, both of whose neighbours are worse."""
-    target = task.setting.target
-    tried: dict[int, dict[str, tuple[float, ...]]] = {}
-    best: dict[str, int] = {}
-    while best != places:
-        best = places
-        for place in sorted({p + k * step for p in best.values() for k in (-1, 0, 1)}):
-            if place in tried:
-                continue
-            rate = rate_at(recipe, task.setting, place)
-            curves = [runs.get(task, recipe, rate, seed, kinds) for seed in range(seeds)]
+@dataclasses.dataclass
+class _Search:
+    """What has been tried for one contender."""
+
+    runs: Runs
+    task: Task
+    recipe: Recipe
+    kinds: Sequence[str]
+    # Mean scores by number of seeds, place and kind.
+    tried: dict[int, dict[int, dict[str, tuple[float, ...]]]] = dataclasses.field(
+        default_factory=lambda: defaultdict(dict)
+    )
+
+    def has(self, place: int, seeds: int) -> bool:
+        """Tries a place, if it has not been; False if there was no time."""
+        if place not in self.tried[seeds]:
+            setting = self.task.setting
+            rate = rate_at(self.recipe, setting, place)
+            curves = [
+                self.runs.get(self.task, self.recipe, rate, seed, self.kinds)
+                for seed in range(seeds)
+            ]
             if None in curves:
-                return {}
-            tried[place] = {
-                kind: tuple(np.mean([score(c["samples"], c[kind], target) for c in curves if c], 0))
-                for kind in kinds
+                return False
+            self.tried[seeds][place] = {
+                kind: tuple(
+                    np.mean([score(c["samples"], c[kind], setting.target) for c in curves if c], 0)
+                )
+                for kind in self.kinds
             }
-        places = {kind: min(tried, key=lambda place: tried[place][kind]) for kind in best}
-    return best
+        return True
+
+    def best(self, seeds: int, kind: str, count: int = 1) -> list[int]:
+        """The best places with so many seeds, best first."""
+        tried = self.tried[seeds]
+        return sorted(tried, key=lambda place: tried[place][kind])[:count]
+
+    def climb(self, start: dict[str, int], step: int, seeds: int) -> dict[str, int]:
+        """The best place of each kind in `start`, both of whose neighbours are worse."""
+        places, best = start, dict[str, int]()
+        while best != places:
+            best = places
+            around = {place + k * step for place in best.values() for k in (-1, 0, 1)}
+            if not all([self.has(place, seeds) for place in sorted(around)]):
+                return {}
+            places = {kind: self.best(seeds, kind)[0] for kind in best}
+        return best
+
+    def compare(self, count: int, seeds: int) -> dict[str, int]:
+        """The best place of each kind, of the best so many of all kinds with one seed."""
+        places = {place for kind in self.kinds for place in self.best(1, kind, count)}
+        if not places or not all([self.has(place, seeds) for place in sorted(places)]):
+            return {}
+        return {kind: self.best(seeds, kind)[0] for kind in self.kinds}

@@ -8,9 +8,9 @@ which no other program on the machine can change. *Hardware efficiency*: how man
 it trains on in a second, which `--throughput` measures for all of them in turn on an idle
 machine. Time to accuracy is the first divided by the second.
 
-Every contender has its own learning rate, found by hill climbing in factors of two (and
-then, where that is affordable, of √2 over three seeds) on a part of the training data that is
-held back; the test set is used for the final runs only.
+Every contender has its own learning rate, found by hill climbing in factors of two and then,
+over three seeds, of √2 or among the best two rates, on a part of the training data that is held
+back; the test set is used for the final runs only.
 Accuracy after an evaluation is the median of the last five (as CROSSBOW, VLDB 2019,
 section 5.1, has it). Each finished run is appended to the cache, so that the benchmark can
 be interrupted and continued. Writes benchmarks/results/NAME.{json,md}.

@@ -261,6 +261,19 @@ def test_each_kind_is_tuned_with_what_the_other_tried(logistic):
     assert both == {"plain": 0.32, "averaged": 0.32}
 
 
+def test_the_two_best_rates_are_compared_with_more_seeds(logistic):
+    class LuckyFirstSeed(ParabolicRuns):
+        def get(self, task, recipe, rate, seed, kinds):
+            super().get(task, recipe, rate, seed, kinds)
+            end = {0.01: 0.5, 0.02: 0.7}.get(rate, 0.3) if seed == 0 else 0.5 - 20 * rate
+            return {"samples": SAMPLES, **{kind: [end] * 7 for kind in kinds}}
+
+    runs, task, recipe = LuckyFirstSeed(), logistic(tuning=True), Recipe("stock", 16, 0.0)
+    task.setting = dataclasses.replace(task.setting, finely=False)
+    assert accuracy_tuning.tune(runs, task, recipe, ["plain"]) == {"plain": 0.01}
+    assert {rate for rate, seed in runs.tried if seed > 0} == {0.01, 0.02}
+
+
 def test_tuning_without_time_has_no_result(logistic, tmp_path):
     runs = accuracy_runs.Runs(tmp_path / "runs.jsonl", 1, deadline=0)
     assert accuracy_tuning.tune(runs, logistic(tuning=True), Recipe("stock", 16, 0.0)) == {}
