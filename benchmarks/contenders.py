@@ -360,14 +360,21 @@ def memory_bandwidth(model: str, rows: int) -> Stepper:
 
 
 def keras_epochs(
-    model: str, rows: int, batch_size: int, steps_per_execution: int = 1, learners: int = 0
+    model: str,
+    rows: int,
+    batch_size: int,
+    steps_per_execution: int = 1,
+    learners: int = 0,
+    synchroniser: str = "SMA",
 ) -> Stepper:
     """A step is one `fit` for an epoch of `rows`, by stock Keras or by so many learners."""
     import tensorbow
 
     network = _keras_network(model)
     if learners > 0:
-        options = tensorbow.Options(learners_per_device=learners)
+        options = tensorbow.Options(
+            learners_per_device=learners, synchroniser=getattr(tensorbow, synchroniser)()
+        )
         tensorbow.keras.replicate(network, options)
     _compile(network, steps_per_execution)
     images, labels = data(model)

@@ -3,10 +3,11 @@
     python benchmarks/keras_fit.py [--models lenet:16 …] [--slices N] [--output NAME]
 
 Stock Keras with its default and with several `steps_per_execution`, of which the best
-counts; TensorBow with one and more learners, every learner with batches as large as
-stock's; and `TensorBowSession.run` on the very graph that Keras's train_step became. All
-of a row are measured in turn, slice by slice; the ratio of two is the median of their
-ratios within a slice. Writes benchmarks/results/NAME.{json,md}.
+counts, and with one batch as large as all learners' together; TensorBow with one and more
+learners, every learner with batches as large as stock's, averaging models or gradients; and
+`TensorBowSession.run` on the very graph that Keras's train_step became. All of a row are
+measured in turn, slice by slice; the ratio of two is the median of their ratios within a
+slice. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from interleave import machine, measure, spread
 RESULTS = pathlib.Path(__file__).parent / "results"
 DEFAULT_ROWS = ["lenet:4", "lenet:16", "logistic:16"]
 STEPS_PER_EXECUTION = [16, 64]
+_BIG = "Keras fit, batch"
 # Rows of an epoch, by model: long enough that what fit() does once does not count.
 EPOCH_ROWS = {"logistic": 32768, "lenet": 2048, "resnet20": 512, "resnet32": 512}
 
@@ -31,7 +33,7 @@ def contenders(model: str, batch: int, learners: int) -> list[Contender]:
     """Everything that is compared at `batch` rows for each learner."""
     rows = EPOCH_ROWS[model] // (2 if batch < 16 else 1)
 
-    def fit(name: str, **settings: int) -> Contender:
+    def fit(name: str, **settings: int | str) -> Contender:
         return Contender(name, "keras_epochs", rows, {"batch_size": batch, **settings})
 
     found = [fit("Keras fit")]
@@ -39,6 +41,16 @@ def contenders(model: str, batch: int, learners: int) -> list[Contender]:
         found.append(fit(f"Keras fit, {steps} steps a call", steps_per_execution=steps))
     for n in sorted({1, learners}):
         found.append(fit(f"TensorBow fit, {n} learner{'s' * (n > 1)}", learners=n))
+    found.append(
+        fit(f"TensorBow fit, {learners} learners, S-SGD", learners=learners, synchroniser="SSGD")
+    )
+    found.append(
+        fit(
+            f"{_BIG} {learners * batch}, {STEPS_PER_EXECUTION[-1]} steps a call",
+            batch_size=learners * batch,
+            steps_per_execution=STEPS_PER_EXECUTION[-1],
+        )
+    )
     found.append(
         Contender(
             f"TensorBowSession, {learners} learners, same graph",
@@ -52,7 +64,7 @@ def contenders(model: str, batch: int, learners: int) -> list[Contender]:
 
 def table(speeds: dict[str, list[float]]) -> list[str]:
     """Markdown: samples/s and ratios, each with quartiles, to default and best stock fit."""
-    stock = [name for name in speeds if name.startswith("Keras fit")]
+    stock = [n for n in speeds if n.startswith("Keras fit") and not n.startswith(_BIG)]
     best = max(stock, key=lambda name: float(np.median(speeds[name])))
     lines = [f"| | samples/s (quartiles) | ÷ {stock[0]} | ÷ best ({best}) |", "|---|---|---|---|"]
     for name, values in speeds.items():

@@ -173,10 +173,11 @@ class SSGD:
     step of stock TensorFlow with a batch of L * b rows, if the loss is a mean over rows
     and nothing else looks at the whole batch (as batch normalisation does).
 
-    It finds gradients in TensorFlow's optimiser ops (dense ones); programs that update
-    their variables otherwise, or inside conditionals, run on one learner, with a warning.
-    Each learner makes a part of every update, for all replicas: learning rates and other
-    scalars of an update have to be the same for all learners.
+    It finds gradients in TensorFlow's optimiser ops (dense ones) and in what Keras's
+    optimisers are given (`tensorbow.keras`, where sparse ones become dense); programs
+    that update their variables otherwise, or inside conditionals, run on one learner,
+    with a warning. Learning rates and other scalars of an update have to be the same for
+    all learners: each makes a part of the updates, for all replicas.
 
     Args:
       ema_decay: as of `SMA`; z is what all replicas are.

@@ -16,9 +16,10 @@
 namespace tensorbow {
 
 // `trained`: names of variable nodes, in the order of the trained set. Says for each
-// whether its update has been replaced. The task graph must have been optimised.
+// whether its update has been replaced. `by_gradients`: only if it is an optimiser op
+// with a dense gradient. The task graph must have been optimised.
 absl::StatusOr<std::vector<bool>> FuseUpdates(const std::vector<std::string>& trained,
-                                              TaskGraph* task);
+                                              bool by_gradients, TaskGraph* task);
 
 }  // namespace tensorbow
 

@@ -1,6 +1,6 @@
 #include "cc/rewrite/reduce_gradients.h"
 
-#include <map>
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -18,15 +18,19 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Everything downstream of `start`, not going on from nodes where `stop` is true.
-template <typename Stop>
-std::set<const tf::Node*> Downstream(std::vector<const tf::Node*> start, Stop stop) {
-  std::set<const tf::Node*> reached;
+constexpr char kReduction[] = "TensorBowReduceGradient";
+
+using Nodes = std::set<const tf::Node*>;
+
+// Everything that comes after `start`: what `follow` says of an edge on the way there.
+template <typename Follow>
+Nodes Downstream(std::vector<const tf::Node*> start, Follow follow) {
+  Nodes reached;
   while (!start.empty()) {
     const tf::Node* const node = start.back();
     start.pop_back();
     for (const tf::Edge* edge : node->out_edges()) {
-      if (stop(*edge->dst()) || !reached.insert(edge->dst()).second) continue;
+      if (!follow(*edge) || !reached.insert(edge->dst()).second) continue;
       start.push_back(edge->dst());
     }
   }
@@ -35,6 +39,114 @@ std::set<const tf::Node*> Downstream(std::vector<const tf::Node*> start, Stop st
 
 bool IsFused(const tf::Node& update) {
   return absl::StartsWith(update.type_string(), "TensorBow");
+}
+
+bool IsReduction(const tf::Node& node) { return node.type_string() == kReduction; }
+
+// What differs from task to task where learners agree on everything else: what depends
+// on rows that are fed, on other data and on random numbers, but for averages of it.
+Nodes OfOneTask(const tf::Graph& graph) {
+  std::vector<const tf::Node*> sources;
+  for (const tf::Node* node : graph.op_nodes()) {
+    const bool random = KeepsRandomState(node->def(), node->op_def()) ||
+                        absl::StrContains(node->type_string(), "Random");
+    if (node->IsArg() || random || HasSharedKernel(node->def(), node->op_def())) {
+      sources.push_back(node);
+    }
+  }
+  return Downstream(std::move(sources), [](const tf::Edge& edge) {
+    return !edge.IsControlEdge() && !IsReduction(*edge.dst());
+  });
+}
+
+// The ops that change the resource variable, wherever they get its handle from.
+std::vector<const tf::Node*> WritersOf(const tf::Node& variable) {
+  const Nodes users = Downstream({&variable}, [](const tf::Edge& edge) {
+    return !edge.IsControlEdge() &&
+           edge.src()->output_type(edge.src_output()) == tf::DT_RESOURCE;
+  });
+  std::vector<const tf::Node*> writers;
+  for (const tf::Node* user : users) {
+    if (!OnlyReadsResource(user->type_string()) && !user->IsControlFlow() &&
+        !user->IsIdentity()) {
+      writers.push_back(user);
+    }
+  }
+  return writers;
+}
+
+absl::Status UpdatedOtherwise(const std::string& variable) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "S-SGD averages gradients, which it finds in TensorFlow's optimiser ops with a "
+      "dense gradient and in what Keras's optimisers are given; variable '",
+      variable, "' is updated otherwise. Use tensorbow.SMA()"));
+}
+
+// Makes the gradient of a fused update the learner's own, if the program averages it:
+// the update will.
+absl::Status TakeOver(tf::Node* update, tf::Graph* graph) {
+  const int input = GradientInput(*update);
+  tf::Node* reduction = nullptr;
+  TF_RETURN_IF_ERROR(update->input_node(input, &reduction));
+  if (!IsReduction(*reduction)) return absl::OkStatus();
+  const tf::Edge* gradient = nullptr;
+  TF_RETURN_IF_ERROR(reduction->input_edge(0, &gradient));
+  TF_RETURN_IF_ERROR(
+      graph->UpdateEdge(gradient->src(), gradient->src_output(), update, input));
+  const auto& uses = reduction->out_edges();
+  if (std::all_of(uses.begin(), uses.end(),
+                  [](const tf::Edge* use) { return use->IsControlEdge(); })) {
+    graph->RemoveNode(reduction);
+  }
+  return absl::OkStatus();
+}
+
+// Puts a reduction before the update, unless the program has one there.
+absl::Status Insert(tf::Node* update, tf::Graph* graph) {
+  const int input = GradientInput(*update);
+  const tf::Edge* gradient = nullptr;
+  TF_RETURN_IF_ERROR(update->input_edge(input, &gradient));
+  if (IsReduction(*gradient->src())) return absl::OkStatus();
+  tf::Node* reduction = nullptr;
+  TF_RETURN_IF_ERROR(tf::NodeBuilder(absl::StrCat(update->name(), "/TensorBow.average"),
+                                     kReduction, graph->op_registry())
+                         .Input(gradient->src(), gradient->src_output())
+                         .Attr("index", 0)
+                         .AssignedDevice(update->assigned_device_name())
+                         .Finalize(graph, &reduction));
+  return graph->UpdateEdge(reduction, 0, update, input);
+}
+
+// What updates the trained variables.
+struct Updates {
+  std::vector<tf::Node*> by_gradient;  // optimiser ops
+  std::vector<const tf::Node*> all;    // and whatever else writes a variable
+};
+
+absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
+                                    const tf::Graph& graph) {
+  bool averages_itself = false;
+  for (const tf::Node* node : graph.op_nodes()) averages_itself |= IsReduction(*node);
+  const Nodes of_one_task = OfOneTask(graph);
+  Updates updates;
+  for (const tf::Node* node : graph.op_nodes()) {
+    if (trained.count(node->name()) == 0 || !IsVariableOp(node->type_string()))
+      continue;
+    tf::Node* const update = OnlyUpdate(*node);
+    if (update != nullptr && GradientInput(*update) >= 0) {
+      updates.by_gradient.push_back(update);
+      updates.all.push_back(update);
+      continue;
+    }
+    if (!averages_itself || node->output_type(0) != tf::DT_RESOURCE) {
+      return UpdatedOtherwise(node->name());
+    }
+    for (const tf::Node* writer : WritersOf(*node)) {
+      if (of_one_task.count(writer) > 0) return UpdatedOtherwise(node->name());
+      updates.all.push_back(writer);
+    }
+  }
+  return updates;
 }
 
 }  // namespace
@@ -46,81 +158,69 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
         "S-SGD works on one device for each learner, the CPU. Use tensorbow.SMA()");
   }
   tf::Graph* const graph = task->parts[0].graph.get();
-  const std::set<std::string> names(trained.begin(), trained.end());
-  std::map<const tf::Node*, const tf::Node*> updates;  // update → its variable
+  TF_ASSIGN_OR_RETURN(const Updates updates,
+                      FindUpdates({trained.begin(), trained.end()}, *graph));
+  for (tf::Node* update : updates.by_gradient) {
+    TF_RETURN_IF_ERROR(IsFused(*update) ? TakeOver(update, graph)
+                                        : Insert(update, graph));
+  }
+
+  // Where learners meet: in one order for all.
+  const Nodes by_gradient(updates.by_gradient.begin(), updates.by_gradient.end());
+  std::vector<tf::Node*> ordered, fused, reductions;
   std::vector<const tf::Node*> switches;
-  for (const tf::Node* node : graph->op_nodes()) {
+  tf::GetReversePostOrder(*graph, &ordered, tf::NodeComparatorName());
+  for (tf::Node* node : ordered) {
     if (node->IsSwitch()) switches.push_back(node);
-    if (names.count(node->name()) == 0 || !IsVariableOp(node->type_string())) continue;
-    const tf::Node* const update = OnlyUpdate(*node);
-    if (update == nullptr || GradientInput(*update) < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("S-SGD averages gradients, which it finds in TensorFlow's "
-                       "optimiser ops with a "
-                       "dense gradient; variable '",
-                       node->name(), "' is updated otherwise. Use tensorbow.SMA()"));
-    }
-    updates[update] = node;
+    if (IsReduction(*node)) reductions.push_back(node);
+    if (IsFused(*node) && by_gradient.count(node) > 0) fused.push_back(node);
   }
 
-  // In one order for all learners, and with nothing in it that may not be executed.
-  const std::set<const tf::Node*> conditional =
-      Downstream(switches, [](const tf::Node& n) { return n.IsMerge() || n.IsExit(); });
-  std::vector<tf::Node*> ordered;
-  std::vector<tf::Node*> all;
-  tf::GetReversePostOrder(*graph, &all, tf::NodeComparatorName());
-  for (tf::Node* node : all) {
-    if (updates.count(node) > 0) ordered.push_back(node);
-  }
-  const std::set<const tf::Node*> after_updates = Downstream(
-      {ordered.begin(), ordered.end()}, [](const tf::Node&) { return false; });
-  for (const tf::Node* update : ordered) {
-    const char* what = conditional.count(update) > 0     ? "in a conditional"
-                       : after_updates.count(update) > 0 ? "after another update"
-                                                         : nullptr;
-    if (what != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "S-SGD averages all gradients before it updates anything, but variable '",
-          updates[update]->name(), "' is updated ", what, ". Use tensorbow.SMA()"));
-    }
-  }
-
-  // Whatever can fail comes before anything that meets the other learners: the fused
-  // updates' gradients; all reductions; the updates.
+  // Whatever can fail comes before: the gradients; then all reductions; the updates.
+  // None of it may be something that is not executed.
+  const Nodes conditional = Downstream(switches, [](const tf::Edge& edge) {
+    return !edge.dst()->IsMerge() && !edge.dst()->IsExit();
+  });
+  Nodes after = Downstream(updates.all, [](const tf::Edge&) { return true; });
+  after.merge(Downstream({reductions.begin(), reductions.end()},
+                         [](const tf::Edge& edge) { return !edge.IsControlEdge(); }));
   tf::Node* last = nullptr;
   TF_RETURN_IF_ERROR(tf::NodeBuilder(graph->NewName("TensorBow.gradients"), "NoOp",
                                      graph->op_registry())
                          .AssignedDevice(task->parts[0].device->name())
                          .Finalize(graph, &last));
-  int reductions = 0;
-  for (tf::Node* update : ordered) {
-    if (!IsFused(*update)) continue;
+  auto follow_gradient = [&](tf::Node* node, int input) -> absl::Status {
     tf::Node* gradient = nullptr;
-    TF_RETURN_IF_ERROR(update->input_node(GradientInput(*update), &gradient));
+    TF_RETURN_IF_ERROR(node->input_node(input, &gradient));
+    const char* const what = conditional.count(node) > 0 ? "in a conditional"
+                             : after.count(gradient) > 0 ? "after another update"
+                                                         : nullptr;
+    if (what != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "S-SGD averages all gradients before it updates anything, but '",
+          gradient->name(), "' is computed ", what, ". Use tensorbow.SMA()"));
+    }
     graph->AddControlEdge(gradient, last);
+    return absl::OkStatus();
+  };
+  for (tf::Node* node : reductions) TF_RETURN_IF_ERROR(follow_gradient(node, 0));
+  for (tf::Node* node : fused) {
+    TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
   }
-  for (tf::Node* update : ordered) {
-    if (IsFused(*update)) continue;
-    const int input = GradientInput(*update);
-    const tf::Edge* edge = nullptr;
-    TF_RETURN_IF_ERROR(update->input_edge(input, &edge));
-    tf::Node* reduction = nullptr;
-    tf::NodeBuilder builder(absl::StrCat(update->name(), "/TensorBow.average"),
-                            "TensorBowReduceGradient", graph->op_registry());
-    builder.Input(edge->src(), edge->src_output())
-        .Attr("index", reductions++)
-        .ControlInput(last)
-        .AssignedDevice(update->assigned_device_name());
-    TF_RETURN_IF_ERROR(builder.Finalize(graph, &reduction));
-    graph->RemoveEdge(edge);
-    graph->AddEdge(reduction, 0, update, input);
-    last = reduction;
+  for (size_t i = 0; i < reductions.size(); ++i) {
+    reductions[i]->ClearAttr("index");
+    reductions[i]->AddAttr("index", static_cast<int64_t>(i));
+    graph->AddControlEdge(last, reductions[i]);
+    last = reductions[i];
   }
-  for (tf::Node* update : ordered) {
+  for (tf::Node* update : updates.by_gradient) {
+    if (!IsFused(*update)) graph->AddControlEdge(last, update);
+  }
+  for (tf::Node* update : fused) {
     graph->AddControlEdge(last, update);
-    if (IsFused(*update)) last = update;
+    last = update;
   }
-  return reductions;
+  return static_cast<int>(reductions.size());
 }
 
 }  // namespace tensorbow

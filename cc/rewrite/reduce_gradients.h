@@ -1,10 +1,13 @@
-// Prepares a program's optimiser ops for averaged gradients, for S-SGD.
+// Prepares a program's updates for averaged gradients, for S-SGD.
 //
-// Fused updates average by themselves; the gradients of others pass through a
-// TensorBowReduceGradient. All that meets other learners is chained by control edges,
-// so that everybody comes to it in the same order, and no update is executed before all
-// gradients have been computed: a task that fails before has changed nothing. Pure
-// function.
+// Gradients are found in TensorFlow's optimiser ops. Fused updates average by
+// themselves; the gradients of others pass through a TensorBowReduceGradient. A program
+// whose updates are written otherwise has these ops where its gradients are known
+// (tensorbow/keras), and everything that its updates compute comes after them.
+//
+// All that meets other learners is chained by control edges, so that everybody comes to
+// it in the same order, and no update is executed before all gradients have been
+// computed: a task that fails before has changed nothing. Pure function.
 #ifndef TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 #define TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 
@@ -17,9 +20,13 @@
 namespace tensorbow {
 
 // `trained`: names of variable nodes. Returns the number of reductions.
-// InvalidArgument, with the graph unusable, if a trained variable is not updated by one
-// optimiser op with a dense gradient, outside of conditionals, that does not depend on
-// another update. The task graph must have been optimised, and FuseUpdates() called.
+// InvalidArgument, with the graph unusable, if
+//   - a trained variable is not updated by one optimiser op with a dense gradient, or
+//   by
+//     what the program's own reductions make of a task's rows and random numbers;
+//   - a gradient is averaged in a conditional, or depends on an update or on another
+//     average.
+// The task graph must have been optimised, and FuseUpdates() called.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                                     TaskGraph* task);
 

@@ -127,8 +127,9 @@ absl::Status FuseTask(const RunAnalysis& analysis, const Synchroniser& synchroni
   for (const auto& [name, use] : analysis.variables) {
     if (use.trained) trained.push_back(name);
   }
-  TF_ASSIGN_OR_RETURN(program->corrects_itself, FuseUpdates(trained, task));
   const bool averages = synchroniser.averages();
+  TF_ASSIGN_OR_RETURN(program->corrects_itself,
+                      FuseUpdates(trained, /*by_gradients=*/!averages, task));
   if (!averages) {
     TF_ASSIGN_OR_RETURN(program->num_gradients, ReduceGradients(trained, task));
   }

@@ -468,7 +468,8 @@ absl::Status ReplicatedVariables::CopyReplicas(const std::vector<int>& ids, int 
                                                int to) {
   for (int id : ids) {
     Variable& variable = variables_[id];
-    if (variable.generator || !variable.replicas[from].initialised()) continue;
+    if (variable.generator || variable.summed) continue;
+    if (!variable.replicas[from].initialised()) continue;
     TF_ASSIGN_OR_RETURN(const tf::Tensor value,
                         variable.replicas[from].HostValue(MemoryOf(variable, from)));
     TF_RETURN_IF_ERROR(variable.replicas[to].Assign(value, MemoryOf(variable, to)));

@@ -106,7 +106,8 @@ class ReplicatedVariables {
   // value.
   absl::StatusOr<tensorflow::Tensor> ModelValue(int id, CentralModel::Which which);
 
-  // Gives one learner the values of another; random generators stay each learner's own.
+  // Gives one learner the values of another; random generators and what is summed over
+  // the learners stay each learner's own.
   absl::Status CopyReplicas(const std::vector<int>& ids, int from, int to);
 
   // For saving: tensors in it share the replicas' buffers and must be gone before the

@@ -24,7 +24,6 @@ _loader.check_keras_version(keras.__version__)
 from tensorbow.keras._training import Replication
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
-from tensorbow.synchronisers import SSGD
 
 __all__ = ["learner_value", "replicate", "session_of"]
 
@@ -36,7 +35,9 @@ def replicate(model: Any, options: Options | None = None) -> Any:
 
     The model is changed in place: from now on `fit` and `train_on_batch` run its own
     `train_step` on every learner, each on a replica and a batch of its own, and keep the
-    replicas together by synchronous model averaging (CROSSBOW, VLDB 2019). Whatever
+    replicas together by synchronous model averaging (CROSSBOW, VLDB 2019) or what
+    `options.synchroniser` says; `SSGD()` makes a step on L learners stock Keras's with L
+    times the rows, for any optimiser. Whatever
     looks at the model (callbacks, `evaluate`, `predict`, `get_weights`, `save`) sees the
     central model. A saved file is plain Keras's and loads without TensorBow.
 
@@ -89,11 +90,6 @@ def replicate(model: Any, options: Options | None = None) -> Any:
                 f"replicate: options has {name}={getattr(options, name)!r}, which names tensors of "
                 "a graph; a Keras model has none to name. Leave it out"
             )
-    if isinstance(options.synchroniser, SSGD):
-        raise ValueError(
-            "replicate: options has synchroniser=SSGD(), which finds gradients in TensorFlow's "
-            "optimiser ops; Keras's optimisers have none. Use SMA() or EASGD()"
-        )
     options.synchroniser.check_learners(options.learners_on(0))
     earlier = model.__dict__.get(_REPLICATION)
     if earlier is not None:

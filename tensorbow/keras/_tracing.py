@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -24,6 +26,8 @@ _READERS = frozenset(
 )
 
 _MAX_TRACES = 3
+
+_REDUCE = "TensorBowReduceGradient"
 
 
 class CannotTraceError(Exception):
@@ -79,6 +83,52 @@ def _trainable_test(model: Any) -> Callable[[Any], bool]:
     return is_trainable
 
 
+def _average(gradient: Any) -> Any:
+    """The mean of a gradient over the learners, as an operation of theirs; dense."""
+    if gradient is None:
+        return None
+    gradient = tf.convert_to_tensor(gradient)
+    operation = gradient.graph.create_op(
+        _REDUCE,
+        [gradient],
+        [gradient.dtype],
+        attrs={
+            "T": tf.compat.v1.AttrValue(type=gradient.dtype.as_datatype_enum),
+            "index": tf.compat.v1.AttrValue(i=0),  # the runtime numbers them
+        },
+    )
+    return operation.outputs[0]
+
+
+@contextlib.contextmanager
+def _averaged_gradients(model: Any) -> Iterator[None]:
+    """Meanwhile, what the model's optimisers are given are averages over the learners."""
+    optimisers = optimisers_of(model)
+    applying = False  # an optimiser may hand gradients on to another
+
+    def hook(stock: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(stock)
+        def apply(grads: Any, trainable_variables: Any = None) -> Any:
+            nonlocal applying
+            if applying:
+                return stock(grads, trainable_variables)
+            applying = True
+            try:
+                return stock([_average(gradient) for gradient in grads], trainable_variables)
+            finally:
+                applying = False
+
+        return apply
+
+    for optimiser in optimisers:
+        object.__setattr__(optimiser, "apply", hook(optimiser.apply))
+    try:
+        yield
+    finally:
+        for optimiser in optimisers:
+            object.__delattr__(optimiser, "apply")
+
+
 def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
     """Traces train_step as stock Keras does; again if it made variables on the way."""
     made = 0
@@ -106,16 +156,20 @@ def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
     return concrete.graph
 
 
-def _name_gradient_descent(function: Any, nodes: list[Any], trained: set[str]) -> None:
+def _name_gradient_descent(
+    function: Any, nodes: list[Any], trained: set[str], averages: bool
+) -> None:
     """Writes w ← w − g·γ as TensorFlow's optimiser op, in place.
 
     Keras's plain gradient descent is a product and a subtraction; as an optimiser op it
-    can be fused with the averaging, which saves passes over the weights.
+    can be fused with the averaging, which saves passes over the weights. Where gradients are
+    averaged, only what is done with the averages themselves: they go into the op.
 
     Args:
       function: the traced graph.
       nodes: of its definition.
       trained: names of the captured handles of trained variables.
+      averages: whether gradients are averaged.
     """
     for node in nodes:
         if node.op != "AssignSubVariableOp" or node.input[0].split(":")[0] not in trained:
@@ -126,7 +180,9 @@ def _name_gradient_descent(function: Any, nodes: list[Any], trained: set[str]) -
         gradient, rate = update.op.inputs
         if rate.shape.rank != 0 or not gradient.shape.is_compatible_with(update.shape):
             continue
-        if update.op.control_inputs:
+        while averages and gradient.op.type in ("Identity", "IdentityN"):
+            gradient = gradient.op.inputs[gradient.value_index]
+        if update.op.control_inputs or (averages and gradient.op.type != _REDUCE):
             continue
         controls = [name for name in node.input if name.startswith("^")]
         handle, dtype = node.input[0], node.attr["dtype"].type
@@ -138,7 +194,13 @@ def _name_gradient_descent(function: Any, nodes: list[Any], trained: set[str]) -
 
 
 def trace(
-    model: Any, spec: Any, mirror: Mirror, graph: tf.Graph, with_rates: bool, fuse: bool
+    model: Any,
+    spec: Any,
+    mirror: Mirror,
+    graph: tf.Graph,
+    with_rates: bool,
+    fuse: bool,
+    average: bool,
 ) -> TracedStep:
     """Adds the model's training step to a graph.
 
@@ -151,12 +213,14 @@ def trace(
       with_rates: whether scheduled learning rates are wanted.
       fuse: whether updates may be written as TensorFlow's optimiser ops, whose last bits
         may differ.
+      average: whether gradients are averaged over the learners before they are applied.
 
     Raises:
       CannotTraceError: if the step cannot become a graph, or not one for a session.
     """
     try:
-        function = _function_graph(model, spec, with_rates)
+        with _averaged_gradients(model) if average else contextlib.nullcontext():
+            function = _function_graph(model, spec, with_rates)
     except Exception as error:
         raise CannotTraceError(
             f"tracing train_step raised {type(error).__name__}: {error}"
@@ -207,7 +271,7 @@ def trace(
             dropped.add(tensor.op.name)
         kept = [node for node in definition.node if node.name not in dropped]
         if fuse:
-            _name_gradient_descent(function, kept, handles)
+            _name_gradient_descent(function, kept, handles, average)
         for node in kept:
             node.device = ""
             if "_class" in node.attr:

@@ -17,7 +17,7 @@ from keras.src.trainers.data_adapters import array_slicing, data_adapter
 from tensorbow.keras import _feeding, _tracing, _variables
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession, TensorBowWarning
-from tensorbow.synchronisers import EASGD, SMA
+from tensorbow.synchronisers import EASGD, SMA, SSGD
 
 _CENTRAL_MOMENTUM = 0.9  # where the learners' optimiser has none (ALGORITHMS: μ)
 # How the session begins when it says that learners cannot run a step.
@@ -301,6 +301,7 @@ class Replication:
                 self.session.graph,
                 with_rates=self._watches_rates,
                 fuse=self.num_learners > 1,
+                average=self.num_learners > 1 and isinstance(self.options.synchroniser, SSGD),
             )
             program = _tracing.Program(step, self.session)
             for text in self.session._native.take_warnings():

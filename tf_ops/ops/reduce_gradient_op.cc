@@ -11,8 +11,8 @@ REGISTER_OP("TensorBowReduceGradient")
     .SetIsStateful()
     .SetShapeFn(::tensorflow::shape_inference::UnchangedShape)
     .Doc(R"doc(
-The average of a gradient over all learners, in learner order; waits for them. Fails on a
-device that is not a learner's.
+The average of a gradient over all learners, in learner order; waits for them. On a device
+that is not a learner's, where one alone executes the step, the gradient itself.
 
 index: the gradient's number in the learning task.
 )doc");

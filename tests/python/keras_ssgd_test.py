@@ -1,0 +1,250 @@
+"""S-SGD of Keras models: learners of b rows are stock Keras with one batch of all their rows."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from fused_products_test import products_in_updates
+from keras_kinds_test import Gan
+from keras_models import LOSS, ROWS, classifier, logistic, options, small, state
+from keras_one_learner_test import OPTIMISERS
+
+import tensorbow
+from tensorbow.keras import learner_value, session_of
+
+layers = keras.layers
+
+
+def ssgd(learners=2, **given):
+    return options(learners, synchroniser=tensorbow.SSGD(**given))
+
+
+def dense():
+    """Rows do not depend on each other, and nothing is random."""
+    keras.utils.set_random_seed(1)
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            layers.Flatten(),
+            layers.Dense(24, "tanh", kernel_constraint=keras.constraints.MaxNorm(0.9)),
+            layers.Dense(10, kernel_regularizer=keras.regularizers.L2(1e-3)),
+        ]
+    )
+
+
+def assert_replicas_equal(model, variables):
+    for variable in variables:
+        for j in range(1, model.num_learners):
+            np.testing.assert_array_equal(
+                learner_value(model, variable, j),
+                learner_value(model, variable, 0),
+                err_msg=variable.path,
+            )
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("learners", [2, 3])
+def test_every_optimiser_equals_stock_with_one_big_batch(optimiser, learners, digits):
+    iterations = 8
+    x, y = (a[: iterations * learners * ROWS] for a in digits)
+    stock = classifier(None, OPTIMISERS[optimiser], dense)
+    expected = stock.fit(x, y, batch_size=learners * ROWS, verbose=0, shuffle=False)
+    model = classifier(ssgd(learners), OPTIMISERS[optimiser], dense)
+    actual = model.fit(x, y, batch_size=ROWS, verbose=0, shuffle=False)
+
+    assert session_of(model).learning_tasks == iterations * learners
+    assert_replicas_equal(model, [*model.trainable_variables, *model.optimizer.variables])
+    for name, value in expected.history.items():
+        np.testing.assert_allclose(actual.history[name], value, rtol=1e-5)
+    ours, theirs = state(model), state(stock)
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        np.testing.assert_allclose(ours[name], value, rtol=1e-4, atol=1e-5, err_msg=str(name))
+
+
+def test_a_short_last_iteration_reaches_the_learner_without_a_batch(digits):
+    x, y = (a[: 7 * ROWS] for a in digits)  # three iterations, and a batch for one learner
+    stock, model = (classifier(o, OPTIMISERS["adam"], dense) for o in (None, ssgd()))
+    expected = stock.fit(x, y, batch_size=2 * ROWS, epochs=2, verbose=0, shuffle=False)
+    actual = model.fit(x, y, batch_size=ROWS, epochs=2, verbose=0, shuffle=False)
+    assert_replicas_equal(model, [*model.trainable_variables, *model.optimizer.variables])
+    for ours, theirs in zip(model.get_weights(), stock.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    for name, value in expected.history.items():  # every row is counted once
+        np.testing.assert_allclose(actual.history[name], value, rtol=1e-5)
+
+
+def test_statistics_and_seeds_stay_each_learners_own(digits):
+    x, y = (a[: 6 * ROWS] for a in digits)
+    model = classifier(ssgd(), OPTIMISERS["nesterov"], small)
+    model.fit(x, y, batch_size=ROWS, verbose=0, shuffle=False)
+    assert_replicas_equal(model, [*model.trainable_variables, *model.optimizer.variables])
+    norm = model.get_layer("norm")
+    own = [learner_value(model, norm.moving_mean, j) for j in range(2)]
+    assert not np.array_equal(*own)
+    np.testing.assert_allclose(norm.moving_mean.numpy(), np.mean(own, axis=0), rtol=1e-6)
+
+
+class OneHot(layers.Layer):
+    """An embedding whose gradient is dense."""
+
+    def build(self, shape):
+        self.table = self.add_weight(shape=(50, 8), name="embeddings")
+
+    def call(self, words):
+        return keras.ops.one_hot(words, 50) @ self.table
+
+
+# Stock Keras's Adam does other things with the rows of a sparse gradient, which may be there
+# several times, than with the same gradient when it is dense.
+@pytest.mark.parametrize(
+    "optimiser, reference",
+    [
+        ("sgd", lambda: layers.Embedding(50, 8)),
+        ("nesterov", lambda: layers.Embedding(50, 8)),
+        ("sgd", OneHot),
+        ("adam", OneHot),
+    ],
+)
+def test_sparse_gradients_are_averaged_as_dense_ones(optimiser, reference):
+    random = np.random.default_rng(0)
+    words = random.integers(0, 50, [8 * ROWS, 12]).astype(np.int32)
+    classes = random.integers(0, 10, 8 * ROWS).astype(np.int32)
+
+    def network(embedding):
+        keras.utils.set_random_seed(1)
+        inputs = keras.Input((12,), dtype="int32")
+        return keras.Model(inputs, layers.Dense(10)(layers.GRU(8)(embedding()(inputs))))
+
+    stock = classifier(None, OPTIMISERS[optimiser], lambda: network(reference))
+    model = classifier(
+        ssgd(), OPTIMISERS[optimiser], lambda: network(lambda: layers.Embedding(50, 8))
+    )
+    model.set_weights(stock.get_weights())
+    stock.fit(words, classes, batch_size=2 * ROWS, verbose=0, shuffle=False)
+    model.fit(words, classes, batch_size=ROWS, verbose=0, shuffle=False)
+    assert session_of(model).learning_tasks == 8
+    for ours, theirs in zip(model.get_weights(), stock.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_an_overflow_on_any_learner_skips_the_step_of_all(digits):
+    x, y = (a[: 8 * ROWS].copy() for a in digits)
+    x[3 * ROWS] = np.float32(3e38)  # a row of learner 1, in the second of four iterations
+    models = []
+    for given in (None, ssgd()):
+        model = logistic(given)
+        model.compile(
+            keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=64.0),
+            LOSS,
+        )
+        rows = ROWS if given else 2 * ROWS
+        model.fit(x, y, batch_size=rows, verbose=0, shuffle=False)
+        models.append(model)
+    stock, model = models
+    assert model.optimizer.iterations.numpy() == stock.optimizer.iterations.numpy()
+    assert model.optimizer.dynamic_scale.numpy() == stock.optimizer.dynamic_scale.numpy() == 32
+    for ours, theirs in zip(model.get_weights(), stock.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert_replicas_equal(model, [*model.trainable_variables, *model.optimizer.variables])
+
+
+def test_the_average_is_of_what_the_replicas_are(digits):
+    decay = 0.5
+    for optimiser in ("sgd", "adam"):
+        model = classifier(ssgd(ema_decay=decay), OPTIMISERS[optimiser], dense)
+        expected = model.get_weights()
+        for k in range(5):
+            rows = slice(2 * k * ROWS, 2 * (k + 1) * ROWS)
+            model.train_on_batch(digits[0][rows], digits[1][rows])
+            d = min(decay, (1 + k) / (10 + k))
+            replicas = [learner_value(model, v, 0) for v in model.trainable_variables]
+            expected = [d * a + (1 - d) * w for a, w in zip(expected, replicas)]
+            for actual, value in zip(model.get_weights(), expected):
+                np.testing.assert_allclose(actual, value, rtol=1e-5, atol=1e-7)
+        assert_replicas_equal(model, model.trainable_variables)
+
+
+def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
+    x, y = (a[: 8 * ROWS] for a in digits)
+    stock, model = (logistic(o, rate=0.2, classes=2100) for o in (None, ssgd()))
+    stock.fit(x, y, batch_size=2 * ROWS, verbose=0, shuffle=False)
+    model.fit(x, y, batch_size=ROWS, verbose=0, shuffle=False)
+    for ours, theirs in zip(model.get_weights(), stock.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    step = model._tensorbow._program.step
+    feeds = dict(zip(step.inputs, (x[: 2 * ROWS], y[: 2 * ROWS])))
+    assert products_in_updates(session_of(model), step.train_op, feeds) == 1
+
+
+def test_the_optimiser_is_left_as_it_was(digits):
+    model = classifier(ssgd(), OPTIMISERS["loss scaling"], dense)
+    model.fit(digits[0][:64], digits[1][:64], batch_size=ROWS, verbose=0)
+    assert "apply" not in vars(model.optimizer)
+    assert "apply" not in vars(model.optimizer.inner_optimizer)
+
+
+class ByHand(keras.Sequential):
+    """Does its gradient descent itself."""
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        for weight, gradient in zip(
+            self.trainable_weights, tape.gradient(loss, self.trainable_weights)
+        ):
+            weight.assign_sub(0.1 * gradient)
+        return {"loss": loss}
+
+
+class HalfByHand(ByHand):
+    """An optimiser for all weights but one."""
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        *most, last = self.trainable_weights
+        *gradients, gradient = tape.gradient(loss, self.trainable_weights)
+        self.optimizer.apply(gradients, most)
+        last.assign_sub(0.1 * gradient)
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize("kind", [ByHand, HalfByHand])
+def test_updates_without_an_optimiser_train_as_stock_keras_after_a_warning(kind, digits):
+    weights = []
+    for given in (None, ssgd()):
+        keras.utils.set_random_seed(1)
+        model = kind([keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(10)])
+        model.build()
+        model.compile(keras.optimizers.SGD(0.1), LOSS)
+        model.optimizer.build(model.trainable_variables[:-1])
+        if given is None:
+            model.fit(digits[0][:96], digits[1][:96], batch_size=ROWS, verbose=0, shuffle=False)
+        else:
+            tensorbow.keras.replicate(model, given)
+            with pytest.warns(tensorbow.TensorBowWarning, match=r"updated otherwise.*SMA\(\)"):
+                model.fit(digits[0][:96], digits[1][:96], batch_size=ROWS, verbose=0, shuffle=False)
+        weights.append(model.get_weights())
+    for a, b in zip(*weights):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_second_optimiser_after_the_first_trains_as_stock_keras(digits):
+    weights = []
+    for given in (None, ssgd()):
+        keras.utils.set_random_seed(11)
+        model = Gan()
+        if given is not None:
+            tensorbow.keras.replicate(model, given)
+        model.compile(keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.1))
+        if given is None:
+            model.fit(digits[0][: 8 * ROWS], batch_size=ROWS, verbose=0)
+        else:
+            with pytest.warns(tensorbow.TensorBowWarning, match="after another update"):
+                model.fit(digits[0][: 8 * ROWS], batch_size=ROWS, verbose=0)
+        weights.append(model.get_weights())
+    for a, b in zip(*weights):
+        np.testing.assert_array_equal(a, b)
