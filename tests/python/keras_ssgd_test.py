@@ -248,3 +248,38 @@ def test_a_second_optimiser_after_the_first_trains_as_stock_keras(digits):
         weights.append(model.get_weights())
     for a, b in zip(*weights):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_failing_batch_changes_no_weight(digits):
+    model = classifier(ssgd(), OPTIMISERS["adam"], dense)
+    model.fit(digits[0][:64], digits[1][:64], batch_size=ROWS, verbose=0, shuffle=False)
+    before = model.get_weights()
+    bad = digits[1][: 2 * ROWS].copy()
+    bad[-1] = 99  # the second learner's
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        model.train_on_batch(digits[0][: 2 * ROWS], bad)
+    for value, expected in zip(model.get_weights(), before):
+        np.testing.assert_array_equal(value, expected)
+    assert_replicas_equal(model, [*model.trainable_variables, *model.optimizer.variables])
+    model.train_on_batch(digits[0][: 2 * ROWS], digits[1][: 2 * ROWS])
+    assert not np.array_equal(model.get_weights()[0], before[0])
+    assert_replicas_equal(model, [*model.trainable_variables, *model.optimizer.variables])
+
+
+def test_rates_set_by_callbacks_reach_every_learner(digits):
+    x, y = (a[: 8 * ROWS] for a in digits)
+    weights = []
+    for given in (None, ssgd()):
+        model = classifier(given, OPTIMISERS["nesterov"], dense)
+        model.fit(
+            x,
+            y,
+            batch_size=ROWS if given else 2 * ROWS,
+            epochs=4,
+            verbose=0,
+            shuffle=False,
+            callbacks=[keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (1 + epoch))],
+        )
+        weights.append(model.get_weights())
+    for ours, theirs in zip(*weights):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
