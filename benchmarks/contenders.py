@@ -260,11 +260,11 @@ def _keras_network(model: str) -> Any:
     return networks.build(model, IMAGE_SHAPES[model])
 
 
-def _compile(network: Any, steps_per_execution: int = 1) -> None:
+def _compile(network: Any, steps_per_execution: int = 1, optimiser: str = "sgd") -> None:
     import keras
 
     network.compile(
-        keras.optimizers.SGD(LEARNING_RATE),
+        keras.optimizers.get({"class_name": optimiser, "config": {"learning_rate": LEARNING_RATE}}),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         steps_per_execution=steps_per_execution,
     )
@@ -366,6 +366,7 @@ def keras_epochs(
     steps_per_execution: int = 1,
     learners: int = 0,
     synchroniser: str = "SMA",
+    optimiser: str = "sgd",
 ) -> Stepper:
     """A step is one `fit` for an epoch of `rows`, by stock Keras or by so many learners."""
     import tensorbow
@@ -376,7 +377,7 @@ def keras_epochs(
             learners_per_device=learners, synchroniser=getattr(tensorbow, synchroniser)()
         )
         tensorbow.keras.replicate(network, options)
-    _compile(network, steps_per_execution)
+    _compile(network, steps_per_execution, optimiser)
     images, labels = data(model)
     repeats = -(-rows // ROWS)
     images, labels = (np.concatenate([a] * repeats)[:rows] for a in (images, labels))
@@ -389,10 +390,12 @@ def keras_epochs(
 
 
 def tensorbow_session_on_keras_graph(
-    model: str, rows: int, batch_size: int, learners: int
+    model: str, rows: int, batch_size: int, learners: int, optimiser: str = "sgd"
 ) -> Stepper:
     """`TensorBowSession.run` with feed dicts on the graph that Keras's train_step became."""
-    fit = keras_epochs(model, 2 * learners * batch_size, batch_size, learners=learners)
+    fit = keras_epochs(
+        model, 2 * learners * batch_size, batch_size, learners=learners, optimiser=optimiser
+    )
     fit(1)
     replication = fit.network._tensorbow  # type: ignore[attr-defined]
     session, traced = replication.session, replication._program.step

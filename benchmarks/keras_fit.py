@@ -1,6 +1,6 @@
 """How fast is `fit`: stock Keras against `tensorbow.keras.replicate`.
 
-    python benchmarks/keras_fit.py [--models lenet:16 …] [--slices N] [--output NAME]
+    python benchmarks/keras_fit.py [--models lenet:16:adam …] [--slices N] [--output NAME]
 
 Stock Keras with its default and with several `steps_per_execution`, of which the best
 counts, and with one batch as large as all learners' together; TensorBow with one and more
@@ -22,19 +22,20 @@ from contenders import Contender
 from interleave import machine, measure, spread
 
 RESULTS = pathlib.Path(__file__).parent / "results"
-DEFAULT_ROWS = ["lenet:4", "lenet:16", "logistic:16"]
+DEFAULT_ROWS = ["lenet:4", "lenet:16", "lenet:16:adam", "logistic:16"]
 STEPS_PER_EXECUTION = [16, 64]
 _BIG = "Keras fit, batch"
 # Rows of an epoch, by model: long enough that what fit() does once does not count.
 EPOCH_ROWS = {"logistic": 32768, "lenet": 2048, "resnet20": 512, "resnet32": 512}
 
 
-def contenders(model: str, batch: int, learners: int) -> list[Contender]:
+def contenders(model: str, batch: int, optimiser: str, learners: int) -> list[Contender]:
     """Everything that is compared at `batch` rows for each learner."""
     rows = EPOCH_ROWS[model] // (2 if batch < 16 else 1)
 
     def fit(name: str, **settings: int | str) -> Contender:
-        return Contender(name, "keras_epochs", rows, {"batch_size": batch, **settings})
+        settings = {"batch_size": batch, "optimiser": optimiser, **settings}
+        return Contender(name, "keras_epochs", rows, settings)
 
     found = [fit("Keras fit")]
     for steps in STEPS_PER_EXECUTION:
@@ -56,7 +57,7 @@ def contenders(model: str, batch: int, learners: int) -> list[Contender]:
             f"TensorBowSession, {learners} learners, same graph",
             "tensorbow_session_on_keras_graph",
             rows,
-            {"batch_size": batch, "learners": learners},
+            {"batch_size": batch, "learners": learners, "optimiser": optimiser},
         )
     )
     return found
@@ -79,7 +80,9 @@ def table(speeds: dict[str, list[float]]) -> list[str]:
 def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", nargs="+", default=DEFAULT_ROWS, metavar="MODEL:BATCH")
+    parser.add_argument(
+        "--models", nargs="+", default=DEFAULT_ROWS, metavar="MODEL:BATCH[:OPTIMISER]"
+    )
     parser.add_argument("--slices", type=int, default=15, help="slices of each contender")
     parser.add_argument("--learners", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--output", default="keras_fit", help="name of the result files")
@@ -97,11 +100,11 @@ def main() -> None:
         f" Load average at the start: {os.getloadavg()[0]:.1f}.",
     ]
     for row in arguments.models:
-        model, batch_text = row.split(":")
-        batch = int(batch_text)
-        compared = contenders(model, batch, arguments.learners)
+        model, batch, *named = row.split(":")
+        optimiser = named[0] if named else "sgd"
+        compared = contenders(model, int(batch), optimiser, arguments.learners)
         speeds = measure(model, compared, arguments.slices, seconds=0)
-        section = ["", f"## {model}, batch {batch} per learner", "", *table(speeds)]
+        section = ["", f"## {model}, {optimiser}, batch {batch} per learner", "", *table(speeds)]
         print("\n".join(section), flush=True)
         lines += section
         report["rows"][row] = {"samples_per_s": speeds}

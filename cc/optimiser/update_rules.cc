@@ -71,6 +71,23 @@ TENSORBOW_INLINE void Run(const Momentum<T>& r, int64_t n, const T* __restrict g
 }
 
 template <typename T>
+TENSORBOW_INLINE void Run(const KerasMomentum<T>& r, int64_t n, const T* __restrict g,
+                          Pull<T> pull, T* __restrict w, T* __restrict a) {
+  const T lr = r.learning_rate, m = r.momentum;
+  if (r.nesterov) {
+    ForEach(n, pull, w, [=](int64_t i, T x) {
+      a[i] = a[i] * m - g[i] * lr;
+      return x + (a[i] * m - g[i] * lr);
+    });
+  } else {
+    ForEach(n, pull, w, [=](int64_t i, T x) {
+      a[i] = a[i] * m - g[i] * lr;
+      return x + a[i];
+    });
+  }
+}
+
+template <typename T>
 TENSORBOW_INLINE void Run(const Adam<T>& r, int64_t n, const T* __restrict g,
                           Pull<T> pull, T* __restrict w, T* __restrict m,
                           T* __restrict v) {
@@ -161,6 +178,7 @@ TENSORBOW_INLINE void Run(const Adagrad<T>& r, int64_t n, const T* __restrict g,
 TENSORBOW_TYPES(TENSORBOW_RULE_1, Assign)
 TENSORBOW_TYPES(TENSORBOW_RULE_1, GradientDescent)
 TENSORBOW_TYPES(TENSORBOW_RULE_2, Momentum)
+TENSORBOW_TYPES(TENSORBOW_RULE_2, KerasMomentum)
 TENSORBOW_TYPES(TENSORBOW_RULE_3, Adam)
 TENSORBOW_TYPES(TENSORBOW_RULE_3, RmsProp)
 TENSORBOW_TYPES(TENSORBOW_RULE_2, Adagrad)

@@ -47,6 +47,15 @@ struct Momentum {
   void operator()(int64_t n, const T* g, Pull<T> pull, T* w, T* a) const;
 };
 
+// a ← a·m − g·lr ;  w ← w + a, or with Nesterov's momentum w ← w + (a·m − g·lr)
+template <typename T>
+struct KerasMomentum {
+  T learning_rate;
+  T momentum;
+  bool nesterov;
+  void operator()(int64_t n, const T* g, Pull<T> pull, T* w, T* a) const;
+};
+
 // m ← m + (g − m)(1 − β1) ;  v ← v + (g² − v)(1 − β2) ;  w ← w − m·rate / (√v + ε), or
 // with Nesterov's momentum w ← w − (g(1 − β1) + β1·m)·rate / (√v + ε)
 template <typename T>

@@ -38,8 +38,9 @@ absl::Status Replace(tf::Node* update, int member, tf::Graph* graph) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<bool>> FuseUpdates(const std::vector<std::string>& trained,
-                                              bool by_gradients, TaskGraph* task) {
+absl::StatusOr<std::vector<bool>> FuseUpdates(
+    const std::vector<std::string>& trained,
+    const std::function<bool(const tf::Node&)>& may_fuse, TaskGraph* task) {
   std::map<std::string, int> members;
   for (size_t i = 0; i < trained.size(); ++i) {
     members.emplace(trained[i], static_cast<int>(i));
@@ -51,8 +52,7 @@ absl::StatusOr<std::vector<bool>> FuseUpdates(const std::vector<std::string>& tr
       const auto member = members.find(node->name());
       if (member == members.end() || !IsVariableOp(node->type_string())) continue;
       tf::Node* const update = OnlyUpdate(*node);
-      if (update == nullptr || (by_gradients && GradientInput(*update) < 0)) continue;
-      if (HasFusedOp(*update)) {
+      if (update != nullptr && may_fuse(*update) && HasFusedOp(*update)) {
         updates.emplace_back(update, member->second);
       }
     }

@@ -7,6 +7,7 @@
 #ifndef TENSORBOW_CC_REWRITE_FUSE_UPDATES_H_
 #define TENSORBOW_CC_REWRITE_FUSE_UPDATES_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,11 @@
 namespace tensorbow {
 
 // `trained`: names of variable nodes, in the order of the trained set. Says for each
-// whether its update has been replaced. `by_gradients`: only if it is an optimiser op
-// with a dense gradient. The task graph must have been optimised.
-absl::StatusOr<std::vector<bool>> FuseUpdates(const std::vector<std::string>& trained,
-                                              bool by_gradients, TaskGraph* task);
+// whether its update has been replaced. `may_fuse`: asked of every update. The task
+// graph must have been optimised.
+absl::StatusOr<std::vector<bool>> FuseUpdates(
+    const std::vector<std::string>& trained,
+    const std::function<bool(const tensorflow::Node&)>& may_fuse, TaskGraph* task);
 
 }  // namespace tensorbow
 

@@ -117,6 +117,22 @@ absl::Status Insert(tf::Node* update, tf::Graph* graph) {
   return graph->UpdateEdge(reduction, 0, update, input);
 }
 
+// Whether `node` computes from averages.
+bool IsOfAverages(const tf::Node& node) {
+  Nodes seen;
+  std::vector<const tf::Node*> pending{&node};
+  while (!pending.empty()) {
+    const tf::Node* const current = pending.back();
+    pending.pop_back();
+    for (const tf::Edge* edge : current->in_edges()) {
+      if (edge->IsControlEdge() || !seen.insert(edge->src()).second) continue;
+      if (IsReduction(*edge->src())) return true;
+      pending.push_back(edge->src());
+    }
+  }
+  return false;
+}
+
 // What updates the trained variables.
 struct Updates {
   std::vector<tf::Node*> by_gradient;  // optimiser ops
@@ -133,7 +149,7 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
     if (trained.count(node->name()) == 0 || !IsVariableOp(node->type_string()))
       continue;
     tf::Node* const update = OnlyUpdate(*node);
-    if (update != nullptr && GradientInput(*update) >= 0) {
+    if (update != nullptr && IsOfGradient(*update)) {
       updates.by_gradient.push_back(update);
       updates.all.push_back(update);
       continue;
@@ -150,6 +166,13 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
 }
 
 }  // namespace
+
+bool IsOfGradient(const tf::Node& update) {
+  const int input = GradientInput(update);
+  const tf::Node* gradient = nullptr;
+  return input >= 0 && update.input_node(input, &gradient).ok() &&
+         (IsReduction(*gradient) || !IsOfAverages(*gradient));
+}
 
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                                     TaskGraph* task) {

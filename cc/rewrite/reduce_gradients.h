@@ -19,6 +19,10 @@
 
 namespace tensorbow {
 
+// Whether the update is an optimiser op with a dense gradient that is still a learner's
+// own, or passes through a reduction of the program's on its way to the op.
+bool IsOfGradient(const tensorflow::Node& update);
+
 // `trained`: names of variable nodes. Returns the number of reductions.
 // InvalidArgument, with the graph unusable, if
 //   - a trained variable is not updated by one optimiser op with a dense gradient, or
@@ -26,7 +30,8 @@ namespace tensorbow {
 //     what the program's own reductions make of a task's rows and random numbers;
 //   - a gradient is averaged in a conditional, or depends on an update or on another
 //     average.
-// The task graph must have been optimised, and FuseUpdates() called.
+// The task graph must have been optimised, and FuseUpdates() called for updates that
+// are of a gradient.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                                     TaskGraph* task);
 

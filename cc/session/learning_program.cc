@@ -128,8 +128,13 @@ absl::Status FuseTask(const RunAnalysis& analysis, const Synchroniser& synchroni
     if (use.trained) trained.push_back(name);
   }
   const bool averages = synchroniser.averages();
-  TF_ASSIGN_OR_RETURN(program->corrects_itself,
-                      FuseUpdates(trained, /*by_gradients=*/!averages, task));
+  TF_ASSIGN_OR_RETURN(program->corrects_itself, FuseUpdates(
+                                                    trained,
+                                                    [averages](const tf::Node& update) {
+                                                      return averages ||
+                                                             IsOfGradient(update);
+                                                    },
+                                                    task));
   if (!averages) {
     TF_ASSIGN_OR_RETURN(program->num_gradients, ReduceGradients(trained, task));
   }

@@ -335,9 +335,17 @@ void Trainer::RunTasks(int learner, RunState* run) ABSL_NO_THREAD_SAFETY_ANALYSI
 absl::Status Trainer::MakeReplicasEqual(LearningProgram* program, const RunState& run) {
   const std::vector<int64_t>& iterations = run.task_iteration;
   const int64_t last = *std::max_element(iterations.begin(), iterations.end());
-  if (last < 0) return absl::OkStatus();  // nobody has changed anything
+  const bool failed = std::any_of(
+      run.status.begin(), run.status.end(), [&run](const absl::Status& status) {
+        return !status.ok() && !(absl::IsOutOfRange(status) && run.ends_with_data);
+      });
   std::vector<bool> up_to_date(num_learners(), false);
-  for (size_t task = 0; task < iterations.size(); ++task) {
+  if (failed) {  // some may have come further than others, in what is not trained
+    up_to_date[0] = true;
+  } else if (last < 0) {  // there was no data
+    return absl::OkStatus();
+  }
+  for (size_t task = 0; !failed && task < iterations.size(); ++task) {
     if (iterations[task] == last) up_to_date[run.outcomes[task].learner] = true;
   }
   const auto from = std::find(up_to_date.begin(), up_to_date.end(), true);

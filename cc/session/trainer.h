@@ -160,7 +160,7 @@ class Trainer {
   absl::Status LocateAfterTask(LearningProgram* program, int learner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Where all replicas are the same, gives learners that had no task in the last
-  // iteration (or failed in it) the state of one that had.
+  // iteration the state of one that had; after a failure, all that of learner 0.
   absl::Status MakeReplicasEqual(LearningProgram* program, const RunState& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CollectFetches(const LearningProgram& program,

@@ -100,33 +100,122 @@ def _average(gradient: Any) -> Any:
     return operation.outputs[0]
 
 
+def _averaging(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """An optimiser's `apply` that averages gradients over the learners first."""
+
+    @functools.wraps(apply)
+    def averaging_apply(grads: Any, trainable_variables: Any = None) -> Any:
+        return apply([_average(gradient) for gradient in grads], trainable_variables)
+
+    return averaging_apply
+
+
+def _update_gradient_descent(
+    optimiser: Any, variable: Any, gradient: Any, rate: Any, scalar: Callable[[Any], Any]
+) -> None:
+    """Keras's SGD: w ← w − g·γ, or v ← v·m − g·γ and w ← w + v (Nesterov: w + (v·m − g·γ))."""
+    if optimiser.momentum == 0:
+        tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=rate, delta=gradient)
+        return
+    momentum = optimiser.momentums[optimiser._get_variable_index(variable)]
+    tf.raw_ops.ResourceApplyKerasMomentum(
+        var=variable.handle,
+        accum=momentum.value.handle,
+        lr=rate,
+        grad=gradient,
+        momentum=scalar(optimiser.momentum),
+        use_nesterov=optimiser.nesterov,
+    )
+
+
+def _update_adam(
+    optimiser: Any, variable: Any, gradient: Any, rate: Any, scalar: Callable[[Any], Any]
+) -> None:
+    """Keras's Adam, which is TensorFlow's."""
+    index = optimiser._get_variable_index(variable)
+    step = scalar(optimiser.iterations + 1)
+    beta_1, beta_2 = scalar(optimiser.beta_1), scalar(optimiser.beta_2)
+    tf.raw_ops.ResourceApplyAdam(
+        var=variable.handle,
+        m=optimiser._momentums[index].value.handle,
+        v=optimiser._velocities[index].value.handle,
+        beta1_power=tf.pow(beta_1, step),
+        beta2_power=tf.pow(beta_2, step),
+        lr=rate,
+        beta1=beta_1,
+        beta2=beta_2,
+        epsilon=scalar(optimiser.epsilon),
+        grad=gradient,
+    )
+
+
+# Of optimisers of exactly these types.
+_UPDATES = {
+    keras.optimizers.SGD: _update_gradient_descent,
+    keras.optimizers.Adam: _update_adam,
+    keras.optimizers.AdamW: _update_adam,
+}
+_OPERATION_TYPES = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
+
+
+def _by_operation(optimiser: Any) -> Callable[..., Any] | None:
+    """An optimiser's `update_step` that is one operation of TensorFlow's, if there is one.
+
+    It can be fused with the averaging, which saves passes over the weights; Keras's own is
+    a handful of operations.
+    """
+    update = _UPDATES.get(type(optimiser))
+    if update is None or getattr(optimiser, "amsgrad", False):
+        return None
+    stock = optimiser.update_step
+
+    @functools.wraps(stock)
+    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
+        dtype = tf.as_dtype(variable.dtype)
+        if isinstance(gradient, tf.IndexedSlices) or dtype not in _OPERATION_TYPES:
+            stock(gradient, variable, learning_rate)
+            return
+        update(
+            optimiser,
+            variable.value if isinstance(variable, keras.Variable) else variable,
+            tf.cast(gradient, dtype),
+            tf.cast(learning_rate, dtype),
+            lambda value: tf.cast(value, dtype),
+        )
+
+    return update_step
+
+
 @contextlib.contextmanager
-def _averaged_gradients(model: Any) -> Iterator[None]:
-    """Meanwhile, what the model's optimisers are given are averages over the learners."""
-    optimisers = optimisers_of(model)
-    applying = False  # an optimiser may hand gradients on to another
-
-    def hook(stock: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(stock)
-        def apply(grads: Any, trainable_variables: Any = None) -> Any:
-            nonlocal applying
-            if applying:
-                return stock(grads, trainable_variables)
-            applying = True
-            try:
-                return stock([_average(gradient) for gradient in grads], trainable_variables)
-            finally:
-                applying = False
-
-        return apply
-
-    for optimiser in optimisers:
-        object.__setattr__(optimiser, "apply", hook(optimiser.apply))
+def _methods(instance: Any, **methods: Callable[..., Any] | None) -> Iterator[None]:
+    """Meanwhile, the instance has these methods in the place of its own."""
+    replaced = [name for name, method in methods.items() if method is not None]
+    for name in replaced:
+        object.__setattr__(instance, name, methods[name])
     try:
         yield
     finally:
+        for name in replaced:
+            object.__delattr__(instance, name)
+
+
+@contextlib.contextmanager
+def _for_learners(model: Any, average: bool) -> Iterator[None]:
+    """Meanwhile, the model's optimisers work as several learners want it: see trace()."""
+    optimisers = optimisers_of(model)
+    # They hand gradients on to these, averaged.
+    inner = {id(getattr(optimiser, "inner_optimizer", None)) for optimiser in optimisers}
+    with contextlib.ExitStack() as stack:
         for optimiser in optimisers:
-            object.__delattr__(optimiser, "apply")
+            averages = average and id(optimiser) not in inner
+            stack.enter_context(
+                _methods(
+                    optimiser,
+                    apply=_averaging(optimiser.apply) if averages else None,
+                    update_step=_by_operation(optimiser),
+                )
+            )
+        yield
 
 
 def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
@@ -156,43 +245,6 @@ def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
     return concrete.graph
 
 
-def _name_gradient_descent(
-    function: Any, nodes: list[Any], trained: set[str], averages: bool
-) -> None:
-    """Writes w ← w − g·γ as TensorFlow's optimiser op, in place.
-
-    Keras's plain gradient descent is a product and a subtraction; as an optimiser op it
-    can be fused with the averaging, which saves passes over the weights. Where gradients are
-    averaged, only what is done with the averages themselves: they go into the op.
-
-    Args:
-      function: the traced graph.
-      nodes: of its definition.
-      trained: names of the captured handles of trained variables.
-      averages: whether gradients are averaged.
-    """
-    for node in nodes:
-        if node.op != "AssignSubVariableOp" or node.input[0].split(":")[0] not in trained:
-            continue
-        update = function.get_operation_by_name(node.name).inputs[1]
-        if update.op.type != "Mul" or len(update.consumers()) != 1:
-            continue
-        gradient, rate = update.op.inputs
-        if rate.shape.rank != 0 or not gradient.shape.is_compatible_with(update.shape):
-            continue
-        while averages and gradient.op.type in ("Identity", "IdentityN"):
-            gradient = gradient.op.inputs[gradient.value_index]
-        if update.op.control_inputs or (averages and gradient.op.type != _REDUCE):
-            continue
-        controls = [name for name in node.input if name.startswith("^")]
-        handle, dtype = node.input[0], node.attr["dtype"].type
-        del node.input[:]
-        node.op = "ResourceApplyGradientDescent"
-        node.input.extend([handle, rate.name, gradient.name, *controls])
-        node.attr.clear()
-        node.attr["T"].type = dtype
-
-
 def trace(
     model: Any,
     spec: Any,
@@ -213,13 +265,14 @@ def trace(
       with_rates: whether scheduled learning rates are wanted.
       fuse: whether updates may be written as TensorFlow's optimiser ops, whose last bits
         may differ.
-      average: whether gradients are averaged over the learners before they are applied.
+      average: whether gradients are averaged over the learners before they are applied
+        (and then updates are fused).
 
     Raises:
       CannotTraceError: if the step cannot become a graph, or not one for a session.
     """
     try:
-        with _averaged_gradients(model) if average else contextlib.nullcontext():
+        with _for_learners(model, average) if fuse else contextlib.nullcontext():
             function = _function_graph(model, spec, with_rates)
     except Exception as error:
         raise CannotTraceError(
@@ -227,9 +280,9 @@ def trace(
         ) from error
 
     is_trainable = _trainable_test(model)
-    variables = {id(v.handle): v for v in function.variables}
+    slots = [v.value for o in optimisers_of(model) for v in o.variables]  # by their handles
+    variables = {id(v.handle): v for v in [*slots, *function.variables]}
     captured = {}
-    handles = set()  # of trainable variables
     written = set()
     for outer, inner in function.captures:
         if inner.dtype == tf.resource:
@@ -240,8 +293,6 @@ def trace(
                     "preprocessing with it belongs into the input pipeline"
                 )
             captured[inner.name] = mirror.add(variable, is_trainable(variable))
-            if is_trainable(variable):
-                handles.add(inner.op.name)
             if any(consumer.type not in _READERS for consumer in inner.consumers()):
                 written.add(mirror.index_of(variable))
         elif not hasattr(outer, "numpy"):
@@ -270,8 +321,6 @@ def trace(
             )
             dropped.add(tensor.op.name)
         kept = [node for node in definition.node if node.name not in dropped]
-        if fuse:
-            _name_gradient_descent(function, kept, handles, average)
         for node in kept:
             node.device = ""
             if "_class" in node.attr:

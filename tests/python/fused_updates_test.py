@@ -28,6 +28,12 @@ APPLY = {
         dict(lr=0.1, grad="g", momentum=0.9),
         dict(use_nesterov=True),
     ),
+    "ApplyKerasMomentum": ([("accum", 0.0)], dict(lr=0.1, grad="g", momentum=0.9), {}),
+    "ApplyKerasMomentum:nesterov": (
+        [("accum", 0.0)],
+        dict(lr=0.1, grad="g", momentum=0.9),
+        dict(use_nesterov=True),
+    ),
     "ApplyAdam": (
         [("m", 0.0), ("v", 0.0)],
         dict(
@@ -73,6 +79,8 @@ def of_op(name, use_resource, sparse=False):
         op = "Sparse" + op
     if use_resource:
         op = "Resource" + op
+    if not hasattr(raw, op):
+        pytest.skip(f"TensorFlow has no {op}")
 
     def handle(variable):
         return variable.handle if use_resource else variable._ref()
@@ -282,10 +290,10 @@ SPARSE = pytest.mark.parametrize(
     [
         lambda use_resource, name=name: of_op(name, use_resource, sparse=True)
         for name in APPLY
-        if not name.startswith(("ApplyGradientDescent", "ApplyAdam"))
+        if not name.startswith(("ApplyGradientDescent", "ApplyAdam", "ApplyKeras"))
     ]
     + [lambda _, form=form: written_by_hand(form) for form in ("scatter_add", "scatter_sub")],
-    ids=[n for n in APPLY if not n.startswith(("ApplyGradientDescent", "ApplyAdam"))]
+    ids=[n for n in APPLY if not n.startswith(("ApplyGradientDescent", "ApplyAdam", "ApplyKeras"))]
     + ["scatter_add", "scatter_sub"],
 )
 INDICES = pytest.mark.parametrize("index_type", [tf.int32, tf.int64], ids=["int32", "int64"])

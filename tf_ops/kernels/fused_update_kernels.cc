@@ -251,16 +251,23 @@ struct GradientDescentForm : GradientDescentInputs {
   GradientDescent<T> Rule(tf::OpKernelContext* c) const { return {Scalar<T>(c, 1)}; }
 };
 
-template <typename Element>
-struct MomentumForm : MomentumInputs {
-  using T = Element;
-  explicit MomentumForm(tf::OpKernelConstruction* c)
-      : nesterov(BoolAttribute(c, "use_nesterov")) {}
-  Momentum<T> Rule(tf::OpKernelContext* c) const {
-    return {Scalar<T>(c, 2), Scalar<T>(c, 4), nesterov};
-  }
-  const bool nesterov;
+template <template <typename> class MomentumRule>
+struct MomentumOf {
+  template <typename Element>
+  struct Form : MomentumInputs {
+    using T = Element;
+    explicit Form(tf::OpKernelConstruction* c)
+        : nesterov(BoolAttribute(c, "use_nesterov")) {}
+    MomentumRule<T> Rule(tf::OpKernelContext* c) const {
+      return {Scalar<T>(c, 2), Scalar<T>(c, 4), nesterov};
+    }
+    const bool nesterov;
+  };
 };
+template <typename T>
+using MomentumForm = MomentumOf<Momentum>::Form<T>;
+template <typename T>
+using KerasMomentumForm = MomentumOf<KerasMomentum>::Form<T>;
 
 template <typename Element>
 struct AdamForm : AdamInputs {
@@ -339,6 +346,7 @@ using SubtractForm = AssignmentOf<Assignment::kSubtract>::Form<T>;
 
 TENSORBOW_REGISTER_APPLY("ApplyGradientDescent", GradientDescentForm);
 TENSORBOW_REGISTER_APPLY("ApplyMomentum", MomentumForm);
+TENSORBOW_REGISTER("ResourceApplyKerasMomentum", KerasMomentumForm, "T");
 TENSORBOW_REGISTER_APPLY("ApplyAdam", AdamForm);
 TENSORBOW_REGISTER_APPLY("ApplyRMSProp", RmsPropForm);
 TENSORBOW_REGISTER_APPLY("ApplyAdagrad", AdagradForm);

@@ -83,6 +83,7 @@ TENSORBOW_UPDATE_OP("ResourceApplyGradientDescent",
       .Attr("use_nesterov: bool = false")
 TENSORBOW_UPDATE_OP("ApplyMomentum", TENSORBOW_MOMENTUM("Ref(T)"), TENSORBOW_OUT);
 TENSORBOW_UPDATE_OP("ResourceApplyMomentum", TENSORBOW_MOMENTUM("resource"), );
+TENSORBOW_UPDATE_OP("ResourceApplyKerasMomentum", TENSORBOW_MOMENTUM("resource"), );
 
 #define TENSORBOW_ADAM(V)      \
   .Input("var: " V)            \
