@@ -22,7 +22,7 @@ constexpr char kReduction[] = "TensorBowReduceGradient";
 
 using Nodes = std::set<const tf::Node*>;
 
-// Everything that comes after `start`: what `follow` says of an edge on the way there.
+// Everything that edges which `follow` accepts lead to from `start`.
 template <typename Follow>
 Nodes Downstream(std::vector<const tf::Node*> start, Follow follow) {
   Nodes reached;

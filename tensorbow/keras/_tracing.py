@@ -165,7 +165,7 @@ def _by_operation(optimiser: Any) -> Callable[..., Any] | None:
     a handful of operations.
     """
     update = _UPDATES.get(type(optimiser))
-    if update is None or getattr(optimiser, "amsgrad", False):
+    if update is None or getattr(optimiser, "amsgrad", False) or "update_step" in vars(optimiser):
         return None
     stock = optimiser.update_step
 
@@ -188,22 +188,25 @@ def _by_operation(optimiser: Any) -> Callable[..., Any] | None:
 
 @contextlib.contextmanager
 def _methods(instance: Any, **methods: Callable[..., Any] | None) -> Iterator[None]:
-    """Meanwhile, the instance has these methods in the place of its own."""
-    replaced = [name for name, method in methods.items() if method is not None]
-    for name in replaced:
-        object.__setattr__(instance, name, methods[name])
+    """Meanwhile, the instance has these methods (but None) in the place of its own."""
+    replaced = {name: method for name, method in methods.items() if method is not None}
+    own = {name: vars(instance)[name] for name in replaced if name in vars(instance)}
+    for name, method in replaced.items():
+        object.__setattr__(instance, name, method)
     try:
         yield
     finally:
         for name in replaced:
             object.__delattr__(instance, name)
+        for name, method in own.items():
+            object.__setattr__(instance, name, method)
 
 
 @contextlib.contextmanager
 def _for_learners(model: Any, average: bool) -> Iterator[None]:
     """Meanwhile, the model's optimisers work as several learners want it: see trace()."""
     optimisers = optimisers_of(model)
-    # They hand gradients on to these, averaged.
+    # To these, others hand on gradients that are averages already.
     inner = {id(getattr(optimiser, "inner_optimizer", None)) for optimiser in optimisers}
     with contextlib.ExitStack() as stack:
         for optimiser in optimisers:

@@ -180,8 +180,37 @@ def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
 def test_the_optimiser_is_left_as_it_was(digits):
     model = classifier(ssgd(), OPTIMISERS["loss scaling"], dense)
     model.fit(digits[0][:64], digits[1][:64], batch_size=ROWS, verbose=0)
-    assert "apply" not in vars(model.optimizer)
-    assert "apply" not in vars(model.optimizer.inner_optimizer)
+    for optimiser in (model.optimizer, model.optimizer.inner_optimizer):
+        assert not {"apply", "update_step"} & vars(optimiser).keys()
+
+
+def test_an_optimiser_keeps_the_methods_it_was_given(digits):
+    """Twice the gradient, and no update of the second layer: not what the class says."""
+    x, y = (a[: 6 * ROWS] for a in digits)
+    weights = []
+    for given in (None, ssgd(), options(synchroniser=tensorbow.Independent())):
+        model = classifier(given, OPTIMISERS["sgd"], dense)
+        optimiser = model.optimizer
+        optimiser.build(model.trainable_variables)
+        stock_apply, stock_step = optimiser.apply, optimiser.update_step
+        frozen = model.layers[-1].kernel.value
+
+        def apply(grads, variables=None, stock=stock_apply):
+            return stock([2 * gradient for gradient in grads], variables)
+
+        def update_step(gradient, variable, rate, stock=stock_step, frozen=frozen):
+            if variable is not frozen:
+                stock(gradient, variable, rate)
+
+        optimiser.apply, optimiser.update_step = apply, update_step
+        before = frozen.numpy()
+        rows = ROWS if given else 2 * ROWS
+        model.fit(x, y, batch_size=rows, verbose=0, shuffle=False)
+        np.testing.assert_array_equal(frozen.numpy(), before)
+        assert optimiser.apply is apply and optimiser.update_step is update_step
+        weights.append(model.get_weights())
+    for ours, theirs in zip(weights[1], weights[0]):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 class ByHand(keras.Sequential):
