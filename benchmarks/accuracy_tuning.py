@@ -10,6 +10,7 @@ import numpy as np
 from accuracy_runs import KINDS, LAST, Recipe, Runs, Setting, Task, samples_to_target
 
 FINE_SEEDS = 3  # in the last part of tuning
+_FAR = 18  # steps to either side, in which earlier tries count
 
 
 def score(samples: Sequence[int], accuracy: Sequence[float], target: float) -> tuple[float, float]:
@@ -38,69 +39,83 @@ def tune(runs: Runs, task: Task, recipe: Recipe, kinds: Sequence[str] = KINDS) -
 
     Climbs until the rates twice and half as large are known to be worse. Then, in the mean
     of some seeds (if there is time for that), those larger and smaller by √2 are climbed or,
-    where that takes too long, the two best are compared. Every run gives the curves of all
-    kinds, so that each is climbed from the best of what all have tried.
+    where that takes too long, the two best are compared. A run gives the curves of all kinds,
+    so that what was tried for one counts for the others.
     """
-    search = _Search(runs, task, recipe, kinds)
-    best = search.climb(dict.fromkeys(kinds, 0), step=2, seeds=1)
-    if task.setting.finely:
-        best |= search.climb(best, step=1, seeds=FINE_SEEDS)
-    else:
-        best |= search.compare(2, FINE_SEEDS)
-    return {kind: rate_at(recipe, task.setting, place) for kind, place in best.items()}
+    best: dict[str, float] = {}
+    for kind in (*kinds, *kinds):  # the first kinds have not seen what the last ones tried
+        search = _Search(runs, task, recipe, kind, kinds)
+        place = search.climb(0, step=2, seeds=1)
+        if place is None:
+            continue
+        if task.setting.finely:
+            finer = search.climb(place, step=1, seeds=FINE_SEEDS)
+        else:
+            finer = search.compare(2, FINE_SEEDS)
+        best[kind] = rate_at(recipe, task.setting, place if finer is None else finer)
+    return best
 
 
 @dataclasses.dataclass
 class _Search:
-    """What has been tried for one contender."""
+    """What has been tried for one kind of curve of a contender."""
 
     runs: Runs
     task: Task
     recipe: Recipe
-    kinds: Sequence[str]
-    # Mean scores by number of seeds, place and kind.
-    tried: dict[int, dict[int, dict[str, tuple[float, ...]]]] = dataclasses.field(
+    kind: str
+    kinds: Sequence[str]  # that a run is made for
+    # Mean scores by number of seeds and place.
+    tried: dict[int, dict[int, tuple[float, ...]]] = dataclasses.field(
         default_factory=lambda: defaultdict(dict)
     )
 
-    def has(self, place: int, seeds: int) -> bool:
-        """Tries a place, if it has not been; False if there was no time."""
+    def _try(self, place: int, seeds: int, train: bool) -> bool:
+        """Whether the place has been tried, if need be now."""
         if place not in self.tried[seeds]:
-            setting = self.task.setting
-            rate = rate_at(self.recipe, setting, place)
-            curves = [
-                self.runs.get(self.task, self.recipe, rate, seed, self.kinds)
-                for seed in range(seeds)
-            ]
-            if None in curves:
-                return False
-            self.tried[seeds][place] = {
-                kind: tuple(
-                    np.mean([score(c["samples"], c[kind], setting.target) for c in curves if c], 0)
-                )
-                for kind in self.kinds
-            }
+            rate = rate_at(self.recipe, self.task.setting, place)
+            scores = []
+            for seed in range(seeds):
+                curves = self.runs.find(self.task.key(self.recipe, rate, seed), [self.kind])
+                if curves is None and train:
+                    curves = self.runs.get(self.task, self.recipe, rate, seed, self.kinds)
+                if curves is None:
+                    return False
+                target = self.task.setting.target
+                scores.append(score(curves["samples"], curves[self.kind], target))
+            self.tried[seeds][place] = tuple(np.mean(scores, axis=0))
         return True
 
-    def best(self, seeds: int, kind: str, count: int = 1) -> list[int]:
+    def _remember(self, start: int, step: int, seeds: int) -> None:
+        """Counts what has been tried earlier, on either side of a place."""
+        for place in range(start - _FAR * step, start + _FAR * step + 1, step):
+            self._try(place, seeds, train=False)
+
+    def _best(self, seeds: int, count: int) -> list[int]:
         """The best places with so many seeds, best first."""
         tried = self.tried[seeds]
-        return sorted(tried, key=lambda place: tried[place][kind])[:count]
+        return sorted(tried, key=lambda place: tried[place])[:count]
 
-    def climb(self, start: dict[str, int], step: int, seeds: int) -> dict[str, int]:
-        """The best place of each kind in `start`, both of whose neighbours are worse."""
-        places, best = start, dict[str, int]()
-        while best != places:
-            best = places
-            around = {place + k * step for place in best.values() for k in (-1, 0, 1)}
-            if not all([self.has(place, seeds) for place in sorted(around)]):
-                return {}
-            places = {kind: self.best(seeds, kind)[0] for kind in best}
+    def climb(self, start: int, step: int, seeds: int) -> int | None:
+        """The best of what has been tried and is tried from there on; None without time.
+
+        Both of its neighbours are worse.
+        """
+        self._remember(start, step, seeds)
+        best, place = None, start
+        while best != place:
+            best = place
+            around = (best - step, best, best + step)
+            if not all([self._try(near, seeds, train=True) for near in around]):
+                return None
+            (place,) = self._best(seeds, 1)
         return best
 
-    def compare(self, count: int, seeds: int) -> dict[str, int]:
-        """The best place of each kind, of the best so many of all kinds with one seed."""
-        places = {place for kind in self.kinds for place in self.best(1, kind, count)}
-        if not places or not all([self.has(place, seeds) for place in sorted(places)]):
-            return {}
-        return {kind: self.best(seeds, kind)[0] for kind in self.kinds}
+    def compare(self, count: int, seeds: int) -> int | None:
+        """The best of the best so many with one seed; None if there was no time."""
+        places = self._best(1, count)
+        self._remember(0, 1, seeds)
+        if not all([self._try(place, seeds, train=True) for place in places]):
+            return None
+        (place,) = self._best(seeds, 1)
+        return place
