@@ -25,11 +25,9 @@ bool IsOfGradient(const tensorflow::Node& update);
 
 // `trained`: names of variable nodes. Returns the number of reductions.
 // InvalidArgument, with the graph unusable, if
-//   - a trained variable is not updated by one optimiser op with a dense gradient, or
-//   by
-//     what the program's own reductions make of a task's rows and random numbers;
-//   - a gradient is averaged in a conditional, or depends on an update or on another
-//     average.
+//   - a trained variable is updated neither by one optimiser op with a dense gradient
+//     nor by what depends on a task's rows through the program's own reductions only;
+//   - a gradient is averaged in a conditional, or depends on an update or an average.
 // The task graph must have been optimised, and FuseUpdates() called for updates that
 // are of a gradient.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
