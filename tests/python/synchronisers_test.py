@@ -124,6 +124,43 @@ def test_ssgd_failed_iteration_changes_nothing(digits):
         assert any(np.any(a != b) for a, b in zip(session.run(variables), before))
 
 
+@pytest.mark.parametrize("optimiser", ["momentum", "ftrl"])
+def test_ssgd_keeps_the_order_of_updates(optimiser, one_thread):
+    """One update after the other, by control edges, of gradients taken before both."""
+    make = {
+        "momentum": lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
+        "ftrl": lambda: tf1.train.FtrlOptimizer(0.1),  # has no fused op
+    }[optimiser]
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, 2])
+        first, second = (
+            tf1.get_variable(name, initializer=[0.5, -0.25], use_resource=True)
+            for name in ("first", "second")
+        )
+        loss = tf.reduce_mean((x * first + second - 1) ** 2)
+        gradients = tf.gradients(loss, [first, second])
+        earlier = make().apply_gradients([(gradients[0], first)])
+        with tf.control_dependencies([earlier]):
+            update = make().apply_gradients([(gradients[1], second)])
+        init = tf1.global_variables_initializer()
+    rows = np.random.default_rng(0).random((5, 8, 2), np.float32)
+    with (
+        tf1.Session(graph=graph, config=one_thread) as stock,
+        programs.session(graph, 2, synchroniser=tensorbow.SSGD()) as session,
+    ):
+        for each in (stock, session):
+            each.run(init)
+            for batch in rows:
+                each.run(update, {x: batch})
+        assert session.learning_tasks == 2 * len(rows)
+        for variable in (first, second):
+            for j in range(2):
+                np.testing.assert_allclose(
+                    session.learner_value(variable, j), stock.run(variable), rtol=1e-5
+                )
+
+
 def test_ssgd_says_what_it_cannot_average():
     graph = tf.Graph()
     with graph.as_default():
