@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "cc/bindings/prepared_run.h"
 #include "cc/device/accelerator.h"
-#include "cc/session/options.h"
+#include "cc/training/options.h"
 #include "cc/session/session_registry.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"

@@ -42,41 +42,50 @@ TENSORBOW_VECTORISED void MoveAverage(const Bfloat16* z, float d, int64_t n,
 
 }  // namespace
 
-CentralModel::Variable::Variable(ElementType type, int64_t size, double ema_decay)
-    : type_(type), size_(size), ema_decay_(ema_decay) {
-  for (AlignedBuffer& z : z_) z = AlignedBuffer(size * AccumulatorSizeBytes(type));
-  if (ema_decay > 0) {
-    average_ = AlignedBuffer(size * AccumulatorSizeBytes(type));
-    taken_in_.assign(num_slices(), 0);
-  }
+CentralModel::Variable::Variable(ElementType type, int64_t size, int num_values,
+                                 double ema_decay)
+    : type_(type), size_(size), ema_decay_(ema_decay), taken_in_(NumSlices(size), 0) {
+  const int64_t size_bytes = size * AccumulatorSizeBytes(type);
+  for (int i = 0; i < num_values; ++i) z_[i] = AlignedBuffer(size_bytes);
+  if (ema_decay > 0) average_ = AlignedBuffer(size_bytes);
 }
 
-void CentralModel::Variable::UpdateAverage(int s) {
+void CentralModel::Variable::TakeIn(int s) {
+  if (up_to_date(s)) return;
+  taken_in_[s] = iterations_;
+  if (ema_decay_ == 0) return;
   const double d = Decay(ema_decay_, iterations_);
   const Slice part = slice(s);
   WithStorageType(type_, [&](auto* storage) {
     using A = Accumulator<std::remove_pointer_t<decltype(storage)>>;
-    MoveAverage(current<A>() + part.begin, static_cast<A>(d), part.size(),
-                average_.template as<A>() + part.begin);
+    MoveAverage(z<A>() + part.begin, static_cast<A>(d), part.size(),
+                average<A>() + part.begin);
   });
-  taken_in_[s] = iterations_;
 }
 
 void CentralModel::Variable::TakeInNext(int s, const void* values) {
-  const int64_t iterations = iterations_ + 1;
-  const double d = Decay(ema_decay_, iterations);
+  taken_in_[s] = iterations_ + 1;
+  const double d = Decay(ema_decay_, iterations_ + 1);
   const Slice part = slice(s);
   WithStorageType(type_, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
     using A = Accumulator<S>;
     MoveAverage(static_cast<const S*>(values), static_cast<A>(d), part.size(),
-                average_.template as<A>() + part.begin);
+                average<A>() + part.begin);
   });
-  taken_in_[s] = iterations;
+}
+
+void CentralModel::Variable::Resume(int64_t iterations, int64_t taken_in) {
+  iterations_ = iterations;
+  std::fill(taken_in_.begin(), taken_in_.end(), taken_in);
+  ++version_;
 }
 
 int CentralModel::Add(ElementType type, int64_t size) {
-  variables_.emplace_back(type, size, ema_decay_);
+  const int num_values = keeps_ == Keeps::kZAndPrevious ? 2
+                         : keeps_ == Keeps::kZ          ? 1
+                                                        : 0;
+  variables_.emplace_back(type, size, num_values, ema_decay_);
   return num_variables() - 1;
 }
 
@@ -84,40 +93,30 @@ void CentralModel::Assign(int variable, const void* values) {
   Variable& v = variables_[variable];
   WithStorageType(v.type_, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
-    for (AlignedBuffer* z : {&v.z_[0], &v.z_[1], &v.average_}) {
-      if (z->data() == nullptr) continue;
-      Convert(static_cast<const S*>(values), v.size_, z->as<Accumulator<S>>());
+    for (AlignedBuffer* kept : {&v.z_[0], &v.z_[1], &v.average_}) {
+      if (kept->data() == nullptr) continue;
+      Convert(static_cast<const S*>(values), v.size_, kept->as<Accumulator<S>>());
     }
   });
-  v.GoOnFrom(0);
-}
-
-void CentralModel::Follow(int variable, const void* values) {
-  Variable& v = variables_[variable];
-  WithStorageType(v.type_, [&](auto* storage) {
-    using S = std::remove_pointer_t<decltype(storage)>;
-    for (AlignedBuffer& z : v.z_) {
-      Convert(static_cast<const S*>(values), v.size_, z.as<Accumulator<S>>());
-    }
-  });
+  v.Resume(0, 0);
 }
 
 void CentralModel::ForgetMomentum(int variable) {
   Variable& v = variables_[variable];
+  if (v.previous<void>() == nullptr) return;
   WithStorageType(v.type_, [&](auto* storage) {
     using A = Accumulator<std::remove_pointer_t<decltype(storage)>>;
-    Convert(v.current<A>(), v.size_, v.other<A>());
+    Convert(v.z<A>(), v.size_, v.previous<A>());
   });
   ++v.version_;
 }
 
-void CentralModel::CopyTo(int variable, Which which, void* values) {
-  Variable& v = variables_[variable];
-  const bool average = which == Which::kAverage && v.ema_decay_ > 0;
+void CentralModel::CopyTo(int variable, Which which, void* values) const {
+  const Variable& v = variables_[variable];
   WithStorageType(v.type_, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
     using A = Accumulator<S>;
-    Convert(average ? v.average<A>() : v.current<A>(), v.size_,
+    Convert(which == Which::kAverage ? v.average<A>() : v.z<A>(), v.size_,
             static_cast<S*>(values));
   });
 }

@@ -1,24 +1,26 @@
 // The central model z: the consistent average that is evaluated, fetched and saved.
 //
-// Of every trainable variable the model keeps two values, in the variable's
+// Of every trained variable the model keeps up to three arrays, in the variable's
 // accumulation type (float for 16- and 32-bit variables, double for 64-bit ones; a
 // complex variable is a real one of twice the size):
 //
-//   current   z
-//   other     z before the last synchronised iteration; while an iteration is under way
-//             z after it takes its place, slice by slice
+//   z          the model's value, unless the replicas are all equal and stand for it
+//   previous   z before the last synchronised iteration; while an iteration is under
+//              way z after it takes its place, slice by slice. Only for algorithms
+//              whose z has momentum.
+//   average    with an `ema_decay`, the exponential moving average of z over the
+//              iterations t = 0, 1, …,
 //
-// Completing an iteration swaps the two; nothing is copied, and until then `current` is
-// untouched. With an `ema_decay` the model also keeps the exponential moving average of
-// z over the iterations t = 0, 1, …,
+//                z̄ ← d·z̄ + (1 − d)·z ,  d = min(ema_decay, (1 + t) / (10 + t))
 //
-//   z̄ ← d·z̄ + (1 − d)·z ,  d = min(ema_decay, (1 + t) / (10 + t))
+//              as TensorFlow's ExponentialMovingAverage does
 //
-// as TensorFlow's ExponentialMovingAverage does; each slice takes z in when somebody
-// has it at hand, before the next swap.
+// A slice is up to date when it holds the value after all completed iterations. An
+// algorithm that computes z from the replicas brings a slice up to date when somebody
+// needs it; the average moves at the same moment, once for every iteration.
 //
-// Assign(), Follow(), ForgetMomentum() and CopyTo() are called between runs only;
-// within one, the synchroniser decides who may touch what. Owns its memory.
+// The synchroniser decides who may touch what within a run. Assign(), ForgetMomentum()
+// and CopyTo() are called between runs only. Owns its memory.
 #ifndef TENSORBOW_CC_CENTRAL_MODEL_CENTRAL_MODEL_H_
 #define TENSORBOW_CC_CENTRAL_MODEL_CENTRAL_MODEL_H_
 
@@ -54,79 +56,78 @@ class CentralModel {
 
   class Variable {
    public:
-    Variable(ElementType type, int64_t size, double ema_decay);
+    Variable(ElementType type, int64_t size, int num_values, double ema_decay);
 
     ElementType type() const { return type_; }
     int64_t size() const { return size_; }  // elements
     int num_slices() const { return NumSlices(size_); }
     Slice slice(int s) const { return SliceOf(size_, s); }
 
-    // All elements; A is the accumulation type.
+    // All elements, null where the model does not keep them; A is the accumulation
+    // type.
     template <typename A>
-    A* current() const {
-      return z_[current_].template as<A>();
+    A* z() const {
+      return z_[z_index_].template as<A>();
     }
     template <typename A>
-    A* other() const {
-      return z_[1 - current_].template as<A>();
+    A* previous() const {
+      return z_[1 - z_index_].template as<A>();
     }
-
-    // The average, with z taken in, null if none is kept; and the iterations since the
-    // last Assign(), for going on later. Between runs only.
     template <typename A>
-    A* average() {
-      for (int s = 0; ema_decay_ > 0 && s < num_slices(); ++s) TakeIn(s);
+    A* average() const {
       return average_.template as<A>();
     }
-    int64_t iterations() const { return iterations_; }
-    // All values have been overwritten with those after `iterations` iterations, the
-    // average with the one that `taken_in` of them are in.
-    void GoOnFrom(int64_t iterations, int64_t taken_in) {
-      iterations_ = iterations;
-      std::fill(taken_in_.begin(), taken_in_.end(), taken_in);
-      ++version_;
-    }
-    void GoOnFrom(int64_t iterations) { GoOnFrom(iterations, iterations); }
-    // Changes when values are overwritten, not when iterations are completed.
-    int64_t version() const { return version_; }
-    // What average() has, without z taken in: to be overwritten.
-    void* average_data() const { return average_.data(); }
 
-    // An iteration is complete. REQUIRES: all slices have taken z in.
+    // Completed iterations since the last Assign().
+    int64_t iterations() const { return iterations_; }
+    // Whether slice `s` holds the value after all of them.
+    bool up_to_date(int s) const { return taken_in_[s] == iterations_; }
+    // z of slice `s` holds that value: moves the average, unless that has been done.
+    void TakeIn(int s);
+    // The replicas of slice `s`, which are all equal, are `values` after the iteration
+    // under way, in the storage type: moves the average. Every slice has to do that
+    // before NextIteration(), if the model keeps an average.
+    void TakeInNext(int s, const void* values);
+
+    // An iteration is complete.
+    void NextIteration() { ++iterations_; }
+    // The same, and the place of `previous` holds z after it. REQUIRES: all slices have
+    // taken in z before it.
     void Swap() {
-      current_ = 1 - current_;
+      z_index_ = 1 - z_index_;
       ++iterations_;
     }
 
-    // Takes the current z of slice `s` into its average, unless that has been done.
-    void TakeIn(int s) {
-      if (ema_decay_ > 0 && taken_in_[s] < iterations_) UpdateAverage(s);
-    }
-
-    // Where z is what the replicas are: takes `values`, what slice `s` is after the
-    // iteration under way, in the storage type, into the average. All slices have to do
-    // that before Follow().
-    void TakeInNext(int s, const void* values);
-    // An iteration is complete, and z, which nobody has written, out of date.
-    void Follow() { ++iterations_; }
+    // All values have been overwritten with those after `iterations` iterations, of
+    // which `taken_in` have moved the average.
+    void Resume(int64_t iterations, int64_t taken_in);
+    // Changes when values are overwritten, not when iterations are completed.
+    int64_t version() const { return version_; }
 
    private:
     friend class CentralModel;
-    void UpdateAverage(int s);
 
     ElementType type_;
     int64_t size_;
     double ema_decay_;
     std::array<AlignedBuffer, 2> z_;
-    int current_ = 0;
-    int64_t iterations_ = 0;  // since the last Assign()
-    int64_t version_ = 0;
+    int z_index_ = 0;
     AlignedBuffer average_;
-    std::vector<int64_t> taken_in_;  // by slice: iterations in the average
+    int64_t iterations_ = 0;
+    int64_t version_ = 0;
+    std::vector<int64_t> taken_in_;  // by slice: iterations it is up to date with
   };
 
+  // What the model keeps of every variable: nothing but the average, z, or both z and
+  // its predecessor.
+  enum class Keeps { kAverageOnly, kZ, kZAndPrevious };
+
   // `ema_decay`: of the moving average, 0 <= ema_decay < 1; 0 for none.
-  explicit CentralModel(double ema_decay = 0) : ema_decay_(ema_decay) {}
+  explicit CentralModel(Keeps keeps, double ema_decay = 0)
+      : keeps_(keeps), ema_decay_(ema_decay) {}
+
+  bool keeps_z() const { return keeps_ != Keeps::kAverageOnly; }
+  bool keeps_average() const { return ema_decay_ > 0; }
   double ema_decay() const { return ema_decay_; }
 
   // `d` above, for taking in z as it is after `iterations` iterations.
@@ -138,28 +139,23 @@ class CentralModel {
   // Adds a variable with z = 0 and returns its index.
   int Add(ElementType type, int64_t size);
 
-  // Both values, and the average, ← `values` (`size` elements of the variable's storage
-  // type).
+  // All that is kept ← `values` (`size` elements of the variable's storage type).
   void Assign(int variable, const void* values);
 
-  // Both values ← `values`, as in Assign(); the average stays.
-  void Follow(int variable, const void* values);
-
-  // other ← current, for a restart.
+  // previous ← z, for a restart; no-op where the model keeps no predecessor.
   void ForgetMomentum(int variable);
 
-  // Rounds z (or, if there is one and it is asked for, its average) to the variable's
-  // storage type into `values`.
-  enum class Which { kCurrent, kAverage };
-  void CopyTo(int variable, Which which, void* values);
+  // Rounds z, or its average, to the variable's storage type into `values`.
+  // REQUIRES: the model keeps it, and all slices are up to date.
+  enum class Which { kZ, kAverage };
+  void CopyTo(int variable, Which which, void* values) const;
 
-  // Whether the moving average of z is kept.
-  bool averages() const { return ema_decay_ > 0; }
   int num_variables() const { return static_cast<int>(variables_.size()); }
   Variable& variable(int index) { return variables_[index]; }
   const Variable& variable(int index) const { return variables_[index]; }
 
  private:
+  const Keeps keeps_;
   const double ema_decay_;
   std::vector<Variable> variables_;
 };

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "cc/session/options.h"
+#include "cc/training/options.h"
 #include "cc/session/tensorbow_session.h"
 
 namespace tensorbow {

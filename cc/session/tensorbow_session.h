@@ -20,8 +20,8 @@
 #include "absl/synchronization/mutex.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
-#include "cc/session/options.h"
-#include "cc/session/trainer.h"
+#include "cc/training/options.h"
+#include "cc/training/trainer.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/public/session.h"
 

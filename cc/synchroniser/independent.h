@@ -3,25 +3,16 @@
 #ifndef TENSORBOW_CC_SYNCHRONISER_INDEPENDENT_H_
 #define TENSORBOW_CC_SYNCHRONISER_INDEPENDENT_H_
 
-#include <vector>
-
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/algorithm.h"
 
 namespace tensorbow {
 
-class Independent : public Synchroniser {
+class Independent : public Algorithm {
  public:
-  using Synchroniser::Synchroniser;
+  const Traits& traits() const override { return traits_; }
 
-  bool averages() const override { return false; }
-
- protected:
-  void Prepare(const TrainedSet&) override {}
-  bool Due(const TrainedSet&, int64_t) const override { return false; }
-  void PrepareNext(const TrainedSet&, int, int) override {}
-  void Exclude(const TrainedSet&, int, const std::vector<int>&) override {}
-  void Remember(int, const TrainedSet&, int) override {}
-  void Correct(int, const TrainedSet&, int, bool) override {}
+ private:
+  const Traits traits_;
 };
 
 }  // namespace tensorbow

@@ -1,6 +1,7 @@
 #include "cc/synchroniser/sma.h"
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 
 #include "cc/optimiser/correction.h"
@@ -13,61 +14,75 @@ namespace {
 constexpr int64_t kBlock = 1024;
 
 // S is how replicas are stored, A how they are computed with.
-template <typename S, typename A = Accumulator<S>>
-struct Loops {
-  // sum ← sum + α (w − z)
-  TENSORBOW_INLINE static void Add(const S* __restrict w, const A* __restrict z,
-                                   A alpha, int64_t n, A* __restrict sum) {
-    for (int64_t i = 0; i < n; ++i) sum[i] += alpha * (static_cast<A>(w[i]) - z[i]);
-  }
-  // z_prev ← z + sum + μ (z − z_prev)
-  TENSORBOW_INLINE static void Advance(const A* __restrict sum, const A* __restrict z,
-                                       A momentum, int64_t n, A* __restrict z_prev) {
-    if (momentum == A(0)) {
-      for (int64_t i = 0; i < n; ++i) z_prev[i] = z[i] + sum[i];
-    } else {
-      for (int64_t i = 0; i < n; ++i) {
-        z_prev[i] = z[i] + sum[i] + momentum * (z[i] - z_prev[i]);
-      }
-    }
-  }
-  // next ← next − α (w − z)
-  TENSORBOW_INLINE static void Exclude(const S* __restrict w, const A* __restrict z,
-                                       A alpha, int64_t n, A* __restrict next) {
-    for (int64_t i = 0; i < n; ++i) next[i] -= alpha * (static_cast<A>(w[i]) - z[i]);
-  }
-};
 
-// z_prev ← z + Σ_j α (w_j − z) + μ (z − z_prev), j in order; w are `count` replicas.
+// z ← Σ_j w_j / count, j in order.
 template <typename S, typename A = Accumulator<S>>
-TENSORBOW_INLINE void Average(const S* const* w, int count, const A* z, A alpha,
-                              A momentum, int64_t n, A* z_prev) {
+TENSORBOW_INLINE void Mean(const S* const* w, int count, int64_t n, A* __restrict z) {
+  const A scale = A(1) / static_cast<A>(count);
+  for (int64_t i = 0; i < n; ++i) {
+    A sum = static_cast<A>(w[0][i]);
+    for (int j = 1; j < count; ++j) sum += static_cast<A>(w[j][i]);
+    z[i] = sum * scale;
+  }
+}
+
+// z_prev ← z + Σ_j α (w_j − z) + μ (z − z_prev), j in order.
+template <typename S, typename A = Accumulator<S>>
+TENSORBOW_INLINE void Advance(const S* const* w, int count, const A* __restrict z,
+                              A alpha, A momentum, int64_t n, A* __restrict z_prev) {
   alignas(AlignedBuffer::kCacheLineBytes) A sum[kBlock];
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t size = std::min(kBlock, n - begin);
     CorrectionLoop<S>(w[0] + begin, z + begin, alpha, size, sum);
     for (int j = 1; j < count; ++j) {
-      Loops<S>::Add(w[j] + begin, z + begin, alpha, size, sum);
+      const S* __restrict wj = w[j] + begin;
+      for (int64_t i = 0; i < size; ++i) {
+        sum[i] += alpha * (static_cast<A>(wj[i]) - z[begin + i]);
+      }
     }
-    Loops<S>::Advance(sum, z + begin, momentum, size, z_prev + begin);
+    for (int64_t i = 0; i < size; ++i) {
+      const A step =
+          momentum == A(0) ? A(0) : momentum * (z[begin + i] - z_prev[begin + i]);
+      z_prev[begin + i] = z[begin + i] + sum[i] + step;
+    }
   }
 }
 
+// next ← next − α (w − z)
+template <typename S, typename A = Accumulator<S>>
+TENSORBOW_INLINE void TakeOut(const S* __restrict w, const A* __restrict z, A alpha,
+                              int64_t n, A* __restrict next) {
+  for (int64_t i = 0; i < n; ++i) next[i] -= alpha * (static_cast<A>(w[i]) - z[i]);
+}
+
+// target_clones goes with plain functions only: one of each for each type.
 template <typename S>
 struct Passes;
-
 #define TENSORBOW_PASSES(S)                                                            \
   template <>                                                                          \
   struct Passes<S> {                                                                   \
     using A = Accumulator<S>;                                                          \
-    TENSORBOW_VECTORISED static void Exclude(const S* w, const A* z, A alpha,          \
-                                             int64_t n, A* next) {                     \
-      Loops<S>::Exclude(w, z, alpha, n, next);                                         \
+    TENSORBOW_VECTORISED static void Mean(const S* const* w, int count, int64_t n,     \
+                                          A* z) {                                      \
+      switch (count) { /* the common cases, with the inner loop gone */                \
+        case 1:                                                                        \
+          return tensorbow::Mean<S>(w, 1, n, z);                                       \
+        case 2:                                                                        \
+          return tensorbow::Mean<S>(w, 2, n, z);                                       \
+        case 4:                                                                        \
+          return tensorbow::Mean<S>(w, 4, n, z);                                       \
+        default:                                                                       \
+          return tensorbow::Mean<S>(w, count, n, z);                                   \
+      }                                                                                \
     }                                                                                  \
-    TENSORBOW_VECTORISED static void Average(const S* const* w, int count, const A* z, \
+    TENSORBOW_VECTORISED static void Advance(const S* const* w, int count, const A* z, \
                                              A alpha, A momentum, int64_t n,           \
                                              A* z_prev) {                              \
-      tensorbow::Average<S>(w, count, z, alpha, momentum, n, z_prev);                  \
+      tensorbow::Advance<S>(w, count, z, alpha, momentum, n, z_prev);                  \
+    }                                                                                  \
+    TENSORBOW_VECTORISED static void TakeOut(const S* w, const A* z, A alpha,          \
+                                             int64_t n, A* next) {                     \
+      tensorbow::TakeOut<S>(w, z, alpha, n, next);                                     \
     }                                                                                  \
   };
 TENSORBOW_PASSES(float)
@@ -76,82 +91,195 @@ TENSORBOW_PASSES(Half)
 TENSORBOW_PASSES(Bfloat16)
 #undef TENSORBOW_PASSES
 
-template <typename S>
-S* Weights(const TrainedSet& set, int learner, int member) {
-  return static_cast<S*>(set.weights(learner, member));
-}
+// What both centres have in common: corrections towards z, and replicas set to it.
+class Sma : public Algorithm {
+ public:
+  Sma(const SmaOptions& options, int num_learners, CentralModel* central)
+      : traits_(TraitsOfSma(options)), central_(central), corrections_(num_learners) {}
+
+  const Traits& traits() const override { return traits_; }
+
+  void Remember(int learner, const TrainedSet& set, int member) override {
+    const CentralModel::Variable& v = variable(set, member);
+    AlignedBuffer& correction = corrections_[learner][set.variable(member)];
+    WithStorageType(v.type(), [&](auto* storage) {
+      using S = std::remove_pointer_t<decltype(storage)>;
+      using A = Accumulator<S>;
+      if (correction.data() == nullptr)
+        correction = AlignedBuffer(v.size() * sizeof(A));
+      Correction<S>(Weights<S>(set, learner, member), v.template z<A>(),
+                    static_cast<A>(traits_.alpha), v.size(), correction.as<A>());
+    });
+  }
+
+  void Correct(int learner, const TrainedSet& set, int member,
+               bool remembered) override {
+    const CentralModel::Variable& v = variable(set, member);
+    WithStorageType(v.type(), [&](auto* storage) {
+      using S = std::remove_pointer_t<decltype(storage)>;
+      using A = Accumulator<S>;
+      S* const w = Weights<S>(set, learner, member);
+      if (remembered) {
+        const AlignedBuffer& c = corrections_[learner][set.variable(member)];
+        Subtract<S>(c.as<A>(), v.size(), w);
+      } else {
+        tensorbow::Correct<S>(v.template z<A>(), static_cast<A>(traits_.alpha),
+                              v.size(), w);
+      }
+    });
+  }
+
+  void Reset(const TrainedSet& set, int member, const std::vector<int>& learners,
+             const std::vector<int>& present) override {
+    BringUpToDate(set.variable(member), set.replicas(member), present);
+    for (int j : learners) {
+      central_->CopyTo(set.variable(member), CentralModel::Which::kZ,
+                       set.weights(j, member));
+    }
+  }
+
+  std::string Collect(int variable, const std::vector<void*>& replicas,
+                      const std::vector<int>& present) override {
+    BringUpToDate(variable, replicas, present);
+    return "";
+  }
+
+ protected:
+  // Slices that do not hold z after all completed iterations ← that, from the replicas.
+  virtual void BringUpToDate(int variable, const std::vector<void*>& replicas,
+                             const std::vector<int>& present) = 0;
+
+  CentralModel::Variable& variable(const TrainedSet& set, int member) const {
+    return central_->variable(set.variable(member));
+  }
+  CentralModel& central() const { return *central_; }
+
+  template <typename S>
+  static S* Weights(const TrainedSet& set, int learner, int member) {
+    return static_cast<S*>(set.weights(learner, member));
+  }
+  // A slice of the replicas of some learners.
+  template <typename S>
+  static std::vector<const S*> SlicesOf(const std::vector<void*>& replicas,
+                                        const std::vector<int>& learners,
+                                        int64_t begin) {
+    std::vector<const S*> slices;
+    for (int j : learners) slices.push_back(static_cast<const S*>(replicas[j]) + begin);
+    return slices;
+  }
+
+  const Traits traits_;
+
+ private:
+  CentralModel* const central_;  // not owned
+  // Corrections of updates that do not correct by themselves, in the accumulation type:
+  // by learner, touched by its thread alone, and by variable.
+  std::vector<std::map<int, AlignedBuffer>> corrections_;
+};
+
+class CurrentCentre : public Sma {
+ public:
+  using Sma::Sma;
+
+  void PrepareSlice(const TrainedSet& set, int member, int slice, bool,
+                    const std::vector<int>& present) override {
+    PrepareSliceOf(&variable(set, member), slice, set.replicas(member), present);
+  }
+
+  void Complete(const TrainedSet& set, bool, const std::vector<int>&) override {
+    for (int m = 0; m < set.size(); ++m) variable(set, m).NextIteration();
+  }
+
+ private:
+  static void PrepareSliceOf(CentralModel::Variable* v, int slice,
+                             const std::vector<void*>& replicas,
+                             const std::vector<int>& present) {
+    if (v->up_to_date(slice)) return;  // replicas have been set to z, or it was read
+    const CentralModel::Slice part = v->slice(slice);
+    WithStorageType(v->type(), [&](auto* storage) {
+      using S = std::remove_pointer_t<decltype(storage)>;
+      const auto w = SlicesOf<S>(replicas, present, part.begin);
+      Passes<S>::Mean(w.data(), static_cast<int>(w.size()), part.size(),
+                      v->template z<Accumulator<S>>() + part.begin);
+    });
+    v->TakeIn(slice);
+  }
+
+  void BringUpToDate(int variable, const std::vector<void*>& replicas,
+                     const std::vector<int>& present) override {
+    CentralModel::Variable& v = central().variable(variable);
+    for (int s = 0; s < v.num_slices(); ++s) PrepareSliceOf(&v, s, replicas, present);
+  }
+};
+
+class LaggingCentre : public Sma {
+ public:
+  LaggingCentre(const SmaOptions& options, int num_learners, CentralModel* central)
+      : Sma(options, num_learners, central), num_learners_(num_learners) {}
+
+  // Takes every learner for present; Complete() takes out those that were not.
+  void PrepareSlice(const TrainedSet& set, int member, int slice, bool due,
+                    const std::vector<int>&) override {
+    CentralModel::Variable& v = variable(set, member);
+    if (!due) return;
+    v.TakeIn(slice);
+    const CentralModel::Slice part = v.slice(slice);
+    WithStorageType(v.type(), [&](auto* storage) {
+      using S = std::remove_pointer_t<decltype(storage)>;
+      using A = Accumulator<S>;
+      std::vector<const S*> w;
+      for (int j = 0; j < num_learners_; ++j) {
+        w.push_back(Weights<S>(set, j, member) + part.begin);
+      }
+      Passes<S>::Advance(w.data(), num_learners_, v.template z<A>() + part.begin,
+                         static_cast<A>(traits_.alpha),
+                         static_cast<A>(traits_.momentum), part.size(),
+                         v.template previous<A>() + part.begin);
+    });
+  }
+
+  void Complete(const TrainedSet& set, bool due,
+                const std::vector<int>& present) override {
+    if (!due) return;
+    for (int member = 0; member < set.size(); ++member) {
+      for (int j = 0; j < num_learners_; ++j) {
+        if (!std::binary_search(present.begin(), present.end(), j)) {
+          Exclude(set, member, j);
+        }
+      }
+      variable(set, member).Swap();
+    }
+  }
+
+ private:
+  void Exclude(const TrainedSet& set, int member, int learner) {
+    const CentralModel::Variable& v = variable(set, member);
+    WithStorageType(v.type(), [&](auto* storage) {
+      using S = std::remove_pointer_t<decltype(storage)>;
+      using A = Accumulator<S>;
+      Passes<S>::TakeOut(Weights<S>(set, learner, member), v.template z<A>(),
+                         static_cast<A>(traits_.alpha), v.size(),
+                         v.template previous<A>());
+    });
+  }
+
+  void BringUpToDate(int variable, const std::vector<void*>&,
+                     const std::vector<int>&) override {
+    CentralModel::Variable& v = central().variable(variable);
+    for (int s = 0; s < v.num_slices(); ++s) v.TakeIn(s);
+  }
+
+  const int num_learners_;
+};
 
 }  // namespace
 
-Sma::Sma(int num_learners, CentralModel* central, std::chrono::microseconds spin,
-         double alpha, int64_t period)
-    : Synchroniser(num_learners, central, spin), alpha_(alpha), period_(period) {}
-
-bool Sma::Due(const TrainedSet&, int64_t iteration) const {
-  return (iteration + 1) % period_ == 0;
-}
-
-void Sma::Prepare(const TrainedSet& set) {
-  corrections_.resize(central()->num_variables());
-  for (int member = 0; member < set.size(); ++member) {
-    corrections_[set.variable(member)].resize(num_learners());
+std::unique_ptr<Algorithm> NewSma(const SmaOptions& options, int num_learners,
+                                  CentralModel* central) {
+  if (options.centre == SmaOptions::Centre::kCurrent) {
+    return std::make_unique<CurrentCentre>(options, num_learners, central);
   }
-}
-
-void Sma::PrepareNext(const TrainedSet& set, int member, int slice) {
-  const CentralModel::Variable& v = central()->variable(set.variable(member));
-  const CentralModel::Slice part = v.slice(slice);
-  WithStorageType(v.type(), [&](auto* storage) {
-    using S = std::remove_pointer_t<decltype(storage)>;
-    using A = Accumulator<S>;
-    std::vector<const S*> w;
-    for (int j = 0; j < num_learners(); ++j) {
-      w.push_back(Weights<S>(set, j, member) + part.begin);
-    }
-    Passes<S>::Average(w.data(), num_learners(), v.template current<A>() + part.begin,
-                       static_cast<A>(alpha_), static_cast<A>(set.momentum()),
-                       part.size(), v.template other<A>() + part.begin);
-  });
-}
-
-void Sma::Exclude(const TrainedSet& set, int member, const std::vector<int>& absent) {
-  const CentralModel::Variable& v = central()->variable(set.variable(member));
-  WithStorageType(v.type(), [&](auto* storage) {
-    using S = std::remove_pointer_t<decltype(storage)>;
-    using A = Accumulator<S>;
-    for (int j : absent) {
-      Passes<S>::Exclude(Weights<S>(set, j, member), v.template current<A>(),
-                         static_cast<A>(alpha_), v.size(), v.template other<A>());
-    }
-  });
-}
-
-void Sma::Remember(int learner, const TrainedSet& set, int member) {
-  const CentralModel::Variable& v = central()->variable(set.variable(member));
-  AlignedBuffer& correction = corrections_[set.variable(member)][learner];
-  WithStorageType(v.type(), [&](auto* storage) {
-    using S = std::remove_pointer_t<decltype(storage)>;
-    using A = Accumulator<S>;
-    if (correction.data() == nullptr) correction = AlignedBuffer(v.size() * sizeof(A));
-    Correction<S>(Weights<S>(set, learner, member), v.template current<A>(),
-                  static_cast<A>(alpha_), v.size(), correction.as<A>());
-  });
-}
-
-void Sma::Correct(int learner, const TrainedSet& set, int member, bool remembered) {
-  const CentralModel::Variable& v = central()->variable(set.variable(member));
-  WithStorageType(v.type(), [&](auto* storage) {
-    using S = std::remove_pointer_t<decltype(storage)>;
-    using A = Accumulator<S>;
-    S* const w = Weights<S>(set, learner, member);
-    if (remembered) {
-      const A* c = corrections_[set.variable(member)][learner].template as<A>();
-      Subtract<S>(c, v.size(), w);
-    } else {
-      tensorbow::Correct<S>(v.template current<A>(), static_cast<A>(alpha_), v.size(),
-                            w);
-    }
-  });
+  return std::make_unique<LaggingCentre>(options, num_learners, central);
 }
 
 }  // namespace tensorbow

@@ -1,57 +1,63 @@
-// Synchronous model averaging (CROSSBOW, VLDB 2019, §3), after Polyak's averaging
-// with momentum. One iteration, for every learner j and every trainable variable:
+// Synchronous model averaging. One iteration, for every learner j and every trained
+// variable, u_j being the optimiser's update from the gradient at w_j:
 //
-//   u_j    the optimiser's update, from the gradient at w_j
-//   c_j    = α (w_j − z)          w_j before the update, z of the iteration before
-//   w_j    ← w_j + u_j − c_j
-//   z_next = z + Σ_j c_j + μ (z − z_prev) ;   z_prev ← z ;   z ← z_next
+//   Centre::kCurrent, the consensus step of decentralised SGD (Lian et al., NeurIPS
+//   2017) on a complete graph:
 //
-// with the sum taken in learner order over the learners that took part. Corrections
-// are made in every `period`-th iteration; with μ = 0 and period τ this is elastic
-// averaging SGD.
+//     z   ← mean_j w_j               replicas as the iteration before left them
+//     w_j ← w_j + u_j − α (w_j − z)
 //
-// Since c_j depends on w_j before the update only, z_next is computed from the replicas
-// when an iteration begins, in the place of z_prev: nothing is stored for the
-// corrections, and updates correct in their own pass over memory.
+//   Centre::kLagging (CROSSBOW, VLDB 2019, Algorithm 1), after Polyak's averaging with
+//   momentum:
+//
+//     c_j    = α (w_j − z)           z of the iteration before
+//     w_j    ← w_j + u_j − c_j
+//     z_next = z + Σ_j c_j + μ (z − z_prev) ;   z_prev ← z ;   z ← z_next
+//
+// with sums in learner order, over the learners that took part: in the last iteration
+// (current), in this one (lagging). Corrections are made in every `period`-th
+// iteration. With a lagging centre, μ = 0 and period τ this is elastic averaging SGD.
+//
+// Both need the replicas as they are before an iteration, so whoever enters a slice
+// first computes it, for all learners: the current centre in the place of z, which
+// everybody corrects towards; the lagging one's z_next in the place of z_prev. Nothing
+// is stored for the corrections, and updates correct in their own pass over memory.
 #ifndef TENSORBOW_CC_SYNCHRONISER_SMA_H_
 #define TENSORBOW_CC_SYNCHRONISER_SMA_H_
 
-#include <chrono>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "cc/central_model/central_model.h"
 #include "cc/support/aligned_buffer.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/algorithm.h"
 
 namespace tensorbow {
 
-class Sma : public Synchroniser {
- public:
-  // REQUIRES: 0 < alpha < 2 / (num_learners + 1), period >= 1.
-  Sma(int num_learners, CentralModel* central, std::chrono::microseconds spin,
-      double alpha, int64_t period);
-
-  bool averages() const override { return true; }
-
-  double alpha() const override { return alpha_; }
-
- protected:
-  void Prepare(const TrainedSet& set) override;
-  bool Due(const TrainedSet& set, int64_t iteration) const override;
-  void PrepareNext(const TrainedSet& set, int member, int slice) override;
-  void Exclude(const TrainedSet& set, int member,
-               const std::vector<int>& absent) override;
-  void Remember(int learner, const TrainedSet& set, int member) override;
-  void Correct(int learner, const TrainedSet& set, int member,
-               bool remembered) override;
-
- private:
-  const double alpha_;
-  const int64_t period_;
-  // Corrections of updates that do not correct by themselves, in the accumulation type:
-  // [variable][learner], allocated when needed, each by its learner's thread.
-  std::vector<std::vector<AlignedBuffer>> corrections_;
+struct SmaOptions {
+  enum class Centre { kCurrent, kLagging };
+  Centre centre = Centre::kCurrent;
+  double alpha = 0;     // 0 < alpha <= 1, lagging: alpha < 2 / (num_learners + 1)
+  int64_t period = 1;   // at least 1
+  double momentum = 0;  // μ; current: 0
 };
+
+// Makes the algorithm. `central`: keeps z and, for the lagging centre, its predecessor;
+// not owned.
+std::unique_ptr<Algorithm> NewSma(const SmaOptions& options, int num_learners,
+                                  CentralModel* central);
+
+// What of a central model the algorithm works on.
+inline CentralModel::Keeps KeptBySma(SmaOptions::Centre centre) {
+  return centre == SmaOptions::Centre::kCurrent ? CentralModel::Keeps::kZ
+                                                : CentralModel::Keeps::kZAndPrevious;
+}
+inline Traits TraitsOfSma(const SmaOptions& options) {
+  return {Traits::Averages::kModels, options.alpha, options.period, options.momentum};
+}
 
 }  // namespace tensorbow
 

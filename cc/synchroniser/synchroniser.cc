@@ -1,19 +1,52 @@
 #include "cc/synchroniser/synchroniser.h"
 
-#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <thread>
+#include <utility>
+
+#include "cc/support/flush_denormals.h"
 
 namespace tensorbow {
+namespace {
+
+std::vector<int> FirstLearners(int count) {
+  std::vector<int> learners(count);
+  std::iota(learners.begin(), learners.end(), 0);
+  return learners;
+}
+
+}  // namespace
 
 Synchroniser::Synchroniser(int num_learners, CentralModel* central,
-                           std::chrono::microseconds spin)
+                           std::chrono::microseconds spin,
+                           std::unique_ptr<Algorithm> algorithm, DeviceQueue* queue)
     : num_learners_(num_learners),
       central_(central),
+      algorithm_(std::move(algorithm)),
+      queue_(queue),
+      traits_(algorithm_->traits()),
       gate_(spin),
       learners_(num_learners) {}
 
 // ------------------------------------------------------------------- between runs
+
+std::vector<int> Synchroniser::present(int variable) const {
+  if (variable < static_cast<int>(present_.size()) && !present_[variable].empty()) {
+    return present_[variable];
+  }
+  return FirstLearners(num_learners_);
+}
+
+void Synchroniser::SetPresent(int variable, std::vector<int> learners) {
+  if (variable >= static_cast<int>(present_.size())) present_.resize(variable + 1);
+  present_[variable] = std::move(learners);
+}
+
+void Synchroniser::SetAllPresent(int variable) {
+  SetPresent(variable, FirstLearners(num_learners_));
+}
 
 void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
   set_ = set;
@@ -34,14 +67,41 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
     if (slices == nullptr) {
       slices = std::make_unique<SliceState[]>(variable(member).num_slices());
     }
+    SetPresent(set->variable(member), present(set->variable(member)));
   }
-  Prepare(*set);
+  const int num_points = set->num_gradients() + set->num_updates();
+  if (num_points_ < num_points) {
+    num_points_ = num_points;
+    points_ = std::make_unique<Point[]>(num_points_);
+  }
+  ClearPoints();
+  if (queue_ != nullptr) queue_->BeginRun(*set);
+  ResetAbsent();
+}
+
+void Synchroniser::ResetAbsent() {
+  if (!traits_.averages_models()) return;
+  const std::vector<int> active = FirstLearners(scheduler_->participants(0));
+  const ScopedFlushDenormals flush;
+  for (int member = 0; member < set_->size(); ++member) {
+    const std::vector<int>& present = present_[set_->variable(member)];
+    std::vector<int> absent;
+    std::set_difference(active.begin(), active.end(), present.begin(), present.end(),
+                        std::back_inserter(absent));
+    if (!absent.empty()) algorithm_->Reset(*set_, member, absent, present);
+  }
 }
 
 int64_t Synchroniser::EndRun() {
-  int64_t completed = completed_.load(std::memory_order_acquire);
-  if (nobody_took_part_) --completed;
-  Ending(*set_, nobody_took_part_);
+  const int64_t over = completed_.load(std::memory_order_acquire);
+  const int64_t completed = nobody_took_part_ ? over - 1 : over;
+  if (queue_ != nullptr) queue_->EndRun(*set_);
+  for (int member = 0; nobody_took_part_ && member < set_->size(); ++member) {
+    // z after an iteration that was none may have been prepared in the predecessor's
+    // place.
+    if (!set_->corrects_itself(member))
+      central_->ForgetMomentum(set_->variable(member));
+  }
   first_iteration_ += scheduler_->num_iterations();
   set_->iterations += completed;
   set_ = nullptr;
@@ -49,27 +109,29 @@ int64_t Synchroniser::EndRun() {
   return completed;
 }
 
-void Synchroniser::Ending(const TrainedSet& set, bool in_vain) {
-  if (!in_vain) return;
-  // z after an iteration that was none has been prepared where BeforeTask() had to: the
-  // central momentum starts anew there.
-  for (int member = 0; member < set.size(); ++member) {
-    if (!set.corrects_itself(member)) central_->ForgetMomentum(set.variable(member));
-  }
-}
-
 void Synchroniser::Restart(const TrainedSet& set) {
+  if (!traits_.averages_models()) return;
+  const ScopedFlushDenormals flush;
+  const std::vector<int> all = FirstLearners(num_learners_);
   for (int member = 0; member < set.size(); ++member) {
     const int variable = set.variable(member);
-    for (int learner = 0; learner < num_learners_; ++learner) {
-      central_->CopyTo(variable, CentralModel::Which::kCurrent,
-                       set.weights(learner, member));
-    }
+    algorithm_->Reset(set, member, all, present(variable));
+    SetAllPresent(variable);
     central_->ForgetMomentum(variable);
   }
 }
 
+std::string Synchroniser::Collect(int variable, const std::vector<void*>& replicas) {
+  const ScopedFlushDenormals flush;
+  return algorithm_->Collect(variable, replicas, present(variable));
+}
+
 // ------------------------------------------------------------------------- tasks
+
+bool Synchroniser::Due(int64_t iteration) const {
+  return traits_.averages_models() &&
+         (set_->iterations + iteration + 1) % traits_.period == 0;
+}
 
 bool Synchroniser::Aborted(int learner) const {
   return learners_[learner].iteration >= first_aborted_.load(std::memory_order_acquire);
@@ -90,11 +152,11 @@ bool Synchroniser::BeforeTask(int learner) {
   LearnerState& me = learners_[learner];
   std::fill(me.updated.begin(), me.updated.end(), false);
   std::fill(me.remembered.begin(), me.remembered.end(), false);
-  if (!IsDue(learner)) return !Aborted(learner);
-  for (int member = 0; member < set_->size(); ++member) {
+  for (int member = 0; traits_.averages_models() && member < set_->size(); ++member) {
     if (set_->corrects_itself(member)) continue;
     if (!EnterAll(learner, member)) return false;
-    Remember(learner, *set_, member);
+    if (!IsDue(learner)) continue;
+    algorithm_->Remember(learner, *set_, member);
     me.remembered[member] = true;
   }
   return !Aborted(learner);
@@ -102,12 +164,10 @@ bool Synchroniser::BeforeTask(int learner) {
 
 bool Synchroniser::AfterTask(int learner) {
   LearnerState& me = learners_[learner];
-  if (IsDue(learner)) {
-    for (int member = 0; member < set_->size(); ++member) {
-      if (me.updated[member]) continue;
-      if (!EnterAll(learner, member)) return false;
-      Correct(learner, *set_, member, me.remembered[member]);
-    }
+  for (int member = 0; IsDue(learner) && member < set_->size(); ++member) {
+    if (me.updated[member]) continue;
+    if (!EnterAll(learner, member)) return false;
+    algorithm_->Correct(learner, *set_, member, me.remembered[member]);
   }
   return Finish(learner, /*took_part=*/true);
 }
@@ -117,7 +177,14 @@ bool Synchroniser::SitOut(int learner) { return Finish(learner, /*took_part=*/fa
 bool Synchroniser::Finish(int learner, bool took_part) {
   // Until then somebody may be completing the iteration before.
   if (!AwaitTurn(learner)) return false;
-  Leaving(learner);
+  if (queue_ != nullptr) queue_->Finished(learner);
+  const int num_points = set_->num_gradients() + set_->num_updates();
+  for (int i = 0; i < num_points; ++i) {
+    if (points_[i].brought[learner] == nullptr) {
+      points_[i].arrived.fetch_add(1, std::memory_order_acq_rel);
+    }
+  }
+  if (num_points > 0) gate_.Notify();
   const int64_t iteration = learners_[learner].iteration++;
   if (took_part) learners_[learner].took_part = iteration;
   const int before = arrived_.fetch_add(1, std::memory_order_acq_rel);
@@ -131,25 +198,16 @@ bool Synchroniser::Finish(int learner, bool took_part) {
 }
 
 void Synchroniser::Complete(int64_t iteration) {
-  int present = -1;
-  std::vector<int> absent;
+  std::vector<int> present;
   for (int j = 0; j < num_learners_; ++j) {
-    if (learners_[j].took_part == iteration) {
-      present = j;
-    } else {
-      absent.push_back(j);
-    }
+    if (learners_[j].took_part == iteration) present.push_back(j);
   }
-  Completing(present);
-  nobody_took_part_ = present < 0;
-  if (nobody_took_part_ || !Due(*set_, set_->iterations + iteration)) return;
-  Publish(*set_, absent);
-}
-
-void Synchroniser::Publish(const TrainedSet& set, const std::vector<int>& absent) {
-  for (int member = 0; member < set.size(); ++member) {
-    if (!absent.empty()) Exclude(set, member, absent);
-    central_->variable(set.variable(member)).Swap();
+  ClearPoints();
+  nobody_took_part_ = present.empty();
+  if (nobody_took_part_) return;
+  algorithm_->Complete(*set_, Due(iteration), present);
+  for (int member = 0; member < set_->size(); ++member) {
+    present_[set_->variable(member)] = present;
   }
 }
 
@@ -166,8 +224,9 @@ void Synchroniser::Abort(int learner) {
 
 bool Synchroniser::Enter(int learner, int member, int slice) {
   if (!AwaitTurn(learner)) return false;
-  if (!IsDue(learner)) return true;
-  std::atomic<int64_t>& state = slices_[set_->variable(member)][slice].prepared;
+  if (!traits_.averages_models()) return true;
+  const int index = set_->variable(member);
+  std::atomic<int64_t>& state = slices_[index][slice].prepared;
   const int64_t done = 2 * (first_iteration_ + learners_[learner].iteration);
   int64_t seen = state.load(std::memory_order_acquire);
   while (seen < done) {
@@ -175,8 +234,7 @@ bool Synchroniser::Enter(int learner, int member, int slice) {
       std::this_thread::yield();
       seen = state.load(std::memory_order_acquire);
     } else if (state.compare_exchange_weak(seen, done - 1, std::memory_order_acquire)) {
-      central_->variable(set_->variable(member)).TakeIn(slice);
-      PrepareNext(*set_, member, slice);
+      algorithm_->PrepareSlice(*set_, member, slice, IsDue(learner), present_[index]);
       state.store(done, std::memory_order_release);
       break;
     }
@@ -184,8 +242,17 @@ bool Synchroniser::Enter(int learner, int member, int slice) {
   return true;
 }
 
+bool Synchroniser::EnterQueue(int learner, bool replays) {
+  const DeviceQueue::Iteration iteration{
+      set_, first_iteration_ + learners_[learner].iteration, IsDue(learner), &present_};
+  if (queue_->Enter(learner, iteration, replays)) return true;
+  Abort(learner);
+  return false;
+}
+
 bool Synchroniser::EnterAll(int learner, int member) {
   if (!AwaitTurn(learner)) return false;
+  if (queue_ != nullptr) return EnterQueue(learner, /*replays=*/false);
   const int num_slices = variable(member).num_slices();
   for (int i = 0; i < num_slices; ++i) {
     if (!Enter(learner, member, SliceAt(learner, i, num_slices))) return false;
@@ -194,16 +261,52 @@ bool Synchroniser::EnterAll(int learner, int member) {
 }
 
 bool Synchroniser::EnterReplay(int learner) {
+  if (!AwaitTurn(learner) || !EnterQueue(learner, /*replays=*/true)) return false;
   for (int member = 0; member < set_->size(); ++member) {
-    if (!set_->corrects_itself(member)) continue;
-    if (!EnterAll(learner, member)) return false;
-    Updated(learner, member);
+    if (set_->corrects_itself(member)) Updated(learner, member);
   }
-  return !Aborted(learner);
+  return true;
 }
 
 void Synchroniser::Updated(int learner, int member) {
   learners_[learner].updated[member] = true;
+}
+
+// ------------------------------------------------------------------------ points
+
+void Synchroniser::ClearPoints() {
+  for (int i = 0; i < num_points_; ++i) {
+    points_[i].brought.assign(num_learners_, nullptr);
+    points_[i].arrived.store(0, std::memory_order_relaxed);
+    points_[i].staying.store(0, std::memory_order_relaxed);
+  }
+}
+
+std::vector<const void*> Synchroniser::AllGather(int learner, int point,
+                                                 const void* brought) {
+  if (!AwaitTurn(learner)) return {};
+  Point& p = points_[point];
+  p.brought[learner] = brought;
+  p.staying.fetch_add(1, std::memory_order_relaxed);
+  p.arrived.fetch_add(1, std::memory_order_acq_rel);
+  gate_.Notify();
+  const int expected = scheduler_->participants(learners_[learner].iteration);
+  gate_.Await([&] {
+    return p.arrived.load(std::memory_order_acquire) >= expected || Aborted(learner);
+  });
+  if (p.arrived.load(std::memory_order_acquire) < expected) return {};
+  // Everybody has arrived: nobody can abort this iteration between here and its end.
+  std::vector<const void*> all;
+  std::copy_if(p.brought.begin(), p.brought.end(), std::back_inserter(all),
+               [](const void* b) { return b != nullptr; });
+  return all;
+}
+
+void Synchroniser::Release(int point) {
+  Point& p = points_[point];
+  p.staying.fetch_sub(1, std::memory_order_acq_rel);
+  gate_.Notify();
+  gate_.Await([&] { return p.staying.load(std::memory_order_acquire) == 0; });
 }
 
 }  // namespace tensorbow

@@ -1,9 +1,8 @@
-// Keeps the replicas of a model together.
+// Paces the learners through the iterations of a run: who takes part, who waits for
+// whom, when an iteration is complete or discarded. What an iteration computes is the
+// algorithm's (algorithm.h). In one run:
 //
-// This class paces the learners through the iterations of a run and has every slice of
-// every iteration synchronised exactly once; a subclass is one algorithm. In one run:
-//
-//   session                     each learner that has tasks, on its own thread
+//   trainer                     each learner that has tasks, on its own thread
 //   -------                     ----------------------------------------------
 //   BeginRun(set, scheduler)
 //                               per task: BeforeTask(j); <execute>; AfterTask(j)
@@ -20,24 +19,24 @@
 // Enter() waits until the iteration before is complete, that is, until every learner
 // has finished its task of it. So a learner may work on its next task while others
 // still work on theirs, but nobody is ever more than one iteration ahead. (Where an
-// update op does not correct by itself, BeforeTask() waits in its stead.) What an
-// iteration does to z depends only on the replicas as they were before it: whoever is
-// first to enter a slice prepares that, for all learners, before anybody changes the
-// slice. So the outcome does not depend on who was fast, and the learner that is behind
-// has the least to do.
+// update op does not correct by itself, BeforeTask() waits in its stead.) The first
+// learner that enters a slice has the algorithm prepare it, for all learners, before
+// anybody changes the slice. So the outcome does not depend on who was fast, and the
+// learner that is behind has the least to do.
 //
 // When a learner aborts, the iteration it was in leaves no trace in the central model,
-// and no later one begins; iterations before it are completed by the others.
+// and no later one begins; iterations before it are completed by the others. A learner
+// that had no task in the last iteration begins its next one from z.
 //
-// On a GPU, a learner executes a task by enqueuing it, and "finished" means enqueued:
-// the subclass then orders what is enqueued, and keeps z where the replicas are
-// (DeviceTarget in the place of Target, and EnterAll in the place of Enter).
+// Where learners enqueue tasks on streams (GPUs), "finished" means enqueued, and a
+// DeviceQueue orders what is enqueued.
 //
 // Everything that takes a learner may be called concurrently by different learners, the
 // rest only between runs. Does not own the model.
 #ifndef TENSORBOW_CC_SYNCHRONISER_SYNCHRONISER_H_
 #define TENSORBOW_CC_SYNCHRONISER_SYNCHRONISER_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -48,39 +47,50 @@
 #include "cc/central_model/central_model.h"
 #include "cc/scheduler/task_scheduler.h"
 #include "cc/support/gate.h"
+#include "cc/synchroniser/algorithm.h"
+#include "cc/synchroniser/device_queue.h"
 #include "cc/synchroniser/trained_set.h"
 
 namespace tensorbow {
 
 class Synchroniser {
  public:
-  // `spin`: see Gate.
-  Synchroniser(int num_learners, CentralModel* central, std::chrono::microseconds spin);
-  virtual ~Synchroniser() = default;
+  // `spin`: see Gate. `queue`: where tasks are enqueued on streams; null where they are
+  // executed; not owned, lives as long as `algorithm`.
+  Synchroniser(int num_learners, CentralModel* central, std::chrono::microseconds spin,
+               std::unique_ptr<Algorithm> algorithm, DeviceQueue* queue = nullptr);
 
   Synchroniser(const Synchroniser&) = delete;
   Synchroniser& operator=(const Synchroniser&) = delete;
 
-  // Whether replicas are corrected towards their average, the central model.
-  virtual bool averages() const = 0;
-  // Whether the central model has z (else learner 0's replica stands for it).
-  virtual bool keeps_z() const { return averages(); }
-  // Whether z is what all replicas are. The model has only its average up to date then.
-  virtual bool follows_replicas() const { return false; }
-  // Whether the learners train one model together.
-  virtual bool synchronises() const { return averages(); }
-  virtual double alpha() const { return 0; }
-
+  const Traits& traits() const { return traits_; }
+  int num_learners() const { return num_learners_; }
   // What went wrong for good beside the learners' tasks (on a GPU), empty if nothing
   // did. Then all iterations abort.
-  virtual std::string error() const { return ""; }
+  std::string error() const { return queue_ == nullptr ? "" : queue_->error(); }
+
+  // --- Between runs.
 
   // REQUIRES: the set knows where all learners' replicas lie.
   void BeginRun(TrainedSet* set, const TaskScheduler* scheduler);
   // Returns the number of iterations that completed.
   int64_t EndRun();
+  // All replicas of the set ← z, without momentum. After a run that was aborted, z is
+  // what the aborted iteration began with.
+  void Restart(const TrainedSet& set);
+  // Brings the central model's values of a variable up to date before they are read or
+  // written. `replicas`: by learner. Returns what went wrong, or an empty text.
+  std::string Collect(int variable, const std::vector<void*>& replicas);
 
-  // All three return false if the learner's iteration was aborted.
+  // The learners that took part in the last iteration that trained the variable of the
+  // model, ascending: z is theirs. All, if there has been none since all replicas were
+  // set to the same value, which must be told.
+  std::vector<int> present(int variable) const;
+  void SetPresent(int variable, std::vector<int> learners);
+  void SetAllPresent(int variable);
+
+  // --- Tasks. All three return false if the learner's iteration was aborted.
+
   bool BeforeTask(int learner);
   bool AfterTask(int learner);
   // Instead of AfterTask() when the learner's task found no data: it contributes
@@ -91,17 +101,18 @@ class Synchroniser {
   // Whether the iteration that `learner` is in, or would enter, has been aborted.
   bool Aborted(int learner) const;
 
-  // For update ops that correct by themselves: from now on the learner may change its
-  // part of the slice. False if the iteration was aborted; then the op must not go on.
+  // --- Within a task, for update ops that correct by themselves.
+
+  // From now on the learner may change its part of the slice. False if the iteration
+  // was aborted; then the op must not go on.
   bool Enter(int learner, int member, int slice);
   // Enters all slices: nobody else reads this learner's weights until the next
   // iteration.
-  virtual bool EnterAll(int learner, int member);
+  bool EnterAll(int learner, int member);
   // Instead of executing update ops, when the learner's task is a replay of what they
-  // once enqueued, with the waits that EnterAll() enqueued: enters all members that
-  // correct themselves and takes them for updated. False as above; then the replay must
-  // not be enqueued.
-  virtual bool EnterReplay(int learner);
+  // once enqueued: enters all members that correct themselves and takes them for
+  // updated. False as above; then the replay must not be enqueued.
+  bool EnterReplay(int learner);
   // Every slice of the member has been entered and corrected in this task.
   void Updated(int learner, int member);
   bool updated(int learner, int member) const {
@@ -109,20 +120,20 @@ class Synchroniser {
   }
 
   // What the op works on: the current run's set, the member's variable, and after
-  // Enter() the variable's z to correct towards (null if this iteration is not
-  // synchronised).
+  // Enter() the variable's z to correct towards (null if this iteration does not
+  // correct).
   TrainedSet* set() const { return set_; }
-  const CentralModel::Variable& variable(int member) const {
+  CentralModel::Variable& variable(int member) const {
     return central_->variable(set_->variable(member));
   }
   template <typename A>
   const A* Target(int learner, int member) const {
-    return IsDue(learner) ? variable(member).template current<A>() : nullptr;
+    return IsDue(learner) ? variable(member).template z<A>() : nullptr;
   }
-  // The same where z is kept on the learner's device, in the accumulation type; what is
-  // there belongs to the learner's iteration for what its stream executes after
-  // EnterAll(). The same address in all synchronised iterations.
-  virtual const void* DeviceTarget(int learner, int member) const { return nullptr; }
+  // The same where z is kept on the learner's device.
+  const void* DeviceTarget(int learner, int member) const {
+    return IsDue(learner) ? queue_->Target(learner, set_->variable(member)) : nullptr;
+  }
 
   // The order in which `learner` goes through the slices of a variable: its i-th one.
   // Learners that keep pace are close to each other, where one finds in the caches what
@@ -133,65 +144,15 @@ class Synchroniser {
     return group + (i - group + learner) % size;
   }
 
-  // Whether the learner's iteration ends with a synchronisation, so that updates
-  // correct.
-  bool IsDue(int learner) const {
-    return Due(*set_, set_->iterations + learners_[learner].iteration);
-  }
+  // --- Within a task, where learners exchange values: at points that all learners of
+  // an iteration come to in the same order.
 
-  // Replicas ← z and z_prev ← z.
-  virtual void Restart(const TrainedSet& set);
-  // Brings the host's central model up to date where z is kept elsewhere; waits for it.
-  // To be called before anybody reads or writes the model, between runs. Returns what
-  // went wrong, or an empty text.
-  virtual std::string Collect() { return ""; }
-
- protected:
-  // A run over `set` begins: makes room for it.
-  virtual void Prepare(const TrainedSet& set) = 0;
-  // Whether the iteration that is number `iteration` for `set` (from 0) ends with a
-  // synchronisation.
-  virtual bool Due(const TrainedSet& set, int64_t iteration) const = 0;
-  // A synchronised iteration begins in one slice: replaces z_prev by z after it, if
-  // every learner takes part.
-  virtual void PrepareNext(const TrainedSet& set, int member, int slice) = 0;
-  // The same, when the iteration is over and these learners did not take part: takes
-  // out what they would have contributed.
-  virtual void Exclude(const TrainedSet& set, int member,
-                       const std::vector<int>& absent) = 0;
-  // A due iteration begins for `learner`, whose update of `member` will not correct by
-  // itself: remembers the correction, from its weights before the update.
-  virtual void Remember(int learner, const TrainedSet& set, int member) = 0;
-  // Makes the correction: the remembered one or, if the weights have not been updated
-  // in this task, one from the weights as they are.
-  virtual void Correct(int learner, const TrainedSet& set, int member,
-                       bool remembered) = 0;
-
-  // `learner` has finished its task, or sits out; called before it is counted.
-  virtual void Leaving(int learner) {}
-  // Everybody has finished the iteration, and nobody has begun to synchronise the next.
-  // `present`: a learner that took part, or -1.
-  virtual void Completing(int present) {}
-  // The same for a synchronised iteration that at least one learner took part in: makes
-  // z of what has been prepared, without what `absent` would have contributed.
-  virtual void Publish(const TrainedSet& set, const std::vector<int>& absent);
-  // The run ends. `in_vain`: nobody took part in the last iteration, it was none.
-  virtual void Ending(const TrainedSet& set, bool in_vain);
-
-  // Waits until the iteration before the learner's is complete. False if the learner's
-  // own was aborted.
-  bool AwaitTurn(int learner);
-  // How many learners have a task in the learner's iteration.
-  int participants(int learner) const {
-    return scheduler_->participants(learners_[learner].iteration);
-  }
-  // The number of the learner's iteration over all runs, from 1.
-  int64_t number(int learner) const {
-    return first_iteration_ + learners_[learner].iteration;
-  }
-  int num_learners() const { return num_learners_; }
-  CentralModel* central() const { return central_; }
-  Gate* gate() { return &gate_; }
+  // Waits until every learner of the iteration has come to the point or finished its
+  // task without. Returns what they have brought, in learner order, for use until
+  // Release(); nothing if the iteration was aborted, which it cannot be from then on.
+  std::vector<const void*> AllGather(int learner, int point, const void* brought);
+  // Waits until all who have gathered need what they were given no more.
+  void Release(int point);
 
  private:
   // Owned by the learner's thread, but for `took_part`.
@@ -209,15 +170,38 @@ class Synchroniser {
   struct alignas(64) SliceState {
     std::atomic<int64_t> prepared{0};
   };
+  struct alignas(64) Point {
+    // By learner, null if it has not come. Written before the arrival that readers have
+    // acquired.
+    std::vector<const void*> brought;
+    std::atomic<int> arrived{0};  // learners that have come, or left without
+    std::atomic<int> staying{0};  // learners that have come and not released
+  };
 
+  // Whether the iteration of the run, or the learner's, corrects.
+  bool Due(int64_t iteration) const;
+  bool IsDue(int learner) const { return Due(learners_[learner].iteration); }
+  // Waits until the iteration before the learner's is complete. False if the learner's
+  // own was aborted.
+  bool AwaitTurn(int learner);
+  bool EnterQueue(int learner, bool replays);
   bool Finish(int learner, bool took_part);
   void Complete(int64_t iteration);
+  void ClearPoints();
+  // Sets learners that sat out, and have a task now, to z.
+  void ResetAbsent();
 
   const int num_learners_;
   CentralModel* const central_;
+  const std::unique_ptr<Algorithm> algorithm_;
+  DeviceQueue* const queue_;  // not owned, or null
+  const Traits traits_;
   Gate gate_;
   std::vector<LearnerState> learners_;
   std::vector<std::unique_ptr<SliceState[]>> slices_;  // by variable of the model
+  std::vector<std::vector<int>> present_;              // by variable of the model
+  std::unique_ptr<Point[]> points_;
+  int num_points_ = 0;
   int64_t first_iteration_ = 1;  // the number of the run's first one, over all runs
 
   TrainedSet* set_ = nullptr;                 // of the current run, not owned
@@ -226,7 +210,7 @@ class Synchroniser {
   // Iterations of the run that are over; the release store in Finish() pairs with the
   // acquire load in AwaitTurn().
   std::atomic<int64_t> completed_{0};
-  bool nobody_took_part_ = false;  // in the last one: it was none, the data had ended
+  bool nobody_took_part_ = false;  // in the last one: the data had ended
   // The first iteration of the run that a learner aborted.
   std::atomic<int64_t> first_aborted_{0};
 };

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "cc/device/learner_device.h"
 #include "cc/optimiser/update_rules.h"
-#include "cc/synchroniser/ssgd.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_ops/kernels/update_inputs.h"
@@ -59,12 +58,13 @@ class FusedUpdateKernel : public tf::OpKernel {
     Synchroniser* const synchroniser = device_->synchroniser();
     const int learner = device_->learner();
     TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
-    auto* const ssgd = dynamic_cast<Ssgd*>(synchroniser);
-    OP_REQUIRES(context,
-                set != nullptr &&
-                    member_ < (ssgd == nullptr ? set->size() : set->num_updates()),
-                absl::FailedPreconditionError(
-                    absl::StrCat(name(), " is executed outside a learning run")));
+    const bool for_all =
+        synchroniser != nullptr && synchroniser->traits().averages_gradients();
+    OP_REQUIRES(
+        context,
+        set != nullptr && member_ < (for_all ? set->num_updates() : set->size()),
+        absl::FailedPreconditionError(
+            absl::StrCat(name(), " is executed outside a learning run")));
 
     std::array<VariableInput, 1 + Form::kSlots> variables;
     VariableLocks locks;
@@ -76,7 +76,7 @@ class FusedUpdateKernel : public tf::OpKernel {
 
     // The old buffer may still be read by a learner that synchronises the iteration
     // before.
-    if (ssgd == nullptr && variables[0].shared() &&
+    if (!for_all && variables[0].shared() &&
         !synchroniser->EnterAll(learner, member_)) {
       context->SetStatus(Discarded());
       return;
@@ -122,9 +122,9 @@ class FusedUpdateKernel : public tf::OpKernel {
                 absl::FailedPreconditionError(absl::StrCat(
                     requested_input(0), " changed its shape during a learning run")));
     const auto rule = form_.Rule(context);
-    if (ssgd != nullptr) {
+    if (for_all) {
       OP_REQUIRES_OK(context, operand.PrepareMean(context));
-      OP_REQUIRES_OK(context, UpdateForAll(ssgd, rule, operand, tensors));
+      OP_REQUIRES_OK(context, UpdateForAll(synchroniser, rule, operand, tensors));
     } else {
       OP_REQUIRES_OK(context, UpdateOwn(synchroniser, rule, operand, tensors));
     }
@@ -153,7 +153,7 @@ class FusedUpdateKernel : public tf::OpKernel {
       if (!synchroniser->Enter(learner, member_, s)) return Discarded();
       const CentralModel::Slice slice = variable.slice(s);
       Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
-                   static_cast<Accumulator<T>>(synchroniser->alpha())};
+                   static_cast<Accumulator<T>>(synchroniser->traits().alpha)};
       if (pull.z != nullptr) pull.z += slice.begin;
       operand.AddInputGradient(slice, Elements(tensors[0]) + slice.begin);
       Update(rule, slice, operand.At(slice), pull, tensors,
@@ -171,21 +171,22 @@ class FusedUpdateKernel : public tf::OpKernel {
   // Updates a part of all learners' variables, which are equal, with the mean of their
   // operands, while the others update the rest.
   template <typename Rule>
-  absl::Status UpdateForAll(Ssgd* ssgd, const Rule& rule,
+  absl::Status UpdateForAll(Synchroniser* synchroniser, const Rule& rule,
                             const UpdateOperand<T>& operand,
                             const Tensors& tensors) const {
     const Share mine{&operand, &tensors};
-    const int point = ssgd->UpdatePoint(member_);
-    const auto met = ssgd->Meet(device_->learner(), point, &mine);
-    if (met.empty()) return Discarded();
-    const auto count = static_cast<int>(met.size());
-    const auto place =
-        static_cast<int>(std::find(met.begin(), met.end(), &mine) - met.begin());
+    const int point = synchroniser->set()->update_point(member_);
+    const auto shares = synchroniser->AllGather(device_->learner(), point, &mine);
+    if (shares.empty()) return Discarded();
+    const auto count = static_cast<int>(shares.size());
+    const auto place = static_cast<int>(std::find(shares.begin(), shares.end(), &mine) -
+                                        shares.begin());
     std::vector<const UpdateOperand<T>*> operands;
     std::vector<const Tensors*> others;
     const int64_t size = tensors[0].NumElements();
+    const bool in_set = member_ < synchroniser->set()->size();  // it has an average
     bool alike = true;
-    for (const void* brought : met) {
+    for (const void* brought : shares) {
       const auto* const share = static_cast<const Share*>(brought);
       operands.push_back(share->operand);
       if (share != &mine) others.push_back(share->tensors);
@@ -197,7 +198,10 @@ class FusedUpdateKernel : public tf::OpKernel {
       const CentralModel::Slice slice = CentralModel::SliceOf(size, s);
       Update(rule, slice, operand.MeanAt(operands, slice), Pull<T>(), tensors,
              std::make_index_sequence<Form::kSlots>());
-      if (ssgd->keeps_z()) ssgd->TakeIn(member_, s, Elements(tensors[0]) + slice.begin);
+      if (in_set) {
+        synchroniser->variable(member_).TakeInNext(s,
+                                                   Elements(tensors[0]) + slice.begin);
+      }
       for (const Tensors* other : others) {
         for (int i = 0; i <= Form::kSlots; ++i) {
           std::copy_n(Elements(tensors[i]) + slice.begin, slice.size(),
@@ -205,7 +209,7 @@ class FusedUpdateKernel : public tf::OpKernel {
         }
       }
     }
-    ssgd->Part(point);
+    synchroniser->Release(point);
     return alike ? absl::OkStatus()
                  : absl::FailedPreconditionError(
                        absl::StrCat(requested_input(0),

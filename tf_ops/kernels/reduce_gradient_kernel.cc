@@ -27,18 +27,18 @@ class ReduceGradientKernel : public tf::OpKernel {
       context->set_output(0, context->input(0));
       return;
     }
-    auto* const ssgd = dynamic_cast<Ssgd*>(device_->synchroniser());
+    Synchroniser* const synchroniser = device_->synchroniser();
     OP_REQUIRES(context,
-                ssgd != nullptr && ssgd->set() != nullptr &&
-                    index_ < ssgd->set()->num_gradients(),
+                synchroniser != nullptr && synchroniser->set() != nullptr &&
+                    index_ < synchroniser->set()->num_gradients(),
                 absl::FailedPreconditionError(
                     absl::StrCat(name(), " is executed outside a learning run")));
     const tf::Tensor& gradient = context->input(0);
     tf::Tensor* mean = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, gradient.shape(), &mean));
     OP_REQUIRES(context,
-                ssgd->Reduce(device_->learner(), index_, type_, gradient.NumElements(),
-                             gradient.data(), mean->data()),
+                ReduceGradient(synchroniser, device_->learner(), index_, type_,
+                               gradient.NumElements(), gradient.data(), mean->data()),
                 absl::CancelledError("The iteration is discarded because another "
                                      "learner's task failed"));
   }

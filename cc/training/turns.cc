@@ -1,4 +1,4 @@
-#include "cc/session/turns.h"
+#include "cc/training/turns.h"
 
 #include "absl/time/time.h"
 

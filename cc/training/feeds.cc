@@ -1,4 +1,4 @@
-#include "cc/session/feeds.h"
+#include "cc/training/feeds.h"
 
 #include <algorithm>
 #include <numeric>

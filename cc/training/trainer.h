@@ -3,8 +3,8 @@
 //
 // Thread-safe. One learning run at a time (it is parallel inside); central runs of the
 // same session go on beside it and only meet it where they touch replicated variables.
-#ifndef TENSORBOW_CC_SESSION_TRAINER_H_
-#define TENSORBOW_CC_SESSION_TRAINER_H_
+#ifndef TENSORBOW_CC_TRAINING_TRAINER_H_
+#define TENSORBOW_CC_TRAINING_TRAINER_H_
 
 #include <atomic>
 #include <functional>
@@ -22,14 +22,14 @@
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/scheduler/task_scheduler.h"
-#include "cc/session/feeds.h"
-#include "cc/session/fetches.h"
-#include "cc/session/learner_group.h"
-#include "cc/session/learning_program.h"
-#include "cc/session/options.h"
-#include "cc/session/replicated_variables.h"
-#include "cc/session/run_progress.h"
-#include "cc/session/turns.h"
+#include "cc/training/feeds.h"
+#include "cc/training/fetches.h"
+#include "cc/training/learner_group.h"
+#include "cc/training/learning_program.h"
+#include "cc/training/options.h"
+#include "cc/training/replicated_variables.h"
+#include "cc/training/run_progress.h"
+#include "cc/training/turns.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/public/session.h"
 
@@ -196,4 +196,4 @@ class Trainer {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_TRAINER_H_
+#endif  // TENSORBOW_CC_TRAINING_TRAINER_H_

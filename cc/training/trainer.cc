@@ -1,4 +1,4 @@
-#include "cc/session/trainer.h"
+#include "cc/training/trainer.h"
 
 #include <algorithm>
 #include <thread>

@@ -1,9 +1,9 @@
-#include "cc/session/learning_rates.h"
+#include "cc/training/learning_rates.h"
 
 #include <algorithm>
 
 #include "cc/rewrite/learner_graph.h"
-#include "cc/session/feeds.h"
+#include "cc/training/feeds.h"
 
 namespace tensorbow {
 

@@ -1,6 +1,6 @@
 // The learning rates of a learning run, watched for a drop.
-#ifndef TENSORBOW_CC_SESSION_LEARNING_RATES_H_
-#define TENSORBOW_CC_SESSION_LEARNING_RATES_H_
+#ifndef TENSORBOW_CC_TRAINING_LEARNING_RATES_H_
+#define TENSORBOW_CC_TRAINING_LEARNING_RATES_H_
 
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "cc/learner/learner.h"
 #include "cc/rewrite/program_graph.h"
-#include "cc/session/learner_group.h"
+#include "cc/training/learner_group.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/public/session_options.h"
 
@@ -48,4 +48,4 @@ class LearningRates {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_LEARNING_RATES_H_
+#endif  // TENSORBOW_CC_TRAINING_LEARNING_RATES_H_

@@ -4,8 +4,8 @@
 // is a multiple of a fixed one) and that agree on the number of rows are divided by
 // rows; scalars and other feeds go whole to every task. Where that would be a guess,
 // the plan says why instead. No row is dropped or used twice. Pure functions.
-#ifndef TENSORBOW_CC_SESSION_FEEDS_H_
-#define TENSORBOW_CC_SESSION_FEEDS_H_
+#ifndef TENSORBOW_CC_TRAINING_FEEDS_H_
+#define TENSORBOW_CC_TRAINING_FEEDS_H_
 
 #include <cstdint>
 #include <set>
@@ -63,4 +63,4 @@ std::vector<tensorflow::Tensor> FeedsOfTask(
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_FEEDS_H_
+#endif  // TENSORBOW_CC_TRAINING_FEEDS_H_

@@ -1,7 +1,7 @@
 // A learning run made executable on every learner: what it is fed and fetches, the task
 // graph with its fused updates, and what is kept from run to run.
-#ifndef TENSORBOW_CC_SESSION_LEARNING_PROGRAM_H_
-#define TENSORBOW_CC_SESSION_LEARNING_PROGRAM_H_
+#ifndef TENSORBOW_CC_TRAINING_LEARNING_PROGRAM_H_
+#define TENSORBOW_CC_TRAINING_LEARNING_PROGRAM_H_
 
 #include <atomic>
 #include <memory>
@@ -13,11 +13,11 @@
 #include "cc/learner/learner.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
-#include "cc/session/feeds.h"
-#include "cc/session/fetches.h"
-#include "cc/session/learner_group.h"
-#include "cc/session/learning_rates.h"
-#include "cc/session/options.h"
+#include "cc/training/feeds.h"
+#include "cc/training/fetches.h"
+#include "cc/training/learner_group.h"
+#include "cc/training/learning_rates.h"
+#include "cc/training/options.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/public/session_options.h"
 
@@ -71,4 +71,4 @@ absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& sp
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_LEARNING_PROGRAM_H_
+#endif  // TENSORBOW_CC_TRAINING_LEARNING_PROGRAM_H_

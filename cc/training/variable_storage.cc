@@ -1,4 +1,4 @@
-#include "cc/session/variable_storage.h"
+#include "cc/training/variable_storage.h"
 
 #include <cstring>
 #include <memory>

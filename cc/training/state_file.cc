@@ -1,4 +1,4 @@
-#include "cc/session/state_file.h"
+#include "cc/training/state_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

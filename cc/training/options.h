@@ -1,7 +1,7 @@
 // What the user chose for one session; validated by whoever fills it in (the Python
 // package), immutable afterwards.
-#ifndef TENSORBOW_CC_SESSION_OPTIONS_H_
-#define TENSORBOW_CC_SESSION_OPTIONS_H_
+#ifndef TENSORBOW_CC_TRAINING_OPTIONS_H_
+#define TENSORBOW_CC_TRAINING_OPTIONS_H_
 
 #include <cstdint>
 #include <functional>
@@ -63,4 +63,4 @@ struct Options {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_OPTIONS_H_
+#endif  // TENSORBOW_CC_TRAINING_OPTIONS_H_

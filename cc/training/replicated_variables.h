@@ -10,8 +10,8 @@
 // gets z, other floating-point state the learners' mean, everything else learner 0's
 // value; a variable's node may say otherwise (kAggregationAttribute). Not thread-safe:
 // the session calls it while no learner is running.
-#ifndef TENSORBOW_CC_SESSION_REPLICATED_VARIABLES_H_
-#define TENSORBOW_CC_SESSION_REPLICATED_VARIABLES_H_
+#ifndef TENSORBOW_CC_TRAINING_REPLICATED_VARIABLES_H_
+#define TENSORBOW_CC_TRAINING_REPLICATED_VARIABLES_H_
 
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@
 #include "cc/central_model/central_model.h"
 #include "cc/learner/learner.h"
 #include "cc/rewrite/run_analysis.h"
-#include "cc/session/variable_storage.h"
+#include "cc/training/variable_storage.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/device.h"
 
@@ -169,4 +169,4 @@ class ReplicatedVariables {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_REPLICATED_VARIABLES_H_
+#endif  // TENSORBOW_CC_TRAINING_REPLICATED_VARIABLES_H_

@@ -1,4 +1,4 @@
-#include "cc/session/learning_program.h"
+#include "cc/training/learning_program.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "cc/session/replicated_variables.h"
+#include "cc/training/replicated_variables.h"
 
 #include <cstring>
 #include <set>

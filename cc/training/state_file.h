@@ -11,8 +11,8 @@
 // names a whole bundle, the old or the new one; what is left over is removed by the
 // next writer. Local file systems only; one writer of a path at a time.
 // Thread-compatible.
-#ifndef TENSORBOW_CC_SESSION_STATE_FILE_H_
-#define TENSORBOW_CC_SESSION_STATE_FILE_H_
+#ifndef TENSORBOW_CC_TRAINING_STATE_FILE_H_
+#define TENSORBOW_CC_TRAINING_STATE_FILE_H_
 
 #include <memory>
 #include <string>
@@ -65,4 +65,4 @@ class StateReader {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_STATE_FILE_H_
+#endif  // TENSORBOW_CC_TRAINING_STATE_FILE_H_

@@ -1,4 +1,4 @@
-#include "cc/session/fetches.h"
+#include "cc/training/fetches.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // What the learning runs of a session have got to, by the key of the run, for saving
 // and loading. Thread-safe.
-#ifndef TENSORBOW_CC_SESSION_RUN_PROGRESS_H_
-#define TENSORBOW_CC_SESSION_RUN_PROGRESS_H_
+#ifndef TENSORBOW_CC_TRAINING_RUN_PROGRESS_H_
+#define TENSORBOW_CC_TRAINING_RUN_PROGRESS_H_
 
 #include <cstdint>
 #include <map>
@@ -11,7 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "cc/session/learning_program.h"
+#include "cc/training/learning_program.h"
 
 namespace tensorbow {
 
@@ -52,4 +52,4 @@ class ProgressOfRuns {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_RUN_PROGRESS_H_
+#endif  // TENSORBOW_CC_TRAINING_RUN_PROGRESS_H_

@@ -1,7 +1,7 @@
 // How the values that several learning tasks computed for one fetch become the value
 // the caller gets. Pure functions.
-#ifndef TENSORBOW_CC_SESSION_FETCHES_H_
-#define TENSORBOW_CC_SESSION_FETCHES_H_
+#ifndef TENSORBOW_CC_TRAINING_FETCHES_H_
+#define TENSORBOW_CC_TRAINING_FETCHES_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cc/session/options.h"
+#include "cc/training/options.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace tensorbow {
@@ -39,4 +39,4 @@ absl::StatusOr<tensorflow::Tensor> Combine(const FetchDeclaration& declaration,
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_FETCHES_H_
+#endif  // TENSORBOW_CC_TRAINING_FETCHES_H_

@@ -1,7 +1,7 @@
 // The learners of one session and what they share: their devices, the pool for closures
 // that belong to no learner, the kernels that exist once per session.
-#ifndef TENSORBOW_CC_SESSION_LEARNER_GROUP_H_
-#define TENSORBOW_CC_SESSION_LEARNER_GROUP_H_
+#ifndef TENSORBOW_CC_TRAINING_LEARNER_GROUP_H_
+#define TENSORBOW_CC_TRAINING_LEARNER_GROUP_H_
 
 #include <chrono>
 #include <functional>
@@ -16,7 +16,7 @@
 #include "cc/learner/learner.h"
 #include "cc/rewrite/learner_graph.h"
 #include "cc/rewrite/program_graph.h"
-#include "cc/session/options.h"
+#include "cc/training/options.h"
 #include "tensorflow/core/common_runtime/device_set.h"
 #include "tensorflow/core/public/session.h"
 
@@ -82,4 +82,4 @@ class LearnerGroup {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_LEARNER_GROUP_H_
+#endif  // TENSORBOW_CC_TRAINING_LEARNER_GROUP_H_

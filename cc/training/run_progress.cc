@@ -1,4 +1,4 @@
-#include "cc/session/run_progress.h"
+#include "cc/training/run_progress.h"
 
 #include <set>
 #include <utility>

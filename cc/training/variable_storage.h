@@ -3,8 +3,8 @@
 // A variable's tensor in one container, whether the program uses reference variables
 // (VariableV2) or resource variables (VarHandleOp). Does not own the variable. Access
 // is exclusive under lock(); the learner that owns a replica needs no lock.
-#ifndef TENSORBOW_CC_SESSION_VARIABLE_STORAGE_H_
-#define TENSORBOW_CC_SESSION_VARIABLE_STORAGE_H_
+#ifndef TENSORBOW_CC_TRAINING_VARIABLE_STORAGE_H_
+#define TENSORBOW_CC_TRAINING_VARIABLE_STORAGE_H_
 
 #include <string>
 
@@ -62,4 +62,4 @@ class VariableStorage {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_VARIABLE_STORAGE_H_
+#endif  // TENSORBOW_CC_TRAINING_VARIABLE_STORAGE_H_

@@ -1,4 +1,4 @@
-#include "cc/session/learner_group.h"
+#include "cc/training/learner_group.h"
 
 #include <sched.h>
 

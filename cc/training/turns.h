@@ -3,8 +3,8 @@
 // A learning run that waits for data may be waiting for what a central run enables (an
 // actor that asks the model and then enqueues). Such a central run goes on beside it,
 // without a turn. Thread-safe.
-#ifndef TENSORBOW_CC_SESSION_TURNS_H_
-#define TENSORBOW_CC_SESSION_TURNS_H_
+#ifndef TENSORBOW_CC_TRAINING_TURNS_H_
+#define TENSORBOW_CC_TRAINING_TURNS_H_
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -32,4 +32,4 @@ class Turns {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SESSION_TURNS_H_
+#endif  // TENSORBOW_CC_TRAINING_TURNS_H_
