@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "cc/bindings/prepared_run.h"
 #include "cc/device/accelerator.h"
-#include "cc/training/options.h"
 #include "cc/session/session_registry.h"
+#include "cc/training/options.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 
@@ -38,7 +38,7 @@ void RaiseIfError(const absl::Status& status) {
 }
 
 template <typename T>
-T Choice(const std::map<std::string, T>& choices, const std::string& name) {
+T Choose(const std::map<std::string, T>& choices, const std::string& name) {
   const auto choice = choices.find(name);
   if (choice == choices.end()) throw py::value_error("unknown choice: " + name);
   return choice->second;
@@ -64,31 +64,36 @@ std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
 
 int64_t DepositOptionsFromPython(
     int learners_per_device, int64_t batch_size, const std::string& scheduling,
-    const std::string& algorithm, double alpha, std::optional<double> momentum,
-    int64_t sync_period, double ema_decay, const py::object& restart,
-    std::set<std::string> shard, std::set<std::string> replicate,
-    const std::map<std::string, std::string>& combine,
+    const std::string& algorithm, const std::string& centre, double alpha,
+    std::optional<double> momentum, int64_t sync_period, double ema_decay,
+    const py::object& restart, std::set<std::string> shard,
+    std::set<std::string> replicate, const std::map<std::string, std::string>& combine,
     const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
     bool pin_threads, const std::string& cuda_graphs) {
   Options options;
   options.learners_per_device = learners_per_device;
   options.batch_size = batch_size;
   options.scheduling =
-      Choice<SchedulingPolicy>({{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
+      Choose<SchedulingPolicy>({{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
                                 {"round_robin", SchedulingPolicy::kRoundRobin}},
                                scheduling);
   options.algorithm =
-      Choice<Options::Algorithm>({{"sma", Options::Algorithm::kSma},
+      Choose<Options::Algorithm>({{"auto", Options::Algorithm::kAuto},
+                                  {"sma", Options::Algorithm::kSma},
                                   {"ssgd", Options::Algorithm::kSsgd},
                                   {"independent", Options::Algorithm::kIndependent}},
                                  algorithm);
+  options.centre =
+      Choose<SmaOptions::Centre>({{"current", SmaOptions::Centre::kCurrent},
+                                  {"lagging", SmaOptions::Centre::kLagging}},
+                                 centre);
   options.alpha = alpha;
   options.momentum = momentum;
   options.sync_period = sync_period;
   options.ema_decay = ema_decay;
   if (py::isinstance<py::str>(restart)) {
     options.restart =
-        Choice<Options::Restart>({{"never", Options::Restart::kNever},
+        Choose<Options::Restart>({{"never", Options::Restart::kNever},
                                   {"lr_drop", Options::Restart::kOnLearningRateDrop}},
                                  py::cast<std::string>(restart));
   } else {
@@ -98,7 +103,7 @@ int64_t DepositOptionsFromPython(
   options.shard = std::move(shard);
   options.replicate = std::move(replicate);
   for (const auto& [tensor, how] : combine) {
-    options.combine[tensor] = Choice<Combination>({{"mean", Combination::kMean},
+    options.combine[tensor] = Choose<Combination>({{"mean", Combination::kMean},
                                                    {"sum", Combination::kSum},
                                                    {"concat", Combination::kConcat},
                                                    {"first", Combination::kFirst},
@@ -107,7 +112,7 @@ int64_t DepositOptionsFromPython(
   }
   for (const auto& [name, kind] : run_kind) {
     options.run_kind[name] =
-        Choice<RunAnalysis::Kind>({{"read", RunAnalysis::Kind::kRead},
+        Choose<RunAnalysis::Kind>({{"read", RunAnalysis::Kind::kRead},
                                    {"write", RunAnalysis::Kind::kWrite},
                                    {"learning", RunAnalysis::Kind::kLearning}},
                                   kind);
@@ -115,7 +120,7 @@ int64_t DepositOptionsFromPython(
   options.seed = seed;
   options.pin_threads = pin_threads;
   options.task_recording =
-      Choice<Options::TaskRecording>({{"auto", Options::TaskRecording::kAuto},
+      Choose<Options::TaskRecording>({{"auto", Options::TaskRecording::kAuto},
                                       {"on", Options::TaskRecording::kOn},
                                       {"off", Options::TaskRecording::kOff}},
                                      cuda_graphs);
@@ -168,12 +173,25 @@ class SessionHandle {
                                          std::move(types), std::move(fetch_arrays));
   }
 
+  py::dict Describe(RunSpec spec) const {
+    const auto description = Get(
+        [&](TensorBowSession* session) { return session->Describe(std::move(spec)); });
+    using Kind = RunAnalysis::Kind;
+    py::dict facts;
+    facts["kind"] = description.kind == Kind::kLearning ? "learning"
+                    : description.kind == Kind::kWrite  ? "write"
+                                                        : "read";
+    facts["learners"] = description.learners;
+    facts["why_one_learner"] = description.why_one_learner;
+    return facts;
+  }
+
   py::bytes LearnerValue(const std::string& variable, int learner) const {
     return Value([&](Trainer& t) { return t.LearnerValue(variable, learner); });
   }
   py::bytes CentralValue(const std::string& variable, bool averaged) const {
     const auto which =
-        averaged ? CentralModel::Which::kAverage : CentralModel::Which::kCurrent;
+        averaged ? CentralModel::Which::kAverage : CentralModel::Which::kZ;
     return Value([&](Trainer& t) { return t.CentralValue(variable, which); });
   }
 
@@ -203,7 +221,7 @@ PYBIND11_MODULE(_native, m) {
 
   m.def("deposit_options", &DepositOptionsFromPython, py::kw_only(),
         py::arg("learners_per_device"), py::arg("batch_size"), py::arg("scheduling"),
-        py::arg("algorithm"), py::arg("alpha"), py::arg("momentum"),
+        py::arg("algorithm"), py::arg("centre"), py::arg("alpha"), py::arg("momentum"),
         py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
         py::arg("shard"), py::arg("replicate"), py::arg("combine"), py::arg("run_kind"),
         py::arg("seed"), py::arg("pin_threads"), py::arg("cuda_graphs"),
@@ -217,12 +235,14 @@ PYBIND11_MODULE(_native, m) {
   py::class_<PreparedRun>(m, "PreparedRun")
       .def(
           "run",
-          [](PreparedRun& run, const std::vector<py::array>& feeds) {
+          [](PreparedRun& run, const std::vector<py::array>& feeds,
+             std::vector<int64_t> task_rows) {
             std::optional<py::list> fetches;
-            RaiseIfError(run.Run(feeds, &fetches));
+            RaiseIfError(run.Run(feeds, std::move(task_rows), &fetches));
             return fetches;
           },
-          py::arg("feeds"), "The fetches; None if it has to be run in another way.")
+          py::arg("feeds"), py::arg("task_rows") = std::vector<int64_t>(),
+          "The fetches; None if it has to be run in another way.")
       .def_property_readonly("has_warnings", &PreparedRun::has_warnings);
 
   py::class_<SessionHandle>(m, "SessionHandle")
@@ -279,15 +299,20 @@ PYBIND11_MODULE(_native, m) {
                return absl::OkStatus();
              });
            })
+      .def_property_readonly("synchroniser",
+                             [](const SessionHandle& handle) {
+                               return handle.Get([](TensorBowSession* session) {
+                                 return session->trainer().choice().name();
+                               });
+                             })
       .def(
-          "set_task_rows",
-          [](const SessionHandle& handle, const std::vector<int64_t>& rows) {
-            handle.With([&](TensorBowSession* session) {
-              session->trainer().SetTaskRows(rows);
-              return absl::OkStatus();
-            });
+          "describe_run",
+          [](const SessionHandle& handle, std::vector<std::string> feeds,
+             std::vector<std::string> fetches, std::vector<std::string> targets) {
+            RunSpec spec{std::move(feeds), std::move(fetches), std::move(targets)};
+            return handle.Describe(std::move(spec));
           },
-          py::arg("rows"))
+          py::arg("feeds"), py::arg("fetches"), py::arg("targets"))
       .def(
           "add_trainable",
           [](const SessionHandle& handle, const std::vector<std::string>& variables) {

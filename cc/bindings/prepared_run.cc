@@ -15,9 +15,9 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Python objects that were let go without the interpreter's lock, until somebody who
-// holds it comes by.
-class LetGo {
+// Python objects that were released without the interpreter's lock: they are freed by
+// the next thread that holds it.
+class PendingReleases {
  public:
   void Add(PyObject* object) {
     std::lock_guard<std::mutex> lock(mu_);
@@ -37,8 +37,8 @@ class LetGo {
   std::vector<PyObject*> objects_;
 };
 
-LetGo* let_go() {
-  static LetGo* const objects = new LetGo;
+PendingReleases* pending_releases() {
+  static PendingReleases* const objects = new PendingReleases;
   return objects;
 }
 
@@ -54,7 +54,7 @@ class ArrayBuffer : public tf::TensorBuffer {
     if (PyGILState_Check()) {
       Py_DECREF(array_);
     } else {
-      let_go()->Add(array_);
+      pending_releases()->Add(array_);
     }
   }
 
@@ -110,8 +110,9 @@ PreparedRun::PreparedRun(int64_t session,
       fetch_types_(std::move(fetch_types)) {}
 
 absl::Status PreparedRun::Run(const std::vector<py::array>& arrays,
+                              std::vector<int64_t> task_rows,
                               std::optional<py::list>* fetches) {
-  let_go()->Free();
+  pending_releases()->Free();
   std::vector<tf::Tensor> feeds, values;
   for (size_t i = 0; i < feed_types_.size(); ++i) {
     feeds.push_back(ToTensor(arrays.at(i), feed_types_[i]));
@@ -123,8 +124,9 @@ absl::Status PreparedRun::Run(const std::vector<py::array>& arrays,
     status = WithSession(session_, [&](TensorBowSession* session) {
       const auto signature = signature_.lock();
       if (signature == nullptr) return absl::OkStatus();
+      executed = true;
       const absl::Status run =
-          session->RunLearning(*signature, feeds, &values, &executed);
+          session->RunLearning(*signature, feeds, std::move(task_rows), &values);
       has_warnings_.store(session->has_warnings(), std::memory_order_relaxed);
       return run;
     });

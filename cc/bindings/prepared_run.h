@@ -31,8 +31,10 @@ class PreparedRun {
               std::vector<pybind11::dtype> fetch_types);
 
   // Arrays of the feeds' types → arrays or NumPy scalars of the fetches; nothing if the
-  // run is not for the learners this time and has not been executed.
+  // session has forgotten the run, which has not been executed. `task_rows`: see
+  // RunRequest.
   absl::Status Run(const std::vector<pybind11::array>& feeds,
+                   std::vector<int64_t> task_rows,
                    std::optional<pybind11::list>* fetches);
 
   // Whether the last run left warnings with the session.

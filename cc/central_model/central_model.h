@@ -127,6 +127,8 @@ class CentralModel {
       : keeps_(keeps), ema_decay_(ema_decay) {}
 
   bool keeps_z() const { return keeps_ != Keeps::kAverageOnly; }
+  // Whether z is behind the replicas by the last update of each.
+  bool lags() const { return keeps_ == Keeps::kZAndPrevious; }
   bool keeps_average() const { return ema_decay_ > 0; }
   double ema_decay() const { return ema_decay_; }
 

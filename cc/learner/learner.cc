@@ -5,9 +5,9 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "cc/rewrite/run_analysis.h"
+#include "cc/support/flush_denormals.h"
 #include "tensorflow/core/common_runtime/local_executor_params.h"
 #include "tensorflow/core/common_runtime/rendezvous_mgr.h"
 #include "tensorflow/core/framework/function.h"
@@ -44,12 +44,11 @@ Learner::Program::~Program() {
 Learner::Learner(int id, const LearnerEnvironment& environment, int cpu,
                  std::chrono::microseconds spin,
                  std::unique_ptr<AcceleratorDevice> accelerator)
-    : id_(id),
-      environment_(environment),
+    : environment_(environment),
       allocator_(LearnerAllocator::New(absl::StrCat("tensorbow_learner_", id),
                                        PhysicalMemoryBytes())) {
   auto device = std::make_unique<LearnerCpuDevice>(id, environment.central_device,
-                                                   allocator_.get());
+                                                   allocator_.get(), &completions_);
   device_ = device.get();
   device_->op_segment()->AddHold(kSessionHandle);
   std::vector<std::unique_ptr<tf::Device>> devices;
@@ -190,9 +189,9 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
   args.tensor_store = &tensor_store;
   args.step_container = &step_container;
   args.run_all_kernels_inline = true;
-  // Inline on the learner's own thread. Closures from elsewhere (a queue's other
-  // end, a data pipeline that keeps this runner) must neither borrow that thread nor
-  // run the graph on theirs.
+  // Inline on the learner's own thread, where completions of asynchronous kernels come
+  // back to, too (LearnerCpuDevice). Closures from elsewhere (a data pipeline that
+  // keeps this runner) do not run on it.
   const auto& host_runner = environment_.host_runner;
   args.runner = [this, &host_runner](tf::Executor::Args::Closure closure) {
     if (current_learner == this) {
@@ -205,21 +204,23 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
   const Learner* const outer = std::exchange(current_learner, this);
   absl::Mutex mu;
   absl::Status status;  // the first error
-  absl::BlockingCounter running(static_cast<int>(program.executors_.size()));
+  std::atomic<size_t> running{program.executors_.size()};
   for (const auto& executor : program.executors_) {
-    executor->RunAsync(args, [&](const absl::Status& result) {
-      bool first = false;
-      {
-        absl::MutexLock lock(&mu);
-        first = status.ok() && !result.ok();
-        status.Update(result);
-      }
-      // The other parts must not wait for what will not come.
-      if (first && program.executors_.size() > 1) rendezvous.StartAbort(result);
-      running.DecrementCount();
-    });
+    executor->RunAsync(
+        args, [&, completions = &completions_](const absl::Status& result) {
+          bool first = false;
+          {
+            absl::MutexLock lock(&mu);
+            first = status.ok() && !result.ok();
+            status.Update(result);
+          }
+          // The other parts must not wait for what will not come.
+          if (first && program.executors_.size() > 1) rendezvous.StartAbort(result);
+          running.fetch_sub(1);  // from here on nothing of this call may be touched
+          completions->Wake();
+        });
   }
-  running.Wait();
+  completions_.RunUntil([&] { return running.load() == 0; });
   current_learner = outer;
   TF_RETURN_IF_ERROR(status);
   const absl::Status fetched =
@@ -261,6 +262,7 @@ absl::Status Learner::ExecuteOnAccelerator(const Program& program, const Task& t
 
 absl::Status Learner::Execute(const Program& program, const Task& task,
                               std::vector<tf::Tensor>* fetches) {
+  const ScopedFlushDenormals flush;
   if (accelerator_ != nullptr) return ExecuteOnAccelerator(program, task, fetches);
   return ExecuteParts(program, task, *task.feeds, fetches);
 }

@@ -1,4 +1,4 @@
-// One learner: the device world in which a replica is trained, and its step.
+// One learner: the devices on which a replica is trained, and its step.
 //
 // A learner owns its devices (a CPU of its own, and where there are accelerators a
 // stream group of one), allocator, kernels and (unless it works on the caller's
@@ -20,6 +20,7 @@
 #include "cc/learner/worker.h"
 #include "cc/memory/learner_allocator.h"
 #include "cc/rewrite/learner_graph.h"
+#include "cc/support/completion_queue.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/executor.h"
 #include "tensorflow/core/common_runtime/process_function_library_runtime.h"
@@ -98,7 +99,6 @@ class Learner {
   // session's resources are released, which kernels may refer to.
   void ReleaseKernels();
 
-  int id() const { return id_; }
   LearnerCpuDevice* device() const { return device_; }
   AcceleratorDevice* accelerator() const { return accelerator_; }  // or null
   // Whether it keeps its copy of a variable, by the name of the node, there.
@@ -134,8 +134,9 @@ class Learner {
   absl::Status ExecuteOnAccelerator(const Program& program, const Task& task,
                                     std::vector<tensorflow::Tensor>* fetches);
 
-  const int id_;
   const LearnerEnvironment& environment_;
+  CompletionQueue
+      completions_;  // of asynchronous kernels, for the learner's own thread
   LearnerAllocator::Owner allocator_;
   std::unique_ptr<tensorflow::StaticDeviceMgr> devices_;
   LearnerCpuDevice* device_ = nullptr;        // owned by devices_

@@ -1,5 +1,6 @@
 #include "cc/rewrite/updates.h"
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,13 +14,35 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+// Whether what takes a resource variable's handle from `edge` on, directly or handed on
+// through loops and branches, only reads the variable.
+bool OnlyReads(const tf::Edge& edge, std::set<const tf::Node*>* seen) {
+  const tf::Node& user = *edge.dst();
+  if (OnlyReadsResource(user.type_string())) return true;
+  if (!user.IsControlFlow() && !user.IsIdentity()) return false;
+  if (!seen->insert(&user).second) return true;
+  for (const tf::Edge* next : user.out_edges()) {
+    if (next->IsControlEdge() || !next->dst()->IsOp() ||
+        user.output_type(next->src_output()) != tf::DT_RESOURCE) {
+      continue;
+    }
+    if (!OnlyReads(*next, seen)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 tf::Node* OnlyUpdate(const tf::Node& variable) {
   tf::Node* update = nullptr;
+  std::set<const tf::Node*> seen;
   for (const tf::Edge* edge : variable.out_edges()) {
     if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
     tf::Node* const user = edge->dst();
     const bool resource = variable.output_type(0) == tf::DT_RESOURCE;
-    const bool reads = resource ? OnlyReadsResource(user->type_string())
+    const bool reads = resource ? OnlyReads(*edge, &seen)
                                 : !tf::IsRefType(user->input_type(edge->dst_input()));
     if (reads) continue;
     if (update != nullptr || edge->dst_input() != 0) return nullptr;

@@ -198,6 +198,19 @@ void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
   }
 }
 
+bool TensorBowSession::Analyse(Signature* signature) {
+  RunAnalysis& analysis = signature->analysis;
+  if (!AnalyseRun(graph_, signature->spec, trainable_, &analysis).ok()) return false;
+  analysis.kind = ChosenKind(signature->spec, analysis.kind);
+  if (analysis.kind != RunAnalysis::Kind::kLearning) return true;
+  signature->why_central = analysis.central_only;
+  if (!signature->why_central.empty()) return true;
+  const absl::Status compiled = trainer_->Compile(graph_, signature->spec, analysis,
+                                                  sparse_feeds_, &signature->program);
+  signature->why_central = std::string(compiled.message());
+  return true;
+}
+
 std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnalyse(
     RunSpec spec) {
   const std::string key = KeyOf(spec);
@@ -209,29 +222,17 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnaly
   absl::MutexLock compiling(&compile_mu_);
   auto signature = std::make_shared<Signature>();
   signature->spec = std::move(spec);
-  std::string why_central;
   {
     absl::ReaderMutexLock lock(&mu_);
     const auto known = signatures_.find(key);
     if (known != signatures_.end()) return known->second;
-    RunAnalysis& analysis = signature->analysis;
-    const absl::Status analysed =
-        AnalyseRun(graph_, signature->spec, trainable_, &analysis);
     // A run that makes no sense (unknown names, …) is left to the stock session, which
     // has the right words for it, and is not remembered: the graph may yet grow.
-    if (!analysed.ok()) return signature;
-    analysis.kind = ChosenKind(signature->spec, analysis.kind);
-    if (analysis.kind == RunAnalysis::Kind::kLearning) {
-      why_central = analysis.central_only;
-      if (why_central.empty()) {
-        const absl::Status compiled = trainer_->Compile(
-            graph_, signature->spec, analysis, sparse_feeds_, &signature->program);
-        why_central = std::string(compiled.message());
-      }
-    }
+    if (!Analyse(signature.get())) return signature;
   }
-  if (!why_central.empty() && trainer_->num_learners() > 1) {
-    Warn(absl::StrCat("A learning run is executed by one learner only: ", why_central));
+  if (!signature->why_central.empty() && trainer_->num_learners() > 1) {
+    Warn(absl::StrCat("A learning run is executed by one learner only: ",
+                      signature->why_central));
   }
   if (signature->program != nullptr && trainer_->num_learners() > 1) {
     WarnIfUseless(signature->analysis);
@@ -241,31 +242,44 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnaly
   return signature;
 }
 
+TensorBowSession::Description TensorBowSession::Describe(RunSpec spec) {
+  const std::shared_ptr<const Signature> signature = FindOrAnalyse(std::move(spec));
+  return {signature->analysis.kind,
+          signature->program == nullptr ? 1 : trainer_->num_learners(),
+          signature->why_central};
+}
+
 absl::Status TensorBowSession::RunSignature(
-    const Signature& signature, const std::vector<tf::Tensor>& feeds,
-    const tf::RunOptions& run_options, std::vector<tf::Tensor>* fetches,
-    tf::RunMetadata* metadata, const std::function<absl::Status()>& central) {
+    const Signature& signature, const Call& call,
+    const std::function<absl::Status()>& central) {
   const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
-  const bool debugging = !run_options.debug_options().debug_tensor_watch_opts().empty();
+  const tf::RunOptions& options = call.run_options;
+  const bool debugging = !options.debug_options().debug_tensor_watch_opts().empty();
   if (signature.program != nullptr && !debugging) {
-    if (run_options.inter_op_thread_pool() < 0 ||
-        run_options.inter_op_thread_pool() >=
-            std::max(1, session_options_.config.session_inter_op_thread_pool_size())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "Invalid inter_op_thread_pool: ", run_options.inter_op_thread_pool()));
+    const int pools = session_options_.config.session_inter_op_thread_pool_size();
+    if (options.inter_op_thread_pool() < 0 ||
+        options.inter_op_thread_pool() >= std::max(1, pools)) {
+      return absl::InvalidArgumentError(absl::StrCat("Invalid inter_op_thread_pool: ",
+                                                     options.inter_op_thread_pool()));
     }
-    bool on_central_model = false;
-    const absl::Status status =
-        trainer_->Run(signature.program.get(), feeds, run_options, &cancellation_,
-                      fetches, metadata, &on_central_model);
-    if (!on_central_model) return status;
-    TF_RETURN_IF_ERROR(status);
+    RunRequest request;
+    request.program = signature.program.get();
+    request.feeds = &call.feeds;
+    request.run_options = &options;
+    request.task_rows = call.task_rows;
+    request.cancellation = &cancellation_;
+    request.metadata = call.metadata;
+    TF_ASSIGN_OR_RETURN(RunOutcome outcome, trainer_->Run(request));
+    if (outcome.executed) {
+      *call.fetches = std::move(outcome.fetches);
+      return absl::OkStatus();
+    }
   }
   Trainer::CentralRun beside;
   TF_RETURN_IF_ERROR(beside.Begin(trainer_.get(), signature.analysis));
   const absl::Status status = central();
-  TF_RETURN_IF_ERROR(beside.End());
-  if (status.ok() && learning) trainer_->CountCentralTask(LeadingRows(feeds));
+  beside.End();
+  if (status.ok() && learning) trainer_->CountCentralTask(LeadingRows(call.feeds));
   return status;
 }
 
@@ -312,7 +326,7 @@ absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
   }
   tf::RunMetadata unused;
   tf::RunMetadata* const sink = metadata != nullptr ? metadata : &unused;
-  return RunSignature(*signature, feeds, run_options, fetches, sink, [&] {
+  return RunSignature(*signature, {feeds, run_options, {}, fetches, sink}, [&] {
     return central_->Run(run_options, inputs, outputs, targets, fetches, sink,
                          thread_pools);
   });
@@ -328,16 +342,19 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindLearnin
 
 absl::Status TensorBowSession::RunLearning(const Signature& signature,
                                            const std::vector<tf::Tensor>& feeds,
-                                           std::vector<tf::Tensor>* fetches,
-                                           bool* executed) {
-  *executed = false;
+                                           std::vector<int64_t> task_rows,
+                                           std::vector<tf::Tensor>* fetches) {
   TF_RETURN_IF_ERROR(CheckOpen());
-  bool on_central_model = false;
-  TF_RETURN_IF_ERROR(trainer_->Run(signature.program.get(), feeds, tf::RunOptions(),
-                                   &cancellation_, fetches, /*metadata=*/nullptr,
-                                   &on_central_model));
-  *executed = !on_central_model;
-  return absl::OkStatus();
+  const tf::RunOptions options;
+  const Call call = {feeds, options, std::move(task_rows), fetches, nullptr};
+  return RunSignature(signature, call, [&] {
+    NamedTensors inputs;
+    for (size_t i = 0; i < feeds.size(); ++i) {
+      inputs.emplace_back(signature.spec.feeds[i], Aligned(feeds[i]));
+    }
+    return central_->Run(inputs, signature.spec.fetches, signature.spec.targets,
+                         fetches);
+  });
 }
 
 absl::Status TensorBowSession::PRunSetup(const std::vector<std::string>&,
@@ -415,8 +432,8 @@ absl::Status TensorBowSession::RunCallable(
   };
   // Let the stock session complain about a wrong number of feeds.
   if (feeds.size() != callable.signature->spec.feeds.size()) return central();
-  return RunSignature(*callable.signature, feeds, callable.run_options, fetches,
-                      metadata, central);
+  return RunSignature(*callable.signature,
+                      {feeds, callable.run_options, {}, fetches, metadata}, central);
 }
 
 absl::Status TensorBowSession::ReleaseCallable(CallableHandle handle) {

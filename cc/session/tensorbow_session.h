@@ -80,15 +80,25 @@ class TensorBowSession : public tensorflow::Session {
     RunAnalysis analysis;
     // Null unless learners execute the run.
     std::shared_ptr<LearningProgram> program;
+    std::string why_central;  // why not, of a learning run
   };
   // The signature of a run if learners execute it; null otherwise, or if it has not
   // been run yet. Only weak references to it may outlive the session.
   std::shared_ptr<const Signature> FindLearning(const RunSpec& spec);
-  // Runs it on the learners, unless something speaks against that: then nothing has
-  // been `executed`, and Run() will do it. The feeds need not be aligned.
+  // Runs it, on the learners unless something speaks against that. The feeds need not
+  // be aligned. `task_rows`: see RunRequest.
   absl::Status RunLearning(const Signature& signature,
                            const std::vector<tensorflow::Tensor>& feeds,
-                           std::vector<tensorflow::Tensor>* fetches, bool* executed);
+                           std::vector<int64_t> task_rows,
+                           std::vector<tensorflow::Tensor>* fetches);
+
+  // What a run is, found out as for running it, but nothing is executed.
+  struct Description {
+    RunAnalysis::Kind kind = RunAnalysis::Kind::kRead;
+    int learners = 0;             // that would execute it; 1: the central model
+    std::string why_one_learner;  // of a learning run
+  };
+  Description Describe(RunSpec spec);
 
   // `callback` is called once, when the destructor begins.
   void OnDestruction(std::function<void()> callback) {
@@ -131,13 +141,21 @@ class TensorBowSession : public tensorflow::Session {
   void WarnIfUseless(const RunAnalysis& analysis);
   RunAnalysis::Kind ChosenKind(const RunSpec& spec, RunAnalysis::Kind kind) const;
 
+  // Analyses a new signature, and compiles it if learners execute it. False if it makes
+  // no sense.
+  bool Analyse(Signature* signature) ABSL_EXCLUSIVE_LOCKS_REQUIRED(compile_mu_)
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+
   // Runs `signature` on the learners if it is learning and nothing speaks against
   // it; otherwise through `central`.
-  absl::Status RunSignature(const Signature& signature,
-                            const std::vector<tensorflow::Tensor>& feeds,
-                            const tensorflow::RunOptions& run_options,
-                            std::vector<tensorflow::Tensor>* fetches,
-                            tensorflow::RunMetadata* metadata,
+  struct Call {
+    const std::vector<tensorflow::Tensor>& feeds;
+    const tensorflow::RunOptions& run_options;
+    std::vector<int64_t> task_rows;
+    std::vector<tensorflow::Tensor>* fetches;
+    tensorflow::RunMetadata* metadata;  // may be null
+  };
+  absl::Status RunSignature(const Signature& signature, const Call& call,
                             const std::function<absl::Status()>& central);
   void Warn(const std::string& text) ABSL_LOCKS_EXCLUDED(warnings_mu_);
 

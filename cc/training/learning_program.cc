@@ -18,9 +18,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Momentum of the central model where the learners' optimiser has none of its own.
-constexpr double kDefaultMomentum = 0.9;
-
 // Tensors whose leading dimension tells how many rows of data a task took from an
 // input pipeline. A queue's are known to have one, whatever their static shape.
 struct RowSource {
@@ -121,24 +118,21 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
 }
 
 // Brings the updates of a task under the synchroniser.
-absl::Status FuseTask(const RunAnalysis& analysis, const Synchroniser& synchroniser,
+absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
                       LearningProgram* program, TaskGraph* task) {
   std::vector<std::string> trained;
   for (const auto& [name, use] : analysis.variables) {
     if (use.trained) trained.push_back(name);
   }
-  const bool averages = synchroniser.averages();
-  TF_ASSIGN_OR_RETURN(program->corrects_itself, FuseUpdates(
-                                                    trained,
-                                                    [averages](const tf::Node& update) {
-                                                      return averages ||
-                                                             IsOfGradient(update);
-                                                    },
-                                                    task));
-  if (!averages) {
+  const bool averages_models = averages == Traits::Averages::kModels;
+  const auto fuses = [averages_models](const tf::Node& update) {
+    return averages_models || IsOfGradient(update);
+  };
+  TF_ASSIGN_OR_RETURN(program->corrects_itself, FuseUpdates(trained, fuses, task));
+  if (!averages_models) {
     TF_ASSIGN_OR_RETURN(program->num_gradients, ReduceGradients(trained, task));
   }
-  return FuseProducts(/*with_input_gradients=*/averages, task);
+  return FuseProducts(/*with_input_gradients=*/averages_models, task);
 }
 
 }  // namespace
@@ -148,8 +142,8 @@ absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& sp
                                     const std::set<std::string>& sparse_feeds,
                                     const Options& options,
                                     const tf::SessionOptions& session_options,
-                                    const Synchroniser& synchroniser,
-                                    LearnerGroup* learners, LearningProgram* program) {
+                                    Traits::Averages averages, LearnerGroup* learners,
+                                    LearningProgram* program) {
   const bool replicated = learners->size() > 1;
   TF_RETURN_IF_ERROR(Dissect(graph, spec, sparse_feeds, options, replicated, program));
   program->analysis = analysis;
@@ -163,8 +157,8 @@ absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& sp
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program->task_spec, session_options,
                                     learners->Devices(&device_set), &task));
   (*learners)[0].Optimise(&task);
-  if (synchroniser.synchronises()) {
-    TF_RETURN_IF_ERROR(FuseTask(analysis, synchroniser, program, &task));
+  if (averages != Traits::Averages::kNothing) {
+    TF_RETURN_IF_ERROR(FuseTask(analysis, averages, program, &task));
   }
   for (int j = 0; j < learners->size(); ++j) {
     Specialisation specialisation;
@@ -178,9 +172,6 @@ absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& sp
   }
   program->hidden_random_ops = HiddenRandomState(program->learners[0]->graphs());
   if (!replicated) return absl::OkStatus();
-
-  program->momentum =
-      options.momentum.value_or(analysis.plain_gradient_descent ? kDefaultMomentum : 0);
   if (options.restart != Options::Restart::kOnLearningRateDrop) return absl::OkStatus();
   return program->rates.Compile(graph, program->task_spec.feeds,
                                 analysis.learning_rates, session_options, learners);

@@ -13,12 +13,12 @@
 #include "cc/learner/learner.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
+#include "cc/synchroniser/synchroniser.h"
 #include "cc/training/feeds.h"
 #include "cc/training/fetches.h"
 #include "cc/training/learner_group.h"
 #include "cc/training/learning_rates.h"
 #include "cc/training/options.h"
-#include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/public/session_options.h"
 
 namespace tensorbow {
@@ -42,7 +42,6 @@ struct LearningProgram {
   LearningRates rates;                // watched only where a drop restarts
   int num_gradients = 0;              // averaged in a task
   std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order
-  double momentum = 0;                // of the central model
   std::vector<std::string> hidden_random_ops;
 
   // Kept by runs.
@@ -51,23 +50,24 @@ struct LearningProgram {
   // Those the synchroniser keeps together: first what this program trains, in the order
   // of its analysis.
   std::vector<int> trained;
-  int num_trained = -1;                    // in the session, when `trained` was made
-  std::unique_ptr<TrainedSet> set;         // made in the first run
-  int64_t first_iteration = 0;             // of the set, when it is made
-  bool measured_memory = false;            // on accelerators, in the first run
-  std::atomic<bool> told_of_feeds{false};  // that they cannot be divided
+  int num_trained = -1;                      // in the session, when `trained` was made
+  std::unique_ptr<TrainedSet> set;           // made in the first run
+  int64_t first_iteration = 0;               // of the set, when it is made
+  bool measured_memory = false;              // on accelerators, in the first run
+  std::atomic<bool> warned_of_feeds{false};  // that they cannot be divided
   int64_t restarts_seen = 0;
 };
 
-// `sparse_feeds`: feeds that are parts of sparse tensors. `*program` refers to the
-// nodes of `graph`.
+// `sparse_feeds`: feeds that are parts of sparse tensors. `averages`: what several
+// learners average; InvalidArgument if the run's gradients are wanted and not found.
+// `*program` refers to the nodes of `graph`.
 absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& spec,
                                     const RunAnalysis& analysis,
                                     const std::set<std::string>& sparse_feeds,
                                     const Options& options,
                                     const tensorflow::SessionOptions& session_options,
-                                    const Synchroniser& synchroniser,
-                                    LearnerGroup* learners, LearningProgram* program);
+                                    Traits::Averages averages, LearnerGroup* learners,
+                                    LearningProgram* program);
 
 }  // namespace tensorbow
 

@@ -32,8 +32,8 @@ absl::Status LearningRates::Compile(const ProgramGraph& graph,
   return (*learners)[0].Compile(task, Specialisation(), &computed_);
 }
 
-absl::Status LearningRates::Look(const std::vector<tf::Tensor>& feeds,
-                                 Learner* learner) {
+absl::Status LearningRates::Update(const std::vector<tf::Tensor>& feeds,
+                                   Learner* learner) {
   std::vector<tf::Tensor> values;
   if (computed_ != nullptr) {
     std::vector<tf::Tensor> aligned;
@@ -55,7 +55,7 @@ absl::Status LearningRates::Look(const std::vector<tf::Tensor>& feeds,
     }
     rates.push_back(rate);
   }
-  for (size_t i = 0; i < last_.size(); ++i) {
+  for (size_t i = 0; last_.size() == rates.size() && i < rates.size(); ++i) {
     dropped_ |= last_[i] > 0 && rates[i] <= 0.5 * last_[i];
   }
   last_ = std::move(rates);

@@ -25,13 +25,13 @@ class LearningRates {
                        const tensorflow::SessionOptions& options,
                        LearnerGroup* learners);
 
-  // Takes note if a rate of `learner`, who compiled them, is half or less of what it
-  // was when last looked at.
-  absl::Status Look(const std::vector<tensorflow::Tensor>& feeds, Learner* learner);
-  // Whether that was so since the last call.
-  bool TakeDrop() { return std::exchange(dropped_, false); }
+  // Evaluates the rates on `learner`, which compiled them, and notes a drop if one is
+  // half or less of what it was before.
+  absl::Status Update(const std::vector<tensorflow::Tensor>& feeds, Learner* learner);
+  bool TestAndClearDrop() { return std::exchange(dropped_, false); }
 
-  // What is saved: the rates as last looked at, and whether they have dropped.
+  // What is saved: the rates as last evaluated, and whether they have dropped. Rates of
+  // a program with another number of them say nothing about a drop.
   const std::vector<double>& last() const { return last_; }
   bool dropped() const { return dropped_; }
   void Set(std::vector<double> last, bool dropped) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/scheduler/task_scheduler.h"
+#include "cc/synchroniser/sma.h"
 
 namespace tensorbow {
 
@@ -28,12 +29,14 @@ struct Options {
 
   SchedulingPolicy scheduling = SchedulingPolicy::kFirstComeFirstServed;
 
-  // How the learners are kept together: model averaging, averaged gradients, or not.
-  enum class Algorithm { kSma, kSsgd, kIndependent };
-  Algorithm algorithm = Algorithm::kSma;
-  // SMA's (elastic averaging is SMA without momentum).
+  // How the learners are kept together: by what the program's optimisers are, model
+  // averaging, averaged gradients, or not.
+  enum class Algorithm { kAuto, kSma, kSsgd, kIndependent };
+  Algorithm algorithm = Algorithm::kAuto;
+  // SMA's (elastic averaging is SMA with a lagging centre without momentum).
+  SmaOptions::Centre centre = SmaOptions::Centre::kCurrent;
   double alpha = 0;                // 0: 1 / number of learners
-  std::optional<double> momentum;  // unset: by the learners' optimiser
+  std::optional<double> momentum;  // of a lagging centre; unset: by the optimiser
   int64_t sync_period = 1;
   double ema_decay = 0;  // of the average of the central model; 0: none
   enum class Restart { kNever, kOnLearningRateDrop, kCallback };

@@ -1,5 +1,7 @@
 #include "cc/training/replicated_variables.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -120,12 +122,6 @@ Aggregate SumOf(tf::DataType dtype) {
   }
 }
 
-bool SameValue(const tf::Tensor& a, const tf::Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         tf::DataTypeCanUseMemcpy(a.dtype()) &&
-         (a.TotalBytes() == 0 || std::memcmp(a.data(), b.data(), a.TotalBytes()) == 0);
-}
-
 // Random generators of different learners must differ: the last word of the state is
 // the key of every algorithm TensorFlow has.
 void GiveOwnKey(int learner, tf::Tensor* state) {
@@ -226,7 +222,7 @@ absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
     TF_RETURN_IF_ERROR(BroadcastOne(&variable, *value));
     *any = true;
     variable.replicas_stale = false;
-    variable.learned = false;
+    variable.learned_by = 0;
   }
   return absl::OkStatus();
 }
@@ -244,22 +240,19 @@ Memory ReplicatedVariables::MemoryOf(const Variable& variable, int learner) cons
           there ? l->accelerator() : nullptr};
 }
 
-absl::Status ReplicatedVariables::Collect() {
-  const std::string error = synchroniser_->Collect();
+absl::Status ReplicatedVariables::Collect(const Variable& variable) {
+  std::vector<void*> replicas;  // perhaps not in host memory: the algorithm knows
+  for (const VariableStorage& replica : variable.replicas) {
+    replicas.push_back(replica.value().data());
+  }
+  const std::string error = synchroniser_->Collect(variable.model_index, replicas);
   return error.empty() ? absl::OkStatus() : absl::InternalError(error);
 }
 
-absl::Status ReplicatedVariables::CollectOf(const Variable& variable) {
-  if (synchroniser_->follows_replicas()) {  // they are in host memory
-    model_->Follow(variable.model_index, variable.replicas[0].value().data());
-  }
-  return Collect();
-}
-
 absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
-    const Variable& variable) const {
+    const Variable& variable, size_t count) const {
   std::vector<tf::Tensor> values;
-  for (size_t j = 0; j < variable.replicas.size(); ++j) {
+  for (size_t j = 0; j < count; ++j) {
     TF_ASSIGN_OR_RETURN(tf::Tensor value, variable.replicas[j].HostValue(
                                               MemoryOf(variable, static_cast<int>(j))));
     values.push_back(std::move(value));
@@ -295,7 +288,7 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
     TF_RETURN_IF_ERROR(
         variable->replicas[j].Assign(own, MemoryOf(*variable, static_cast<int>(j))));
   }
-  if (!variable->trained || !synchroniser_->keeps_z()) return absl::OkStatus();
+  if (!variable->trained || !keeps_model()) return absl::OkStatus();
 
   TF_ASSIGN_OR_RETURN(const ModelShape shape,
                       ModelShapeOf(variable->node.name(), value));
@@ -306,8 +299,8 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
         "Trained variable '", variable->node.name(), "' was given a new shape, ",
         value.shape().DebugString(), "; create a new session for it."));
   }
-  TF_RETURN_IF_ERROR(Collect());
   model_->Assign(variable->model_index, value.data());
+  synchroniser_->SetAllPresent(variable->model_index);
   return absl::OkStatus();
 }
 
@@ -329,27 +322,16 @@ absl::Status ReplicatedVariables::Locate(int id, int learner, int member,
   return absl::OkStatus();
 }
 
-void ReplicatedVariables::MarkLearned(const std::vector<int>& ids) {
+void ReplicatedVariables::MarkLearned(const std::vector<int>& ids, int learners) {
   for (int id : ids) {
     variables_[id].central_stale = true;
-    variables_[id].learned = true;
+    variables_[id].learned_by = std::max(variables_[id].learned_by, learners);
   }
 }
 
 absl::Status ReplicatedVariables::Publish(const std::vector<int>& ids) {
   for (int id : ids) {
     if (variables_[id].central_stale) TF_RETURN_IF_ERROR(PublishOne(&variables_[id]));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
-  for (int id : ids) {
-    Variable& variable = variables_[id];
-    if (!variable.learned) continue;
-    TF_RETURN_IF_ERROR(PublishOne(&variable, /*gather=*/true));
-    variable.replicas_stale = true;
-    variable.learned = false;
   }
   return absl::OkStatus();
 }
@@ -361,59 +343,82 @@ absl::Status ReplicatedVariables::PublishAll() {
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::PublishOne(Variable* variable, bool gather) {
+absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
+  for (int id : ids) {
+    Variable& variable = variables_[id];
+    if (variable.learned_by == 0) continue;
+    TF_RETURN_IF_ERROR(PublishOne(&variable));
+    variable.replicas_stale = true;
+    variable.learned_by = 0;
+    if (variable.model_index < 0 || !model_->keeps_z()) continue;
+    // Not the moving average, nor a z that lags.
+    const tf::Tensor& replica = variable.replicas[0].value();
+    VariableStorage central;
+    TF_RETURN_IF_ERROR(OpenCentral(variable, &central));
+    tf::mutex_lock lock(*central.mu());
+    void* data = nullptr;
+    TF_RETURN_IF_ERROR(central.Overwrite(replica.dtype(), replica.shape(),
+                                         central_device_->GetAllocator({}), &data));
+    TF_RETURN_IF_ERROR(model_->lags()
+                           ? CopyMeanTo(variable, data)
+                           : CopyModelTo(variable, CentralModel::Which::kZ, data));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::CopyModelTo(const Variable& variable,
+                                              CentralModel::Which which, void* values) {
+  TF_RETURN_IF_ERROR(Collect(variable));
+  model_->CopyTo(variable.model_index, which, values);
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::CopyMeanTo(const Variable& variable, void* values) {
+  const Aggregate mean = MeanOf(variable.replicas[0].value().dtype());
+  TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> all,
+                      HostValues(variable, variable.replicas.size()));
+  std::vector<tf::Tensor> present;
+  for (int j : synchroniser_->present(variable.model_index)) present.push_back(all[j]);
+  mean(present, values);
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
   VariableStorage central;
   TF_RETURN_IF_ERROR(VariableStorage::Open(variable->node, variable->container,
                                            central_device_, /*create=*/true, &central));
+  variable->central_stale = false;
+  if (!variable->replicas[0].initialised()) return absl::OkStatus();
   const tf::Tensor& first = variable->replicas[0].value();  // perhaps not on the host
   tf::Allocator* const allocator = central_device_->GetAllocator({});
   tf::mutex_lock lock(*central.mu());
   const Aggregate aggregate = variable->summed       ? SumOf(first.dtype())
                               : variable->first_only ? nullptr
                                                      : MeanOf(first.dtype());
+  const bool has_model = variable->model_index >= 0;
+  const bool averages = synchroniser_->traits().averages != Traits::Averages::kNothing;
   // Where all replicas are the same, learner 0's stands for the trained variables.
-  const bool averaged =
-      variable->trained ? synchroniser_->keeps_z() : synchroniser_->synchronises();
-  if (variable->replicas[0].initialised() && averaged &&
-      (variable->model_index >= 0 || aggregate != nullptr)) {
-    void* data = nullptr;
-    TF_RETURN_IF_ERROR(
-        central.Overwrite(first.dtype(), first.shape(), allocator, &data));
-    if (variable->model_index >= 0 && !(gather && aggregate != nullptr)) {
-      TF_RETURN_IF_ERROR(Collect());
-      model_->CopyTo(variable->model_index, CentralModel::Which::kAverage, data);
-    } else {
-      TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> values, HostValues(*variable));
-      aggregate(values, data);
-    }
-  } else if (variable->replicas[0].initialised()) {
+  if (!has_model && (variable->trained || !averages || aggregate == nullptr)) {
     TF_ASSIGN_OR_RETURN(const tf::Tensor value,
                         variable->replicas[0].HostValue(MemoryOf(*variable, 0)));
-    TF_RETURN_IF_ERROR(central.Assign(value, {allocator}));
+    return central.Assign(value, {allocator});
   }
-  variable->central_stale = false;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<ReplicatedVariables::Snapshot> ReplicatedVariables::TakeSnapshot(
-    const std::vector<int>& ids) {
-  Snapshot snapshot;
-  for (int id : ids) {
-    TF_ASSIGN_OR_RETURN(std::optional<tf::Tensor> value, CentralTensor(variables_[id]));
-    if (value.has_value()) value = tf::tensor::DeepCopy(*value);
-    snapshot[id] = std::move(value);
+  void* data = nullptr;
+  TF_RETURN_IF_ERROR(central.Overwrite(first.dtype(), first.shape(), allocator, &data));
+  if (has_model) {
+    return CopyModelTo(*variable,
+                       model_->keeps_average() ? CentralModel::Which::kAverage
+                                               : CentralModel::Which::kZ,
+                       data);
   }
-  return snapshot;
-}
-
-absl::Status ReplicatedVariables::NoteChanges(const Snapshot& before) {
-  for (const auto& [id, old_value] : before) {
-    const Variable& variable = variables_[id];
-    TF_ASSIGN_OR_RETURN(const std::optional<tf::Tensor> value, CentralTensor(variable));
-    const bool same = value.has_value() == old_value.has_value() &&
-                      (!value.has_value() || SameValue(*value, *old_value));
-    if (!same) MarkAssigned(variable.node.name());
-  }
+  // Learners that have had no task since the replicas were equal have nothing to say of
+  // a mean.
+  const size_t all = variable->replicas.size();
+  const size_t count =
+      variable->summed || variable->learned_by == 0 ? all : variable->learned_by;
+  TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> values,
+                      HostValues(*variable, count));
+  aggregate(values, data);
   return absl::OkStatus();
 }
 
@@ -422,7 +427,7 @@ void ReplicatedVariables::MarkAssigned(const std::string& name) {
   if (id < 0) return;
   variables_[id].replicas_stale = true;
   variables_[id].central_stale = false;
-  variables_[id].learned = false;
+  variables_[id].learned_by = 0;
 }
 
 absl::StatusOr<tf::Tensor> ReplicatedVariables::CentralValue(const tf::NodeDef& node) {
@@ -453,14 +458,18 @@ absl::StatusOr<tf::Tensor> ReplicatedVariables::ReplicaValue(int id, int learner
 absl::StatusOr<tf::Tensor> ReplicatedVariables::ModelValue(int id,
                                                            CentralModel::Which which) {
   const Variable& variable = variables_[id];
-  if (variable.model_index < 0 || variable.replicas_stale ||
-      !synchroniser_->keeps_z()) {
+  if (variable.model_index < 0 || variable.replicas_stale) {
     return CentralValue(variable.node);
+  }
+  if (which == CentralModel::Which::kAverage && !model_->keeps_average()) {
+    which = CentralModel::Which::kZ;
+  }
+  if (which == CentralModel::Which::kZ && !model_->keeps_z()) {
+    return ReplicaValue(id, 0);  // all are the same
   }
   const tf::Tensor& replica = variable.replicas[0].value();
   tf::Tensor value(replica.dtype(), replica.shape());
-  TF_RETURN_IF_ERROR(CollectOf(variable));
-  model_->CopyTo(variable.model_index, which, value.data());
+  TF_RETURN_IF_ERROR(CopyModelTo(variable, which, value.data()));
   return value;
 }
 
@@ -489,6 +498,16 @@ tf::Tensor ModelTensor(const CentralModel::Variable& variable, const void* value
   return tensor;
 }
 
+// What is saved of a variable of the model: where it is in the state, and in the model
+// (null if the model does not keep it). The accumulation type is float or double; only
+// the address is used here.
+std::array<std::pair<tf::Tensor*, char*>, 3> SavedValues(
+    ReplicaState* state, CentralModel::Variable* model) {
+  return {{{&state->z, model->z<char>()},
+           {&state->previous, model->previous<char>()},
+           {&state->average, model->average<char>()}}};
+}
+
 }  // namespace
 
 absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
@@ -498,17 +517,16 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
   state.trained = variable.trained;
   state.generator = variable.generator;
   if (variable.replicas_stale) return state;
-  TF_ASSIGN_OR_RETURN(state.replicas, HostValues(variable));
-  if (variable.model_index >= 0 && synchroniser_->keeps_z()) {
-    TF_RETURN_IF_ERROR(CollectOf(variable));
+  TF_ASSIGN_OR_RETURN(state.replicas, HostValues(variable, variable.replicas.size()));
+  if (variable.model_index >= 0) {
+    TF_RETURN_IF_ERROR(Collect(variable));
     CentralModel::Variable& model = model_->variable(variable.model_index);
-    // The accumulation type is float or double; only the address is used here.
-    state.z = ModelTensor(model, model.current<char>());
-    state.z_prev = ModelTensor(model, model.other<char>());
-    if (const char* average = model.average<char>()) {
-      state.average = ModelTensor(model, average);
+    for (const auto& [tensor, values] : SavedValues(&state, &model)) {
+      if (values != nullptr) *tensor = ModelTensor(model, values);
     }
     state.model_iterations = model.iterations();
+    const std::vector<int> present = synchroniser_->present(variable.model_index);
+    state.present.assign(present.begin(), present.end());
   }
   return state;
 }
@@ -522,14 +540,15 @@ absl::Status ReplicatedVariables::CheckState(const VariableUse& use,
   for (const tf::Tensor& replica : state.replicas) {
     fits &= replica.shape() == state.replicas[0].shape();
   }
-  if (synchroniser_->keeps_z()) {
-    const tf::DataType accumulator =
-        shape.type == ElementType::kFloat64 ? tf::DT_DOUBLE : tf::DT_FLOAT;
-    for (const tf::Tensor* z : {&state.z, &state.z_prev, &state.average}) {
-      if (z == &state.average && !model_->averages()) continue;
-      fits &= z->dtype() == accumulator && z->NumElements() == shape.size;
-    }
-  }
+  const tf::DataType accumulator =
+      shape.type == ElementType::kFloat64 ? tf::DT_DOUBLE : tf::DT_FLOAT;
+  const auto check = [&](bool kept, const tf::Tensor& value) {
+    fits &=
+        !kept || (value.dtype() == accumulator && value.NumElements() == shape.size);
+  };
+  check(model_->keeps_z(), state.z);
+  check(model_->lags(), state.previous);
+  check(model_->keeps_average(), state.average);
   if (!fits) {
     return absl::DataLossError(absl::StrCat("The saved replicas of '", state.name,
                                             "' do not fit their central model"));
@@ -553,23 +572,22 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
         state.replicas[j], MemoryOf(*variable, static_cast<int>(j))));
   }
   variable->replicas_stale = false;
-  variable->learned = true;
-  if (!state.trained) return absl::OkStatus();
-  if (!synchroniser_->keeps_z()) return absl::OkStatus();
+  variable->learned_by = static_cast<int>(learners_.size());
+  if (!state.trained || !keeps_model()) return absl::OkStatus();
   if (variable->model_index < 0) {
     TF_ASSIGN_OR_RETURN(const ModelShape shape,
                         ModelShapeOf(state.name, state.replicas[0]));
     variable->model_index = model_->Add(shape.type, shape.size);
   }
-  if (state.z.NumElements() == 0) return absl::OkStatus();
-  TF_RETURN_IF_ERROR(Collect());
   CentralModel::Variable& model = model_->variable(variable->model_index);
-  std::memcpy(model.current<char>(), state.z.data(), state.z.TotalBytes());
-  std::memcpy(model.other<char>(), state.z_prev.data(), state.z_prev.TotalBytes());
-  if (char* average = model.average<char>()) {
-    std::memcpy(average, state.average.data(), state.average.TotalBytes());
+  ReplicaState values = state;  // shares the tensors
+  for (const auto& [tensor, to] : SavedValues(&values, &model)) {
+    if (to == nullptr || tensor->NumElements() == 0) continue;
+    std::memcpy(to, tensor->data(), tensor->TotalBytes());
   }
-  model.GoOnFrom(state.model_iterations);
+  model.Resume(state.model_iterations, state.model_iterations);
+  synchroniser_->SetPresent(variable->model_index,
+                            {state.present.begin(), state.present.end()});
   return absl::OkStatus();
 }
 
@@ -581,7 +599,7 @@ absl::Status ReplicatedVariables::SetStates(const std::vector<VariableUse>& uses
   for (Variable& variable : variables_) {
     variable.replicas_stale = true;
     variable.central_stale = false;
-    variable.learned = false;
+    variable.learned_by = 0;
   }
   for (size_t i = 0; i < states.size(); ++i) {
     Variable& variable = variables_[Add(uses[i])];

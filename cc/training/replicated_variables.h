@@ -24,8 +24,8 @@
 #include "cc/central_model/central_model.h"
 #include "cc/learner/learner.h"
 #include "cc/rewrite/run_analysis.h"
-#include "cc/training/variable_storage.h"
 #include "cc/synchroniser/synchroniser.h"
+#include "cc/training/variable_storage.h"
 #include "tensorflow/core/framework/device.h"
 
 namespace tensorbow {
@@ -43,11 +43,12 @@ struct ReplicaState {
   bool generator = false;
   // By learner; empty if the replicas have to start from the central value.
   std::vector<tensorflow::Tensor> replicas;
-  // Flat, in the accumulation type; uninitialised tensors if there is no central model
-  // of the variable.
-  tensorflow::Tensor z, z_prev;
-  tensorflow::Tensor average;  // uninitialised if none is kept
+  // Flat, in the accumulation type; uninitialised tensors where the central model does
+  // not keep them.
+  tensorflow::Tensor z, previous;
+  tensorflow::Tensor average;
   int64_t model_iterations = 0;
+  std::vector<int64_t> present;  // whose mean z is
 };
 
 class ReplicatedVariables {
@@ -82,20 +83,15 @@ class ReplicatedVariables {
   // called by different learners concurrently.
   absl::Status Locate(int id, int learner, int member, TrainedSet* set);
 
-  // Learners have (perhaps) changed these variables.
-  void MarkLearned(const std::vector<int>& ids);
+  // The first `learners` learners have (perhaps) changed these variables.
+  void MarkLearned(const std::vector<int>& ids, int learners);
   absl::Status Publish(const std::vector<int>& ids);
-  // Before one learner goes on with the central model: it takes in what the replicas
-  // have learned since z was computed (z lags by the last update of each), and they
-  // will restart from it.
+  // Before one learner goes on with the central model: central variables get the
+  // replicas' mean as it is (a lagging z lacks the last update of each), and replicas
+  // will restart from what that learner makes of it.
   absl::Status Gather(const std::vector<int>& ids);
   absl::Status PublishAll();
 
-  // Around a write run: what the central variables held, and which of them changed
-  // (their replicas are out of date from then on).
-  using Snapshot = std::map<int, std::optional<tensorflow::Tensor>>;
-  absl::StatusOr<Snapshot> TakeSnapshot(const std::vector<int>& ids);
-  absl::Status NoteChanges(const Snapshot& before);
   // The central variable of this name has been assigned to; no-op if not replicated.
   void MarkAssigned(const std::string& name);
 
@@ -132,27 +128,31 @@ class ReplicatedVariables {
     int model_index = -1;
     bool replicas_stale = true;
     bool central_stale = false;
-    bool learned = false;                   // since the replicas have been equal
+    int learned_by = 0;  // the first so many have, since the replicas have been equal
     std::vector<VariableStorage> replicas;  // by learner
   };
 
   // Where a learner keeps its replica.
   tensorflow::Device* DeviceOf(const Variable& variable, int learner) const;
   Memory MemoryOf(const Variable& variable, int learner) const;
-  // Before the central model is read or written.
-  absl::Status Collect();
-  // The same before a variable's z is read.
-  absl::Status CollectOf(const Variable& variable);
-  // All replicas' values, in host memory.
-  absl::StatusOr<std::vector<tensorflow::Tensor>> HostValues(
-      const Variable& variable) const;
+  // Whether the central model keeps values of trained variables.
+  bool keeps_model() const { return model_->keeps_z() || model_->keeps_average(); }
+  // Brings the central model's values of a variable up to date.
+  absl::Status Collect(const Variable& variable);
+  // The values of the first `count` replicas, in host memory.
+  absl::StatusOr<std::vector<tensorflow::Tensor>> HostValues(const Variable& variable,
+                                                             size_t count) const;
   absl::Status OpenCentral(const Variable& variable, VariableStorage* storage) const;
   // The central tensor as it is now (not a copy), or nothing if uninitialised.
   absl::StatusOr<std::optional<tensorflow::Tensor>> CentralTensor(
       const Variable& variable) const;
   absl::Status BroadcastOne(Variable* variable, const tensorflow::Tensor& value);
-  // `gather`: the replicas' mean in the place of z.
-  absl::Status PublishOne(Variable* variable, bool gather = false);
+  absl::Status PublishOne(Variable* variable);
+  // The values of a trained variable, in its own type: the central model's or, where it
+  // lags, the replicas' mean.
+  absl::Status CopyModelTo(const Variable& variable, CentralModel::Which which,
+                           void* values);
+  absl::Status CopyMeanTo(const Variable& variable, void* values);
   // Makes the replicas that the variable has not got yet, uninitialised.
   absl::Status OpenReplicas(Variable* variable);
   absl::Status CheckState(const VariableUse& use, const ReplicaState& state) const;

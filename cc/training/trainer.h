@@ -26,14 +26,35 @@
 #include "cc/training/fetches.h"
 #include "cc/training/learner_group.h"
 #include "cc/training/learning_program.h"
+#include "cc/training/learning_run.h"
 #include "cc/training/options.h"
 #include "cc/training/replicated_variables.h"
 #include "cc/training/run_progress.h"
+#include "cc/training/synchronisation.h"
 #include "cc/training/turns.h"
-#include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/public/session.h"
 
 namespace tensorbow {
+
+// What the caller of a learning run asks for.
+struct RunRequest {
+  LearningProgram* program = nullptr;
+  const std::vector<tensorflow::Tensor>* feeds = nullptr;
+  const tensorflow::RunOptions* run_options = nullptr;
+  // The rows of each learning task, in order, where they add up to the rows fed; empty:
+  // as the options say.
+  std::vector<int64_t> task_rows;
+  tensorflow::CancellationManager* cancellation = nullptr;  // of the session
+  tensorflow::RunMetadata* metadata = nullptr;              // may be null
+};
+
+// What has become of it.
+struct RunOutcome {
+  // False: the learners cannot execute the run without guessing, or for want of an
+  // initial value. Nothing has been executed; the caller runs it on the central model.
+  bool executed = false;
+  std::vector<tensorflow::Tensor> fetches;
+};
 
 class Trainer {
  public:
@@ -53,6 +74,9 @@ class Trainer {
   int num_learners() const { return learners_.size(); }
   // For people: what each learner computes on.
   std::vector<std::string> LearnerDevices() const { return learners_.Descriptions(); }
+  // What keeps the learners together; nothing before the first learning run is compiled
+  // or a state is loaded.
+  Choice choice() const ABSL_LOCKS_EXCLUDED(choice_mu_);
 
   // Waits for no run. Not to be called concurrently.
   absl::Status Compile(const ProgramGraph& graph, const RunSpec& spec,
@@ -60,20 +84,11 @@ class Trainer {
                        const std::set<std::string>& sparse_feeds,
                        std::shared_ptr<LearningProgram>* program);
 
-  // Runs `program` on the learners. If that would be a guess (or fail for want of an
-  // initial value) nothing is executed and `*central` is set: the caller must run it
-  // on the central model.
-  absl::Status Run(LearningProgram* program,
-                   const std::vector<tensorflow::Tensor>& feeds,
-                   const tensorflow::RunOptions& run_options,
-                   tensorflow::CancellationManager* cancellation,
-                   std::vector<tensorflow::Tensor>* fetches,
-                   tensorflow::RunMetadata* metadata, bool* central)
-      ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<RunOutcome> Run(const RunRequest& request) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Around a run of the central session: brings the central variables it reaches up
-  // to date and, when it writes, finds out what it changed. A writing run excludes
-  // learning until it ends, unless it may have to wait for another run.
+  // to date and, when it writes, has replicas start from what it wrote. A writing run
+  // excludes learning until it ends, unless it may have to wait for another run.
   //
   // A learning run that waits for data may be waiting for what this run enables (an
   // actor that asks the model and then enqueues): then it goes on beside the learning
@@ -83,24 +98,19 @@ class Trainer {
     // Begin() and End() are called once each, on the same thread; `analysis` must
     // stay until then.
     absl::Status Begin(Trainer* trainer, const RunAnalysis& analysis);
-    absl::Status End();
+    void End();
     ~CentralRun();
 
    private:
-    Trainer* trainer_ = nullptr;
-    const RunAnalysis* analysis_ = nullptr;
     void Unlock();
 
+    Trainer* trainer_ = nullptr;
+    const RunAnalysis* analysis_ = nullptr;
     bool locked_ = false;
-    bool unprepared_ = false;  // nothing was published, nothing remembered
-    ReplicatedVariables::Snapshot before_;
+    bool writes_ = false;  // variables that learners have copies of, or may get
   };
 
-  // From now on, learning runs that are fed as many rows as these add up to make tasks
-  // of these rows, in order. REQUIRES: every count is at least 1.
-  void SetTaskRows(std::vector<int64_t> rows) ABSL_LOCKS_EXCLUDED(mu_);
-
-  // Replicas ← z and z_prev ← z before the next run of every program.
+  // Replicas ← z, without its momentum, before the next run of every program.
   void Restart() { restarts_requested_.fetch_add(1); }
 
   // Counts a learning run that was executed on the central model.
@@ -134,21 +144,34 @@ class Trainer {
   void Release();
 
  private:
-  struct RunState;
+  // Compiles `program` for what `choice` averages.
+  absl::Status CompileFor(const Choice& choice, const ProgramGraph& graph,
+                          const RunSpec& spec, const RunAnalysis& analysis,
+                          const std::set<std::string>& sparse_feeds,
+                          LearningProgram* program);
+  // Makes what keeps the learners together.
+  absl::Status Choose(const Choice& choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The same for what a saved state was trained with; an error if something else has
+  // been chosen.
+  absl::Status AdoptChoice(const Choice& saved) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Unchoose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum);
 
-  // Runs tasks on one learner until the run has none left for it.
-  void RunTasks(int learner, RunState* run);
-  absl::Status RunTask(int learner, RunState* run, int64_t task);
-
+  absl::Status PlanRun(const RunRequest& request, FeedPlan* plan);
+  // Whether the user wants all replicas to restart from z. Calls what the user gave,
+  // which may use the session.
+  absl::StatusOr<bool> AskForRestart();
   // Brings the replicas to where the next iteration starts; `ready` is false if a
   // variable has no value yet.
   absl::Status PrepareReplicas(LearningProgram* program,
                                const std::vector<tensorflow::Tensor>& feeds,
-                               bool* ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Variables that central runs wrote while learners were at work: replicas follow.
-  void NoteLateWrites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::StatusOr<bool> RestartIsDue(LearningProgram* program,
-                                    const std::vector<tensorflow::Tensor>& feeds);
+                               bool restart, bool* ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // From now on replicas start from what central runs have written.
+  void NoteWrites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Brings replicas up to date with that.
+  absl::Status BroadcastWrites(LearningProgram* program, bool* ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Decides which variables the synchroniser keeps together in runs of `program`: those
   // it writes that some program trains.
   void ChooseTrainedSet(LearningProgram* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -158,9 +181,13 @@ class Trainer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LocateAfterTask(LearningProgram* program, int learner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // After a run: counts what it did, marks what it changed, and undoes an iteration
+  // that was discarded.
+  absl::Status Conclude(LearningProgram* program, LearningRun* run)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Where all replicas are the same, gives learners that had no task in the last
   // iteration the state of one that had; after a failure, all that of learner 0.
-  absl::Status MakeReplicasEqual(LearningProgram* program, const RunState& run)
+  absl::Status MakeReplicasEqual(LearningProgram* program, const LearningRun& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CollectFetches(const LearningProgram& program,
                               const std::vector<TaskOutcome>& outcomes,
@@ -172,22 +199,22 @@ class Trainer {
   const Warn warn_;
 
   LearnerGroup learners_;
-  CentralModel model_;
-  std::unique_ptr<Synchroniser> synchroniser_;
   TaskScheduler scheduler_;
-
   ProgressOfRuns progress_;
 
   // Whoever works on replicated variables takes a turn, which comes before mu_.
   Turns turns_;
   absl::Mutex mu_;  // taken by the holder of the turn, or for a moment
+  // Null before the first learning run is compiled or a state is loaded.
+  std::unique_ptr<Synchronisation> synchronisation_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<ReplicatedVariables> variables_ ABSL_GUARDED_BY(mu_);
-  std::vector<int64_t> task_rows_ ABSL_GUARDED_BY(mu_);
+  mutable absl::Mutex choice_mu_ ABSL_ACQUIRED_AFTER(mu_);
+  Choice choice_ ABSL_GUARDED_BY(choice_mu_);
   std::atomic<int64_t> restarts_requested_{0};
 
-  // Variables that central runs wrote while learners were at work.
-  absl::Mutex late_writes_mu_ ABSL_ACQUIRED_AFTER(mu_);
-  std::vector<std::string> late_writes_ ABSL_GUARDED_BY(late_writes_mu_);
+  // Variables that central runs have written since NoteWrites().
+  absl::Mutex writes_mu_ ABSL_ACQUIRED_AFTER(mu_);
+  std::set<std::string> writes_ ABSL_GUARDED_BY(writes_mu_);
 
   std::atomic<int64_t> iterations_{0};
   std::atomic<int64_t> learning_tasks_{0};

@@ -33,11 +33,13 @@ tf::DeviceAttributes AttributesLike(const tf::Device& central) {
 }  // namespace
 
 LearnerCpuDevice::LearnerCpuDevice(int learner, tf::Device* central,
-                                   tf::Allocator* allocator)
+                                   tf::Allocator* allocator,
+                                   CompletionQueue* completions)
     : Device(tf::Env::Default(), AttributesLike(*central)),
       LearnerDevice(learner),
       resources_(central->resource_manager()),
       allocator_(allocator),
+      completions_(completions),
       inline_pool_(std::make_unique<InlinePool>()),
       pool_(std::make_unique<tf::thread::ThreadPool>(inline_pool_.get())),
       eigen_(std::make_unique<Eigen::ThreadPoolDevice>(inline_pool_.get(), 1)) {
@@ -91,7 +93,10 @@ void LearnerCpuDevice::ComputeAsync(tf::AsyncOpKernel* kernel,
     done();
     return;
   }
-  kernel->ComputeAsync(context, std::move(done));
+  kernel->ComputeAsync(context,
+                       [completions = completions_, done = std::move(done)]() mutable {
+                         completions->Post(std::move(done));
+                       });
 }
 
 }  // namespace tensorbow

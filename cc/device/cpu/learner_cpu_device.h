@@ -7,14 +7,18 @@
 // live in a container of its own. Derives from Device, not LocalDevice: the first
 // LocalDevice of a process fixes a global thread pool.
 //
-// Kernels run inline on whichever thread executes the graph. Thread-compatible: one
-// learning task at a time.
+// Kernels run inline on whichever thread executes the graph. The completion of an
+// asynchronous kernel is posted to the learner's queue, so that the graph goes on on
+// the learner's own thread and never inside a call of whoever completed it (a queue
+// that serves several learners in one call). Thread-compatible: one learning task at a
+// time.
 #ifndef TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
 
 #include <memory>
 
 #include "cc/device/learner_device.h"
+#include "cc/support/completion_queue.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/lib/core/threadpool_interface.h"
 
@@ -23,9 +27,10 @@ namespace tensorbow {
 class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
  public:
   // `central`: the session's CPU, whose name, locality and resource manager this
-  // device takes over; must outlive it. `allocator`: not owned, must outlive it.
+  // device takes over; must outlive it. `allocator`, `completions`: not owned, must
+  // outlive it.
   LearnerCpuDevice(int learner, tensorflow::Device* central,
-                   tensorflow::Allocator* allocator);
+                   tensorflow::Allocator* allocator, CompletionQueue* completions);
   ~LearnerCpuDevice() override;
 
   tensorflow::ResourceMgr* resource_manager() override;
@@ -47,6 +52,7 @@ class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
 
   tensorflow::ResourceMgr* const resources_;
   tensorflow::Allocator* const allocator_;
+  CompletionQueue* const completions_;
   std::unique_ptr<InlinePool> inline_pool_;
   std::unique_ptr<tensorflow::thread::ThreadPool> pool_;
   tensorflow::DeviceBase::CpuWorkerThreads worker_threads_;

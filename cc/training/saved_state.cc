@@ -1,0 +1,418 @@
+#include "cc/training/saved_state.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cc/training/state_file.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// 2: with the choice of the synchroniser; z may be without its predecessor.
+constexpr int64_t kFormat = 2;
+
+constexpr char kFormatKey[] = "_tensorbow/format";
+// [n, 2]: names and values of the settings that a session must share with the state.
+constexpr char kSettingsKey[] = "_tensorbow/settings";
+// Which synchroniser has been chosen, and the central model's momentum.
+constexpr char kChoiceKey[] = "_tensorbow/choice";
+constexpr char kMomentumKey[] = "_tensorbow/momentum";
+constexpr char kCountersKey[] = "_tensorbow/counters";
+// Names of all variables, and which of them have a value.
+constexpr char kVariablesKey[] = "_tensorbow/variables";
+constexpr char kInitialisedKey[] = "_tensorbow/initialised";
+// Names of the variables that learners have copies of, and [n, 3] whether each is
+// trained, is a generator, has its replicas here.
+constexpr char kReplicatedKey[] = "_tensorbow/replicated";
+constexpr char kReplicatedFlagsKey[] = "_tensorbow/replicated_flags";
+// Keys of the learning runs, and [n, 3] iterations, rate_dropped, restart_pending.
+constexpr char kRunsKey[] = "_tensorbow/runs";
+constexpr char kRunProgressKey[] = "_tensorbow/run_progress";
+
+std::string RatesKey(int64_t run) {
+  return absl::StrCat("_tensorbow/run/", run, "/last_rates");
+}
+std::string LearnerKey(int learner, absl::string_view what) {
+  return absl::StrCat("_tensorbow/learner/", learner, "/", what);
+}
+std::string ReplicaKey(int learner, absl::string_view variable) {
+  return LearnerKey(learner, absl::StrCat("variable/", variable));
+}
+std::string ModelKey(absl::string_view what, absl::string_view variable) {
+  return absl::StrCat("_tensorbow/", what, "/", variable);
+}
+
+using Settings = SavedState::Settings;
+using Positions = std::map<std::string, RandomStreams::Position>;
+// The variables of a graph, by name.
+using Variables = std::map<std::string, const tf::NodeDef*>;
+
+tf::Tensor StringVector(const std::vector<std::string>& strings) {
+  tf::Tensor tensor(tf::DT_STRING, {static_cast<int64_t>(strings.size())});
+  std::copy(strings.begin(), strings.end(), tensor.flat<tf::tstring>().data());
+  return tensor;
+}
+
+template <typename T>
+tf::Tensor Table(const std::vector<T>& values, int64_t columns) {
+  const int64_t rows = static_cast<int64_t>(values.size()) / columns;
+  tf::Tensor tensor(tf::DataTypeToEnum<T>::value, tf::TensorShape({rows, columns}));
+  std::copy(values.begin(), values.end(), tensor.flat<T>().data());
+  return tensor;
+}
+
+template <typename T>
+tf::Tensor Vector(const std::vector<T>& values) {
+  tf::Tensor tensor(tf::DataTypeToEnum<T>::value,
+                    tf::TensorShape({static_cast<int64_t>(values.size())}));
+  std::copy(values.begin(), values.end(), tensor.flat<T>().data());
+  return tensor;
+}
+
+// Reads a tensor of type T with `count` elements (-1: any number).
+template <typename T>
+absl::StatusOr<std::vector<T>> ReadValues(StateReader* state, const std::string& key,
+                                          int64_t count = -1) {
+  tf::Tensor tensor;
+  TF_RETURN_IF_ERROR(state->Read(key, &tensor));
+  if (tensor.dtype() != tf::DataTypeToEnum<T>::value ||
+      (count >= 0 && tensor.NumElements() != count)) {
+    return absl::DataLossError(absl::StrCat(
+        "'", key,
+        "' of the saved state has an unexpected form: ", tensor.DebugString(0)));
+  }
+  const auto values = tensor.flat<T>();
+  return std::vector<T>(values.data(), values.data() + values.size());
+}
+
+absl::StatusOr<std::vector<std::string>> ReadStrings(StateReader* state,
+                                                     const std::string& key) {
+  TF_ASSIGN_OR_RETURN(const std::vector<tf::tstring> strings,
+                      ReadValues<tf::tstring>(state, key));
+  return std::vector<std::string>(strings.begin(), strings.end());
+}
+
+absl::Status CheckSettings(StateReader* state, const Settings& wanted) {
+  TF_ASSIGN_OR_RETURN(const std::vector<std::string> flat,
+                      ReadStrings(state, kSettingsKey));
+  Settings saved;
+  for (size_t i = 0; i + 1 < flat.size(); i += 2)
+    saved.emplace_back(flat[i], flat[i + 1]);
+  if (saved == wanted) return absl::OkStatus();
+  auto text = [](const Settings& settings) {
+    return absl::StrJoin(settings, ", ", absl::PairFormatter("="));
+  };
+  return absl::FailedPreconditionError(absl::StrCat(
+      "The saved state is of a session with ", text(saved), "; this session has ",
+      text(wanted), ". Create the session with the options it was saved with."));
+}
+
+absl::Status CheckNames(const std::vector<std::string>& saved,
+                        const Variables& variables) {
+  std::vector<std::string> unknown, missing;
+  for (const std::string& name : saved) {
+    if (variables.count(name) == 0) unknown.push_back(name);
+  }
+  const std::set<std::string> known(saved.begin(), saved.end());
+  for (const auto& [name, node] : variables) {
+    if (known.count(name) == 0) missing.push_back(name);
+  }
+  if (unknown.empty() && missing.empty()) return absl::OkStatus();
+  std::string text = "The saved state is of another graph: ";
+  if (!unknown.empty()) {
+    absl::StrAppend(&text, "it has ", unknown.size(),
+                    " variables that this graph has not (", FirstFew(unknown), ")");
+  }
+  if (!missing.empty()) {
+    absl::StrAppend(&text, unknown.empty() ? "" : " and ", "it lacks ", missing.size(),
+                    " that this graph has (", FirstFew(missing), ")");
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(text, ". Build the graph that was saved, the optimiser included."));
+}
+
+absl::Status CheckValue(const tf::NodeDef& node, const tf::Tensor& value) {
+  tf::DataType dtype;
+  tf::PartialTensorShape shape;
+  TF_RETURN_IF_ERROR(tf::GetNodeAttr(node, "dtype", &dtype));
+  TF_RETURN_IF_ERROR(tf::GetNodeAttr(node, "shape", &shape));
+  // An empty shape is how the oldest kind of variable says that it does not know it.
+  const bool unknown = node.op() == "Variable" && shape.dims() == 0;
+  if (dtype == value.dtype() && (unknown || shape.IsCompatibleWith(value.shape()))) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "The saved state has variable '", node.name(), "' with type ",
+      tf::DataTypeString(value.dtype()), " and shape ", value.shape().DebugString(),
+      "; in this graph it has type ", tf::DataTypeString(dtype), " and shape ",
+      shape.DebugString(), ". Build the graph that was saved."));
+}
+
+absl::Status WriteCentral(const SavedState& saved, StateWriter* state) {
+  std::vector<bool> initialised;
+  for (const std::string& name : saved.variables) {
+    const auto value = saved.central.find(name);
+    initialised.push_back(value != saved.central.end());
+    if (initialised.back()) TF_RETURN_IF_ERROR(state->Add(name, value->second));
+  }
+  TF_RETURN_IF_ERROR(state->Add(kVariablesKey, StringVector(saved.variables)));
+  return state->Add(kInitialisedKey, Vector(initialised));
+}
+
+absl::Status ReadCentral(StateReader* state, const Variables& variables,
+                         SavedState* saved) {
+  TF_ASSIGN_OR_RETURN(saved->variables, ReadStrings(state, kVariablesKey));
+  const std::vector<std::string>& names = saved->variables;
+  TF_RETURN_IF_ERROR(CheckNames(names, variables));
+  TF_ASSIGN_OR_RETURN(
+      const std::vector<bool> initialised,
+      ReadValues<bool>(state, kInitialisedKey, static_cast<int64_t>(names.size())));
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!initialised[i]) continue;
+    tf::Tensor& value = saved->central[names[i]];
+    TF_RETURN_IF_ERROR(state->Read(names[i], &value));
+    TF_RETURN_IF_ERROR(CheckValue(*variables.at(names[i]), value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteHeader(const SavedState& saved, StateWriter* state) {
+  tf::Tensor format(tf::DT_INT64, {});
+  format.scalar<int64_t>()() = kFormat;
+  TF_RETURN_IF_ERROR(state->Add(kFormatKey, format));
+  std::vector<std::string> settings;
+  for (const auto& [name, value] : saved.settings) {
+    settings.insert(settings.end(), {name, value});
+  }
+  TF_RETURN_IF_ERROR(state->Add(kSettingsKey, StringVector(settings)));
+  TF_RETURN_IF_ERROR(state->Add(kChoiceKey, StringVector({saved.choice.name()})));
+  TF_RETURN_IF_ERROR(state->Add(kMomentumKey, Vector<double>({saved.choice.momentum})));
+  return state->Add(
+      kCountersKey,
+      Vector<int64_t>({saved.iterations, saved.learning_tasks, saved.samples_seen}));
+}
+
+absl::Status ReadHeader(StateReader* state, const Settings& settings,
+                        SavedState* saved) {
+  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> format,
+                      ReadValues<int64_t>(state, kFormatKey, 1));
+  if (format[0] != kFormat) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("The saved state has format ", format[0], "; wanted ", kFormat,
+                     ". Load it with the TensorBow that saved it, and save its model "
+                     "with tf.compat.v1.train.Saver to go on from there."));
+  }
+  saved->settings = settings;
+  TF_RETURN_IF_ERROR(CheckSettings(state, settings));
+  TF_ASSIGN_OR_RETURN(const std::vector<std::string> choice,
+                      ReadStrings(state, kChoiceKey));
+  TF_ASSIGN_OR_RETURN(const std::vector<double> momentum,
+                      ReadValues<double>(state, kMomentumKey, 1));
+  saved->choice = ChoiceOfName(choice.empty() ? "" : choice[0]);
+  saved->choice.momentum = momentum[0];
+  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> counters,
+                      ReadValues<int64_t>(state, kCountersKey, 3));
+  saved->iterations = counters[0];
+  saved->learning_tasks = counters[1];
+  saved->samples_seen = counters[2];
+  return absl::OkStatus();
+}
+
+// Tensors of a replicated variable that the central model may keep, by their names.
+template <typename State>
+auto ModelTensors(State* state) {
+  using Pair = std::pair<const char*, decltype(&state->z)>;
+  return std::array<Pair, 3>{
+      {{"z", &state->z}, {"previous", &state->previous}, {"average", &state->average}}};
+}
+
+absl::Status WriteReplicas(const std::vector<ReplicaState>& replicated,
+                           StateWriter* state) {
+  std::vector<std::string> names;
+  std::vector<bool> flags;
+  for (const ReplicaState& variable : replicated) {
+    names.push_back(variable.name);
+    flags.insert(flags.end(),
+                 {variable.trained, variable.generator, !variable.replicas.empty()});
+    for (size_t j = 0; j < variable.replicas.size(); ++j) {
+      TF_RETURN_IF_ERROR(state->Add(ReplicaKey(static_cast<int>(j), variable.name),
+                                    variable.replicas[j]));
+    }
+    bool has_model = false;
+    for (const auto& [what, tensor] : ModelTensors(&variable)) {
+      if (!tensor->IsInitialized()) continue;
+      has_model = true;
+      TF_RETURN_IF_ERROR(state->Add(ModelKey(what, variable.name), *tensor));
+    }
+    if (!has_model) continue;
+    TF_RETURN_IF_ERROR(state->Add(ModelKey("z_iterations", variable.name),
+                                  Vector<int64_t>({variable.model_iterations})));
+    TF_RETURN_IF_ERROR(
+        state->Add(ModelKey("z_present", variable.name), Vector(variable.present)));
+  }
+  TF_RETURN_IF_ERROR(state->Add(kReplicatedKey, StringVector(names)));
+  return state->Add(kReplicatedFlagsKey, Table(flags, 3));
+}
+
+// Of how many iterations a variable's z is, and of which learners.
+absl::Status ReadWhoseZ(StateReader* state, int num_learners, ReplicaState* variable) {
+  TF_ASSIGN_OR_RETURN(
+      const std::vector<int64_t> iterations,
+      ReadValues<int64_t>(state, ModelKey("z_iterations", variable->name), 1));
+  variable->model_iterations = iterations[0];
+  TF_ASSIGN_OR_RETURN(
+      variable->present,
+      ReadValues<int64_t>(state, ModelKey("z_present", variable->name)));
+  const std::vector<int64_t>& present = variable->present;
+  if (present.empty() || present.front() < 0 || present.back() >= num_learners ||
+      std::adjacent_find(present.begin(), present.end(), std::greater_equal<>()) !=
+          present.end()) {
+    return absl::DataLossError(
+        absl::StrCat("The saved state has a central value of '", variable->name,
+                     "' that is of no learners of this session"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadReplicas(StateReader* state, const Variables& variables,
+                          int num_learners, std::vector<ReplicaState>* replicated) {
+  TF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ReadStrings(state, kReplicatedKey));
+  const int64_t count = static_cast<int64_t>(names.size());
+  TF_ASSIGN_OR_RETURN(const std::vector<bool> flags,
+                      ReadValues<bool>(state, kReplicatedFlagsKey, 3 * count));
+  for (int64_t i = 0; i < count; ++i) {
+    ReplicaState variable;
+    variable.name = names[i];
+    variable.trained = flags[3 * i];
+    variable.generator = flags[3 * i + 1];
+    const auto node = variables.find(names[i]);
+    if (node == variables.end()) {
+      return absl::DataLossError(
+          absl::StrCat("The saved state has replicas of an unknown '", names[i], "'"));
+    }
+    for (int j = 0; flags[3 * i + 2] && j < num_learners; ++j) {
+      tf::Tensor& replica = variable.replicas.emplace_back();
+      TF_RETURN_IF_ERROR(state->Read(ReplicaKey(j, names[i]), &replica));
+      TF_RETURN_IF_ERROR(CheckValue(*node->second, replica));
+    }
+    for (const auto& [what, tensor] : ModelTensors(&variable)) {
+      if (!state->Contains(ModelKey(what, names[i]))) continue;
+      TF_RETURN_IF_ERROR(state->Read(ModelKey(what, names[i]), tensor));
+    }
+    if (state->Contains(ModelKey("z_iterations", names[i]))) {
+      TF_RETURN_IF_ERROR(ReadWhoseZ(state, num_learners, &variable));
+    }
+    replicated->push_back(std::move(variable));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteRandom(int learner, const Positions& positions, StateWriter* state) {
+  std::vector<std::string> names;
+  std::vector<tf::uint64> values;
+  for (const auto& [name, position] : positions) {
+    names.push_back(name);
+    values.insert(values.end(),
+                  {position.key, position.counter[0], position.counter[1]});
+  }
+  TF_RETURN_IF_ERROR(
+      state->Add(LearnerKey(learner, "random_streams"), StringVector(names)));
+  return state->Add(LearnerKey(learner, "random_positions"), Table(values, 3));
+}
+
+absl::Status ReadRandom(StateReader* state, int learner, Positions* positions) {
+  TF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ReadStrings(state, LearnerKey(learner, "random_streams")));
+  TF_ASSIGN_OR_RETURN(
+      const std::vector<tf::uint64> values,
+      ReadValues<tf::uint64>(state, LearnerKey(learner, "random_positions"),
+                             3 * static_cast<int64_t>(names.size())));
+  for (size_t i = 0; i < names.size(); ++i) {
+    (*positions)[names[i]] = {values[3 * i], {values[3 * i + 1], values[3 * i + 2]}};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteProgress(const std::map<std::string, RunProgress>& runs,
+                           StateWriter* state) {
+  std::vector<std::string> keys;
+  std::vector<int64_t> progress;
+  for (const auto& [key, run] : runs) {
+    TF_RETURN_IF_ERROR(state->Add(RatesKey(static_cast<int64_t>(keys.size())),
+                                  Vector(run.last_rates)));
+    keys.push_back(key);
+    progress.insert(progress.end(),
+                    {run.iterations, run.rate_dropped, run.restart_pending});
+  }
+  TF_RETURN_IF_ERROR(state->Add(kRunsKey, StringVector(keys)));
+  return state->Add(kRunProgressKey, Table(progress, 3));
+}
+
+absl::Status ReadProgress(StateReader* state,
+                          std::map<std::string, RunProgress>* runs) {
+  TF_ASSIGN_OR_RETURN(const std::vector<std::string> keys,
+                      ReadStrings(state, kRunsKey));
+  const int64_t count = static_cast<int64_t>(keys.size());
+  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> progress,
+                      ReadValues<int64_t>(state, kRunProgressKey, 3 * count));
+  for (int64_t i = 0; i < count; ++i) {
+    RunProgress& run = (*runs)[keys[i]];
+    run.iterations = progress[3 * i];
+    run.rate_dropped = progress[3 * i + 1] != 0;
+    run.restart_pending = progress[3 * i + 2] != 0;
+    TF_ASSIGN_OR_RETURN(run.last_rates, ReadValues<double>(state, RatesKey(i)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string FirstFew(const std::vector<std::string>& names) {
+  constexpr size_t kFew = 5;
+  const auto end = names.begin() + std::min(kFew, names.size());
+  return absl::StrCat("'", absl::StrJoin(names.begin(), end, "', '"), "'",
+                      names.size() > kFew ? ", …" : "");
+}
+
+absl::Status WriteState(const SavedState& saved, const std::string& path) {
+  std::unique_ptr<StateWriter> state;
+  TF_RETURN_IF_ERROR(StateWriter::Open(path, &state));
+  TF_RETURN_IF_ERROR(WriteHeader(saved, state.get()));
+  TF_RETURN_IF_ERROR(WriteCentral(saved, state.get()));
+  TF_RETURN_IF_ERROR(WriteReplicas(saved.replicated, state.get()));
+  for (size_t j = 0; j < saved.random.size(); ++j) {
+    TF_RETURN_IF_ERROR(WriteRandom(static_cast<int>(j), saved.random[j], state.get()));
+  }
+  TF_RETURN_IF_ERROR(WriteProgress(saved.progress, state.get()));
+  return state->Commit();
+}
+
+absl::StatusOr<SavedState> ReadState(const std::string& path, const Settings& settings,
+                                     int num_learners, const Variables& variables) {
+  std::unique_ptr<StateReader> state;
+  TF_RETURN_IF_ERROR(StateReader::Open(path, &state));
+  SavedState saved;
+  TF_RETURN_IF_ERROR(ReadHeader(state.get(), settings, &saved));
+  TF_RETURN_IF_ERROR(ReadCentral(state.get(), variables, &saved));
+  TF_RETURN_IF_ERROR(
+      ReadReplicas(state.get(), variables, num_learners, &saved.replicated));
+  saved.random.resize(num_learners);
+  for (int j = 0; j < num_learners; ++j) {
+    TF_RETURN_IF_ERROR(ReadRandom(state.get(), j, &saved.random[j]));
+  }
+  TF_RETURN_IF_ERROR(ReadProgress(state.get(), &saved.progress));
+  return saved;
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,65 @@
+// What a session saves to go on later, bit for bit, from where it is, and its form on
+// disk (state_file.h):
+//
+//   <name>                                    of every variable of the graph its
+//   central
+//                                             value, as Saver writes it
+//   _tensorbow/format, settings, choice, counters     what it is; see saved_state.cc
+//   _tensorbow/learner/<j>/variable/<name>    learner j's replica
+//   _tensorbow/learner/<j>/random_*           its streams of random numbers
+//   _tensorbow/z/<name>, previous/<name>      flat, in the accumulation type
+//   _tensorbow/average/<name>                 the moving average of z, likewise
+//   _tensorbow/run*                           each learning run's progress
+//
+// No node can have such a name. Thread-compatible.
+#ifndef TENSORBOW_CC_TRAINING_SAVED_STATE_H_
+#define TENSORBOW_CC_TRAINING_SAVED_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cc/support/random_streams.h"
+#include "cc/training/replicated_variables.h"
+#include "cc/training/run_progress.h"
+#include "cc/training/synchronisation.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace tensorbow {
+
+struct SavedState {
+  // Names and values, in the user's words, of what a session must share with the state.
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+
+  Settings settings;
+  Choice choice;
+  int64_t iterations = 0;
+  int64_t learning_tasks = 0;
+  int64_t samples_seen = 0;
+  std::vector<std::string> variables;                 // names, all
+  std::map<std::string, tensorflow::Tensor> central;  // of those that have a value
+  std::vector<ReplicaState> replicated;
+  std::vector<std::map<std::string, RandomStreams::Position>> random;  // by learner
+  std::map<std::string, RunProgress> progress;                         // by run
+};
+
+// Makes it the current state of `path`. After an error, what was saved before is as it
+// was.
+absl::Status WriteState(const SavedState& state, const std::string& path);
+
+// Reads a state for a session with these settings and variables.
+absl::StatusOr<SavedState> ReadState(
+    const std::string& path, const SavedState::Settings& settings, int num_learners,
+    const std::map<std::string, const tensorflow::NodeDef*>& variables);
+
+// "'a', 'b', …"
+std::string FirstFew(const std::vector<std::string>& names);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_TRAINING_SAVED_STATE_H_

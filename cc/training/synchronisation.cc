@@ -1,0 +1,130 @@
+#include "cc/training/synchronisation.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cc/synchroniser/device_sma.h"
+#include "cc/synchroniser/independent.h"
+#include "cc/synchroniser/sma.h"
+#include "cc/synchroniser/ssgd.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace {
+
+using Kind = Options::Algorithm;
+
+// Momentum of a lagging centre where the learners' optimiser has none of its own.
+constexpr double kDefaultMomentum = 0.9;
+
+SmaOptions SmaOptionsOf(const Choice& choice, const Options& options,
+                        int num_learners) {
+  SmaOptions sma;
+  sma.centre = options.centre;
+  sma.alpha = options.alpha > 0 ? options.alpha : 1.0 / num_learners;
+  sma.period = options.sync_period;
+  sma.momentum = choice.momentum;
+  return sma;
+}
+
+absl::StatusOr<DeviceSma> NewSmaFor(const SmaOptions& options,
+                                    const LearnerGroup& learners, CentralModel* model) {
+  if (learners.accelerators() == nullptr) {
+    return DeviceSma{NewSma(options, learners.size(), model), nullptr, ""};
+  }
+  std::vector<LearnerStream> streams;
+  for (int j = 0; j < learners.size(); ++j) {
+    AcceleratorDevice* const device = learners[j].accelerator();
+    streams.push_back({device->ordinal(), device->stream()});
+  }
+  DeviceSma made = NewDeviceSma(options, std::move(streams), model);
+  if (!made.error.empty()) return absl::InternalError(made.error);
+  return made;
+}
+
+}  // namespace
+
+std::string Choice::name() const {
+  switch (algorithm) {
+    case Kind::kAuto:
+      return "";
+    case Kind::kSma:
+      return "SMA";
+    case Kind::kSsgd:
+      return "SSGD";
+    case Kind::kIndependent:
+      return "Independent";
+  }
+  return "";
+}
+
+Traits::Averages Choice::averages() const {
+  return algorithm == Kind::kSma    ? Traits::Averages::kModels
+         : algorithm == Kind::kSsgd ? Traits::Averages::kGradients
+                                    : Traits::Averages::kNothing;
+}
+
+bool operator==(const Choice& a, const Choice& b) {
+  return a.algorithm == b.algorithm && a.momentum == b.momentum;
+}
+
+Choice ChoiceOfName(absl::string_view name) {
+  for (Kind algorithm : {Kind::kSma, Kind::kSsgd, Kind::kIndependent}) {
+    Choice choice;
+    choice.algorithm = algorithm;
+    if (choice.name() == name) return choice;
+  }
+  return Choice();
+}
+
+Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
+                 const LearnerGroup& learners) {
+  Choice choice;
+  choice.algorithm = options.algorithm;
+  if (choice.algorithm == Kind::kAuto) {
+    const bool averages_gradients =
+        analysis.adaptive_optimiser && learners.accelerators() == nullptr;
+    choice.algorithm = averages_gradients ? Kind::kSsgd : Kind::kSma;
+  }
+  if (options.centre == SmaOptions::Centre::kLagging) {
+    const double by_optimiser = analysis.plain_gradient_descent ? kDefaultMomentum : 0;
+    choice.momentum = options.momentum.value_or(by_optimiser);
+  }
+  return choice;
+}
+
+absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
+    const Choice& choice, const Options& options, const LearnerGroup& learners) {
+  const int count = learners.size();
+  auto made = std::make_unique<Synchronisation>();
+  made->choice = choice;
+  CentralModel::Keeps keeps = CentralModel::Keeps::kAverageOnly;
+  if (count > 1 && choice.algorithm == Kind::kSma) keeps = KeptBySma(options.centre);
+  made->model =
+      std::make_unique<CentralModel>(keeps, count > 1 ? options.ema_decay : 0);
+
+  DeviceSma algorithm;
+  if (count == 1 || choice.algorithm == Kind::kIndependent) {
+    algorithm.algorithm = std::make_unique<Independent>();
+  } else if (choice.algorithm == Kind::kSma) {
+    TF_ASSIGN_OR_RETURN(algorithm, NewSmaFor(SmaOptionsOf(choice, options, count),
+                                             learners, made->model.get()));
+  } else if (learners.accelerators() == nullptr) {
+    algorithm.algorithm = std::make_unique<Ssgd>(made->model.get());
+  } else {
+    const std::string type = learners.accelerators()->type();
+    return absl::UnimplementedError(absl::StrCat(
+        "Got the synchroniser SSGD for learners on ", type,
+        "s, where averaging gradients is not implemented. Use tensorbow.SMA(), or keep "
+        "the session off them: ConfigProto(device_count={'",
+        type, "': 0})"));
+  }
+  made->synchroniser =
+      std::make_unique<Synchroniser>(count, made->model.get(), learners.spin(),
+                                     std::move(algorithm.algorithm), algorithm.queue);
+  return made;
+}
+
+}  // namespace tensorbow

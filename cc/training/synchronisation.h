@@ -1,0 +1,53 @@
+// How the learners of a session are kept together: the algorithm, the central model and
+// the synchroniser, made together when the algorithm is known.
+#ifndef TENSORBOW_CC_TRAINING_SYNCHRONISATION_H_
+#define TENSORBOW_CC_TRAINING_SYNCHRONISATION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cc/central_model/central_model.h"
+#include "cc/rewrite/run_analysis.h"
+#include "cc/synchroniser/synchroniser.h"
+#include "cc/training/learner_group.h"
+#include "cc/training/options.h"
+
+namespace tensorbow {
+
+// What has been chosen; the rest is in the options.
+struct Choice {
+  Options::Algorithm algorithm = Options::Algorithm::kAuto;  // kAuto: nothing yet
+  double momentum = 0;                                       // of a lagging centre
+
+  // "SMA", "SSGD", "Independent", or "" where nothing has been chosen.
+  std::string name() const;
+  // What learners do under it.
+  Traits::Averages averages() const;
+};
+bool operator==(const Choice& a, const Choice& b);
+// The choice with that name(), without momentum; nothing for an unknown one.
+Choice ChoiceOfName(absl::string_view name);
+
+// The choice for a session whose first learning run is `analysis`. Where the options
+// leave the algorithm open: averaged gradients for adaptive optimisers, which divide by
+// a second moment that is noisier on each learner's share of the rows; averaged models
+// for others, where that is the same to first order and costs less.
+Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
+                 const LearnerGroup& learners);
+
+struct Synchronisation {
+  Choice choice;
+  std::unique_ptr<CentralModel> model;
+  std::unique_ptr<Synchroniser> synchroniser;  // works on the model
+};
+
+// REQUIRES: an algorithm has been chosen. A lone learner is left alone whatever that
+// is.
+absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
+    const Choice& choice, const Options& options, const LearnerGroup& learners);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_TRAINING_SYNCHRONISATION_H_
