@@ -66,27 +66,6 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
                         const absl::flat_hash_set<std::string>& trainable,
                         RunAnalysis* analysis);
 
-// Whether `op` creates a variable.
-bool IsVariableOp(absl::string_view op);
-
-// Whether an op that takes a resource variable leaves it as it is.
-bool OnlyReadsResource(absl::string_view op);
-
-// Whether the kernel of this node must exist once per session: a stateful op, not a
-// variable, with `container` and `shared_name`.
-bool HasSharedKernel(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);
-
-// Whether the kernel of this node keeps the state of a random number generator: it has
-// seeds of its own.
-bool KeepsRandomState(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);
-
-// If the tensor is nothing but a variable's value (the variable itself, a read of it,
-// identities of those, what an assignment hands on), the name of that variable's node;
-// else "". `effects` gets the nodes that must have been executed for the value to be
-// the one meant: assignments on the way and control inputs.
-std::string VariableReadBy(const ProgramGraph& graph, absl::string_view tensor,
-                           std::vector<std::string>* effects);
-
 }  // namespace tensorbow
 
 #endif  // TENSORBOW_CC_REWRITE_RUN_ANALYSIS_H_
