@@ -1,10 +1,10 @@
 #include "cc/rewrite/graph_effects.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
-#include "cc/rewrite/op_kinds.h"
 
 namespace tensorbow {
 
@@ -13,11 +13,12 @@ namespace tf = ::tensorflow;
 void Effects::AddCall(const Effects& inside) {
   read |= inside.read;
   written |= inside.written;
-  optimised |= inside.optimised;
   accumulated |= inside.accumulated;
   replaced |= inside.replaced;
   replaced_by_itself |= inside.replaced_by_itself || (inside.replaced && inside.read);
+  sparse |= inside.sparse;
   generator |= inside.generator;
+  optimiser = std::max(optimiser, inside.optimiser);
 }
 
 std::vector<Call> CallsOf(const tf::NodeDef& node,
@@ -104,23 +105,31 @@ std::set<int> Dataflow::FirstRoots(const tf::NodeDef& node) {
   return inputs.empty() ? std::set<int>() : Traced(inputs[0].producer);
 }
 
-bool Dataflow::DependsOn(absl::string_view name,
-                         const std::function<bool(int)>& wanted) {
+// Whether the value of `name` is computed from that of a producer that satisfies
+// `wanted`; itself included, and "" for tensors that are fed.
+bool Dataflow::Reaches(absl::string_view name,
+                       const std::function<bool(absl::string_view producer)>& wanted) {
   absl::flat_hash_set<absl::string_view> seen;
   std::vector<absl::string_view> pending{name};
   while (!pending.empty()) {
     const absl::string_view current = pending.back();
     pending.pop_back();
-    if (current.empty() || !seen.insert(current).second) continue;
-    for (int root : Traced(current)) {
-      if (wanted(root)) return true;
-    }
+    if (!seen.insert(current).second) continue;
+    if (wanted(current)) return true;
     const auto it = by_name_.find(current);
     if (it == by_name_.end()) continue;
     for (const Input& input : Inputs(*it->second)) pending.push_back(input.producer);
     PushWrittenBefore(*it->second, &pending);
   }
   return false;
+}
+
+bool Dataflow::DependsOn(absl::string_view name,
+                         const std::function<bool(int)>& wanted) {
+  return Reaches(name, [&](absl::string_view producer) {
+    const std::set<int>& roots = Traced(producer);
+    return std::any_of(roots.begin(), roots.end(), wanted);
+  });
 }
 
 bool Dataflow::OperandsDependOn(const tf::NodeDef& node,
@@ -162,17 +171,8 @@ EffectSummary Dataflow::Summarise(FunctionSummaries* callees) {
   EffectSummary summary;
   summary.roots.resize(roots_.size());
   for (const tf::NodeDef* node : nodes_) {
-    NoteOp(*node, &summary);
+    NoteOp(*node, callees, &summary);
     const std::vector<Call> calls = CallsOf(*node, functions_);
-    for (const Call& call : calls) {
-      const EffectSummary& callee = callees->Of(call.function);
-      // A data pipeline that waits does so in its own threads.
-      if (!IsDatasetOp(node->op())) summary.may_block |= callee.may_block;
-      summary.reads_iterator |= callee.reads_iterator;
-      summary.varies |= callee.varies;
-      if (summary.central_only.empty()) summary.central_only = callee.central_only;
-    }
-
     const bool only_reads =
         ForwardsOf(node->op()) != Forwards::kNothing || IsDatasetOp(node->op());
     const std::vector<Input> inputs = Inputs(*node);
@@ -197,17 +197,36 @@ EffectSummary Dataflow::Summarise(FunctionSummaries* callees) {
   return summary;
 }
 
+// Whether the node, or a function that it calls, draws random numbers or takes data.
+bool Dataflow::Varies(const tf::NodeDef& node, FunctionSummaries* callees) const {
+  const std::string& op = node.op();
+  const tf::OpDef* definition = nullptr;
+  if (functions_.LookUpOpDef(op, &definition).ok() &&
+      (MayBlock(op) || IsGeneratorOp(op) || HasSharedKernel(node, *definition) ||
+       KeepsRandomState(node, *definition))) {
+    return true;
+  }
+  const std::vector<Call> calls = CallsOf(node, functions_);
+  return std::any_of(calls.begin(), calls.end(), [callees](const Call& call) {
+    return callees->Of(call.function).varies;
+  });
+}
+
 // Notes what a node does that concerns no root.
-void Dataflow::NoteOp(const tf::NodeDef& node, EffectSummary* summary) const {
+void Dataflow::NoteOp(const tf::NodeDef& node, FunctionSummaries* callees,
+                      EffectSummary* summary) const {
   const std::string& op = node.op();
   summary->may_block |= MayBlock(op);
   summary->reads_iterator |= absl::StartsWith(op, "IteratorGetNext");
+  summary->varies |= Varies(node, callees);
   if (summary->central_only.empty()) summary->central_only = WhyCentralOnly(op);
-  const tf::OpDef* definition = nullptr;
-  if (!functions_.LookUpOpDef(op, &definition).ok()) return;
-  summary->varies |= MayBlock(op) || IsGeneratorOp(op) ||
-                     HasSharedKernel(node, *definition) ||
-                     KeepsRandomState(node, *definition);
+  for (const Call& call : CallsOf(node, functions_)) {
+    const EffectSummary& callee = callees->Of(call.function);
+    // A data pipeline that waits does so in its own threads.
+    if (!IsDatasetOp(op)) summary->may_block |= callee.may_block;
+    summary->reads_iterator |= callee.reads_iterator;
+    if (summary->central_only.empty()) summary->central_only = callee.central_only;
+  }
 }
 
 // Notes what a node that calls nothing does with the root that it takes as its input
@@ -221,9 +240,11 @@ void Dataflow::NoteInput(const tf::NodeDef& node, const std::vector<Input>& inpu
   }
   effects->written = true;
   effects->generator |= IsGeneratorOp(op);
-  if (IsOptimiserOp(op)) {
+  effects->sparse |= IsSparseUpdate(op);
+  const OptimiserKind optimiser = OptimiserKindOf(op);
+  if (optimiser != OptimiserKind::kNone) {
     effects->read = true;
-    effects->optimised |= index == 0;
+    if (index == 0) effects->optimiser = std::max(effects->optimiser, optimiser);
   } else if (IsAccumulatingOp(op)) {
     effects->accumulated = true;
   } else {
@@ -232,6 +253,63 @@ void Dataflow::NoteInput(const tf::NodeDef& node, const std::vector<Input>& inpu
         effects->replaced_by_itself ||
         OperandsDependOn(node, [root](int other) { return other == root; });
   }
+}
+
+std::set<int> Dataflow::WrittenFromOutside(FunctionSummaries* callees) {
+  std::vector<std::pair<const tf::NodeDef*, std::set<int>>> writes;
+  for (const tf::NodeDef* node : nodes_) {
+    std::set<int> written = Written(*node, callees);
+    if (!written.empty()) writes.emplace_back(node, std::move(written));
+  }
+  std::set<int> outside;
+  const auto is_outside = [&](absl::string_view producer) {
+    if (producer.empty()) return true;  // fed
+    const auto it = by_name_.find(producer);
+    if (it != by_name_.end() && Varies(*it->second, callees)) return true;
+    const std::set<int>& roots = Traced(producer);
+    return std::any_of(roots.begin(), roots.end(),
+                       [&](int root) { return outside.count(root) > 0; });
+  };
+  // A root that is found makes others depend on it: until there is none to find.
+  for (bool found = true; found;) {
+    found = false;
+    for (const auto& [node, written] : writes) {
+      if (std::includes(outside.begin(), outside.end(), written.begin(),
+                        written.end())) {
+        continue;
+      }
+      bool from_outside = Varies(*node, callees);
+      for (const Input& input : Inputs(*node)) {
+        from_outside = from_outside || Reaches(input.producer, is_outside);
+      }
+      if (!from_outside) continue;
+      outside.insert(written.begin(), written.end());
+      found = true;
+    }
+  }
+  return outside;
+}
+
+// The roots that the node writes, in functions too.
+std::set<int> Dataflow::Written(const tf::NodeDef& node, FunctionSummaries* callees) {
+  std::set<int> written;
+  if (ForwardsOf(node.op()) != Forwards::kNothing || IsDatasetOp(node.op())) {
+    return written;
+  }
+  const std::vector<Call> calls = CallsOf(node, functions_);
+  const std::vector<Input> inputs = Inputs(node);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].producer.empty()) continue;
+    bool writes = calls.empty() && WritesInput(node.op(), *inputs[i].declaration);
+    for (const Call& call : calls) {
+      const EffectSummary& callee = callees->Of(call.function);
+      const size_t argument = i - call.first_argument;
+      writes |= argument < callee.roots.size() && callee.roots[argument].written;
+    }
+    const std::set<int>& roots = Traced(inputs[i].producer);
+    if (writes) written.insert(roots.begin(), roots.end());
+  }
+  return written;
 }
 
 // ------------------------------------------------------------- FunctionSummaries

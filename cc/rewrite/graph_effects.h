@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/program_graph.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def.pb.h"
@@ -23,11 +24,12 @@ namespace tensorbow {
 struct Effects {
   bool read = false;
   bool written = false;
-  bool optimised = false;           // by an optimiser op
   bool accumulated = false;         // by an accumulating op
   bool replaced = false;            // by any other write
   bool replaced_by_itself = false;  // … whose value depends on the root
+  bool sparse = false;              // written in rows that an input names
   bool generator = false;
+  OptimiserKind optimiser = OptimiserKind::kNone;  // the greatest of its updates
 
   // Adds what a function does with the argument that the root is given as.
   void AddCall(const Effects& inside);
@@ -90,8 +92,17 @@ class Dataflow {
 
   EffectSummary Summarise(FunctionSummaries* callees);
 
+  // The roots that get a value which depends on more than roots and constants: on what
+  // is fed, on data, on random numbers, or on another of these roots.
+  std::set<int> WrittenFromOutside(FunctionSummaries* callees);
+
  private:
-  void NoteOp(const tensorflow::NodeDef& node, EffectSummary* summary) const;
+  bool Reaches(absl::string_view name,
+               const std::function<bool(absl::string_view producer)>& wanted);
+  std::set<int> Written(const tensorflow::NodeDef& node, FunctionSummaries* callees);
+  bool Varies(const tensorflow::NodeDef& node, FunctionSummaries* callees) const;
+  void NoteOp(const tensorflow::NodeDef& node, FunctionSummaries* callees,
+              EffectSummary* summary) const;
   void NoteInput(const tensorflow::NodeDef& node, const std::vector<Input>& inputs,
                  size_t index, int root, Effects* effects);
   void PushWrittenBefore(const tensorflow::NodeDef& read,

@@ -2,6 +2,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
 
@@ -32,14 +33,17 @@ bool WritesInput(absl::string_view op, const tf::OpDef::ArgDef& input) {
   return input.type() == tf::DT_RESOURCE && !OnlyReadsResource(op);
 }
 
-bool IsOptimiserOp(absl::string_view op) {
-  return absl::StartsWith(op, "Apply") || absl::StartsWith(op, "ResourceApply") ||
-         absl::StartsWith(op, "SparseApply") ||
-         absl::StartsWith(op, "ResourceSparseApply");
+OptimiserKind OptimiserKindOf(absl::string_view op) {
+  absl::ConsumePrefix(&op, "Resource");
+  absl::ConsumePrefix(&op, "Sparse");
+  if (!absl::StartsWith(op, "Apply")) return OptimiserKind::kNone;
+  if (absl::StrContains(op, "GradientDescent")) return OptimiserKind::kGradientDescent;
+  if (absl::StrContains(op, "Momentum")) return OptimiserKind::kMomentum;
+  return OptimiserKind::kAdaptive;
 }
 
-bool IsPlainGradientDescent(absl::string_view op) {
-  return absl::StrContains(op, "GradientDescent");
+bool IsSparseUpdate(absl::string_view op) {
+  return absl::StrContains(op, "SparseApply") || absl::StrContains(op, "Scatter");
 }
 
 bool IsAccumulatingOp(absl::string_view op) {

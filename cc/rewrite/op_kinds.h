@@ -20,11 +20,17 @@ bool OnlyReadsResource(absl::string_view op);
 // Whether `op` writes to the variable that it takes as this input.
 bool WritesInput(absl::string_view op, const tensorflow::OpDef::ArgDef& input);
 
-// Whether the op is an optimiser's update of a variable, its first input.
-bool IsOptimiserOp(absl::string_view op);
+// By which rule an optimiser op updates a variable, its first input; ordered.
+enum class OptimiserKind {
+  kNone,             // it is not an optimiser op
+  kGradientDescent,  // proximal or not
+  kMomentum,         // with or without Nesterov's form
+  kAdaptive,         // any other rule: Adam, RMSProp, Adagrad, Ftrl, PowerSign, …
+};
+OptimiserKind OptimiserKindOf(absl::string_view op);
 
-// Whether an optimiser op is gradient descent without momentum.
-bool IsPlainGradientDescent(absl::string_view op);
+// Whether the op updates some rows of a variable, which an input names.
+bool IsSparseUpdate(absl::string_view op);
 
 // Whether the op updates a variable by what it reads of it: v ← f(v, operand).
 bool IsAccumulatingOp(absl::string_view op);

@@ -132,11 +132,19 @@ bool IsFloating(const tf::NodeDef& variable) {
 
 void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
                         RunAnalysis* analysis) {
+  for (size_t root = 0; root < effects.variables.size(); ++root) {
+    const Effects& updates = effects.summary.roots[root];
+    if (!analysis->variables[effects.variables[root]->name()].trained) continue;
+    analysis->plain_gradient_descent &=
+        updates.optimiser <= OptimiserKind::kGradientDescent;
+    analysis->adaptive_optimiser |= updates.optimiser == OptimiserKind::kAdaptive;
+    analysis->sparse_gradient |= updates.sparse;
+  }
   std::set<std::string> rates;
   for (const tf::NodeDef* node : effects.dataflow->nodes()) {
     const std::set<int> updated = effects.dataflow->FirstRoots(*node);
     if (updated.empty()) continue;
-    if (!IsOptimiserOp(node->op())) {
+    if (OptimiserKindOf(node->op()) == OptimiserKind::kNone) {
       for (int root : updated) {
         const tf::NodeDef& variable = *effects.variables[root];
         if (!analysis->variables[variable.name()].trained) continue;
@@ -145,7 +153,6 @@ void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
       }
       continue;
     }
-    analysis->plain_gradient_descent &= IsPlainGradientDescent(node->op());
     const std::vector<Input> inputs = effects.dataflow->Inputs(*node);
     AddLearningRate(graph, *node, inputs, &rates);
     if (const Input* momentum = FindInput(inputs, "momentum")) {

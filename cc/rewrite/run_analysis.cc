@@ -70,6 +70,10 @@ absl::Status SortNodes(const ProgramGraph& graph, const Nodes& nodes, Nodes* var
   return absl::OkStatus();
 }
 
+bool IsOptimised(const Effects& variable) {
+  return variable.optimiser != OptimiserKind::kNone;
+}
+
 // Whether a node that calls functions learns. Inside a function it is enough that
 // trainable variables are accumulated into, and read there or on the way to an
 // argument.
@@ -95,10 +99,11 @@ bool AccumulationLearns(const tf::NodeDef& node, const RunEffects& effects) {
          effects.dataflow->OperandsDependOn(node, effects.is_trainable);
 }
 
-bool Learns(const ProgramGraph& graph, const RunEffects& effects) {
+// Whether the run updates a trainable variable by what it reads of trainable ones.
+bool ReadsWhatItUpdates(const ProgramGraph& graph, const RunEffects& effects) {
   for (size_t root = 0; root < effects.variables.size(); ++root) {
     const Effects& variable = effects.summary.roots[root];
-    if (variable.optimised) return true;
+    if (IsOptimised(variable)) return true;
     if (variable.replaced_by_itself && effects.is_trainable(root)) return true;
   }
   for (const tf::NodeDef* node : effects.dataflow->nodes()) {
@@ -111,8 +116,20 @@ bool Learns(const ProgramGraph& graph, const RunEffects& effects) {
   return false;
 }
 
-RunAnalysis::Kind KindOf(const ProgramGraph& graph, const RunEffects& effects) {
-  if (Learns(graph, effects)) return RunAnalysis::Kind::kLearning;
+// Whether every learner would give all trainable variables the same values: no
+// optimiser is at work, and they are computed from variables and constants alone.
+bool UpdatesAlike(const RunEffects& effects, FunctionSummaries* callees) {
+  const std::vector<Effects>& roots = effects.summary.roots;
+  if (std::any_of(roots.begin(), roots.end(), IsOptimised)) return false;
+  const std::set<int> outside = effects.dataflow->WrittenFromOutside(callees);
+  return std::none_of(outside.begin(), outside.end(), effects.is_trainable);
+}
+
+RunAnalysis::Kind KindOf(const ProgramGraph& graph, const RunEffects& effects,
+                         FunctionSummaries* callees) {
+  if (ReadsWhatItUpdates(graph, effects) && !UpdatesAlike(effects, callees)) {
+    return RunAnalysis::Kind::kLearning;
+  }
   const std::vector<Effects>& roots = effects.summary.roots;
   return std::any_of(roots.begin(), roots.end(),
                      [](const Effects& root) { return root.written; })
@@ -139,6 +156,7 @@ void DescribeVariables(const RunEffects& effects, RunAnalysis* analysis) {
 
 absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
                         const absl::flat_hash_set<std::string>& trainable,
+                        std::optional<RunAnalysis::Kind> forced,
                         RunAnalysis* analysis) {
   *analysis = RunAnalysis();
   Nodes nodes, variables;
@@ -156,15 +174,14 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
   analysis->reads_iterator = summary.reads_iterator;
   analysis->central_only = summary.central_only;
   const bool optimised =
-      std::any_of(summary.roots.begin(), summary.roots.end(),
-                  [](const Effects& root) { return root.optimised; });
+      std::any_of(summary.roots.begin(), summary.roots.end(), IsOptimised);
   analysis->trains_alike = optimised && feeds.empty() && !summary.varies;
 
   const RunEffects effects{&dataflow, summary, variables, [&](int root) {
-                             return summary.roots[root].optimised ||
+                             return IsOptimised(summary.roots[root]) ||
                                     trainable.contains(variables[root]->name());
                            }};
-  analysis->kind = KindOf(graph, effects);
+  analysis->kind = forced.has_value() ? *forced : KindOf(graph, effects, &callees);
   DescribeVariables(effects, analysis);
   if (analysis->kind == RunAnalysis::Kind::kLearning) {
     DescribeOptimisers(graph, effects, analysis);

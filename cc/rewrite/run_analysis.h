@@ -1,15 +1,21 @@
 // What a run does to variables, read off the graph before anything is executed.
 //
-// A run is *learning* if it updates a trainable variable by a value that depends on
-// reading trainable variables: any optimiser op (…Apply…), an AssignAdd/AssignSub/
-// scatter whose operand depends on a trainable variable, or an Assign whose value
-// depends on the very variable assigned (copying one variable into another, as
-// initialisers and target networks do, is a write). A run that assigns variables
-// without learning is a *write*; everything else is a *read*. Pure functions.
+// A run is *learning* if it updates a trainable variable by an optimiser op (…Apply…),
+// or otherwise by a value that depends on reading trainable variables: by an AssignAdd,
+// AssignSub or scatter whose operand depends on a trainable variable, or by an Assign
+// whose value depends on the very variable assigned. (Copying one variable into
+// another, as initialisers and target networks do, is a write.) Without an optimiser
+// op, the new value of a trainable variable must also depend on more than variables and
+// constants: on a feed, on data or on random numbers. Else every learner would compute
+// the same, as in clipping weights, and the run is a write.
+//
+// A run that assigns variables without learning is a *write*; everything else is a
+// *read*. Pure functions.
 #ifndef TENSORBOW_CC_REWRITE_RUN_ANALYSIS_H_
 #define TENSORBOW_CC_REWRITE_RUN_ANALYSIS_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,14 +63,22 @@ struct RunAnalysis {
   // Every trained variable is updated by plain gradient descent, without momentum
   // or adaptive slots.
   bool plain_gradient_descent = true;
+  // A trained variable is updated by an optimiser op that is neither gradient descent
+  // nor momentum: Adam, RMSProp, Adagrad, …. Says nothing of updates written by hand.
+  bool adaptive_optimiser = false;
+  // A trained variable is updated in rows that an input names: by a sparse optimiser op
+  // or a scatter.
+  bool sparse_gradient = false;
   // The largest constant momentum of the learners' optimisers, or 0.
   double optimiser_momentum = 0;
 };
 
-// `trainable`: names of trainable variables (node names).
+// `trainable`: names of trainable variables (node names). `forced`: the kind that the
+// run is to have, whatever the graph says; in a learning run that is forced, all
+// trainable floating-point variables that it writes are trained.
 absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
                         const absl::flat_hash_set<std::string>& trainable,
-                        RunAnalysis* analysis);
+                        std::optional<RunAnalysis::Kind> forced, RunAnalysis* analysis);
 
 }  // namespace tensorbow
 

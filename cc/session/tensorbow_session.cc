@@ -1,6 +1,7 @@
 #include "cc/session/tensorbow_session.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -166,16 +167,16 @@ void TensorBowSession::AddSparseFeeds(const std::vector<std::string>& tensors) {
   sparse_feeds_.insert(tensors.begin(), tensors.end());
 }
 
-RunAnalysis::Kind TensorBowSession::ChosenKind(const RunSpec& spec,
-                                               RunAnalysis::Kind kind) const {
-  if (options_.run_kind.empty()) return kind;
+std::optional<RunAnalysis::Kind> TensorBowSession::ChosenKind(
+    const RunSpec& spec) const {
+  if (options_.run_kind.empty()) return std::nullopt;
   for (const auto* names : {&spec.targets, &spec.fetches}) {
     for (const std::string& name : *names) {
       const auto chosen = options_.run_kind.find(name);
       if (chosen != options_.run_kind.end()) return chosen->second;
     }
   }
-  return kind;
+  return std::nullopt;
 }
 
 void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
@@ -216,12 +217,11 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnaly
     const auto known = signatures_.find(key);
     if (known != signatures_.end()) return known->second;
     RunAnalysis& analysis = signature->analysis;
-    const absl::Status analysed =
-        AnalyseRun(graph_, signature->spec, trainable_, &analysis);
+    const absl::Status analysed = AnalyseRun(graph_, signature->spec, trainable_,
+                                             ChosenKind(signature->spec), &analysis);
     // A run that makes no sense (unknown names, …) is left to the stock session, which
     // has the right words for it, and is not remembered: the graph may yet grow.
     if (!analysed.ok()) return signature;
-    analysis.kind = ChosenKind(signature->spec, analysis.kind);
     if (analysis.kind == RunAnalysis::Kind::kLearning) {
       why_central = analysis.central_only;
       if (why_central.empty()) {

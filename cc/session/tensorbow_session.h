@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -129,7 +130,8 @@ class TensorBowSession : public tensorflow::Session {
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
   // Says where several learners cannot help a run that they execute.
   void WarnIfUseless(const RunAnalysis& analysis);
-  RunAnalysis::Kind ChosenKind(const RunSpec& spec, RunAnalysis::Kind kind) const;
+  // The kind that the user chose for such a run.
+  std::optional<RunAnalysis::Kind> ChosenKind(const RunSpec& spec) const;
 
   // Runs `signature` on the learners if it is learning and nothing speaks against
   // it; otherwise through `central`.
