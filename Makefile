@@ -1,6 +1,7 @@
 # make demo      installs everything into .venv, trains on several learners, compares
 #                with stock TensorFlow, prints a table and saves a plot
 # make test      lint, C++ tests, Python tests
+# make runtime-test C++ tests of what needs TensorFlow
 # make lint · make bench · make sanitize · make format · make clean
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null
 ALL_CPP := $(shell find cc tf_ops tests/cc -name '*.cc' -o -name '*.h' 2>/dev/null)
 PYTHON_DIRS := tensorbow tests benchmarks examples tools setup.py
 
-.PHONY: all install demo test lint format cc-test py-test bench sanitize clean
+.PHONY: all install demo test lint format cc-test runtime-test py-test bench sanitize clean
 
 all: install
 
@@ -49,6 +50,10 @@ format: $(VENV)/requirements.stamp
 # The rooms that know no TensorFlow, by themselves.
 cc-test: $(VENV)/requirements.stamp
 	tools/core_tests.sh build/core
+
+# What needs TensorFlow, linked with the installed one.
+runtime-test: $(VENV)/requirements.stamp
+	tools/runtime_tests.sh build/runtime
 
 py-test: install
 	$(BIN)/pytest

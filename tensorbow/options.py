@@ -74,7 +74,8 @@ class Options:
         "mean" (weighted by rows), "sum", "concat" (in row order), "first" (learner
         0's) or "stack" (a new leading dimension, one entry for each learning task).
       run_kind: "learning", "write" or "read" for runs that fetch an operation or tensor,
-        where the classification by the graph is not what is wanted.
+        where the classification by the graph is not what is wanted. "learning" averages
+        the trainable floating-point variables that the run writes, in whatever way.
       seed: makes random operations that the program left unseeded reproducible inside
         learning runs. Learners draw different numbers in any case.
       pin_threads: whether learners' threads are pinned to cores (as long as there are

@@ -6,7 +6,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/op_kinds.h"
 #include "cc/support/flush_denormals.h"
 #include "tensorflow/core/common_runtime/local_executor_params.h"
 #include "tensorflow/core/common_runtime/rendezvous_mgr.h"

@@ -5,7 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/op_kinds.h"
 #include "cc/synchroniser/synchroniser.h"
 
 namespace tensorbow {

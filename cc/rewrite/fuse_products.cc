@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/updates.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor_shape.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/updates.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"

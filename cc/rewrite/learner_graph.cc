@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/random_state.h"
-#include "cc/rewrite/run_analysis.h"
 #include "tensorflow/core/common_runtime/build_graph_options.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
 #include "tensorflow/core/common_runtime/graph_execution_state.h"

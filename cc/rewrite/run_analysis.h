@@ -1,15 +1,21 @@
 // What a run does to variables, read off the graph before anything is executed.
 //
-// A run is *learning* if it updates a trainable variable by a value that depends on
-// reading trainable variables: any optimiser op (…Apply…), an AssignAdd/AssignSub/
-// scatter whose operand depends on a trainable variable, or an Assign whose value
-// depends on the very variable assigned (copying one variable into another, as
-// initialisers and target networks do, is a write). A run that assigns variables
-// without learning is a *write*; everything else is a *read*. Pure functions.
+// A run is *learning* if it updates a trainable variable by an optimiser op (…Apply…),
+// or otherwise by a value that depends on reading trainable variables: by an AssignAdd,
+// AssignSub or scatter whose operand depends on a trainable variable, or by an Assign
+// whose value depends on the very variable assigned. (Copying one variable into
+// another, as initialisers and target networks do, is a write.) Without an optimiser
+// op, the new value of a trainable variable must also depend on more than variables and
+// constants: on a feed, on data or on random numbers. Else every learner would compute
+// the same, as in clipping weights, and the run is a write.
+//
+// A run that assigns variables without learning is a *write*; everything else is a
+// *read*. Pure functions.
 #ifndef TENSORBOW_CC_REWRITE_RUN_ANALYSIS_H_
 #define TENSORBOW_CC_REWRITE_RUN_ANALYSIS_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,35 +63,22 @@ struct RunAnalysis {
   // Every trained variable is updated by plain gradient descent, without momentum
   // or adaptive slots.
   bool plain_gradient_descent = true;
+  // A trained variable is updated by an optimiser op that is neither gradient descent
+  // nor momentum: Adam, RMSProp, Adagrad, …. Says nothing of updates written by hand.
+  bool adaptive_optimiser = false;
+  // A trained variable is updated in rows that an input names: by a sparse optimiser op
+  // or a scatter.
+  bool sparse_gradient = false;
   // The largest constant momentum of the learners' optimisers, or 0.
   double optimiser_momentum = 0;
 };
 
-// `trainable`: names of trainable variables (node names).
+// `trainable`: names of trainable variables (node names). `forced`: the kind that the
+// run is to have, whatever the graph says; in a learning run that is forced, all
+// trainable floating-point variables that it writes are trained.
 absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
                         const absl::flat_hash_set<std::string>& trainable,
-                        RunAnalysis* analysis);
-
-// Whether `op` creates a variable.
-bool IsVariableOp(absl::string_view op);
-
-// Whether an op that takes a resource variable leaves it as it is.
-bool OnlyReadsResource(absl::string_view op);
-
-// Whether the kernel of this node must exist once per session: a stateful op, not a
-// variable, with `container` and `shared_name`.
-bool HasSharedKernel(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);
-
-// Whether the kernel of this node keeps the state of a random number generator: it has
-// seeds of its own.
-bool KeepsRandomState(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);
-
-// If the tensor is nothing but a variable's value (the variable itself, a read of it,
-// identities of those, what an assignment hands on), the name of that variable's node;
-// else "". `effects` gets the nodes that must have been executed for the value to be
-// the one meant: assignments on the way and control inputs.
-std::string VariableReadBy(const ProgramGraph& graph, absl::string_view tensor,
-                           std::vector<std::string>* effects);
+                        std::optional<RunAnalysis::Kind> forced, RunAnalysis* analysis);
 
 }  // namespace tensorbow
 

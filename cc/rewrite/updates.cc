@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/op_kinds.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"

@@ -1,12 +1,14 @@
 #include "cc/session/tensorbow_session.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cc/rewrite/op_kinds.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/session_factory.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -165,16 +167,16 @@ void TensorBowSession::AddSparseFeeds(const std::vector<std::string>& tensors) {
   sparse_feeds_.insert(tensors.begin(), tensors.end());
 }
 
-RunAnalysis::Kind TensorBowSession::ChosenKind(const RunSpec& spec,
-                                               RunAnalysis::Kind kind) const {
-  if (options_.run_kind.empty()) return kind;
+std::optional<RunAnalysis::Kind> TensorBowSession::ChosenKind(
+    const RunSpec& spec) const {
+  if (options_.run_kind.empty()) return std::nullopt;
   for (const auto* names : {&spec.targets, &spec.fetches}) {
     for (const std::string& name : *names) {
       const auto chosen = options_.run_kind.find(name);
       if (chosen != options_.run_kind.end()) return chosen->second;
     }
   }
-  return kind;
+  return std::nullopt;
 }
 
 void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
@@ -200,8 +202,9 @@ void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
 
 bool TensorBowSession::Analyse(Signature* signature) {
   RunAnalysis& analysis = signature->analysis;
-  if (!AnalyseRun(graph_, signature->spec, trainable_, &analysis).ok()) return false;
-  analysis.kind = ChosenKind(signature->spec, analysis.kind);
+  const absl::Status analysed = AnalyseRun(graph_, signature->spec, trainable_,
+                                           ChosenKind(signature->spec), &analysis);
+  if (!analysed.ok()) return false;
   if (analysis.kind != RunAnalysis::Kind::kLearning) return true;
   signature->why_central = analysis.central_only;
   if (!signature->why_central.empty()) return true;

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -139,7 +140,8 @@ class TensorBowSession : public tensorflow::Session {
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
   // Says where several learners cannot help a run that they execute.
   void WarnIfUseless(const RunAnalysis& analysis);
-  RunAnalysis::Kind ChosenKind(const RunSpec& spec, RunAnalysis::Kind kind) const;
+  // The kind that the user chose for such a run.
+  std::optional<RunAnalysis::Kind> ChosenKind(const RunSpec& spec) const;
 
   // Analyses a new signature, and compiles it if learners execute it. False if it makes
   // no sense.

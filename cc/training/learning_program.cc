@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/fuse_products.h"
 #include "cc/rewrite/fuse_updates.h"
+#include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/learner_graph.h"
 #include "cc/rewrite/random_state.h"
 #include "cc/rewrite/reduce_gradients.h"

@@ -12,6 +12,7 @@ TARGETS = {
     "TENSORBOW_NATIVE_SOURCES": "_native.so",
     "TENSORBOW_GPU_CORE_SOURCES": "tensorbow_gpu_core",
     "TENSORBOW_TEST_SOURCES": "tensorbow_core_test",
+    "TENSORBOW_RUNTIME_TEST_SOURCES": "tensorbow_runtime_test",
 }
 
 # Of the GPU library, which Bazel does not build.

@@ -142,19 +142,90 @@ def test_hand_written_update_learns(use_resource):
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
-def test_weight_clipping_is_done_by_every_learner(use_resource):
-    """WGAN: as a write it would throw away each learner's last update."""
+def clip_program(use_resource, optimiser, c):
+    p = linear(use_resource, optimiser)
+    with p.graph.as_default():
+        p.clip = p.w.assign(tf.clip_by_value(p.w, -c, c))
+    return p
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        lambda: tf1.train.RMSPropOptimizer(0.05),
+        lambda: tf1.train.GradientDescentOptimizer(0.1),
+    ],
+    ids=["rmsprop", "gradient_descent"],
+)
+def test_weight_clipping_in_turn_with_training_leaves_the_model_inside_the_range(
+    use_resource, optimiser
+):
+    """WGAN: the clip is a write, so that no momentum of z carries the model back out."""
+    c = np.float32(0.2)
+    p = clip_program(use_resource, optimiser, c)
+    x, y = rows(8)
+    with session(p.graph, synchroniser=tensorbow.SMA()) as s:
+        s.run(p.init)
+        for _ in range(6):
+            s.run(p.train, {p.x: x, p.y: y})
+            before = s.run(p.w)
+            s.run(p.clip)
+            np.testing.assert_array_equal(s.run(p.w), np.clip(before, -c, c))
+        assert s.learning_tasks == 12
+
+
+def test_clip_in_one_run_with_the_update_stays_learning(use_resource):
+    c = np.float32(0.2)
     p = linear(use_resource)
     x, y = rows(8)
     with p.graph.as_default():
-        clip = p.w.assign(tf.clip_by_value(p.w, -0.2, 0.2))
+        with tf.control_dependencies([p.train]):
+            now = p.w.read_value() if use_resource else tf.identity(p.w)
+            clip = p.w.assign(tf.clip_by_value(now, -c, c))
+        both = tf.group(p.train, clip)
     with session(p.graph) as s:
         s.run(p.init)
         for _ in range(3):
+            s.run(both, {p.x: x, p.y: y})
+        assert s.learning_tasks == 6
+
+
+def test_hand_written_update_from_a_slot_that_is_fed_learns(use_resource):
+    """What is fed reaches the weights through another variable of the same run."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None])
+        w = tf1.get_variable("w", initializer=np.float32(1), use_resource=use_resource)
+        slot = tf1.get_variable(
+            "slot", initializer=np.float32(0), trainable=False, use_resource=use_resource
+        )
+        with tf.control_dependencies([tf.group(slot.assign(tf.reduce_mean(x)))]):
+            update = w.assign(0.5 * w + 0.5 * slot.read_value())
+        init = tf1.global_variables_initializer()
+    with session(graph) as s:
+        s.run(init)
+        s.run(update, {x: [1, 2, 3, 4]})
+        assert s.learning_tasks == 2
+
+
+def test_following_another_variable_slowly_is_a_write(use_resource):
+    """DDPG's target networks: every learner would do the same."""
+    p = linear(use_resource)
+    x, y = rows(8)
+    with p.graph.as_default():
+        target = tf1.get_variable(
+            "target", initializer=np.zeros(2, np.float32), use_resource=use_resource
+        )
+        follow = target.assign(0.5 * p.w + 0.5 * target)
+        init = tf1.global_variables_initializer()
+    with session(p.graph) as s:
+        s.run(init)
+        for _ in range(3):
             s.run(p.train, {p.x: x, p.y: y})
-            s.run(clip)
-        assert s.learning_tasks == 12
-        assert not np.array_equal(*replicas(s, p.w))
+            z, before = s.run([p.w, target])
+            s.run(follow)
+            np.testing.assert_allclose(s.run(target), 0.5 * z + 0.5 * before, rtol=1e-6)
+        assert s.learning_tasks == 6
 
 
 def test_moving_average_alone_is_a_write_of_the_central_model():
@@ -189,6 +260,52 @@ def test_run_kind_overrides_the_classification():
         s.run(p.train, feeds)
         assert s.learning_tasks == 0
         np.testing.assert_allclose(s.run(p.w), expected, rtol=1e-6)
+
+
+def test_forced_learning_run_averages_what_a_plain_assignment_writes(use_resource):
+    """Algorithm 1 without momentum, in NumPy: c = α(w − z), w ← value − c, z ← z + Σc."""
+    alpha = 0.25
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None])
+        w = tf1.get_variable("w", initializer=np.float32(0), use_resource=use_resource)
+        follow = tf.group(w.assign(tf.reduce_mean(x)), name="follow")
+        init = tf1.global_variables_initializer()
+    feeds = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
+    z, expected = 0.0, np.zeros(2)
+    with session(
+        graph,
+        synchroniser=tensorbow.EASGD(alpha=alpha),
+        run_kind={follow: "learning"},
+    ) as s:
+        s.run(init)
+        for feed in feeds:
+            s.run(follow, {x: feed})
+            corrections = alpha * (expected - z)
+            expected = feed.reshape(2, 4).mean(axis=1) - corrections
+            z += corrections.sum()
+            np.testing.assert_allclose(s.run(w), z, rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(replicas(s, w), expected, rtol=1e-4, atol=1e-6)
+        assert s.learning_tasks == 12
+
+
+def test_forced_learning_run_trains_nothing_but_trainable_floats():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None])
+        w = tf1.get_variable("w", initializer=np.float32(0))
+        seen = tf1.get_variable("seen", initializer=np.float32(0), trainable=False)
+        count = tf1.get_variable("count", initializer=np.int64(0))
+        mean = tf.reduce_mean(x)
+        note = tf.group(w.assign(mean), seen.assign(mean), count.assign_add(1), name="note")
+        init = tf1.global_variables_initializer()
+    with session(graph, run_kind={note: "learning"}) as s:
+        s.run(init)
+        for _ in range(3):
+            s.run(note, {x: [1, 2, 5, 6]})
+        assert [s.learner_value(seen, j) for j in range(2)] == [1.5, 5.5]
+        assert s.run([seen, count]) == [3.5, 3]
+        assert abs(s.learner_value(w, 0) - s.learner_value(w, 1)) < 4
 
 
 def test_several_train_ops_synchronise_only_what_they_update():

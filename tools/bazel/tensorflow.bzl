@@ -19,6 +19,17 @@ cc_library(
     deps = [":framework_import", ":headers"],
 )
 
+cc_import(
+    name = "cc_import",
+    shared_library = "libtensorflow_cc.so.2",
+)
+
+# TensorFlow's own ops and kernels, too.
+cc_library(
+    name = "cc",
+    deps = [":cc_import", ":framework"],
+)
+
 cc_library(
     name = "pybind11",
     hdrs = glob(["pybind11/**", "python/**"]),
@@ -35,6 +46,8 @@ def _impl(context):
     paths = result.stdout.strip().split(";")
     context.symlink(paths[0], "include")
     context.symlink(paths[1], "libtensorflow_framework.so.2")
+    library_dir = context.path(paths[1]).dirname
+    context.symlink(library_dir.get_child("libtensorflow_cc.so.2"), "libtensorflow_cc.so.2")
     context.symlink(paths[2], "pybind11")
     include = context.execute([python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"])
     context.symlink(include.stdout.strip(), "python")

@@ -1,0 +1,167 @@
+#include "cc/rewrite/optimisers.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/op_kinds.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+const Input* FindInput(const std::vector<Input>& inputs, absl::string_view name) {
+  for (const Input& input : inputs) {
+    if (input.declaration->name() == name) return &input;
+  }
+  return nullptr;
+}
+
+// The value of a constant scalar, seen through identities.
+std::optional<double> ConstantScalar(const ProgramGraph& graph,
+                                     absl::string_view name) {
+  const tf::NodeDef* node = graph.Find(name);
+  while (node != nullptr && node->op() == "Identity" && node->input_size() > 0) {
+    node = graph.Find(ParseTensor(node->input(0)).node);
+  }
+  if (node == nullptr || node->op() != "Const") return std::nullopt;
+  tf::Tensor value;
+  if (!value.FromProto(node->attr().at("value").tensor()) || value.NumElements() != 1) {
+    return std::nullopt;
+  }
+  if (value.dtype() == tf::DT_FLOAT) return value.flat<float>()(0);
+  if (value.dtype() == tf::DT_DOUBLE) return value.flat<double>()(0);
+  return std::nullopt;
+}
+
+// What evaluating a tensor by itself would mean.
+enum class Evaluation {
+  kConstant,   // always the same value: computed from constants alone
+  kHarmless,   // from feeds and variables, without side effects
+  kForbidden,  // it would change state, wait, or lies inside a loop or a branch
+};
+
+// What evaluating the node itself would mean; kConstant if that depends on its inputs.
+Evaluation EvaluationOf(const ProgramGraph& graph, const tf::NodeDef* node) {
+  const tf::OpDef* op = nullptr;
+  if (node == nullptr || !graph.functions().LookUpOpDef(node->op(), &op).ok() ||
+      absl::StrContains(node->op(), "Enter") || MayBlock(node->op())) {
+    return Evaluation::kForbidden;
+  }
+  if (IsVariableOp(node->op()) || node->op() == "ReadVariableOp" ||
+      absl::StartsWith(node->op(), "Placeholder")) {
+    return Evaluation::kHarmless;
+  }
+  const bool by_reference = op->input_arg_size() > 0 && op->input_arg(0).is_ref();
+  return op->is_stateful() || by_reference ? Evaluation::kForbidden
+                                           : Evaluation::kConstant;
+}
+
+Evaluation EvaluationOf(const ProgramGraph& graph, absl::string_view tensor) {
+  // Nodes, and inside how many conditionals they lie (v1: between Switch and Merge). A
+  // value inside more of them than the tensor may not exist.
+  std::set<std::pair<absl::string_view, int>> seen;
+  Evaluation evaluation = Evaluation::kConstant;
+  std::vector<std::pair<absl::string_view, int>> pending{{ParseTensor(tensor).node, 0}};
+  while (!pending.empty()) {
+    const auto [current, inside] = pending.back();
+    pending.pop_back();
+    if (!seen.insert({current, inside}).second) continue;
+    const tf::NodeDef* node = graph.Find(current);
+    const Evaluation own = EvaluationOf(graph, node);
+    if (own == Evaluation::kForbidden) return own;
+    if (own == Evaluation::kHarmless) evaluation = own;
+    const bool branches = node->op() == "Switch" || node->op() == "RefSwitch";
+    const bool joins = node->op() == "Merge" || node->op() == "RefMerge";
+    if (branches && inside == 0) return Evaluation::kForbidden;
+    for (const std::string& input : node->input()) {
+      pending.push_back({ParseTensor(input).node, inside + joins - branches});
+    }
+  }
+  return evaluation;
+}
+
+bool SameShape(const tf::NodeDef& a, const tf::NodeDef& b) {
+  const auto shape_a = a.attr().find("shape"), shape_b = b.attr().find("shape");
+  return shape_a != a.attr().end() && shape_b != b.attr().end() &&
+         tf::PartialTensorShape(shape_a->second.shape())
+             .IsIdenticalTo(tf::PartialTensorShape(shape_b->second.shape()));
+}
+
+// Whether an update written by hand has momentum: it reads a slot, which is a variable
+// of the same shape, not trainable, that the run writes too.
+bool ReadsSlot(const RunEffects& effects, const tf::NodeDef& update,
+               const tf::NodeDef& variable) {
+  return effects.dataflow->OperandsDependOn(update, [&](int slot) {
+    return effects.summary.roots[slot].written && !effects.is_trainable(slot) &&
+           IsFloating(*effects.variables[slot]) &&
+           SameShape(*effects.variables[slot], variable);
+  });
+}
+
+// Adds the learning rate of an optimiser op, "node:index", if it can change between
+// runs and be evaluated on its own.
+void AddLearningRate(const ProgramGraph& graph, const tf::NodeDef& update,
+                     const std::vector<Input>& inputs, std::set<std::string>* rates) {
+  const Input* rate = FindInput(inputs, "lr");
+  if (rate == nullptr) rate = FindInput(inputs, "alpha");
+  if (rate == nullptr) return;
+  const std::string& tensor = update.input(rate - inputs.data());
+  if (EvaluationOf(graph, tensor) != Evaluation::kHarmless) return;
+  const TensorName name = ParseTensor(tensor);
+  rates->insert(absl::StrCat(name.node, ":", name.index));
+}
+
+}  // namespace
+
+bool IsFloating(const tf::NodeDef& variable) {
+  const auto dtype = variable.attr().find("dtype");
+  return dtype != variable.attr().end() &&
+         (tf::DataTypeIsFloating(dtype->second.type()) ||
+          tf::DataTypeIsComplex(dtype->second.type()));
+}
+
+void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
+                        RunAnalysis* analysis) {
+  for (size_t root = 0; root < effects.variables.size(); ++root) {
+    const Effects& updates = effects.summary.roots[root];
+    if (!analysis->variables[effects.variables[root]->name()].trained) continue;
+    analysis->plain_gradient_descent &=
+        updates.optimiser <= OptimiserKind::kGradientDescent;
+    analysis->adaptive_optimiser |= updates.optimiser == OptimiserKind::kAdaptive;
+    analysis->sparse_gradient |= updates.sparse;
+  }
+  std::set<std::string> rates;
+  for (const tf::NodeDef* node : effects.dataflow->nodes()) {
+    const std::set<int> updated = effects.dataflow->FirstRoots(*node);
+    if (updated.empty()) continue;
+    if (OptimiserKindOf(node->op()) == OptimiserKind::kNone) {
+      for (int root : updated) {
+        const tf::NodeDef& variable = *effects.variables[root];
+        if (!analysis->variables[variable.name()].trained) continue;
+        if (!analysis->plain_gradient_descent) break;
+        analysis->plain_gradient_descent = !ReadsSlot(effects, *node, variable);
+      }
+      continue;
+    }
+    const std::vector<Input> inputs = effects.dataflow->Inputs(*node);
+    AddLearningRate(graph, *node, inputs, &rates);
+    if (const Input* momentum = FindInput(inputs, "momentum")) {
+      analysis->optimiser_momentum =
+          std::max(analysis->optimiser_momentum,
+                   ConstantScalar(graph, momentum->producer).value_or(0));
+    }
+  }
+  analysis->learning_rates.assign(rates.begin(), rates.end());
+}
+
+}  // namespace tensorbow

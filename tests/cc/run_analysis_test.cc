@@ -1,0 +1,295 @@
+// Which runs of small graphs learn, write and read, and what their optimisers are.
+#include "cc/rewrite/run_analysis.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cc/rewrite/op_kinds.h"
+#include "tests/cc/graphs.h"
+
+namespace tensorbow {
+namespace {
+
+namespace tf = ::tensorflow;
+
+using Kind = RunAnalysis::Kind;
+using Nodes = std::vector<tf::NodeDef>;
+
+// A variable w, its value, a fed x and a constant: what the graphs below begin with.
+Nodes Beginning() {
+  return {NodeOf("w", "VarHandleOp"), NodeOf("value", "ReadVariableOp", {"w"}),
+          NodeOf("x", "Placeholder"), NodeOf("constant", "Const"),
+          NodeOf("gradient", "Mul", {"value", "x"})};
+}
+
+Nodes With(const Nodes& more) {
+  Nodes nodes = Beginning();
+  nodes.insert(nodes.end(), more.begin(), more.end());
+  return nodes;
+}
+
+// Analyses the run that executes the last node, is fed x and may train w and n.
+RunAnalysis Analyse(const Nodes& nodes, std::optional<Kind> forced = std::nullopt) {
+  ProgramGraph graph;
+  EXPECT_TRUE(graph.Extend(GraphOf(nodes)).ok());
+  RunSpec spec;
+  spec.feeds = {"x:0"};
+  spec.targets = {nodes.back().name()};
+  RunAnalysis analysis;
+  const absl::Status status = AnalyseRun(graph, spec, {"w", "n"}, forced, &analysis);
+  EXPECT_TRUE(status.ok()) << status;
+  for (auto& [name, use] : analysis.variables) use.node = nullptr;  // graph's
+  return analysis;
+}
+
+TEST(RunAnalysisTest, ComputingFromVariablesIsARead) {
+  const RunAnalysis analysis = Analyse(Beginning());
+  EXPECT_EQ(analysis.kind, Kind::kRead);
+  EXPECT_FALSE(analysis.variables.at("w").written);
+}
+
+TEST(RunAnalysisTest, AssigningWhatDependsOnNoVariableIsAWrite) {
+  for (const char* value : {"constant", "x"}) {
+    const RunAnalysis analysis =
+        Analyse(With({NodeOf("assign", "AssignVariableOp", {"w", value})}));
+    EXPECT_EQ(analysis.kind, Kind::kWrite);
+    EXPECT_TRUE(analysis.variables.at("w").written);
+    EXPECT_FALSE(analysis.variables.at("w").trained);
+  }
+}
+
+TEST(RunAnalysisTest, AnOptimiserOpLearns) {
+  const RunAnalysis analysis = Analyse(With({NodeOf(
+      "train", "ResourceApplyGradientDescent", {"w", "constant", "gradient"})}));
+  EXPECT_EQ(analysis.kind, Kind::kLearning);
+  EXPECT_TRUE(analysis.variables.at("w").trained);
+  EXPECT_TRUE(analysis.plain_gradient_descent);
+  EXPECT_FALSE(analysis.trains_alike);
+  EXPECT_TRUE(analysis.learning_rates.empty()) << "it is constant";
+}
+
+TEST(RunAnalysisTest, AccumulatingLearnsIfTheOperandDependsOnAVariableAndAFeed) {
+  const auto kind = [](const char* operand) {
+    return Analyse(With({NodeOf("product", "Mul", {"value", "constant"}),
+                         NodeOf("train", "AssignSubVariableOp", {"w", operand})}))
+        .kind;
+  };
+  EXPECT_EQ(kind("gradient"), Kind::kLearning);
+  EXPECT_EQ(kind("constant"), Kind::kWrite);
+  EXPECT_EQ(kind("x"), Kind::kWrite);
+  EXPECT_EQ(kind("product"), Kind::kWrite);
+}
+
+Nodes Clip(const std::string& bound) {
+  return With({NodeOf("minus", "Neg", {"constant"}),
+               NodeOf("shape", "Const", {},
+                      {{"dtype", "type: DT_INT32"},
+                       {"value",
+                        "tensor { dtype: DT_INT32 tensor_shape { dim { size: "
+                        "0 } } }"}}),
+               NodeOf("random", "RandomUniform", {"shape"}, {{"T", "type: DT_INT32"}}),
+               NodeOf("clipped", "ClipByValue", {"value", "minus", bound}),
+               NodeOf("clip", "AssignVariableOp", {"w", "clipped"})});
+}
+
+TEST(RunAnalysisTest, ClippingWeightsToAConstantIsAWrite) {
+  const RunAnalysis analysis = Analyse(Clip("constant"));
+  EXPECT_EQ(analysis.kind, Kind::kWrite);
+  EXPECT_FALSE(analysis.variables.at("w").trained);
+}
+
+TEST(RunAnalysisTest, ClippingWeightsToWhatDiffersBetweenLearnersLearns) {
+  EXPECT_EQ(Analyse(Clip("x")).kind, Kind::kLearning);
+  EXPECT_EQ(Analyse(Clip("random")).kind, Kind::kLearning);
+}
+
+TEST(RunAnalysisTest, AFeedReachesTheWeightsThroughAnotherVariable) {
+  const auto kind = [](const char* noted) {
+    return Analyse(With({NodeOf("slot", "VarHandleOp"),
+                         NodeOf("note", "AssignVariableOp", {"slot", noted}),
+                         NodeOf("noted", "NoOp", {"^note"}),
+                         NodeOf("was", "ReadVariableOp", {"slot", "^noted"}),
+                         NodeOf("sum", "Add", {"value", "was"}),
+                         NodeOf("train", "AssignVariableOp", {"w", "sum"})}))
+        .kind;
+  };
+  EXPECT_EQ(kind("x"), Kind::kLearning);
+  EXPECT_EQ(kind("constant"), Kind::kWrite);
+}
+
+TEST(RunAnalysisTest, AClipInOneRunWithAnUpdateStaysLearning) {
+  const RunAnalysis analysis = Analyse(With(
+      {NodeOf("train", "ResourceApplyGradientDescent", {"w", "constant", "gradient"}),
+       NodeOf("trained", "ReadVariableOp", {"w", "^train"}),
+       NodeOf("clipped", "Minimum", {"trained", "constant"}),
+       NodeOf("clip", "AssignVariableOp", {"w", "clipped"})}));
+  EXPECT_EQ(analysis.kind, Kind::kLearning);
+  EXPECT_TRUE(analysis.variables.at("w").trained);
+}
+
+TEST(RunAnalysisTest, AForcedLearningRunTrainsTheTrainableFloatsThatItWrites) {
+  const Attributes integer = {{"dtype", "type: DT_INT64"}};
+  const Nodes nodes = With(
+      {NodeOf("n", "VarHandleOp", {}, integer), NodeOf("state", "VarHandleOp"),
+       NodeOf("one", "Const", {},
+              {{"dtype", "type: DT_INT64"},
+               {"value", "tensor { dtype: DT_INT64 tensor_shape {} int64_val: 1 }"}}),
+       NodeOf("assign", "AssignVariableOp", {"w", "x"}),
+       NodeOf("note", "AssignVariableOp", {"state", "x"}),
+       NodeOf("count", "AssignAddVariableOp", {"n", "one"}, integer),
+       NodeOf("all", "NoOp", {"^assign", "^note", "^count"})});
+  EXPECT_EQ(Analyse(nodes).kind, Kind::kWrite);
+  const RunAnalysis analysis = Analyse(nodes, Kind::kLearning);
+  EXPECT_EQ(analysis.kind, Kind::kLearning);
+  EXPECT_TRUE(analysis.variables.at("w").trained);
+  EXPECT_FALSE(analysis.variables.at("state").trained) << "not trainable";
+  EXPECT_FALSE(analysis.variables.at("n").trained) << "an integer";
+}
+
+TEST(RunAnalysisTest, AForcedWriteTrainsNothing) {
+  const RunAnalysis analysis =
+      Analyse(With({NodeOf("train", "ResourceApplyGradientDescent",
+                           {"w", "constant", "gradient"})}),
+              Kind::kWrite);
+  EXPECT_EQ(analysis.kind, Kind::kWrite);
+  EXPECT_TRUE(analysis.variables.at("w").written);
+  EXPECT_FALSE(analysis.variables.at("w").trained);
+}
+
+TEST(RunAnalysisTest, MomentumIsNeitherPlainNorAdaptive) {
+  for (const char* op : {"ResourceApplyMomentum", "ResourceApplyKerasMomentum"}) {
+    const RunAnalysis analysis = Analyse(
+        With({NodeOf("m", "VarHandleOp"),
+              NodeOf("train", op, {"w", "m", "constant", "gradient", "constant"})}));
+    EXPECT_FALSE(analysis.plain_gradient_descent);
+    EXPECT_FALSE(analysis.adaptive_optimiser);
+    EXPECT_EQ(analysis.optimiser_momentum, 0.5);
+  }
+}
+
+Nodes Adam() {
+  return With({NodeOf("m", "VarHandleOp"), NodeOf("v", "VarHandleOp"),
+               NodeOf("train", "ResourceApplyAdam",
+                      {"w", "m", "v", "constant", "constant", "constant", "constant",
+                       "constant", "constant", "gradient"})});
+}
+
+TEST(RunAnalysisTest, AdamIsAdaptive) {
+  const RunAnalysis analysis = Analyse(Adam());
+  EXPECT_TRUE(analysis.adaptive_optimiser);
+  EXPECT_FALSE(analysis.plain_gradient_descent);
+  EXPECT_FALSE(analysis.sparse_gradient);
+}
+
+TEST(RunAnalysisTest, OneAdaptiveOptimiserAmongOthersMakesTheRunAdaptive) {
+  Nodes nodes = Adam();
+  nodes.push_back(NodeOf("u", "VarHandleOp"));
+  nodes.push_back(
+      NodeOf("descend", "ResourceApplyGradientDescent", {"u", "constant", "gradient"}));
+  nodes.push_back(NodeOf("all", "NoOp", {"^train", "^descend"}));
+  EXPECT_TRUE(Analyse(nodes).adaptive_optimiser);
+}
+
+TEST(RunAnalysisTest, AnOptimiserInsideAFunctionIsSeen) {
+  tf::GraphDef graph = GraphOf(
+      With({NodeOf("g", "VarHandleOp"),
+            NodeOf("train", "PartitionedCall", {"w", "g", "gradient"},
+                   {{"Tin", "list { type: [DT_RESOURCE, DT_RESOURCE, DT_FLOAT] }"},
+                    {"Tout", "list {}"},
+                    {"f", "func { name: 'update' }"}})}));
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(function {
+             signature {
+               name: "update"
+               input_arg { name: "variable" type: DT_RESOURCE }
+               input_arg { name: "slot" type: DT_RESOURCE }
+               input_arg { name: "gradient" type: DT_FLOAT }
+               is_stateful: true
+             }
+           })pb",
+      graph.mutable_library()));
+  *graph.mutable_library()->mutable_function(0)->add_node_def() =
+      NodeOf("rate", "Const");
+  *graph.mutable_library()->mutable_function(0)->add_node_def() =
+      NodeOf("adagrad", "ResourceApplyAdagrad",
+             {"variable", "slot", "rate:output:0", "gradient"});
+  ProgramGraph program;
+  ASSERT_TRUE(program.Extend(graph).ok());
+  RunAnalysis analysis;
+  ASSERT_TRUE(
+      AnalyseRun(program, {{"x:0"}, {}, {"train"}}, {}, std::nullopt, &analysis).ok());
+  EXPECT_EQ(analysis.kind, Kind::kLearning);
+  EXPECT_TRUE(analysis.variables.at("w").trained);
+  EXPECT_TRUE(analysis.adaptive_optimiser);
+  EXPECT_FALSE(analysis.plain_gradient_descent);
+}
+
+TEST(RunAnalysisTest, ASparseUpdateHasASparseGradient) {
+  const Attributes indices = {{"dtype", "type: DT_INT32"}};
+  const auto analyse = [&](const tf::NodeDef& update) {
+    return Analyse(With({NodeOf("s", "VarHandleOp"),
+                         NodeOf("rows", "Placeholder", {}, indices), update}));
+  };
+  const RunAnalysis adagrad = analyse(NodeOf("train", "ResourceSparseApplyAdagrad",
+                                             {"w", "s", "constant", "gradient", "rows"},
+                                             {{"Tindices", "type: DT_INT32"}}));
+  EXPECT_TRUE(adagrad.sparse_gradient);
+  EXPECT_TRUE(adagrad.adaptive_optimiser);
+  const RunAnalysis scatter =
+      analyse(NodeOf("train", "ResourceScatterSub", {"w", "rows", "gradient"},
+                     {{"Tindices", "type: DT_INT32"}}));
+  EXPECT_EQ(scatter.kind, Kind::kLearning);
+  EXPECT_TRUE(scatter.sparse_gradient);
+  EXPECT_FALSE(scatter.adaptive_optimiser);
+}
+
+TEST(OptimiserKindTest, TensorFlowsOptimiserOpsAreSortedByName) {
+  const std::set<std::string> descent = {
+      "ApplyGradientDescent",
+      "ApplyProximalGradientDescent",
+      "ResourceApplyGradientDescent",
+      "ResourceApplyProximalGradientDescent",
+      "ResourceSparseApplyProximalGradientDescent",
+      "SparseApplyProximalGradientDescent",
+  };
+  const std::set<std::string> momentum = {
+      "ApplyMomentum",
+      "ResourceApplyKerasMomentum",
+      "ResourceApplyMomentum",
+      "ResourceSparseApplyKerasMomentum",
+      "ResourceSparseApplyMomentum",
+      "SparseApplyMomentum",
+  };
+  std::set<std::string> of_descent, of_momentum, adaptive;
+  tf::OpList ops;
+  tf::OpRegistry::Global()->Export(/*include_internal=*/false, &ops);
+  for (const tf::OpDef& op : ops.op()) {
+    switch (OptimiserKindOf(op.name())) {
+      case OptimiserKind::kNone:
+        break;
+      case OptimiserKind::kGradientDescent:
+        of_descent.insert(op.name());
+        break;
+      case OptimiserKind::kMomentum:
+        of_momentum.insert(op.name());
+        break;
+      case OptimiserKind::kAdaptive:
+        adaptive.insert(op.name());
+        break;
+    }
+  }
+  EXPECT_EQ(of_descent, descent);
+  EXPECT_EQ(of_momentum, momentum);
+  for (const char* name :
+       {"Adam", "AdaMax", "RMSProp", "CenteredRMSProp", "Adagrad", "AdagradV2",
+        "AdagradDA", "Adadelta", "Ftrl", "FtrlV2", "PowerSign", "AddSign"}) {
+    EXPECT_EQ(adaptive.count(std::string("ResourceApply") + name), 1) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tensorbow

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Builds and runs the C++ tests of what needs TensorFlow: runtime_tests.sh BUILD_DIR [CMAKE_OPTIONS…]
+# They are linked with the installed TensorFlow's libraries. With
+# -DTENSORBOW_SANITIZER=address or undefined, our code is checked; TensorFlow's is as the
+# wheel has it. GoogleTest comes from the system, or from what core_tests.sh unpacked;
+# without it the tests are skipped, saying so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$1
+shift
+mkdir -p "$(dirname "$build")"
+config=$(find /usr/lib /usr/local/lib build/googletest -name GTestConfig.cmake 2>/dev/null | head -n 1 || true)
+if [ -z "$config" ]; then
+  echo "C++ runtime tests SKIPPED: GoogleTest is not installed (tools/core_tests.sh fetches it)"
+  exit 0
+fi
+cmake -S . -B "$build" -G Ninja -DTENSORBOW_TESTS=ON -DTENSORBOW_GPU=OFF \
+  -DPython_EXECUTABLE="$(command -v python3)" \
+  -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@" >"$build.log" 2>&1 ||
+  { cat "$build.log"; exit 1; }
+cmake --build "$build" --target tensorbow_runtime_test
+# The wheel's libraries are not instrumented: containers that they fill look wrong to the
+# address sanitizer, one-definition checks see what both define, and what they keep until
+# the process ends looks leaked.
+ASAN_OPTIONS=detect_container_overflow=0:detect_odr_violation=0:detect_leaks=0 \
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TF_CPP_MIN_LOG_LEVEL=2 \
+  timeout 300 "$build/tensorbow_runtime_test" --gtest_brief=1
