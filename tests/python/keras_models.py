@@ -13,7 +13,7 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 def options(learners=2, **given):
     """So many learners and plain averaging (μ = 0)."""
-    given.setdefault("synchroniser", tensorbow.SMA(momentum=0.0))
+    given.setdefault("synchroniser", tensorbow.SMA(centre="lagging", momentum=0.0))
     return tensorbow.Options(learners_per_device=learners, **given)
 
 

@@ -66,7 +66,7 @@ def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
         expected.iteration(gradients_of, given[i : i + 2])
     for variable, z in zip(model.weights, expected.z):
         np.testing.assert_allclose(variable.numpy(), z, rtol=1e-5, atol=2e-6)
-    step = model._tensorbow._program.step
+    step = model._tensorbow.program.step
     feeds = dict(zip(step.inputs, (images[: 2 * rows], labels[: 2 * rows])))
     assert products_in_updates(session_of(model), step.train_op, feeds) == 1
 
