@@ -91,7 +91,7 @@ class Update:
 def check(update, products, iterations=4, fetch=None):
     """Trains `update` and compares replicas and z with stock and the written formula."""
     variables = [update.w, *update.slots]
-    synchroniser = tensorbow.SMA(alpha=ALPHA, momentum=MOMENTUM)
+    synchroniser = tensorbow.SMA(ALPHA, centre="lagging", momentum=MOMENTUM)
     with (
         tf1.Session(graph=update.graph) as stock,
         programs.session(update.graph, LEARNERS, synchroniser=synchroniser) as session,

@@ -104,7 +104,7 @@ def test_a_step_wise_drop_of_the_rate_restarts_the_averaging(digits):
 def test_a_schedule_that_drops_restarts_the_averaging(digits):
     images, labels = digits[0][: 8 * ROWS], digits[1][: 8 * ROWS]
     models = []
-    for sma in (tensorbow.SMA(momentum=0.0), tensorbow.SMA(momentum=0.0, restart="never")):
+    for sma in (tensorbow.SMA(), tensorbow.SMA(restart="never")):
         schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.1, 0.01])
         model = logistic(options(synchroniser=sma), rate=schedule)
         model.fit(images, labels, batch_size=ROWS, shuffle=False, verbose=0)

@@ -173,7 +173,7 @@ def test_learning_rates_are_read_from_unaligned_feeds():
         train = tf1.train.GradientDescentOptimizer(rate).minimize(loss)
         init = tf1.global_variables_initializer()
     values = unaligned(np.arange(6, dtype=np.float32))
-    options = dict(synchroniser=tensorbow.SMA(momentum=0.0), replicate=[rates])
+    options = dict(replicate=[rates])
     with session(graph, 2, **options) as s:
         s.run(init)
         for k in range(4):

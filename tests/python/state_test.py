@@ -67,7 +67,8 @@ def train(program, sess, steps):
         dict(learners=1, seed=1),
         dict(learners=3, synchroniser=tensorbow.Independent()),
         dict(synchroniser=tensorbow.SMA(sync_period=2)),
-        dict(synchroniser=tensorbow.SMA(momentum=0.5, alpha=0.3)),
+        dict(synchroniser=tensorbow.SMA(0.3, "lagging", momentum=0.5)),
+        dict(synchroniser=tensorbow.SMA(alpha=0.3)),
         dict(synchroniser=tensorbow.SMA(ema_decay=0.99)),
         dict(learners=3, synchroniser=tensorbow.EASGD(sync_period=4)),
         dict(learners=3, synchroniser=tensorbow.SSGD()),
@@ -81,6 +82,7 @@ def train(program, sess, steps):
         "one_learner",
         "independent",
         "period_2",
+        "lagging",
         "alpha",
         "average",
         "easgd",
@@ -114,7 +116,9 @@ def test_saving_changes_nothing(tmp_path):
     outcomes = []
     for saves in (False, True):
         program = network(momentum)
-        with session(program, synchroniser=tensorbow.SMA(momentum=0.9, sync_period=2)) as sess:
+        with session(
+            program, synchroniser=tensorbow.SMA(centre="lagging", momentum=0.9, sync_period=2)
+        ) as sess:
             sess.run(program.init)
             for _ in range(8):
                 train(program, sess, 1)
