@@ -72,8 +72,9 @@ class Options:
       synchroniser: how the learners are kept together: `SMA(...)`, `EASGD(...)`,
         `SSGD(...)`, `Independent()` or "auto". "auto" is `SMA()` where the program's
         optimisers are gradient descent with or without momentum, `SSGD()` where some are
-        adaptive (Adam, RMSProp, Adagrad, …) and their gradients are found, else `SMA()`.
-        The reason: under gradient descent, averaging models is averaging gradients. An
+        adaptive (Adam, RMSProp, Adagrad, …), their gradients are found and learners
+        compute on the CPU, else `SMA()`. The reason: under gradient descent, averaging
+        models is averaging gradients. An
         adaptive optimiser divides by a second moment, which holds more noise the fewer
         rows it sees: the private ones of L learners take up to √L shorter steps than one
         that sees all rows. It is chosen at the first learning run and kept;
