@@ -398,7 +398,7 @@ def tensorbow_session_on_keras_graph(
     )
     fit(1)
     replication = fit.network._tensorbow  # type: ignore[attr-defined]
-    session, traced = replication.session, replication._program.step
+    session, traced = replication.session, replication.program.step
     fed = learners * batch_size
     batch = _batches(model, fed)
     done = 0

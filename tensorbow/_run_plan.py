@@ -131,15 +131,8 @@ class RunPlan:
         if self._was_prepared or not self.is_reusable:
             return
         self._was_prepared = True
-        fetches = self._handler.fetches()
-        self.prepared = native.prepare(
-            feeds=[feed.tensor.name for feed in self.feeds],
-            feed_types=[feed.tensor.dtype.base_dtype.as_datatype_enum for feed in self.feeds],
-            fetches=[tensor.name for tensor in fetches],
-            fetch_types=[tensor.dtype.base_dtype.as_datatype_enum for tensor in fetches],
-            fetch_arrays=[np.dtype(tensor.dtype.base_dtype.as_numpy_dtype) for tensor in fetches],
-            targets=[operation.name for operation in self._handler.targets()],
-        )
+        feeds = [feed.tensor for feed in self.feeds]
+        self.prepared = prepare_run(native, feeds, self._handler.fetches(), self._handler.targets())
 
     def arrays(self, feed_dict: dict[Any, Any]) -> list[np.ndarray]:
         """The values to feed, one array for each of `feeds`.
@@ -158,6 +151,25 @@ class RunPlan:
         if self._returns_feeds:
             self._handler._feeds = dict(zip(self._fed_refs, arrays))
         return self._handler.build_results(session, values)
+
+
+def prepare_run(
+    native: Any, feeds: list[tf.Tensor], fetches: list[tf.Tensor], targets: list[tf.Operation]
+) -> Any:
+    """A `_native.PreparedRun`; None unless learners execute the run.
+
+    Args:
+      native: a `_native.SessionHandle` whose session knows the run.
+      feeds, fetches, targets: of the session's graph, in the order of the run.
+    """
+    return native.prepare(
+        feeds=[tensor.name for tensor in feeds],
+        feed_types=[tensor.dtype.base_dtype.as_datatype_enum for tensor in feeds],
+        fetches=[tensor.name for tensor in fetches],
+        fetch_types=[tensor.dtype.base_dtype.as_datatype_enum for tensor in fetches],
+        fetch_arrays=[np.dtype(tensor.dtype.base_dtype.as_numpy_dtype) for tensor in fetches],
+        targets=[operation.name for operation in targets],
+    )
 
 
 def plan_key(fetches: Any, feed_dict: Any) -> tuple[Any, ...] | None:

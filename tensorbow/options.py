@@ -10,7 +10,16 @@ from typing import Any, Literal
 from tensorflow.python.framework import config as tf_config
 
 from tensorbow import _native
-from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent, Synchroniser
+from tensorbow.synchronisers import (
+    AUTO,
+    EASGD,
+    SMA,
+    SSGD,
+    Independent,
+    Synchroniser,
+    check_learners,
+    native_options,
+)
 
 MAX_LEARNERS = 1024
 LEARNERS_PER_GPU = 2
@@ -60,8 +69,16 @@ class Options:
       batch_size: rows of ONE learner's batch. A run that is fed N rows makes
         ceil(N / batch_size) learning tasks; None divides the rows of every run evenly
         among the learners.
-      synchroniser: how the learners are kept together: `SMA(...)`, `EASGD(...)`, `SSGD()`
-        or `Independent()`.
+      synchroniser: how the learners are kept together: `SMA(...)`, `EASGD(...)`,
+        `SSGD(...)`, `Independent()` or "auto". "auto" is `SMA()` where the program's
+        optimisers are gradient descent with or without momentum, `SSGD()` where some are
+        adaptive (Adam, RMSProp, Adagrad, …), their gradients are found and learners
+        compute on the CPU, else `SMA()`. The reason: under gradient descent, averaging
+        models is averaging gradients. An
+        adaptive optimiser divides by a second moment, which holds more noise the fewer
+        rows it sees: the private ones of L learners take up to √L shorter steps than one
+        that sees all rows. It is chosen at the first learning run and kept;
+        `session.synchroniser` tells.
       scheduling: "fcfs" gives the next task to the learner that is free first;
         "round_robin" gives task k to learner k mod L, so that a seeded program computes
         the same bits every time. Under `tf.config.experimental.enable_op_determinism()`
@@ -93,7 +110,7 @@ class Options:
 
     learners_per_device: int | None = None
     batch_size: int | None = None
-    synchroniser: Synchroniser = dataclasses.field(default_factory=SMA)
+    synchroniser: Synchroniser | Literal["auto"] = AUTO
     scheduling: Literal["fcfs", "round_robin"] = "fcfs"
     shard: Iterable[Any] = ()
     replicate: Iterable[Any] = ()
@@ -107,10 +124,11 @@ class Options:
         _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
         _optional_int("batch_size", self.batch_size, 1)
         _optional_int("seed", self.seed, -(2**62), 2**62)
-        if not isinstance(self.synchroniser, (SMA, EASGD, SSGD, Independent)):
+        known = isinstance(self.synchroniser, (SMA, EASGD, SSGD, Independent))
+        if not known and self.synchroniser != AUTO:
             raise TypeError(
-                "Options: synchroniser must be tensorbow.SMA(...), EASGD(...), SSGD() or "
-                f"Independent(), got {self.synchroniser!r}"
+                'Options: synchroniser must be "auto", tensorbow.SMA(...), EASGD(...), '
+                f"SSGD(...) or Independent(), got {self.synchroniser!r}"
             )
         if self.scheduling not in ("fcfs", "round_robin"):
             raise ValueError(
@@ -169,13 +187,13 @@ class Options:
           ValueError: if the synchroniser does not work with this number of learners.
         """
         gpus = _native.num_accelerators() if gpus is None else gpus
-        self.synchroniser.check_learners(self.learners_on(gpus))
+        check_learners(self.synchroniser, self.learners_on(gpus))
         deterministic = tf_config.is_op_determinism_enabled()
         number: int = _native.deposit_options(
             learners_per_device=self.learners_on(gpus) // max(1, gpus),
             batch_size=self.batch_size or 0,
             scheduling="round_robin" if deterministic else self.scheduling,
-            **self.synchroniser.native_options(),
+            **native_options(self.synchroniser),
             shard=set(self.shard),
             replicate=set(self.replicate),
             combine=dict(self.combine),

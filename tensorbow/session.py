@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ from tensorflow.python.client.session import BaseSession
 from tensorbow import _native
 from tensorbow._run_plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
 from tensorbow.options import Options
+from tensorbow.synchronisers import Synchroniser, named
 
 _MAX_PLANS = 1024
 
@@ -27,6 +28,7 @@ class _Remote:
     """Stands in for the native session where a server elsewhere executes the runs."""
 
     num_learners = 1
+    synchroniser = ""  # nothing learns here
 
     def __getattr__(self, name: str) -> Any:
         raise tf.errors.UnimplementedError(
@@ -72,6 +74,7 @@ class _LearnerSession(BaseSession):
         self._plans: dict[Any, RunPlan] = {}
         self._num_trainable = 0
         self._last_counts: dict[str, int] = {}
+        self._chosen = ""  # the name of what "auto" became
         if target:
             super().__init__(target, graph, config=config)  # checks its type, too
             self._native: Any = _Remote()
@@ -102,6 +105,20 @@ class _LearnerSession(BaseSession):
     def options(self) -> Options:
         """The options the session was created with."""
         return self._options
+
+    @property
+    def synchroniser(self) -> Synchroniser | Literal["auto"]:
+        """What keeps the learners together.
+
+        With `Options(synchroniser="auto")` that is "auto" until the first learning run
+        chooses `SMA()` or `SSGD()`.
+        """
+        choice = self._options.synchroniser
+        if not isinstance(choice, str):
+            return choice
+        if not self._chosen and not self._closed:
+            self._chosen = self._native.synchroniser
+        return named(self._chosen) if self._chosen else choice
 
     @property
     def num_learners(self) -> int:
@@ -135,10 +152,11 @@ class _LearnerSession(BaseSession):
         return int(getattr(self._native, name))
 
     def close(self) -> None:
-        """Closes the session. What it has counted can still be read afterwards."""
+        """Closes the session. Its counts and its synchroniser can be read afterwards."""
         if not self._closed and not isinstance(self._native, _Remote):
             names = ("num_learners", "iterations", "learning_tasks", "samples_seen")
             self._last_counts = {name: self._count(name) for name in names}
+            self._chosen = self._native.synchroniser
         super().close()
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:

@@ -55,7 +55,12 @@ def _check_averaging(who: str, sync_period: object, restart: object, ema_decay: 
     _check_ema_decay(who, ema_decay)
 
 
-def _check_stable(who: str, alpha: float | None, num_learners: int) -> None:
+def _check_centre(who: str, centre: object) -> None:
+    if centre not in ("current", "lagging"):
+        raise ValueError(f'{who}: centre must be "current" or "lagging", got {centre!r}')
+
+
+def _check_lagging_alpha(who: str, alpha: float | None, num_learners: int) -> None:
     bound = 2 / (num_learners + 1)
     if num_learners > 1 and alpha is not None and alpha >= bound:
         raise ValueError(
@@ -67,65 +72,110 @@ def _check_stable(who: str, alpha: float | None, num_learners: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class SMA:
-    """Synchronous model averaging (CROSSBOW, VLDB 2019, section 3).
+    """Synchronous model averaging.
 
-    In one iteration every learner j applies its optimiser's update u_j to its replica
-    w_j and a correction towards the central model z; then z moves by the corrections::
+    Every learner j trains a replica w_j. In one iteration it computes its optimiser's
+    update u_j on a batch of its own, and a correction pulls the replica towards the
+    central model z, which is what is evaluated, fetched and saved. The learners' values
+    are summed in learner order. There are two forms.
 
-        c_j = alpha * (w_j - z)            # w_j before the update
+    `centre="current"`: z is the mean of the replicas as they are now::
+
+        z   = mean_j w_j
+        w_j = w_j + u_j - alpha * (w_j - z)        # w_j before the update
+
+    The corrections add up to zero, so that z moves by exactly the mean of the updates: a
+    learning rate means what it means in a stock session. It is the synchronous consensus
+    step of decentralised SGD on a complete graph (Lian et al., NeurIPS 2017).
+
+    `centre="lagging"`: z is moved by the corrections (CROSSBOW, VLDB 2019, Algorithm 1)::
+
+        c_j = alpha * (w_j - z)                    # w_j before the update
         w_j = w_j + u_j - c_j
         z   = z + sum_j c_j + momentum * (z - z_prev)
 
-    Replicas pull at z and z at them: under a constant gradient the model moves L / (L + 1
-    - momentum) times as far as with the same learning rate and no averaging, whatever
-    alpha. For the pace of `SSGD` two learners need 1.5 times its rate (without central
-    momentum, 1.05 times with 0.9).
+    Here z trails the replicas by an iteration and pulls them back: under constant updates
+    it moves L / (L + 1 - momentum) times as far as their mean, whatever alpha. For the
+    pace of a stock session two learners need 1.5 times its learning rate without
+    momentum, 1.05 times with 0.9.
 
     Args:
-      alpha: strength of the correction, 0 < alpha < 2 / (L + 1) for L learners; None is
-        1 / L.
-      momentum: momentum of the central model, 0 <= momentum < 1; "auto" is 0 when the
-        learners' optimiser has momentum or is adaptive, else 0.9.
+      alpha: strength of the correction; None is 1 / L for L learners. 0 < alpha <= 1
+        with the current centre, 0 < alpha < 2 / (L + 1) with the lagging one, which
+        diverges from there on.
+      centre: "current" or "lagging", as above.
+      momentum: of the lagging centre, 0 <= momentum < 1; None or "auto" is 0 when the
+        learners' optimiser has momentum or is adaptive, else 0.9. The current centre
+        takes none.
       sync_period: learning tasks of each learner between two corrections, >= 1.
+      restart: when all replicas are set to z and the momentum of z is forgotten
+        (optimiser slots are kept): "lr_drop" when the learning rate drops to half or
+        less from one iteration to the next, "never", or a callable that is given the
+        number of completed iterations before every learning run and returns a bool.
       ema_decay: keeps an exponential moving average of z over the iterations t = 0, 1, …
         that end with corrections, with d = min(ema_decay, (1 + t) / (10 + t)),
         0 < ema_decay < 1 (0.999 is a good value). Reads, evaluation and `Saver` then see
         the average, and `session.central(variable, averaged=False)` gives z. None keeps
         no average.
-      restart: when all replicas are set to z and the central momentum is forgotten
-        (optimiser slots are kept): "lr_drop" when the learning rate drops to half or
-        less from one iteration to the next, "never", or a callable that is given the
-        number of completed iterations before every learning run and returns a bool.
 
     Raises:
-      TypeError, ValueError: for an argument outside of what is said above.
+      TypeError, ValueError: for an argument outside of what is said above, or a momentum
+        with the current centre.
+
+    Example:
+      >>> options = tensorbow.Options(synchroniser=tensorbow.SMA(ema_decay=0.999))
+      >>> with tensorbow.TensorBowSession(options=options) as sess:
+      ...     sess.run(tf.compat.v1.global_variables_initializer())
+      ...     sess.run(train_op, feed_dict={x: images, y: labels})
     """
 
     alpha: float | None = None
-    momentum: float | Literal["auto"] = "auto"
+    centre: Literal["current", "lagging"] = "current"
+    momentum: float | Literal["auto"] | None = None
     sync_period: int = 1
     restart: Literal["lr_drop", "never"] | Callable[[int], bool] = "lr_drop"
     ema_decay: float | None = None
 
     def __post_init__(self) -> None:
         _check_alpha("SMA", self.alpha)
-        if self.momentum != "auto":
-            if not _is_number(self.momentum):
-                raise TypeError(f'SMA: momentum must be a number or "auto", got {self.momentum!r}')
-            if not 0 <= self.momentum < 1:
-                raise ValueError(f"SMA: momentum must be in [0, 1), got {self.momentum}")
+        _check_centre("SMA", self.centre)
+        self._check_momentum()
+        if self.centre == "current" and self.alpha is not None and self.alpha > 1:
+            raise ValueError(
+                "SMA: alpha must be at most 1 (which takes a replica all the way to the "
+                f"replicas' mean), got {self.alpha}; leave it out for 1 / number of learners"
+            )
         _check_averaging("SMA", self.sync_period, self.restart, self.ema_decay)
+
+    def _check_momentum(self) -> None:
+        momentum = self.momentum
+        if momentum is None:
+            return
+        if momentum != "auto" and not _is_number(momentum):
+            raise TypeError(f'SMA: momentum must be a number, "auto" or None, got {momentum!r}')
+        if self.centre == "current":
+            raise ValueError(
+                'SMA: momentum belongs to centre="lagging" (the replicas\' mean has no '
+                f"predecessor to gain momentum from), got momentum={momentum!r} with "
+                'centre="current"; use SMA(centre="lagging", momentum=...), or momentum in '
+                "the optimiser"
+            )
+        if momentum != "auto" and not 0 <= momentum < 1:
+            raise ValueError(f"SMA: momentum must be in [0, 1), got {momentum}")
 
     def check_learners(self, num_learners: int) -> None:
         """Raises ValueError if this synchroniser is unstable with so many learners."""
-        _check_stable("SMA", self.alpha, num_learners)
+        if self.centre == "lagging":
+            _check_lagging_alpha("SMA", self.alpha, num_learners)
 
     def native_options(self) -> dict[str, Any]:
         """The arguments of the native runtime."""
+        momentum = None if self.momentum in (None, "auto") else float(self.momentum)
         return dict(
             algorithm="sma",
+            centre=self.centre,
             alpha=float(self.alpha or 0),
-            momentum=None if self.momentum == "auto" else float(self.momentum),
+            momentum=momentum if self.centre == "lagging" else 0.0,
             sync_period=self.sync_period,
             ema_decay=float(self.ema_decay or 0),
             restart=self.restart,
@@ -136,7 +186,7 @@ class SMA:
 class EASGD:
     """Elastic averaging SGD (Zhang, Choromanska and LeCun, NeurIPS 2015), synchronous.
 
-    `SMA` without momentum of the central model, with corrections in every sync_period-th
+    `SMA(centre="lagging", momentum=0)`, usually with corrections in every sync_period-th
     task of a learner only.
 
     Args:
@@ -157,11 +207,11 @@ class EASGD:
 
     def check_learners(self, num_learners: int) -> None:
         """Raises ValueError if this synchroniser is unstable with so many learners."""
-        _check_stable("EASGD", self.alpha, num_learners)
+        _check_lagging_alpha("EASGD", self.alpha, num_learners)
 
     def native_options(self) -> dict[str, Any]:
         """The arguments of the native runtime."""
-        same = SMA(self.alpha, 0.0, self.sync_period, self.restart, self.ema_decay)
+        same = SMA(self.alpha, "lagging", 0.0, self.sync_period, self.restart, self.ema_decay)
         return same.native_options()
 
 
@@ -219,6 +269,7 @@ class Independent:
 def _unaveraged(algorithm: str, ema_decay: float | None = None) -> dict[str, Any]:
     return dict(
         algorithm=algorithm,
+        centre="current",
         alpha=0.0,
         momentum=0.0,
         sync_period=1,
@@ -228,4 +279,25 @@ def _unaveraged(algorithm: str, ema_decay: float | None = None) -> dict[str, Any
 
 
 Synchroniser = SMA | EASGD | SSGD | Independent
-"""What the user chooses for a session."""
+"""What keeps the learners of a session together."""
+
+AUTO: Literal["auto"] = "auto"
+"""The choice that is left to the first learning run; see `Options`."""
+
+
+def named(name: str) -> Synchroniser:
+    """The synchroniser that "auto" stands for, by the name the native runtime gives it."""
+    return {"SMA": SMA, "SSGD": SSGD, "Independent": Independent}[name]()
+
+
+def check_learners(choice: Synchroniser | Literal["auto"], num_learners: int) -> None:
+    """Raises ValueError if the choice is unstable with so many learners."""
+    if not isinstance(choice, str):
+        choice.check_learners(num_learners)
+
+
+def native_options(choice: Synchroniser | Literal["auto"]) -> dict[str, Any]:
+    """The arguments of the native runtime; for "auto" with what SMA() takes."""
+    if isinstance(choice, str):
+        return SMA().native_options() | dict(algorithm=choice)
+    return choice.native_options()

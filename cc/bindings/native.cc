@@ -152,14 +152,17 @@ class SessionHandle {
     return value;
   }
 
-  // Null unless learners execute the run and all its types are plain numbers.
+  // Null unless learners execute the run and all its types are numbers or strings.
   std::unique_ptr<PreparedRun> Prepare(RunSpec spec, const std::vector<int>& feed_types,
                                        const std::vector<int>& fetch_types,
                                        std::vector<py::dtype> fetch_arrays) const {
     std::vector<tf::DataType> types;
     for (const std::vector<int>* some : {&feed_types, &fetch_types}) {
       for (int type : *some) {
-        if (!tf::DataTypeCanUseMemcpy(static_cast<tf::DataType>(type))) return nullptr;
+        const auto data_type = static_cast<tf::DataType>(type);
+        if (!tf::DataTypeCanUseMemcpy(data_type) && data_type != tf::DT_STRING) {
+          return nullptr;
+        }
       }
     }
     for (int type : feed_types) types.push_back(static_cast<tf::DataType>(type));

@@ -84,9 +84,39 @@ tf::Tensor ToTensor(py::array array, tf::DataType type) {
                     tf::core::RefCountPtr<tf::TensorBuffer>(new ArrayBuffer(array)));
 }
 
+// Python's texts and bytes as TensorFlow's strings; nothing for other elements.
+std::optional<tf::Tensor> ToStrings(const py::array& array) {
+  tf::TensorShape shape;
+  for (py::ssize_t d = 0; d < array.ndim(); ++d) shape.AddDim(array.shape(d));
+  tf::Tensor tensor(tf::DT_STRING, std::move(shape));
+  auto strings = tensor.flat<tf::tstring>();
+  const py::list elements(array.attr("ravel")().attr("tolist")());
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const py::handle element = elements[i];
+    if (!py::isinstance<py::bytes>(element) && !py::isinstance<py::str>(element)) {
+      return std::nullopt;
+    }
+    strings(i) = py::cast<std::string>(element);
+  }
+  return tensor;
+}
+
+py::object FromStrings(const tf::Tensor& tensor, const py::dtype& type,
+                       const std::vector<py::ssize_t>& shape) {
+  const auto strings = tensor.flat<tf::tstring>();
+  if (shape.empty()) return py::bytes(strings(0).data(), strings(0).size());
+  py::array array(type, shape);
+  const py::object elements = array.attr("flat");
+  for (int64_t i = 0; i < strings.size(); ++i) {
+    elements[py::int_(i)] = py::bytes(strings(i).data(), strings(i).size());
+  }
+  return array;
+}
+
 py::object ToArray(tf::Tensor tensor, const py::dtype& type) {
   std::vector<py::ssize_t> shape;
   for (int64_t size : tensor.shape().dim_sizes()) shape.push_back(size);
+  if (tensor.dtype() == tf::DT_STRING) return FromStrings(tensor, type, shape);
   if (!tensor.RefCountIsOne() || shape.empty()) {
     py::array copy(type, shape);
     std::memcpy(copy.mutable_data(), tensor.data(), tensor.TotalBytes());
@@ -115,6 +145,13 @@ absl::Status PreparedRun::Run(const std::vector<py::array>& arrays,
   pending_releases()->Free();
   std::vector<tf::Tensor> feeds, values;
   for (size_t i = 0; i < feed_types_.size(); ++i) {
+    if (feed_types_[i] == tf::DT_STRING) {
+      std::optional<tf::Tensor> strings = ToStrings(arrays.at(i));
+      if (!strings.has_value())
+        return absl::OkStatus();  // TensorFlow says what is wrong
+      feeds.push_back(*std::move(strings));
+      continue;
+    }
     feeds.push_back(ToTensor(arrays.at(i), feed_types_[i]));
   }
   absl::Status status;

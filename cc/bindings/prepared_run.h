@@ -24,15 +24,15 @@ namespace tensorbow {
 class PreparedRun {
  public:
   // Of the session of that number. Types: of the feeds in their order, and what NumPy
-  // makes of the fetches. All of them are numbers, not strings or handles.
+  // makes of the fetches. All of them are numbers or strings, not handles.
   PreparedRun(int64_t session,
               std::weak_ptr<const TensorBowSession::Signature> signature,
               std::vector<tensorflow::DataType> feed_types,
               std::vector<pybind11::dtype> fetch_types);
 
   // Arrays of the feeds' types → arrays or NumPy scalars of the fetches; nothing if the
-  // session has forgotten the run, which has not been executed. `task_rows`: see
-  // RunRequest.
+  // session has forgotten the run, or a feed of strings has other elements, and it has
+  // not been executed. Strings are copied. `task_rows`: see RunRequest.
   absl::Status Run(const std::vector<pybind11::array>& feeds,
                    std::vector<int64_t> task_rows,
                    std::optional<pybind11::list>* fetches);

@@ -21,9 +21,10 @@ from tensorbow import _loader
 
 _loader.check_keras_version(keras.__version__)
 
-from tensorbow.keras._training import Replication
+from tensorbow.keras._replication import Replication
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
+from tensorbow.synchronisers import check_learners
 
 __all__ = ["learner_value", "replicate", "session_of"]
 
@@ -34,12 +35,13 @@ def replicate(model: Any, options: Options | None = None) -> Any:
     """Makes a Keras model train on several learners.
 
     The model is changed in place: from now on `fit` and `train_on_batch` run its own
-    `train_step` on every learner, each on a replica and a batch of its own, and keep the
-    replicas together by synchronous model averaging (CROSSBOW, VLDB 2019) or what
-    `options.synchroniser` says; `SSGD()` makes a step on L learners stock Keras's with L
-    times the rows, for any optimiser. Whatever
-    looks at the model (callbacks, `evaluate`, `predict`, `get_weights`, `save`) sees the
-    central model. A saved file is plain Keras's and loads without TensorBow.
+    `train_step` on every learner, each on a replica and a batch of its own. What keeps the
+    replicas together is `options.synchroniser`; by default ("auto") that is `SSGD()` if
+    any optimiser of the model is something else than `keras.optimizers.SGD` and the
+    gradients it is given are found, else `SMA()`. `SSGD()` makes a step on L learners
+    stock Keras's with L times the rows, for any optimiser. Whatever looks at the model
+    (callbacks, `evaluate`, `predict`, `get_weights`, `save`) sees the central model. A
+    saved file is plain Keras's and loads without TensorBow.
 
     **`batch_size` is the number of rows in ONE learner's batch.** `fit(...,
     batch_size=16)` on two learners trains on two batches of 16 rows at a time; so does a
@@ -90,7 +92,7 @@ def replicate(model: Any, options: Options | None = None) -> Any:
                 f"replicate: options has {name}={getattr(options, name)!r}, which names tensors of "
                 "a graph; a Keras model has none to name. Leave it out"
             )
-    options.synchroniser.check_learners(options.learners_on(0))
+    check_learners(options.synchroniser, options.learners_on(0))
     earlier = model.__dict__.get(_REPLICATION)
     if earlier is not None:
         earlier.unhook()
@@ -103,9 +105,9 @@ def replicate(model: Any, options: Options | None = None) -> Any:
 def session_of(model: Any) -> TensorBowSession | None:
     """The session that trains a replicated model.
 
-    It tells how far training is (`iterations`, `learning_tasks`, `samples_seen`) and can
-    `restart()` the averaging. Every `compile` ends it; the next training step makes a
-    new one.
+    It tells how far training is (`iterations`, `learning_tasks`, `samples_seen`) and what
+    keeps the learners together (`synchroniser`), and can `restart()` the averaging. Every
+    `compile` ends it; the next training step makes a new one.
 
     Args:
       model: what `replicate` returned.

@@ -182,9 +182,14 @@ def array_batches(
     if any(leaf.array.dtype.hasobject or leaf.array.dtype.kind in "USMm" for leaf in leaves):
         return None
     inputs = keras.tree.lists_to_tuples(
-        keras.tree.map_structure(lambda leaf: np.ascontiguousarray(leaf.array), sliceable)
+        keras.tree.map_structure(lambda leaf: _for_kernels(leaf.array), sliceable)
     )
     return ArrayBatches(inputs, adapter.batch_size, bool(shuffle))
+
+
+def _for_kernels(array: np.ndarray) -> np.ndarray:
+    """The array, rows one after the other and in this machine's byte order."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 # -------------------------------------------------------------------------- tf.data
@@ -258,7 +263,8 @@ class BatchSource:
 
     def __init__(self, data: Any, num_learners: int) -> None:
         self.data = data
-        arrays = [np.asarray(leaf) for leaf in tf.nest.flatten(data) if leaf is not None]
+        leaves = [leaf for leaf in tf.nest.flatten(data) if leaf is not None]
+        arrays = [_for_kernels(np.asarray(leaf)) for leaf in leaves]
         whole = _joined([arrays])[0]
         if whole.rows[0] == 0:
             raise ValueError("tensorbow.keras: got a batch of 0 rows; wanted at least 1")

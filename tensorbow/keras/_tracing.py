@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from tensorbow.keras._variables import Mirror, callable_for
+from tensorbow.keras._variables import Mirror
 
 _READERS = frozenset(
     [
@@ -350,36 +349,3 @@ def trace(
         ]
         train_op = tf.group(*operations, name=f"{scope}_all")
     return TracedStep(inputs, logs, list(rates), train_op, frozenset(written))
-
-
-class Program:
-    """A traced training step, ready to run.
-
-    Args:
-      step: of the session's graph.
-      session: a `TensorBowSession`.
-    """
-
-    def __init__(self, step: TracedStep, session: Any) -> None:
-        self.step = step
-        self.written = step.written
-        self.checked = False  # by the training loop, after the first run
-        self._num_rates = len(step.rates)
-        self._outputs = step.outputs
-        self._names: list[str] | None = None
-        fetches = [value for value in tf.nest.flatten(step.outputs) if isinstance(value, tf.Tensor)]
-        if isinstance(step.outputs, dict) and len(fetches) == len(step.outputs):
-            self._names = sorted(step.outputs)  # the order in which nests are flattened
-        self._run = callable_for(session, [*step.rates, *fetches], [step.train_op], step.inputs)
-
-    def run(self, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], Any]:
-        """Trains on rows; returns scheduled learning rates and what train_step returns."""
-        values = self._run(*arrays)
-        rates, values = values[: self._num_rates], values[self._num_rates :]
-        if self._names is not None:
-            return rates, dict(zip(self._names, values))
-        remaining = iter(values)
-        logs = tf.nest.map_structure(
-            lambda value: next(remaining) if isinstance(value, tf.Tensor) else value, self._outputs
-        )
-        return rates, {} if logs is None else logs

@@ -88,10 +88,10 @@ class Update:
         return [random.standard_normal((LEARNERS, *s)).astype(np.float32) for s in self.shapes]
 
 
-def check(update, products, iterations=4, fetch=None):
+def check(update, products, iterations=4, fetch=None, centre="current"):
     """Trains `update` and compares replicas and z with stock and the written formula."""
     variables = [update.w, *update.slots]
-    synchroniser = tensorbow.SMA(alpha=ALPHA, momentum=MOMENTUM)
+    synchroniser = tensorbow.SMA(ALPHA, centre, MOMENTUM if centre == "lagging" else None)
     with (
         tf1.Session(graph=update.graph) as stock,
         programs.session(update.graph, LEARNERS, synchroniser=synchroniser) as session,
@@ -116,6 +116,8 @@ def check(update, products, iterations=4, fetch=None):
                 state[j][0] = (state[j][0] - correction).astype(state[j][0].dtype)
                 z_next += correction
             z, z_prev = z_next, z
+            if centre == "current":
+                z = (state[0][0].astype(np.float64) + state[1][0]) / 2
             for j in range(LEARNERS):
                 for variable, value in zip(variables, state[j]):
                     np.testing.assert_allclose(session.learner_value(variable, j), value, **CLOSE)
@@ -127,9 +129,10 @@ def check(update, products, iterations=4, fetch=None):
 
 
 @KINDS
+@pytest.mark.parametrize("centre", ["current", "lagging"])
 @pytest.mark.parametrize("op", APPLY)
-def test_every_optimiser_takes_a_product(op, use_resource):
-    check(Update(op, use_resource), products=1)
+def test_every_optimiser_takes_a_product(op, centre, use_resource):
+    check(Update(op, use_resource), products=1, centre=centre)
 
 
 @pytest.mark.parametrize("transpose_a", [True, False])

@@ -189,6 +189,12 @@ def assert_within(ulps, actual, expected):
     assert np.all(np.abs(actual - expected) <= ulps * eps * np.maximum(np.abs(expected), 1))
 
 
+def sma(centre, sync_period=1):
+    """Averaging with that centre; the lagging one with momentum."""
+    momentum = MOMENTUM if centre == "lagging" else None
+    return tensorbow.SMA(ALPHA, centre, momentum, sync_period)
+
+
 def check(
     update,
     dtype,
@@ -199,6 +205,7 @@ def check(
     iterations=4,
     sync_period=1,
     ulps=0,
+    centre="current",
 ):
     program = Program(update, dtype, use_resource, sparse, index_type)
     variables = [program.w, *program.slots]
@@ -208,7 +215,7 @@ def check(
     one_thread = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     options = tensorbow.Options(
         learners_per_device=LEARNERS,
-        synchroniser=tensorbow.SMA(alpha=ALPHA, momentum=MOMENTUM, sync_period=sync_period),
+        synchroniser=sma(centre, sync_period),
     )
     with (
         tf1.Session(graph=program.graph, config=one_thread) as stock,
@@ -220,6 +227,11 @@ def check(
         state = [[v.copy() for v in start] for _ in range(LEARNERS)]  # [learner][variable]
         z = start[0].astype(accumulate)
         z_prev = z.copy()
+
+        def mean_of_replicas():
+            values = [own[0].astype(accumulate) for own in state]
+            return (values[0] + values[1]) / accumulate(2)
+
         for iteration in range(iterations):
             gradient, indices = random_feeds(program, iteration, dtype)
             feeds = {program.gradient: gradient}
@@ -235,6 +247,8 @@ def check(
             ours = [n.op for g in metadata.partition_graphs for n in g.node]
             assert any(op.startswith("TensorBow") for op in ours) == fused
             due = (iteration + 1) % sync_period == 0
+            if centre == "current":
+                z = mean_of_replicas()
             corrections = []
             for j in range(LEARNERS):
                 for variable, value in zip(variables, state[j]):
@@ -250,7 +264,9 @@ def check(
                     state[j][0] = (state[j][0].astype(accumulate) - c).astype(storage)
                 corrections.append(c)
             z_next = z + (corrections[0] + corrections[1]) + momentum * (z - z_prev)
-            if due:
+            if centre == "current":
+                z = mean_of_replicas()
+            elif due:
                 z_prev, z = z, z_next
             for j in range(LEARNERS):
                 for variable, value in zip(variables, state[j]):
@@ -265,6 +281,7 @@ def check(
     assert sparse == 0 or np.any(state[0][0] != state[1][0])
 
 
+CENTRES = pytest.mark.parametrize("centre", ["current", "lagging"])
 KINDS = pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
 ALL_TYPES = pytest.mark.parametrize(
     "dtype",
@@ -275,14 +292,16 @@ ALL_TYPES = pytest.mark.parametrize(
 
 @ALL_TYPES
 @KINDS
+@CENTRES
 @pytest.mark.parametrize("op", APPLY)
-def test_dense_update_is_fused_and_exact(op, use_resource, dtype):
+def test_dense_update_is_fused_and_exact(op, centre, use_resource, dtype):
     if op.split(":")[0] == "ApplyAdagrad" and dtype != tf.float64:
         # TensorFlow's reciprocal square root is an approximation and a Newton step (of a
         # 16-bit number rounded once in a packet and twice outside of one).
-        check(of_op(op, use_resource), dtype, use_resource, fused=True, iterations=1, ulps=2)
+        exactness = dict(iterations=1, ulps=2)
     else:
-        check(of_op(op, use_resource), dtype, use_resource, fused=True)
+        exactness = dict()
+    check(of_op(op, use_resource), dtype, use_resource, fused=True, centre=centre, **exactness)
 
 
 SPARSE = pytest.mark.parametrize(
@@ -316,10 +335,12 @@ def test_sparse_update_of_no_rows_still_corrects(update, use_resource):
 
 
 @KINDS
+@CENTRES
 @pytest.mark.parametrize("sparse", [None, 11], ids=["dense", "sparse"])
-def test_updates_are_plain_between_corrections(use_resource, sparse):
+def test_updates_are_plain_between_corrections(use_resource, centre, sparse):
     update = of_op("ApplyMomentum", use_resource, sparse=sparse is not None)
-    check(update, tf.float32, use_resource, fused=True, sparse=sparse, sync_period=3, iterations=7)
+    seldom = dict(sync_period=3, iterations=7)
+    check(update, tf.float32, use_resource, fused=True, sparse=sparse, centre=centre, **seldom)
 
 
 @KINDS
@@ -333,8 +354,9 @@ def test_updates_are_plain_between_corrections(use_resource, sparse):
     ],
     ids=["sgd", "momentum", "adagrad", "rmsprop"],
 )
-def test_optimiser_given_indexed_slices_is_fused_and_exact(optimiser, use_resource):
-    check(by_optimiser(optimiser), tf.float32, use_resource, fused=True, sparse=11)
+@CENTRES
+def test_optimiser_given_indexed_slices_is_fused_and_exact(centre, optimiser, use_resource):
+    check(by_optimiser(optimiser), tf.float32, use_resource, fused=True, sparse=11, centre=centre)
 
 
 @KINDS
@@ -351,9 +373,7 @@ def test_index_outside_of_the_variable_is_stocks_error_and_changes_nothing(updat
         own = {program.gradient: gradient[1:], program.indices: indices[1:]}
         with pytest.raises(tf.errors.InvalidArgumentError) as expected:
             stock.run(program.update, own)
-    options = tensorbow.Options(
-        learners_per_device=LEARNERS, synchroniser=tensorbow.SMA(alpha=ALPHA, momentum=MOMENTUM)
-    )
+    options = tensorbow.Options(learners_per_device=LEARNERS, synchroniser=sma("lagging"))
     with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:
         session.run(program.init)
         for _ in range(3):
@@ -381,16 +401,17 @@ def test_value_read_before_a_sparse_update_is_not_changed_by_it():
             update = w.scatter_sub(slices)
         init = tf1.global_variables_initializer()
     options = tensorbow.Options(
-        learners_per_device=2, synchroniser=tensorbow.SMA(momentum=0.0), combine={"view:0": "stack"}
+        learners_per_device=2, synchroniser=tensorbow.SMA(), combine={"view:0": "stack"}
     )
     with tensorbow.TensorBowSession(graph=graph, options=options) as session:
         session.run(init)
-        w_0, w_1, z = np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([1.0, 2.0])
+        w_0, w_1 = np.array([1.0, 2.0]), np.array([1.0, 2.0])
         for _ in range(3):
             values, _ = session.run([view, update], {x: [[0.25], [0.5]]})
             np.testing.assert_allclose(values, [[w_0], [w_1]], rtol=1e-6)
+            z = (w_0 + w_1) / 2
             c_0, c_1 = 0.5 * (w_0 - z), 0.5 * (w_1 - z)
-            w_0, w_1, z = w_0 * [1, 0.75] - c_0, w_1 * [1, 0.5] - c_1, z + c_0 + c_1
+            w_0, w_1 = w_0 * [1, 0.75] - c_0, w_1 * [1, 0.5] - c_1
             np.testing.assert_allclose(session.learner_value(w, 0)[:, 0], w_0, rtol=1e-6)
             np.testing.assert_allclose(session.learner_value(w, 1)[:, 0], w_1, rtol=1e-6)
 
@@ -422,16 +443,17 @@ def test_value_fetched_beside_the_update_is_not_changed_by_it():
             update = w.assign_sub(tf.reduce_mean(x) * w)
         init = tf1.global_variables_initializer()
     options = tensorbow.Options(
-        learners_per_device=2, synchroniser=tensorbow.SMA(momentum=0.0), combine={"view:0": "stack"}
+        learners_per_device=2, synchroniser=tensorbow.SMA(), combine={"view:0": "stack"}
     )
     with tensorbow.TensorBowSession(graph=graph, options=options) as session:
         session.run(init)
-        w_0, w_1, z = np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([1.0, 2.0])
+        w_0, w_1 = np.array([1.0, 2.0]), np.array([1.0, 2.0])
         for _ in range(3):
             values, _ = session.run([view, update], {x: [[0.25], [0.5]]})
             np.testing.assert_allclose(values, [[w_0], [w_1]], rtol=1e-6)
+            z = (w_0 + w_1) / 2
             c_0, c_1 = 0.5 * (w_0 - z), 0.5 * (w_1 - z)
-            w_0, w_1, z = w_0 * 0.75 - c_0, w_1 * 0.5 - c_1, z + c_0 + c_1
+            w_0, w_1 = w_0 * 0.75 - c_0, w_1 * 0.5 - c_1
             np.testing.assert_allclose(session.learner_value(w, 0), w_0, rtol=1e-6)
             np.testing.assert_allclose(session.learner_value(w, 1), w_1, rtol=1e-6)
 

@@ -16,7 +16,7 @@ from keras_models import (
 )
 
 import tensorbow
-from tensorbow.keras import session_of
+from tensorbow.keras import learner_value, session_of
 
 COUNT = 5 * ROWS  # an odd number of batches: the last iteration is short
 RAGGED = COUNT + 3
@@ -44,6 +44,7 @@ def generator(images, labels):
 KINDS = {
     "numpy": lambda x, y: dict(x=x, y=y, batch_size=ROWS, shuffle=False),
     "float64": lambda x, y: dict(x=x.astype(np.float64), y=y, batch_size=ROWS, shuffle=False),
+    "big endian": lambda x, y: dict(x=x.astype(">f4"), y=y, batch_size=ROWS, shuffle=False),
     "tensors": lambda x, y: dict(
         x=tf.constant(x), y=tf.constant(y), batch_size=ROWS, shuffle=False
     ),
@@ -181,6 +182,38 @@ def test_batches_of_different_lengths_are_trained_one_by_one():
     model.fit(tf.data.Dataset.from_generator(elements, output_signature=spec), verbose=0)
     assert session_of(model).learning_tasks == 4
     assert session_of(model).iterations == 3
+
+
+@pytest.mark.parametrize("form", ["tf.data", "train_on_batch"])
+def test_strings_are_divided_by_the_same_rows_as_numbers(form):
+    """37 rows in batches of 16 for three learners, who are not averaged."""
+    words = np.array([f"w{k % 13}" for k in range(37)])[:, None]
+    numbers = np.arange(37, dtype=np.int32)[:, None] % 13
+    classes = np.arange(37) % 3
+    replicas = []
+    for inputs, dtype in ((words, "string"), (numbers, "int32")):
+        keras.utils.set_random_seed(1)
+        given = keras.Input((1,), dtype=dtype)
+        table = tf.constant(np.eye(13, dtype=np.float32))
+
+        def one_hot(x, table=table, dtype=dtype):
+            if dtype == "string":
+                x = tf.strings.to_number(tf.strings.substr(x, 1, 2), tf.int32)
+            return tf.gather(table, x[:, 0])
+
+        hot = keras.layers.Lambda(one_hot, output_shape=(13,))(given)
+        model = keras.Model(given, keras.layers.Dense(3)(hot))
+        tensorbow.keras.replicate(model, independent(3))
+        model.compile("sgd", LOSS)
+        if form == "tf.data":
+            data = tf.data.Dataset.from_tensor_slices((inputs, classes)).batch(16)
+            model.fit(data, verbose=0)
+        else:
+            model.train_on_batch(inputs, classes)
+        assert session_of(model).learning_tasks == 3
+        kernel = model.weights[0]
+        replicas.append([learner_value(model, kernel, j) for j in range(3)])
+    np.testing.assert_array_equal(*replicas)
 
 
 def test_arrays_that_do_not_fit_together_get_kerass_words(digits):

@@ -12,8 +12,8 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def options(learners=2, **given):
-    """So many learners and plain averaging (μ = 0)."""
-    given.setdefault("synchroniser", tensorbow.SMA(momentum=0.0))
+    """So many learners whose models are averaged."""
+    given.setdefault("synchroniser", tensorbow.SMA())
     return tensorbow.Options(learners_per_device=learners, **given)
 
 

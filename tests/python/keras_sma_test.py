@@ -36,7 +36,9 @@ def test_replicas_and_z_equal_the_float64_model(learners, momentum, digits):
     # The last iteration is short: a batch for learner 0 alone.
     iterations, rows = 12, 8
     total = (iterations * learners + 1) * rows
-    model = logistic(options(learners, synchroniser=tensorbow.SMA(momentum=momentum)), rate=0.2)
+    model = logistic(
+        options(learners, synchroniser=tensorbow.SMA(centre="lagging", momentum=momentum)), rate=0.2
+    )
     expected = SMAModel(model.get_weights(), learners, 0.2, momentum=momentum)
     model.fit(digits[0][:total], digits[1][:total], batch_size=rows, verbose=0, shuffle=False)
     given = batches(digits, iterations * learners + 1, rows)
@@ -57,7 +59,8 @@ def test_replicas_and_z_equal_the_float64_model(learners, momentum, digits):
 
 def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
     iterations, rows, classes = 6, 8, 2100
-    model = logistic(options(), rate=0.2, classes=classes)
+    synchroniser = tensorbow.SMA(centre="lagging", momentum=0.0)
+    model = logistic(options(synchroniser=synchroniser), rate=0.2, classes=classes)
     expected = SMAModel(model.get_weights(), 2, 0.2)
     images, labels = (a[: 2 * iterations * rows] for a in digits)
     model.fit(images, labels, batch_size=rows, verbose=0, shuffle=False)
@@ -66,7 +69,7 @@ def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
         expected.iteration(gradients_of, given[i : i + 2])
     for variable, z in zip(model.weights, expected.z):
         np.testing.assert_allclose(variable.numpy(), z, rtol=1e-5, atol=2e-6)
-    step = model._tensorbow._program.step
+    step = model._tensorbow.program.step
     feeds = dict(zip(step.inputs, (images[: 2 * rows], labels[: 2 * rows])))
     assert products_in_updates(session_of(model), step.train_op, feeds) == 1
 
@@ -78,7 +81,8 @@ def test_plain_gradient_descent_gives_z_a_momentum_and_other_optimisers_do_not(d
         (lambda: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2), 0.0),
     ):
         z = []
-        for synchroniser in (tensorbow.SMA(), tensorbow.SMA(momentum=momentum)):
+        for central in (None, momentum):
+            synchroniser = tensorbow.SMA(centre="lagging", momentum=central)
             model = classifier(options(synchroniser=synchroniser), optimiser, small)
             model.fit(digits[0][:160], digits[1][:160], batch_size=8, verbose=0, shuffle=False)
             z.append(model.get_weights())

@@ -172,7 +172,7 @@ def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
     model.fit(x, y, batch_size=ROWS, verbose=0, shuffle=False)
     for ours, theirs in zip(model.get_weights(), stock.get_weights()):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
-    step = model._tensorbow._program.step
+    step = model._tensorbow.program.step
     feeds = dict(zip(step.inputs, (x[: 2 * ROWS], y[: 2 * ROWS])))
     assert products_in_updates(session_of(model), step.train_op, feeds) == 1
 

@@ -8,7 +8,7 @@ from programs import linear, rows
 import tensorbow
 
 tf1 = tf.compat.v1
-TWO = tensorbow.Options(learners_per_device=2, synchroniser=tensorbow.SMA(momentum=0.0))
+TWO = tensorbow.Options(learners_per_device=2, synchroniser=tensorbow.SMA())
 
 
 def train(creator, p, steps, hooks=()):

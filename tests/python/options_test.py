@@ -23,7 +23,8 @@ tf1 = tf.compat.v1
         (dict(learners_per_device="2"), TypeError, "must be an int"),
         (dict(batch_size=0), ValueError, "at least 1, got 0"),
         (dict(batch_size="16"), TypeError, "must be an int"),
-        (dict(synchroniser="sma"), TypeError, "tensorbow.SMA"),
+        (dict(synchroniser="sma"), TypeError, "\"auto\", tensorbow.SMA.* got 'sma'"),
+        (dict(synchroniser=None), TypeError, "tensorbow.SMA.* got None"),
         (dict(synchroniser=tensorbow.SMA), TypeError, "tensorbow.SMA"),
         (dict(scheduling="random"), ValueError, '"fcfs" or "round_robin"'),
         (dict(scheduling=None), ValueError, '"fcfs" or "round_robin"'),
@@ -50,9 +51,16 @@ def test_wrong_options_are_refused_at_construction(arguments, error, match):
         (dict(alpha=-0.1), ValueError, "greater than 0"),
         (dict(alpha=float("nan")), ValueError, "greater than 0"),
         (dict(alpha="0.5"), TypeError, "number or None"),
-        (dict(momentum=1.0), ValueError, r"in \[0, 1\)"),
-        (dict(momentum=-0.5), ValueError, r"in \[0, 1\)"),
-        (dict(momentum="none"), TypeError, '"auto"'),
+        (dict(alpha=1.01), ValueError, "at most 1 .* got 1.01; leave it out for 1 / number"),
+        (dict(centre="mean"), ValueError, '"current" or "lagging", got \'mean\''),
+        (dict(centre=0.9), ValueError, '"current" or "lagging", got 0.9'),
+        (dict(centre="lagging", momentum=1.0), ValueError, r"in \[0, 1\), got 1.0"),
+        (dict(centre="lagging", momentum=-0.5), ValueError, r"in \[0, 1\)"),
+        (dict(centre="lagging", momentum=True), TypeError, "must be a number"),
+        (dict(momentum="none"), TypeError, '"auto" or None'),
+        (dict(momentum=0.9), ValueError, "no predecessor .* got momentum=0.9 .* in the optimiser"),
+        (dict(momentum=0.0), ValueError, r'use SMA\(centre="lagging", momentum=...\)'),
+        (dict(momentum="auto"), ValueError, 'belongs to centre="lagging"'),
         (dict(sync_period=0), ValueError, "at least 1"),
         (dict(sync_period=1.0), TypeError, "must be an int"),
         (dict(restart="always"), ValueError, '"lr_drop", "never" or a callable'),
@@ -64,7 +72,15 @@ def test_wrong_synchronisers_are_refused_at_construction(arguments, error, match
         tensorbow.SMA(**arguments)
 
 
-def test_alpha_is_bounded_by_the_number_of_learners():
+def test_momentum_of_the_lagging_centre_is_a_number_or_left_to_the_optimiser():
+    for momentum, native in ((None, None), ("auto", None), (0, 0.0), (0.5, 0.5)):
+        sma = tensorbow.SMA(centre="lagging", momentum=momentum)
+        assert sma.native_options()["momentum"] == native
+    same = tensorbow.SMA(0.3, centre="lagging", momentum=0, sync_period=4)
+    assert tensorbow.EASGD(0.3, sync_period=4).native_options() == same.native_options()
+
+
+def test_alpha_of_the_lagging_centre_is_bounded_by_the_number_of_learners():
     for learners, alpha, fine in (
         (2, 0.66, True),
         (2, 0.67, False),
@@ -72,15 +88,20 @@ def test_alpha_is_bounded_by_the_number_of_learners():
         (4, 0.4, False),
     ):
         options = tensorbow.Options(
-            learners_per_device=learners, synchroniser=tensorbow.SMA(alpha=alpha)
+            learners_per_device=learners, synchroniser=tensorbow.SMA(alpha, centre="lagging")
         )
         if fine:
             tensorbow.TensorBowSession(graph=tf.Graph(), options=options).close()
         else:
             with pytest.raises(ValueError, match=r"less than 2 / \(L \+ 1\)"):
                 tensorbow.TensorBowSession(graph=tf.Graph(), options=options)
-    one = tensorbow.Options(learners_per_device=1, synchroniser=tensorbow.SMA(alpha=1.5))
+    one = tensorbow.Options(learners_per_device=1, synchroniser=tensorbow.SMA(1.5, "lagging"))
     tensorbow.TensorBowSession(graph=tf.Graph(), options=one).close()
+
+
+def test_alpha_of_the_current_centre_goes_up_to_1_for_any_number_of_learners():
+    options = tensorbow.Options(learners_per_device=4, synchroniser=tensorbow.SMA(alpha=1))
+    tensorbow.TensorBowSession(graph=tf.Graph(), options=options).close()
 
 
 def test_options_are_frozen():
@@ -117,7 +138,7 @@ def test_wrong_session_arguments_are_refused(arguments, error, match):
 def test_strong_momentum_on_both_sides_warns():
     p = linear(optimiser=lambda: tf1.train.MomentumOptimizer(0.01, 0.9))
     x, y = rows(8)
-    with session(p.graph, synchroniser=tensorbow.SMA(momentum=0.9)) as s:
+    with session(p.graph, synchroniser=tensorbow.SMA(centre="lagging", momentum=0.9)) as s:
         s.run(p.init)
         with pytest.warns(tensorbow.TensorBowWarning, match="2- to 8-fold"):
             s.run(p.train, {p.x: x, p.y: y})

@@ -61,19 +61,36 @@ def test_learning_runs_are_prepared_when_they_come_again(learners):
         assert s.iterations == 3
 
 
-def test_strings_go_tensorflows_way():
+STRINGS = {
+    "str": list("abcd"),
+    "bytes": [b"a", b"b", b"c", b"d"],
+    "unicode array": np.array(list("abcd")),
+    "bytes array": np.array(list("abcd"), "S"),
+    "objects": np.array(["a", b"b", np.str_("c"), np.bytes_(b"d")], object),
+}
+
+
+@pytest.mark.parametrize("learners", LEARNERS)
+@pytest.mark.parametrize("form", STRINGS)
+def test_strings_are_fed_and_fetched_as_tensorflow_does(form, learners):
     p = linear()
     with p.graph.as_default():
         text = tf1.placeholder(tf.string, [None])
         upper = tf.strings.upper(text)
+        joined = tf.strings.reduce_join(upper)
     x, y = rows(4)
-    fetches = [upper, p.train]
-    with session(p.graph) as s:
+    fetches = [upper, joined, p.train]
+    with session(p.graph, learners, combine={joined: "first"}) as s:
         s.run(p.init)
         for _ in range(3):
-            got, _ = s.run(fetches, {text: list("abcd"), p.x: x, p.y: y})
-            assert got.tolist() == [b"A", b"B", b"C", b"D"]
-    assert s.iterations == 3
+            got, first, _ = s.run(fetches, {text: STRINGS[form], p.x: x, p.y: y})
+            assert got.dtype == object and got.tolist() == [b"A", b"B", b"C", b"D"]
+            assert first == b"ABCD"[: 4 // learners]
+        assert is_prepared(s, fetches)
+        with pytest.raises(tf.errors.InternalError, match="Unsupported object type int"):
+            s.run(fetches, {text: np.array(["a", 1, "c", "d"], object), p.x: x, p.y: y})
+        s.run(fetches, {text: np.array([["é", "", "x" * 100, "d"]])[0], p.x: x, p.y: y})
+    assert s.iterations == 4
 
 
 def test_graph_may_grow_between_runs():
@@ -173,7 +190,7 @@ def test_learning_rates_are_read_from_unaligned_feeds():
         train = tf1.train.GradientDescentOptimizer(rate).minimize(loss)
         init = tf1.global_variables_initializer()
     values = unaligned(np.arange(6, dtype=np.float32))
-    options = dict(synchroniser=tensorbow.SMA(momentum=0.0), replicate=[rates])
+    options = dict(replicate=[rates])
     with session(graph, 2, **options) as s:
         s.run(init)
         for k in range(4):

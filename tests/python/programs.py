@@ -13,8 +13,8 @@ tf1 = tf.compat.v1
 
 
 def session(graph, learners=2, **options):
-    """A session on `graph` with that many learners and plain averaging (μ = 0)."""
-    options.setdefault("synchroniser", tensorbow.SMA(momentum=0.0))
+    """A session on `graph` with that many learners whose models are averaged."""
+    options.setdefault("synchroniser", tensorbow.SMA())
     return tensorbow.TensorBowSession(
         graph=graph, options=tensorbow.Options(learners_per_device=learners, **options)
     )

@@ -14,10 +14,10 @@ import tensorbow
 tf1 = tf.compat.v1
 
 
-def test_default_is_one_learner_per_core_under_sma():
+def test_default_is_one_learner_per_core_whose_synchroniser_is_yet_to_be_chosen():
     with tensorbow.TensorBowSession(graph=tf.Graph()) as s:
         assert s.num_learners == len(psutil.Process().cpu_affinity())
-        assert s.options.synchroniser == tensorbow.SMA()
+        assert s.options.synchroniser == s.synchroniser == "auto"
         assert s.sess_str == b""
 
 

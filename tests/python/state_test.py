@@ -64,10 +64,12 @@ def train(program, sess, steps):
     "options",
     [
         dict(),
+        dict(synchroniser=tensorbow.SMA()),
         dict(learners=1, seed=1),
         dict(learners=3, synchroniser=tensorbow.Independent()),
         dict(synchroniser=tensorbow.SMA(sync_period=2)),
-        dict(synchroniser=tensorbow.SMA(momentum=0.5, alpha=0.3)),
+        dict(synchroniser=tensorbow.SMA(0.3, "lagging", momentum=0.5)),
+        dict(synchroniser=tensorbow.SMA(alpha=0.3)),
         dict(synchroniser=tensorbow.SMA(ema_decay=0.99)),
         dict(learners=3, synchroniser=tensorbow.EASGD(sync_period=4)),
         dict(learners=3, synchroniser=tensorbow.SSGD()),
@@ -77,10 +79,12 @@ def train(program, sess, steps):
         dict(batch_size=5, scheduling="round_robin", synchroniser=tensorbow.SMA(sync_period=3)),
     ],
     ids=[
+        "auto",
         "sma",
         "one_learner",
         "independent",
         "period_2",
+        "lagging",
         "alpha",
         "average",
         "easgd",
@@ -114,7 +118,9 @@ def test_saving_changes_nothing(tmp_path):
     outcomes = []
     for saves in (False, True):
         program = network(momentum)
-        with session(program, synchroniser=tensorbow.SMA(momentum=0.9, sync_period=2)) as sess:
+        with session(
+            program, synchroniser=tensorbow.SMA(centre="lagging", momentum=0.9, sync_period=2)
+        ) as sess:
             sess.run(program.init)
             for _ in range(8):
                 train(program, sess, 1)
@@ -335,15 +341,25 @@ def saved(tmp_path, **options):
         (dict(synchroniser=tensorbow.SSGD()), "synchroniser=SMA.*synchroniser=SSGD"),
         (dict(synchroniser=tensorbow.SMA(ema_decay=0.5)), "ema_decay=None.*ema_decay=0.5"),
         (dict(synchroniser=tensorbow.SMA(alpha=0.25)), "alpha=0.5.*alpha=0.25"),
-        (dict(synchroniser=tensorbow.SMA(momentum=0.5)), "momentum=auto.*momentum=0.5"),
+        (dict(synchroniser=tensorbow.SMA(centre="lagging")), "centre=current.*centre=lagging"),
         (dict(synchroniser=tensorbow.SMA(sync_period=4)), "sync_period=1.*sync_period=4"),
     ],
 )
 def test_other_options_are_refused(tmp_path, options, said):
-    path = saved(tmp_path)
+    path = saved(tmp_path, synchroniser=tensorbow.SMA())
     program = network()
     with session(program, **options) as sess:
         with pytest.raises(tf.errors.FailedPreconditionError, match=said):
+            sess.load_state(path)
+
+
+def test_another_momentum_is_refused(tmp_path):
+    path = saved(tmp_path, synchroniser=tensorbow.SMA(centre="lagging"))
+    program = network()
+    with session(program, synchroniser=tensorbow.SMA(centre="lagging", momentum=0.5)) as sess:
+        with pytest.raises(
+            tf.errors.FailedPreconditionError, match=r"momentum=auto.*momentum=0\.5"
+        ):
             sess.load_state(path)
 
 

@@ -200,7 +200,7 @@ def test_easgd_is_sma_without_momentum_every_third_task(digits):
 
 @pytest.mark.parametrize(
     "synchroniser",
-    [tensorbow.SMA(alpha=1e-30, momentum=0.0), tensorbow.EASGD(sync_period=10**9)],
+    [tensorbow.SMA(alpha=1e-30), tensorbow.EASGD(sync_period=10**9)],
     ids=["no strength", "no synchronisation"],
 )
 @pytest.mark.parametrize("model, optimiser", [("resnet20", "adam"), ("lenet", "sgd")])

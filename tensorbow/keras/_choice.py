@@ -1,0 +1,87 @@
+"""Which synchroniser keeps a model's learners together, and what its session is told of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import keras
+
+from tensorbow.keras import _tracing
+from tensorbow.options import Options
+from tensorbow.session import TensorBowWarning
+from tensorbow.synchronisers import EASGD, SMA, SSGD, Synchroniser
+
+_CENTRAL_MOMENTUM = 0.9  # of z where the learners' optimiser has none (ALGORITHMS: μ)
+_STRONG = 0.9  # momentum of which there should not be two
+
+
+def choose(model: Any, options: Options) -> Synchroniser:
+    """The synchroniser of a model: what the user says, or what "auto" means for it.
+
+    Averaging models is averaging gradients under gradient descent with or without
+    momentum, but not under optimisers that divide by a second moment (ALGORITHMS §1c).
+    """
+    if not isinstance(options.synchroniser, str):
+        return options.synchroniser
+    # A wrapper hands its gradients on to the optimiser inside.
+    optimisers = [o for o in _tracing.optimisers_of(model) if not hasattr(o, "inner_optimizer")]
+    return SSGD() if any(map(_is_adaptive, optimisers)) else SMA()
+
+
+def watches_rates(synchroniser: Synchroniser, num_learners: int) -> bool:
+    """Whether a drop of the learning rate restarts the averaging."""
+    if num_learners == 1 or not isinstance(synchroniser, (SMA, EASGD)):
+        return False
+    return synchroniser.restart == "lr_drop"
+
+
+def session_options(
+    model: Any, options: Options, synchroniser: Synchroniser, num_learners: int
+) -> Options:
+    """The options of the session that trains a model with this synchroniser.
+
+    What a session works out from its graph is said outright where Keras knows it better:
+    the momentum of z by the model's optimisers, and restarts, which `RateWatch` asks for.
+    """
+    if isinstance(synchroniser, SMA) and synchroniser.centre == "lagging":
+        synchroniser = _with_central_momentum(model, synchroniser, num_learners)
+    if watches_rates(synchroniser, num_learners):
+        assert isinstance(synchroniser, (SMA, EASGD))
+        synchroniser = dataclasses.replace(synchroniser, restart="never")
+    return dataclasses.replace(options, synchroniser=synchroniser)
+
+
+def _with_central_momentum(model: Any, synchroniser: SMA, num_learners: int) -> SMA:
+    """SMA with the lagging centre and a momentum that suits the model's optimisers."""
+    momenta = [_momentum_of(optimiser) for optimiser in _tracing.optimisers_of(model)]
+    central = synchroniser.momentum
+    if central is None or central == "auto":
+        if not momenta:
+            return synchroniser
+        plain = all(momentum == 0 for momentum in momenta)
+        return dataclasses.replace(synchroniser, momentum=_CENTRAL_MOMENTUM if plain else 0.0)
+    strongest = max((momentum or 0 for momentum in momenta), default=0)
+    if num_learners > 1 and central >= _STRONG and strongest >= _STRONG:
+        warnings.warn(
+            f"The learners' optimiser has momentum {strongest:g} and the central model has "
+            f"momentum {central:g}. Together they shrink the usable learning rate 2- to 8-fold; "
+            'momentum="auto" leaves the central model\'s out.',
+            TensorBowWarning,
+            stacklevel=6,
+        )
+    return synchroniser
+
+
+def _is_adaptive(optimiser: Any) -> bool:
+    """Whether it may be anything but gradient descent with or without momentum."""
+    return type(optimiser).update_step is not keras.optimizers.SGD.update_step
+
+
+def _momentum_of(optimiser: Any) -> float | None:
+    """Of plain gradient descent; None for optimisers that adapt."""
+    optimiser = getattr(optimiser, "inner_optimizer", optimiser)
+    if type(optimiser) is not keras.optimizers.SGD:
+        return None
+    return float(optimiser.momentum)

@@ -1,0 +1,206 @@
+"""The hooks on a replicated model: which of its methods are replaced, and by what."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src.trainers.data_adapters import array_slicing, data_adapter
+
+from tensorbow.keras import _feeding
+from tensorbow.keras._program import Program
+from tensorbow.keras._training import TrainingLoop
+from tensorbow.keras._variables import Mirror
+from tensorbow.options import Options
+from tensorbow.session import TensorBowSession
+
+
+class Replication:
+    """What `replicate` adds to a model.
+
+    Args:
+      model: a Keras model; its methods are hooked.
+      options: of the session that trains.
+    """
+
+    def __init__(self, model: Any, options: Options) -> None:
+        self.model = model
+        self.options = options
+        self.num_learners = options.learners_on(0)
+        self._loop = TrainingLoop(model, options)
+        self._steps = 1  # the user's steps_per_execution
+        self._hook()
+
+    @property
+    def session(self) -> TensorBowSession | None:
+        """The session that trains; None before the first training step."""
+        return None if self._loop.current is None else self._loop.current.session
+
+    @property
+    def program(self) -> Program | None:
+        """The training step for the data in use; None before the first one."""
+        return self._loop.program
+
+    @property
+    def _mirror(self) -> Mirror | None:
+        return None if self._loop.current is None else self._loop.current.mirror
+
+    def _hook(self) -> None:
+        """Replaces methods of the model by ones that bring the variables up to date."""
+        model = self.model
+        replacements: dict[str, Callable[..., Any]] = {
+            "compile": self._compile,
+            "fit": self._fit,
+            "make_train_function": self._make_train_function,
+            "make_test_function": functools.partial(self._make_eval_function, "make_test_function"),
+            "make_predict_function": functools.partial(
+                self._make_eval_function, "make_predict_function"
+            ),
+            "_get_metrics_result_or_logs": self._epoch_logs,
+        }
+        self._stock: dict[str, Any] = {name: getattr(model, name) for name in replacements}
+        for name, replacement in replacements.items():
+            hook = functools.partial(replacement)
+            object.__setattr__(model, name, functools.wraps(self._stock[name])(hook))
+        if model.compiled:
+            self._install()
+
+    def unhook(self) -> None:
+        """Makes the model a stock one again, with the central model's weights."""
+        for name in self._stock:
+            object.__delattr__(self.model, name)
+        self._loop.close()
+        if self.model.compiled:
+            self.model.train_function = None
+            self.model.steps_per_execution = self._steps
+
+    def learner_value(self, variable: Any, learner: int) -> np.ndarray:
+        """See `tensorbow.keras.learner_value`."""
+        if not 0 <= learner < self.num_learners:
+            raise ValueError(
+                f"learner_value: learner must be from 0 to {self.num_learners - 1}, got {learner}"
+            )
+        if self._loop.current is None:
+            return variable.numpy()
+        return self._loop.current.learner_value(variable, learner)
+
+    # ------------------------------------------------------------------ replacements
+
+    def _compile(self, *args: Any, **kwargs: Any) -> None:
+        self._stock["compile"](*args, **kwargs)
+        self._install()
+
+    def _install(self) -> None:
+        """After compile(): from now on the model trains on learners."""
+        model = self.model
+        self._steps = model.steps_per_execution
+        self._loop.reset(self._steps)
+        reason = None
+        if model.run_eagerly:
+            reason = "it was compiled with run_eagerly=True"
+        elif tf.distribute.has_strategy() or model._distribute_strategy is not None:
+            reason = "it belongs to a tf.distribute strategy"
+        elif type(model).make_train_function is not keras.Model.make_train_function:
+            reason = f"{type(model).__name__} overrides make_train_function"
+        if reason is not None:
+            self._loop.warn_stock(reason)
+            return
+        # Keras counts batches, and hands out so many for one call of train_function.
+        model.steps_per_execution = self._steps * self.num_learners
+        model.train_function = self._loop.train
+
+    @property
+    def _is_installed(self) -> bool:
+        return bool(self.model.train_function == self._loop.train)
+
+    def _make_train_function(self, force: bool = False) -> Any:
+        if self.model.train_function is None or (force and not self._is_installed):
+            return self._stock["make_train_function"](force)
+        return self.model.train_function
+
+    def _make_eval_function(self, name: str, force: bool = False) -> Any:
+        made = self._stock[name](force)
+        # A function that is traced already reads and writes variables unseen.
+        if self._mirror is not None:
+            self._mirror.pull()
+            self._mirror.mark_all_dirty()
+        return made
+
+    def _epoch_logs(self, logs: Any) -> Any:
+        # Callbacks come next, which may hold functions that are traced already.
+        if self._mirror is not None:
+            self._mirror.pull()
+        return self._stock["_get_metrics_result_or_logs"](logs)
+
+    def _fit(self, *args: Any, **kwargs: Any) -> Any:
+        """fit(): arrays in memory do not go through tf.data."""
+        stock = self._stock["fit"]
+        self._loop.left = None
+        overridden = type(self.model).fit is not keras.Model.fit
+        if overridden or not self._is_installed:
+            return stock(*args, **kwargs)
+        try:
+            call = inspect.signature(keras.Model.fit).bind(self.model, *args, **kwargs)
+        except TypeError:  # a wrong call: Keras has the words for it
+            return stock(*args, **kwargs)
+        call.apply_defaults()
+        given = call.arguments
+        if isinstance(given["x"], data_adapter.DataAdapter):
+            return stock(*args, **kwargs)
+        _take_arrays(given)
+        steps = given["steps_per_epoch"]
+        if steps and steps % self.model.steps_per_execution:
+            given["callbacks"] = _with_callback(given["callbacks"], _EpochLength(self._loop, steps))
+        given.pop("self")
+        try:
+            return stock(**given)
+        finally:
+            self._loop.forget_iterator()
+
+
+def _take_arrays(given: dict[str, Any]) -> None:
+    """Puts `ArrayBatches` in the place of arrays among the arguments of fit()."""
+    if given["validation_split"] and given["validation_data"] is None:
+        arrays = (given["x"], given["y"], given["sample_weight"])
+        (given["x"], given["y"], given["sample_weight"]), given["validation_data"] = (
+            array_slicing.train_validation_split(arrays, given["validation_split"])
+        )
+        given["validation_split"] = 0.0
+    batches = _feeding.array_batches(
+        given["x"],
+        given["y"],
+        given["sample_weight"],
+        given["class_weight"],
+        given["batch_size"],
+        given["steps_per_epoch"],
+        given["shuffle"],
+    )
+    if batches is not None:
+        given["x"], given["y"], given["sample_weight"] = batches, None, None
+        given["class_weight"] = None
+
+
+class _EpochLength(keras.callbacks.Callback):
+    """Lets no call of train_function go beyond the end of an epoch of given length."""
+
+    def __init__(self, loop: TrainingLoop, steps: int) -> None:
+        super().__init__()
+        self._loop = loop
+        self._steps = steps
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._loop.left = self._steps
+
+
+def _with_callback(given: Any, callback: Any) -> Any:
+    if isinstance(given, keras.callbacks.CallbackList):
+        given.append(callback)
+        return given
+    if given is None:
+        return [callback]
+    return [callback, *(given if isinstance(given, (list, tuple)) else [given])]

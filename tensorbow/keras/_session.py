@@ -1,0 +1,153 @@
+"""The session that trains a Keras model from one compilation to the next."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorbow.keras import _choice, _feeding, _tracing, _variables
+from tensorbow.keras._program import Program
+from tensorbow.keras._rates import RateWatch
+from tensorbow.options import Options
+from tensorbow.session import TensorBowSession, TensorBowWarning
+from tensorbow.synchronisers import SSGD, Synchroniser
+
+
+class _LearnerSession(TensorBowSession):
+    """Tells the synchroniser as the user knows it: Keras's side does a part of its work."""
+
+    def __init__(self, synchroniser: Synchroniser, options: Options) -> None:
+        self._told = synchroniser
+        # Keras's own eager runtime is on the GPUs, if there are any, and shares them with
+        # nobody in the process.
+        config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+        super().__init__(graph=tf.Graph(), config=config, options=options)
+
+    @property
+    def synchroniser(self) -> Synchroniser:
+        """What keeps the learners together."""
+        return self._told
+
+
+class ModelSession:
+    """A session, a mirror of the model's variables in it, and programs for its batches.
+
+    Args:
+      model: a compiled Keras model.
+      options: what the user chose.
+      synchroniser: keeps the learners together.
+    """
+
+    def __init__(self, model: Any, options: Options, synchroniser: Synchroniser) -> None:
+        self._model = model
+        learners = options.learners_on(0)
+        chosen = _choice.session_options(model, options, synchroniser, learners)
+        self.session: TensorBowSession = _LearnerSession(synchroniser, chosen)
+        self.mirror = _variables.Mirror(self.session)
+        self._rates: RateWatch | None = None
+        if _choice.watches_rates(synchroniser, learners):
+            self._rates = RateWatch(self.session.restart)
+            self.mirror.on_push = self._rates.note_pushed
+        self._programs: dict[str, Program] = {}
+        self._specs: dict[str, Any] = {}
+
+    @property
+    def has_programs(self) -> bool:
+        """Whether any training step has been traced."""
+        return bool(self._programs)
+
+    def program_for(self, spec: Any) -> Program:
+        """The program for batches of this spec, traced when needed.
+
+        As in stock Keras, a second shape for the same structure makes one program for
+        all shapes, so that a program is not traced for every new number of rows.
+
+        Raises:
+          CannotTraceError: if learners cannot execute the model's training step.
+        """
+        program = self._programs.get(repr(spec))
+        if program is None:
+            family = repr(tf.nest.map_structure(_any_shape, spec))
+            known = self._specs.get(family)
+            if known is not None:
+                spec = tf.nest.map_structure(_common, known, spec)
+                program = self._programs.get(repr(spec))
+            self._specs[family] = spec
+        if program is None:
+            program = self._programs[repr(spec)] = self._trace(spec)
+        return program
+
+    def _trace(self, spec: Any) -> Program:
+        several = self.session.num_learners > 1
+        step = _tracing.trace(
+            self._model,
+            spec,
+            self.mirror,
+            self.session.graph,
+            with_rates=self._rates is not None,
+            fuse=several,
+            average=several and isinstance(self.session.synchroniser, SSGD),
+        )
+        program = Program(step, self.session)
+        if several and program.facts["why_one_learner"]:
+            raise _tracing.CannotTraceError(
+                f"several learners cannot execute train_step: {program.facts['why_one_learner']}"
+            )
+        self._warn()
+        if several and program.facts["kind"] != "learning":
+            warnings.warn(
+                f"tensorbow.keras: the training step of {self._model.name!r} updates no trainable "
+                "variable by what it reads of them; it runs on one learner",
+                TensorBowWarning,
+                stacklevel=6,
+            )
+        return program
+
+    def run(self, program: Program, batches: _feeding.Batches) -> Any:
+        """Trains on some batches, a task for each; returns what train_step returns."""
+        mirror = self.mirror
+        if mirror.dirty or mirror.shared:
+            mirror.push()
+        try:
+            rates, logs = program.run(batches.arrays, batches.rows)
+        finally:
+            mirror.mark_stale(program.written)
+        if self._rates is not None and rates:
+            self._rates.note_scheduled(rates)
+        if program.has_warnings:
+            self._warn()
+        return logs
+
+    def _warn(self) -> None:
+        """Hands on what the session has to say."""
+        for text in self.session._native.take_warnings():
+            warnings.warn(text, TensorBowWarning, stacklevel=5)
+
+    def learner_value(self, variable: Any, learner: int) -> np.ndarray:
+        """See `tensorbow.keras.learner_value`; the learner exists."""
+        self.mirror.push()
+        try:
+            name = self.mirror.name_of(variable.value)
+        except KeyError:
+            return variable.numpy()
+        return self.session.learner_value(name, learner)
+
+    def close(self) -> None:
+        """Ends the session; the variables are Keras's own again, up to date."""
+        self.mirror.release()
+        self.session.close()
+
+
+def _any_shape(leaf: Any) -> Any:
+    return None if leaf is None else (leaf.dtype, leaf.shape.rank)
+
+
+def _common(a: Any, b: Any) -> Any:
+    """The shape of both: unknown where they differ."""
+    if a is None:
+        return None
+    dims = [m if m == n else None for m, n in zip(a.shape, b.shape)]
+    return tf.TensorSpec(dims, a.dtype)

@@ -1,0 +1,230 @@
+"""synchroniser="auto", the default: S-SGD for adaptive optimisers, else model averaging."""
+
+import types
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from programs import linear, rows
+
+import tensorbow
+
+tf1 = tf.compat.v1
+
+GRADIENT_DESCENT = {
+    "sgd": lambda: tf1.train.GradientDescentOptimizer(0.05),
+    "momentum": lambda: tf1.train.MomentumOptimizer(0.02, 0.9),
+    "nesterov": lambda: tf1.train.MomentumOptimizer(0.02, 0.9, use_nesterov=True),
+}
+ADAPTIVE = {
+    "adam": lambda: tf1.train.AdamOptimizer(0.02),
+    "rmsprop": lambda: tf1.train.RMSPropOptimizer(0.02),
+    "centered rmsprop": lambda: tf1.train.RMSPropOptimizer(0.02, momentum=0.5, centered=True),
+    "adagrad": lambda: tf1.train.AdagradOptimizer(0.05),
+    "adadelta": lambda: tf1.train.AdadeltaOptimizer(1.0),
+    "ftrl": lambda: tf1.train.FtrlOptimizer(0.05),
+}
+KINDS = pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
+
+
+def session(graph, learners=2, **options):
+    """A session with the synchroniser that it chooses, if none is given."""
+    return tensorbow.TensorBowSession(
+        graph=graph, options=tensorbow.Options(learners_per_device=learners, **options)
+    )
+
+
+def train(sess, program, steps=3):
+    """Trains, and gets no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tensorbow.TensorBowWarning)
+        for k in range(steps):
+            x, y = rows(8, seed=k)
+            sess.run(program.train, {program.x: x, program.y: y})
+    assert sess.learning_tasks == steps * sess.num_learners
+
+
+def replicas_are_equal(sess, variable):
+    return np.array_equal(*(sess.learner_value(variable, j) for j in range(2)))
+
+
+@KINDS
+@pytest.mark.parametrize("optimiser", GRADIENT_DESCENT)
+def test_models_are_averaged_under_gradient_descent(optimiser, use_resource):
+    program = linear(use_resource, GRADIENT_DESCENT[optimiser])
+    with session(program.graph) as s:
+        s.run(program.init)
+        train(s, program)
+        assert s.synchroniser == tensorbow.SMA()
+        assert not replicas_are_equal(s, program.w)
+
+
+@KINDS
+@pytest.mark.parametrize("optimiser", ADAPTIVE)
+def test_gradients_are_averaged_under_adaptive_optimisers(optimiser, use_resource):
+    program = linear(use_resource, ADAPTIVE[optimiser])
+    with session(program.graph) as s:
+        s.run(program.init)
+        train(s, program)
+        assert s.synchroniser == tensorbow.SSGD()
+        assert replicas_are_equal(s, program.w)
+
+
+@pytest.mark.parametrize("optimiser", ["momentum", "adam"])
+def test_the_choice_computes_what_the_explicit_one_does(optimiser):
+    make = {**GRADIENT_DESCENT, **ADAPTIVE}[optimiser]
+    explicit = tensorbow.SMA() if optimiser == "momentum" else tensorbow.SSGD()
+    values = []
+    for options in (dict(), dict(synchroniser=explicit)):
+        program = linear(optimiser=make)
+        with session(program.graph, **options) as s:
+            s.run(program.init)
+            train(s, program, steps=6)
+            values.append([s.run(program.w), *(s.learner_value(program.w, j) for j in range(2))])
+    np.testing.assert_array_equal(values[0], values[1])
+
+
+def test_the_choice_is_made_at_the_first_learning_run_and_outlives_the_session():
+    program = linear(optimiser=ADAPTIVE["adam"])
+    x, y = rows(8)
+    s = session(program.graph)
+    assert s.synchroniser == s.options.synchroniser == "auto"
+    s.run(program.init)
+    s.run(program.loss, {program.x: x, program.y: y})
+    s.run(program.w)
+    assert s.synchroniser == "auto"
+    s.run(program.train, {program.x: x, program.y: y})
+    assert s.synchroniser == tensorbow.SSGD()
+    assert s.options.synchroniser == "auto"
+    s.close()
+    assert s.synchroniser == tensorbow.SSGD()
+
+
+@pytest.mark.parametrize("first, chosen", [("sgd", tensorbow.SMA()), ("adam", tensorbow.SSGD())])
+def test_the_choice_is_kept_when_another_optimiser_comes(first, chosen):
+    program = linear(optimiser=GRADIENT_DESCENT["sgd"])
+    with program.graph.as_default():
+        adam = ADAPTIVE["adam"]().minimize(program.loss, global_step=program.step)
+        program.init = tf1.global_variables_initializer()
+    steps = [program.train, adam] if first == "sgd" else [adam, program.train]
+    with session(program.graph) as s:
+        s.run(program.init)
+        for k, step in enumerate([*steps, *steps]):
+            x, y = rows(8, seed=k)
+            s.run(step, {program.x: x, program.y: y})
+            assert s.synchroniser == chosen
+            assert replicas_are_equal(s, program.w) == (chosen == tensorbow.SSGD())
+        assert s.learning_tasks == 8
+
+
+@pytest.mark.parametrize(
+    "explicit",
+    [
+        tensorbow.SMA(),
+        tensorbow.SMA(centre="lagging"),
+        tensorbow.EASGD(sync_period=2),
+        tensorbow.Independent(),
+    ],
+    ids=["SMA", "lagging", "EASGD", "Independent"],
+)
+def test_an_explicit_synchroniser_stays(explicit):
+    program = linear(optimiser=ADAPTIVE["adam"])
+    with session(program.graph, synchroniser=explicit) as s:
+        assert s.synchroniser == explicit
+        s.run(program.init)
+        train(s, program)
+        assert s.synchroniser == explicit
+        assert not replicas_are_equal(s, program.w)
+
+
+def two_layers(first, second):
+    """y ≈ (x·a + x²·b), each variable with an optimiser of its own, in one run."""
+    p = types.SimpleNamespace(graph=tf.Graph())
+    with p.graph.as_default():
+        p.x = tf1.placeholder(tf.float32, [None, 2])
+        p.y = tf1.placeholder(tf.float32, [None])
+        p.a, p.b = (tf1.get_variable(name, initializer=np.full(2, 0.1, "f")) for name in "ab")
+        predicted = tf.linalg.matvec(p.x, p.a) + tf.linalg.matvec(tf.square(p.x), p.b)
+        loss = tf.reduce_mean(tf.square(predicted - p.y))
+        gradients = tf.gradients(loss, [p.a, p.b])
+        p.train = tf.group(
+            first().apply_gradients([(gradients[0], p.a)]),
+            second().apply_gradients([(gradients[1], p.b)]),
+        )
+        p.init = tf1.global_variables_initializer()
+    return p
+
+
+@pytest.mark.parametrize(
+    "first, second, chosen",
+    [
+        ("sgd", "momentum", tensorbow.SMA()),
+        ("sgd", "adam", tensorbow.SSGD()),
+        ("adagrad", "momentum", tensorbow.SSGD()),
+    ],
+)
+def test_one_adaptive_optimiser_in_a_run_decides(first, second, chosen):
+    optimisers = {**GRADIENT_DESCENT, **ADAPTIVE}
+    program = two_layers(optimisers[first], optimisers[second])
+    with session(program.graph) as s:
+        s.run(program.init)
+        train(s, program)
+        assert s.synchroniser == chosen
+        for variable in (program.a, program.b):
+            assert replicas_are_equal(s, variable) == (chosen == tensorbow.SSGD())
+
+
+def embedding(optimiser):
+    """Rows of a table that are looked up: their gradient is sparse."""
+    p = types.SimpleNamespace(graph=tf.Graph())
+    with p.graph.as_default():
+        p.x = tf1.placeholder(tf.float32, [None, 2])
+        p.y = tf1.placeholder(tf.float32, [None])
+        p.w = tf1.get_variable("table", initializer=np.full((5, 2), 0.1, "f"))
+        words = tf.cast(tf.abs(p.x[:, 0]) * 2, tf.int32) % 5
+        predicted = tf.reduce_sum(tf.nn.embedding_lookup(p.w, words) * p.x, 1)
+        loss = tf.reduce_mean(tf.square(predicted - p.y))
+        p.train = optimiser().minimize(loss)
+        p.init = tf1.global_variables_initializer()
+    return p
+
+
+def in_a_branch(optimiser):
+    """The optimiser stands in a conditional, out of S-SGD's sight."""
+    p = types.SimpleNamespace(graph=tf.Graph())
+    with p.graph.as_default():
+        p.x = tf1.placeholder(tf.float32, [None, 2])
+        p.y = tf1.placeholder(tf.float32, [None])
+        p.w = tf1.get_variable("w", initializer=np.full(2, 0.1, "f"))
+        loss = tf.reduce_mean(tf.square(tf.linalg.matvec(p.x, p.w) - p.y))
+        (gradient,) = tf.gradients(loss, [p.w])
+        made = optimiser()
+        made._create_slots([p.w])
+
+        def update():
+            with tf.control_dependencies([made.apply_gradients([(gradient, p.w)])]):
+                return tf.constant(True)
+
+        p.train = tf.cond(loss < 1e9, update, lambda: tf.constant(False))
+        p.init = tf1.global_variables_initializer()
+    return p
+
+
+def by_hand(optimiser):
+    """No optimiser at all."""
+    p = linear()
+    with p.graph.as_default():
+        (gradient,) = tf.gradients(p.loss, [p.w])
+        p.train = p.w.assign_sub(0.05 * gradient)
+    return p
+
+
+@pytest.mark.parametrize("make", [embedding, in_a_branch, by_hand])
+def test_models_are_averaged_where_no_dense_gradients_are_found(make):
+    program = make(ADAPTIVE["adam"])
+    with session(program.graph) as s:
+        s.run(program.init)
+        train(s, program)
+        assert s.synchroniser == tensorbow.SMA()
+        assert not replicas_are_equal(s, program.w)

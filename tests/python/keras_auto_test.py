@@ -1,0 +1,233 @@
+"""synchroniser="auto" of a replicated Keras model: S-SGD for adaptive optimisers, else SMA."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras_kinds_test import Gan
+from keras_models import LOSS, ROWS, classifier, small
+from keras_one_learner_test import OPTIMISERS
+
+import tensorbow
+from tensorbow.keras import learner_value, session_of
+
+layers = keras.layers
+
+GRADIENT_DESCENT = {
+    "sgd",
+    "nesterov",
+    "clip by value",
+    "clip by global norm",
+    "schedule",
+    "ema",
+    "loss scaling",
+}
+
+
+class Clipped(keras.optimizers.SGD):
+    """Gradient descent of its own kind, with Keras's update."""
+
+    def apply(self, grads, trainable_variables=None):
+        super().apply([keras.ops.clip(g, -1, 1) for g in grads], trainable_variables)
+
+
+class Signs(keras.optimizers.SGD):
+    """No gradient descent, whatever it is derived from."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        super().update_step(keras.ops.sign(gradient), variable, learning_rate)
+
+
+def auto(learners=2, **given):
+    return tensorbow.Options(learners_per_device=learners, **given)
+
+
+def fit(model, digits, batches=4):
+    """Trains and says nothing."""
+    rows = batches * ROWS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tensorbow.TensorBowWarning)
+        model.fit(digits[0][:rows], digits[1][:rows], batch_size=ROWS, verbose=0, shuffle=False)
+
+
+def replicas_are_equal(model):
+    return all(
+        np.array_equal(*(learner_value(model, variable, j) for j in range(2)))
+        for variable in model.trainable_variables
+    )
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_the_choice_follows_the_optimiser(optimiser, digits):
+    model = classifier(auto(), OPTIMISERS[optimiser], small)
+    for k in range(2):  # the end of fit() would write weights where they have an average
+        rows = slice(2 * k * ROWS, 2 * (k + 1) * ROWS)
+        model.train_on_batch(digits[0][rows], digits[1][rows])
+    session = session_of(model)
+    expected = tensorbow.SMA() if optimiser in GRADIENT_DESCENT else tensorbow.SSGD()
+    assert session.synchroniser == expected
+    assert session.learning_tasks == 4
+    assert replicas_are_equal(model) == (expected == tensorbow.SSGD())
+
+
+@pytest.mark.parametrize(
+    "optimiser, expected",
+    [
+        (lambda: Clipped(0.1), tensorbow.SMA()),
+        (lambda: Signs(0.1), tensorbow.SSGD()),
+        (
+            lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01)),
+            tensorbow.SSGD(),
+        ),
+    ],
+    ids=["its own gradients", "its own update", "Adam in a wrapper"],
+)
+def test_what_an_optimiser_does_counts_and_not_what_it_is_derived_from(optimiser, expected, digits):
+    model = classifier(auto(), optimiser, small)
+    fit(model, digits)
+    assert session_of(model).synchroniser == expected
+
+
+@pytest.mark.parametrize("optimiser", ["nesterov", "adam"])
+def test_the_choice_computes_what_the_explicit_one_does(optimiser, digits):
+    weights = []
+    explicit = tensorbow.SMA() if optimiser == "nesterov" else tensorbow.SSGD()
+    for given in (auto(), auto(synchroniser=explicit)):
+        model = classifier(given, OPTIMISERS[optimiser], small)
+        fit(model, digits, batches=7)
+        assert session_of(model).synchroniser == explicit
+        weights.append(model.get_weights())
+    for chosen, said in zip(*weights):
+        np.testing.assert_array_equal(chosen, said)
+
+
+@pytest.mark.parametrize(
+    "explicit",
+    [
+        tensorbow.SMA(),
+        tensorbow.SMA(centre="lagging"),
+        tensorbow.EASGD(sync_period=2),
+        tensorbow.Independent(),
+    ],
+    ids=["SMA", "lagging", "EASGD", "Independent"],
+)
+def test_an_explicit_synchroniser_stays(explicit, digits):
+    model = classifier(auto(synchroniser=explicit), OPTIMISERS["adam"], small)
+    fit(model, digits)
+    assert session_of(model).synchroniser == explicit
+    assert not replicas_are_equal(model)
+
+
+def test_an_embedding_under_adam_is_trained_by_s_sgd():
+    random = np.random.default_rng(0)
+    words = random.integers(0, 50, [4 * ROWS, 12]).astype(np.int32)
+    classes = random.integers(0, 10, 4 * ROWS).astype(np.int32)
+
+    def network():
+        keras.utils.set_random_seed(1)
+        inputs = keras.Input((12,), dtype="int32")
+        pooled = layers.GlobalAveragePooling1D()(layers.Embedding(50, 8)(inputs))
+        return keras.Model(inputs, layers.Dense(10)(pooled))
+
+    model = classifier(auto(), OPTIMISERS["adam"], network)
+    fit(model, (words, classes))
+    assert session_of(model).synchroniser == tensorbow.SSGD()
+    assert replicas_are_equal(model)
+
+
+class ByHand(keras.Sequential):
+    """Has an optimiser and does its gradient descent itself."""
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        gradients = tape.gradient(loss, self.trainable_weights)
+        for weight, gradient in zip(self.trainable_weights, gradients):
+            weight.assign_sub(0.1 * gradient)
+        return {"loss": loss}
+
+
+def test_models_are_averaged_where_an_adaptive_optimiser_gets_no_gradients(digits):
+    keras.utils.set_random_seed(1)
+    model = ByHand([keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(10)])
+    tensorbow.keras.replicate(model, auto())
+    model.compile("adam", LOSS)
+    fit(model, digits)
+    session = session_of(model)
+    assert (session.synchroniser, session.learning_tasks) == (tensorbow.SMA(), 4)
+    assert not replicas_are_equal(model)
+    fit(model, digits)
+    assert session_of(model) is session
+
+
+def test_models_are_averaged_where_gradients_follow_from_updates(digits):
+    """A GAN of one Adam and one SGD: S-SGD would average gradients of updated weights."""
+    keras.utils.set_random_seed(11)
+    model = tensorbow.keras.replicate(Gan(), auto())
+    model.compile(keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tensorbow.TensorBowWarning)
+        model.fit(digits[0][: 8 * ROWS], batch_size=ROWS, verbose=0)
+    assert session_of(model).synchroniser == tensorbow.SMA()
+    assert session_of(model).learning_tasks == 8
+
+
+class TwoOptimisers(keras.Sequential):
+    """The last layer has an optimiser of its own."""
+
+    def compile(self, optimizer, last, loss):
+        super().compile(optimizer, loss)
+        self.last = last
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        gradients = tape.gradient(loss, self.trainable_weights)
+        own = len(self.layers[-1].trainable_weights)
+        self.optimizer.apply(gradients[:-own], self.trainable_weights[:-own])
+        self.last.apply(gradients[-own:], self.trainable_weights[-own:])
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize(
+    "last, expected", [("sgd", tensorbow.SMA()), ("adam", tensorbow.SSGD())], ids=["sgd", "adam"]
+)
+def test_one_adaptive_optimiser_among_several_decides(last, expected, digits):
+    keras.utils.set_random_seed(1)
+    model = TwoOptimisers(
+        [keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(12), layers.Dense(10)]
+    )
+    tensorbow.keras.replicate(model, auto())
+    model.compile(keras.optimizers.SGD(0.1), OPTIMISERS[last](), LOSS)
+    model.optimizer.build(model.trainable_variables[:-2])
+    model.last.build(model.trainable_variables[-2:])
+    fit(model, digits)
+    assert session_of(model).synchroniser == expected
+    assert replicas_are_equal(model) == (last == "adam")
+
+
+def test_every_compile_chooses_anew(digits):
+    model = classifier(auto(), OPTIMISERS["sgd"], small)
+    assert session_of(model) is None
+    for optimiser, expected in (
+        ("sgd", tensorbow.SMA()),
+        ("adam", tensorbow.SSGD()),
+        ("nesterov", tensorbow.SMA()),
+    ):
+        model.compile(OPTIMISERS[optimiser](), LOSS)
+        fit(model, digits)
+        assert session_of(model).synchroniser == expected
+
+
+def test_a_drop_of_the_rate_restarts_what_was_chosen(digits):
+    model = classifier(auto(), OPTIMISERS["sgd"], small)
+    fit(model, digits)
+    assert not replicas_are_equal(model)
+    model.optimizer.learning_rate = 0.0
+    # Both replicas begin at z, and nothing moves them.
+    fit(model, digits, batches=2)
+    assert replicas_are_equal(model)
