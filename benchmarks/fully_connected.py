@@ -6,8 +6,6 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 IMAGE = (28, 28, 1)
 INPUTS, CLASSES = 784, 10
 HELD_OUT_ROWS = 1000
