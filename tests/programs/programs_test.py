@@ -9,7 +9,7 @@ from tests.programs import _harness, table
 def test_one_learner_is_stock_and_two_are_as_good(name):
     result = _harness.compare(name)
     assert not result.differences
-    assert result.worse_by <= result.noise, (result.stock, result.two)
+    assert result.worse_by <= result.noise, (result.stock, result.several)
     # The table says who trained, and why.
     assert table.trained_by(table.row(name, result)) == table.trained_by(table.rows()[name])
 
