@@ -184,10 +184,8 @@ def write(path: pathlib.Path, report: dict[str, Any], lines: Sequence[str]) -> N
 
 def compare_own(arguments: argparse.Namespace, header: dict[str, Any]) -> None:
     """Trains the six programs, or those that are named."""
-    import tensorflow as tf
     from drop_in_programs import PROGRAMS
 
-    tf.compat.v1.disable_eager_execution()
     path = arguments.results / f"{arguments.output}.json"
     report = merged(path, header)
     for name in arguments.only or PROGRAMS:

@@ -101,15 +101,13 @@ def dying_rate(
     from training_data import images
     from ways import session
 
-    tf1 = tf.compat.v1
-    tf1.disable_eager_execution()
     found = images(pathlib.Path(data) if data else None, IMAGE)
     x, y = found.x_train.reshape(-1, INPUTS), found.y_train
     held_out = found.x_test.reshape(-1, INPUTS)[:HELD_OUT_ROWS], found.y_test[:HELD_OUT_ROWS]
 
     def make(step: Any) -> Any:
         first = RATES[optimiser_name]
-        rate = tf1.train.exponential_decay(first, step, drop_every, 0.1, staircase=True)
+        rate = tf.compat.v1.train.exponential_decay(first, step, drop_every, 0.1, staircase=True)
         return optimiser(optimiser_name, rate)
 
     program = build(hidden, make, seed=1)

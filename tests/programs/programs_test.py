@@ -14,6 +14,12 @@ def test_one_learner_is_stock_and_two_are_as_good(name):
     assert table.trained_by(table.row(name, result)) == table.trained_by(table.rows()[name])
 
 
+def test_as_many_learners_train_as_are_asked_for():
+    ran = _harness.run("learning_rate_feed", seed=1, learners=4)
+    assert ran.learners == "4 learners"
+    assert ran.learning_tasks == 4 * ran.iterations
+
+
 def test_file_is_what_the_generator_writes_of_exactly_the_programs():
     rows = table.rows()
     assert list(rows) == _harness.names()
