@@ -57,8 +57,12 @@ def contenders(optimiser: str, learners: Sequence[int]) -> list[tuple[Way, int]]
 
 def losses(
     program: Any, data: Any, optimiser: str, seed: int, way: Way, learners: int, points: list[int]
-) -> list[float]:
-    """The loss on the held-out rows, by the central model, after so many runs each."""
+) -> tuple[list[float], int]:
+    """The loss on the held-out rows, by the central model, after so many runs each.
+
+    Returns:
+      the losses, and how many learners took part: one does all where the run cannot be divided.
+    """
     from accuracy_runs import batches
     from drop_in_programs import build
 
@@ -74,7 +78,8 @@ def losses(
             if step in points:
                 feeds = dict(zip(built.inputs, held_out))
                 found.append(float(trained.run(built.evaluated_loss, feeds)))
-    return found
+        took_part = 1 if way == STOCK else round(trained.learning_tasks / trained.iterations)
+    return found, took_part
 
 
 def within(stock: Losses, ours: Losses) -> list[bool]:
@@ -104,6 +109,20 @@ def _spreads(values: Losses) -> str:
     return " · ".join(f"{mean:.4g} ({low:.4g}–{high:.4g})" for mean, low, high in ends)
 
 
+def verdicts(
+    row: dict[str, Any], way: Way, mine: dict[int, Losses | None], points: Sequence[int]
+) -> list[str]:
+    """By number of learners; says so where fewer took part than there are."""
+    found = []
+    for learners, values in mine.items():
+        if not values:
+            continue
+        text = f"{learners}: {verdict(row['loss'][STOCK.name], values, points)}"
+        took_part = row["took_part"][name_of(way, learners)]
+        found.append(text + (f" (by {took_part} only)" if took_part < learners else ""))
+    return found
+
+
 def table(rows: dict[str, Any], points: Sequence[int], learners: Sequence[int]) -> list[str]:
     """Markdown: a line for each program, optimiser and synchroniser."""
     header = ["program", "optimiser", "rate", "synchroniser", "stock: mean (seeds)"]
@@ -118,8 +137,7 @@ def table(rows: dict[str, Any], points: Sequence[int], learners: Sequence[int]) 
             cells = [row["program"], row["optimiser"], f"{row['rate']:g}"]
             cells += ["default" if way == DEFAULT else f"`{way.name}()`", _spreads(stock)]
             cells += [_means(values) if values else "—" for values in mine.values()]
-            found = {n: verdict(stock, values, points) for n, values in mine.items() if values}
-            cells.append("; ".join(f"{n}: {text}" for n, text in found.items()))
+            cells.append("; ".join(verdicts(row, way, mine, points)))
             lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -132,7 +150,14 @@ def summary(rows: dict[str, Any]) -> str:
         for name, values in row["loss"].items()
         if name != STOCK.name and "," not in name
     ]
-    return f"Default options: {sum(found)} of {len(found)} within stock's seeds at every point."
+    alone = sum(
+        1
+        for row in rows.values()
+        for name, took_part in row["took_part"].items()
+        if name != STOCK.name and "," not in name and took_part < int(name.split()[0])
+    )
+    text = f"Default options: {sum(found)} of {len(found)} within stock's seeds at every point"
+    return text + (f"; in {alone} of them not all learners took part." if alone else ".")
 
 
 def document(report: dict[str, Any]) -> list[str]:
@@ -198,12 +223,16 @@ def compare_own(arguments: argparse.Namespace, header: dict[str, Any]) -> None:
                 "rate": program.rates[optimiser],
                 "data": str(arguments.data),
                 "loss": {},
+                "took_part": {},
             }
             for way, learners in contenders(optimiser, header["learners"]):
-                row["loss"][name_of(way, learners)] = [
+                runs = [
                     losses(program, data, optimiser, seed, way, learners, header["points"])
                     for seed in range(1, header["seeds"] + 1)
                 ]
+                name_here = name_of(way, learners)
+                row["loss"][name_here] = [found for found, _ in runs]
+                row["took_part"][name_here] = min(took_part for _, took_part in runs)
             report["rows"][f"{name} {optimiser}"] = row
             lines = document(report)
             write(path, report, lines)  # what follows may be interrupted

@@ -147,7 +147,13 @@ def made_row(optimiser="adam", two=1.0):
     losses = {"tf.Session": STOCK_LOSSES, "2 learners": [[2.0, two]], "4 learners": [[2.0, 1.5]]}
     if optimiser == "adam":
         losses |= {f"{n} learners, SMA": [[2.0, 3.0]] for n in (2, 4)}
-    return {"program": "mlp", "optimiser": optimiser, "rate": 0.001, "loss": losses}
+    return {
+        "program": "mlp",
+        "optimiser": optimiser,
+        "rate": 0.001,
+        "loss": losses,
+        "took_part": {name: 4 for name in losses},
+    }
 
 
 def test_sma_under_adam_has_a_line_of_its_own_and_does_not_count():
@@ -162,6 +168,16 @@ def test_sma_under_adam_has_a_line_of_its_own_and_does_not_count():
     assert lines[0].endswith("2: within; 4: worse: +50% at 100 |")
     assert lines[1].endswith("2: worse: +200% at 100; 4: worse: +200% at 100 |")
     assert drop_in.summary(rows).startswith("Default options: 2 of 4 within")
+    assert drop_in.summary(rows).endswith("at every point.")
+
+
+def test_learners_that_did_not_take_part_are_said():
+    row = made_row("sgd")
+    row["took_part"]["4 learners"] = 1
+    assert drop_in.table({"mlp sgd": row}, POINTS, [2, 4])[-1].endswith(
+        "2: within; 4: worse: +50% at 100 (by 1 only) |"
+    )
+    assert drop_in.summary({"mlp sgd": row}).endswith("1 of them not all learners took part.")
 
 
 def test_sma_is_named_beside_the_default_under_adam_only():
@@ -182,10 +198,13 @@ def test_every_program_trains_as_stock_where_gradients_are_averaged(name):
     program = drop_in_programs.PROGRAMS[name]
     data = program.data(None)
     held_out = data[0], tuple(array[:16] for array in data[1])
-    stock, ours = (
+    (stock, alone), (ours, took_part) = (
         drop_in.losses(program, held_out, "sgd", 1, way, 2, [1, 2]) for way in (ways.STOCK, SSGD)
     )
     assert np.isfinite(stock).all()
+    assert alone == 1
+    # Gradients of the tables of words are sparse; those of a loop's weights are not found.
+    assert took_part == 2 or name in ("embedding", "lstm")
     # Learners draw noise of their own, and normalise by their own rows.
     loose = {"vae": 0.1, "resnet20": 0.3}.get(name, 1e-4)
     np.testing.assert_allclose(ours, stock, rtol=loose)
