@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from fully_connected import dying_rate
 
 IMAGE_SHAPES = {
     "logistic": (28, 28, 1),
@@ -422,6 +423,7 @@ MAKERS: dict[str, Callable[..., Stepper]] = {
     "keras_epochs": keras_epochs,
     "dense_update": dense_update,
     "memory_bandwidth": memory_bandwidth,
+    "dying_rate": dying_rate,
     "tensorbow_session_on_keras_graph": tensorbow_session_on_keras_graph,
 }
 

@@ -51,23 +51,31 @@ class Process:
         self._steps = 1
 
     def wait_until_ready(self) -> None:
-        self._ask(1)  # compiles
+        self.seconds(1)  # compiles
 
-    def _ask(self, steps: int) -> float:
+    def seconds(self, steps: int) -> float:
+        """Has it train for so many steps; how long they took."""
+        return self._ask(str(steps), "seconds")
+
+    def value(self) -> float:
+        """What the stepper's `value()` returns, e.g. the loss."""
+        return self._ask("value", "value")
+
+    def _ask(self, question: str, answer: str) -> float:
         assert self._process.stdin and self._process.stdout
         with contextlib.suppress(BrokenPipeError):  # its output says that it has ended
-            self._process.stdin.write(f"{steps}\n")
+            self._process.stdin.write(f"{question}\n")
             self._process.stdin.flush()
         for line in self._process.stdout:
-            if line.startswith("seconds "):
+            if line.startswith(f"{answer} "):
                 return float(line.split()[1])
         raise ProcessEndedError(f"{self.contender.name} ended with {self._process.wait()}")
 
     def calibrate(self, seconds: float) -> None:
         """Chooses the number of steps that take about `seconds`."""
-        self._ask(10)
+        self.seconds(10)
         while True:
-            taken = self._ask(self._steps)
+            taken = self.seconds(self._steps)
             if taken > seconds / 4:
                 break
             self._steps *= 2
@@ -75,7 +83,7 @@ class Process:
 
     def slice(self) -> float:
         """Samples per second over one slice."""
-        return self._steps * self.contender.rows_per_step / self._ask(self._steps)
+        return self._steps * self.contender.rows_per_step / self.seconds(self._steps)
 
     def end(self) -> None:
         assert self._process.stdin
@@ -165,6 +173,9 @@ def _main() -> None:
         return
     step = MAKERS[job["make"]](job["model"], job["rows_per_step"], **job["settings"])
     for line in sys.stdin:
+        if line.strip() == "value":
+            print("value", step.value(), flush=True)  # type: ignore[attr-defined]
+            continue
         start = time.perf_counter()
         step(int(line))
         print("seconds", time.perf_counter() - start, flush=True)

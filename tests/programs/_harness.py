@@ -123,21 +123,23 @@ class Run:
       learning_tasks: of all its sessions together.
       iterations: of all its sessions together.
       warnings: what TensorBow said.
+      num_learners: of each of its sessions.
     """
 
     outcome: Outcome
     learning_tasks: int = 0
     iterations: int = 0
     warnings: tuple[str, ...] = ()
+    num_learners: int = 1
 
     @property
     def learners(self) -> str:
-        """Who trained: "2 learners", "1 learner", or both in turn."""
+        """Who trained, e.g. "2 learners", "1 learner", or both in turn."""
         if self.learning_tasks <= self.iterations:
             return "1 learner"
         if any("one learner only" in text for text in self.warnings):
-            return "2 learners; some runs 1"
-        return "2 learners"
+            return f"{self.num_learners} learners; some runs 1"
+        return f"{self.num_learners} learners"
 
 
 @contextlib.contextmanager
@@ -190,6 +192,7 @@ def run(name: str, seed: int, learners: int | None = None) -> Run:
         warnings=tuple(
             str(w.message) for w in caught if issubclass(w.category, tensorbow.TensorBowWarning)
         ),
+        num_learners=learners or 1,
     )
 
 
@@ -214,10 +217,10 @@ class Comparison:
       quality: how its results are judged.
       stock: its quality on stock sessions, by seed.
       one: with one learner, first seed.
-      two: with two learners, by seed.
+      several: with several learners, by seed.
       differences: numbers of the first seed that one learner does not reproduce.
       numbers: how many numbers were compared.
-      learners: who trained where there are two learners.
+      learners: who trained where there are several learners.
       warnings: what was said then.
     """
 
@@ -225,7 +228,7 @@ class Comparison:
     quality: Quality
     stock: list[float]
     one: float
-    two: list[float]
+    several: list[float]
     differences: list[str]
     numbers: int
     learners: str
@@ -238,13 +241,13 @@ class Comparison:
 
     @property
     def worse_by(self) -> float:
-        """How much worse the mean of two learners is than stock's mean."""
+        """How much worse the mean of several learners is than stock's mean."""
         sign = 1 if self.quality.higher_is_better else -1
-        return sign * (float(np.mean(self.stock)) - float(np.mean(self.two)))
+        return sign * (float(np.mean(self.stock)) - float(np.mean(self.several)))
 
     @property
     def reason(self) -> str:
-        """Why two learners do not help, in a few words; empty if they do."""
+        """Why several learners do not help, in a few words; empty if they do."""
         reasons = []
         for text in self.warnings:
             why = re.search(r"without guessing: (.*?)\. Name the feeds", text)
@@ -252,7 +255,7 @@ class Comparison:
                 reasons.append("feeds of different numbers of rows")
             elif why:
                 reasons.append(re.sub(r"'\w+:0'", "a feed", why[1]))
-            elif "all 2 learners compute the same" in text:
+            elif re.search(r"all \d+ learners compute the same", text):
                 reasons.append("a run without feeds, data or random numbers")
             elif "take the place of towers" in text:
                 reasons.append("towers: each learner executes all of them")
@@ -261,20 +264,20 @@ class Comparison:
         return "; ".join(sorted(set(reasons)))
 
 
-def compare(name: str) -> Comparison:
-    """Runs a program over all seeds on stock sessions and on two learners, once on one."""
+def compare(name: str, learners: int = 2) -> Comparison:
+    """Runs a program over all seeds on stock sessions and on so many learners, once on one."""
     module = program(name)
     stock = [run(name, seed) for seed in SEEDS]
     one = run(name, SEEDS[0], learners=1)
-    two = [run(name, seed, learners=2) for seed in SEEDS]
+    several = [run(name, seed, learners) for seed in SEEDS]
     return Comparison(
         title=module.__doc__.strip(),
         quality=module.QUALITY,
         stock=[float(r.outcome.quality) for r in stock],
         one=float(one.outcome.quality),
-        two=[float(r.outcome.quality) for r in two],
+        several=[float(r.outcome.quality) for r in several],
         differences=differences(stock[0].outcome, one.outcome),
         numbers=1 + sum(np.size(value) for value in stock[0].outcome.numbers.values()),
-        learners="; ".join(sorted({r.learners for r in two})),
-        warnings=tuple(sorted({text for r in two for text in r.warnings})),
+        learners="; ".join(sorted({r.learners for r in several})),
+        warnings=tuple(sorted({text for r in several for text in r.warnings})),
     )

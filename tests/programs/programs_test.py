@@ -9,9 +9,15 @@ from tests.programs import _harness, table
 def test_one_learner_is_stock_and_two_are_as_good(name):
     result = _harness.compare(name)
     assert not result.differences
-    assert result.worse_by <= result.noise, (result.stock, result.two)
+    assert result.worse_by <= result.noise, (result.stock, result.several)
     # The table says who trained, and why.
     assert table.trained_by(table.row(name, result)) == table.trained_by(table.rows()[name])
+
+
+def test_as_many_learners_train_as_are_asked_for():
+    ran = _harness.run("learning_rate_feed", seed=1, learners=4)
+    assert ran.learners == "4 learners"
+    assert ran.learning_tasks == 4 * ran.iterations
 
 
 def test_file_is_what_the_generator_writes_of_exactly_the_programs():

@@ -83,7 +83,7 @@ def row(name: str, result: _harness.Comparison) -> str:
         f"{result.quality.name} {arrow}",
         " · ".join(f"{value:.3g}" for value in result.stock),
         f"{equal} of {result.numbers}",
-        " · ".join(f"{value:.3g}" for value in result.two),
+        " · ".join(f"{value:.3g}" for value in result.several),
         f"{result.noise:.2g}",
         result.learners + (f" ({result.reason})" if result.reason else ""),
     ]
