@@ -1,4 +1,5 @@
-"""Synchronous model averaging in NumPy float64, as CROSSBOW (VLDB 2019, section 3) has it.
+"""Synchronous model averaging in NumPy float64: around the replicas' mean as it is, and as
+CROSSBOW (VLDB 2019, section 3) has it.
 
 Nothing here knows of TensorBow. Gradients come from a stock TensorFlow session, which is
 given one learner's weights at a time.
@@ -34,7 +35,11 @@ class StockGradients:
 
 
 class SMAModel:
-    """L replicas, the central model, and one optimiser (SGD with optional momentum)."""
+    """L replicas, the central model, and one optimiser (SGD with optional momentum).
+
+    `centre` "current" is synchronous model averaging around the replicas' mean, "lagging"
+    CROSSBOW's Algorithm 1.
+    """
 
     def __init__(
         self,
@@ -42,6 +47,7 @@ class SMAModel:
         num_learners,
         learning_rate,
         optimiser_momentum=0.0,
+        centre="current",
         alpha=None,
         momentum=0.0,
         sync_period=1,
@@ -50,8 +56,10 @@ class SMAModel:
         self.z_prev = [v.copy() for v in self.z]
         self.w = [[v.copy() for v in self.z] for _ in range(num_learners)]
         self.slots = [[np.zeros_like(v) for v in self.z] for _ in range(num_learners)]
+        self.present = set(range(num_learners))  # in the last iteration
         self.learning_rate = learning_rate
         self.optimiser_momentum = optimiser_momentum
+        self.centre = centre
         self.alpha = 1 / num_learners if alpha is None else alpha
         self.momentum = momentum
         self.sync_period = sync_period
@@ -61,18 +69,24 @@ class SMAModel:
         """One learning task of every learner that has a batch (None: it sits out)."""
         self.iterations += 1
         synchronise = self.iterations % self.sync_period == 0
+        active = {j for j, batch in enumerate(batches) if batch is not None}
+        for j in active - self.present:  # it has missed the last iteration
+            self.w[j] = [v.copy() for v in self.z]
         corrections = [np.zeros_like(v) for v in self.z]
-        for j, batch in enumerate(batches):
-            if batch is None:
-                continue
-            gradients = gradients_of(self.w[j], *batch)
+        for j in sorted(active):
+            gradients = gradients_of(self.w[j], *batches[j])
             for i, g in enumerate(gradients):
                 self.slots[j][i] = self.optimiser_momentum * self.slots[j][i] + g
                 update = -self.learning_rate * self.slots[j][i]
                 c = self.alpha * (self.w[j][i] - self.z[i]) if synchronise else 0.0
                 self.w[j][i] = self.w[j][i] + update - c
                 corrections[i] = corrections[i] + c
-        if synchronise:
+        self.present = active
+        if self.centre == "current":
+            self.z = [
+                np.mean([self.w[j][i] for j in sorted(active)], axis=0) for i in range(len(self.z))
+            ]
+        elif synchronise:
             for i, c in enumerate(corrections):
                 z_next = self.z[i] + c + self.momentum * (self.z[i] - self.z_prev[i])
                 self.z_prev[i], self.z[i] = self.z[i], z_next
@@ -81,3 +95,4 @@ class SMAModel:
         """Replicas ← z, the central momentum is forgotten, slots are kept."""
         self.z_prev = [v.copy() for v in self.z]
         self.w = [[v.copy() for v in self.z] for _ in self.w]
+        self.present = set(range(len(self.w)))

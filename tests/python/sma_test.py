@@ -1,5 +1,7 @@
 """Several learners compute SMA exactly: every replica and z against a NumPy model."""
 
+import dataclasses
+
 import numpy as np
 import programs
 import pytest
@@ -12,6 +14,14 @@ from tensorbow import models
 tf1 = tf.compat.v1
 
 TOLERANCE = {tf.float32: dict(rtol=1e-5, atol=2e-6), tf.float64: dict(rtol=1e-10, atol=1e-12)}
+
+
+CURRENT = tensorbow.SMA()
+LAGGING = tensorbow.SMA(centre="lagging")
+# A centre with the momentum that "auto" is under plain gradient descent.
+CENTRES = pytest.mark.parametrize(
+    ("sma", "expected_momentum"), [(CURRENT, 0.0), (LAGGING, 0.9)], ids=["current", "lagging"]
+)
 
 
 class Comparison:
@@ -27,7 +37,7 @@ class Comparison:
         learning_rate=0.05,
         optimiser_momentum=0.0,
         expected_momentum=0.0,
-        sma=tensorbow.SMA(),
+        sma=CURRENT,
         **options,
     ):
         self.images, self.labels = digits
@@ -46,7 +56,7 @@ class Comparison:
             model,
             self.images.shape[1:],
             optimiser=optimiser,
-            seed=11,
+            seed=12,
             use_resource=use_resource,
             dtype=dtype,
         )
@@ -64,6 +74,8 @@ class Comparison:
             num_learners,
             learning_rate,
             optimiser_momentum,
+            # EASGD is the lagging centre.
+            centre=getattr(sma, "centre", "lagging"),
             alpha=sma.alpha,
             momentum=expected_momentum,
             sync_period=sma.sync_period,
@@ -97,10 +109,20 @@ class Comparison:
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
 @pytest.mark.parametrize("model", ["logistic", "lenet"])
-@pytest.mark.parametrize("num_learners", [2, 3])
-def test_replicas_and_z_after_20_iterations(digits, num_learners, model, use_resource, dtype):
-    # Plain gradient descent: the central momentum is 0.9 by itself.
-    c = Comparison(digits, num_learners, model, dtype, use_resource, expected_momentum=0.9)
+@pytest.mark.parametrize("num_learners", [2, 3, 4])
+@CENTRES
+def test_replicas_and_z_after_20_iterations(
+    digits, sma, expected_momentum, num_learners, model, use_resource, dtype
+):
+    c = Comparison(
+        digits,
+        num_learners,
+        model,
+        dtype,
+        use_resource,
+        sma=sma,
+        expected_momentum=expected_momentum,
+    )
     for i in range(20):
         begin = i * num_learners * 8
         c.run(begin, num_learners * 8)
@@ -110,9 +132,12 @@ def test_replicas_and_z_after_20_iterations(digits, num_learners, model, use_res
     c.close()
 
 
-def test_momentum_in_the_learners_leaves_none_for_z(digits):
+@pytest.mark.parametrize("sma", [CURRENT, LAGGING], ids=["current", "lagging"])
+def test_momentum_in_the_learners_leaves_none_for_z(digits, sma):
     # 0.875: the optimiser rounds its momentum to float32, where 0.9 does not exist.
-    c = Comparison(digits, 2, optimiser_momentum=0.875, learning_rate=0.01, dtype=tf.float64)
+    c = Comparison(
+        digits, 2, optimiser_momentum=0.875, learning_rate=0.01, dtype=tf.float64, sma=sma
+    )
     for i in range(20):
         c.run(i * 16, 16)
         c.model.iteration(c.gradients, [c.rows(i * 16, 8), c.rows(i * 16 + 8, 8)])
@@ -120,9 +145,17 @@ def test_momentum_in_the_learners_leaves_none_for_z(digits):
     c.close()
 
 
-def test_given_alpha_momentum_and_period(digits):
-    sma = tensorbow.SMA(alpha=0.3, momentum=0.5, sync_period=3)
-    c = Comparison(digits, 3, sma=sma, expected_momentum=0.5, dtype=tf.float64)
+@pytest.mark.parametrize(
+    "sma",
+    [
+        tensorbow.SMA(centre="lagging", alpha=0.3, momentum=0.5, sync_period=3),
+        tensorbow.SMA(alpha=0.7, sync_period=3),
+        tensorbow.SMA(alpha=1.0),
+    ],
+    ids=["lagging", "current", "all the way"],
+)
+def test_given_alpha_momentum_and_period(digits, sma):
+    c = Comparison(digits, 3, sma=sma, expected_momentum=sma.momentum or 0.0, dtype=tf.float64)
     for i in range(20):
         c.run(i * 24, 24)
         c.model.iteration(c.gradients, [c.rows(i * 24 + 8 * j, 8) for j in range(3)])
@@ -130,8 +163,9 @@ def test_given_alpha_momentum_and_period(digits):
     c.close()
 
 
-def test_uneven_shards_and_fewer_rows_than_learners(digits):
-    c = Comparison(digits, 3, expected_momentum=0.9, dtype=tf.float64)
+@CENTRES
+def test_uneven_shards_and_fewer_rows_than_learners(digits, sma, expected_momentum):
+    c = Comparison(digits, 3, sma=sma, expected_momentum=expected_momentum, dtype=tf.float64)
     begin = 0
     for sizes in [(8, 8, 8), (6, 5, 5), (3, 3, 2), (1, 1, 0), (1, 0, 0), (8, 8, 8), (4, 4, 4)]:
         c.run(begin, sum(sizes))
@@ -146,10 +180,17 @@ def test_uneven_shards_and_fewer_rows_than_learners(digits):
     c.close()
 
 
-def test_round_robin_tasks_of_one_run(digits):
+@CENTRES
+def test_round_robin_tasks_of_one_run(digits, sma, expected_momentum):
     # 11 tasks on 3 learners: three full iterations and a short one of two.
     c = Comparison(
-        digits, 3, expected_momentum=0.9, dtype=tf.float64, batch_size=4, scheduling="round_robin"
+        digits,
+        3,
+        sma=sma,
+        expected_momentum=expected_momentum,
+        dtype=tf.float64,
+        batch_size=4,
+        scheduling="round_robin",
     )
     for run in range(4):
         begin = run * 43
@@ -164,8 +205,9 @@ def test_round_robin_tasks_of_one_run(digits):
     c.close()
 
 
-def test_learning_rate_drop_restarts_and_smooth_decay_does_not(digits):
-    c = Comparison(digits, 2, expected_momentum=0.9, dtype=tf.float64)
+@CENTRES
+def test_learning_rate_drop_restarts_and_smooth_decay_does_not(digits, sma, expected_momentum):
+    c = Comparison(digits, 2, sma=sma, expected_momentum=expected_momentum, dtype=tf.float64)
     rates = [0.05, 0.04, 0.03, 0.02, 0.01, 0.01, 0.009, 0.001, 0.001]
     for i, rate in enumerate(rates):
         if i in (4, 7):  # 0.02 → 0.01 and 0.009 → 0.001
@@ -177,14 +219,15 @@ def test_learning_rate_drop_restarts_and_smooth_decay_does_not(digits):
     c.close()
 
 
-def test_restart_never_and_by_request_and_by_callable(digits):
+@CENTRES
+def test_restart_never_and_by_request_and_by_callable(digits, sma, expected_momentum):
     for restart, restarted_at in [
         ("never", ()),
         (lambda iterations: iterations in (3, 6), (3, 6)),
         ("request", (5,)),
     ]:
-        sma = tensorbow.SMA(restart="never" if restart == "request" else restart)
-        c = Comparison(digits, 2, sma=sma, expected_momentum=0.9, dtype=tf.float64)
+        chosen = dataclasses.replace(sma, restart="never" if restart == "request" else restart)
+        c = Comparison(digits, 2, sma=chosen, expected_momentum=expected_momentum, dtype=tf.float64)
         for i in range(9):
             if i in restarted_at:
                 c.model.restart()
@@ -201,10 +244,11 @@ def test_restart_never_and_by_request_and_by_callable(digits):
 @pytest.mark.parametrize(
     "options", [dict(), dict(batch_size=4, scheduling="round_robin")], ids=["shards", "round_robin"]
 )
-def test_two_runs_give_the_same_bits(digits, options):
+@pytest.mark.parametrize("sma", [CURRENT, LAGGING], ids=["current", "lagging"])
+def test_two_runs_give_the_same_bits(digits, sma, options):
     outcomes = []
     for _ in range(2):
-        c = Comparison(digits, 2, **options)
+        c = Comparison(digits, 2, sma=sma, **options)
         for i in range(10):
             c.run(i * 37, 37)
         variables = c.gradients.variables
@@ -246,20 +290,31 @@ def test_without_averaging_learners_go_their_own_ways(digits):
             np.testing.assert_array_equal(central, value)
 
 
+PACES = [
+    *((tensorbow.SMA(alpha=a, sync_period=t), 1.0) for a in (None, 0.2, 1.0) for t in (1, 3)),
+    *(
+        (tensorbow.SMA(alpha=a, centre="lagging", momentum=m, sync_period=t), None)
+        for a in (None, 0.2)
+        for m in (0.0, 0.9)
+        for t in (1, 3)
+    ),
+]
+
+
 @pytest.mark.parametrize("learners", [2, 3])
-@pytest.mark.parametrize("alpha", [None, 0.2])
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("sync_period", [1, 3])
-def test_pace_under_a_constant_gradient(learners, alpha, momentum, sync_period):
-    """As the docstring of SMA has it: L / (L + 1 − μ) times that of plain gradient descent."""
-    rate, period = 0.01, 2 * sync_period
+@pytest.mark.parametrize(("sma", "pace"), PACES)
+def test_pace_under_a_constant_gradient(learners, sma, pace):
+    """As SMA's docstring has it: that of plain gradient descent for the current centre, for
+    the lagging one L / (L + 1 − μ) times as much."""
+    if pace is None:
+        pace = learners / (learners + 1 - sma.momentum)
+    rate, period = 0.01, 2 * sma.sync_period
     graph = tf.Graph()
     with graph.as_default():
         slope = tf1.placeholder(tf.float64, [None])
         w = tf1.get_variable("w", initializer=tf.zeros([], tf.float64))
         train = tf1.train.GradientDescentOptimizer(rate).minimize(tf.reduce_mean(slope) * w)
         init = tf1.global_variables_initializer()
-    sma = tensorbow.SMA(alpha=alpha, momentum=momentum, sync_period=sync_period)
     with programs.session(graph, learners, synchroniser=sma) as session:
         session.run(init)
         for _ in range(200 * period):
@@ -267,5 +322,34 @@ def test_pace_under_a_constant_gradient(learners, alpha, momentum, sync_period):
         before = session.run(w)
         for _ in range(period):
             session.run(train, {slope: np.ones(learners)})
-        pace = (before - session.run(w)) / (period * rate)
-    assert pace == pytest.approx(learners / (learners + 1 - momentum), rel=1e-6)
+        moved = (before - session.run(w)) / (period * rate)
+    assert moved == pytest.approx(pace, rel=1e-6)
+
+
+def test_one_row_runs_train_as_stock_does_and_leave_no_stale_replica(digits, one_thread):
+    """400 runs of one row, then runs of 64: no loss that jumps, replicas that restart from z."""
+    program = models.build("logistic", digits[0].shape[1:], seed=5)
+    with program.graph.as_default():
+        variables = tf1.trainable_variables()
+    feeds = [
+        {program.images: digits[0][i % 97 :][:rows], program.labels: digits[1][i % 97 :][:rows]}
+        for i, rows in enumerate([1] * 400 + [64] * 20)
+    ]
+    losses = {}
+    for name, session in (
+        ("stock", tf1.Session(graph=program.graph, config=one_thread)),
+        ("learners", programs.session(program.graph, 2)),
+    ):
+        with session:
+            session.run(program.init)
+            for feed in feeds[:400]:
+                session.run(program.train_op, feed)
+            weights = session.run(variables)
+            losses[name] = [
+                session.run([program.train_op, program.loss], feed)[1] for feed in feeds[400:]
+            ]
+            if name == "stock":
+                expected = weights
+    for ours, stock in zip(weights, expected):
+        np.testing.assert_array_equal(ours, stock)
+    np.testing.assert_allclose(losses["learners"], losses["stock"], rtol=0.02)
