@@ -93,6 +93,7 @@ class Rig {
     return variable().template average<Accumulator<T>>()[0];
   }
   CentralModel::Variable& variable() { return model_.variable(0); }
+  TrainedSet& set() { return *set_; }
 
  private:
   CentralModel model_;
@@ -243,6 +244,19 @@ TEST(CurrentCentreTest, AverageMovesOnceForEveryIterationReadOrNot) {
   }
   EXPECT_EQ(read.z(), 12);
   EXPECT_EQ(unread.average(), read.average());
+}
+
+// An update op that corrects by itself and that no task of the iteration executes.
+TEST(CurrentCentreTest, AverageMovesInAnIterationWithoutUpdatesAndCorrections) {
+  for (const bool reads : {false, true}) {
+    Rig<float> rig = NewRig(Current(0.5, /*period=*/3), 2, /*ema_decay=*/0.5);
+    rig.set().set_corrects_itself(0);
+    rig.Iterate({1, 3});  // z = 2; nobody executes the op, so it is not entered
+    if (reads) rig.Collect();
+    rig.Iterate({0, 0});
+    // d = 1/10, 2/11, of z = 2 both times
+    EXPECT_FLOAT_EQ(rig.average(), 2.0f / 11 * 1.8f + 9.0f / 11 * 2) << reads;
+  }
 }
 
 // --------------------------------------------------------------------- one alone
