@@ -198,6 +198,34 @@ TEST_P(SsgdTest, AverageTakesInSlicesAndWholeVariables) {
   }
 }
 
+// By an update that is fused but not executed, or by one that is not fused.
+TEST_P(SsgdTest, AverageMovesInAnIterationThatTheFusedUpdateDoesNotTouch) {
+  for (const bool fused : {false, true}) {
+    for (const double decay : {0.5, 0.0}) {
+      CentralModel model(CentralModel::Keeps::kAverageOnly, decay);
+      const float start = 8;
+      model.Assign(model.Add(ElementType::kFloat32, 1), &start);
+      Synchroniser ssgd(1, &model, GetParam(), std::make_unique<Ssgd>(&model));
+      TaskScheduler scheduler(1);
+      TrainedSet set(1, {0});
+      if (fused) set.set_corrects_itself(0);
+      float weight = 4;
+      set.set_weights(0, 0, &weight);
+      scheduler.Begin(2, SchedulingPolicy::kRoundRobin);
+      ssgd.BeginRun(&set, &scheduler);
+      for (int iteration = 0; iteration < 2; ++iteration) {
+        EXPECT_TRUE(ssgd.BeforeTask(0));
+        EXPECT_TRUE(ssgd.AfterTask(0));
+      }
+      EXPECT_EQ(ssgd.EndRun(), 2);
+      EXPECT_EQ(model.variable(0).iterations(), 2);
+      if (decay == 0) continue;
+      EXPECT_FLOAT_EQ(*model.variable(0).average<float>(),
+                      2.0f / 11 * (0.1f * 8 + 0.9f * 4) + 9.0f / 11 * 4);
+    }
+  }
+}
+
 TEST_P(SsgdTest, AverageIsOfWhatThoseThatTookPartHave) {
   CentralModel model(CentralModel::Keeps::kAverageOnly, /*ema_decay=*/0.5);
   const float start = 8;
