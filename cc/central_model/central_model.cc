@@ -65,6 +65,7 @@ void CentralModel::Variable::TakeIn(int s) {
 
 void CentralModel::Variable::TakeInNext(int s, const void* values) {
   taken_in_[s] = iterations_ + 1;
+  if (ema_decay_ == 0) return;
   const double d = Decay(ema_decay_, iterations_ + 1);
   const Slice part = slice(s);
   WithStorageType(type_, [&](auto* storage) {

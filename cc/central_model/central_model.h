@@ -88,6 +88,7 @@ class CentralModel {
     // under way, in the storage type: moves the average. Every slice has to do that
     // before NextIteration(), if the model keeps an average.
     void TakeInNext(int s, const void* values);
+    bool has_taken_in_next(int s) const { return taken_in_[s] == iterations_ + 1; }
 
     // An iteration is complete.
     void NextIteration() { ++iterations_; }

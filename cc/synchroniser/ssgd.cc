@@ -6,13 +6,15 @@
 
 namespace tensorbow {
 
-// Where there is an average, a fused update has moved it slice by slice.
+// Where there is an average, a fused update that was executed has moved it slice by
+// slice.
 void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& present) {
   for (int member = 0; member < set.size(); ++member) {
     CentralModel::Variable& variable = central_->variable(set.variable(member));
     const char* const weights =
         static_cast<const char*>(set.weights(present.front(), member));
-    for (int s = 0; !set.corrects_itself(member) && s < variable.num_slices(); ++s) {
+    for (int s = 0; s < variable.num_slices(); ++s) {
+      if (variable.has_taken_in_next(s)) continue;
       variable.TakeInNext(
           s, weights + variable.slice(s).begin * ElementSizeBytes(variable.type()));
     }

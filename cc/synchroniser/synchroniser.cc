@@ -164,9 +164,12 @@ bool Synchroniser::BeforeTask(int learner) {
 
 bool Synchroniser::AfterTask(int learner) {
   LearnerState& me = learners_[learner];
-  for (int member = 0; IsDue(learner) && member < set_->size(); ++member) {
+  for (int member = 0; traits_.averages_models() && member < set_->size(); ++member) {
     if (me.updated[member]) continue;
+    // Also where nobody corrects: every iteration prepares every slice, since z of each
+    // is part of the central model's average.
     if (!EnterAll(learner, member)) return false;
+    if (!IsDue(learner)) continue;
     algorithm_->Correct(learner, *set_, member, me.remembered[member]);
   }
   return Finish(learner, /*took_part=*/true);

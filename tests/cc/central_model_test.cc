@@ -9,41 +9,68 @@
 namespace tensorbow {
 namespace {
 
+using Keeps = CentralModel::Keeps;
+using Which = CentralModel::Which;
+
 TEST(CentralModelTest, NewVariableIsZero) {
-  CentralModel model;
+  CentralModel model(Keeps::kZ);
   const int v = model.Add(ElementType::kFloat32, 3);
   std::vector<float> values(3, 1.0f);
-  model.CopyTo(v, CentralModel::Which::kCurrent, values.data());
+  model.CopyTo(v, Which::kZ, values.data());
   EXPECT_EQ(values, (std::vector<float>{0, 0, 0}));
 }
 
-TEST(CentralModelTest, AssignSetsBothValues) {
-  CentralModel model;
+TEST(CentralModelTest, KeepsWhatTheAlgorithmWorksOn) {
+  CentralModel average_only(Keeps::kAverageOnly, 0.5), z(Keeps::kZ),
+      both(Keeps::kZAndPrevious, 0.5);
+  for (CentralModel* model : {&average_only, &z, &both}) {
+    model->Add(ElementType::kFloat32, 2);
+  }
+  EXPECT_FALSE(average_only.keeps_z());
+  EXPECT_EQ(average_only.variable(0).z<float>(), nullptr);
+  EXPECT_EQ(average_only.variable(0).previous<float>(), nullptr);
+  EXPECT_NE(average_only.variable(0).average<float>(), nullptr);
+
+  EXPECT_TRUE(z.keeps_z());
+  EXPECT_NE(z.variable(0).z<float>(), nullptr);
+  EXPECT_EQ(z.variable(0).previous<float>(), nullptr);
+  EXPECT_EQ(z.variable(0).average<float>(), nullptr);
+  EXPECT_FALSE(z.keeps_average());
+
+  EXPECT_NE(both.variable(0).previous<float>(), nullptr);
+  EXPECT_TRUE(both.keeps_average());
+}
+
+TEST(CentralModelTest, AssignSetsAllThatIsKept) {
+  CentralModel model(Keeps::kZAndPrevious, 0.5);
   const int v = model.Add(ElementType::kFloat64, 2);
   const std::vector<double> values = {1.5, -2.25};
   model.Assign(v, values.data());
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(model.variable(v).current<double>()[i], values[i]);
-    EXPECT_EQ(model.variable(v).other<double>()[i], values[i]);
+    EXPECT_EQ(model.variable(v).z<double>()[i], values[i]);
+    EXPECT_EQ(model.variable(v).previous<double>()[i], values[i]);
+    EXPECT_EQ(model.variable(v).average<double>()[i], values[i]);
   }
 }
 
 TEST(CentralModelTest, SwapExchangesTheTwo) {
-  CentralModel model;
+  CentralModel model(Keeps::kZAndPrevious);
   const int index = model.Add(ElementType::kFloat32, 1);
   CentralModel::Variable& v = model.variable(index);
-  *v.current<float>() = 1;
-  *v.other<float>() = 2;
+  *v.z<float>() = 1;
+  *v.previous<float>() = 2;
+  v.TakeIn(0);
   v.Swap();
-  EXPECT_EQ(*v.current<float>(), 2);
-  EXPECT_EQ(*v.other<float>(), 1);
+  EXPECT_EQ(*v.z<float>(), 2);
+  EXPECT_EQ(*v.previous<float>(), 1);
+  EXPECT_EQ(v.iterations(), 1);
   float value = 0;
-  model.CopyTo(index, CentralModel::Which::kCurrent, &value);
+  model.CopyTo(index, Which::kZ, &value);
   EXPECT_EQ(value, 2);
 }
 
 TEST(CentralModelTest, SlicesCoverAVariableOnce) {
-  CentralModel model;
+  CentralModel model(Keeps::kZ);
   const int64_t size = 2 * CentralModel::kSliceElements + 5;
   const CentralModel::Variable& v =
       model.variable(model.Add(ElementType::kFloat32, size));
@@ -57,69 +84,119 @@ TEST(CentralModelTest, SlicesCoverAVariableOnce) {
   EXPECT_EQ(end, size);
 }
 
-TEST(CentralModelTest, ForgetMomentumMakesTheOtherEqual) {
-  CentralModel model;
+TEST(CentralModelTest, SliceIsUpToDateUntilTheNextIteration) {
+  CentralModel model(Keeps::kZ);
+  CentralModel::Variable& v = model.variable(
+      model.Add(ElementType::kFloat32, CentralModel::kSliceElements + 1));
+  EXPECT_TRUE(v.up_to_date(0) && v.up_to_date(1));
+  v.NextIteration();
+  EXPECT_FALSE(v.up_to_date(0) || v.up_to_date(1));
+  v.TakeIn(1);
+  EXPECT_FALSE(v.up_to_date(0));
+  EXPECT_TRUE(v.up_to_date(1));
+  const std::vector<float> values(v.size());
+  model.Assign(0, values.data());
+  EXPECT_TRUE(v.up_to_date(0) && v.up_to_date(1));
+  EXPECT_EQ(v.iterations(), 0);
+}
+
+TEST(CentralModelTest, ForgetMomentumMakesThePredecessorEqual) {
+  CentralModel model(Keeps::kZAndPrevious), without(Keeps::kZ);
   const int v = model.Add(ElementType::kFloat32, 1);
-  *model.variable(v).current<float>() = 3;
+  *model.variable(v).z<float>() = 3;
   model.ForgetMomentum(v);
-  EXPECT_EQ(*model.variable(v).other<float>(), 3);
+  EXPECT_EQ(*model.variable(v).previous<float>(), 3);
+  EXPECT_EQ(*model.variable(v).z<float>(), 3);
+  without.ForgetMomentum(without.Add(ElementType::kFloat32, 1));
+}
+
+TEST(CentralModelTest, VersionTellsOfOverwrittenValuesOnly) {
+  CentralModel model(Keeps::kZAndPrevious);
+  CentralModel::Variable& v = model.variable(model.Add(ElementType::kFloat32, 1));
+  int64_t version = v.version();
+  v.NextIteration();
+  v.TakeIn(0);
+  v.Swap();
+  EXPECT_EQ(v.version(), version);
+  const float value = 0;  // which it is
+  model.Assign(0, &value);
+  EXPECT_NE(v.version(), version);
+  version = v.version();
+  model.ForgetMomentum(0);
+  EXPECT_NE(v.version(), version);
+  version = v.version();
+  v.Resume(7, 7);
+  EXPECT_NE(v.version(), version);
+}
+
+double AverageOf(const CentralModel& model, int variable) {
+  double value = 0;
+  model.CopyTo(variable, Which::kAverage, &value);
+  return value;
 }
 
 TEST(CentralModelTest, AverageFollowsZ) {
-  CentralModel model(/*ema_decay=*/0.3);
+  CentralModel model(Keeps::kZ, /*ema_decay=*/0.3);
   const int index = model.Add(ElementType::kFloat64, 1);
   CentralModel::Variable& v = model.variable(index);
   const double start = 8;
   model.Assign(index, &start);
-  auto average = [&] {
-    double value = 0;
-    model.CopyTo(index, CentralModel::Which::kAverage, &value);
-    return value;
-  };
-  EXPECT_EQ(average(), 8);
-  // t = 0: d = 1/10
-  *v.other<double>() = 4;
-  v.Swap();
-  EXPECT_DOUBLE_EQ(average(), 0.1 * 8 + 0.9 * 4);
-  EXPECT_DOUBLE_EQ(average(), 0.1 * 8 + 0.9 * 4);  // once only
-  // t = 1: d = 2/11; t = 2: d = 3/12; t = 3: d = min(0.3, 4/13)
-  double expected = 4.4;
-  for (const double d : {2.0 / 11, 3.0 / 12, 0.3}) {
-    *v.other<double>() = 2;
-    v.Swap();
-    expected = d * expected + (1 - d) * 2;
-    v.TakeIn(0);
-    EXPECT_DOUBLE_EQ(average(), expected);
+  v.TakeIn(0);  // nothing has happened yet
+  EXPECT_EQ(AverageOf(model, index), 8);
+  // t = 0, 1, 2, 3: d = 1/10, 2/11, 3/12, min(0.3, 4/13)
+  double expected = 8, z = 4;
+  for (const double d : {0.1, 2.0 / 11, 3.0 / 12, 0.3}) {
+    v.NextIteration();
+    *v.z<double>() = z;
+    expected = d * expected + (1 - d) * z;
+    for (int i = 0; i < 2; ++i) {  // once only
+      v.TakeIn(0);
+      EXPECT_DOUBLE_EQ(AverageOf(model, index), expected);
+    }
+    z -= 2;
   }
   // An assignment begins a new average.
   model.Assign(index, &start);
-  EXPECT_EQ(average(), 8);
+  EXPECT_EQ(AverageOf(model, index), 8);
+  v.NextIteration();
+  *v.z<double>() = 4;
+  v.TakeIn(0);
+  EXPECT_DOUBLE_EQ(AverageOf(model, index), 0.1 * 8 + 0.9 * 4);
 }
 
-TEST(CentralModelTest, AverageTakesInWhatZFollows) {
-  CentralModel model(/*ema_decay=*/0.3);
+TEST(CentralModelTest, AverageGoesOnFromWhereItWasSaved) {
+  for (const int64_t taken_in : {3, 2}) {
+    CentralModel model(Keeps::kZ, /*ema_decay=*/0.9);
+    CentralModel::Variable& v = model.variable(model.Add(ElementType::kFloat64, 1));
+    *v.z<double>() = 4;
+    *v.average<double>() = 8;
+    v.Resume(3, taken_in);
+    EXPECT_EQ(v.iterations(), 3);
+    v.TakeIn(0);  // of t = 2, if it has not been: d = 3/12
+    EXPECT_DOUBLE_EQ(AverageOf(model, 0), taken_in == 3 ? 8 : 0.25 * 8 + 0.75 * 4);
+  }
+}
+
+TEST(CentralModelTest, AverageTakesInWhatReplicasAre) {
+  CentralModel model(Keeps::kAverageOnly, /*ema_decay=*/0.3);
   const int index = model.Add(ElementType::kFloat16, 2);
   const Half start[] = {Half(8), Half(16)}, next[] = {Half(4), Half(-4)};
   model.Assign(index, start);
   CentralModel::Variable& v = model.variable(index);
   v.TakeInNext(0, next);
   EXPECT_EQ(v.iterations(), 0);
-  v.Follow();
+  v.NextIteration();
   EXPECT_EQ(v.iterations(), 1);
-  for (int i = 0; i < 2; ++i) {  // following z or not makes no difference
-    EXPECT_FLOAT_EQ(v.average<float>()[0], 0.1f * 8 + 0.9f * 4);
-    EXPECT_FLOAT_EQ(v.average<float>()[1], 0.1f * 16 - 0.9f * 4);
-    model.Follow(index, next);
-    EXPECT_EQ(v.current<float>()[0], 4);
-    EXPECT_EQ(v.other<float>()[1], -4);
-  }
+  EXPECT_TRUE(v.up_to_date(0));
+  EXPECT_FLOAT_EQ(v.average<float>()[0], 0.1f * 8 + 0.9f * 4);
+  EXPECT_FLOAT_EQ(v.average<float>()[1], 0.1f * 16 - 0.9f * 4);
   v.TakeInNext(0, start);
-  v.Follow();
+  v.NextIteration();
   EXPECT_FLOAT_EQ(v.average<float>()[0], 2.0f / 11 * 4.4f + 9.0f / 11 * 8);
 }
 
 TEST(CentralModelTest, SixteenBitVariablesAccumulateInFloat) {
-  CentralModel model;
+  CentralModel model(Keeps::kZ);
   const int half = model.Add(ElementType::kFloat16, 2);
   const int bfloat = model.Add(ElementType::kBfloat16, 2);
   const std::vector<Half> halves = {Half(0.5f), Half(-3.0f)};
@@ -127,23 +204,24 @@ TEST(CentralModelTest, SixteenBitVariablesAccumulateInFloat) {
   model.Assign(half, halves.data());
   model.Assign(bfloat, bfloats.data());
   // A step too small for the storage type is not lost.
-  *model.variable(half).current<float>() += 1e-5f;
-  EXPECT_FLOAT_EQ(*model.variable(half).current<float>(), 0.50001f);
+  *model.variable(half).z<float>() += 1e-5f;
+  EXPECT_FLOAT_EQ(*model.variable(half).z<float>(), 0.50001f);
   std::vector<Half> out(2);
-  model.CopyTo(half, CentralModel::Which::kCurrent, out.data());
+  model.CopyTo(half, Which::kZ, out.data());
   EXPECT_EQ(float(out[0]), 0.5f);
   EXPECT_EQ(float(out[1]), -3.0f);
   std::vector<Bfloat16> bout(2);
-  model.CopyTo(bfloat, CentralModel::Which::kCurrent, bout.data());
+  model.CopyTo(bfloat, Which::kZ, bout.data());
   EXPECT_EQ(float(bout[1]), -3.0f);
 }
 
 TEST(CentralModelTest, EmptyVariableIsFine) {
-  CentralModel model;
+  CentralModel model(Keeps::kZAndPrevious, 0.5);
   const int v = model.Add(ElementType::kFloat32, 0);
   float nothing = 7;
   model.Assign(v, &nothing);
-  model.CopyTo(v, CentralModel::Which::kCurrent, &nothing);
+  model.ForgetMomentum(v);
+  model.CopyTo(v, Which::kZ, &nothing);
   EXPECT_EQ(nothing, 7);
 }
 

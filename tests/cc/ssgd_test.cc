@@ -1,10 +1,11 @@
-// S-SGD's meeting of learners, with real threads.
+// S-SGD's exchange of gradients between learners, with real threads.
 #include "cc/synchroniser/ssgd.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -16,37 +17,37 @@ constexpr int kLearners = 3;
 class SsgdTest : public testing::TestWithParam<std::chrono::microseconds> {
  protected:
   SsgdTest()
-      : ssgd_(kLearners, &model_, GetParam()),
+      : synchroniser_(kLearners, &model_, GetParam(), std::make_unique<Ssgd>(&model_)),
         scheduler_(kLearners),
-        set_(kLearners, {}, 0) {
-    set_.set_meetings(2, 0);
+        set_(kLearners, {}) {
+    set_.set_exchanges(2, 0);
   }
 
   // Runs `tasks` tasks; `work(learner, task)` returns whether to go on.
   int64_t Run(int64_t tasks, const std::function<bool(int, int64_t)>& work) {
     scheduler_.Begin(tasks, SchedulingPolicy::kRoundRobin);
-    ssgd_.BeginRun(&set_, &scheduler_);
+    synchroniser_.BeginRun(&set_, &scheduler_);
     std::vector<std::thread> threads;
     for (int j = 0; j < kLearners; ++j) {
       threads.emplace_back([&, j] {
         auto assignment = scheduler_.Next(j);
-        while (assignment.has_value() && !ssgd_.Aborted(j)) {
-          if (!ssgd_.BeforeTask(j)) break;
+        while (assignment.has_value() && !synchroniser_.Aborted(j)) {
+          if (!synchroniser_.BeforeTask(j)) break;
           if (!work(j, assignment->task)) {
-            ssgd_.Abort(j);
+            synchroniser_.Abort(j);
             break;
           }
-          if (!ssgd_.AfterTask(j)) break;
+          if (!synchroniser_.AfterTask(j)) break;
           assignment = scheduler_.Next(j);
         }
       });
     }
     for (auto& thread : threads) thread.join();
-    return ssgd_.EndRun();
+    return synchroniser_.EndRun();
   }
 
-  CentralModel model_;
-  Ssgd ssgd_;
+  CentralModel model_{CentralModel::Keeps::kAverageOnly};
+  Synchroniser synchroniser_;
   TaskScheduler scheduler_;
   TrainedSet set_;
 };
@@ -58,8 +59,8 @@ TEST_P(SsgdTest, EverybodyGetsTheMeanOfItsIteration) {
     for (int gradient = 0; gradient < 2; ++gradient) {
       const std::vector<float> own = {float(task), float(10 * task + gradient)};
       std::vector<float> mean(2);
-      EXPECT_TRUE(
-          ssgd_.Reduce(j, gradient, ElementType::kFloat32, 2, own.data(), mean.data()));
+      EXPECT_TRUE(ReduceGradient(&synchroniser_, j, gradient, ElementType::kFloat32, 2,
+                                 own.data(), mean.data()));
       const float expected = float(first + last - 1) / 2;
       EXPECT_FLOAT_EQ(mean[0], expected);
       EXPECT_FLOAT_EQ(mean[1], 10 * expected + gradient);
@@ -74,7 +75,8 @@ TEST_P(SsgdTest, LearnerThatDoesNotComeIsLeftOut) {
     if (j == 1) return true;
     const double own = j;
     double mean = -1;
-    EXPECT_TRUE(ssgd_.Reduce(j, 1, ElementType::kFloat64, 1, &own, &mean));
+    EXPECT_TRUE(
+        ReduceGradient(&synchroniser_, j, 1, ElementType::kFloat64, 1, &own, &mean));
     EXPECT_EQ(mean, 1);  // of 0 and 2
     return true;
   });
@@ -85,7 +87,7 @@ TEST_P(SsgdTest, FailureOfOneWakesTheOthers) {
     const float own = 1;
     float mean = 0;
     if (task == kLearners + 2) return false;
-    return ssgd_.Reduce(j, 0, ElementType::kFloat32, 1, &own, &mean);
+    return ReduceGradient(&synchroniser_, j, 0, ElementType::kFloat32, 1, &own, &mean);
   });
   EXPECT_EQ(completed, 1);
   // And the next run is as if nothing had been.
@@ -93,8 +95,8 @@ TEST_P(SsgdTest, FailureOfOneWakesTheOthers) {
                 [&](int j, int64_t) {
                   const float own = 2;
                   float mean = 0;
-                  const bool done =
-                      ssgd_.Reduce(j, 0, ElementType::kFloat32, 1, &own, &mean);
+                  const bool done = ReduceGradient(
+                      &synchroniser_, j, 0, ElementType::kFloat32, 1, &own, &mean);
                   EXPECT_EQ(mean, 2);
                   return done;
                 }),
@@ -106,58 +108,60 @@ TEST_P(SsgdTest, NarrowGradientsAreSummedInFloat) {
     // 2048 + 1 is not a half; (2048 + 1 + 1) / 3 is 683.33, in halves 683.5.
     const Half own(j == 0 ? 2048.0f : 1.0f);
     Half mean(0.0f);
-    EXPECT_TRUE(ssgd_.Reduce(j, 0, ElementType::kFloat16, 1, &own, &mean));
+    EXPECT_TRUE(
+        ReduceGradient(&synchroniser_, j, 0, ElementType::kFloat16, 1, &own, &mean));
     EXPECT_EQ(float(mean), 683.5f);
     return true;
   });
 }
 
 // As a fused update does: everybody does a part, for all.
-TEST_P(SsgdTest, LearnersThatMeetShareTheWork) {
-  set_.set_meetings(2, 3);
+TEST_P(SsgdTest, LearnersThatGatherShareTheWork) {
+  set_.set_exchanges(2, 3);
   constexpr int64_t kTasks = 4 * kLearners + 2;
   std::vector<std::vector<int>> given(kTasks, std::vector<int>(kLearners, -1));
   const int64_t completed = Run(kTasks, [&](int j, int64_t task) {
     for (int update : {0, 2}) {  // nobody comes to 1
       std::vector<int>& mine = given[task];
-      const std::vector<const void*> met =
-          ssgd_.Meet(j, ssgd_.UpdatePoint(update), &mine);
-      EXPECT_EQ(met.size(), task / kLearners < 4 ? kLearners : 2);
-      const auto place = std::find(met.begin(), met.end(), &mine) - met.begin();
+      const std::vector<const void*> shares =
+          synchroniser_.AllGather(j, set_.update_point(update), &mine);
+      EXPECT_EQ(shares.size(), task / kLearners < 4 ? kLearners : 2);
+      const auto place =
+          std::find(shares.begin(), shares.end(), &mine) - shares.begin();
       EXPECT_EQ(place, j);  // tasks are handed out in turn
-      for (const void* other : met) {
+      for (const void* other : shares) {
         auto* const theirs = static_cast<std::vector<int>*>(const_cast<void*>(other));
         (*theirs)[place] = 10 * update + j;
       }
-      ssgd_.Part(ssgd_.UpdatePoint(update));
-      for (size_t i = 0; i < met.size(); ++i) EXPECT_EQ(mine[i], 10 * update + i);
+      synchroniser_.Release(set_.update_point(update));
+      for (size_t i = 0; i < shares.size(); ++i) EXPECT_EQ(mine[i], 10 * update + i);
     }
     return true;
   });
   EXPECT_EQ(completed, 5);
 }
 
-TEST_P(SsgdTest, FailureOfOneWakesThoseThatWaitToMeet) {
-  set_.set_meetings(0, 1);
+TEST_P(SsgdTest, FailureOfOneWakesThoseThatGather) {
+  set_.set_exchanges(0, 1);
   const int64_t completed = Run(kLearners, [&](int j, int64_t) {
     if (j == 1) return false;
-    EXPECT_TRUE(ssgd_.Meet(j, ssgd_.UpdatePoint(0), &j).empty());
+    EXPECT_TRUE(synchroniser_.AllGather(j, set_.update_point(0), &j).empty());
     return false;
   });
   EXPECT_EQ(completed, 0);
 }
 
 TEST_P(SsgdTest, AverageTakesInSlicesAndWholeVariables) {
-  CentralModel model(/*ema_decay=*/0.5);
+  CentralModel model(CentralModel::Keeps::kAverageOnly, /*ema_decay=*/0.5);
   constexpr int64_t kSize = CentralModel::kSliceElements + 3;
   const std::vector<Half> start(kSize, Half(4.0f));
   for (int i = 0; i < 2; ++i) {
     model.Assign(model.Add(ElementType::kFloat16, kSize), start.data());
   }
-  Ssgd ssgd(1, &model, GetParam());
+  Synchroniser ssgd(1, &model, GetParam(), std::make_unique<Ssgd>(&model));
   TaskScheduler scheduler(1);
-  TrainedSet set(1, {0, 1}, 0);
-  set.set_meetings(0, 1);
+  TrainedSet set(1, {0, 1});
+  set.set_exchanges(0, 1);
   set.set_corrects_itself(0);
   std::vector<Half> weights[] = {start, start};
   for (int i = 0; i < 2; ++i) set.set_weights(0, i, weights[i].data());
@@ -167,16 +171,17 @@ TEST_P(SsgdTest, AverageTakesInSlicesAndWholeVariables) {
   for (int iteration = 0; iteration < 2; ++iteration) {
     EXPECT_TRUE(ssgd.BeforeTask(0));
     const int update = 0;
-    EXPECT_EQ(ssgd.Meet(0, ssgd.UpdatePoint(0), &update).size(), 1);
+    EXPECT_EQ(ssgd.AllGather(0, set.update_point(0), &update).size(), 1);
     for (auto& w : weights) {
       std::fill(w.begin(), w.end(), Half(iteration == 0 ? 6.0f : 8.0f));
       w.back() = Half(1.0f);
     }
     for (int s = 0; s < 2; ++s) {
-      ssgd.TakeIn(0, s, weights[0].data() + model.variable(0).slice(s).begin);
+      CentralModel::Variable& variable = ssgd.variable(0);
+      variable.TakeInNext(s, weights[0].data() + variable.slice(s).begin);
     }
     EXPECT_EQ(model.variable(0).iterations(), iteration);
-    ssgd.Part(ssgd.UpdatePoint(0));
+    ssgd.Release(set.update_point(0));
     ssgd.Updated(0, 0);
     EXPECT_TRUE(ssgd.AfterTask(0));
   }
@@ -193,16 +198,42 @@ TEST_P(SsgdTest, AverageTakesInSlicesAndWholeVariables) {
   }
 }
 
+// By an update that is fused but not executed, or by one that is not fused.
+TEST_P(SsgdTest, AverageMovesInAnIterationThatTheFusedUpdateDoesNotTouch) {
+  for (const bool fused : {false, true}) {
+    for (const double decay : {0.5, 0.0}) {
+      CentralModel model(CentralModel::Keeps::kAverageOnly, decay);
+      const float start = 8;
+      model.Assign(model.Add(ElementType::kFloat32, 1), &start);
+      Synchroniser ssgd(1, &model, GetParam(), std::make_unique<Ssgd>(&model));
+      TaskScheduler scheduler(1);
+      TrainedSet set(1, {0});
+      if (fused) set.set_corrects_itself(0);
+      float weight = 4;
+      set.set_weights(0, 0, &weight);
+      scheduler.Begin(2, SchedulingPolicy::kRoundRobin);
+      ssgd.BeginRun(&set, &scheduler);
+      for (int iteration = 0; iteration < 2; ++iteration) {
+        EXPECT_TRUE(ssgd.BeforeTask(0));
+        EXPECT_TRUE(ssgd.AfterTask(0));
+      }
+      EXPECT_EQ(ssgd.EndRun(), 2);
+      EXPECT_EQ(model.variable(0).iterations(), 2);
+      if (decay == 0) continue;
+      EXPECT_FLOAT_EQ(*model.variable(0).average<float>(),
+                      2.0f / 11 * (0.1f * 8 + 0.9f * 4) + 9.0f / 11 * 4);
+    }
+  }
+}
+
 TEST_P(SsgdTest, AverageIsOfWhatThoseThatTookPartHave) {
-  CentralModel model(/*ema_decay=*/0.5);
+  CentralModel model(CentralModel::Keeps::kAverageOnly, /*ema_decay=*/0.5);
   const float start = 8;
   model.Assign(model.Add(ElementType::kFloat32, 1), &start);
-  Ssgd ssgd(2, &model, GetParam());
+  Synchroniser ssgd(2, &model, GetParam(), std::make_unique<Ssgd>(&model));
   TaskScheduler scheduler(2);
-  TrainedSet set(2, {0}, 0);
-  set.set_meetings(1, 0);
-  EXPECT_TRUE(ssgd.keeps_z());
-  EXPECT_FALSE(ssgd_.keeps_z());
+  TrainedSet set(2, {0});
+  set.set_exchanges(1, 0);
   float weights[] = {8, 8};
   for (int j = 0; j < 2; ++j) set.set_weights(j, 0, &weights[j]);
 
@@ -213,7 +244,7 @@ TEST_P(SsgdTest, AverageIsOfWhatThoseThatTookPartHave) {
       const float own = 1;
       float mean = 0;
       EXPECT_TRUE(ssgd.BeforeTask(j));
-      EXPECT_TRUE(ssgd.Reduce(j, 0, ElementType::kFloat32, 1, &own, &mean));
+      EXPECT_TRUE(ReduceGradient(&ssgd, j, 0, ElementType::kFloat32, 1, &own, &mean));
       weights[j] -= mean;
       EXPECT_TRUE(ssgd.AfterTask(j));
     }

@@ -1,316 +1,483 @@
-// What every synchroniser promises of pace and of failures, with real threads, for
-// updates that correct by themselves and for those that do not. The algorithm under it
-// is SMA; what it computes is sma_test's business.
+// What the synchroniser promises of pace and of failures, whatever the algorithm: all
+// of them go through one loop (learners.h), with threads that poll and that block, for
+// updates that correct by themselves, for those that do not, and for those executed
+// now and then. What an algorithm computes is also the business of its own test.
 #include "cc/synchroniser/synchroniser.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
 
-#include "cc/synchroniser/independent.h"
-#include "cc/synchroniser/sma.h"
+#include "tests/cc/averaging_model.h"
+#include "tests/cc/learners.h"
 
 namespace tensorbow {
 namespace {
 
-constexpr int kSize = 3 * CentralModel::kSliceElements + 17;
+using End = Learners::End;
+using std::chrono::microseconds;
 
-// How the learners' updates are corrected.
-enum class Update { kByTheSynchroniser, kByItself, kNowAndThen };
+constexpr auto kFirstCome = SchedulingPolicy::kFirstComeFirstServed;
+constexpr auto kInTurn = SchedulingPolicy::kRoundRobin;
 
-// L learners with replicas of one variable, each on its own thread.
-class Learners {
- public:
-  Learners(int count, std::chrono::microseconds spin, Update update)
-      : sma(count, &model, spin, 1.0 / count, 1),
-        scheduler(count),
-        replicas(count, std::vector<float>(kSize, 0.0f)),
-        update_(update) {
-    set = std::make_unique<TrainedSet>(
-        count, std::vector<int>{model.Add(ElementType::kFloat32, kSize)}, 0.5);
-    for (int j = 0; j < count; ++j) set->set_weights(j, 0, replicas[j].data());
-    if (update != Update::kByTheSynchroniser) set->set_corrects_itself(0);
+SmaOptions CurrentCentre(int64_t period) {
+  return {SmaOptions::Centre::kCurrent, 0.25, period, 0};
+}
+SmaOptions LaggingCentre(int64_t period, double momentum) {
+  return {SmaOptions::Centre::kLagging, 0.25, period, momentum};
+}
+
+const std::vector<AlgorithmCase>& AveragingCases() {
+  static const auto* const cases = new std::vector<AlgorithmCase>{
+      {"Current", AlgorithmCase::Kind::kSma, CurrentCentre(1), 0.9},
+      {"CurrentEverySecond", AlgorithmCase::Kind::kSma, CurrentCentre(2), 0.9},
+      {"Lagging", AlgorithmCase::Kind::kSma, LaggingCentre(1, 0.5), 0.9},
+      {"LaggingEverySecond", AlgorithmCase::Kind::kSma, LaggingCentre(2, 0), 0.9}};
+  return *cases;
+}
+
+std::vector<AlgorithmCase> AllCases() {
+  std::vector<AlgorithmCase> cases = AveragingCases();
+  cases.push_back({"Ssgd", AlgorithmCase::Kind::kSsgd, {}, 0.9});
+  cases.push_back({"Independent", AlgorithmCase::Kind::kIndependent, {}, 0});
+  return cases;
+}
+
+// Waits for other threads, that may be held up as long as the machine pleases. False
+// if they never come.
+bool Await(const std::function<bool()>& condition) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::yield();
   }
+  return true;
+}
 
-  // Runs `tasks` tasks; `work(learner, task, iteration)` returns whether to go on.
-  int64_t Run(int64_t tasks, SchedulingPolicy policy,
-              const std::function<bool(int, int64_t, int64_t)>& work) {
-    scheduler.Begin(tasks, policy);
-    sma.BeginRun(set.get(), &scheduler);
-    std::vector<std::thread> threads;
-    for (size_t j = 0; j < replicas.size(); ++j) {
-      threads.emplace_back([&, j] {
-        auto assignment = scheduler.Next(j);
-        while (assignment.has_value() && !sma.Aborted(j)) {
-          if (!sma.BeforeTask(j)) break;
-          if (!work(j, assignment->task, assignment->iteration)) {
-            sma.Abort(j);
-            break;
-          }
-          if (!sma.AfterTask(j)) break;
-          assignment = scheduler.Next(j);
-        }
-      });
+using Parameters = std::tuple<AlgorithmCase, Update, microseconds>;
+
+class SynchroniserTest : public testing::TestWithParam<Parameters> {
+ protected:
+  const AlgorithmCase& algorithm() const { return std::get<0>(GetParam()); }
+  Update update() const { return std::get<1>(GetParam()); }
+  microseconds spin() const { return std::get<2>(GetParam()); }
+
+  Learners NewLearners(int count) const {
+    return Learners(algorithm(), count, update(), spin());
+  }
+  // Whether a learner can begin a task while another is at its task of the iteration
+  // before. It cannot where corrections are remembered before the task, nor where all
+  // exchange gradients within it.
+  bool may_run_ahead() const {
+    if (algorithm().kind == AlgorithmCase::Kind::kSma) {
+      return update() != Update::kByTheSynchroniser;
     }
-    for (auto& thread : threads) thread.join();
-    return sma.EndRun();
+    return algorithm().kind == AlgorithmCase::Kind::kIndependent;
   }
+};
 
-  // What a task does; false if its iteration was aborted by another learner.
-  bool Train(int learner, int64_t task) {
-    if (update_ == Update::kNowAndThen && task % 3 == 0) return true;
-    return Add(learner, 0.001f * float(task % 7 - 3));
-  }
-
-  bool Add(int learner, float step) {
-    std::vector<float>& w = replicas[learner];
-    if (update_ == Update::kByTheSynchroniser) {
-      for (float& value : w) value += step;
-      return true;
-    }
-    const CentralModel::Variable& variable = sma.variable(0);
-    for (int s = variable.num_slices() - 1; s >= 0; --s) {
-      if (!sma.Enter(learner, 0, s)) return false;
-      const float* z = sma.Target<float>(learner, 0);
-      const CentralModel::Slice slice = variable.slice(s);
-      for (int64_t i = slice.begin; i < slice.end; ++i) {
-        const float before = w[i];
-        w[i] = before + step - float(sma.alpha()) * (before - z[i]);
+// Algorithms with a z.
+class AveragingTest : public SynchroniserTest {
+ protected:
+  // Learners, and what they are to be: in double precision, by member, since tasks may
+  // leave one out.
+  struct Compared {
+    explicit Compared(const AveragingTest& test, int count)
+        : learners(test.NewLearners(count)) {
+      std::vector<double> start;
+      for (int i = 0; i < Learners::kPattern; ++i) start.push_back(Learners::Start(i));
+      for (int m = 0; m < Learners::kMembers; ++m) {
+        model.emplace_back(test.algorithm().sma, test.algorithm().ema_decay, count,
+                           start);
       }
     }
-    sma.Updated(learner, 0);
-    return true;
-  }
 
-  std::vector<float> Central() {
-    std::vector<float> z(kSize);
-    model.CopyTo(0, CentralModel::Which::kCurrent, z.data());
-    return z;
-  }
+    // A run of both. In it the learners that `no_data` names sit out.
+    void Run(int64_t tasks, const std::vector<int>& no_data = {}) {
+      const auto has_data = [&](int j) {
+        return std::find(no_data.begin(), no_data.end(), j) == no_data.end();
+      };
+      learners.Run(tasks, kInTurn, [&](int j, int64_t task, int64_t) {
+        return has_data(j) ? learners.Train(j, task) : End::kNoData;
+      });
+      const int count = learners.count();
+      for (int64_t first = 0; first < tasks; first += count) {
+        for (int m = 0; m < Learners::kMembers; ++m) {
+          AveragingModel::Updates updates(count);
+          for (int j = 0; j < count && first + j < tasks; ++j) {
+            if (!has_data(j)) continue;
+            const int64_t task = first + j;
+            updates[j] = learners.Skips(task, m) ? 0 : Learners::StepOf(task, m);
+          }
+          model[m].Iterate(updates);
+        }
+      }
+    }
 
-  CentralModel model;
-  Sma sma;
-  TaskScheduler scheduler;
-  std::unique_ptr<TrainedSet> set;
-  std::vector<std::vector<float>> replicas;
+    void Compare() {
+      learners.Collect();
+      const auto near = [](const float* got, const std::vector<double>& wanted,
+                           int64_t size) {
+        double most = 0;
+        for (int64_t i = 0; i < size; ++i) {
+          const double difference = std::abs(got[i] - wanted[i % wanted.size()]);
+          most = std::isnan(difference) ? INFINITY : std::max(most, difference);
+        }
+        return most < 1e-5;
+      };
+      for (int m = 0; m < Learners::kMembers; ++m) {
+        const CentralModel::Variable& v = learners.model().variable(m);
+        EXPECT_TRUE(near(v.z<float>(), model[m].z(), v.size())) << "z " << m;
+        EXPECT_TRUE(near(v.average<float>(), model[m].average(), v.size()))
+            << "average " << m;
+        EXPECT_EQ(learners.synchroniser().present(m), model[m].present());
+        for (int j : model[m].present()) {
+          const auto* const w = static_cast<const float*>(learners.set().weights(j, m));
+          EXPECT_TRUE(near(w, model[m].w(j), v.size())) << "w " << j << " " << m;
+        }
+      }
+    }
 
- private:
-  const Update update_;
+    Learners learners;
+    std::vector<AveragingModel> model;
+  };
 };
 
-class SynchroniserTest
-    : public testing::TestWithParam<std::tuple<std::chrono::microseconds, Update>> {
- protected:
-  std::chrono::microseconds spin() const { return std::get<0>(GetParam()); }
-  Update update() const { return std::get<1>(GetParam()); }
-};
+// -------------------------------------------------------------------------- pace
 
 TEST_P(SynchroniserTest, OutcomeDoesNotDependOnWhoIsFast) {
-  std::vector<std::vector<float>> outcomes;
+  std::vector<std::vector<std::vector<float>>> outcomes;
   for (int slow = -1; slow < 3; ++slow) {
-    Learners learners(3, spin(), update());
-    std::atomic<int> running{0};
-    for (int run = 0; run < 5; ++run) {
-      const int64_t completed = learners.Run(14, SchedulingPolicy::kRoundRobin,
-                                             [&](int j, int64_t task, int64_t) {
-                                               if (j == slow) {
-                                                 // Gives the others every chance to run
-                                                 // ahead.
-                                                 for (int i = 0; i < 200; ++i)
-                                                   std::this_thread::yield();
-                                               }
-                                               return learners.Train(j, task);
-                                             });
-      EXPECT_EQ(completed, 5);
+    Learners learners = NewLearners(3);
+    for (int run = 0; run < 3; ++run) {
+      const auto task = [&](int j, int64_t task, int64_t) {
+        // Gives the others every chance to run ahead.
+        for (int i = 0; j == slow && i < 200; ++i) std::this_thread::yield();
+        return learners.Train(j, task);
+      };
+      EXPECT_EQ(learners.Run(14, kInTurn, task), 5);
     }
-    outcomes.push_back(learners.Central());
-    for (const auto& replica : learners.replicas) {
-      outcomes.back().insert(outcomes.back().end(), replica.begin(), replica.end());
+    outcomes.push_back(learners.Outcome());
+  }
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome, outcomes[0]);
+}
+
+TEST_P(SynchroniserTest, OutcomeDoesNotDependOnWhoJoinsLate) {
+  std::vector<std::vector<std::vector<float>>> outcomes;
+  for (int late = -1; late < 3; ++late) {
+    Learners learners = NewLearners(3);
+    for (int run = 0; run < 2; ++run) {
+      std::atomic<int64_t> began{0};  // tasks of the others
+      // The others have come as far as they can: into this iteration, or the next one.
+      const int64_t far = may_run_ahead() ? 4 : 2;
+      EXPECT_EQ(learners.Run(
+                    9, kInTurn,
+                    [&](int j, int64_t task, int64_t) {
+                      if (j != late) began.fetch_add(1);
+                      return learners.Train(j, task);
+                    },
+                    [&](int j) {
+                      if (j != late) return;
+                      EXPECT_TRUE(Await([&] { return began >= far; }));
+                    }),
+                3);
     }
+    outcomes.push_back(learners.Outcome());
   }
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome, outcomes[0]);
 }
 
 TEST_P(SynchroniserTest, NobodyIsMoreThanOneIterationAheadWhenOneIsSlow) {
   constexpr int kLearners = 3, kIterations = 20;
-  Learners learners(kLearners, spin(), update());
-  std::vector<std::atomic<int64_t>> started(kLearners), finished(kLearners);
+  Learners learners = NewLearners(kLearners);
+  std::vector<std::atomic<int64_t>> began(kLearners), ended(kLearners);
   std::atomic<int64_t> farthest_ahead{0};
-  // Where the synchroniser must remember corrections, tasks wait instead.
-  const bool may_run_ahead = update() != Update::kByTheSynchroniser;
-  learners.Run(
-      kLearners * kIterations, SchedulingPolicy::kFirstComeFirstServed,
-      [&](int j, int64_t task, int64_t iteration) {
-        EXPECT_EQ(started[j].fetch_add(1), iteration);  // one task an iteration
-        if (j == 1 && iteration + 1 < kIterations && may_run_ahead) {
-          // The slow one: waits until the others have gone as far as they may.
-          const auto limit =
-              std::chrono::steady_clock::now() + std::chrono::seconds(20);
-          while (started[0] < iteration + 2 &&
-                 std::chrono::steady_clock::now() < limit) {
-            std::this_thread::yield();
-          }
-        }
-        for (int other = 0; other < kLearners; ++other) {
-          // `iteration` is under way here: nobody may have started later than the
-          // one after the slowest finished.
-          const int64_t lead = started[j] - 1 - finished[other];
-          int64_t seen = farthest_ahead.load();
-          while (lead > seen && !farthest_ahead.compare_exchange_weak(seen, lead)) {
-          }
-        }
-        finished[j].store(iteration + 1);
-        learners.Train(j, task);
-        return true;
-      });
-  if (may_run_ahead) {
+  const auto task = [&](int j, int64_t task, int64_t iteration) {
+    EXPECT_EQ(began[j].fetch_add(1), iteration);  // one task an iteration
+    if (j == 1 && iteration + 1 < kIterations && may_run_ahead()) {
+      // The slow one waits until another has gone as far as it may.
+      EXPECT_TRUE(Await([&] { return began[0] >= iteration + 2; }));
+    }
+    for (int other = 0; other < kLearners; ++other) {
+      const int64_t ahead = iteration - ended[other];
+      int64_t seen = farthest_ahead.load();
+      while (ahead > seen && !farthest_ahead.compare_exchange_weak(seen, ahead)) {
+      }
+    }
+    const End end = learners.Train(j, task);
+    ended[j].store(iteration + 1);
+    return end;
+  };
+  EXPECT_EQ(learners.Run(kLearners * kIterations, kFirstCome, task), kIterations);
+  if (may_run_ahead()) {
     EXPECT_EQ(farthest_ahead.load(), 1);
   } else {
     EXPECT_LE(farthest_ahead.load(), 1);
   }
-  for (int j = 0; j < kLearners; ++j) EXPECT_EQ(started[j].load(), kIterations);
+  for (int j = 0; j < kLearners; ++j) EXPECT_EQ(began[j].load(), kIterations);
 }
 
-TEST_P(SynchroniserTest, AbortLeavesCompletedIterationsAndNothingElse) {
-  Learners learners(2, spin(), update()), reference(2, spin(), update());
-  auto train = [](Learners& l) {
-    return [&l](int j, int64_t task, int64_t) { return l.Train(j, task); };
+// ------------------------------------------------------------------------ aborts
+
+TEST_P(SynchroniserTest, AbortedIterationAndLaterOnesDoNotCount) {
+  for (int failing = 0; failing < 3; ++failing) {
+    Learners learners = NewLearners(3);
+    const auto task = [&](int j, int64_t task, int64_t iteration) {
+      return iteration == 3 && j == failing ? End::kFailed : learners.Train(j, task);
+    };
+    EXPECT_EQ(learners.Run(30, kInTurn, task), 3);
+    EXPECT_EQ(learners.set().iterations, 3);
+    // And the session goes on from there.
+    learners.synchroniser().Restart(learners.set());
+    EXPECT_EQ(learners.Run(7), 3);
+    EXPECT_EQ(learners.set().iterations, 6);
+  }
+}
+
+TEST_P(AveragingTest, AbortLeavesCompletedIterationsAndNothingElse) {
+  for (const bool after_its_updates : {false, true}) {
+    for (const int64_t iterations : {0, 1, 3, 4}) {
+      Learners learners = NewLearners(3), reference = NewLearners(3);
+      reference.Run(3 * iterations);
+      reference.Collect();
+      const auto task = [&](int j, int64_t task, int64_t iteration) {
+        const bool fails = iteration == iterations && j == 1;
+        if (fails && !after_its_updates) return End::kFailed;
+        const End end = learners.Train(j, task);
+        return fails ? End::kFailed : end;
+      };
+      EXPECT_EQ(learners.Run(30, kInTurn, task), iterations);
+      learners.synchroniser().Restart(learners.set());
+      // z is what the aborted iteration began with, bit for bit.
+      EXPECT_EQ(learners.Central(), reference.Central());
+      for (int j = 0; j < 3; ++j) EXPECT_EQ(learners.Replica(j), learners.Central());
+      reference.synchroniser().Restart(reference.set());
+      EXPECT_EQ(learners.Outcome(), reference.Outcome());
+      EXPECT_EQ(learners.Run(9), 3);
+      EXPECT_EQ(reference.Run(9), 3);
+      EXPECT_EQ(learners.Outcome(), reference.Outcome());
+    }
+  }
+}
+
+TEST_P(AveragingTest, AbortAfterAShortIterationLeavesItsZ) {
+  Learners learners = NewLearners(3), reference = NewLearners(3);
+  for (Learners* both : {&learners, &reference}) both->Run(4);  // {0, 1, 2}, {0}
+  reference.Collect();
+  const auto task = [&](int j, int64_t task, int64_t) {
+    learners.Train(j, task);
+    return j == 2 ? End::kFailed : End::kTrained;
   };
-  reference.Run(6, SchedulingPolicy::kRoundRobin, train(reference));
-  const int64_t completed = learners.Run(40, SchedulingPolicy::kRoundRobin,
-                                         [&](int j, int64_t task, int64_t iteration) {
-                                           if (iteration == 3 && j == 1) return false;
-                                           return learners.Train(j, task);
-                                         });
-  EXPECT_EQ(completed, 3);
+  EXPECT_EQ(learners.Run(3, kInTurn, task), 0);
+  learners.synchroniser().Restart(learners.set());
   EXPECT_EQ(learners.Central(), reference.Central());
-  // And the session goes on from there.
-  learners.sma.Restart(*learners.set);
-  for (const auto& replica : learners.replicas) EXPECT_EQ(replica, learners.Central());
-  EXPECT_EQ(learners.Run(4, SchedulingPolicy::kRoundRobin, train(learners)), 2);
+  for (int j = 0; j < 3; ++j) EXPECT_EQ(learners.Replica(j), reference.Central());
 }
 
 TEST_P(SynchroniserTest, FirstTaskFailingCompletesNothing) {
-  Learners learners(3, spin(), update());
-  const auto before = learners.Central();
-  EXPECT_EQ(learners.Run(3, SchedulingPolicy::kRoundRobin,
-                         [&](int j, int64_t task, int64_t) {
-                           learners.Train(j, task);
-                           return j != 2;
-                         }),
-            0);
+  Learners learners = NewLearners(3);
+  const auto before = learners.Replica(0);
+  const auto task = [&](int j, int64_t task, int64_t) {
+    learners.Train(j, task);
+    return j == 2 ? End::kFailed : End::kTrained;
+  };
+  EXPECT_EQ(learners.Run(3, kInTurn, task), 0);
+  EXPECT_EQ(learners.set().iterations, 0);
+  learners.synchroniser().Restart(learners.set());
+  if (!learners.synchroniser().traits().averages_models()) return;
+  learners.Collect();
   EXPECT_EQ(learners.Central(), before);
+  for (int j = 0; j < 3; ++j) EXPECT_EQ(learners.Replica(j), before);
 }
 
+TEST_P(SynchroniserTest, WhoeverIsAheadLearnsOfTheAbort) {
+  Learners learners = NewLearners(2);
+  std::atomic<int64_t> began{0};
+  const auto task = [&](int j, int64_t task, int64_t iteration) {
+    if (j == 0) began.store(iteration + 1);
+    if (j == 1 && iteration == 1) {
+      // The other one waits for this one by then, as far ahead as it can be.
+      EXPECT_TRUE(Await([&] { return began >= (may_run_ahead() ? 3 : 2); }));
+      return End::kFailed;
+    }
+    return learners.Train(j, task);
+  };
+  EXPECT_EQ(learners.Run(40, kInTurn, task), 1);
+  EXPECT_LE(began.load(), 3);
+}
+
+// -------------------------------------------------------- learners without a task
+
 TEST_P(SynchroniserTest, ShortIterationsLeaveLearnersOut) {
-  Learners learners(4, spin(), update());
+  Learners learners = NewLearners(4);
   for (int64_t tasks = 1; tasks <= 9; ++tasks) {
+    std::vector<std::atomic<int>> last(4);  // iteration of each learner, from 1
     std::atomic<int64_t> executed{0};
     const int64_t iterations =
-        learners.Run(tasks, SchedulingPolicy::kFirstComeFirstServed,
-                     [&](int j, int64_t task, int64_t) {
-                       learners.Train(j, task);
-                       executed.fetch_add(1);
-                       return true;
-                     });
+        learners.Run(tasks, kFirstCome, [&](int j, int64_t task, int64_t iteration) {
+          executed.fetch_add(1);
+          last[j].store(static_cast<int>(iteration) + 1);
+          return learners.Train(j, task);
+        });
     EXPECT_EQ(iterations, (tasks + 3) / 4);
     EXPECT_EQ(executed.load(), tasks);
+    std::vector<int> present;
+    for (int j = 0; j < 4; ++j) {
+      if (last[j] == iterations) present.push_back(j);
+    }
+    EXPECT_EQ(learners.synchroniser().present(0), present);
   }
 }
 
 TEST_P(SynchroniserTest, SitOutOfEverybodyIsNoIteration) {
-  Learners learners(2, spin(), update());
-  learners.Run(6, SchedulingPolicy::kRoundRobin,
-               [&](int j, int64_t task, int64_t) { return learners.Train(j, task); });
-  const std::vector<float> before = learners.Central();
-  learners.scheduler.Begin(2, SchedulingPolicy::kRoundRobin);
-  learners.sma.BeginRun(learners.set.get(), &learners.scheduler);
-  EXPECT_TRUE(learners.sma.BeforeTask(0));
-  EXPECT_TRUE(learners.sma.BeforeTask(1));
-  EXPECT_TRUE(learners.sma.SitOut(0));
-  EXPECT_TRUE(learners.sma.SitOut(1));
-  EXPECT_EQ(learners.sma.EndRun(), 0);
-  EXPECT_EQ(learners.set->iterations, 3);
-  EXPECT_EQ(learners.Central(), before);
+  Learners learners = NewLearners(2), reference = NewLearners(2);
+  for (Learners* both : {&learners, &reference}) both->Run(7);
+  const auto no_data = [](int, int64_t, int64_t) { return End::kNoData; };
+  const auto before = learners.Replica(0);
+  EXPECT_EQ(learners.Run(2, kInTurn, no_data), 0);
+  EXPECT_EQ(learners.set().iterations, 4);
+  EXPECT_EQ(learners.synchroniser().present(1), std::vector<int>{0});
+  EXPECT_EQ(learners.Replica(0), before);
+  // And what follows is as if it had not been, but that a z which had been prepared
+  // costs the central model its momentum.
+  if (algorithm().sma.momentum > 0 && update() == Update::kByTheSynchroniser) {
+    for (int m = 0; m < Learners::kMembers; ++m) reference.model().ForgetMomentum(m);
+  }
+  for (Learners* both : {&learners, &reference}) EXPECT_EQ(both->Run(8), 4);
+  EXPECT_EQ(learners.Outcome(), reference.Outcome());
 }
 
-TEST_P(SynchroniserTest, SitOutOfOneIsAShortIteration) {
-  // L = 2, α = 1/2, μ = 1/2: after w = (1, 3) and z = 0 only learner 1 goes on.
-  Learners learners(2, spin(), update());
-  learners.Run(2, SchedulingPolicy::kRoundRobin, [&](int j, int64_t, int64_t) {
-    return learners.Add(j, j == 0 ? 1 : 3);
-  });
-  learners.scheduler.Begin(2, SchedulingPolicy::kRoundRobin);
-  learners.sma.BeginRun(learners.set.get(), &learners.scheduler);
-  EXPECT_TRUE(learners.sma.BeforeTask(0));
-  EXPECT_TRUE(learners.sma.SitOut(0));
-  EXPECT_TRUE(learners.sma.BeforeTask(1));
-  EXPECT_TRUE(learners.Add(1, 0));
-  EXPECT_TRUE(learners.sma.AfterTask(1));
-  EXPECT_EQ(learners.sma.EndRun(), 1);
-  for (float w : learners.replicas[0]) ASSERT_EQ(w, 1);
-  for (float w : learners.replicas[1]) ASSERT_EQ(w, 1.5);
-  for (float z : learners.Central()) ASSERT_EQ(z, 1.5);
+TEST_P(AveragingTest, SitOutOfOneIsAShortIteration) {
+  for (int absent = 0; absent < 3; ++absent) {
+    Compared compared(*this, 3);
+    compared.Run(6);
+    compared.Run(3, {absent});
+    compared.Compare();
+    compared.Run(9);
+    compared.Compare();
+  }
 }
 
-TEST(SynchroniserBitsTest, CorrectingByItselfOrNotMakesNoDifference) {
-  std::vector<std::vector<float>> outcomes;
-  for (Update update : {Update::kByTheSynchroniser, Update::kByItself}) {
-    Learners learners(3, std::chrono::microseconds(0), update);
-    learners.Run(20, SchedulingPolicy::kRoundRobin,
-                 [&](int j, int64_t task, int64_t) { return learners.Train(j, task); });
-    outcomes.push_back(learners.Central());
-    for (const auto& replica : learners.replicas) {
-      outcomes.back().insert(outcomes.back().end(), replica.begin(), replica.end());
+TEST_P(AveragingTest, LearnerThatSatOutBeginsItsNextTaskFromZ) {
+  Learners learners = NewLearners(3);
+  learners.Run(7);  // in turn: the last task is learner 0's alone
+  for (int run = 0; run < 20; ++run) {
+    EXPECT_EQ(learners.synchroniser().present(0), std::vector<int>{0});
+    learners.Collect();
+    const std::vector<float> z = learners.Central();
+    std::vector<std::vector<float>> began(3);
+    const int64_t tasks = run % 5 == 4 ? 4 : run % 5 == 3 ? 0 : 1;
+    learners.Run(tasks, kInTurn, [&](int j, int64_t task, int64_t iteration) {
+      if (iteration == 0) began[j] = learners.Replica(j);
+      return learners.Train(j, task);
+    });
+    if (tasks == 4) {
+      EXPECT_EQ(began[1], z);
+      EXPECT_EQ(began[2], z);
     }
   }
-  EXPECT_EQ(outcomes[0], outcomes[1]);
+}
+
+TEST_P(AveragingTest, NoReplicaIsStaleAfterRunsOfOneTask) {
+  Compared compared(*this, 3);
+  compared.Run(6);
+  for (int run = 0; run < 10; ++run) compared.Run(1);
+  compared.Compare();
+  compared.Run(12);
+  compared.Compare();
+  for (int64_t tasks : {1, 2, 4, 1, 5, 3}) {
+    compared.Run(tasks);
+    compared.Compare();
+  }
+}
+
+// --------------------------------------------------------------------------- bits
+
+TEST_P(AveragingTest, ReadingZBetweenRunsChangesNothing) {
+  Learners read(algorithm(), 3, update(), spin(), /*skips=*/true);
+  Learners unread(algorithm(), 3, update(), spin(), /*skips=*/true);
+  for (int64_t tasks : {3, 1, 3, 0, 5, 2, 9}) {
+    for (Learners* both : {&read, &unread}) both->Run(tasks);
+    read.Collect();
+    read.Collect();
+  }
+  EXPECT_EQ(read.Outcome(), unread.Outcome());
+}
+
+// An iteration trains nothing, between others that do: one that is due, one that is
+// not.
+TEST_P(AveragingTest, ReadingZAfterATaskThatUpdatesNothingChangesNothing) {
+  Learners read = NewLearners(2), unread = NewLearners(2);
+  for (int run = 0; run < 6; ++run) {
+    for (Learners* both : {&read, &unread}) {
+      both->Run(2, kInTurn, [&](int j, int64_t task, int64_t) {
+        return run % 3 == 2 ? End::kTrained : both->Train(j, task + run);
+      });
+    }
+    read.Collect();
+  }
+  EXPECT_EQ(read.Outcome(), unread.Outcome());
+}
+
+using AllSynchroniserTest = testing::TestWithParam<AlgorithmCase>;
+
+TEST_P(AllSynchroniserTest, CorrectingByItselfOrNotMakesNoDifferenceToTheBits) {
+  for (const bool skips : {false, true}) {
+    Learners by_itself(GetParam(), 3, Update::kByItself, microseconds(0), skips);
+    Learners other(GetParam(), 3, Update::kByTheSynchroniser, microseconds(0), skips);
+    for (int64_t tasks : {20, 1, 2, 9}) {
+      for (Learners* both : {&by_itself, &other}) both->Run(tasks);
+    }
+    EXPECT_EQ(by_itself.Outcome(), other.Outcome());
+  }
 }
 
 TEST(IndependentTest, LearnersAreLeftAlone) {
-  CentralModel model;
-  Independent independent(2, &model, std::chrono::microseconds(0));
-  TaskScheduler scheduler(2);
-  std::vector<std::vector<float>> w{{1, 2}, {3, 4}};
-  TrainedSet set(2, {model.Add(ElementType::kFloat32, 2)}, 0.9);
-  for (int j = 0; j < 2; ++j) set.set_weights(j, 0, w[j].data());
-  scheduler.Begin(6, SchedulingPolicy::kRoundRobin);
-  independent.BeginRun(&set, &scheduler);
-  std::vector<std::thread> threads;
-  for (int j = 0; j < 2; ++j) {
-    threads.emplace_back([&, j] {
-      while (scheduler.Next(j).has_value()) {
-        EXPECT_TRUE(independent.BeforeTask(j));
-        for (float& value : w[j]) value += 1;
-        EXPECT_TRUE(independent.AfterTask(j));
-      }
+  const AlgorithmCase independent{"", AlgorithmCase::Kind::kIndependent};
+  for (Update update : {Update::kByTheSynchroniser, Update::kByItself}) {
+    Learners learners(independent, 2, update, microseconds(0));
+    learners.Run(6, kInTurn, [&](int j, int64_t, int64_t) {
+      return learners.Add(j, 0, j == 0 ? 1 : 4) ? End::kTrained : End::kFailed;
     });
+    EXPECT_EQ(learners.Replica(0)[2], Learners::Start(2) + 3);
+    EXPECT_EQ(learners.Replica(1)[2], Learners::Start(2) + 12);
+    learners.Run(1);
+    learners.synchroniser().Restart(learners.set());  // nothing to restart from
+    EXPECT_EQ(learners.Replica(1)[2], Learners::Start(2) + 12);
   }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(independent.EndRun(), 3);
-  EXPECT_EQ(w[0], (std::vector<float>{4, 5}));
-  EXPECT_EQ(w[1], (std::vector<float>{6, 7}));
 }
 
-std::string NameOf(const testing::TestParamInfo<SynchroniserTest::ParamType>& info) {
-  const char* const updates[] = {"CorrectedByTheSynchroniser", "CorrectingItself",
-                                 "NowAndThen"};
-  return std::string(std::get<0>(info.param).count() > 0 ? "Polling" : "Blocking") +
-         updates[static_cast<int>(std::get<1>(info.param))];
+// ---------------------------------------------------------------------------- all
+
+std::string NameOf(const testing::TestParamInfo<Parameters>& info) {
+  const char* const updates[] = {"ByTheSynchroniser", "ByItself", "NowAndThen"};
+  return std::get<0>(info.param).name +
+         updates[static_cast<int>(std::get<1>(info.param))] +
+         (std::get<2>(info.param).count() > 0 ? "Polling" : "Blocking");
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, SynchroniserTest,
-    testing::Combine(testing::Values(std::chrono::microseconds(0),
-                                     std::chrono::microseconds(50)),
-                     testing::Values(Update::kByTheSynchroniser, Update::kByItself,
-                                     Update::kNowAndThen)),
-    NameOf);
+const auto kUpdates =
+    testing::Values(Update::kByTheSynchroniser, Update::kByItself, Update::kNowAndThen);
+const auto kSpins = testing::Values(microseconds(0), microseconds(50));
+
+INSTANTIATE_TEST_SUITE_P(All, SynchroniserTest,
+                         testing::Combine(testing::ValuesIn(AllCases()), kUpdates,
+                                          kSpins),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(All, AveragingTest,
+                         testing::Combine(testing::ValuesIn(AveragingCases()), kUpdates,
+                                          kSpins),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(All, AllSynchroniserTest, testing::ValuesIn(AllCases()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace tensorbow

@@ -1,0 +1,110 @@
+// Learners on threads of their own, paced by a synchroniser in the loop that the
+// trainer has: what the conformance suite runs every algorithm with. Their "optimiser"
+// adds numbers to the weights. Call everything but what a task calls between runs.
+#ifndef TENSORBOW_TESTS_CC_LEARNERS_H_
+#define TENSORBOW_TESTS_CC_LEARNERS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/central_model/central_model.h"
+#include "cc/scheduler/task_scheduler.h"
+#include "cc/synchroniser/sma.h"
+#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/trained_set.h"
+
+namespace tensorbow {
+
+struct AlgorithmCase {
+  enum class Kind { kSma, kSsgd, kIndependent };
+  std::string name;
+  Kind kind = Kind::kSma;
+  SmaOptions sma = {};
+  double ema_decay = 0;
+};
+
+enum class Update {
+  kByTheSynchroniser,  // is corrected before and after the task, or has its gradient
+                       // averaged
+  kByItself,           // corrects in its own pass, or is made for all learners
+  kNowAndThen          // by itself, in two tasks of three
+};
+
+class Learners {
+ public:
+  static constexpr int kMembers = 2;  // variables, all trained
+  static constexpr int64_t kSizes[kMembers] = {2 * CentralModel::kSliceElements + 17,
+                                               5};
+  // Elements i and i + kPattern of a variable start equal, and stay so.
+  static constexpr int kPattern = 13;
+  static float Start(int64_t i) { return 0.125f * static_cast<float>(i % kPattern); }
+
+  // How a task ends.
+  enum class End { kTrained, kFailed, kNoData };
+  using Task = std::function<End(int learner, int64_t task, int64_t iteration)>;
+
+  // `skips`: tasks leave out what they leave out with Update::kNowAndThen.
+  Learners(const AlgorithmCase& algorithm, int count, Update update,
+           std::chrono::microseconds spin, bool skips);
+  Learners(const AlgorithmCase& algorithm, int count, Update update,
+           std::chrono::microseconds spin)
+      : Learners(algorithm, count, update, spin, update == Update::kNowAndThen) {}
+
+  // A run of so many tasks; returns how many iterations completed. `before_task`, if
+  // any, is called by a learner before it asks for its first task.
+  int64_t Run(int64_t tasks, SchedulingPolicy policy, const Task& task,
+              const std::function<void(int learner)>& before_first = nullptr);
+  // The same with tasks that train, handed out in turn.
+  int64_t Run(int64_t tasks);
+
+  // --- Within a task.
+
+  // Updates the members as the task's number says.
+  End Train(int learner, int64_t task);
+  // What Train() adds to the weights of a member, and whether it leaves it out.
+  static float StepOf(int64_t task, int member) {
+    return 0.25f * static_cast<float>((task + 2 * member) % 7 - 2);
+  }
+  // Where gradients are averaged, all learners leave it out in the same iterations.
+  bool Skips(int64_t task, int member) const;
+  // Updates one; false if the iteration was aborted.
+  bool Add(int learner, int member, float step);
+
+  // --- Between runs.
+
+  void Collect();
+  // z of all members, as it was collected.
+  std::vector<float> Central() const;
+  std::vector<float> Replica(int learner) const;
+  // Collects: replicas, z and its average, as far as there are such things.
+  std::vector<std::vector<float>> Outcome();
+
+  int count() const { return static_cast<int>(replicas_.size()); }
+  CentralModel& model() { return model_; }
+  TrainedSet& set() { return *set_; }
+  Synchroniser& synchroniser() { return *synchroniser_; }
+
+ private:
+  void RunTasks(int learner, const Task& task);
+  bool AddWithCorrection(int learner, int member, float step);
+  bool AddMean(int learner, int member, float step);
+  bool AddMeanForAll(int learner, int member, float step);
+  std::unique_ptr<Algorithm> NewAlgorithm(int count);
+
+  const AlgorithmCase algorithm_;
+  const Update update_;
+  const bool skips_;
+  CentralModel model_;
+  TaskScheduler scheduler_;
+  std::vector<std::vector<std::vector<float>>> replicas_;  // by learner and member
+  std::unique_ptr<TrainedSet> set_;
+  std::unique_ptr<Synchroniser> synchroniser_;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_TESTS_CC_LEARNERS_H_
