@@ -5,12 +5,10 @@
 #ifndef TENSORBOW_CC_DEVICE_ACCELERATOR_H_
 #define TENSORBOW_CC_DEVICE_ACCELERATOR_H_
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,9 +18,6 @@
 #include "tensorflow/core/public/session_options.h"
 
 namespace tensorbow {
-
-class CentralModel;
-class Synchroniser;
 
 // What one learner has of an accelerator. Kernels put work on it and return; the work
 // is done in the order in which it was put there. One thread at a time.
@@ -40,6 +35,10 @@ class AcceleratorDevice : public LearnerDevice {
   virtual std::string Description() = 0;
   // As TensorFlow sees it. All learners' devices have the same name.
   virtual tensorflow::Device* device() = 0;
+  // The accelerator's number, and the stream that the learner's tasks are put on as the
+  // runtime's own handle: null where tasks are executed at once.
+  virtual int ordinal() const = 0;
+  virtual void* stream() = 0;
 
   // Between runs: copies that are over on return, after all work that was put on the
   // device before. Source and destination have the same type and size.
@@ -90,10 +89,6 @@ class AcceleratorBackend {
   virtual absl::StatusOr<std::unique_ptr<AcceleratorDevice>> NewDevice(
       const tensorflow::SessionOptions& options, tensorflow::Device* host, int ordinal,
       int learner, int learners) = 0;
-  // Model averaging between learners on these devices, in the order of the learners.
-  virtual absl::StatusOr<std::unique_ptr<Synchroniser>> NewSma(
-      const std::vector<AcceleratorDevice*>& devices, CentralModel* central,
-      std::chrono::microseconds spin, double alpha, int64_t period) = 0;
 };
 
 // The backend, not owned, null if there is none. Registering another replaces it for
