@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -127,6 +128,18 @@ class Learners {
     }
   }
 
+  // Between runs: the replica of a learner ← a value.
+  void Write(int learner, int variable, float value) {
+    const ElementType type = settings_.variables[variable].type;
+    Execute(learner, [=] {
+      WithStorageType(type, [&](auto* storage) {
+        using S = std::remove_pointer_t<decltype(storage)>;
+        S* const w = static_cast<S*>(replicas_[variable][learner]);
+        std::fill_n(w, settings_.variables[variable].size, S(value));
+      });
+    });
+  }
+
   void Restart() { synchroniser_->Restart(*set_); }
   // Brings the model up to date, as a read between runs does.
   void Collect() {
@@ -163,6 +176,8 @@ class Learners {
  protected:
   virtual void Train(int learner, int member) = 0;
   virtual void Settle() {}
+  // Does that after all the learner has been given before.
+  virtual void Execute(int learner, const std::function<void()>& work) { work(); }
 
   const Settings::Variable& SettingsOf(int member) const {
     return settings_.variables[set_->variable(member)];
@@ -291,6 +306,9 @@ class GpuLearners : public Learners {
     synchroniser_->Updated(learner, member);
   }
   void Settle() override { fake_cuda::Drain(); }
+  void Execute(int learner, const std::function<void()>& work) override {
+    fake_cuda::Enqueue(streams_[learner], work);
+  }
 
   std::vector<void*> streams_;
 };

@@ -14,7 +14,7 @@
 namespace tensorbow {
 namespace {
 
-constexpr int kSeeds = 12;
+constexpr int kSeeds = 8;
 
 // Does the same to both and compares what is left, for several orders of execution.
 void ExpectSame(const Settings& settings,
@@ -217,6 +217,20 @@ TEST_P(GpuSmaTest, HostLeadsWhereItHasBeenWritten) {
     const std::vector<float> values(l.model().variable(0).size(), 0.25f);
     l.model().Assign(0, values.data());
     l.Run(3 * learners());
+  });
+}
+
+TEST_P(GpuSmaTest, ReplicasAreWrittenBetweenRunsAfterTheyHaveBeenRead) {
+  ExpectSame(settings(), [&](Learners& l) {
+    for (int run = 0; run < 3; ++run) {
+      l.Run(2 * learners() - learners() / 2);
+      for (int j = 0; j < learners(); ++j) l.Write(j, run, 0.125f * (j + run));
+      l.Run(2 * learners());
+      l.Write(0, run, 0.5f);
+      l.Collect();
+      l.Write(learners() - 1, run, 0.75f);
+      l.Restart();
+    }
   });
 }
 
