@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,9 +35,9 @@ class AcceleratorDevice : public LearnerDevice {
   virtual std::string Description() = 0;
   // As TensorFlow sees it. All learners' devices have the same name.
   virtual tensorflow::Device* device() = 0;
-  // Which accelerator it is on, and the stream its tasks execute on, as the runtime's
-  // own handle; null where there is none.
-  virtual int ordinal() = 0;
+  // The accelerator's number, and the stream that the learner's tasks are put on as the
+  // runtime's own handle: null where tasks are executed at once.
+  virtual int ordinal() const = 0;
   virtual void* stream() = 0;
 
   // Between runs: copies that are over on return, after all work that was put on the

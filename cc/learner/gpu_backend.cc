@@ -1,4 +1,5 @@
-// Registers GPUs as accelerators when the library is loaded.
+// Registers GPUs as accelerators, and model averaging on them, when the library is
+// loaded.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "cc/device/accelerator.h"
 #include "cc/device/gpu/learner_gpu_device.h"
 #include "cc/device/gpu/stream_group.h"
+#include "cc/synchroniser/device_sma.h"
 #include "cc/synchroniser/gpu/new_gpu_sma.h"
 #include "tensorflow/core/common_runtime/gpu/gpu_id_manager.h"
 
@@ -41,19 +43,6 @@ class GpuBackend : public AcceleratorBackend {
     return LearnerGpuDevice::New(options, host, ordinal, learner, own, shared);
   }
 
-  absl::StatusOr<std::unique_ptr<Synchroniser>> NewSma(
-      const std::vector<AcceleratorDevice*>& devices, CentralModel* central,
-      std::chrono::microseconds spin, double alpha, int64_t period) override {
-    std::vector<GpuLearner> learners;
-    for (AcceleratorDevice* device : devices) {
-      auto* const gpu = static_cast<LearnerGpuDevice*>(device);
-      learners.push_back({gpu->ordinal(), gpu->compute_stream()});
-    }
-    auto made = NewGpuSma(std::move(learners), central, spin, alpha, period);
-    if (!made->error().empty()) return absl::InternalError(made->error());
-    return made;
-  }
-
  private:
   static absl::StatusOr<int64_t> AvailableBytes(const tf::SessionOptions& options,
                                                 int ordinal) {
@@ -73,6 +62,7 @@ class GpuBackend : public AcceleratorBackend {
 
 const bool registered = [] {
   RegisterAccelerators(new GpuBackend);
+  RegisterDeviceSma(NewGpuSma);
   return true;
 }();
 

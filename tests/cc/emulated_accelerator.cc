@@ -14,6 +14,7 @@
 #include "cc/device/cpu/learner_cpu_device.h"
 #include "cc/learner/task_recorder.h"
 #include "cc/memory/learner_allocator.h"
+#include "cc/synchroniser/device_sma.h"
 #include "cc/synchroniser/sma.h"
 #include "tensorflow/core/framework/device_factory.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -30,9 +31,10 @@ std::atomic<int> uploads{0}, downloads{0};
 
 class EmulatedDevice : public tf::Device, public AcceleratorDevice {
  public:
-  EmulatedDevice(tf::Device* host, int learner)
+  EmulatedDevice(tf::Device* host, int learner, int ordinal = 0)
       : Device(tf::Env::Default(), Attributes(*host)),
         AcceleratorDevice(learner),
+        ordinal_(ordinal),
         allocator_(LearnerAllocator::New("emulated", int64_t{1} << 34)),
         like_(learner, host, allocator_.get()) {
     set_tensorflow_cpu_worker_threads(
@@ -44,6 +46,8 @@ class EmulatedDevice : public tf::Device, public AcceleratorDevice {
 
   std::string Description() override { return "emulated"; }
   tf::Device* device() override { return this; }
+  int ordinal() const override { return ordinal_; }
+  void* stream() override { return nullptr; }
   absl::Status CopyIn(const tf::Tensor& host, tf::Tensor* on_device) override {
     return Copy(host, on_device);
   }
@@ -109,6 +113,7 @@ class EmulatedDevice : public tf::Device, public AcceleratorDevice {
         tf::Bytes(1 << 30), tf::DeviceLocality(), "emulated");
   }
 
+  const int ordinal_;
   LearnerAllocator::Owner allocator_;
   LearnerCpuDevice like_;
   std::vector<std::pair<tf::Tensor, tf::Tensor>> slots_;
@@ -119,14 +124,9 @@ class EmulatedBackend : public AcceleratorBackend {
   std::string type() const override { return "GPU"; }
   int num_devices() override { return tensorbow::num_devices; }
   absl::StatusOr<std::unique_ptr<AcceleratorDevice>> NewDevice(
-      const tf::SessionOptions&, tf::Device* host, int, int learner, int) override {
-    return std::make_unique<EmulatedDevice>(host, learner);
-  }
-  absl::StatusOr<std::unique_ptr<Synchroniser>> NewSma(
-      const std::vector<AcceleratorDevice*>& devices, CentralModel* central,
-      std::chrono::microseconds spin, double alpha, int64_t period) override {
-    return std::make_unique<Sma>(static_cast<int>(devices.size()), central, spin, alpha,
-                                 period);
+      const tf::SessionOptions&, tf::Device* host, int ordinal, int learner,
+      int) override {
+    return std::make_unique<EmulatedDevice>(host, learner, ordinal);
   }
 };
 
@@ -156,6 +156,12 @@ class ReplayingDevice : public EmulatedDevice {
   bool recording = false;
   int replays = 0;
 };
+
+// Tasks are executed at once: averaging is the host's.
+DeviceSma NewEmulatedSma(const SmaOptions& options, std::vector<LearnerStream> learners,
+                         CentralModel* central) {
+  return {NewSma(options, static_cast<int>(learners.size()), central), nullptr, ""};
+}
 
 // What goes wrong in a recorder of tasks, or "".
 std::string RecorderFails(tf::Device* host) {
@@ -219,6 +225,7 @@ void EmulateAccelerators(int number, int64_t bytes) {
   tensorbow::num_devices = number;
   tensorbow::limit_bytes = bytes;
   tensorbow::RegisterAccelerators(new tensorbow::EmulatedBackend);
+  tensorbow::RegisterDeviceSma(tensorbow::NewEmulatedSma);
 }
 
 int NumUploads() { return tensorbow::uploads; }

@@ -308,29 +308,6 @@ void RunBlocks(const SmaTable& table, const SmaArguments& arguments, int first,
   }
 }
 
-template <typename S>
-void RunPass(SmaPass pass, const SmaTable& table, const SmaArguments& arguments,
-             int first, int count) {
-  switch (pass) {
-    case SmaPass::kAdvance:
-      return RunBlocks<SmaPass::kAdvance, S>(table, arguments, first, count);
-    case SmaPass::kSum:
-      return RunBlocks<SmaPass::kSum, S>(table, arguments, first, count);
-    case SmaPass::kAdvanceBy:
-      return RunBlocks<SmaPass::kAdvanceBy, S>(table, arguments, first, count);
-    case SmaPass::kExclude:
-      return RunBlocks<SmaPass::kExclude, S>(table, arguments, first, count);
-    case SmaPass::kAddAbsent:
-      return RunBlocks<SmaPass::kAddAbsent, S>(table, arguments, first, count);
-    case SmaPass::kExcludeBy:
-      return RunBlocks<SmaPass::kExcludeBy, S>(table, arguments, first, count);
-    case SmaPass::kRestart:
-      return RunBlocks<SmaPass::kRestart, S>(table, arguments, first, count);
-    case SmaPass::kDiscard:
-      return RunBlocks<SmaPass::kDiscard, S>(table, arguments, first, count);
-  }
-}
-
 }  // namespace
 
 CudaError LaunchSmaPass(SmaPass pass, ElementType type, const SmaTable& table,
@@ -339,7 +316,9 @@ CudaError LaunchSmaPass(SmaPass pass, ElementType type, const SmaTable& table,
   return Launch(stream, [=] {
     WithStorageType(type, [&](auto* storage) {
       using S = std::remove_pointer_t<decltype(storage)>;
-      RunPass<S>(pass, table, arguments, first, count);
+      WithPass(pass, [&](auto constant) {
+        RunBlocks<decltype(constant)::value, S>(table, arguments, first, count);
+      });
     });
   });
 }
@@ -383,6 +362,18 @@ CudaError LaunchCorrect(ElementType type, const void* z, double alpha, int64_t n
       for (int64_t i = 0; i < n; ++i) {
         weights[i] = Corrected<S>(weights[i], static_cast<const A*>(z)[i],
                                   static_cast<A>(alpha));
+      }
+    });
+  });
+}
+
+CudaError LaunchReset(ElementType type, const void* z, int64_t n, void* w,
+                      void* stream) {
+  return Launch(stream, [=] {
+    WithStorageType(type, [&](auto* storage) {
+      using S = std::remove_pointer_t<decltype(storage)>;
+      for (int64_t i = 0; i < n; ++i) {
+        static_cast<S*>(w)[i] = ToStorage<S>(static_cast<const Accumulator<S>*>(z)[i]);
       }
     });
   });

@@ -103,7 +103,7 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
     set->set_weights(learner, member_, w.data());
     const Pull<T> pull{
         static_cast<const T*>(synchroniser->DeviceTarget(learner, member_)),
-        static_cast<T>(synchroniser->alpha())};
+        static_cast<T>(synchroniser->traits().alpha)};
     CudaDeviceGuard guard(stream.ordinal);
     OP_REQUIRES_OK(context, ToStatus(Update(form_.Rule(context), operand, pull, tensors,
                                             stream.handle,

@@ -30,12 +30,13 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
       int learner, int64_t memory_bytes, int64_t shared_bytes);
   ~LearnerGpuDevice() override;
 
-  int ordinal() const { return streams_->ordinal; }
   void* compute_stream() const;  // a cudaStream_t
 
   // AcceleratorDevice
   std::string Description() override;
   tensorflow::Device* device() override { return this; }
+  int ordinal() const override { return streams_->ordinal; }
+  void* stream() override { return compute_stream(); }
   absl::Status CopyIn(const tensorflow::Tensor& host,
                       tensorflow::Tensor* on_device) override;
   absl::Status CopyOut(const tensorflow::Tensor& on_device,

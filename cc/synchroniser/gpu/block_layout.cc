@@ -57,16 +57,18 @@ int64_t BlockLayout::part_begin_bytes(ElementType type) const {
 }
 
 std::vector<BlockLayout::Launch> BlockLayout::Launches(
-    const std::function<double(int member)>& value) const {
+    const std::function<std::optional<double>(int member)>& value) const {
   std::vector<Launch> launches;
   for (int place = 0; place < num_members(); ++place) {
     const int first = first_block_[place], count = first_block_[place + 1] - first;
     if (count == 0) continue;
     const ElementType type = members_[order_[place]].type;
-    const double its = value(order_[place]);
+    const std::optional<double> its = value(order_[place]);
+    if (!its.has_value()) continue;
     if (launches.empty() || launches.back().type != type ||
-        launches.back().value != its) {
-      launches.push_back({type, its, first, 0});
+        launches.back().value != *its ||
+        launches.back().first + launches.back().count != first) {
+      launches.push_back({type, *its, first, 0});
     }
     launches.back().count += count;
   }

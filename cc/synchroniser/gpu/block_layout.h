@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "cc/support/element.h"
@@ -42,14 +43,16 @@ class BlockLayout {
   int64_t part_begin_bytes(ElementType type) const;
 
   // The fewest launches, each over neighbouring blocks of one storage type, that cover
-  // every block once such that all members of a launch have the same `value`.
+  // every block once such that all members of a launch have the same `value`; a member
+  // that has none is left out.
   struct Launch {
     ElementType type;
     double value;
     int first;  // block
     int count;  // of blocks
   };
-  std::vector<Launch> Launches(const std::function<double(int member)>& value) const;
+  std::vector<Launch> Launches(
+      const std::function<std::optional<double>(int member)>& value) const;
 
  private:
   const std::vector<Member> members_;

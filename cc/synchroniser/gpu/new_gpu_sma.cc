@@ -1,11 +1,13 @@
 #include "cc/synchroniser/gpu/new_gpu_sma.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/log/log.h"
 #include "cc/reducer/host_reducer.h"
 #include "cc/reducer/nccl_reducer.h"
+#include "cc/synchroniser/gpu/gpu_sma.h"
 
 namespace tensorbow {
 namespace {
@@ -23,13 +25,15 @@ std::unique_ptr<Reducer> NewReducer(const std::vector<int>& ordinals) {
 
 }  // namespace
 
-std::unique_ptr<Synchroniser> NewGpuSma(std::vector<GpuLearner> learners,
-                                        CentralModel* central,
-                                        std::chrono::microseconds spin, double alpha,
-                                        int64_t period) {
+DeviceSma NewGpuSma(const SmaOptions& options, std::vector<LearnerStream> learners,
+                    CentralModel* central) {
   std::unique_ptr<Reducer> reducer = NewReducer(OrdinalsOf(learners));
-  return std::make_unique<GpuSma>(std::move(learners), central, spin, alpha, period,
-                                  std::move(reducer));
+  auto sma = std::make_unique<GpuSma>(options, std::move(learners), central,
+                                      std::move(reducer));
+  std::string error = sma->error();
+  if (!error.empty()) return {nullptr, nullptr, std::move(error)};
+  GpuSma* const queue = sma.get();
+  return {std::move(sma), queue, ""};
 }
 
 }  // namespace tensorbow

@@ -2,19 +2,22 @@
 // same code compiles for the CPU, where tests hold it against cc/synchroniser/sma.cc:
 // both compute the same bits.
 //
-// The formulas are sma.h's. Of every variable a GPU keeps two values at addresses that
-// never change:
+// The formulas are sma.h's. What a GPU keeps of a variable lies at addresses that never
+// change:
 //
-//                 at rest             while iteration i is under way
-//   next          z_i                 z_{i+1}, if every learner takes part
-//   current       z_{i-1}             z_i, which learners correct towards
+//   centre              at rest          while iteration i is under way
+//   current   target    z_{i-1}          z_i, which learners correct towards
+//   lagging   target    z_{i-1}          z_i, the same
+//             next      z_i              z_{i+1}, if every learner takes part
 //
-// kAdvance leads from the left to the right. A trained set's variables are worked on in
-// blocks, one for each thread block of a kernel.
+// kMean leads from the left to the right for the current centre, kAdvance for the
+// lagging one. A trained set's variables are worked on in blocks, one for each thread
+// block of a kernel.
 #ifndef TENSORBOW_CC_SYNCHRONISER_GPU_SMA_ELEMENTS_H_
 #define TENSORBOW_CC_SYNCHRONISER_GPU_SMA_ELEMENTS_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
@@ -36,39 +39,46 @@ struct SmaBlock {
 
 // A member of a trained set on one GPU. Values are in the accumulation type.
 struct SmaMember {
-  void* current;
-  void* next;
-  void* average;   // null if none is kept
-  int64_t flat;    // where its elements begin among those of its accumulation type
-  int32_t packed;  // whether all replicas are aligned to kSmaWidth elements
+  void* target;
+  void* next;       // null for the current centre
+  void* average;    // null if none is kept
+  int64_t flat;     // where its elements begin among those of its accumulation type
+  int32_t packed;   // whether all replicas are aligned to kSmaWidth elements
+  int32_t present;  // learners that are present, on all GPUs
 };
 
 // A trained set on one GPU; all pointers are device memory.
 struct SmaTable {
   const SmaBlock* blocks;
   const SmaMember* members;
-  const void* const* weights;  // [member][learner], those of this GPU in their order
-  int num_learners;            // on this GPU
+  // [member][learner], those of this GPU in their order; null for a learner that is not
+  // present.
+  const void* const* weights;
+  int num_learners;  // on this GPU
 };
 
 // What a kernel does with every element of its blocks. `flat` holds an element for each
-// of the set's.
+// of the set's; it is what GPUs add up.
 enum class SmaPass {
-  kAdvance,  // Σ_j α (w_j − z), over this GPU's learners, and on to the next iteration
-  kSum,      // flat ← Σ_j α (w_j − z), z being `next`
-  kAdvanceBy,  // kAdvance with the sum from flat
-  kExclude,    // next ← next − α (w − z), z being `current` and w one learner's
-  kAddAbsent,  // flat ← flat + α (w − z), the same
-  kExcludeBy,  // next ← next − flat
-  kRestart,    // all w_j ← next, current ← next
-  kDiscard,    // next ← current
+  // The current centre, over the learners that are present:
+  kMean,         // target ← mean_j w_j
+  kSumReplicas,  // flat ← Σ_j w_j, over this GPU's learners
+  kMeanBy,       // kMean with the sum from flat
+  // The lagging centre:
+  kAdvance,         // Σ_j α (w_j − z), and on to the next iteration
+  kSumCorrections,  // flat ← Σ_j α (w_j − z), over this GPU's learners, z being `next`
+  kAdvanceBy,       // kAdvance with the sum from flat
+  kExclude,         // next ← next − α (w − z), z being `target` and w one learner's
+  kAddAbsent,       // flat ← flat + α (w − z), the same
+  kExcludeBy,       // next ← next − flat
+  kDiscard,         // next ← target
 };
 
 struct SmaArguments {
   double alpha = 0;
   double momentum = 0;
-  double average_decay =
-      -1;  // for kAdvance and kAdvanceBy; negative: leaves the average
+  // For kMean, kMeanBy, kAdvance and kAdvanceBy; negative: leaves the average.
+  double average_decay = -1;
   void* flat = nullptr;
   int learner = 0;  // on this GPU, for kExclude and kAddAbsent
 };
@@ -149,6 +159,11 @@ TENSORBOW_HOST_DEVICE void Store(const Accumulator<S> (&from)[W], S* to) {
   }
 }
 
+template <typename A>
+TENSORBOW_HOST_DEVICE A* At(void* values, int64_t i) {
+  return static_cast<A*>(values) + i;
+}
+
 // sum ← Σ_j α (w_j − z), j in order, of the elements from i on.
 template <typename S, int W, typename A = Accumulator<S>>
 TENSORBOW_HOST_DEVICE void SumCorrections(const void* const* weights, int num_learners,
@@ -164,29 +179,61 @@ TENSORBOW_HOST_DEVICE void SumCorrections(const void* const* weights, int num_le
   }
 }
 
-// current ← z, next ← z + sum + μ (z − z_prev), average ← d·average + (1 − d)·z, with z
-// what was `next` and z_prev what was `current`.
-template <int W, typename A>
-TENSORBOW_HOST_DEVICE void Advance(const SmaMember& member, const SmaArguments& a,
-                                   const A (&z)[W], const A (&sum)[W], int64_t i) {
-  A* const current = static_cast<A*>(member.current) + i;
-  const A momentum = static_cast<A>(a.momentum);
-  A next[W];
-  for (int k = 0; k < W; ++k) next[k] = z[k] + sum[k];
-  if (momentum != A(0)) {
-    A z_prev[W];
-    Load<A, W>(current, z_prev);
-    for (int k = 0; k < W; ++k) next[k] = next[k] + momentum * (z[k] - z_prev[k]);
+// sum ← Σ_j w_j, j in order, of the elements from i on, over those present; `sum` is 0.
+template <typename S, int W, typename A = Accumulator<S>>
+TENSORBOW_HOST_DEVICE void SumReplicas(const void* const* weights, int num_learners,
+                                       int64_t i, A (&sum)[W]) {
+  bool first = true;
+  for (int j = 0; j < num_learners; ++j) {
+    if (weights[j] == nullptr) continue;
+    A w[W];
+    Load<S, W>(static_cast<const S*>(weights[j]) + i, w);
+    for (int k = 0; k < W; ++k) sum[k] = first ? w[k] : sum[k] + w[k];
+    first = false;
   }
-  Store<A, W>(z, current);
-  Store<A, W>(next, static_cast<A*>(member.next) + i);
+}
+
+// average ← d·average + (1 − d)·z
+template <int W, typename A>
+TENSORBOW_HOST_DEVICE void MoveAverage(const SmaMember& member, const SmaArguments& a,
+                                       const A (&z)[W], int64_t i) {
   if (member.average == nullptr || a.average_decay < 0) return;
-  A* const average = static_cast<A*>(member.average) + i;
+  A* const average = At<A>(member.average, i);
   const A d = static_cast<A>(a.average_decay);
   A mean[W];
   Load<A, W>(average, mean);
   for (int k = 0; k < W; ++k) mean[k] = d * mean[k] + (1 - d) * z[k];
   Store<A, W>(mean, average);
+}
+
+// target ← z = sum / present, and the average follows.
+template <int W, typename A>
+TENSORBOW_HOST_DEVICE void Mean(const SmaMember& member, const SmaArguments& a,
+                                const A (&sum)[W], int64_t i) {
+  const A scale = A(1) / static_cast<A>(member.present);
+  A z[W];
+  for (int k = 0; k < W; ++k) z[k] = sum[k] * scale;
+  Store<A, W>(z, At<A>(member.target, i));
+  MoveAverage<W>(member, a, z, i);
+}
+
+// target ← z, next ← z + sum + μ (z − z_prev), and the average follows, with z what was
+// `next` and z_prev what was `target`.
+template <int W, typename A>
+TENSORBOW_HOST_DEVICE void Advance(const SmaMember& member, const SmaArguments& a,
+                                   const A (&z)[W], const A (&sum)[W], int64_t i) {
+  A* const target = At<A>(member.target, i);
+  const A momentum = static_cast<A>(a.momentum);
+  A next[W];
+  for (int k = 0; k < W; ++k) next[k] = z[k] + sum[k];
+  if (momentum != A(0)) {
+    A z_prev[W];
+    Load<A, W>(target, z_prev);
+    for (int k = 0; k < W; ++k) next[k] = next[k] + momentum * (z[k] - z_prev[k]);
+  }
+  Store<A, W>(z, target);
+  Store<A, W>(next, At<A>(member.next, i));
+  MoveAverage<W>(member, a, z, i);
 }
 
 // A pass over the W elements from i on.
@@ -196,52 +243,82 @@ TENSORBOW_HOST_DEVICE void SmaElements(const SmaMember& member,
                                        const SmaArguments& a, int64_t i) {
   using A = Accumulator<S>;
   const A alpha = static_cast<A>(a.alpha);
-  A* const current = static_cast<A*>(member.current) + i;
-  A* const next = static_cast<A*>(member.next) + i;
-  A* const flat = static_cast<A*>(a.flat) + member.flat + i;
   A z[W] = {}, sum[W] = {};
-  if constexpr (pass == SmaPass::kAdvance) {
-    Load<A, W>(next, z);
+  if constexpr (pass == SmaPass::kMean) {
+    SumReplicas<S, W>(weights, num_learners, i, sum);
+    Mean<W>(member, a, sum, i);
+  } else if constexpr (pass == SmaPass::kSumReplicas) {
+    SumReplicas<S, W>(weights, num_learners, i, sum);
+    Store<A, W>(sum, At<A>(a.flat, member.flat + i));
+  } else if constexpr (pass == SmaPass::kMeanBy) {
+    Load<A, W>(At<A>(a.flat, member.flat + i), sum);
+    Mean<W>(member, a, sum, i);
+  } else if constexpr (pass == SmaPass::kAdvance) {
+    Load<A, W>(At<A>(member.next, i), z);
     SumCorrections<S, W>(weights, num_learners, z, alpha, i, sum);
     Advance<W>(member, a, z, sum, i);
-  } else if constexpr (pass == SmaPass::kSum) {
-    Load<A, W>(next, z);
+  } else if constexpr (pass == SmaPass::kSumCorrections) {
+    Load<A, W>(At<A>(member.next, i), z);
     SumCorrections<S, W>(weights, num_learners, z, alpha, i, sum);
-    Store<A, W>(sum, flat);
+    Store<A, W>(sum, At<A>(a.flat, member.flat + i));
   } else if constexpr (pass == SmaPass::kAdvanceBy) {
-    Load<A, W>(next, z);
-    Load<A, W>(flat, sum);
+    Load<A, W>(At<A>(member.next, i), z);
+    Load<A, W>(At<A>(a.flat, member.flat + i), sum);
     Advance<W>(member, a, z, sum, i);
   } else if constexpr (pass == SmaPass::kExclude) {
-    Load<A, W>(current, z);
+    Load<A, W>(At<A>(member.target, i), z);
     SumCorrections<S, W>(weights + a.learner, 1, z, alpha, i, sum);
     A value[W];
-    Load<A, W>(next, value);
+    Load<A, W>(At<A>(member.next, i), value);
     for (int k = 0; k < W; ++k) value[k] = value[k] - sum[k];
-    Store<A, W>(value, next);
+    Store<A, W>(value, At<A>(member.next, i));
   } else if constexpr (pass == SmaPass::kAddAbsent) {
-    Load<A, W>(current, z);
+    Load<A, W>(At<A>(member.target, i), z);
     SumCorrections<S, W>(weights + a.learner, 1, z, alpha, i, sum);
     A value[W];
-    Load<A, W>(flat, value);
+    Load<A, W>(At<A>(a.flat, member.flat + i), value);
     for (int k = 0; k < W; ++k) value[k] = value[k] + sum[k];
-    Store<A, W>(value, flat);
+    Store<A, W>(value, At<A>(a.flat, member.flat + i));
   } else if constexpr (pass == SmaPass::kExcludeBy) {
-    Load<A, W>(next, z);
-    Load<A, W>(flat, sum);
+    Load<A, W>(At<A>(member.next, i), z);
+    Load<A, W>(At<A>(a.flat, member.flat + i), sum);
     for (int k = 0; k < W; ++k) z[k] = z[k] - sum[k];
-    Store<A, W>(z, next);
-  } else if constexpr (pass == SmaPass::kRestart) {
-    Load<A, W>(next, z);
-    for (int j = 0; j < num_learners; ++j) {
-      Store<S, W>(z, static_cast<S*>(const_cast<void*>(weights[j])) + i);
-    }
-    Store<A, W>(z, current);
+    Store<A, W>(z, At<A>(member.next, i));
   } else {
     static_assert(pass == SmaPass::kDiscard);
-    Load<A, W>(current, z);
-    Store<A, W>(z, next);
+    Load<A, W>(At<A>(member.target, i), z);
+    Store<A, W>(z, At<A>(member.next, i));
   }
+}
+
+// Calls f(SmaPassConstant<pass>()).
+template <SmaPass pass>
+using SmaPassConstant = std::integral_constant<SmaPass, pass>;
+template <typename F>
+decltype(auto) WithPass(SmaPass pass, F f) {
+  switch (pass) {
+    case SmaPass::kMean:
+      return f(SmaPassConstant<SmaPass::kMean>());
+    case SmaPass::kSumReplicas:
+      return f(SmaPassConstant<SmaPass::kSumReplicas>());
+    case SmaPass::kMeanBy:
+      return f(SmaPassConstant<SmaPass::kMeanBy>());
+    case SmaPass::kAdvance:
+      return f(SmaPassConstant<SmaPass::kAdvance>());
+    case SmaPass::kSumCorrections:
+      return f(SmaPassConstant<SmaPass::kSumCorrections>());
+    case SmaPass::kAdvanceBy:
+      return f(SmaPassConstant<SmaPass::kAdvanceBy>());
+    case SmaPass::kExclude:
+      return f(SmaPassConstant<SmaPass::kExclude>());
+    case SmaPass::kAddAbsent:
+      return f(SmaPassConstant<SmaPass::kAddAbsent>());
+    case SmaPass::kExcludeBy:
+      return f(SmaPassConstant<SmaPass::kExcludeBy>());
+    case SmaPass::kDiscard:
+      break;
+  }
+  return f(SmaPassConstant<SmaPass::kDiscard>());
 }
 
 // What thread `thread` of `threads` does in one block.

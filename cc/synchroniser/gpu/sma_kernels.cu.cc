@@ -19,31 +19,6 @@ __global__ void __launch_bounds__(kThreads)
                        static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
 }
 
-using SmaKernelFunction = void (*)(SmaTable, SmaArguments, int);
-
-template <typename S>
-SmaKernelFunction KernelOf(SmaPass pass) {
-  switch (pass) {
-    case SmaPass::kAdvance:
-      return SmaKernel<SmaPass::kAdvance, S>;
-    case SmaPass::kSum:
-      return SmaKernel<SmaPass::kSum, S>;
-    case SmaPass::kAdvanceBy:
-      return SmaKernel<SmaPass::kAdvanceBy, S>;
-    case SmaPass::kExclude:
-      return SmaKernel<SmaPass::kExclude, S>;
-    case SmaPass::kAddAbsent:
-      return SmaKernel<SmaPass::kAddAbsent, S>;
-    case SmaPass::kExcludeBy:
-      return SmaKernel<SmaPass::kExcludeBy, S>;
-    case SmaPass::kRestart:
-      return SmaKernel<SmaPass::kRestart, S>;
-    case SmaPass::kDiscard:
-      break;
-  }
-  return SmaKernel<SmaPass::kDiscard, S>;
-}
-
 __device__ int64_t FirstElement() {
   return int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
@@ -72,6 +47,11 @@ __global__ void Correct(const A* __restrict__ z, A alpha, int64_t n,
   }
 }
 
+template <typename S, typename A = Accumulator<S>>
+__global__ void Reset(const A* __restrict__ z, int64_t n, S* __restrict__ w) {
+  for (int64_t i = FirstElement(); i < n; i += Stride()) w[i] = ToStorage<S>(z[i]);
+}
+
 int Grid(int64_t n) {
   return static_cast<int>(std::min(kMaxGrid, (n + kThreads - 1) / kThreads));
 }
@@ -84,8 +64,10 @@ CudaError LaunchSmaPass(SmaPass pass, ElementType type, const SmaTable& table,
   if (count == 0) return "";
   WithStorageType(type, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
-    KernelOf<S>(pass)<<<count, kThreads, 0, CudaStreamOf(stream)>>>(table, arguments,
-                                                                    first);
+    WithPass(pass, [&](auto constant) {
+      SmaKernel<decltype(constant)::value, S>
+          <<<count, kThreads, 0, CudaStreamOf(stream)>>>(table, arguments, first);
+    });
   });
   return CudaText("an averaging kernel", cudaGetLastError());
 }
@@ -124,6 +106,17 @@ CudaError LaunchCorrect(ElementType type, const void* z, double alpha, int64_t n
         static_cast<const A*>(z), static_cast<A>(alpha), n, static_cast<S*>(w));
   });
   return CudaText("a correcting kernel", cudaGetLastError());
+}
+
+CudaError LaunchReset(ElementType type, const void* z, int64_t n, void* w,
+                      void* stream) {
+  if (n == 0) return "";
+  WithStorageType(type, [&](auto* storage) {
+    using S = std::remove_pointer_t<decltype(storage)>;
+    Reset<S><<<Grid(n), kThreads, 0, CudaStreamOf(stream)>>>(
+        static_cast<const Accumulator<S>*>(z), n, static_cast<S*>(w));
+  });
+  return CudaText("a resetting kernel", cudaGetLastError());
 }
 
 }  // namespace tensorbow

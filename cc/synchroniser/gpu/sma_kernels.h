@@ -26,6 +26,9 @@ CudaError LaunchSubtract(ElementType type, const void* c, int64_t n, void* w,
 // w ← w − α (w − z)
 CudaError LaunchCorrect(ElementType type, const void* z, double alpha, int64_t n,
                         void* w, void* stream);
+// w ← z
+CudaError LaunchReset(ElementType type, const void* z, int64_t n, void* w,
+                      void* stream);
 
 }  // namespace tensorbow
 
