@@ -23,8 +23,8 @@
 #include "absl/status/statusor.h"
 #include "cc/central_model/central_model.h"
 #include "cc/learner/learner.h"
+#include "cc/learner/variable_storage.h"
 #include "cc/rewrite/run_analysis.h"
-#include "cc/session/variable_storage.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/device.h"
 
