@@ -143,7 +143,10 @@ class Checks:
         moved = np.sqrt(sum(np.sum((wanted[n] - wanted[f"0 {n}"]) ** 2.0) for n in names))
         apart = np.sqrt(sum(np.sum((is_[n] - wanted[n]) ** 2.0) for n in names))
         share = float(apart / moved)
-        return share <= TOLERANCE, f"differ by {share:.1e} of how far they moved, wanted {TOLERANCE:.0e}"
+        return (
+            share <= TOLERANCE,
+            f"differ by {share:.1e} of how far they moved, wanted {TOLERANCE:.0e}",
+        )
 
     def same_bits(self, model: str, learners: int, graphs: str) -> tuple[bool, str]:
         job = {"model": model, "learners": learners, "iterations": ITERATIONS, "batch": BATCH}

@@ -29,7 +29,8 @@ std::string RecordedOps::End() {
 bool RecordedOps::Refuse(const tf::AsyncOpKernel& kernel, tf::OpKernelContext* context,
                          const tf::AsyncOpKernel::DoneCallback& done) {
   if (!recording_) return false;
-  const std::string why = Obstacle(kernel, "goes on on the host when the device is done");
+  const std::string why =
+      Obstacle(kernel, "goes on on the host when the device is done");
   if (obstacle_.empty()) obstacle_ = why;
   context->SetStatus(absl::UnimplementedError(why));
   done();

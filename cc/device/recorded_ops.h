@@ -1,5 +1,5 @@
-// Checks the ops of a task that is being recorded: a recording repeats what an op puts on
-// the device, and nothing that it does on the host.
+// Checks the ops of a task that is being recorded: a recording repeats what an op puts
+// on the device, and nothing that it does on the host.
 //
 // A device asks before and after each kernel. One thread at a time.
 #ifndef TENSORBOW_CC_DEVICE_RECORDED_OPS_H_

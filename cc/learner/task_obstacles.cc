@@ -36,10 +36,10 @@ bool ChecksOnHost(const std::string& op) {
 // callback (TensorFlow's GpuDeviceArrayOnHost). Up to eight tensors need no table.
 bool KeepsTableOnHost(const tf::Node& node) {
   constexpr int kTensorsWithoutTable = 8;
-  static const auto* const always =
-      new OpSet({"DynamicStitch", "ParallelDynamicStitch", "Bucketize", "SparseConcat"});
-  static const auto* const if_many = new OpSet(
-      {"Concat", "ConcatV2", "Pack", "Split", "SplitV", "Unpack"});
+  static const auto* const always = new OpSet(
+      {"DynamicStitch", "ParallelDynamicStitch", "Bucketize", "SparseConcat"});
+  static const auto* const if_many =
+      new OpSet({"Concat", "ConcatV2", "Pack", "Split", "SplitV", "Unpack"});
   if (always->contains(node.type_string())) return true;
   return if_many->contains(node.type_string()) &&
          std::max(node.num_inputs(), node.num_outputs()) > kTensorsWithoutTable;

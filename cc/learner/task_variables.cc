@@ -44,9 +44,9 @@ absl::Status TaskVariables::Open() {
     // A resource can be deleted and made again under its name; the tensor of a
     // reference variable lives as long as its container.
     if (nodes_[i].op() != kResourceVariable && storages_[i].initialised()) continue;
-    TF_RETURN_IF_ERROR(VariableStorage::Open(
-        nodes_[i], ContainerOf(nodes_[i]), accelerator_->device(), /*create=*/false,
-        &storages_[i]));
+    TF_RETURN_IF_ERROR(VariableStorage::Open(nodes_[i], ContainerOf(nodes_[i]),
+                                             accelerator_->device(), /*create=*/false,
+                                             &storages_[i]));
   }
   return absl::OkStatus();
 }

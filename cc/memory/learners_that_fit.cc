@@ -34,8 +34,8 @@ absl::Status CheckLearnersFit(int64_t peak, int64_t available, int64_t learners)
 std::string AllocatorName(int learner, int64_t learners, int64_t available) {
   std::string name = absl::StrCat("tensorbow_learner_", learner);
   if (learners == 1) return name;
-  absl::StrAppend(&name, " (its limit is ", Size(available / learners), ": ",
-                  learners, " learners share the device's ", Size(available),
+  absl::StrAppend(&name, " (its limit is ", Size(available / learners), ": ", learners,
+                  " learners share the device's ", Size(available),
                   ". Use a smaller Options(learners_per_device=...) or batch_size)");
   return name;
 }

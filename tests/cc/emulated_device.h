@@ -1,5 +1,5 @@
-// An accelerator for tests: its memory is the host's, and its device is "CPU:1". With it,
-// tests execute everything that is not the GPU's own: tasks in two parts, feeds and
+// An accelerator for tests: its memory is the host's, and its device is "CPU:1". With
+// it, tests execute everything that is not the GPU's own: tasks in two parts, feeds and
 // fetches through the device, replicas that are copied in and out, recorded tasks.
 //
 // Like a GPU's, a download is complete only when Finish() is called; what is put on the
@@ -13,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -95,8 +96,8 @@ class RecordedKernel {
     for (int i = 0; i < context->num_inputs(); ++i) {
       const bool is_ref = tensorflow::IsRefType(context->input_dtype(i));
       mutexes_.push_back(is_ref ? context->input_ref_mutex(i) : nullptr);
-      inputs_.push_back(TensorAt(is_ref ? context->mutable_input(i, false)
-                                        : context->input(i)));
+      inputs_.push_back(
+          TensorAt(is_ref ? context->mutable_input(i, false) : context->input(i)));
     }
   }
   // After the kernel.
@@ -104,8 +105,8 @@ class RecordedKernel {
     for (int i = 0; i < context->num_outputs(); ++i) {
       const bool value = context->mutable_output(i) != nullptr &&
                          !tensorflow::IsRefType(context->expected_output_dtype(i));
-      outputs_.push_back(value ? TensorAt(*context->mutable_output(i))
-                               : tensorflow::Tensor());
+      outputs_.emplace_back();
+      if (value) outputs_.back() = TensorAt(*context->mutable_output(i));
     }
   }
 
@@ -133,12 +134,12 @@ class RecordedKernel {
     TF_RETURN_IF_ERROR(context.status());
     for (size_t i = 0; i < outputs_.size(); ++i) {
       tensorflow::Tensor* const made = context.mutable_output(static_cast<int>(i));
-      if (made == nullptr || !outputs_[i].IsInitialized() ||
+      if (!outputs_[i].has_value() ||
           !tensorflow::DataTypeCanUseMemcpy(made->dtype()) ||
-          made->data() == outputs_[i].data()) {
+          made->data() == outputs_[i]->data()) {
         continue;
       }
-      std::memcpy(outputs_[i].data(), made->data(), made->TotalBytes());
+      std::memcpy(outputs_[i]->data(), made->data(), made->TotalBytes());
     }
     return absl::OkStatus();
   }
@@ -146,7 +147,8 @@ class RecordedKernel {
  private:
   tensorflow::OpKernel* const kernel_;
   std::vector<tensorflow::mutex*> mutexes_;  // of reference inputs
-  std::vector<tensorflow::Tensor> inputs_, outputs_;
+  std::vector<tensorflow::Tensor> inputs_;
+  std::vector<std::optional<tensorflow::Tensor>> outputs_;  // those that are values
 };
 
 class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {

@@ -406,7 +406,7 @@ def moving_variables(emulator: Emulator) -> None:
     emulator.record()
     found, texts = on_device(OnDevice("adam", True), "on")
     assert emulator.recorded == (0, 0)
-    assert len(texts) == 2 and all("_power" in text for text in texts), texts
+    assert len(texts) == 1 and "_power" in texts[0], texts
     assert_same(found, expected)
     # One run does, of a variable that the recorded tasks only read.
     expected, _ = on_device(OnDevice("momentum", True), "off", scaled=(6,))
@@ -433,8 +433,8 @@ def unrecordable_ops(emulator: Emulator) -> None:
         emulator.record(unrecordable=breaks)
         found, texts = on_device(OnDevice("momentum", resources, wrap), "on")
         assert emulator.recorded == (recordings, 0), emulator.recorded
-        # Each learner says it, once.
-        assert len(texts) == 2 and all(text in t for t in texts), texts
+        # Said once, whichever learner finds it.
+        assert len(texts) == 1 and text in texts[0], texts
         assert_same(found, expected)
 
     check("looks at values on the host", 0, lambda x: tf.debugging.check_numerics(x, "x"))
@@ -444,16 +444,18 @@ def unrecordable_ops(emulator: Emulator) -> None:
     check("goes on on the host", 2, emulator.ops.emulated_async)
     for resources in (False, True):
         check("net/hidden", 2, breaks="net/hidden", resources=resources)
-        last = "Momentum/update_net/w2/ResourceApplyMomentum"
+        last = "net/Momentum/update_net/w2/ResourceApplyMomentum"
         if not resources:
-            last = "Momentum/update_net/w2/ApplyMomentum"
+            last = "net/Momentum/update_net/w2/ApplyMomentum"
         check(last, 2, breaks=last, resources=resources)
 
 
 def through_an_array(x: Any) -> Any:
     """x by way of a TensorArray."""
-    array = tf.TensorArray(tf.float32, size=1, infer_shape=False)
-    return tf.reshape(array.write(0, x).read(0), [-1, 6])
+    handle, flow = tf.raw_ops.TensorArrayV3(size=1, dtype=tf.float32)
+    flow = tf.raw_ops.TensorArrayWriteV3(handle=handle, index=0, value=x, flow_in=flow)
+    read = tf.raw_ops.TensorArrayReadV3(handle=handle, index=0, flow_in=flow, dtype=tf.float32)
+    return tf.reshape(read, [-1, 6])
 
 
 def reasons_against_recording(emulator: Emulator) -> None:

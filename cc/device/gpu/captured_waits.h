@@ -2,8 +2,8 @@
 //
 // A CUDA graph with an external wait has to wait, at each launch, for what the event
 // was last recorded at. CUDA's documentation does not promise that, so learners capture
-// waits only where benchmarks/gpu.sh events has passed with the same driver: it leaves a
-// file behind that says so. Everywhere else waits are enqueued outside the graph.
+// waits only where benchmarks/gpu.sh events has passed with the same driver: it leaves
+// a file behind that says so. Everywhere else waits are enqueued outside the graph.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CAPTURED_WAITS_H_
 #define TENSORBOW_CC_DEVICE_GPU_CAPTURED_WAITS_H_
 

@@ -1,5 +1,5 @@
-// Reports errors of the CUDA files to files that include no CUDA header: as a text, empty
-// if there is none.
+// Reports errors of the CUDA files to files that include no CUDA header: as a text,
+// empty if there is none.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_ERROR_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_ERROR_H_
 

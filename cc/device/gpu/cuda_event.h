@@ -2,8 +2,8 @@
 //
 // Recording it again moves it; a wait that has begun is still for the old place. Before
 // the first Record() nothing waits. Owns the CUDA event, which belongs to the GPU that
-// is current at the first Record() or Create(). Record() must not be called concurrently
-// with itself; everything else may be.
+// is current at the first Record() or Create(). Record() must not be called
+// concurrently with itself; everything else may be.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_EVENT_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_EVENT_H_
 

@@ -1,8 +1,8 @@
 // Gives Eigen's kernels of one op what they need of a learner's GPU.
 //
-// TensorFlow's own class returns Eigen's temporary memory by a callback in the stream, which
-// a recorded task would repeat. Memory of a learner is used in the order of its one
-// compute stream, so it can be returned at once.
+// TensorFlow's own class returns Eigen's temporary memory by a callback in the stream,
+// which a recorded task would repeat. Memory of a learner is used in the order of its
+// one compute stream, so it can be returned at once.
 #ifndef TENSORBOW_CC_DEVICE_GPU_EIGEN_STREAM_H_
 #define TENSORBOW_CC_DEVICE_GPU_EIGEN_STREAM_H_
 

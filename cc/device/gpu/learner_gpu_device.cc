@@ -25,8 +25,8 @@ namespace se = ::stream_executor;
 
 namespace {
 
-// Limits page-locked host memory, which is the process's: a tensor in it may outlive any
-// session.
+// Limits page-locked host memory, which is the process's: a tensor in it may outlive
+// any session.
 constexpr size_t kPinnedBytes = size_t{16} << 30;
 
 absl::StatusOr<tf::Allocator*> PinnedAllocator(se::StreamExecutor* executor) {
@@ -56,7 +56,7 @@ se::DeviceAddressBase AddressOf(const tf::Tensor& tensor) {
 // Makes `tensor` one of this type and shape: keeps the present one if it can be
 // overwritten. `*fresh`: whether it is a new one.
 absl::Status Prepare(tf::Allocator* allocator, const tf::Tensor& like,
-                      tf::Tensor* tensor, bool* fresh) {
+                     tf::Tensor* tensor, bool* fresh) {
   *fresh = !tensor->IsInitialized() || tensor->dtype() != like.dtype() ||
            tensor->shape() != like.shape() || !tensor->RefCountIsOne();
   if (!*fresh) return absl::OkStatus();
@@ -109,9 +109,9 @@ absl::StatusOr<std::unique_ptr<LearnerGpuDevice>> LearnerGpuDevice::New(
   const tf::DeviceAttributes attributes = tf::Device::BuildDeviceAttributes(
       tf::DeviceNameUtils::ParsedNameToString(name), tf::DEVICE_GPU,
       tf::Bytes(share_bytes), tf::DeviceLocality(), "TensorBow learner");
-  std::unique_ptr<LearnerGpuDevice> device(new LearnerGpuDevice(
-      options, attributes, host, learner, std::move(streams), pinned, share_bytes,
-      shared_bytes));
+  std::unique_ptr<LearnerGpuDevice> device(
+      new LearnerGpuDevice(options, attributes, host, learner, std::move(streams),
+                           pinned, share_bytes, shared_bytes));
   TF_RETURN_IF_ERROR(device->Start(AllocatorName(learner, learners, shared_bytes)));
   return device;
 }
@@ -169,9 +169,9 @@ LearnerAllocator::Owner LearnerGpuDevice::NewAllocator(const std::string& name,
                                                        bool returns_unused) const {
   return LearnerAllocator::New(
       name, share_->limit_bytes(),
-      RegionsWithin(share_, std::make_unique<se::DeviceMemAllocator>(
-                                streams_->executor.get(),
-                                tsl::PlatformDeviceId(ordinal()))),
+      RegionsWithin(share_,
+                    std::make_unique<se::DeviceMemAllocator>(
+                        streams_->executor.get(), tsl::PlatformDeviceId(ordinal()))),
       returns_unused);
 }
 
