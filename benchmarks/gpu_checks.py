@@ -42,9 +42,9 @@ MEMCHECK_ITERATIONS = 2000
 def train(
     model: str, learners: int, iterations: int, batch: int, cuda_graphs: str
 ) -> dict[str, np.ndarray]:
-    """Trains and returns the central model's weights, before ("0 NAME") and after so many iterations.
+    """Returns the central model's weights before ("0 NAME") and after so many iterations.
 
-    And "devices": the names of those that execute a learning run.
+    Also "devices": the names of those that execute a learning run.
     `cuda_graphs` is that of `Options`, or "default" to leave it out.
     """
     import tensorflow as tf

@@ -11,6 +11,7 @@ namespace {
 
 std::string Size(int64_t bytes) {
   constexpr double kMiB = 1 << 20;
+  if (bytes < kMiB) return absl::StrFormat("%.1f KiB", bytes / kMiB * 1024);
   return bytes < 1024 * kMiB ? absl::StrFormat("%.1f MiB", bytes / kMiB)
                              : absl::StrFormat("%.2f GiB", bytes / kMiB / 1024);
 }

@@ -261,17 +261,18 @@ def state_goes_on(emulator: Emulator) -> None:
 
 
 def memory_is_refused(emulator: Emulator) -> None:
-    """Learners for which the device has no memory."""
-    emulator.start(memory_bytes=2048)
+    """Learners keep to equal shares of a device's memory; errors say how many there are."""
+    emulator.start(memory_bytes=64 << 10)
     program = Program()
     with new_session(program) as session:
         session.run(program.init)
         try:
-            session.run(program.train, program.feeds(0))
-            raise AssertionError("2 KiB were enough")
+            session.run(program.train, program.feeds(0, rows=2000))
+            raise AssertionError("32 KiB were enough for 1000 rows")
         except tf.errors.ResourceExhaustedError as error:
             text = str(error)
-            assert "2 learners" in text and "learners_per_device" in text, text
+            assert "limit is 32.0 KiB: 2 learners" in text, text
+            assert "learners_per_device" in text, text
 
 
 def devices_and_learners(emulator: Emulator) -> None:
