@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# All that only a GPU can show, in order: benchmarks/gpu.sh [STEP…]
+# Shows what takes a GPU to show, in order: benchmarks/gpu.sh [STEP…]
 #
 #   build       the libraries, in place
-#   events      how CUDA graphs wait for events                (gpu_events.cu)
+#   events      how CUDA graphs wait for events                (gpu_events.cu);
+#               if it passes, learners of this user capture waits from then on
 #   smoke       one learner on the GPU for three iterations: does anything work at all?
 #   checks      GPU against CPU, same bits in two runs        (gpu_checks.py)
 #   throughput  stock, stock + XLA, TensorBow on 1 … 8 learners (gpu_throughput.py)
 #   memcheck    4 learners, 2000 iterations, compute-sanitizer  (gpu_checks.py)
 #   cpu         this machine's CPU, 1, 2, 4 … learners up to its cores (throughput.py)
 #
-# Begins nothing after LIMIT seconds (default 540); what has been done is kept in STATE
-# (default build/gpu) and not done again, so call it until it says that all is done.
-# Results go to $OUT if that is set, else to benchmarks/results; logs to $OUT, too.
+# Starts nothing after LIMIT seconds (default 540). Steps that are done are noted in STATE
+# (default build/gpu) and not repeated, so call it until it says that all is done.
+# Writes results to $OUT if that is set, else to benchmarks/results; logs to $OUT, too.
 # PYTHON is the interpreter that has TensorFlow.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -31,11 +32,18 @@ build() {
     cmake --build build/release && cmake --install build/release --prefix .
 }
 
-# A binary that was brought along (GPU_EVENTS) serves where there is no nvcc.
+# Takes a compiled program from GPU_EVENTS where there is no nvcc. The file that it writes
+# is read by cc/device/gpu/captured_waits.cc.
 events() {
   local binary=${GPU_EVENTS:-$STATE/events}
+  local passed=${XDG_CACHE_HOME:-$HOME/.cache}/tensorbow/gpu_events_passed
   [ -x "$binary" ] || nvcc -std=c++17 -arch=native -o "$binary" benchmarks/gpu_events.cu || return 1
-  timeout 60 "$binary"
+  rm -f "$passed"
+  timeout 60 "$binary" >"$STATE/events.out"
+  local code=$?
+  cat "$STATE/events.out"
+  [ $code = 0 ] || return 1
+  mkdir -p "$(dirname "$passed")" && grep '^driver ' "$STATE/events.out" >"$passed"
 }
 
 smoke() { "$PYTHON" benchmarks/gpu_checks.py --state "$STATE" --only "logistic, 1 learners, graphs off"; }
@@ -87,7 +95,7 @@ for step in "${steps[@]}"; do
   else
     echo "== $step: failed or unfinished (status $code), see $STATE/$step.log"
     status=1
-    # Without these nothing else makes sense.
+    # The other steps need these.
     case $step in build | smoke) break ;; esac
   fi
 done

@@ -1,4 +1,4 @@
-"""Whether TensorBow computes on a GPU what it computes on the CPU.
+"""Checks that TensorBow computes on a GPU what it computes on the CPU.
 
     python benchmarks/gpu_checks.py [--only NAME] [--state DIR]
 
@@ -42,9 +42,9 @@ MEMCHECK_ITERATIONS = 2000
 def train(
     model: str, learners: int, iterations: int, batch: int, cuda_graphs: str
 ) -> dict[str, np.ndarray]:
-    """The central model's weights, before ("0 NAME") and after so many iterations.
+    """Returns the central model's weights before ("0 NAME") and after so many iterations.
 
-    And "devices": the names of those that execute a learning run.
+    Also "devices": the names of those that execute a learning run.
     `cuda_graphs` is that of `Options`, or "default" to leave it out.
     """
     import tensorflow as tf
@@ -113,7 +113,7 @@ class Checks:
         print(f"{verdict}  {name}: {found} ({seconds} s)", flush=True)
 
     def weights(self, tag: str, device: str, **job: Any) -> dict[str, np.ndarray]:
-        """`train(**job)` in a process on `device`, or what an earlier one left."""
+        """Returns `train(**job)` of a process on `device`, or of an earlier one."""
         path = self._state / (
             f"weights_{device}_{job['model']}_{job['learners']}_{job['cuda_graphs']}{tag}.npz"
         )
@@ -143,7 +143,10 @@ class Checks:
         moved = np.sqrt(sum(np.sum((wanted[n] - wanted[f"0 {n}"]) ** 2.0) for n in names))
         apart = np.sqrt(sum(np.sum((is_[n] - wanted[n]) ** 2.0) for n in names))
         share = float(apart / moved)
-        return share <= TOLERANCE, f"apart by {share:.1e} of the way, wanted {TOLERANCE:.0e}"
+        return (
+            share <= TOLERANCE,
+            f"differ by {share:.1e} of how far they moved, wanted {TOLERANCE:.0e}",
+        )
 
     def same_bits(self, model: str, learners: int, graphs: str) -> tuple[bool, str]:
         job = {"model": model, "learners": learners, "iterations": ITERATIONS, "batch": BATCH}
@@ -153,7 +156,7 @@ class Checks:
         return not differ, f"{len(differ)} of {len(first)} arrays differ"
 
     def own_handles(self) -> tuple[bool, str]:
-        """Whether 4 learners share a stream, a cuDNN or cuBLAS handle, or an allocator."""
+        """Checks whether 4 learners share a stream, a cuDNN or cuBLAS handle, or an allocator."""
         job = {"model": "lenet", "learners": 4, "iterations": ITERATIONS, "batch": BATCH}
         self.weights("", self._device, **job, cuda_graphs="off")
         path = self._state / f"weights_{self._device}_lenet_4_off.npz"

@@ -4,7 +4,8 @@
 //   nvcc -o build/gpu/events benchmarks/gpu_events.cu && timeout 60 build/gpu/events
 //
 // If it were for what is recorded last when the wait is executed, this would never end:
-// the event is recorded again behind the graph itself.
+// the event is recorded again behind the graph itself. Prints the driver's version, as
+// cc/device/gpu/captured_waits.h reads it, and whether it passed.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -67,6 +68,9 @@ int main() {
       return 1;
     }
   }
+  int driver = 0;
+  CHECK(cudaDriverGetVersion(&driver));
+  std::printf("driver %d\n", driver);
   std::printf("passed: a graph waits for what was recorded when it was launched\n");
   return 0;
 }

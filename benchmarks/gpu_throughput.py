@@ -1,10 +1,10 @@
-"""How many samples per second on a GPU: stock TensorFlow against TensorBow.
+"""Measures samples per second on a GPU: stock TensorFlow against TensorBow.
 
     python benchmarks/gpu_throughput.py [--rows lenet:16 …] [--learners 1 2 4 8] [--state DIR]
 
 Every contender is a process of its own; they take turns in short slices, and ratios are
-formed slice by slice (see interleave.py). A contender that fails is left out and said so;
-its messages are in DIR/MODEL_BATCH.log. A row that DIR has the result of is not measured
+formed slice by slice (see interleave.py). A contender that fails is left out and named;
+its messages are in DIR/MODEL_BATCH.log. A row whose result is in DIR is not measured
 again. Writes NAME.{json,md} into --results.
 """
 
@@ -30,7 +30,7 @@ STOCK = "tf.Session"
 
 
 def contenders(batch: int, learners: list[int], graphs: list[str], device: str) -> list[Contender]:
-    """Everything that is compared at `batch` rows per learner; the first is the baseline.
+    """Lists everything that is compared at `batch` rows per learner; the first is the baseline.
 
     `graphs` are values of `Options.cuda_graphs`, or "default" to leave it out.
     """
@@ -54,7 +54,7 @@ def contenders(batch: int, learners: list[int], graphs: list[str], device: str) 
 def measure(
     model: str, compared: list[Contender], slices: int, seconds: float, log: pathlib.Path
 ) -> tuple[dict[str, list[float]], list[str]]:
-    """Samples/s by contender and slice, and what is to be said of those that failed."""
+    """Returns samples/s by contender and slice, and messages about those that failed."""
     failures: list[str] = []
     with log.open("w") as messages:
         processes = [Process(contender, model, messages) for contender in compared]

@@ -1,7 +1,7 @@
 // A device beside the CPU on which a learner computes: a GPU's stream group.
 //
 // The library for the device registers its backend when it is loaded; a session asks
-// for it. What is in this file knows nothing of the device's runtime.
+// for it. This file does not depend on the device's runtime.
 #ifndef TENSORBOW_CC_DEVICE_ACCELERATOR_H_
 #define TENSORBOW_CC_DEVICE_ACCELERATOR_H_
 
@@ -19,39 +19,40 @@
 
 namespace tensorbow {
 
-// What one learner has of an accelerator. Kernels put work on it and return; the work
-// is done in the order in which it was put there. One thread at a time.
+// The part of an accelerator that one learner uses. Kernels put work on it and return;
+// the work is done in the order in which it was put there. One thread at a time.
 class AcceleratorDevice : public LearnerDevice {
  public:
   using LearnerDevice::LearnerDevice;
 
-  // Work that has been recorded, to be done again and again; see Record().
+  // Work that has been recorded, to be done again and again; see Record(). REQUIRES at
+  // destruction: no replay is under way.
   class Recording {
    public:
     virtual ~Recording() = default;
   };
 
-  // For people: which device, and what of it the learner has for itself.
+  // Describes, for people, the device and what of it the learner has for itself.
   virtual std::string Description() = 0;
-  // As TensorFlow sees it. All learners' devices have the same name.
+  // Returns the device as TensorFlow sees it. All learners' devices have the same name.
   virtual tensorflow::Device* device() = 0;
   // The accelerator's number, and the stream that the learner's tasks are put on as the
   // runtime's own handle: null where tasks are executed at once.
   virtual int ordinal() const = 0;
   virtual void* stream() = 0;
 
-  // Between runs: copies that are over on return, after all work that was put on the
-  // device before. Source and destination have the same type and size.
+  // Copy, between runs, after all work that was put on the device before; the copy is
+  // complete on return. Source and destination have the same type and size.
   virtual absl::Status CopyIn(const tensorflow::Tensor& host,
                               tensorflow::Tensor* on_device) = 0;
   virtual absl::Status CopyOut(const tensorflow::Tensor& on_device,
                                tensorflow::Tensor* host) = 0;
 
-  // The three parts of a learning task. Upload(): the value of feed number `feed`, on
-  // the device for the work that is put there until EndTask(); its copying overlaps
-  // the work of the task before. Download(): `host` has the value once Finish() has
-  // returned. EndTask() waits until the task before this one is done, so that a
-  // learner is at most one task ahead of its device.
+  // Make up a learning task. Upload() brings the value of feed number `feed` to the
+  // device for the work that is put there until EndTask(); the copy overlaps the work
+  // of the task before. Download() fills `host` by the time Finish() has returned.
+  // EndTask() waits until the task before this one is done, so that a learner is at
+  // most one task ahead of its device.
   virtual absl::Status Upload(int feed, const tensorflow::Tensor& host,
                               tensorflow::Tensor* on_device) = 0;
   virtual absl::Status Download(const tensorflow::Tensor& on_device,
@@ -61,16 +62,21 @@ class AcceleratorDevice : public LearnerDevice {
   virtual absl::Status Finish() = 0;
 
   // Records the work that `enqueue` puts on the device, which is not done meanwhile.
-  // Tensors that it allocates keep their addresses for as long as the recording lives.
-  // An error says which op cannot be recorded.
+  // Tensors that it allocates keep their addresses for as long as the recording lives;
+  // they may outlive it. An error says which op cannot be recorded, or is that of
+  // `enqueue`; then nothing has been done on the device.
   virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& enqueue) = 0;
   virtual absl::Status Replay(Recording* recording) = 0;
+  // Returns whether work that is recorded may wait for other learners: each replay then
+  // waits for what they had put on the device when it began. If not, waits must be
+  // enqueued before a recording, and before each replay of it.
+  virtual bool records_waits() const { return false; }
   // Puts a copy from one tensor on the device to another on it.
   virtual absl::Status Copy(const tensorflow::Tensor& from, tensorflow::Tensor* to) = 0;
 
-  // Of the learner's memory on the device, in bytes: the most that has been in use at
-  // a time, and what there is for all learners of the device together.
+  // Return bytes of the device's memory: the most that this learner has had in use at a
+  // time, and what all learners on the device may use together.
   virtual int64_t PeakBytes() = 0;
   virtual int64_t LimitBytes() = 0;
 };
@@ -82,17 +88,17 @@ class AcceleratorBackend {
 
   // "GPU"
   virtual std::string type() const = 0;
-  // How many this process may use.
+  // Returns how many this process may use.
   virtual int num_devices() = 0;
-  // The device of learner `learner` on accelerator `ordinal`, which `learners` share.
-  // `host` is the session's CPU, with whose resources the device works.
+  // Makes the device of learner `learner` on accelerator `ordinal`, which `learners`
+  // share: each gets an equal part of the memory. `host` is the session's CPU, whose
+  // resources the device uses.
   virtual absl::StatusOr<std::unique_ptr<AcceleratorDevice>> NewDevice(
       const tensorflow::SessionOptions& options, tensorflow::Device* host, int ordinal,
       int learner, int learners) = 0;
 };
 
-// The backend, not owned, null if there is none. Registering another replaces it for
-// sessions to come.
+// Return and replace the backend of sessions to come; not owned, null if there is none.
 AcceleratorBackend* Accelerators();
 void RegisterAccelerators(AcceleratorBackend* backend);
 

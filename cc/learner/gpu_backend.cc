@@ -17,8 +17,8 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// Of the free memory, where the program does not say; the rest is for kernels' code and
-// the libraries' handles.
+// The part of the free memory that learners use where the program does not say; the
+// rest is for kernels' code and the libraries' handles.
 constexpr double kMemoryFraction = 0.9;
 
 class GpuBackend : public AcceleratorBackend {
@@ -38,9 +38,7 @@ class GpuBackend : public AcceleratorBackend {
                                                    tsl::PlatformDeviceId(0))
         .IgnoreError();  // it is there already
     TF_ASSIGN_OR_RETURN(const int64_t shared, AvailableBytes(options, ordinal));
-    // Learner 0 may take all: what it needs then decides whether the others fit.
-    const int64_t own = learner == 0 ? shared : shared / learners;
-    return LearnerGpuDevice::New(options, host, ordinal, learner, own, shared);
+    return LearnerGpuDevice::New(options, host, ordinal, learner, learners, shared);
   }
 
  private:

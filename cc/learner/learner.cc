@@ -6,6 +6,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "cc/learner/task_obstacles.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/support/flush_denormals.h"
 #include "tensorflow/core/common_runtime/local_executor_params.h"
@@ -36,6 +37,7 @@ int64_t NextStepId() {
 }  // namespace
 
 Learner::Program::~Program() {
+  recorder_.reset();   // what it has recorded uses the kernels' memory
   executors_.clear();  // their kernels use the runtime
   graphs_.clear();
   runtime_.reset();
@@ -153,7 +155,7 @@ absl::Status Learner::Compile(const TaskGraph& task,
   }
   if (accelerator_ != nullptr && environment_.record_tasks) {
     made->recorder_ = std::make_unique<TaskRecorder>(
-        accelerator_,
+        accelerator_, TaskVariables(made->graphs_, accelerator_),
         ObstacleToRecording(made->graphs_, accelerator_->device()->name()),
         environment_.recording_refused);
   }

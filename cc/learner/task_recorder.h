@@ -5,7 +5,14 @@
 // depend on values and nothing on the host that changes from task to task. The first
 // few tasks are executed as usual, so that kernels have been chosen and compiled.
 // Tasks with other shapes than the recorded one are executed as usual, too.
-// Thread-compatible.
+//
+// A recording reads and writes its variables where they were. The recorder compares
+// that before every replay and forgets the recording when one of them has moved, for
+// whatever reason; a task that moves its variables itself is never replayed. Whatever
+// makes a recording fail, the task is then executed as usual, on the variables as they
+// were, and the program is not recorded again.
+//
+// Owned by the learner's program; used by the learner's thread.
 #ifndef TENSORBOW_CC_LEARNER_TASK_RECORDER_H_
 #define TENSORBOW_CC_LEARNER_TASK_RECORDER_H_
 
@@ -16,16 +23,10 @@
 
 #include "absl/status/status.h"
 #include "cc/device/accelerator.h"
+#include "cc/learner/task_variables.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
-
-// Why a task of these parts (the CPU's first) cannot be recorded, naming the op; empty
-// if nothing is known to speak against it. `accelerator`: the name of the device.
-std::string ObstacleToRecording(
-    const std::vector<std::unique_ptr<tensorflow::Graph>>& parts,
-    const std::string& accelerator);
 
 class TaskRecorder {
  public:
@@ -33,34 +34,55 @@ class TaskRecorder {
   // Executes the task with these feeds, all of them on the accelerator.
   using Execute = std::function<absl::Status(const Tensors& feeds, Tensors* fetches)>;
 
-  // Tasks that are executed before one is recorded.
+  // Tasks that are executed before one is recorded, none of which moves a variable. If
+  // as many in a row move one, the program is not recorded.
   static constexpr int kWarmUpTasks = 3;
+  // Recordings that are forgotten because a variable has moved. Then the program is not
+  // recorded again: it costs more than it spares.
+  static constexpr int kForgottenRecordings = 8;
 
-  // `accelerator` is not owned. `obstacle` as above; `refused` is called with it, or
-  // with what else turns out to prevent recording, once.
-  TaskRecorder(AcceleratorDevice* accelerator, std::string obstacle,
-               std::function<void(const std::string&)> refused);
+  // `accelerator` is not owned. `obstacle`: of ObstacleToRecording(). `refused` is
+  // called with it, or with what else turns out to prevent recording, once.
+  TaskRecorder(AcceleratorDevice* accelerator, TaskVariables variables,
+               std::string obstacle, std::function<void(const std::string&)> refused);
+  ~TaskRecorder();
 
-  // Executes or replays a task. `generation`: changes when variables have moved, which
-  // makes a recording useless.
+  // Executes or replays a task. `generation`: changes when a recording has become
+  // useless for another reason than that variables have moved.
   absl::Status Run(const Tensors& feeds, int64_t generation, const Execute& execute,
                    Tensors* fetches);
 
  private:
-  bool Fits(const Tensors& feeds, int64_t generation) const;
+  struct Kind {
+    tensorflow::DataType dtype;
+    tensorflow::TensorShape shape;
+  };
+
+  bool Fits(const Tensors& feeds) const;
+  // Executes a task and sees whether it moves its variables.
+  absl::Status WarmUp(const Tensors& feeds, const Execute& execute, Tensors* fetches);
+  // Records, or leaves the variables as they were.
   absl::Status Record(const Tensors& feeds, const Execute& execute);
   absl::Status Replay(const Tensors& feeds);
+  // Enqueues the waits of the task's updates, so that they are not recorded.
+  absl::Status EnterAll(bool updated);
+  void Forget();
   void Refuse(const std::string& why);
 
   AcceleratorDevice* const accelerator_;
+  TaskVariables variables_;
   std::string obstacle_;
   const std::function<void(const std::string&)> refused_;
-  int executed_ = 0;  // since there was something new
+  int64_t generation_ = -1;
+  std::vector<Kind> kinds_;  // of the feeds of tasks that are, or will be, recorded
+  int executed_ = 0;         // in a row, without moving a variable
+  int moving_ = 0;           // in a row, moving one
+  int forgotten_ = 0;
 
   std::unique_ptr<AcceleratorDevice::Recording> recording_;
-  int64_t generation_ = -1;
-  Tensors feeds_;    // at the addresses that the recording reads
-  Tensors fetches_;  // at those it writes
+  TaskVariables::Addresses addresses_;  // of the variables, as recorded
+  Tensors feeds_;                       // at the addresses that the recording reads
+  Tensors fetches_;                     // at those it writes
 };
 
 }  // namespace tensorbow

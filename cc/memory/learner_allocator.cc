@@ -14,10 +14,9 @@ namespace {
 
 using tensorflow::Allocator;
 
-// Where the BFC allocator gets its regions from.
-class HostRegions : public tsl::SubAllocator {
+class AlignedRegions : public tsl::SubAllocator {
  public:
-  HostRegions() : SubAllocator({}, {}) {}
+  AlignedRegions() : SubAllocator({}, {}) {}
 
   void* Alloc(size_t alignment, size_t size_bytes, size_t* received) override {
     alignment = std::max<size_t>(alignment, Allocator::kAllocatorAlignment);
@@ -33,14 +32,24 @@ class HostRegions : public tsl::SubAllocator {
 
 }  // namespace
 
+std::unique_ptr<tsl::SubAllocator> HostRegions() {
+  return std::make_unique<AlignedRegions>();
+}
+
 LearnerAllocator::Owner LearnerAllocator::New(const std::string& name,
                                               int64_t limit_bytes) {
+  return New(name, limit_bytes, HostRegions(), /*returns_unused=*/true);
+}
+
+LearnerAllocator::Owner LearnerAllocator::New(
+    const std::string& name, int64_t limit_bytes,
+    std::unique_ptr<tsl::SubAllocator> regions, bool returns_unused) {
   tensorflow::BFCAllocator::Options options;
   options.allow_growth = true;
   options.allow_retry_on_failure = false;
-  options.garbage_collection = true;
+  options.garbage_collection = returns_unused;
   return Owner(new LearnerAllocator(std::make_unique<tensorflow::BFCAllocator>(
-      std::make_unique<HostRegions>(), limit_bytes, name, options)));
+      std::move(regions), limit_bytes, name, options)));
 }
 
 LearnerAllocator::LearnerAllocator(std::unique_ptr<Allocator> blocks)

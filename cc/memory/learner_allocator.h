@@ -1,11 +1,11 @@
-// The memory of one learner on the CPU: TensorFlow's best-fit-with-coalescing (BFC)
-// allocator over host memory, so that learners never share an allocator's lock or its
-// fragmentation.
+// The memory of one learner on the CPU or on an accelerator: TensorFlow's
+// best-fit-with-coalescing (BFC) allocator, so that learners never share an allocator's
+// lock or its fragmentation.
 //
-// A tensor that a learner made can outlive the learner (a user keeps a fetched array,
-// a py_func keeps its argument). So the allocator lives until its owner has released
-// it AND the last block has been returned; only then is its memory given back to the
-// system. Thread-safe.
+// A tensor can outlive the learner, or the recorded task, that made it (a user keeps a
+// fetched array, a py_func keeps its argument, a variable keeps the value it was
+// assigned). So the allocator lives until its owner has released it AND the last block
+// has been returned; only then is its memory given back to the system. Thread-safe.
 #ifndef TENSORBOW_CC_MEMORY_LEARNER_ALLOCATOR_H_
 #define TENSORBOW_CC_MEMORY_LEARNER_ALLOCATOR_H_
 
@@ -26,8 +26,13 @@ class LearnerAllocator : public tensorflow::Allocator {
   };
   using Owner = std::unique_ptr<LearnerAllocator, Releaser>;
 
-  // An allocator that grows on demand to at most `limit_bytes`.
+  // Makes an allocator of host memory that grows on demand to at most `limit_bytes`.
   static Owner New(const std::string& name, int64_t limit_bytes);
+  // Makes one that takes its memory from `regions`. `returns_unused`: whether it gives
+  // regions back before the limit stops it; false where addresses of freed blocks are
+  // used again without asking, as a recorded task does.
+  static Owner New(const std::string& name, int64_t limit_bytes,
+                   std::unique_ptr<tsl::SubAllocator> regions, bool returns_unused);
 
   std::string Name() override { return blocks_->Name(); }
   void* AllocateRaw(size_t alignment, size_t size_bytes) override;
@@ -52,7 +57,10 @@ class LearnerAllocator : public tensorflow::Allocator {
   std::atomic<int64_t> references_{1};  // the owner's and one for each live block
 };
 
-// Bytes of physical memory of this machine.
+// Supplies an allocator with regions of host memory.
+std::unique_ptr<tsl::SubAllocator> HostRegions();
+
+// Returns the bytes of physical memory of this machine.
 int64_t PhysicalMemoryBytes();
 
 }  // namespace tensorbow

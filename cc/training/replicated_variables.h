@@ -23,9 +23,9 @@
 #include "absl/status/statusor.h"
 #include "cc/central_model/central_model.h"
 #include "cc/learner/learner.h"
+#include "cc/learner/variable_storage.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/synchroniser/synchroniser.h"
-#include "cc/training/variable_storage.h"
 #include "tensorflow/core/framework/device.h"
 
 namespace tensorbow {

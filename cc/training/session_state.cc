@@ -8,7 +8,7 @@
 #include "cc/support/flush_denormals.h"
 #include "cc/training/saved_state.h"
 #include "cc/training/trainer.h"
-#include "cc/training/variable_storage.h"
+#include "cc/learner/variable_storage.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {

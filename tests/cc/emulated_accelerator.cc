@@ -1,160 +1,33 @@
-// An accelerator that is none: its memory is the host's, and its device is "CPU:1".
-// With it, tests execute everything that is not the GPU's own: tasks in two parts,
-// feeds and fetches through the device, replicas that are copied in and out.
-//
-// Like a GPU's work, a download is only done when Finish() is called. Compiled and
-// loaded by accelerator_test.py.
-#include <atomic>
+// Emulated accelerators for sessions, ops that cannot be recorded, and tests of the
+// recorder of tasks. Compiled and loaded by accelerator_test.py.
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/device/accelerator.h"
-#include "cc/device/cpu/learner_cpu_device.h"
 #include "cc/learner/task_recorder.h"
-#include "cc/memory/learner_allocator.h"
 #include "cc/synchroniser/device_sma.h"
-#include "cc/synchroniser/sma.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/device_factory.h"
-#include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/resource_var.h"
+#include "tests/cc/emulated_device.h"
 
 namespace tensorbow {
 namespace {
 
 namespace tf = ::tensorflow;
 
-int num_devices = 1;
-int64_t limit_bytes = int64_t{1} << 40;
-std::atomic<int> uploads{0}, downloads{0};
-
-class EmulatedDevice : public tf::Device, public AcceleratorDevice {
- public:
-  EmulatedDevice(tf::Device* host, int learner, int ordinal = 0)
-      : Device(tf::Env::Default(), Attributes(*host)),
-        AcceleratorDevice(learner),
-        ordinal_(ordinal),
-        allocator_(LearnerAllocator::New("emulated", int64_t{1} << 34)),
-        like_(learner, host, allocator_.get()) {
-    set_tensorflow_cpu_worker_threads(
-        const_cast<CpuWorkerThreads*>(like_.tensorflow_cpu_worker_threads()));
-    set_eigen_cpu_device(
-        const_cast<Eigen::ThreadPoolDevice*>(like_.eigen_cpu_device()));
-  }
-  ~EmulatedDevice() override { slots_.clear(); }
-
-  std::string Description() override { return "emulated"; }
-  tf::Device* device() override { return this; }
-  int ordinal() const override { return ordinal_; }
-  void* stream() override { return nullptr; }
-  absl::Status CopyIn(const tf::Tensor& host, tf::Tensor* on_device) override {
-    return Copy(host, on_device);
-  }
-  absl::Status CopyOut(const tf::Tensor& on_device, tf::Tensor* host) override {
-    return Copy(on_device, host);
-  }
-  absl::Status Copy(const tf::Tensor& from, tf::Tensor* to) override {
-    if (from.TotalBytes() != to->TotalBytes()) {
-      return absl::InternalError("copy between tensors of different size");
-    }
-    std::memcpy(to->data(), from.data(), from.TotalBytes());
-    return absl::OkStatus();
-  }
-  absl::Status Upload(int feed, const tf::Tensor& host,
-                      tf::Tensor* on_device) override {
-    ++uploads;
-    *on_device = tf::Tensor(allocator_.get(), host.dtype(), host.shape());
-    return Copy(host, on_device);
-  }
-  absl::Status Download(const tf::Tensor& on_device, tf::Tensor* host) override {
-    ++downloads;
-    *host = tf::Tensor(on_device.dtype(), on_device.shape());
-    std::memset(host->data(), 0xff, host->TotalBytes());
-    slots_.emplace_back(on_device, *host);
-    return absl::OkStatus();
-  }
-  absl::Status EndTask() override { return absl::OkStatus(); }
-  absl::Status Finish() override {
-    for (auto& [from, to] : slots_) TF_RETURN_IF_ERROR(Copy(from, &to));
-    slots_.clear();
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::unique_ptr<Recording>> Record(
-      const std::function<absl::Status()>&) override {
-    return absl::UnimplementedError("'MatMul' (MatMul) is emulated");
-  }
-  absl::Status Replay(Recording*) override { return absl::InternalError("replay"); }
-  int64_t PeakBytes() override { return allocator_->GetStats()->peak_bytes_in_use; }
-  int64_t LimitBytes() override { return limit_bytes; }
-
-  tf::ResourceMgr* resource_manager() override { return like_.resource_manager(); }
-  tf::Allocator* GetAllocator(tf::AllocatorAttributes) override {
-    return allocator_.get();
-  }
-  absl::Status MakeTensorFromProto(const tf::TensorProto& proto,
-                                   tf::AllocatorAttributes attributes,
-                                   tf::Tensor* tensor) override {
-    return like_.MakeTensorFromProto(proto, attributes, tensor);
-  }
-  void CopyTensorInSameDevice(const tf::Tensor* input, tf::Tensor* output,
-                              const tf::DeviceContext* context,
-                              tf::StatusCallback done) override {
-    like_.CopyTensorInSameDevice(input, output, context, std::move(done));
-  }
-  absl::Status Sync() override { return absl::OkStatus(); }
-
- private:
-  static tf::DeviceAttributes Attributes(const tf::Device& host) {
-    tf::DeviceNameUtils::ParsedName name = host.parsed_name();
-    name.id = 1;
-    return tf::Device::BuildDeviceAttributes(
-        tf::DeviceNameUtils::ParsedNameToString(name), tf::DEVICE_CPU,
-        tf::Bytes(1 << 30), tf::DeviceLocality(), "emulated");
-  }
-
-  const int ordinal_;
-  LearnerAllocator::Owner allocator_;
-  LearnerCpuDevice like_;
-  std::vector<std::pair<tf::Tensor, tf::Tensor>> slots_;
-};
-
 class EmulatedBackend : public AcceleratorBackend {
  public:
   std::string type() const override { return "GPU"; }
-  int num_devices() override { return tensorbow::num_devices; }
+  int num_devices() override { return TheEmulation().num_devices; }
   absl::StatusOr<std::unique_ptr<AcceleratorDevice>> NewDevice(
       const tf::SessionOptions&, tf::Device* host, int ordinal, int learner,
-      int) override {
-    return std::make_unique<EmulatedDevice>(host, learner, ordinal);
+      int learners) override {
+    return std::make_unique<EmulatedDevice>(host, learner, learners, ordinal);
   }
-};
-
-// Records by keeping the closure: executing it again is the replay.
-class ReplayingDevice : public EmulatedDevice {
- public:
-  using EmulatedDevice::EmulatedDevice;
-  struct Kept : Recording {
-    std::function<absl::Status()> work;
-  };
-  absl::StatusOr<std::unique_ptr<Recording>> Record(
-      const std::function<absl::Status()>& enqueue) override {
-    if (refuse) return absl::UnimplementedError("'x' (Where)");
-    auto kept = std::make_unique<Kept>();
-    kept->work = enqueue;
-    recording = true;
-    const absl::Status status = enqueue();
-    recording = false;
-    TF_RETURN_IF_ERROR(status);
-    return kept;
-  }
-  absl::Status Replay(Recording* recording) override {
-    ++replays;
-    return absl::OkStatus();
-  }
-  bool refuse = false;
-  bool recording = false;
-  int replays = 0;
 };
 
 // Tasks are executed at once: averaging is the host's.
@@ -163,57 +36,259 @@ DeviceSma NewEmulatedSma(const SmaOptions& options, std::vector<LearnerStream> l
   return {NewSma(options, static_cast<int>(learners.size()), central), nullptr, ""};
 }
 
-// What goes wrong in a recorder of tasks, or "".
-std::string RecorderFails(tf::Device* host) {
-  const auto feed = [](int rows) {
-    return std::vector<tf::Tensor>{tf::Tensor(tf::DT_FLOAT, {rows, 2})};
-  };
-  ReplayingDevice device(host, 0);
-  int executed = 0;
-  std::vector<std::string> refusals;
-  const auto refused = [&](const std::string& why) { refusals.push_back(why); };
-  const TaskRecorder::Execute execute = [&](const std::vector<tf::Tensor>& feeds,
-                                            std::vector<tf::Tensor>* fetches) {
-    executed += device.recording ? 0 : 1;
-    *fetches = feeds;
-    return absl::OkStatus();
-  };
-  std::vector<tf::Tensor> fetches;
-  TaskRecorder recorder(&device, "", refused);
-  const auto run = [&](int rows, int64_t generation) {
-    return recorder.Run(feed(rows), generation, execute, &fetches).ok();
-  };
-  for (int task = 0; task < 6; ++task) {
-    if (!run(4, 1)) return "a task failed";
+// ------------------------------------------------------- ops that are not recorded
+
+// y = x, by a kernel that continues in a callback.
+REGISTER_OP("EmulatedAsync")
+    .Input("x: float")
+    .Output("y: float")
+    .SetShapeFn(tf::shape_inference::UnchangedShape);
+class AsyncKernel : public tf::AsyncOpKernel {
+ public:
+  using AsyncOpKernel::AsyncOpKernel;
+  void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
+    context->set_output(0, context->input(0));
+    done();
   }
-  if (executed != TaskRecorder::kWarmUpTasks) return "wrong number of warm-up tasks";
-  if (device.replays != 6 - TaskRecorder::kWarmUpTasks) return "not replayed";
-  if (!run(3, 1) || executed != TaskRecorder::kWarmUpTasks + 1) {
+};
+REGISTER_KERNEL_BUILDER(Name("EmulatedAsync").Device(tf::DEVICE_CPU), AsyncKernel);
+
+// y = x, brought to host memory.
+REGISTER_OP("EmulatedToHost")
+    .Input("x: float")
+    .Output("y: float")
+    .SetShapeFn(tf::shape_inference::UnchangedShape);
+class ToHostKernel : public tf::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* context) override {
+    context->set_output(0, context->input(0));
+  }
+};
+REGISTER_KERNEL_BUILDER(Name("EmulatedToHost").Device(tf::DEVICE_CPU).HostMemory("y"),
+                        ToHostKernel);
+
+// ------------------------------------------------------------- tests of the recorder
+
+// A task that adds its feed to a resource variable and fetches nothing, executed by
+// hand. Its device counts what the recorder makes of it.
+class VariableTask {
+ public:
+  explicit VariableTask(tf::Device* host) : device_(host, 0, 1) {
+    auto graph = std::make_unique<tf::Graph>(tf::OpRegistry::Global());
+    tf::NodeDef node;
+    node.set_name("v");
+    node.set_op("VarHandleOp");
+    (*node.mutable_attr())["dtype"].set_type(tf::DT_FLOAT);
+    (*node.mutable_attr())["shape"].mutable_shape();
+    (*node.mutable_attr())["shared_name"].set_s("v");
+    (*node.mutable_attr())["container"].set_s("");
+    absl::Status made;
+    graph->AddNode(node, &made)->set_assigned_device_name(device_.name());
+    parts_.push_back(std::move(graph));
+    variable_ = new tf::Var(tf::DT_FLOAT);
+    variable_->is_initialized = true;
+    *variable_->tensor() = New(0);
+    resources()->Create<tf::Var>("localhost", "v", variable_).IgnoreError();
+    recorder_ = std::make_unique<TaskRecorder>(
+        &device_, TaskVariables(parts_, &device_), "",
+        [this](const std::string& why) { refusals_.push_back(why); });
+    TheEmulation().recordings = TheEmulation().replays = 0;
+  }
+  ~VariableTask() {
+    recorder_.reset();
+    resources()->Delete<tf::Var>("localhost", "v").IgnoreError();
+  }
+
+  bool Run(int rows = 4, int64_t generation = 1) {
+    const std::vector<tf::Tensor> feeds = {tf::Tensor(tf::DT_FLOAT, {rows, 2})};
+    std::vector<tf::Tensor> fetches;
+    return recorder_
+        ->Run(
+            feeds, generation,
+            [this](const std::vector<tf::Tensor>&, std::vector<tf::Tensor>*) {
+              return Execute();
+            },
+            &fetches)
+        .ok();
+  }
+  bool RunTasks(int tasks) {
+    bool ran = true;
+    for (int task = 0; task < tasks; ++task) ran &= Run();
+    return ran;
+  }
+
+  // Assigns to the variable, which then has another buffer.
+  void Move(float by) { *variable_->tensor() = New(value() + by); }
+  float value() const { return variable_->tensor()->scalar<float>()(); }
+  int recordings() const { return TheEmulation().recordings; }
+  int replays() const { return TheEmulation().replays; }
+
+  bool moves_ = false;           // every task assigns, and so moves the variable
+  bool moves_recorded_ = false;  // a task does so that is recorded
+  bool fails_ = false;           // recording fails after that
+  int executed_ = 0;
+  std::vector<std::string> refusals_;
+
+ private:
+  tf::ResourceMgr* resources() { return device_.resource_manager(); }
+  tf::Tensor New(float value) {
+    tf::Tensor tensor(device_.GetAllocator({}), tf::DT_FLOAT, {});
+    tensor.scalar<float>()() = value;
+    return tensor;
+  }
+  absl::Status Execute() {
+    const bool recorded = device_.GetAllocator({})->Name() == "recording";
+    executed_ += recorded ? 0 : 1;
+    if (moves_ || (recorded && moves_recorded_)) {
+      Move(1);
+    } else {
+      variable_->tensor()->scalar<float>()() += 1;
+    }
+    if (recorded && fails_) return absl::UnimplementedError("'x' (X) cannot");
+    return absl::OkStatus();
+  }
+
+  EmulatedDevice device_;
+  std::vector<std::unique_ptr<tf::Graph>> parts_;
+  tf::Var* variable_ = nullptr;  // owned by the resource manager
+  std::unique_ptr<TaskRecorder> recorder_;
+};
+
+constexpr int kWarmUp = TaskRecorder::kWarmUpTasks;
+
+// What is wrong, or "".
+using Test = std::string (*)(tf::Device* host);
+
+std::string ReplaysWhatFits(tf::Device* host) {
+  VariableTask task(host);
+  if (!task.RunTasks(6)) return "a task failed";
+  if (task.executed_ != kWarmUp) return "wrong number of warm-up tasks";
+  if (task.replays() != 6 - kWarmUp) return "not replayed";
+  if (!task.Run(/*rows=*/3) || task.executed_ != kWarmUp + 1) {
     return "a task of another shape was replayed";
   }
-  if (!run(4, 1) || device.replays != 7 - TaskRecorder::kWarmUpTasks) {
-    return "the recording was forgotten";
+  if (!task.Run() || task.replays() != 7 - kWarmUp) return "the recording is lost";
+  if (!task.Run(4, /*generation=*/2) || task.replays() != 7 - kWarmUp) {
+    return "a recording of another generation was replayed";
   }
-  const int replays = device.replays;
-  if (!run(4, 2) || device.replays != replays) {
-    return "a recording of variables that have moved was replayed";
-  }
-  if (!refusals.empty()) return "refused " + refusals[0];
+  return task.refusals_.empty() ? "" : "refused " + task.refusals_[0];
+}
 
-  device.refuse = true;
-  TaskRecorder refusing(&device, "", refused);
-  for (int task = 0; task < 6; ++task) {
-    if (!refusing.Run(feed(4), 1, execute, &fetches).ok()) return "fell over";
+std::string RecordsAgainWhenAVariableHasMoved(tf::Device* host) {
+  VariableTask task(host);
+  task.RunTasks(kWarmUp + 2);
+  if (task.recordings() != 1 || task.replays() != 2) return "not replayed";
+  task.Move(10);  // as another run of the session does
+  if (!task.Run() || task.replays() != 2) return "replayed on the old buffer";
+  if (task.value() != kWarmUp + 11) return "the task did not use the new buffer";
+  task.RunTasks(kWarmUp);
+  if (task.recordings() != 2) return "not recorded again";
+  for (int i = 0; i < TaskRecorder::kForgottenRecordings; ++i) {
+    task.Move(0);
+    task.RunTasks(kWarmUp + 1);
   }
-  if (refusals.size() != 1 || refusals[0] != "'x' (Where)") return "did not say why";
-  TaskRecorder hopeless(&device, "'y' is executed on the CPU", refused);
-  executed = 0;
-  for (int task = 0; task < 6; ++task) {
-    if (!hopeless.Run(feed(4), 1, execute, &fetches).ok()) return "fell over";
+  const int replays = task.replays();
+  task.RunTasks(kWarmUp + 1);
+  if (task.replays() != replays || task.refusals_.size() != 1) return "goes on";
+  return absl::StrContains(task.refusals_[0], "variable 'v'") ? "" : "does not say why";
+}
+
+std::string NeverReplaysATaskThatMovesAVariable(tf::Device* host) {
+  VariableTask task(host);
+  task.moves_ = true;
+  if (!task.RunTasks(10)) return "a task failed";
+  if (task.recordings() != 0 || task.executed_ != 10) return "recorded";
+  if (task.value() != 10) return "an update is lost";
+  if (task.refusals_.size() != 1) return "did not say why, once";
+  return absl::StrContains(task.refusals_[0], "variable 'v'") ? "" : task.refusals_[0];
+}
+
+std::string LeavesVariablesAsTheyWereIfRecordingFails(tf::Device* host) {
+  for (const bool fails : {false, true}) {
+    VariableTask task(host);
+    task.moves_recorded_ = true;
+    task.fails_ = fails;
+    if (!task.RunTasks(kWarmUp + 3)) return "a task failed";
+    if (task.recordings() != 1) return "recorded again";
+    if (task.replays() != 0) return "replayed";
+    // The task that was to be recorded is executed once, on the value before it.
+    if (task.executed_ != kWarmUp + 3) return "executed another number of times";
+    if (task.value() != kWarmUp + 3) return "an update is lost or made twice";
+    if (task.refusals_.size() != 1) return "did not say why, once";
+    const char* const why = fails ? "'x' (X) cannot" : "variable 'v'";
+    if (!absl::StrContains(task.refusals_[0], why)) return task.refusals_[0];
   }
-  if (executed != 6 || refusals.size() != 2) return "recorded in spite of an obstacle";
   return "";
 }
+
+std::string DoesNotRecordAgainstAnObstacle(tf::Device* host) {
+  EmulatedDevice device(host, 0, 1);
+  int executed = 0, refusals = 0;
+  TaskRecorder recorder(&device, TaskVariables({}, &device), "'y' is on the CPU",
+                        [&](const std::string&) { ++refusals; });
+  std::vector<tf::Tensor> fetches;
+  for (int task = 0; task < 6; ++task) {
+    const absl::Status ran = recorder.Run(
+        {}, 1,
+        [&](const std::vector<tf::Tensor>&, std::vector<tf::Tensor>*) {
+          ++executed;
+          return absl::OkStatus();
+        },
+        &fetches);
+    if (!ran.ok()) return "a task failed";
+  }
+  return executed == 6 && refusals == 1 ? "" : "recorded in spite of an obstacle";
+}
+
+std::string KeepsToItsShareOfTheMemory(tf::Device* host) {
+  constexpr int64_t kMiB = 1 << 20;
+  TheEmulation().limit_bytes = 8 * kMiB;
+  std::string failure;
+  for (const int learner : {0, 1}) {  // the first one, too
+    EmulatedDevice device(host, learner, /*learners=*/2);
+    const auto allocate = [&](int64_t mib) {
+      return tf::Tensor(device.GetAllocator({}), tf::DT_INT8, {mib * kMiB});
+    };
+    if (allocate(5).IsInitialized()) failure = "more than its share";
+    std::vector<tf::Tensor> kept = {allocate(1)};
+    if (!kept[0].IsInitialized()) failure = "less than its share";
+    // A recording's memory is part of the share.
+    const auto recorded = device.Record([&] {
+      if (allocate(3).IsInitialized()) failure = "a recording takes more";
+      kept.push_back(tf::Tensor(device.GetAllocator({}), tf::DT_FLOAT, {1}));
+      return absl::OkStatus();
+    });
+    if (!kept[1].IsInitialized()) failure = "no memory for a recording";
+  }
+  TheEmulation().limit_bytes = int64_t{1} << 40;
+  return failure;
+}
+
+std::string TensorsMayOutliveARecordingAndItsDevice(tf::Device* host) {
+  tf::Tensor kept;
+  auto device = std::make_unique<EmulatedDevice>(host, 0, 1);
+  auto recording = device->Record([&] {
+    kept = tf::Tensor(device->GetAllocator({}), tf::DT_FLOAT, {1000});
+    return absl::OkStatus();
+  });
+  recording->reset();
+  device.reset();
+  kept.flat<float>().setConstant(3);
+  return kept.flat<float>()(999) == 3 ? "" : "gone";
+}
+
+const std::pair<const char*, Test> kTests[] = {
+    {"ReplaysWhatFits", ReplaysWhatFits},
+    {"RecordsAgainWhenAVariableHasMoved", RecordsAgainWhenAVariableHasMoved},
+    {"NeverReplaysATaskThatMovesAVariable", NeverReplaysATaskThatMovesAVariable},
+    {"LeavesVariablesAsTheyWereIfRecordingFails",
+     LeavesVariablesAsTheyWereIfRecordingFails},
+    {"DoesNotRecordAgainstAnObstacle", DoesNotRecordAgainstAnObstacle},
+    {"KeepsToItsShareOfTheMemory", KeepsToItsShareOfTheMemory},
+    {"TensorsMayOutliveARecordingAndItsDevice",
+     TensorsMayOutliveARecordingAndItsDevice},
+};
 
 }  // namespace
 }  // namespace tensorbow
@@ -222,22 +297,36 @@ extern "C" {
 
 // From now on new sessions have this many accelerators, with so much memory each.
 void EmulateAccelerators(int number, int64_t bytes) {
-  tensorbow::num_devices = number;
-  tensorbow::limit_bytes = bytes;
+  tensorbow::TheEmulation().num_devices = number;
+  tensorbow::TheEmulation().limit_bytes = bytes;
   tensorbow::RegisterAccelerators(new tensorbow::EmulatedBackend);
   tensorbow::RegisterDeviceSma(tensorbow::NewEmulatedSma);
 }
 
-int NumUploads() { return tensorbow::uploads; }
-int NumDownloads() { return tensorbow::downloads; }
+// Whether recordings may contain waits, and the op that breaks a recording ("" for
+// none); sets the counts of recordings and replays to 0.
+void EmulateRecordings(int records_waits, const char* unrecordable) {
+  tensorbow::TheEmulation().records_waits = records_waits != 0;
+  tensorbow::TheEmulation().unrecordable = unrecordable;
+  tensorbow::TheEmulation().recordings = tensorbow::TheEmulation().replays = 0;
+}
 
-// Returns the error text's length, having copied it into `text`.
+int NumUploads() { return tensorbow::TheEmulation().uploads; }
+int NumDownloads() { return tensorbow::TheEmulation().downloads; }
+int NumRecordings() { return tensorbow::TheEmulation().recordings; }
+int NumReplays() { return tensorbow::TheEmulation().replays; }
+
+// Copies what fails into `text`, a line for each test, and returns the length.
 int TestRecorder(char* text, int size) {
-  auto device = tensorflow::DeviceFactory::NewDevice(
-      "CPU", tensorflow::SessionOptions(), "/job:localhost/replica:0/task:0");
-  const std::string failure = tensorbow::RecorderFails(device.get());
-  std::strncpy(text, failure.c_str(), size - 1);
-  return static_cast<int>(failure.size());
+  std::string failures;
+  for (const auto& [name, test] : tensorbow::kTests) {
+    auto device = tensorflow::DeviceFactory::NewDevice(
+        "CPU", tensorflow::SessionOptions(), "/job:localhost/replica:0/task:0");
+    const std::string failure = test(device.get());
+    if (!failure.empty()) absl::StrAppend(&failures, name, ": ", failure, "\n");
+  }
+  std::strncpy(text, failures.c_str(), size - 1);
+  return static_cast<int>(failures.size());
 }
 
 }  // extern "C"

@@ -39,7 +39,7 @@ struct Event {
   int64_t done = 0;
 };
 
-struct World {
+struct FakeGpus {
   std::recursive_mutex mu;
   std::mt19937 random;
   unsigned laziness = 1;  // work is executed after about every so many-th call only
@@ -88,9 +88,9 @@ struct World {
   }
 };
 
-World& TheWorld() {
-  static auto* const world = new World;
-  return *world;
+FakeGpus& TheGpus() {
+  static auto* const gpus = new FakeGpus;
+  return *gpus;
 }
 
 using Lock = std::lock_guard<std::recursive_mutex>;
@@ -112,7 +112,7 @@ CudaError Launch(void* stream, std::function<void()> work) {
 
 void WaitNow(Stream* stream, const std::shared_ptr<Event>& event) {
   const int64_t place = event->recorded;
-  TheWorld().Push(stream, {[=] { return event->done >= place; }, [] {}});
+  TheGpus().Push(stream, {[=] { return event->done >= place; }, [] {}});
 }
 
 }  // namespace
@@ -120,26 +120,26 @@ void WaitNow(Stream* stream, const std::shared_ptr<Event>& event) {
 namespace fake_cuda {
 
 void Seed(unsigned seed) {
-  TheWorld().random.seed(seed);
-  TheWorld().laziness = 1 + seed % 4 * 8;
+  TheGpus().random.seed(seed);
+  TheGpus().laziness = 1 + seed % 4 * 8;
 }
 
 void* NewStream(int ordinal) {
-  Lock lock(TheWorld().mu);
-  TheWorld().streams.push_back(std::make_unique<Stream>());
-  TheWorld().streams.back()->ordinal = ordinal;
-  return TheWorld().streams.back().get();
+  Lock lock(TheGpus().mu);
+  TheGpus().streams.push_back(std::make_unique<Stream>());
+  TheGpus().streams.back()->ordinal = ordinal;
+  return TheGpus().streams.back().get();
 }
 
 void Enqueue(void* stream, std::function<void()> work) {
-  Lock lock(TheWorld().mu);
-  TheWorld().Push(StreamOf(stream), {[] { return true; }, std::move(work)});
+  Lock lock(TheGpus().mu);
+  TheGpus().Push(StreamOf(stream), {[] { return true; }, std::move(work)});
 }
 
 void Drain() {
-  Lock lock(TheWorld().mu);
-  TheWorld().RunUntil([] {
-    for (const auto& stream : TheWorld().streams) {
+  Lock lock(TheGpus().mu);
+  TheGpus().RunUntil([] {
+    for (const auto& stream : TheGpus().streams) {
       if (!stream->queue.empty()) return false;
     }
     return true;
@@ -152,7 +152,7 @@ std::function<void()> EndCapture(void* stream) {
   StreamOf(stream)->capturing = false;
   auto captured = std::exchange(StreamOf(stream)->captured, {});
   return [captured = std::move(captured)] {
-    Lock lock(TheWorld().mu);
+    Lock lock(TheGpus().mu);
     for (const auto& enqueue : captured) enqueue();
   };
 }
@@ -173,8 +173,8 @@ CudaError CudaStream::Create(bool) {
 CudaStream::~CudaStream() = default;
 
 CudaError SynchroniseStream(void* stream) {
-  Lock lock(TheWorld().mu);
-  TheWorld().RunUntil([&] { return StreamOf(stream)->queue.empty(); });
+  Lock lock(TheGpus().mu);
+  TheGpus().RunUntil([&] { return StreamOf(stream)->queue.empty(); });
   return "";
 }
 
@@ -201,7 +201,7 @@ CudaError CudaEvent::Create() {
 CudaError CudaEvent::Record(void* stream) {
   TENSORBOW_RETURN_IF_CUDA_ERROR(CheckCurrent(stream));
   TENSORBOW_RETURN_IF_CUDA_ERROR(Create());
-  Lock lock(TheWorld().mu);
+  Lock lock(TheGpus().mu);
   const auto event = EventOf(event_);
   const int64_t place = ++event->recorded;
   fake_cuda::Enqueue(stream, [=] { event->done = std::max(event->done, place); });
@@ -210,7 +210,7 @@ CudaError CudaEvent::Record(void* stream) {
 
 CudaError CudaEvent::Wait(void* stream) const {
   if (event_ == nullptr) return "";
-  Lock lock(TheWorld().mu);
+  Lock lock(TheGpus().mu);
   Stream* const waiter = StreamOf(stream);
   const auto event = EventOf(event_);
   if (waiter->capturing) {
@@ -221,19 +221,11 @@ CudaError CudaEvent::Wait(void* stream) const {
   return "";
 }
 
-CudaError CudaEvent::Done(bool* done) const {
-  Lock lock(TheWorld().mu);
-  *done = event_ == nullptr || EventOf(event_)->done == EventOf(event_)->recorded;
-  return "";
-}
-
 CudaError CudaEvent::Synchronise() const {
-  Lock lock(TheWorld().mu);
-  TheWorld().RunUntil([this] {
-    bool done = false;
-    Done(&done);
-    return done;
-  });
+  Lock lock(TheGpus().mu);
+  if (event_ == nullptr) return "";
+  const auto event = EventOf(event_);
+  TheGpus().RunUntil([&] { return event->done == event->recorded; });
   return "";
 }
 
@@ -242,8 +234,8 @@ CudaError CudaEvent::Synchronise() const {
 CudaBuffer::~CudaBuffer() {
   if (data_ == nullptr) return;
   fake_cuda::Drain();
-  Lock lock(TheWorld().mu);
-  TheWorld().pinned.erase(static_cast<const char*>(data_));
+  Lock lock(TheGpus().mu);
+  TheGpus().pinned.erase(static_cast<const char*>(data_));
   std::free(data_);
 }
 
@@ -257,33 +249,27 @@ CudaError CudaBuffer::Allocate(size_t size_bytes) {
 
 CudaError CudaBuffer::AllocatePinned(size_t size_bytes) {
   TENSORBOW_RETURN_IF_CUDA_ERROR(Allocate(size_bytes));
-  Lock lock(TheWorld().mu);
-  if (data_ != nullptr) TheWorld().pinned[static_cast<const char*>(data_)] = size_bytes;
+  Lock lock(TheGpus().mu);
+  if (data_ != nullptr) TheGpus().pinned[static_cast<const char*>(data_)] = size_bytes;
   return "";
 }
 
 CudaError CopyAsync(CudaCopy kind, const void* from, size_t size_bytes, void* to,
                     void* stream) {
   if (size_bytes == 0) return "";
-  Lock lock(TheWorld().mu);
+  Lock lock(TheGpus().mu);
   const auto copy = [=] { std::memcpy(to, from, size_bytes); };
-  if (kind == CudaCopy::kHostToDevice && !TheWorld().IsPinned(from)) {
+  if (kind == CudaCopy::kHostToDevice && !TheGpus().IsPinned(from)) {
     const char* const bytes = static_cast<const char*>(from);
     fake_cuda::Enqueue(stream, [now = std::vector<char>(bytes, bytes + size_bytes),
                                 to] { std::memcpy(to, now.data(), now.size()); });
     return "";
   }
   fake_cuda::Enqueue(stream, copy);
-  if (kind == CudaCopy::kDeviceToHost && !TheWorld().IsPinned(to)) {
+  if (kind == CudaCopy::kDeviceToHost && !TheGpus().IsPinned(to)) {
     return SynchroniseStream(stream);
   }
   return "";
-}
-
-CudaError CopyAndWait(CudaCopy kind, const void* from, size_t size_bytes, void* to,
-                      void* stream) {
-  TENSORBOW_RETURN_IF_CUDA_ERROR(CopyAsync(kind, from, size_bytes, to, stream));
-  return SynchroniseStream(stream);
 }
 
 CudaError ClearAsync(void* data, size_t size_bytes, void* stream) {

@@ -1,4 +1,4 @@
-// A CUDA for tests, in the place of cc/device/gpu/*.cu.cc and of the averaging kernels:
+// Stands for CUDA in tests, instead of cc/device/gpu/*.cu.cc and the averaging kernels:
 // device memory is the host's, filled with NaNs; streams are queues whose work is
 // executed later, in any order that streams and events allow, drawn from a seed. So a
 // missing wait shows as a wrong result for some seeds, and a wait that never ends as an
@@ -16,17 +16,17 @@
 namespace tensorbow {
 namespace fake_cuda {
 
-// From now on, orders are drawn from `seed`. REQUIRES: nothing is enqueued.
+// Draws orders from `seed` from now on. REQUIRES: nothing is enqueued.
 void Seed(unsigned seed);
-// A stream of GPU `ordinal` that lives as long as the process.
+// Makes a stream of GPU `ordinal` that lives as long as the process.
 void* NewStream(int ordinal);
 void Enqueue(void* stream, std::function<void()> work);
 // Executes all that is enqueued.
 void Drain();
 
-// From now on what is enqueued on the stream becomes part of a graph.
+// Makes what is enqueued on the stream from now on part of a graph.
 void BeginCapture(void* stream);
-// Ends that; calling the graph enqueues what it holds.
+// Ends that and returns the graph; calling it enqueues what it holds.
 std::function<void()> EndCapture(void* stream);
 
 }  // namespace fake_cuda

@@ -1,16 +1,47 @@
 """What of the GPU's benchmarks needs no GPU: what is compared, tables, going on later."""
 
 import json
+import os
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import gpu_checks
 import gpu_throughput
+
+
+def events_step(folder, script):
+    """`benchmarks/gpu.sh events` with a program in the place of gpu_events.cu's."""
+    program = folder / "events"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    environment = dict(
+        os.environ,
+        GPU_EVENTS=str(program),
+        STATE=str(folder / "state"),
+        OUT=str(folder / "out"),
+        XDG_CACHE_HOME=str(folder / "cache"),
+    )
+    (folder / "state" / "events.done").unlink(missing_ok=True)
+    command = [str(ROOT / "benchmarks" / "gpu.sh"), "events"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=100)
+    return done.returncode, folder / "cache" / "tensorbow" / "gpu_events_passed"
+
+
+def test_waits_are_captured_only_after_the_events_check_has_passed(tmp_path):
+    # What reads the file is tested by tests/cc/captured_waits_test.cc.
+    code, passed = events_step(tmp_path, "echo FAILED round 3; exit 1")
+    assert code != 0 and not passed.exists()
+    code, passed = events_step(tmp_path, "echo driver 13000; echo passed: waits")
+    assert code == 0 and passed.read_text() == "driver 13000\n"
+    code, passed = events_step(tmp_path, "echo driver 13000; exit 1")
+    assert code != 0 and not passed.exists()
 
 
 def test_every_number_of_learners_is_measured_with_and_without_graphs_and_averaging():

@@ -1,4 +1,4 @@
-"""libtensorbow_gpu.so: what can be seen without a GPU, and what takes one."""
+"""libtensorbow_gpu.so: what shows without a GPU, and what takes one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ built = pytest.mark.skipif(
     not LIBRARY.exists(), reason="not built: it takes TensorFlow's GPU wheel and nvcc"
 )
 needs_gpu = pytest.mark.skipif(
-    _native.num_accelerators() == 0, reason="takes an NVIDIA GPU: there is none here"
+    _native.num_accelerators() == 0, reason="takes an NVIDIA GPU, and this machine has none"
 )
 
 # Loads the library whether or not there is a driver.
@@ -93,3 +93,55 @@ def test_on_a_gpu(check: str, tmp_path: pathlib.Path) -> None:
     command += ["--state", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+HOST_OPS = """
+import warnings
+import numpy as np
+import tensorflow as tf
+import tensorbow
+
+tf1 = tf.compat.v1
+
+
+def trained(wrap, adam, graphs):
+    with tf.Graph().as_default() as graph, tf1.variable_scope("net", use_resource=True):
+        x = tf1.placeholder(tf.float32, [None, 4])
+        w = tf1.get_variable("w", initializer=np.eye(4, dtype=np.float32))
+        loss = tf.reduce_mean(wrap(tf.matmul(x, w)) ** 2)
+        optimiser = tf1.train.AdamOptimizer if adam else tf1.train.GradientDescentOptimizer
+        train = optimiser(0.1).minimize(loss)
+        init = tf1.global_variables_initializer()
+    options = tensorbow.Options(learners_per_device=2, cuda_graphs=graphs)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with tensorbow.TensorBowSession(graph=graph, options=options) as session:
+            session.run(init)
+            for k in range(12):
+                session.run(train, {x: np.random.default_rng(k).normal(size=(16, 4))})
+            return session.run(w), [str(w.message) for w in caught if "cuda_graphs" in str(w)]
+
+
+def solved(y):
+    return tf.linalg.matmul(tf.linalg.inv(tf.eye(4) * 2), y, transpose_b=True)
+
+
+for wrap, adam in (
+    (lambda y: tf.debugging.check_numerics(y, "y"), False),
+    (solved, False),
+    (lambda y: y, True),
+):
+    w, texts = trained(wrap, adam, "on")
+    expected, _ = trained(wrap, adam, "off")
+    np.testing.assert_allclose(w, expected, rtol=1e-5)
+    assert texts, "no reason given"
+print("ok")
+"""
+
+
+@needs_gpu
+def test_tasks_that_cannot_be_captured_are_executed_op_by_op() -> None:
+    """CheckNumerics, an asynchronous kernel, Adam's powers of beta on resource variables."""
+    command = [sys.executable, "-c", HOST_OPS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr[-3000:]

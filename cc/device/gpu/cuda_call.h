@@ -1,4 +1,4 @@
-// For CUDA files (*.cu.cc) only.
+// Calls the CUDA runtime. Only CUDA files (*.cu.cc) include this.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_CALL_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_CALL_H_
 
@@ -10,7 +10,7 @@
 
 namespace tensorbow {
 
-// `result` as a text: what failed, and why.
+// Describes `result`: what failed, and why.
 inline CudaError CudaText(const char* call, cudaError_t result) {
   if (result == cudaSuccess) return "";
   return std::string(call) + ": " + cudaGetErrorName(result) + ", " +

@@ -1,5 +1,5 @@
-// How the CUDA files report errors to files that see no CUDA header: as a text, empty
-// when all is well.
+// Reports errors of the CUDA files to files that include no CUDA header: as a text,
+// empty if there is none.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_ERROR_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_ERROR_H_
 

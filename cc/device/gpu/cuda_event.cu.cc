@@ -37,14 +37,6 @@ CudaError CudaEvent::Wait(void* stream) const {
                       capturing ? cudaEventWaitExternal : cudaEventWaitDefault));
 }
 
-CudaError CudaEvent::Done(bool* done) const {
-  *done = true;
-  if (event_ == nullptr) return "";
-  const cudaError_t result = cudaEventQuery(Event(event_));
-  *done = result == cudaSuccess;
-  return result == cudaErrorNotReady ? "" : CudaText("EventQuery", result);
-}
-
 CudaError CudaEvent::Synchronise() const {
   if (event_ == nullptr) return "";
   return TENSORBOW_CUDA(EventSynchronize(Event(event_)));

@@ -1,4 +1,4 @@
-// Work of a stream, recorded as a CUDA graph. No CUDA header here.
+// Work of a stream, recorded as a CUDA graph. Includes no CUDA header.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_GRAPH_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_GRAPH_H_
 
@@ -20,9 +20,10 @@ class CudaGraph {
     return *this;
   }
 
-  // What is enqueued on `stream` between these two is recorded and not executed. End()
+  // Record, and do not execute, what is enqueued on `stream` between the two. End()
   // must be called if Begin() succeeded, also after an error; then the stream is as
-  // before. Other threads may go on using CUDA meanwhile.
+  // before. It is an error if the graph would touch host memory or call the host when
+  // it is launched: what was there is gone by then. Other threads may go on using CUDA.
   CudaError Begin(void* stream);
   CudaError End(void* stream);
 
@@ -32,7 +33,8 @@ class CudaGraph {
   void* executable_ = nullptr;
 };
 
-// Whether something that was enqueued on `stream` since Begin() cannot be recorded.
+// Tells whether something that was enqueued on `stream` since Begin() cannot be
+// recorded.
 CudaError IsRecordingBroken(void* stream, bool* broken);
 
 }  // namespace tensorbow

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "cc/device/gpu/cuda_call.h"
-#include "cc/device/gpu/cuda_stream.h"
 
 namespace tensorbow {
 namespace {
@@ -66,12 +65,6 @@ CudaError CopyAsync(CudaCopy kind, const void* from, size_t size_bytes, void* to
   if (size_bytes == 0) return "";
   return TENSORBOW_CUDA(
       MemcpyAsync(to, from, size_bytes, Kind(kind), CudaStreamOf(stream)));
-}
-
-CudaError CopyAndWait(CudaCopy kind, const void* from, size_t size_bytes, void* to,
-                      void* stream) {
-  TENSORBOW_RETURN_IF_CUDA_ERROR(CopyAsync(kind, from, size_bytes, to, stream));
-  return SynchroniseStream(stream);
 }
 
 CudaError ClearAsync(void* data, size_t size_bytes, void* stream) {

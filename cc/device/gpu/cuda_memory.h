@@ -26,7 +26,7 @@ class CudaBuffer {
     return *this;
   }
 
-  // On the current GPU, or on the host, where all GPUs can get at it. REQUIRES: the
+  // Allocate on the current GPU, or on the host for access by all GPUs. REQUIRES: the
   // buffer is empty.
   CudaError Allocate(size_t size_bytes);
   CudaError AllocatePinned(size_t size_bytes);
@@ -44,14 +44,11 @@ class CudaBuffer {
   bool pinned_ = false;
 };
 
-// Copies, in the stream's order. A copy from host memory that is not page-locked has
-// read it when the call returns; one to such memory has ended then.
+// Copies, in the stream's order. When the call returns, a copy from host memory that is
+// not page-locked has read it, and a copy to such memory is complete.
 enum class CudaCopy { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 CudaError CopyAsync(CudaCopy kind, const void* from, size_t size_bytes, void* to,
                     void* stream);
-// The same, and blocks until it and all before it on the stream is done.
-CudaError CopyAndWait(CudaCopy kind, const void* from, size_t size_bytes, void* to,
-                      void* stream);
 // Sets device memory to zero bytes.
 CudaError ClearAsync(void* data, size_t size_bytes, void* stream);
 

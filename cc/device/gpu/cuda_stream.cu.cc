@@ -33,6 +33,10 @@ CudaError CudaStream::Create(bool urgent) {
   return "";
 }
 
+CudaError DriverVersion(int* version) {
+  return TENSORBOW_CUDA(DriverGetVersion(version));
+}
+
 CudaError SynchroniseStream(void* stream) {
   return TENSORBOW_CUDA(StreamSynchronize(CudaStreamOf(stream)));
 }

@@ -1,6 +1,6 @@
-// CUDA streams, as void* (a cudaStream_t) where they are somebody else's, and the GPU
-// that calls go to. No CUDA header here: this is what files with TensorFlow's headers
-// include.
+// CUDA streams, and the GPU that calls go to. A stream that this code does not own is a
+// void* (a cudaStream_t): files with TensorFlow's headers include this one, so it
+// includes no CUDA header.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_STREAM_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_STREAM_H_
 
@@ -10,7 +10,7 @@
 
 namespace tensorbow {
 
-// While it lives, this thread's CUDA calls go to GPU `ordinal`. Kernel launches and
+// Sends this thread's CUDA calls to GPU `ordinal` while it lives. Kernel launches and
 // allocations need one of the stream's GPU.
 class CudaDeviceGuard {
  public:
@@ -40,7 +40,8 @@ class CudaStream {
     return *this;
   }
 
-  // On the current GPU; `urgent`: its kernels come before those of other streams.
+  // Makes the stream on the current GPU; `urgent`: its kernels come before those of
+  // other streams.
   // REQUIRES: called once.
   CudaError Create(bool urgent);
   void* get() const { return stream_; }
@@ -49,10 +50,13 @@ class CudaStream {
   void* stream_ = nullptr;
 };
 
+// Tells the driver's version as CUDA numbers it: 13000 for 13.0; 0 without a driver.
+CudaError DriverVersion(int* version);
+
 // Blocks until everything enqueued on `stream` has been executed.
 CudaError SynchroniseStream(void* stream);
 
-// Whether what is enqueued on `stream` becomes part of a CUDA graph.
+// Tells whether what is enqueued on `stream` becomes part of a CUDA graph.
 CudaError IsCapturing(void* stream, bool* capturing);
 
 }  // namespace tensorbow

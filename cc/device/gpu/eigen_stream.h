@@ -1,8 +1,8 @@
-// What Eigen's kernels of one op need of a learner's GPU.
+// Gives Eigen's kernels of one op what they need of a learner's GPU.
 //
-// TensorFlow's own returns Eigen's temporary memory by a callback in the stream, which
-// a recorded task would repeat. Memory of a learner is used in the order of its one
-// compute stream, so it can be returned at once.
+// TensorFlow's own class returns Eigen's temporary memory by a callback in the stream,
+// which a recorded task would repeat. Memory of a learner is used in the order of its
+// one compute stream, so it can be returned at once.
 #ifndef TENSORBOW_CC_DEVICE_GPU_EIGEN_STREAM_H_
 #define TENSORBOW_CC_DEVICE_GPU_EIGEN_STREAM_H_
 
@@ -11,13 +11,13 @@
 
 namespace tensorbow {
 
-// Bytes of device memory, cleared to zero, that Eigen's reductions share.
+// Returns the bytes of device memory, cleared to zero, that Eigen's reductions share.
 size_t EigenScratchBytes();
 
-// To be given to SetEigenStream() before every op.
+// Makes a device that is given to SetEigenStream() before every op.
 tensorflow::PerOpGpuDevice* NewEigenDevice();
 
-// `stream`: a cudaStream_t. `scratch`: of EigenScratchBytes().
+// Has the device use `stream`, a cudaStream_t, and `scratch`, of EigenScratchBytes().
 void SetEigenStream(tensorflow::PerOpGpuDevice* device, int ordinal, void* stream,
                     tensorflow::Allocator* allocator, void* scratch);
 

@@ -5,9 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "cc/device/gpu/captured_waits.h"
 #include "cc/device/gpu/cuda_graph.h"
 #include "cc/device/gpu/cuda_stream.h"
 #include "cc/device/gpu/eigen_stream.h"
+#include "cc/memory/learners_that_fit.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/common_runtime/gpu/gpu_util.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -23,7 +25,8 @@ namespace se = ::stream_executor;
 
 namespace {
 
-// Page-locked host memory is the process's: a tensor in it may outlive any session.
+// Limits page-locked host memory, which is the process's: a tensor in it may outlive
+// any session.
 constexpr size_t kPinnedBytes = size_t{16} << 30;
 
 absl::StatusOr<tf::Allocator*> PinnedAllocator(se::StreamExecutor* executor) {
@@ -50,10 +53,10 @@ se::DeviceAddressBase AddressOf(const tf::Tensor& tensor) {
   return se::DeviceAddressBase(tensor.data(), tensor.TotalBytes());
 }
 
-// A tensor of this type and shape in `tensor`, the one that is there if it can be
+// Makes `tensor` one of this type and shape: keeps the present one if it can be
 // overwritten. `*fresh`: whether it is a new one.
-absl::Status MakeRoom(tf::Allocator* allocator, const tf::Tensor& like,
-                      tf::Tensor* tensor, bool* fresh) {
+absl::Status Prepare(tf::Allocator* allocator, const tf::Tensor& like,
+                     tf::Tensor* tensor, bool* fresh) {
   *fresh = !tensor->IsInitialized() || tensor->dtype() != like.dtype() ||
            tensor->shape() != like.shape() || !tensor->RefCountIsOne();
   if (!*fresh) return absl::OkStatus();
@@ -70,11 +73,11 @@ absl::Status MakeRoom(tf::Allocator* allocator, const tf::Tensor& like,
 
 }  // namespace
 
-// Tensors made while recording live in memory that nothing else uses, so that replays
-// find it as it was.
+// Keeps tensors made while recording in memory that nothing else uses and that is not
+// given back as long as something may be launched that uses it.
 class LearnerGpuDevice::GpuRecording : public AcceleratorDevice::Recording {
  public:
-  GpuRecording(int ordinal, std::unique_ptr<tf::GPUBFCAllocator> memory)
+  GpuRecording(int ordinal, LearnerAllocator::Owner memory)
       : ordinal_(ordinal), memory_(std::move(memory)) {}
   ~GpuRecording() override {
     const CudaDeviceGuard guard(ordinal_);
@@ -87,14 +90,15 @@ class LearnerGpuDevice::GpuRecording : public AcceleratorDevice::Recording {
  private:
   const int ordinal_;
   CudaGraph graph_;
-  std::unique_ptr<tf::GPUBFCAllocator> memory_;
+  const LearnerAllocator::Owner memory_;
 };
 
 // --------------------------------------------------------------------- lifecycle
 
 absl::StatusOr<std::unique_ptr<LearnerGpuDevice>> LearnerGpuDevice::New(
     const tf::SessionOptions& options, tf::Device* host, int ordinal, int learner,
-    int64_t memory_bytes, int64_t shared_bytes) {
+    int learners, int64_t shared_bytes) {
+  const int64_t share_bytes = shared_bytes / learners;
   TF_ASSIGN_OR_RETURN(StreamGroupHandle streams,
                       TakeStreamGroup(ordinal, options.config.gpu_options()));
   TF_ASSIGN_OR_RETURN(tf::Allocator* const pinned,
@@ -104,10 +108,11 @@ absl::StatusOr<std::unique_ptr<LearnerGpuDevice>> LearnerGpuDevice::New(
   name.id = 0;
   const tf::DeviceAttributes attributes = tf::Device::BuildDeviceAttributes(
       tf::DeviceNameUtils::ParsedNameToString(name), tf::DEVICE_GPU,
-      tf::Bytes(memory_bytes), tf::DeviceLocality(), "TensorBow learner");
-  std::unique_ptr<LearnerGpuDevice> device(new LearnerGpuDevice(
-      options, attributes, host, learner, std::move(streams), pinned, shared_bytes));
-  TF_RETURN_IF_ERROR(device->Start(options, memory_bytes));
+      tf::Bytes(share_bytes), tf::DeviceLocality(), "TensorBow learner");
+  std::unique_ptr<LearnerGpuDevice> device(
+      new LearnerGpuDevice(options, attributes, host, learner, std::move(streams),
+                           pinned, share_bytes, shared_bytes));
+  TF_RETURN_IF_ERROR(device->Start(AllocatorName(learner, learners, shared_bytes)));
   return device;
 }
 
@@ -115,20 +120,21 @@ LearnerGpuDevice::LearnerGpuDevice(const tf::SessionOptions& options,
                                    const tf::DeviceAttributes& attributes,
                                    tf::Device* host, int learner,
                                    StreamGroupHandle streams, tf::Allocator* pinned,
-                                   int64_t shared_bytes)
+                                   int64_t share_bytes, int64_t shared_bytes)
     : LocalDevice(options, attributes),
       AcceleratorDevice(learner),
       resources_(host->resource_manager()),
       host_allocator_(host->GetAllocator({})),
       pinned_allocator_(pinned),
+      share_(std::make_shared<MemoryShare>(share_bytes)),
       shared_bytes_(shared_bytes),
       streams_(std::move(streams)) {}
 
-absl::Status LearnerGpuDevice::Start(const tf::SessionOptions& options,
-                                     int64_t memory_bytes) {
-  memory_bytes_ = memory_bytes;
-  allocator_ =
-      NewAllocator(absl::StrCat("tensorbow_learner_", learner()), memory_bytes);
+absl::Status LearnerGpuDevice::Start(const std::string& allocator_name) {
+  allocator_ = NewAllocator(allocator_name, /*returns_unused=*/true);
+  int driver = 0;
+  TF_RETURN_IF_ERROR(AsStatus(DriverVersion(&driver)));
+  records_waits_ = EventsHavePassed(EventsPassedFile(), driver);
   context_ = new tf::GPUDeviceContext(
       /*stream_id=*/0, streams_->compute.get(), streams_->host_to_device.get(),
       streams_->device_to_host.get(), {streams_->device_to_device.get()},
@@ -159,15 +165,14 @@ LearnerGpuDevice::~LearnerGpuDevice() {
   for (CudaEvent& event : task_done_) event = CudaEvent();
 }
 
-std::unique_ptr<tf::GPUBFCAllocator> LearnerGpuDevice::NewAllocator(
-    const std::string& name, int64_t limit_bytes) const {
-  tf::GPUBFCAllocator::Options options;
-  options.allow_growth = true;
-  options.allow_retry_on_failure = false;
-  return std::make_unique<tf::GPUBFCAllocator>(
-      std::make_unique<se::DeviceMemAllocator>(streams_->executor.get(),
-                                               tsl::PlatformDeviceId(ordinal())),
-      limit_bytes, name, options);
+LearnerAllocator::Owner LearnerGpuDevice::NewAllocator(const std::string& name,
+                                                       bool returns_unused) const {
+  return LearnerAllocator::New(
+      name, share_->limit_bytes(),
+      RegionsWithin(share_,
+                    std::make_unique<se::DeviceMemAllocator>(
+                        streams_->executor.get(), tsl::PlatformDeviceId(ordinal()))),
+      returns_unused);
 }
 
 std::string LearnerGpuDevice::Description() {
@@ -177,7 +182,8 @@ std::string LearnerGpuDevice::Description() {
   return absl::StrCat("GPU ", ordinal(), ": stream ", handle(compute_stream()),
                       ", cuDNN ", handle(streams_->executor->AsDnn()), ", cuBLAS ",
                       handle(streams_->executor->AsBlas()), ", allocator ",
-                      handle(allocator_.get()));
+                      handle(allocator_.get()),
+                      records_waits_ ? "" : ", waits outside CUDA graphs");
 }
 
 void* LearnerGpuDevice::compute_stream() const {
@@ -210,10 +216,10 @@ absl::Status LearnerGpuDevice::Upload(int feed, const tf::Tensor& host,
   std::vector<FeedSlot>& slots = feeds_[task_ % 2];
   if (feed >= static_cast<int>(slots.size())) slots.resize(feed + 1);
   FeedSlot& slot = slots[feed];
-  // Nobody uses the slot: the task that did, two before this one, is done.
+  // The slot is free: the task that used it, two before this one, is done.
   bool fresh = false;
-  TF_RETURN_IF_ERROR(MakeRoom(pinned_allocator_, host, &slot.pinned, &fresh));
-  TF_RETURN_IF_ERROR(MakeRoom(allocator_.get(), host, &slot.on_device, &fresh));
+  TF_RETURN_IF_ERROR(Prepare(pinned_allocator_, host, &slot.pinned, &fresh));
+  TF_RETURN_IF_ERROR(Prepare(allocator_.get(), host, &slot.on_device, &fresh));
   se::Stream* const stream = streams_->host_to_device.get();
   if (fresh) TF_RETURN_IF_ERROR(stream->WaitFor(streams_->compute.get()));
   if (host.TotalBytes() > 0) {
@@ -270,21 +276,18 @@ absl::StatusOr<std::unique_ptr<AcceleratorDevice::Recording>> LearnerGpuDevice::
     const std::function<absl::Status()>& enqueue) {
   TF_RETURN_IF_ERROR(Finish());
   auto recording = std::make_unique<GpuRecording>(
-      ordinal(),
-      NewAllocator(absl::StrCat("tensorbow_recording_", learner()), memory_bytes_));
+      ordinal(), NewAllocator(absl::StrCat("tensorbow_recording_", learner()),
+                              /*returns_unused=*/false));
   const CudaDeviceGuard guard(ordinal());
   TF_RETURN_IF_ERROR(AsStatus(guard.error()));
-  broke_recording_.clear();
   TF_RETURN_IF_ERROR(AsStatus(recording->graph()->Begin(compute_stream())));
   recording_ = recording.get();
+  recorded_ops_.Begin();
   const absl::Status enqueued = enqueue();
   recording_ = nullptr;
+  const std::string obstacle = recorded_ops_.End();
   const CudaError ended = recording->graph()->End(compute_stream());
-  if (absl::IsCancelled(enqueued)) return enqueued;
-  if (!broke_recording_.empty()) {
-    return absl::UnimplementedError(
-        absl::StrCat(broke_recording_, " cannot be part of a CUDA graph"));
-  }
+  if (!obstacle.empty()) return absl::UnimplementedError(obstacle);
   TF_RETURN_IF_ERROR(enqueued);
   TF_RETURN_IF_ERROR(AsStatus(ended));
   return recording;
@@ -315,18 +318,16 @@ tf::Allocator* LearnerGpuDevice::GetAllocator(tf::AllocatorAttributes attributes
 void LearnerGpuDevice::Compute(tf::OpKernel* kernel, tf::OpKernelContext* context) {
   const auto activated = streams_->executor->Activate();
   kernel->Compute(context);
-  if (recording_ == nullptr || !broke_recording_.empty()) return;
+  if (!recorded_ops_.recording()) return;
   bool broken = false;
   const CudaError error = IsRecordingBroken(compute_stream(), &broken);
-  if (!broken && error.empty()) return;
-  broke_recording_ =
-      absl::StrCat("'", kernel->name(), "' (", kernel->type_string(), ")");
-  context->SetStatus(absl::UnimplementedError(broke_recording_));
+  if (broken || !error.empty()) recorded_ops_.Fail(*kernel, context);
 }
 
 void LearnerGpuDevice::ComputeAsync(tf::AsyncOpKernel* kernel,
                                     tf::OpKernelContext* context,
                                     tf::AsyncOpKernel::DoneCallback done) {
+  if (recorded_ops_.Refuse(*kernel, context, done)) return;
   const auto activated = streams_->executor->Activate();
   kernel->ComputeAsync(context, std::move(done));
 }

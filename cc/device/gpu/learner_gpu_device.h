@@ -1,8 +1,11 @@
-// The GPU device one learner computes on: a stream group, a BFC allocator of its own
-// and page-locked host memory.
+// The GPU device that one learner computes on: a stream group, a BFC allocator of its
+// own and page-locked host memory.
 //
-// All learners' devices carry the same name, "GPU:0" of the session's task, whatever
-// GPU they are on: one placed graph serves all. They share the session's resource
+// The allocator and those of the learner's recordings keep together to the learner's
+// share of the GPU's memory. Tensors may outlive the device.
+//
+// All learners' devices have the same name, "GPU:0" of the session's task, whatever GPU
+// they are on, so one placed graph fits all. They share the session's resource
 // manager, as their CPU devices do. See accelerator.h for what may be called when.
 #ifndef TENSORBOW_CC_DEVICE_GPU_LEARNER_GPU_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_GPU_LEARNER_GPU_DEVICE_H_
@@ -15,7 +18,9 @@
 #include "cc/device/accelerator.h"
 #include "cc/device/gpu/cuda_event.h"
 #include "cc/device/gpu/stream_group.h"
-#include "tensorflow/core/common_runtime/gpu/gpu_bfc_allocator.h"
+#include "cc/device/recorded_ops.h"
+#include "cc/memory/learner_allocator.h"
+#include "cc/memory/memory_share.h"
 #include "tensorflow/core/common_runtime/gpu_device_context.h"
 #include "tensorflow/core/common_runtime/local_device.h"
 
@@ -23,11 +28,11 @@ namespace tensorbow {
 
 class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevice {
  public:
-  // `host`: the session's CPU. `memory_bytes`: what the learner may use of the GPU's
-  // memory; `shared_bytes`: what all learners on the GPU may use together.
+  // Makes the device of `learner`, one of `learners` on the GPU. `host`: the session's
+  // CPU. `shared_bytes`: what the learners may use of the GPU's memory together.
   static absl::StatusOr<std::unique_ptr<LearnerGpuDevice>> New(
       const tensorflow::SessionOptions& options, tensorflow::Device* host, int ordinal,
-      int learner, int64_t memory_bytes, int64_t shared_bytes);
+      int learner, int learners, int64_t shared_bytes);
   ~LearnerGpuDevice() override;
 
   void* compute_stream() const;  // a cudaStream_t
@@ -50,6 +55,7 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
   absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& enqueue) override;
   absl::Status Replay(Recording* recording) override;
+  bool records_waits() const override { return records_waits_; }
   absl::Status Copy(const tensorflow::Tensor& from, tensorflow::Tensor* to) override;
   int64_t PeakBytes() override;
   int64_t LimitBytes() override { return shared_bytes_; }
@@ -81,7 +87,7 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
  private:
   class GpuRecording;
 
-  // Where a feed is while two tasks are under way.
+  // Holds a feed's value while two tasks are under way.
   struct FeedSlot {
     tensorflow::Tensor pinned;
     tensorflow::Tensor on_device;
@@ -90,18 +96,20 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
   LearnerGpuDevice(const tensorflow::SessionOptions& options,
                    const tensorflow::DeviceAttributes& attributes,
                    tensorflow::Device* host, int learner, StreamGroupHandle streams,
-                   tensorflow::Allocator* pinned, int64_t shared_bytes);
-  absl::Status Start(const tensorflow::SessionOptions& options, int64_t memory_bytes);
-  std::unique_ptr<tensorflow::GPUBFCAllocator> NewAllocator(const std::string& name,
-                                                            int64_t limit_bytes) const;
+                   tensorflow::Allocator* pinned, int64_t share_bytes,
+                   int64_t shared_bytes);
+  absl::Status Start(const std::string& allocator_name);
+  LearnerAllocator::Owner NewAllocator(const std::string& name,
+                                       bool returns_unused) const;
 
   tensorflow::ResourceMgr* const resources_;     // the session's
   tensorflow::Allocator* const host_allocator_;  // pageable memory
   tensorflow::Allocator* const pinned_allocator_;
+  const std::shared_ptr<MemoryShare> share_;
   const int64_t shared_bytes_;
-  int64_t memory_bytes_ = 0;
+  bool records_waits_ = false;
   StreamGroupHandle streams_;
-  std::unique_ptr<tensorflow::GPUBFCAllocator> allocator_;
+  LearnerAllocator::Owner allocator_;
   tensorflow::GPUDeviceContext* context_ = nullptr;  // a reference
   std::unique_ptr<AcceleratorDeviceInfo> info_;
   void* scratch_ = nullptr;  // Eigen's
@@ -112,7 +120,7 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
   std::vector<tensorflow::Tensor> downloading_;  // must live until Finish()
 
   GpuRecording* recording_ = nullptr;  // the one that is being made
-  std::string broke_recording_;        // the first op that could not be recorded
+  RecordedOps recorded_ops_;
 };
 
 }  // namespace tensorbow

@@ -1,5 +1,6 @@
-// What lets a learner run beside others on one GPU without sharing: a StreamExecutor of
-// its own, hence cuDNN and cuBLAS handles of its own, streams and an event manager.
+// Lets a learner run beside others on one GPU without sharing anything: gives it a
+// StreamExecutor of its own, hence cuDNN and cuBLAS handles of its own, streams and an
+// event manager.
 //
 // All executors of a GPU use its primary context, as TensorFlow's own does. A stream
 // group is never destroyed, since TensorFlow keeps pointers to executors for as long as
@@ -34,11 +35,11 @@ struct ReturnToPool {
 };
 using StreamGroupHandle = std::unique_ptr<StreamGroup, ReturnToPool>;
 
-// A group of GPU `ordinal` that nobody uses, new if there is none in the pool.
+// Takes a group of GPU `ordinal` from the pool, or makes one if the pool has none.
 absl::StatusOr<StreamGroupHandle> TakeStreamGroup(
     int ordinal, const tensorflow::GPUOptions& options);
 
-// The number of GPUs that this process may use; 0 without a driver.
+// Returns the number of GPUs that this process may use; 0 without a driver.
 int NumGpus();
 
 }  // namespace tensorbow

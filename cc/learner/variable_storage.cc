@@ -1,4 +1,4 @@
-#include "cc/training/variable_storage.h"
+#include "cc/learner/variable_storage.h"
 
 #include <cstring>
 #include <memory>

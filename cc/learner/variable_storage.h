@@ -1,10 +1,11 @@
-// Values may be in an accelerator's memory; then they are copied by its device.
-//
 // A variable's tensor in one container, whether the program uses reference variables
-// (VariableV2) or resource variables (VarHandleOp). Does not own the variable. Access
-// is exclusive under lock(); the learner that owns a replica needs no lock.
-#ifndef TENSORBOW_CC_TRAINING_VARIABLE_STORAGE_H_
-#define TENSORBOW_CC_TRAINING_VARIABLE_STORAGE_H_
+// (VariableV2) or resource variables (VarHandleOp).
+//
+// The value may be in an accelerator's memory; then its device copies it. Does not own
+// the variable. Access is exclusive under mu(); the learner that owns a replica needs
+// no lock.
+#ifndef TENSORBOW_CC_LEARNER_VARIABLE_STORAGE_H_
+#define TENSORBOW_CC_LEARNER_VARIABLE_STORAGE_H_
 
 #include <string>
 
@@ -43,6 +44,8 @@ class VariableStorage {
   // Copies `value`, in host memory, in; into the present buffer if nobody else refers
   // to it.
   absl::Status Assign(const tensorflow::Tensor& value, const Memory& memory);
+  // Makes `value` the variable's tensor, without a copy. REQUIRES: initialised().
+  void Replace(const tensorflow::Tensor& value) { *tensor_ = value; }
   // Gives the variable's buffer for overwriting in place: its own, or a new one of
   // the given type and shape with undefined contents. The variable is initialised
   // afterwards.
@@ -62,4 +65,4 @@ class VariableStorage {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_TRAINING_VARIABLE_STORAGE_H_
+#endif  // TENSORBOW_CC_LEARNER_VARIABLE_STORAGE_H_

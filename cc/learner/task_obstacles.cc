@@ -1,0 +1,131 @@
+#include "cc/learner/task_obstacles.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/op_kinds.h"
+#include "tensorflow/core/common_runtime/memory_types.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+using OpSet = absl::flat_hash_set<std::string>;
+
+// Ops that wait for the device to learn the shape of their result.
+bool HasValueDependentShape(const std::string& op) {
+  static const auto* const ops = new OpSet(
+      {"Where", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2",
+       "DynamicPartition", "ListDiff", "SparseFillEmptyRows", "SparseReshape",
+       "SparseToDense", "Bincount", "DenseBincount", "RaggedRange"});
+  return ops->contains(op) || absl::StrContains(op, "NonMaxSuppression");
+}
+
+// Ops that look at values on the host.
+bool ChecksOnHost(const std::string& op) {
+  static const auto* const ops =
+      new OpSet({"CheckNumerics", "CheckNumericsV2", "Assert", "Print", "PrintV2"});
+  return ops->contains(op);
+}
+
+// Ops whose kernels keep a table in host memory until the device is done with it, by a
+// callback (TensorFlow's GpuDeviceArrayOnHost). Up to eight tensors need no table.
+bool KeepsTableOnHost(const tf::Node& node) {
+  constexpr int kTensorsWithoutTable = 8;
+  static const auto* const always = new OpSet(
+      {"DynamicStitch", "ParallelDynamicStitch", "Bucketize", "SparseConcat"});
+  static const auto* const if_many =
+      new OpSet({"Concat", "ConcatV2", "Pack", "Split", "SplitV", "Unpack"});
+  if (always->contains(node.type_string())) return true;
+  return if_many->contains(node.type_string()) &&
+         std::max(node.num_inputs(), node.num_outputs()) > kTensorsWithoutTable;
+}
+
+// Ops that decide on the host, by a value on the device, what is executed.
+bool DecidesOnHost(const tf::Node& node) {
+  return node.IsControlFlow() || node.IsIfNode() || node.IsWhileNode() ||
+         node.IsCaseNode();
+}
+
+// Whether the op keeps something beside variables from task to task.
+bool KeepsStateOnHost(const tf::Node& node) {
+  if (!node.op_def().is_stateful() || node.IsArg() || node.IsRetval() ||
+      IsVariableOp(node.type_string())) {
+    return false;
+  }
+  const auto is_variable = [](tf::DataType type) {
+    return type == tf::DT_RESOURCE || tf::IsRefType(type);
+  };
+  // What reads or updates a variable is stateful, too.
+  return std::none_of(node.input_types().begin(), node.input_types().end(),
+                      is_variable);
+}
+
+// Whether the op makes a value in host memory from one in the device's memory.
+bool BringsValueToHost(const tf::Node& node, const tf::DeviceType& device) {
+  // These need the shape only, which the host knows.
+  static const auto* const of_shapes = new OpSet({"Shape", "ShapeN", "Size", "Rank"});
+  if (of_shapes->contains(node.type_string()) || node.IsArg() || node.IsRetval()) {
+    return false;
+  }
+  tf::MemoryTypeVector inputs, outputs;
+  if (!tf::MemoryTypesForNode(tf::OpRegistry::Global(), device, node.def(), &inputs,
+                              &outputs)
+           .ok()) {
+    return false;  // no kernel; compiling the task says so
+  }
+  return std::count(inputs.begin(), inputs.end(), tf::DEVICE_MEMORY) > 0 &&
+         std::count(outputs.begin(), outputs.end(), tf::HOST_MEMORY) > 0;
+}
+
+// What of one op cannot be recorded, or null.
+const char* Obstacle(const tf::Node& node, const tf::DeviceType& device) {
+  if (KeepsRandomState(node.def(), node.op_def())) {
+    return "draws random numbers, whose state is kept on the host";
+  }
+  if (DecidesOnHost(node)) return "decides on the host what is executed";
+  if (node.IsFunctionCall()) return "calls a function";
+  if (node.IsSend() || node.IsRecv()) return "exchanges values with the CPU";
+  if (HasValueDependentShape(node.type_string())) {
+    return "makes a result whose shape depends on values";
+  }
+  if (ChecksOnHost(node.type_string())) return "looks at values on the host";
+  if (KeepsTableOnHost(node)) return "keeps a table in host memory";
+  if (KeepsStateOnHost(node)) return "keeps a state on the host";
+  if (BringsValueToHost(node, device)) return "brings a value to the host";
+  return nullptr;
+}
+
+tf::DeviceType TypeOf(const std::string& device) {
+  tf::DeviceNameUtils::ParsedName name;
+  if (!tf::DeviceNameUtils::ParseFullName(device, &name)) name.type = tf::DEVICE_CPU;
+  return tf::DeviceType(name.type);
+}
+
+}  // namespace
+
+std::string ObstacleToRecording(const std::vector<std::unique_ptr<tf::Graph>>& parts,
+                                const std::string& accelerator) {
+  const tf::DeviceType type = TypeOf(accelerator);
+  std::string obstacle;
+  for (const auto& part : parts) {
+    for (const tf::Node* node : part->op_nodes()) {
+      const char* why = Obstacle(*node, type);
+      if (node->assigned_device_name() != accelerator && !node->IsSend() &&
+          !node->IsRecv()) {
+        why = "is executed on the CPU";
+      }
+      if (why == nullptr) continue;
+      obstacle = absl::StrCat("'", node->name(), "' (", node->type_string(), ") ", why);
+      // A transfer is only the consequence of something on the CPU.
+      if (!node->IsSend() && !node->IsRecv()) return obstacle;
+    }
+  }
+  return obstacle;
+}
+
+}  // namespace tensorbow

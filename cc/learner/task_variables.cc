@@ -1,0 +1,108 @@
+#include "cc/learner/task_variables.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/op_kinds.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+constexpr char kResourceVariable[] = "VarHandleOp";
+
+// Where the learner has its copy; "" is the default container.
+std::string ContainerOf(const tf::NodeDef& node) {
+  const auto container = node.attr().find("container");
+  return container == node.attr().end() ? "" : container->second.s();
+}
+
+const void* AddressOf(const VariableStorage& storage) {
+  return storage.initialised() ? storage.value().data() : nullptr;
+}
+
+}  // namespace
+
+TaskVariables::TaskVariables(const std::vector<std::unique_ptr<tf::Graph>>& parts,
+                             AcceleratorDevice* accelerator)
+    : accelerator_(accelerator) {
+  for (const auto& part : parts) {
+    for (const tf::Node* node : part->op_nodes()) {
+      if (IsVariableOp(node->type_string()) &&
+          node->assigned_device_name() == accelerator->device()->name()) {
+        nodes_.push_back(node->def());
+      }
+    }
+  }
+}
+
+absl::Status TaskVariables::Open() {
+  storages_.resize(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    // A resource can be deleted and made again under its name; the tensor of a
+    // reference variable lives as long as its container.
+    if (nodes_[i].op() != kResourceVariable && storages_[i].initialised()) continue;
+    TF_RETURN_IF_ERROR(VariableStorage::Open(nodes_[i], ContainerOf(nodes_[i]),
+                                             accelerator_->device(), /*create=*/false,
+                                             &storages_[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TaskVariables::Locate(Addresses* addresses) {
+  TF_RETURN_IF_ERROR(Open());
+  addresses->clear();
+  for (const VariableStorage& storage : storages_) {
+    addresses->push_back(AddressOf(storage));
+  }
+  return absl::OkStatus();
+}
+
+std::string TaskVariables::Moved(const Addresses& before,
+                                 const Addresses& after) const {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (before[i] != after[i]) return nodes_[i].name();
+  }
+  return "";
+}
+
+absl::Status TaskVariables::Save(std::vector<tf::Tensor>* values) {
+  TF_RETURN_IF_ERROR(Open());
+  values->clear();
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!storages_[i].initialised()) {
+      values->emplace_back();
+      continue;
+    }
+    const tf::Tensor& value = storages_[i].value();
+    if (!tf::DataTypeCanUseMemcpy(value.dtype())) {
+      return absl::UnimplementedError(
+          absl::StrCat("variable '", nodes_[i].name(), "' is of type ",
+                       tf::DataTypeString(value.dtype()), ", which has no fixed size"));
+    }
+    tf::Tensor copy(accelerator_->device()->GetAllocator({}), value.dtype(),
+                    value.shape());
+    if (!copy.IsInitialized()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("there is no memory for a copy of variable '", nodes_[i].name(),
+                       "' of shape ", value.shape().DebugString()));
+    }
+    TF_RETURN_IF_ERROR(accelerator_->Copy(value, &copy));
+    values->push_back(std::move(copy));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TaskVariables::Restore(const Addresses& addresses,
+                                    const std::vector<tf::Tensor>& values) {
+  TF_RETURN_IF_ERROR(Open());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (addresses[i] == nullptr || AddressOf(storages_[i]) == addresses[i]) continue;
+    storages_[i].Replace(values[i]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorbow

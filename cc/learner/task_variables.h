@@ -1,0 +1,51 @@
+// The variables of a task on an accelerator, and where their values are.
+//
+// A recorded task reads and writes the buffers that its variables had when it was
+// recorded. An op may give a variable another buffer (AssignVariableOp always does, and
+// every update does while another tensor shares the buffer), which changes what the
+// next task must read: see TaskRecorder. Owns nothing. Used by the learner's thread.
+#ifndef TENSORBOW_CC_LEARNER_TASK_VARIABLES_H_
+#define TENSORBOW_CC_LEARNER_TASK_VARIABLES_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/device/accelerator.h"
+#include "cc/learner/variable_storage.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorbow {
+
+class TaskVariables {
+ public:
+  using Addresses = std::vector<const void*>;  // by variable; null: it has no value
+
+  // Those that the parts of a task have on `accelerator`, which outlives this.
+  TaskVariables(const std::vector<std::unique_ptr<tensorflow::Graph>>& parts,
+                AcceleratorDevice* accelerator);
+
+  // Looks all of them up anew.
+  absl::Status Locate(Addresses* addresses);
+  // Names the first one that `before` and `after`, of Locate(), have elsewhere; "".
+  std::string Moved(const Addresses& before, const Addresses& after) const;
+
+  // Copies the values, in the device's order of work.
+  absl::Status Save(std::vector<tensorflow::Tensor>* values);
+  // Gives the variables that are no longer at `addresses` the saved values.
+  absl::Status Restore(const Addresses& addresses,
+                       const std::vector<tensorflow::Tensor>& values);
+
+ private:
+  absl::Status Open();
+
+  AcceleratorDevice* const accelerator_;
+  std::vector<tensorflow::NodeDef> nodes_;
+  std::vector<VariableStorage> storages_;  // by node
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_LEARNER_TASK_VARIABLES_H_
