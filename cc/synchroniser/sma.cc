@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "cc/optimiser/correction.h"
+#include "cc/arithmetic/correction_passes.h"
 #include "cc/support/vectorise.h"
 
 namespace tensorbow {

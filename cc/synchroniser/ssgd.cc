@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "cc/optimiser/mean.h"
+#include "cc/arithmetic/mean.h"
 
 namespace tensorbow {
 
