@@ -21,9 +21,10 @@ TENSORBOW_INLINE void ForEach(Step step, int64_t n, const T* __restrict g, Pull<
     const A* __restrict z = pull.z;
     for (int64_t i = 0; i < n; ++i) {
       const T before = w[i];
+      const A target = z[i];  // before the step stores its slots
       const T updated = step(before, g[i], slots[i]...);
-      w[i] = static_cast<T>(
-          Corrected(static_cast<A>(updated), static_cast<A>(before), z[i], pull.alpha));
+      w[i] = static_cast<T>(Corrected(static_cast<A>(updated), static_cast<A>(before),
+                                      target, pull.alpha));
     }
   }
 }
