@@ -2,11 +2,11 @@
 # TensorFlow-free ones of ours; the others are the C++ compiler's and include TensorFlow's
 # headers, but call CUDA only through ours.
 set(TENSORBOW_CUDA_SOURCES
+  cc/arithmetic/gpu/update_kernels.cu.cc
   cc/device/gpu/cuda_event.cu.cc
   cc/device/gpu/cuda_graph.cu.cc
   cc/device/gpu/cuda_memory.cu.cc
   cc/device/gpu/cuda_stream.cu.cc
-  cc/optimiser/gpu/update_kernels.cu.cc
   cc/synchroniser/gpu/sma_kernels.cu.cc
 )
 set(TENSORBOW_GPU_SOURCES

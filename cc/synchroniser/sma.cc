@@ -4,7 +4,7 @@
 #include <iterator>
 #include <type_traits>
 
-#include "cc/optimiser/correction.h"
+#include "cc/arithmetic/correction_passes.h"
 #include "cc/support/vectorise.h"
 
 namespace tensorbow {

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "cc/optimiser/mean.h"
+#include "cc/arithmetic/mean.h"
 
 namespace tensorbow {
 

@@ -1,13 +1,13 @@
-// The element functions of the GPU's update kernels against the CPU's update rules, bit
-// for bit.
+// The GPU's update rules, element by element, against the CPU's loops, bit for bit.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
 #include <vector>
 
-#include "cc/optimiser/gpu/update_elements.h"
-#include "cc/optimiser/update_rules.h"
+#include "cc/arithmetic/correction.h"
+#include "cc/arithmetic/gpu/update_rules.h"
+#include "cc/arithmetic/update_rules.h"
 
 namespace tensorbow {
 namespace {
@@ -39,7 +39,7 @@ class GpuUpdateTest : public testing::Test {
         const T before = w_gpu[i];
         const T after = std::apply(
             [&](auto&... s) { return step(before, g[i], s[i]...); }, gpu_slots);
-        w_gpu[i] = pulls ? gpu::Pulled(after, before, z[i], pull.alpha) : after;
+        w_gpu[i] = pulls ? Corrected(after, before, z[i], pull.alpha) : after;
       }
     }
     EXPECT_EQ(std::memcmp(w.data(), w_gpu.data(), kSize * sizeof(T)), 0);
@@ -74,6 +74,16 @@ TYPED_TEST(GpuUpdateTest, Momentum) {
   for (const bool nesterov : {false, true}) {
     this->ExpectSame(Momentum<T>{lr, momentum, nesterov},
                      gpu::Momentum<T>{&lr, &momentum, nesterov}, this->Random(-1, 1));
+  }
+}
+
+TYPED_TEST(GpuUpdateTest, KerasMomentum) {
+  using T = TypeParam;
+  const T lr = T(0.07), momentum = T(0.9);
+  for (const bool nesterov : {false, true}) {
+    this->ExpectSame(KerasMomentum<T>{lr, momentum, nesterov},
+                     gpu::KerasMomentum<T>{&lr, &momentum, nesterov},
+                     this->Random(-1, 1));
   }
 }
 

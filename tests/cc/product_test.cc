@@ -1,4 +1,4 @@
-#include "cc/optimiser/product.h"
+#include "cc/arithmetic/product.h"
 
 #include <gtest/gtest.h>
 

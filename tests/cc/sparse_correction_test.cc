@@ -1,5 +1,5 @@
 // Around an update of some rows every element is corrected once, by its value before.
-#include "cc/optimiser/sparse_correction.h"
+#include "cc/arithmetic/sparse_correction.h"
 
 #include <gtest/gtest.h>
 

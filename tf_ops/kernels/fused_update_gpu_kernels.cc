@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cc/arithmetic/gpu/update_kernels.h"
 #include "cc/device/gpu/cuda_memory.h"
 #include "cc/device/gpu/cuda_stream.h"
 #include "cc/device/learner_device.h"
-#include "cc/optimiser/gpu/update_kernels.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/arithmetic/update_rules.h"
 #include "cc/device/learner_device.h"
-#include "cc/optimiser/update_rules.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_ops/kernels/update_inputs.h"

@@ -14,10 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/arithmetic/input_gradient.h"
+#include "cc/arithmetic/mean.h"
+#include "cc/arithmetic/product.h"
 #include "cc/central_model/central_model.h"
-#include "cc/optimiser/input_gradient.h"
-#include "cc/optimiser/mean.h"
-#include "cc/optimiser/product.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tensorbow {

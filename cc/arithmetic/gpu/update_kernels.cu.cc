@@ -1,7 +1,8 @@
-#include "cc/optimiser/gpu/update_kernels.h"
+#include "cc/arithmetic/gpu/update_kernels.h"
 
 #include <algorithm>
 
+#include "cc/arithmetic/correction.h"
 #include "cc/device/gpu/cuda_call.h"
 
 namespace tensorbow {
@@ -34,7 +35,7 @@ __device__ void UpdateOne(const Step& step, int64_t i, const T* __restrict__ g,
                           Slots* __restrict__... slots) {
   const T before = w[i];
   const T after = step(before, g[i], slots[i]...);
-  w[i] = z == nullptr ? after : Pulled(after, before, z[i], alpha);
+  w[i] = z == nullptr ? after : Corrected(after, before, z[i], alpha);
 }
 
 template <typename Step, typename T, typename... Slots>
@@ -48,7 +49,7 @@ __device__ void UpdatePack(const Step& step, int64_t i, const T* __restrict__ g,
       const T before = weight.values[k];
       const T after = step(before, gradient.values[k], slot.values[k]...);
       weight.values[k] =
-          z == nullptr ? after : Pulled(after, before, target.values[k], alpha);
+          z == nullptr ? after : Corrected(after, before, target.values[k], alpha);
     }
     PackAt(w + i) = weight;
     ((PackAt(slots + i) = slot), ...);
@@ -110,26 +111,23 @@ CudaError LaunchUpdate(const Rule& rule, int64_t n, const T* g, Pull<T> pull, T*
   return Launch(rule, n, g, pull, w, stream, slot0, slot1);
 }
 
-#define TENSORBOW_RULE_0(T, ...)                                                      \
+// For num_slots slots.
+#define TENSORBOW_SLOTS_0(T)
+#define TENSORBOW_SLOTS_1(T) T*,
+#define TENSORBOW_SLOTS_2(T) T*, T*,
+#define TENSORBOW_LAUNCH(T, slots, ...)                                               \
   template CudaError LaunchUpdate(const __VA_ARGS__&, int64_t, const T*, Pull<T>, T*, \
-                                  void*);
-#define TENSORBOW_RULE_1(T, ...)                                                      \
-  template CudaError LaunchUpdate(const __VA_ARGS__&, int64_t, const T*, Pull<T>, T*, \
-                                  T*, void*);
-#define TENSORBOW_RULE_2(T, ...)                                                      \
-  template CudaError LaunchUpdate(const __VA_ARGS__&, int64_t, const T*, Pull<T>, T*, \
-                                  T*, T*, void*);
-#define TENSORBOW_RULES(T)                              \
-  TENSORBOW_RULE_0(T, Assign<T, Assignment::kReplace>)  \
-  TENSORBOW_RULE_0(T, Assign<T, Assignment::kAdd>)      \
-  TENSORBOW_RULE_0(T, Assign<T, Assignment::kSubtract>) \
-  TENSORBOW_RULE_0(T, GradientDescent<T>)               \
-  TENSORBOW_RULE_1(T, Momentum<T>)                      \
-  TENSORBOW_RULE_1(T, Adagrad<T>)                       \
-  TENSORBOW_RULE_2(T, Adam<T>)                          \
-  TENSORBOW_RULE_2(T, RmsProp<T>)
-TENSORBOW_RULES(float)
-TENSORBOW_RULES(double)
+                                  slots(T) void*);
+#define TENSORBOW_RULE(Name, num_slots)                             \
+  TENSORBOW_LAUNCH(float, TENSORBOW_SLOTS_##num_slots, Name<float>) \
+  TENSORBOW_LAUNCH(double, TENSORBOW_SLOTS_##num_slots, Name<double>)
+#define TENSORBOW_ASSIGNMENT(assignment)                                \
+  TENSORBOW_LAUNCH(float, TENSORBOW_SLOTS_0, Assign<float, assignment>) \
+  TENSORBOW_LAUNCH(double, TENSORBOW_SLOTS_0, Assign<double, assignment>)
+TENSORBOW_UPDATE_STEPS(TENSORBOW_RULE)
+TENSORBOW_ASSIGNMENT(Assignment::kReplace)
+TENSORBOW_ASSIGNMENT(Assignment::kAdd)
+TENSORBOW_ASSIGNMENT(Assignment::kSubtract)
 
 }  // namespace gpu
 }  // namespace tensorbow

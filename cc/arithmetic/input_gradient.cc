@@ -1,4 +1,4 @@
-#include "cc/optimiser/input_gradient.h"
+#include "cc/arithmetic/input_gradient.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "cc/optimiser/correction.h"
+#include "cc/arithmetic/correction_passes.h"
 
 namespace tensorbow {
 namespace {
@@ -13,7 +13,7 @@ TENSORBOW_INLINE void CorrectLoop(const A* __restrict z, A alpha, int64_t n,
                                   S* __restrict w) {
   for (int64_t i = 0; i < n; ++i) {
     const A value = static_cast<A>(w[i]);
-    w[i] = static_cast<S>(value - alpha * (value - z[i]));
+    w[i] = static_cast<S>(Corrected(value, value, z[i], alpha));
   }
 }
 

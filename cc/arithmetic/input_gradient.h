@@ -7,8 +7,8 @@
 // where the processor has such an instruction, and then added to d: the bits depend on
 // how w is divided, but not on the order of its parts as long as no row lies in more
 // than two. Float32. Thread-compatible; the workspace is not owned.
-#ifndef TENSORBOW_CC_OPTIMISER_INPUT_GRADIENT_H_
-#define TENSORBOW_CC_OPTIMISER_INPUT_GRADIENT_H_
+#ifndef TENSORBOW_CC_ARITHMETIC_INPUT_GRADIENT_H_
+#define TENSORBOW_CC_ARITHMETIC_INPUT_GRADIENT_H_
 
 #include <cstdint>
 
@@ -40,4 +40,4 @@ class InputGradient {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_OPTIMISER_INPUT_GRADIENT_H_
+#endif  // TENSORBOW_CC_ARITHMETIC_INPUT_GRADIENT_H_

@@ -1,9 +1,9 @@
-#include "cc/optimiser/sparse_correction.h"
+#include "cc/arithmetic/sparse_correction.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "cc/optimiser/correction.h"
+#include "cc/arithmetic/correction_passes.h"
 
 namespace tensorbow {
 

@@ -7,8 +7,8 @@
 // the processor has such an instruction: the same calls give the same bits, however the
 // rows are divided. Float32. Several threads may multiply at once, each with a scratch
 // of its own; `a` and the workspace are not owned.
-#ifndef TENSORBOW_CC_OPTIMISER_PRODUCT_H_
-#define TENSORBOW_CC_OPTIMISER_PRODUCT_H_
+#ifndef TENSORBOW_CC_ARITHMETIC_PRODUCT_H_
+#define TENSORBOW_CC_ARITHMETIC_PRODUCT_H_
 
 #include <cstdint>
 
@@ -56,4 +56,4 @@ class Product {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_OPTIMISER_PRODUCT_H_
+#endif  // TENSORBOW_CC_ARITHMETIC_PRODUCT_H_

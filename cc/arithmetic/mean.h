@@ -1,7 +1,7 @@
 // The average of what several learners have, in learner order. Sums are taken in the
 // accumulation type. Pure functions.
-#ifndef TENSORBOW_CC_OPTIMISER_MEAN_H_
-#define TENSORBOW_CC_OPTIMISER_MEAN_H_
+#ifndef TENSORBOW_CC_ARITHMETIC_MEAN_H_
+#define TENSORBOW_CC_ARITHMETIC_MEAN_H_
 
 #include <cstdint>
 
@@ -20,4 +20,4 @@ void MeanOfSum(int count, int64_t n, float* sum);
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_OPTIMISER_MEAN_H_
+#endif  // TENSORBOW_CC_ARITHMETIC_MEAN_H_

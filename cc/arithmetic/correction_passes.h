@@ -1,11 +1,12 @@
-// The correction of a replica towards the central model, c = α (w − z), for updates
-// that do not make it in their own pass. w is stored as S, z and c are of the type that
-// S is computed with. Arrays hold `n` elements and do not overlap. Pure functions.
-#ifndef TENSORBOW_CC_OPTIMISER_CORRECTION_H_
-#define TENSORBOW_CC_OPTIMISER_CORRECTION_H_
+// The correction of correction.h over arrays, for updates that do not make it in their
+// own pass. w is stored as S, z and c are of the type that S is computed with. Arrays
+// hold `n` elements and do not overlap. Pure functions.
+#ifndef TENSORBOW_CC_ARITHMETIC_CORRECTION_PASSES_H_
+#define TENSORBOW_CC_ARITHMETIC_CORRECTION_PASSES_H_
 
 #include <cstdint>
 
+#include "cc/arithmetic/correction.h"
 #include "cc/support/element.h"
 #include "cc/support/vectorise.h"
 
@@ -15,7 +16,9 @@ namespace tensorbow {
 template <typename S, typename A = Accumulator<S>>
 TENSORBOW_INLINE void CorrectionLoop(const S* __restrict w, const A* __restrict z,
                                      A alpha, int64_t n, A* __restrict c) {
-  for (int64_t i = 0; i < n; ++i) c[i] = alpha * (static_cast<A>(w[i]) - z[i]);
+  for (int64_t i = 0; i < n; ++i) {
+    c[i] = CorrectionOf(static_cast<A>(w[i]), z[i], alpha);
+  }
 }
 
 // c ← α (w − z)
@@ -31,4 +34,4 @@ void Correct(const Accumulator<S>* z, Accumulator<S> alpha, int64_t n, S* w);
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_OPTIMISER_CORRECTION_H_
+#endif  // TENSORBOW_CC_ARITHMETIC_CORRECTION_PASSES_H_

@@ -6,13 +6,13 @@
 //   w ← (w + u) − α (w − z)          w on the right before the update
 //
 // holds for all rows, and nothing of the others is copied. Thread-compatible.
-#ifndef TENSORBOW_CC_OPTIMISER_SPARSE_CORRECTION_H_
-#define TENSORBOW_CC_OPTIMISER_SPARSE_CORRECTION_H_
+#ifndef TENSORBOW_CC_ARITHMETIC_SPARSE_CORRECTION_H_
+#define TENSORBOW_CC_ARITHMETIC_SPARSE_CORRECTION_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "cc/optimiser/update_rules.h"
+#include "cc/arithmetic/update_rules.h"
 #include "cc/support/element.h"
 
 namespace tensorbow {
@@ -43,4 +43,4 @@ class SparseCorrection {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_OPTIMISER_SPARSE_CORRECTION_H_
+#endif  // TENSORBOW_CC_ARITHMETIC_SPARSE_CORRECTION_H_

@@ -1,4 +1,4 @@
-#include "cc/optimiser/mean.h"
+#include "cc/arithmetic/mean.h"
 
 #include "cc/support/vectorise.h"
 
