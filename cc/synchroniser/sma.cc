@@ -37,7 +37,7 @@ TENSORBOW_INLINE void Advance(const S* const* w, int count, const A* __restrict 
     for (int j = 1; j < count; ++j) {
       const S* __restrict wj = w[j] + begin;
       for (int64_t i = 0; i < size; ++i) {
-        sum[i] += alpha * (static_cast<A>(wj[i]) - z[begin + i]);
+        sum[i] += CorrectionOf(static_cast<A>(wj[i]), z[begin + i], alpha);
       }
     }
     for (int64_t i = 0; i < size; ++i) {
@@ -52,7 +52,9 @@ TENSORBOW_INLINE void Advance(const S* const* w, int count, const A* __restrict 
 template <typename S, typename A = Accumulator<S>>
 TENSORBOW_INLINE void TakeOut(const S* __restrict w, const A* __restrict z, A alpha,
                               int64_t n, A* __restrict next) {
-  for (int64_t i = 0; i < n; ++i) next[i] -= alpha * (static_cast<A>(w[i]) - z[i]);
+  for (int64_t i = 0; i < n; ++i) {
+    next[i] -= CorrectionOf(static_cast<A>(w[i]), z[i], alpha);
+  }
 }
 
 // target_clones goes with plain functions only: one of each for each type.

@@ -43,12 +43,11 @@ struct ReplicaState {
   bool generator = false;
   // By learner; empty if the replicas have to start from the central value.
   std::vector<tensorflow::Tensor> replicas;
-  // Flat, in the accumulation type; uninitialised tensors where the central model does
-  // not keep them.
+  // Flat, in the accumulation type; empty where the central model does not keep them.
   tensorflow::Tensor z, previous;
   tensorflow::Tensor average;
   int64_t model_iterations = 0;
-  std::vector<int64_t> present;  // whose mean z is
+  std::vector<int64_t> present;  // whose mean z is; empty: the model has no z
 };
 
 class ReplicatedVariables {

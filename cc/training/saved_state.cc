@@ -248,13 +248,11 @@ absl::Status WriteReplicas(const std::vector<ReplicaState>& replicated,
       TF_RETURN_IF_ERROR(state->Add(ReplicaKey(static_cast<int>(j), variable.name),
                                     variable.replicas[j]));
     }
-    bool has_model = false;
+    if (variable.present.empty()) continue;  // the central model does not have it
     for (const auto& [what, tensor] : ModelTensors(&variable)) {
-      if (!tensor->IsInitialized()) continue;
-      has_model = true;
+      if (tensor->NumElements() == 0) continue;
       TF_RETURN_IF_ERROR(state->Add(ModelKey(what, variable.name), *tensor));
     }
-    if (!has_model) continue;
     TF_RETURN_IF_ERROR(state->Add(ModelKey("z_iterations", variable.name),
                                   Vector<int64_t>({variable.model_iterations})));
     TF_RETURN_IF_ERROR(

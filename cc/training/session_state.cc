@@ -5,10 +5,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "cc/learner/variable_storage.h"
 #include "cc/support/flush_denormals.h"
 #include "cc/training/saved_state.h"
 #include "cc/training/trainer.h"
-#include "cc/learner/variable_storage.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {

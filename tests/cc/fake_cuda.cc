@@ -317,8 +317,8 @@ CudaError LaunchRemember(ElementType type, const void* w, const void* z, double 
       using A = Accumulator<S>;
       for (int64_t i = 0; i < n; ++i) {
         static_cast<A*>(c)[i] =
-            CorrectionOf<S>(static_cast<const S*>(w)[i], static_cast<const A*>(z)[i],
-                            static_cast<A>(alpha));
+            StoredCorrection<S>(static_cast<const S*>(w)[i],
+                                static_cast<const A*>(z)[i], static_cast<A>(alpha));
       }
     });
   });
@@ -332,7 +332,7 @@ CudaError LaunchSubtract(ElementType type, const void* c, int64_t n, void* w,
       S* const weights = static_cast<S*>(w);
       for (int64_t i = 0; i < n; ++i) {
         weights[i] =
-            Subtracted<S>(weights[i], static_cast<const Accumulator<S>*>(c)[i]);
+            StoredDifference<S>(weights[i], static_cast<const Accumulator<S>*>(c)[i]);
       }
     });
   });
@@ -346,8 +346,8 @@ CudaError LaunchCorrect(ElementType type, const void* z, double alpha, int64_t n
       using A = Accumulator<S>;
       S* const weights = static_cast<S*>(w);
       for (int64_t i = 0; i < n; ++i) {
-        weights[i] = Corrected<S>(weights[i], static_cast<const A*>(z)[i],
-                                  static_cast<A>(alpha));
+        weights[i] = StoredCorrected<S>(weights[i], static_cast<const A*>(z)[i],
+                                        static_cast<A>(alpha));
       }
     });
   });

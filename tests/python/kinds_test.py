@@ -50,29 +50,36 @@ def test_read_sees_the_mean_of_replicas_not_one_of_them(use_resource):
         s.run(p.init)
         for _ in range(4):
             s.run(p.train, {p.x: x, p.y: y})
-        before = replicas(s, p.w)
-        s.run(p.train, {p.x: x, p.y: y})
-        # With α = 1/L and μ = 0, z is the mean of the replicas before the last update.
-        np.testing.assert_allclose(s.run(p.w), np.mean(before, axis=0), rtol=1e-6)
+        now = replicas(s, p.w)
+        assert not np.array_equal(*now)
         z = s.run(p.w)
+        np.testing.assert_allclose(z, np.mean(now, axis=0), rtol=1e-6)
         loss = s.run(p.loss, {p.x: x, p.y: y})
         np.testing.assert_allclose(loss, np.mean((x @ z - y) ** 2), rtol=1e-5)
-        assert s.learning_tasks == 10
+        assert s.learning_tasks == 8
 
 
-def test_writing_a_value_that_is_there_already_keeps_the_replicas_apart(use_resource):
+def test_a_write_is_a_write_whatever_the_value(use_resource):
+    """`init; train; init`, or writing what z holds: replicas start from it all the same."""
     p = linear(use_resource)
     x, y = rows(8)
     with p.graph.as_default():
         same = p.w.assign(tf1.placeholder_with_default(tf.zeros([2]), [2], name="v"))
-    with session(p.graph) as s:
-        s.run(p.init)
-        for _ in range(3):
+    for centre in ("current", "lagging"):
+        with session(p.graph, synchroniser=tensorbow.SMA(centre=centre)) as s:
+            s.run(p.init)
+            initial = s.run(p.w)
             s.run(p.train, {p.x: x, p.y: y})
-        before = replicas(s, p.w)
-        s.run(same, {"v:0": s.run(p.w)})
-        for old, new in zip(before, replicas(s, p.w)):
-            np.testing.assert_array_equal(old, new)
+            s.run(p.init)
+            for replica in (*replicas(s, p.w), s.run(p.w)):
+                np.testing.assert_array_equal(replica, initial)
+            for _ in range(3):
+                s.run(p.train, {p.x: x, p.y: y})
+            assert not np.array_equal(*replicas(s, p.w))
+            z = s.run(p.w)
+            s.run(same, {"v:0": z})
+            for replica in replicas(s, p.w):
+                np.testing.assert_array_equal(replica, z)
 
 
 def test_target_network_copy_is_a_write(use_resource):

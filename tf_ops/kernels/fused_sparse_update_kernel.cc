@@ -48,7 +48,7 @@ std::vector<int64_t> RowsOf(const tf::Tensor& indices) {
   return rows;
 }
 
-// S is how cc/optimiser sees the variable's elements.
+// S is how cc/arithmetic sees the variable's elements.
 template <typename S>
 class FusedSparseUpdateKernel : public tf::OpKernel {
  public:

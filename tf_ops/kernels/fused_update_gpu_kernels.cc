@@ -1,6 +1,6 @@
 // GPU kernels of the fused updates: they check what they are given as TensorFlow's
 // kernels do, have the learner's stream wait for the synchroniser, and enqueue one pass
-// of cc/optimiser/gpu over the whole variable. Nothing waits for the GPU.
+// of cc/arithmetic/gpu over the whole variable. Nothing waits for the GPU.
 #include <array>
 #include <utility>
 

@@ -1,10 +1,9 @@
 // CPU kernels of the fused updates: they check what they are given as TensorFlow's
-// kernels do, and have cc/optimiser do the work slice by slice, as the synchroniser
+// kernels do, and have cc/arithmetic do the work slice by slice, as the synchroniser
 // lets them. Under S-SGD, where all learners make the same update, each makes it for
 // all in some of the slices.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -30,7 +29,7 @@ absl::Status CopyElements(const tf::Tensor& from, tf::Tensor* to) {
 }
 
 // `Form` says what an op's inputs mean:
-//   T                the element type, as cc/optimiser computes with it
+//   T                the element type, as cc/arithmetic computes with it
 //   kSlots           the variable inputs 1 … kSlots are slots
 //   kOperand         the input that has one value per element (the gradient)
 //   kScalars         the other inputs, {index, name}
@@ -279,9 +278,8 @@ struct AdamForm : AdamInputs {
   explicit AdamForm(tf::OpKernelConstruction* c)
       : nesterov(BoolAttribute(c, "use_nesterov")) {}
   Adam<T> Rule(tf::OpKernelContext* c) const {
-    using std::sqrt;  // beside those of 16-bit numbers
     const T rate =
-        Scalar<T>(c, 5) * sqrt(T(1) - Scalar<T>(c, 4)) / (T(1) - Scalar<T>(c, 3));
+        AdamStep<T>::RateOf(Scalar<T>(c, 5), Scalar<T>(c, 3), Scalar<T>(c, 4));
     return {rate, Scalar<T>(c, 6), Scalar<T>(c, 7), Scalar<T>(c, 8), nesterov};
   }
   const bool nesterov;

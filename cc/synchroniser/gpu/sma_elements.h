@@ -24,6 +24,7 @@
 #include <cuda_fp16.h>
 #endif
 
+#include "cc/arithmetic/correction.h"
 #include "cc/support/element.h"
 #include "cc/support/host_device.h"
 
@@ -173,7 +174,7 @@ TENSORBOW_HOST_DEVICE void SumCorrections(const void* const* weights, int num_le
     A w[W];
     Load<S, W>(static_cast<const S*>(weights[j]) + i, w);
     for (int k = 0; k < W; ++k) {
-      const A c = alpha * (w[k] - z[k]);
+      const A c = CorrectionOf(w[k], z[k], alpha);
       sum[k] = j == 0 ? c : sum[k] + c;
     }
   }
@@ -339,20 +340,20 @@ TENSORBOW_HOST_DEVICE void RunSmaBlock(const SmaTable& table, const SmaArguments
   }
 }
 
-// Corrections of updates that do not correct by themselves, one element:
-// α (w − z), w − c, and w − α (w − z).
+// One element of corrections of updates that do not correct by themselves, as it is
+// stored: α (w − z), w − c, and w − α (w − z).
 template <typename S, typename A = Accumulator<S>>
-TENSORBOW_HOST_DEVICE A CorrectionOf(S w, A z, A alpha) {
-  return alpha * (FromStorage<S>(w) - z);
+TENSORBOW_HOST_DEVICE A StoredCorrection(S w, A z, A alpha) {
+  return CorrectionOf(FromStorage<S>(w), z, alpha);
 }
 template <typename S, typename A = Accumulator<S>>
-TENSORBOW_HOST_DEVICE S Subtracted(S w, A correction) {
+TENSORBOW_HOST_DEVICE S StoredDifference(S w, A correction) {
   return ToStorage<S>(FromStorage<S>(w) - correction);
 }
 template <typename S, typename A = Accumulator<S>>
-TENSORBOW_HOST_DEVICE S Corrected(S w, A z, A alpha) {
+TENSORBOW_HOST_DEVICE S StoredCorrected(S w, A z, A alpha) {
   const A value = FromStorage<S>(w);
-  return ToStorage<S>(value - alpha * (value - z));
+  return ToStorage<S>(Corrected(value, value, z, alpha));
 }
 
 }  // namespace tensorbow

@@ -28,14 +28,14 @@ template <typename S, typename A = Accumulator<S>>
 __global__ void Remember(const S* __restrict__ w, const A* __restrict__ z, A alpha,
                          int64_t n, A* __restrict__ c) {
   for (int64_t i = FirstElement(); i < n; i += Stride()) {
-    c[i] = CorrectionOf<S>(w[i], z[i], alpha);
+    c[i] = StoredCorrection<S>(w[i], z[i], alpha);
   }
 }
 
 template <typename S, typename A = Accumulator<S>>
 __global__ void Subtract(const A* __restrict__ c, int64_t n, S* __restrict__ w) {
   for (int64_t i = FirstElement(); i < n; i += Stride()) {
-    w[i] = Subtracted<S>(w[i], c[i]);
+    w[i] = StoredDifference<S>(w[i], c[i]);
   }
 }
 
@@ -43,7 +43,7 @@ template <typename S, typename A = Accumulator<S>>
 __global__ void Correct(const A* __restrict__ z, A alpha, int64_t n,
                         S* __restrict__ w) {
   for (int64_t i = FirstElement(); i < n; i += Stride()) {
-    w[i] = Corrected<S>(w[i], z[i], alpha);
+    w[i] = StoredCorrected<S>(w[i], z[i], alpha);
   }
 }
 
