@@ -89,21 +89,23 @@ class Learners {
     return set;
   }
 
-  // A run of so many tasks; in iteration `last` the learners from `first_absent` on
-  // find no data, or learner `first_failing` aborts, and those after it do nothing.
-  int64_t Run(int64_t tasks, int first_absent = -1, int first_failing = -1) {
+  // A run of so many tasks; in its last iteration, or the given one, the learners from
+  // `first_absent` on find no data, or learner `first_failing` aborts, and those after
+  // it do nothing.
+  int64_t Run(int64_t tasks, int first_absent = -1, int first_failing = -1,
+              int64_t special = -1) {
     scheduler_.Begin(tasks, SchedulingPolicy::kRoundRobin);
     synchroniser_->BeginRun(set_, &scheduler_);
     const int64_t iterations = scheduler_.num_iterations();
     for (int64_t iteration = 0; iteration < iterations; ++iteration, ++time_) {
-      const bool last = iteration + 1 == iterations;
+      const bool is_special = iteration == (special < 0 ? iterations - 1 : special);
       for (int j = 0; j < scheduler_.participants(iteration); ++j) {
-        if (last && first_failing >= 0 && j >= first_failing) {
+        if (is_special && first_failing >= 0 && j >= first_failing) {
           if (j == first_failing) synchroniser_->Abort(j);
           continue;
         }
         if (!synchroniser_->BeforeTask(j)) continue;
-        if (last && first_absent >= 0 && j >= first_absent) {
+        if (is_special && first_absent >= 0 && j >= first_absent) {
           synchroniser_->SitOut(j);
           continue;
         }

@@ -110,6 +110,18 @@ TEST_P(GpuSmaTest, LearnersThatFindNoDataContributeNothing) {
   });
 }
 
+TEST_P(GpuSmaTest, LearnersThatFindNoDataOnceGoOnInTheRun) {
+  for (const int period : {1, 2}) {
+    Settings periodic = settings();
+    periodic.sma.period = period;
+    ExpectSame(periodic, [&](Learners& l) {
+      const int first_absent = learners() > 1 ? 1 : -1;
+      l.Run(5 * learners(), first_absent, -1, /*special=*/1);
+      l.Run(3 * learners());
+    });
+  }
+}
+
 TEST_P(GpuSmaTest, PeriodSynchronisesEveryThirdIteration) {
   Settings periodic = settings();
   periodic.sma.period = 3;
@@ -224,7 +236,7 @@ TEST_P(GpuSmaTest, ReplicasAreWrittenBetweenRunsAfterTheyHaveBeenRead) {
   ExpectSame(settings(), [&](Learners& l) {
     for (int run = 0; run < 3; ++run) {
       l.Run(2 * learners() - learners() / 2);
-      for (int j = 0; j < learners(); ++j) l.Write(j, run, 0.125f * (j + run));
+      l.Write(learners() - 1, run, 0.25f);
       l.Run(2 * learners());
       l.Write(0, run, 0.5f);
       l.Collect();

@@ -160,7 +160,8 @@ std::string GpuSma::Collect(int variable, const std::vector<void*>& replicas,
 CudaError GpuSma::CollectLocked(int v, const std::vector<void*>& replicas,
                                 const std::vector<int>& present) {
   CentralModel::Variable& variable = central_->variable(v);
-  if (is_current() && !(HostLeads(v) ? IsUpToDate(variable) : states_[v].up_to_date())) {
+  if (is_current() &&
+      !(HostLeads(v) ? IsUpToDate(variable) : states_[v].up_to_date())) {
     TENSORBOW_RETURN_IF_CUDA_ERROR(FollowHost({v}));
     TENSORBOW_RETURN_IF_CUDA_ERROR(BringUpToDate(v, replicas, present));
   }
