@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -314,6 +315,44 @@ class GpuLearners : public Learners {
 
   std::vector<void*> streams_;
 };
+
+constexpr int kSeeds = 8;
+
+// Does the same to both and compares what is left, for several orders of execution.
+inline void ExpectSame(const Settings& settings,
+                       const std::function<void(Learners&)>& scenario) {
+  CpuLearners cpu(settings);
+  scenario(cpu);
+  const auto expected = cpu.Outcome();
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    fake_cuda::Seed(seed);
+    GpuLearners gpu(settings);
+    scenario(gpu);
+    const auto outcome = gpu.Outcome();
+    ASSERT_EQ(gpu.synchroniser().error(), "");
+    ASSERT_EQ(outcome.size(), expected.size());
+    for (size_t i = 0; i < outcome.size(); ++i) {
+      ASSERT_EQ(outcome[i], expected[i]) << "value " << i << ", seed " << seed;
+    }
+    for (int v = 0; v < cpu.model().num_variables(); ++v) {
+      ASSERT_EQ(gpu.model().variable(v).iterations(),
+                cpu.model().variable(v).iterations());
+    }
+  }
+}
+
+inline Settings OneGpu(Centre centre, int learners) {
+  Settings settings;
+  settings.ordinals.assign(learners, 0);
+  settings.sma.centre = centre;
+  settings.sma.alpha = 1.0 / learners;
+  settings.sma.momentum = centre == Centre::kLagging ? 0.5 : 0;
+  return settings;
+}
+
+inline std::string NameOf(Centre centre) {
+  return centre == Centre::kCurrent ? "Current" : "Lagging";
+}
 
 }  // namespace tensorbow
 
