@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -89,21 +90,23 @@ class Learners {
     return set;
   }
 
-  // A run of so many tasks; in iteration `last` the learners from `first_absent` on
-  // find no data, or learner `first_failing` aborts, and those after it do nothing.
-  int64_t Run(int64_t tasks, int first_absent = -1, int first_failing = -1) {
+  // A run of so many tasks; in its last iteration, or the given one, the learners from
+  // `first_absent` on find no data, or learner `first_failing` aborts, and those after
+  // it do nothing.
+  int64_t Run(int64_t tasks, int first_absent = -1, int first_failing = -1,
+              int64_t special = -1) {
     scheduler_.Begin(tasks, SchedulingPolicy::kRoundRobin);
     synchroniser_->BeginRun(set_, &scheduler_);
     const int64_t iterations = scheduler_.num_iterations();
     for (int64_t iteration = 0; iteration < iterations; ++iteration, ++time_) {
-      const bool last = iteration + 1 == iterations;
+      const bool is_special = iteration == (special < 0 ? iterations - 1 : special);
       for (int j = 0; j < scheduler_.participants(iteration); ++j) {
-        if (last && first_failing >= 0 && j >= first_failing) {
+        if (is_special && first_failing >= 0 && j >= first_failing) {
           if (j == first_failing) synchroniser_->Abort(j);
           continue;
         }
         if (!synchroniser_->BeforeTask(j)) continue;
-        if (last && first_absent >= 0 && j >= first_absent) {
+        if (is_special && first_absent >= 0 && j >= first_absent) {
           synchroniser_->SitOut(j);
           continue;
         }
@@ -312,6 +315,44 @@ class GpuLearners : public Learners {
 
   std::vector<void*> streams_;
 };
+
+constexpr int kSeeds = 8;
+
+// Does the same to both and compares what is left, for several orders of execution.
+inline void ExpectSame(const Settings& settings,
+                       const std::function<void(Learners&)>& scenario) {
+  CpuLearners cpu(settings);
+  scenario(cpu);
+  const auto expected = cpu.Outcome();
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    fake_cuda::Seed(seed);
+    GpuLearners gpu(settings);
+    scenario(gpu);
+    const auto outcome = gpu.Outcome();
+    ASSERT_EQ(gpu.synchroniser().error(), "");
+    ASSERT_EQ(outcome.size(), expected.size());
+    for (size_t i = 0; i < outcome.size(); ++i) {
+      ASSERT_EQ(outcome[i], expected[i]) << "value " << i << ", seed " << seed;
+    }
+    for (int v = 0; v < cpu.model().num_variables(); ++v) {
+      ASSERT_EQ(gpu.model().variable(v).iterations(),
+                cpu.model().variable(v).iterations());
+    }
+  }
+}
+
+inline Settings OneGpu(Centre centre, int learners) {
+  Settings settings;
+  settings.ordinals.assign(learners, 0);
+  settings.sma.centre = centre;
+  settings.sma.alpha = 1.0 / learners;
+  settings.sma.momentum = centre == Centre::kLagging ? 0.5 : 0;
+  return settings;
+}
+
+inline std::string NameOf(Centre centre) {
+  return centre == Centre::kCurrent ? "Current" : "Lagging";
+}
 
 }  // namespace tensorbow
 

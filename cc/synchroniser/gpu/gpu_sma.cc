@@ -131,8 +131,8 @@ void GpuSma::BeginRun(const TrainedSet& set) {
 
 bool GpuSma::Enter(int learner, const Iteration& iteration, bool replays) {
   if (failed_.load(std::memory_order_acquire)) return false;
-  if (!is_current() && !iteration.due) return true;
-  return Prepare(iteration) && (replays || WaitOnStream(learner, iteration.number));
+  if ((is_current() || iteration.due) && !Prepare(iteration)) return false;
+  return replays || WaitOnStream(learner, iteration.number);
 }
 
 bool GpuSma::Prepare(const Iteration& iteration) {
@@ -295,10 +295,8 @@ CudaError GpuSma::ExcludeLocked(const TrainedSet& set, const std::vector<int>& a
         gpu_index_[j], several ? SmaPass::kAddAbsent : SmaPass::kExclude, arguments,
         WithoutAverage, tables));
   }
-  // Only then may the absent change what has been read: in an iteration that does not
-  // correct they wait for nothing else.
+  // Only then may the absent change what has been read.
   TENSORBOW_RETURN_IF_CUDA_ERROR(RecordPrepared());
-  for (int j : absent) TENSORBOW_RETURN_IF_CUDA_ERROR(AwaitPrepared(j));
   if (!several) return "";
   TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Reduce(tables));
   return passes_->Launch(SmaPass::kExcludeBy, {}, WithoutAverage, tables);

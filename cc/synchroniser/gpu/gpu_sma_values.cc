@@ -85,8 +85,7 @@ CudaError GpuSma::AddVariablesTo(SmaGpu* gpu) {
 }
 
 CudaError GpuSma::Upload(int v) {
-  CentralModel::Variable& variable = central_->variable(v);
-  if (!is_current()) TakeIn(&variable);  // z is known
+  const CentralModel::Variable& variable = central_->variable(v);
   for (SmaGpu& gpu : gpus_) {
     CudaDeviceGuard guard(gpu.ordinal);
     const SmaValues& values = gpu.values[v];
