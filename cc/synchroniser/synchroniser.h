@@ -71,7 +71,8 @@ class Synchroniser {
 
   // --- Between runs.
 
-  // REQUIRES: the set knows where all learners' replicas lie.
+  // REQUIRES: the set knows where all learners' replicas lie. The run's tasks are
+  // executed by the first learners, as many as its first iteration has participants.
   void BeginRun(TrainedSet* set, const TaskScheduler* scheduler);
   // Returns the number of iterations that completed.
   int64_t EndRun();

@@ -37,8 +37,7 @@ enum class Update {
 class Learners {
  public:
   static constexpr int kMembers = 2;  // variables, all trained
-  static constexpr int64_t kSizes[kMembers] = {2 * CentralModel::kSliceElements + 17,
-                                               5};
+  static constexpr int64_t kSizes[kMembers] = {CentralModel::kSliceElements + 17, 5};
   // Elements i and i + kPattern of a variable start equal, and stay so.
   static constexpr int kPattern = 13;
   static float Start(int64_t i) { return 0.125f * static_cast<float>(i % kPattern); }

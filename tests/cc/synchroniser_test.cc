@@ -460,21 +460,31 @@ TEST(IndependentTest, LearnersAreLeftAlone) {
 std::string NameOf(const testing::TestParamInfo<Parameters>& info) {
   const char* const updates[] = {"ByTheSynchroniser", "ByItself", "NowAndThen"};
   return std::get<0>(info.param).name +
-         updates[static_cast<int>(std::get<1>(info.param))] +
-         (std::get<2>(info.param).count() > 0 ? "Polling" : "Blocking");
+         updates[static_cast<int>(std::get<1>(info.param))];
 }
 
 const auto kUpdates =
     testing::Values(Update::kByTheSynchroniser, Update::kByItself, Update::kNowAndThen);
-const auto kSpins = testing::Values(microseconds(0), microseconds(50));
+const auto kBlocks = testing::Values(microseconds(0));
+// Waiting is the same for all updates.
+const auto kByItself = testing::Values(Update::kByItself);
+const auto kPolls = testing::Values(microseconds(50));
 
-INSTANTIATE_TEST_SUITE_P(All, SynchroniserTest,
+INSTANTIATE_TEST_SUITE_P(Blocking, SynchroniserTest,
                          testing::Combine(testing::ValuesIn(AllCases()), kUpdates,
-                                          kSpins),
+                                          kBlocks),
                          NameOf);
-INSTANTIATE_TEST_SUITE_P(All, AveragingTest,
+INSTANTIATE_TEST_SUITE_P(Polling, SynchroniserTest,
+                         testing::Combine(testing::ValuesIn(AllCases()), kByItself,
+                                          kPolls),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Blocking, AveragingTest,
                          testing::Combine(testing::ValuesIn(AveragingCases()), kUpdates,
-                                          kSpins),
+                                          kBlocks),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Polling, AveragingTest,
+                         testing::Combine(testing::ValuesIn(AveragingCases()),
+                                          kByItself, kPolls),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(All, AllSynchroniserTest, testing::ValuesIn(AllCases()),
                          [](const auto& info) { return info.param.name; });
