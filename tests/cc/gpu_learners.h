@@ -1,5 +1,5 @@
-// Learners with replicas of some variables, one after another on one thread: on the
-// CPU, and on GPUs of the fake CUDA. What the two leave behind is compared.
+// AveragingLearners with replicas of some variables, one after another on one thread:
+// on the CPU, and on GPUs of the fake CUDA. What the two leave behind is compared.
 #ifndef TENSORBOW_TESTS_CC_GPU_LEARNERS_H_
 #define TENSORBOW_TESTS_CC_GPU_LEARNERS_H_
 
@@ -48,9 +48,9 @@ struct Settings {
 };
 
 // A subclass says how updates are made.
-class Learners {
+class AveragingLearners {
  public:
-  explicit Learners(const Settings& settings)
+  explicit AveragingLearners(const Settings& settings)
       : settings_(settings),
         model_(KeptBySma(settings.sma.centre), settings.ema_decay),
         scheduler_(settings.num_learners()),
@@ -78,7 +78,7 @@ class Learners {
     all_ = NewSet(all);
     set_ = all_.get();
   }
-  virtual ~Learners() = default;
+  virtual ~AveragingLearners() = default;
 
   std::unique_ptr<TrainedSet> NewSet(const std::vector<int>& variables) const {
     auto set = std::make_unique<TrainedSet>(num_learners(), variables);
@@ -223,9 +223,9 @@ class Learners {
 
 constexpr std::chrono::microseconds kNoSpin(0);
 
-class CpuLearners : public Learners {
+class CpuLearners : public AveragingLearners {
  public:
-  explicit CpuLearners(const Settings& settings) : Learners(settings) {
+  explicit CpuLearners(const Settings& settings) : AveragingLearners(settings) {
     synchroniser_ =
         std::make_unique<Synchroniser>(num_learners(), &model_, kNoSpin,
                                        NewSma(settings.sma, num_learners(), &model_));
@@ -254,9 +254,9 @@ class CpuLearners : public Learners {
   }
 };
 
-class GpuLearners : public Learners {
+class GpuLearners : public AveragingLearners {
  public:
-  explicit GpuLearners(const Settings& settings) : Learners(settings) {
+  explicit GpuLearners(const Settings& settings) : AveragingLearners(settings) {
     std::vector<LearnerStream> learners;
     for (const int ordinal : settings.ordinals) {
       learners.push_back({ordinal, fake_cuda::NewStream(ordinal)});
@@ -277,7 +277,7 @@ class GpuLearners : public Learners {
   void Task(int learner) override {
     // As a forward pass would: reads the weights some time after the task before.
     fake_cuda::Enqueue(streams_[learner], [] {});
-    Learners::Task(learner);
+    AveragingLearners::Task(learner);
   }
 
  protected:
@@ -320,7 +320,7 @@ constexpr int kSeeds = 8;
 
 // Does the same to both and compares what is left, for several orders of execution.
 inline void ExpectSame(const Settings& settings,
-                       const std::function<void(Learners&)>& scenario) {
+                       const std::function<void(AveragingLearners&)>& scenario) {
   CpuLearners cpu(settings);
   scenario(cpu);
   const auto expected = cpu.Outcome();

@@ -21,7 +21,7 @@ TEST_P(GpuSmaCentreTest, NobodyFindsData) {
   Settings settings = OneGpu(GetParam(), 3);
   settings.variables = {{ElementType::kFloat32, 5000, true},
                         {ElementType::kFloat64, 10, true}};
-  const auto scenario = [&](Learners& l) {
+  const auto scenario = [&](AveragingLearners& l) {
     EXPECT_EQ(l.Run(9, /*first_absent=*/0), 2);
     EXPECT_EQ(l.Run(6), 2);
   };
@@ -65,7 +65,7 @@ TEST_P(GpuSmaCentreTest, CapturedTasksDoWhatTheyDidWhenCaptured) {
    private:
     std::vector<std::function<void()>> graphs_;
   };
-  const auto scenario = [](Learners& l) {
+  const auto scenario = [](AveragingLearners& l) {
     l.Run(12);
     l.Run(8);
     l.Run(1);
@@ -145,7 +145,7 @@ TEST_P(GpuSmaCentreTest, SeveralGpusDoWhatOneDoes) {
                           {ElementType::kFloat64, 70, false}};
     settings.ema_decay = 0.5;
     const int learners = settings.num_learners();
-    const auto scenario = [&](Learners& l) {
+    const auto scenario = [&](AveragingLearners& l) {
       l.Run(5 * learners);
       l.Run(2 * learners - 1);
       l.Restart();

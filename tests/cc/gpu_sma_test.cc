@@ -29,11 +29,12 @@ INSTANTIATE_TEST_SUITE_P(Learners, GpuSmaTest,
                          });
 
 TEST_P(GpuSmaTest, ManyIterationsInOneRun) {
-  ExpectSame(settings(), [&](Learners& l) { EXPECT_EQ(l.Run(9 * learners()), 9); });
+  ExpectSame(settings(),
+             [&](AveragingLearners& l) { EXPECT_EQ(l.Run(9 * learners()), 9); });
 }
 
 TEST_P(GpuSmaTest, ManyRuns) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     for (int run = 0; run < 8; ++run) EXPECT_EQ(l.Run(learners()), 1);
   });
 }
@@ -41,11 +42,11 @@ TEST_P(GpuSmaTest, ManyRuns) {
 TEST_P(GpuSmaTest, WithoutMomentum) {
   Settings without = settings();
   without.sma.momentum = 0;
-  ExpectSame(without, [&](Learners& l) { l.Run(6 * learners()); });
+  ExpectSame(without, [&](AveragingLearners& l) { l.Run(6 * learners()); });
 }
 
 TEST_P(GpuSmaTest, LearnersThatSitOutContributeNothing) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     l.Run(3 * learners() - learners() / 2);
     l.Run(2 * learners() - 1);
     l.Run(2 * learners());
@@ -53,7 +54,7 @@ TEST_P(GpuSmaTest, LearnersThatSitOutContributeNothing) {
 }
 
 TEST_P(GpuSmaTest, LearnersWithoutATaskInManyRunsBeginFromZ) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     l.Run(2 * learners());
     for (int run = 0; run < 4; ++run) EXPECT_EQ(l.Run(1), 1);
     l.Run(learners() - learners() / 2);
@@ -63,7 +64,7 @@ TEST_P(GpuSmaTest, LearnersWithoutATaskInManyRunsBeginFromZ) {
 }
 
 TEST_P(GpuSmaTest, LearnersThatFindNoDataContributeNothing) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     l.Run(3 * learners(), /*first_absent=*/learners() > 1 ? learners() - 1 : -1);
     l.Run(2 * learners());
     l.Run(2 * learners(), /*first_absent=*/learners() > 1 ? 1 : -1);
@@ -75,7 +76,7 @@ TEST_P(GpuSmaTest, LearnersThatFindNoDataOnceGoOnInTheRun) {
   for (const int period : {1, 2}) {
     Settings periodic = settings();
     periodic.sma.period = period;
-    ExpectSame(periodic, [&](Learners& l) {
+    ExpectSame(periodic, [&](AveragingLearners& l) {
       const int first_absent = learners() > 1 ? 1 : -1;
       l.Run(5 * learners(), first_absent, -1, /*special=*/1);
       l.Run(3 * learners());
@@ -86,7 +87,7 @@ TEST_P(GpuSmaTest, LearnersThatFindNoDataOnceGoOnInTheRun) {
 TEST_P(GpuSmaTest, PeriodSynchronisesEveryThirdIteration) {
   Settings periodic = settings();
   periodic.sma.period = 3;
-  ExpectSame(periodic, [&](Learners& l) {
+  ExpectSame(periodic, [&](AveragingLearners& l) {
     l.Run(4 * learners());
     l.Run(5 * learners());
   });
@@ -95,7 +96,7 @@ TEST_P(GpuSmaTest, PeriodSynchronisesEveryThirdIteration) {
 TEST_P(GpuSmaTest, LearnersThatSatOutGoOnWithoutASynchronisation) {
   Settings periodic = settings();
   periodic.sma.period = 2;
-  ExpectSame(periodic, [&](Learners& l) {
+  ExpectSame(periodic, [&](AveragingLearners& l) {
     const int64_t tasks = 2 * learners() - learners() / 2;
     for (int run = 0; run < 4; ++run) {
       l.Run(tasks);           // the second is synchronised
@@ -107,7 +108,7 @@ TEST_P(GpuSmaTest, LearnersThatSatOutGoOnWithoutASynchronisation) {
 TEST_P(GpuSmaTest, AverageIsTheHostsBitForBit) {
   Settings averaged = settings();
   averaged.ema_decay = 0.5;  // (1 + t) / (10 + t) passes it
-  ExpectSame(averaged, [&](Learners& l) {
+  ExpectSame(averaged, [&](AveragingLearners& l) {
     l.Run(5 * learners());
     l.Collect();
     // Read between runs, as an evaluation does.
@@ -124,7 +125,7 @@ TEST_P(GpuSmaTest, AverageIsTheHostsBitForBit) {
 TEST_P(GpuSmaTest, AverageMovesOnceForEveryIterationWhereOthersAreDiscarded) {
   Settings averaged = settings();
   averaged.ema_decay = 0.5;
-  ExpectSame(averaged, [&](Learners& l) {
+  ExpectSame(averaged, [&](AveragingLearners& l) {
     l.Run(3 * learners());
     l.Restart();
     l.Run(2 * learners(), -1, /*first_failing=*/learners() - 1);
@@ -134,7 +135,7 @@ TEST_P(GpuSmaTest, AverageMovesOnceForEveryIterationWhereOthersAreDiscarded) {
 }
 
 TEST_P(GpuSmaTest, RestartSetsReplicasToZ) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     l.Run(3 * learners());
     l.Restart();
     l.Run(2 * learners());
@@ -146,7 +147,7 @@ TEST_P(GpuSmaTest, RestartSetsReplicasToZ) {
 }
 
 TEST_P(GpuSmaTest, RestartBeforeTheFirstRun) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     l.Restart();
     l.Run(2 * learners());
   });
@@ -154,7 +155,7 @@ TEST_P(GpuSmaTest, RestartBeforeTheFirstRun) {
 
 TEST_P(GpuSmaTest, AbortedIterationLeavesNoTrace) {
   for (int failing = 0; failing < learners(); ++failing) {
-    ExpectSame(settings(), [&](Learners& l) {
+    ExpectSame(settings(), [&](AveragingLearners& l) {
       EXPECT_EQ(l.Run(3 * learners(), -1, failing), 2);
       l.Restart();
       l.Run(2 * learners());
@@ -163,7 +164,7 @@ TEST_P(GpuSmaTest, AbortedIterationLeavesNoTrace) {
 }
 
 TEST_P(GpuSmaTest, AbortedIterationAfterAShortOneLeavesNoTrace) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     l.Run(3 * learners() - learners() / 2);
     EXPECT_EQ(l.Run(learners(), -1, learners() - 1), 0);
     l.Restart();
@@ -174,7 +175,7 @@ TEST_P(GpuSmaTest, AbortedIterationAfterAShortOneLeavesNoTrace) {
 TEST_P(GpuSmaTest, AbortedIterationThatDoesNotCorrectLeavesNoTrace) {
   Settings periodic = settings();
   periodic.sma.period = 3;
-  ExpectSame(periodic, [&](Learners& l) {
+  ExpectSame(periodic, [&](AveragingLearners& l) {
     EXPECT_EQ(l.Run(5 * learners(), -1, learners() - 1), 4);
     l.Restart();
     l.Run(4 * learners());
@@ -182,7 +183,7 @@ TEST_P(GpuSmaTest, AbortedIterationThatDoesNotCorrectLeavesNoTrace) {
 }
 
 TEST_P(GpuSmaTest, HostLeadsWhereItHasBeenWritten) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     l.Run(2 * learners());
     l.Collect();
     l.Run(learners());
@@ -194,7 +195,7 @@ TEST_P(GpuSmaTest, HostLeadsWhereItHasBeenWritten) {
 }
 
 TEST_P(GpuSmaTest, ReplicasAreWrittenBetweenRunsAfterTheyHaveBeenRead) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     for (int run = 0; run < 3; ++run) {
       l.Run(2 * learners() - learners() / 2);
       l.Write(learners() - 1, run, 0.25f);
@@ -211,7 +212,7 @@ TEST_P(GpuSmaTest, StatesAreResumedWithWhatIsNotTakenIn) {
   Settings averaged = settings();
   averaged.ema_decay = 0.5;
   for (const bool reads : {false, true}) {
-    ExpectSame(averaged, [&](Learners& l) {
+    ExpectSame(averaged, [&](AveragingLearners& l) {
       l.Run(2 * learners());
       l.Collect();
       for (int v = 0; v < l.model().num_variables(); ++v) {
@@ -224,7 +225,7 @@ TEST_P(GpuSmaTest, StatesAreResumedWithWhatIsNotTakenIn) {
 }
 
 TEST_P(GpuSmaTest, VariablesAddedLater) {
-  ExpectSame(settings(), [&](Learners& l) {
+  ExpectSame(settings(), [&](AveragingLearners& l) {
     l.Run(2 * learners());
     l.model().Add(ElementType::kFloat32, 10);
     l.Run(2 * learners());
@@ -234,7 +235,7 @@ TEST_P(GpuSmaTest, VariablesAddedLater) {
 TEST_P(GpuSmaTest, SetsShareVariables) {
   Settings averaged = settings();
   averaged.ema_decay = 0.5;
-  ExpectSame(averaged, [&](Learners& l) {
+  ExpectSame(averaged, [&](AveragingLearners& l) {
     const auto some = l.NewSet({1, 0, 4});
     const auto others = l.NewSet({4, 2, 1});
     l.RunOver(some.get(), 2 * learners());
