@@ -370,7 +370,8 @@ def data(rows, seed=0):
 def test_twenty_steps_equal_the_model(rows, momentum, use_resource):
     p = perceptron(use_resource, momentum)
     gradients = StockGradients(p)
-    with programs.session(p.graph, LEARNERS) as session:
+    lagging = tensorbow.SMA(centre="lagging", momentum=0.0)  # as SMAModel's
+    with programs.session(p.graph, LEARNERS, synchroniser=lagging) as session:
         session.run(p.init)
         model = SMAModel(session.run(gradients.variables), LEARNERS, 0.05, momentum)
         for step in range(20):
