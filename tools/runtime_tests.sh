@@ -19,9 +19,5 @@ cmake -S . -B "$build" -G Ninja -DTENSORBOW_TESTS=ON -DTENSORBOW_GPU=OFF \
   -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@" >"$build.log" 2>&1 ||
   { cat "$build.log"; exit 1; }
 cmake --build "$build" --target tensorbow_runtime_test
-# The wheel's libraries are not instrumented: containers that they fill look wrong to the
-# address sanitizer, one-definition checks see what both define, and what they keep until
-# the process ends looks leaked.
-ASAN_OPTIONS=detect_container_overflow=0:detect_odr_violation=0:detect_leaks=0 \
-  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TF_CPP_MIN_LOG_LEVEL=2 \
+UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TF_CPP_MIN_LOG_LEVEL=2 \
   timeout 300 "$build/tensorbow_runtime_test" --gtest_brief=1
