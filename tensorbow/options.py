@@ -102,7 +102,7 @@ class Options:
         the operation where it is not, "off" never. Not with a sync_period above 1.
 
     Raises:
-      TypeError, ValueError: for an argument outside of what is said above.
+      TypeError, ValueError: for an argument that is not one of these.
 
     Example:
       >>> tensorbow.Options(learners_per_device=2, batch_size=16)

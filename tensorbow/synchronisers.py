@@ -113,14 +113,14 @@ class SMA:
         less from one iteration to the next, "never", or a callable that is given the
         number of completed iterations before every learning run and returns a bool.
       ema_decay: keeps an exponential moving average of z over the iterations t = 0, 1, …
-        that end with corrections, with d = min(ema_decay, (1 + t) / (10 + t)),
-        0 < ema_decay < 1 (0.999 is a good value). Reads, evaluation and `Saver` then see
+        (with a lagging centre, those that end with corrections), with
+        d = min(ema_decay, (1 + t) / (10 + t)), 0 < ema_decay < 1 (0.999 is a good value). Reads, evaluation and `Saver` then see
         the average, and `session.central(variable, averaged=False)` gives z. None keeps
         no average.
 
     Raises:
-      TypeError, ValueError: for an argument outside of what is said above, or a momentum
-        with the current centre.
+      TypeError, ValueError: for an argument outside the ranges above, or a momentum with
+        the current centre.
 
     Example:
       >>> options = tensorbow.Options(synchroniser=tensorbow.SMA(ema_decay=0.999))
@@ -193,7 +193,7 @@ class EASGD:
       alpha, sync_period, restart, ema_decay: as of `SMA`.
 
     Raises:
-      TypeError, ValueError: for an argument outside of what is said there.
+      TypeError, ValueError: for an argument outside the ranges there.
     """
 
     alpha: float | None = None
@@ -233,7 +233,7 @@ class SSGD:
       ema_decay: as of `SMA`; z is what all replicas are.
 
     Raises:
-      TypeError, ValueError: for an argument outside of what is said there.
+      TypeError, ValueError: for an argument outside the ranges there.
     """
 
     ema_decay: float | None = None
