@@ -47,7 +47,7 @@ format: $(VENV)/requirements.stamp
 	$(BIN)/ruff format $(PYTHON_DIRS)
 	$(BIN)/clang-format -i $(ALL_CPP)
 
-# The rooms that know no TensorFlow, by themselves.
+# The folders that know no TensorFlow, by themselves.
 cc-test: $(VENV)/requirements.stamp
 	tools/core_tests.sh build/core
 

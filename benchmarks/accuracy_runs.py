@@ -213,7 +213,7 @@ class Average:
 
 
 def batches(rows: int, count: int, seed: int) -> Iterator[np.ndarray]:
-    """Indices of the rows of one run after the other, shuffled anew for every pass."""
+    """Indices of the rows of one run after the other, shuffled again for every pass."""
     random = np.random.default_rng(seed)
     left = np.empty(0, np.int64)
     while True:

@@ -278,7 +278,7 @@ def keras_fit(model: str, rows: int, steps_per_execution: int = 1) -> Stepper:
     images, labels = data(model)
 
     def step(count: int) -> None:
-        # A new fit() sets up its pipeline anew: as few calls as the rows allow.
+        # A new fit() sets up its pipeline again: as few calls as the rows allow.
         while count > 0:
             now = min(count, ROWS // rows)
             network.fit(

@@ -93,7 +93,7 @@ def dying_rate(
 ) -> Callable[[int], None]:
     """Trains the network with a learning rate that drops by 10 after every so many steps.
 
-    `rows` are fed to a run, whatever the number of learners; rows are shuffled anew for
+    `rows` are fed to a run, whatever the number of learners; rows are shuffled again for
     every pass. The stepper's `value()` is the loss on rows that are not trained on.
     """
     import tensorflow as tf

@@ -59,7 +59,7 @@ def peak_bytes() -> int:
 
 
 def forget_peak() -> None:
-    """Starts the measurement of the peak anew."""
+    """Starts the measurement of the peak again."""
     pathlib.Path("/proc/self/clear_refs").write_text("5")
 
 

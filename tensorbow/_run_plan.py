@@ -1,7 +1,7 @@
 """What `session.run(fetches, feed_dict)` means, worked out once for each pair.
 
-TensorFlow resolves names, checks feeds and builds the structure of the result anew in
-every run. Programs run the same fetches with the same feed keys again and again, so a
+TensorFlow resolves names, checks feeds and builds the structure of the result in every
+run. Programs run the same fetches with the same feed keys again and again, so a
 `RunPlan` keeps all of it that does not depend on the values fed.
 """
 

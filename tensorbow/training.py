@@ -79,7 +79,7 @@ def train(
       name: of the contender, for the result.
       session: a `tf.compat.v1.Session`, stock or TensorBow's, on the program's graph.
       program: what to run.
-      data: rows are shuffled anew in every epoch; the last run of an epoch may be short.
+      data: rows are shuffled again in every epoch; the last run of an epoch may be short.
       rows_per_run: rows fed to one run.
       epochs: at most so many; training does not stop at the target.
       target: test accuracy, 0 to 1.
@@ -91,7 +91,7 @@ def train(
     progress = Progress(name, target)
     session.run(program.init)
     runs = -(-len(data.x_train) // rows_per_run)
-    # Compiles both kinds of runs before the clock starts; the weights are set anew.
+    # Compiles both kinds of runs before the clock starts; the weights are set again.
     first = {
         program.images: data.x_train[:rows_per_run],
         program.labels: data.y_train[:rows_per_run],

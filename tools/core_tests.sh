@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs the C++ tests of the TensorFlow-free rooms: core_tests.sh BUILD_DIR [CMAKE_OPTIONS…]
+# Builds and runs the C++ tests of the folders without TensorFlow: core_tests.sh BUILD_DIR [CMAKE_OPTIONS…]
 # GoogleTest comes from the system or, unpacked beside the build, from Debian's package;
 # no root needed. Where neither is to be had the tests are skipped, saying so.
 set -euo pipefail

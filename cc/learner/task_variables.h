@@ -27,7 +27,7 @@ class TaskVariables {
   TaskVariables(const std::vector<std::unique_ptr<tensorflow::Graph>>& parts,
                 AcceleratorDevice* accelerator);
 
-  // Looks all of them up anew.
+  // Looks all of them up again.
   absl::Status Locate(Addresses* addresses);
   // Names the first one that `before` and `after`, of Locate(), have elsewhere; "".
   std::string Moved(const Addresses& before, const Addresses& after) const;

@@ -34,7 +34,7 @@ std::string HostReducer::Sum(ElementType type, int64_t n,
                              const std::vector<void*>& streams) {
   const size_t size_bytes = n * ElementSizeBytes(type);
   const size_t num_gpus = ordinals_.size();
-  // Whoever still copies the last sum does so before what its stream does now.
+  // A GPU that still copies the last sum does so before what its stream does now.
   for (size_t g = 0; g < num_gpus; ++g) {
     CudaDeviceGuard guard(ordinals_[g]);
     TENSORBOW_RETURN_IF_CUDA_ERROR(EnsureSize(size_bytes, &values_[g]));

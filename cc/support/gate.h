@@ -1,8 +1,8 @@
 // Where threads wait for a condition that other threads bring about.
 //
 // Waiting spins for a short while (a learner's neighbour is usually microseconds
-// away) and then blocks. The condition is a predicate over atomics; whoever makes
-// it true calls Notify() afterwards. Thread-safe.
+// away) and then blocks. The condition is a predicate over atomics; the thread
+// that makes it true calls Notify() afterwards. Thread-safe.
 #ifndef TENSORBOW_CC_SUPPORT_GATE_H_
 #define TENSORBOW_CC_SUPPORT_GATE_H_
 

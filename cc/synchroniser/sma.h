@@ -18,10 +18,11 @@
 // (current), in this one (lagging). Corrections are made in every `period`-th
 // iteration. With a lagging centre, μ = 0 and period τ this is elastic averaging SGD.
 //
-// Both need the replicas as they are before an iteration, so whoever enters a slice
-// first computes it, for all learners: the current centre in the place of z, which
-// everybody corrects towards; the lagging one's z_next in the place of z_prev. Nothing
-// is stored for the corrections, and updates correct in their own pass over memory.
+// Both need the replicas as they are before an iteration, so the learner that enters a
+// slice first computes it, for all learners: the current centre in the place of z,
+// which everybody corrects towards; the lagging one's z_next in the place of z_prev.
+// Nothing is stored for the corrections, and updates correct in their own pass over
+// memory.
 #ifndef TENSORBOW_CC_SYNCHRONISER_SMA_H_
 #define TENSORBOW_CC_SYNCHRONISER_SMA_H_
 

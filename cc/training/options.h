@@ -1,5 +1,5 @@
-// What the user chose for one session; validated by whoever fills it in (the Python
-// package), immutable afterwards.
+// What the user chose for one session. The Python package fills it in and validates it;
+// it is immutable afterwards.
 #ifndef TENSORBOW_CC_TRAINING_OPTIONS_H_
 #define TENSORBOW_CC_TRAINING_OPTIONS_H_
 

@@ -47,7 +47,7 @@ class TrainingLoop:
         self._warned = False
 
     def reset(self, steps: int) -> None:
-        """Begins anew, as for a model that has just been compiled.
+        """Starts over, as for a model that has just been compiled.
 
         Args:
           steps: iterations in one call of `train`: the user's steps_per_execution.

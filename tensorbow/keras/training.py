@@ -53,7 +53,7 @@ def train(
       name: of the contender, for the result.
       model: a Keras model that returns logits; replicated or not.
       optimiser: a `keras.optimizers.Optimizer` with a settable learning rate.
-      data: rows are shuffled anew in every epoch.
+      data: rows are shuffled again in every epoch.
       batch_size: rows of one (learner's) batch.
       rates: the learning rate of every epoch.
       target: test accuracy, 0 to 1; training does not stop there.
@@ -65,7 +65,7 @@ def train(
     variables = [*model.variables, *optimiser.variables]
     initial = [variable.numpy() for variable in variables]
     clock = _Clock(progress, data, rates)
-    # Everything is traced before the clock starts; then the values are set anew.
+    # Everything is traced before the clock starts; then the values are set again.
     first = getattr(model, "num_learners", 1)
     model.fit(data.x_train, data.y_train, batch_size=batch_size, steps_per_epoch=first, verbose=0)
     model.evaluate(data.x_test, data.y_test, batch_size=_EVALUATION_ROWS, verbose=0)

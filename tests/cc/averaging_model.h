@@ -38,7 +38,7 @@ class AveragingModel {
     for (int j = 0; j < static_cast<int>(w_.size()); ++j) {
       if (updates[j].has_value()) taking_part.push_back(j);
     }
-    for (int j : taking_part) {  // whoever sat out begins from z
+    for (int j : taking_part) {  // a learner that sat out starts from z
       if (!std::binary_search(present_.begin(), present_.end(), j)) w_[j] = z_;
     }
     present_ = taking_part;

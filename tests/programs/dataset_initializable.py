@@ -1,4 +1,4 @@
-"""tf.data over placeholders, initialised anew in every epoch; the same iterator tests."""
+"""tf.data over placeholders, initialised again in every epoch; the same iterator tests."""
 
 import numpy as np
 import tensorflow as tf

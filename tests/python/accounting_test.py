@@ -1,4 +1,4 @@
-"""Every element of an input pipeline is used exactly once, whoever pulls."""
+"""Every element of an input pipeline is used exactly once, by the learner that asks first."""
 
 import threading
 

@@ -12,7 +12,7 @@ from tensorbow.keras import learner_value, session_of
 
 def test_metrics_are_summed_over_learners(digits):
     images, labels = digits[0][: 5 * ROWS], digits[1][: 5 * ROWS]
-    # At learning rate 0 every row is judged by the same weights, whoever sees it.
+    # At learning rate 0 every row is judged by the same weights, on every learner.
     models = [
         logistic(o, rate=0.0, metrics=["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(2)])
         for o in (None, options())

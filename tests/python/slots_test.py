@@ -31,7 +31,7 @@ def momentum_by_slot(w, m, gradient):
 
 
 def replaced_from_slot(w, m, gradient):
-    """As FTRL does: the slot remembers all, the weights are computed from it anew."""
+    """As FTRL does: the slot remembers all, the weights are computed from it alone."""
     with tf.control_dependencies([m.assign_add(w.read_value() - gradient, read_value=False)]):
         total = m.read_value()
     return w.assign(0.05 * total, read_value=False)

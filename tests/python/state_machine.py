@@ -5,7 +5,7 @@ reads: "train <state> <progress> <last iteration> <save every>". That is sound b
 the process that forks has one thread only, which it checks, and no session. It answers
 with the process id, and with the wait status when the process has ended.
 
-<progress> is a file of two bytes' worth: what the process is at, for whoever kills it.
+<progress> is a file of two bytes' worth: what the process is at, for the test that kills it.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
     }
     locks.Lock();
 
-    // From here on the stream is behind whoever reads this learner's weights.
+    // From here on the stream is behind all that read this learner's weights.
     if (!synchroniser->EnterAll(learner, member_)) {
       return context->SetStatus(Discarded(*synchroniser));
     }

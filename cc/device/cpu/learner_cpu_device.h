@@ -7,10 +7,10 @@
 // live in a container of its own. Derives from Device, not LocalDevice: the first
 // LocalDevice of a process fixes a global thread pool.
 //
-// Kernels run inline on whichever thread executes the graph. The completion of an
-// asynchronous kernel is posted to the learner's queue, so that the graph goes on on
-// the learner's own thread and never inside a call of whoever completed it (a queue
-// that serves several learners in one call). Thread-compatible: one learning task at a
+// Kernels run inline on the thread that executes the graph. The completion of an
+// asynchronous kernel is posted to the learner's queue, so that the graph continues
+// on the learner's own thread and never inside the call that completed the kernel (a
+// queue serves several learners in one call). Thread-compatible: one learning task at a
 // time.
 #ifndef TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
