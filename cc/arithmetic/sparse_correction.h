@@ -23,9 +23,8 @@ class SparseCorrection {
   using A = Accumulator<S>;
 
   // `rows`: that will be updated, in any order, with repetitions; those outside of the
-  // variable are left to the caller, who makes the update. `w`: the variable, not
-  // owned. REQUIRES: `pull` has a z; row_size >= 1, in elements, or the variable is
-  // empty.
+  // variable are left to the update itself. `w`: the variable, not owned.
+  // REQUIRES: `pull` has a z; row_size >= 1, in elements, or the variable is empty.
   SparseCorrection(std::vector<int64_t> rows, int64_t num_rows, int64_t row_size,
                    Pull<S> pull, S* w);
 
