@@ -246,6 +246,17 @@ TEST(CurrentCentreTest, AverageMovesOnceForEveryIterationReadOrNot) {
   EXPECT_EQ(unread.average(), read.average());
 }
 
+// In another order the float sum of 1e8, −1e8 and 1 is 0.
+TEST(SmaTest, SumsAreTakenInLearnerOrder) {
+  Rig<float> current = NewRig(Current(0.25), 3);
+  current.Iterate({1e8, -1e8, 1});
+  EXPECT_EQ(current.z(), 1.0f / 3);
+  Rig<float> lagging = NewRig(Lagging(0.25, 0), 3);
+  lagging.Iterate({1e8, -1e8, 1});
+  lagging.Iterate({0, 0, 0});
+  EXPECT_EQ(lagging.z(), 0.25);
+}
+
 // An update op that corrects by itself and that no task of the iteration executes.
 TEST(CurrentCentreTest, AverageMovesInAnIterationWithoutUpdatesAndCorrections) {
   for (const bool reads : {false, true}) {

@@ -280,6 +280,7 @@ TEST_P(AveragingTest, AbortAfterAShortIterationLeavesItsZ) {
   learners.synchroniser().Restart(learners.set());
   EXPECT_EQ(learners.Central(), reference.Central());
   for (int j = 0; j < 3; ++j) EXPECT_EQ(learners.Replica(j), reference.Central());
+  EXPECT_EQ(learners.synchroniser().present(0), (std::vector<int>{0, 1, 2}));
 }
 
 TEST_P(SynchroniserTest, FirstTaskFailingCompletesNothing) {
