@@ -415,7 +415,7 @@ absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& ana
     }
     TF_RETURN_IF_ERROR(trainer->variables_->Publish(reached));
   }
-  if (!writes_ || analysis.may_block) Unlock();
+  if (!writes_ || analysis.may_block || analysis.reads_iterator) Unlock();
   return absl::OkStatus();
 }
 

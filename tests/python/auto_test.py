@@ -228,3 +228,20 @@ def test_models_are_averaged_where_no_dense_gradients_are_found(make):
         train(s, program)
         assert s.synchroniser == tensorbow.SMA()
         assert not replicas_are_equal(s, program.w)
+
+
+@pytest.mark.parametrize("synchroniser", ["auto", tensorbow.SMA()], ids=["auto", "SMA"])
+def test_one_task_a_run_trains_at_stocks_pace(synchroniser, one_thread):
+    """Runs of one row under Adam, in which only one learner has a task."""
+    p = linear(optimiser=lambda: tf1.train.AdamOptimizer(0.05))
+    x, y = rows(30)
+    with tf1.Session(graph=p.graph, config=one_thread) as stock:
+        stock.run(p.init)
+        for i in range(30):
+            stock.run(p.train, {p.x: x[i : i + 1], p.y: y[i : i + 1]})
+        expected = stock.run(p.w)
+    with session(p.graph, synchroniser=synchroniser) as sess:
+        sess.run(p.init)
+        for i in range(30):
+            sess.run(p.train, {p.x: x[i : i + 1], p.y: y[i : i + 1]})
+        np.testing.assert_allclose(sess.run(p.w), expected, rtol=1e-6)

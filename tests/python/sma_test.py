@@ -261,6 +261,28 @@ def test_two_runs_give_the_same_bits(digits, sma, options):
         np.testing.assert_array_equal(first, second)
 
 
+def test_restart_may_use_the_session_it_belongs_to():
+    """The callable reads a loss, and may even train: it is not asked again meanwhile."""
+    p = programs.linear()
+    x, y = programs.rows(8)
+    feeds = {p.x: x, p.y: y}
+    losses = []
+
+    def restart(iterations):
+        losses.append(session.run(p.loss, feeds))
+        if iterations == 1:
+            session.run(p.train, feeds)
+        return False
+
+    sma = tensorbow.SMA(restart=restart)
+    with programs.session(p.graph, 2, synchroniser=sma) as session:
+        session.run(p.init)
+        for _ in range(3):
+            session.run(p.train, feeds)
+        assert session.iterations == 4
+    assert len(losses) == 3 and losses == sorted(losses, reverse=True)
+
+
 def test_without_averaging_learners_go_their_own_ways(digits):
     images, labels = digits
     program = models.build("logistic", images.shape[1:], seed=5)

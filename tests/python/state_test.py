@@ -182,6 +182,47 @@ def test_a_state_loaded_and_saved_without_a_run_is_the_same(tmp_path):
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
 
 
+@pytest.mark.parametrize("saved, loaded", [("fed", "constant"), ("constant", "fed")])
+def test_a_state_of_another_learning_rate_schedule_is_loaded_and_says_nothing_of_drops(
+    tmp_path, saved, loaded
+):
+    """One program feeds its rate, the other has none to watch: the variables are the same."""
+
+    def build(kind):
+        program = network(dropout=False)
+        with program.graph.as_default():
+            program.rate = tf1.placeholder_with_default(np.float32(0.05), [])
+            rate = program.rate if kind == "fed" else 0.05
+            program.train = tf1.train.GradientDescentOptimizer(rate).minimize(
+                program.loss, global_step=program.step, name="train"
+            )
+        return program
+
+    def run(program, sess, index):
+        x = np.random.default_rng(index).standard_normal((8, 5)).astype(np.float32)
+        sess.run(program.train, {program.x: x, program.y: x.sum(1), program.rate: 0.05})
+
+    def trained(program, sess):
+        with program.graph.as_default():
+            return sess.run(tf1.trainable_variables())
+
+    first, second = build(saved), build(loaded)
+    with session(first) as sess:
+        sess.run(first.init)
+        for i in range(3):
+            run(first, sess, i)
+        sess.save_state(tmp_path / "state")
+        for i in range(3, 6):
+            run(first, sess, i)
+        expected = trained(first, sess)
+    with session(second) as sess:
+        sess.load_state(tmp_path / "state")
+        for i in range(3, 6):
+            run(second, sess, i)
+        for ours, theirs in zip(trained(second, sess), expected):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
 def test_a_learning_rate_drop_right_after_loading_restarts(tmp_path):
     def build():
         program = network(dropout=False)
