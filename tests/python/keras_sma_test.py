@@ -31,15 +31,19 @@ def gradients_of(weights, images, labels):
 
 
 @pytest.mark.parametrize("learners", [2, 3])
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_replicas_and_z_equal_the_float64_model(learners, momentum, digits):
+@pytest.mark.parametrize(
+    "sma",
+    [tensorbow.SMA(), *(tensorbow.SMA(centre="lagging", momentum=m) for m in (0.0, 0.9))],
+    ids=["current", "lagging", "lagging with momentum"],
+)
+def test_replicas_and_z_equal_the_float64_model(learners, sma, digits):
     # The last iteration is short: a batch for learner 0 alone.
     iterations, rows = 12, 8
     total = (iterations * learners + 1) * rows
-    model = logistic(
-        options(learners, synchroniser=tensorbow.SMA(centre="lagging", momentum=momentum)), rate=0.2
+    model = logistic(options(learners, synchroniser=sma), rate=0.2)
+    expected = SMAModel(
+        model.get_weights(), learners, 0.2, centre=sma.centre, momentum=sma.momentum or 0.0
     )
-    expected = SMAModel(model.get_weights(), learners, 0.2, momentum=momentum)
     model.fit(digits[0][:total], digits[1][:total], batch_size=rows, verbose=0, shuffle=False)
     given = batches(digits, iterations * learners + 1, rows)
     for i in range(0, iterations * learners, learners):
@@ -59,8 +63,7 @@ def test_replicas_and_z_equal_the_float64_model(learners, momentum, digits):
 
 def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
     iterations, rows, classes = 6, 8, 2100
-    synchroniser = tensorbow.SMA(centre="lagging", momentum=0.0)
-    model = logistic(options(synchroniser=synchroniser), rate=0.2, classes=classes)
+    model = logistic(options(synchroniser=tensorbow.SMA()), rate=0.2, classes=classes)
     expected = SMAModel(model.get_weights(), 2, 0.2)
     images, labels = (a[: 2 * iterations * rows] for a in digits)
     model.fit(images, labels, batch_size=rows, verbose=0, shuffle=False)
