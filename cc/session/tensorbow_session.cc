@@ -1,13 +1,9 @@
 #include "cc/session/tensorbow_session.h"
 
-#include <algorithm>
-#include <optional>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "cc/rewrite/op_kinds.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/session_factory.h"
@@ -18,18 +14,6 @@
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
-
-namespace {
-
-int64_t LeadingRows(const std::vector<tf::Tensor>& feeds) {
-  int64_t rows = 0;
-  for (const tf::Tensor& feed : feeds) {
-    if (feed.dims() > 0) rows = std::max(rows, feed.dim_size(0));
-  }
-  return rows;
-}
-
-}  // namespace
 
 // -------------------------------------------------------------------- lifecycle
 
@@ -155,136 +139,7 @@ absl::Status TensorBowSession::LocalDeviceManager(const tf::DeviceMgr** devices)
   return central_->LocalDeviceManager(devices);
 }
 
-// ---------------------------------------------------------------- kinds of runs
-
-void TensorBowSession::AddTrainable(const std::vector<std::string>& variables) {
-  absl::MutexLock lock(&mu_);
-  trainable_.insert(variables.begin(), variables.end());
-}
-
-void TensorBowSession::AddSparseFeeds(const std::vector<std::string>& tensors) {
-  absl::MutexLock lock(&mu_);
-  sparse_feeds_.insert(tensors.begin(), tensors.end());
-}
-
-std::optional<RunAnalysis::Kind> TensorBowSession::ChosenKind(
-    const RunSpec& spec) const {
-  if (options_.run_kind.empty()) return std::nullopt;
-  for (const auto* names : {&spec.targets, &spec.fetches}) {
-    for (const std::string& name : *names) {
-      const auto chosen = options_.run_kind.find(name);
-      if (chosen != options_.run_kind.end()) return chosen->second;
-    }
-  }
-  return std::nullopt;
-}
-
-void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
-  if (analysis.trains_alike) {
-    Warn(absl::StrCat(
-        "A learning run has no feeds, takes no data from the graph and draws no random "
-        "numbers: all ",
-        trainer_->num_learners(),
-        " learners compute the same in it, which is no faster than one "
-        "(Options(learners_per_device=1))."));
-  }
-  // The first CPU is where programs keep the variables that their towers share.
-  std::vector<std::string> devices = analysis.devices;
-  devices.erase(std::remove(devices.begin(), devices.end(), "/CPU:0"), devices.end());
-  if (devices.size() > 1) {
-    Warn(absl::StrCat(
-        "The program spreads a learning run over several devices (",
-        absl::StrJoin(devices, ", "),
-        "), but every learner executes all of it on its own device. Learners take the "
-        "place of towers: build the model once and leave the rows to the session."));
-  }
-}
-
-bool TensorBowSession::Analyse(Signature* signature) {
-  RunAnalysis& analysis = signature->analysis;
-  const absl::Status analysed = AnalyseRun(graph_, signature->spec, trainable_,
-                                           ChosenKind(signature->spec), &analysis);
-  if (!analysed.ok()) return false;
-  if (analysis.kind != RunAnalysis::Kind::kLearning) return true;
-  signature->why_central = analysis.central_only;
-  if (!signature->why_central.empty()) return true;
-  const absl::Status compiled = trainer_->Compile(graph_, signature->spec, analysis,
-                                                  sparse_feeds_, &signature->program);
-  signature->why_central = std::string(compiled.message());
-  return true;
-}
-
-std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnalyse(
-    RunSpec spec) {
-  const std::string key = KeyOf(spec);
-  {
-    absl::ReaderMutexLock lock(&mu_);
-    const auto known = signatures_.find(key);
-    if (known != signatures_.end()) return known->second;
-  }
-  absl::MutexLock compiling(&compile_mu_);
-  auto signature = std::make_shared<Signature>();
-  signature->spec = std::move(spec);
-  {
-    absl::ReaderMutexLock lock(&mu_);
-    const auto known = signatures_.find(key);
-    if (known != signatures_.end()) return known->second;
-    // A run that makes no sense (unknown names, …) is left to the stock session, which
-    // has the right words for it, and is not remembered: the graph may yet grow.
-    if (!Analyse(signature.get())) return signature;
-  }
-  if (!signature->why_central.empty() && trainer_->num_learners() > 1) {
-    Warn(absl::StrCat("A learning run is executed by one learner only: ",
-                      signature->why_central));
-  }
-  if (signature->program != nullptr && trainer_->num_learners() > 1) {
-    WarnIfUseless(signature->analysis);
-  }
-  absl::MutexLock lock(&mu_);
-  signatures_[key] = signature;
-  return signature;
-}
-
-TensorBowSession::Description TensorBowSession::Describe(RunSpec spec) {
-  const std::shared_ptr<const Signature> signature = FindOrAnalyse(std::move(spec));
-  return {signature->analysis.kind,
-          signature->program == nullptr ? 1 : trainer_->num_learners(),
-          signature->why_central};
-}
-
-absl::Status TensorBowSession::RunSignature(
-    const Signature& signature, const Call& call,
-    const std::function<absl::Status()>& central) {
-  const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
-  const tf::RunOptions& options = call.run_options;
-  const bool debugging = !options.debug_options().debug_tensor_watch_opts().empty();
-  if (signature.program != nullptr && !debugging) {
-    const int pools = session_options_.config.session_inter_op_thread_pool_size();
-    if (options.inter_op_thread_pool() < 0 ||
-        options.inter_op_thread_pool() >= std::max(1, pools)) {
-      return absl::InvalidArgumentError(absl::StrCat("Invalid inter_op_thread_pool: ",
-                                                     options.inter_op_thread_pool()));
-    }
-    RunRequest request;
-    request.program = signature.program.get();
-    request.feeds = &call.feeds;
-    request.run_options = &options;
-    request.task_rows = call.task_rows;
-    request.cancellation = &cancellation_;
-    request.metadata = call.metadata;
-    TF_ASSIGN_OR_RETURN(RunOutcome outcome, trainer_->Run(request));
-    if (outcome.executed) {
-      *call.fetches = std::move(outcome.fetches);
-      return absl::OkStatus();
-    }
-  }
-  Trainer::CentralRun beside;
-  TF_RETURN_IF_ERROR(beside.Begin(trainer_.get(), signature.analysis));
-  const absl::Status status = central();
-  beside.End();
-  if (status.ok() && learning) trainer_->CountCentralTask(LeadingRows(call.feeds));
-  return status;
-}
+// --------------------------------------------------------------- runs, callables
 
 absl::Status TensorBowSession::Run(const NamedTensors& inputs,
                                    const std::vector<std::string>& outputs,
@@ -332,31 +187,6 @@ absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
   return RunSignature(*signature, {feeds, run_options, {}, fetches, sink}, [&] {
     return central_->Run(run_options, inputs, outputs, targets, fetches, sink,
                          thread_pools);
-  });
-}
-
-std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindLearning(
-    const RunSpec& spec) {
-  absl::ReaderMutexLock lock(&mu_);
-  const auto known = signatures_.find(KeyOf(spec));
-  if (known == signatures_.end() || known->second->program == nullptr) return nullptr;
-  return known->second;
-}
-
-absl::Status TensorBowSession::RunLearning(const Signature& signature,
-                                           const std::vector<tf::Tensor>& feeds,
-                                           std::vector<int64_t> task_rows,
-                                           std::vector<tf::Tensor>* fetches) {
-  TF_RETURN_IF_ERROR(CheckOpen());
-  const tf::RunOptions options;
-  const Call call = {feeds, options, std::move(task_rows), fetches, nullptr};
-  return RunSignature(signature, call, [&] {
-    NamedTensors inputs;
-    for (size_t i = 0; i < feeds.size(); ++i) {
-      inputs.emplace_back(signature.spec.feeds[i], Aligned(feeds[i]));
-    }
-    return central_->Run(inputs, signature.spec.fetches, signature.spec.targets,
-                         fetches);
   });
 }
 

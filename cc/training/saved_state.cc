@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <memory>
-#include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "cc/training/state_checks.h"
 #include "cc/training/state_file.h"
-#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
@@ -54,8 +51,6 @@ std::string ModelKey(absl::string_view what, absl::string_view variable) {
 
 using Settings = SavedState::Settings;
 using Positions = std::map<std::string, RandomStreams::Position>;
-// The variables of a graph, by name.
-using Variables = std::map<std::string, const tf::NodeDef*>;
 
 tf::Tensor StringVector(const std::vector<std::string>& strings) {
   tf::Tensor tensor(tf::DT_STRING, {static_cast<int64_t>(strings.size())});
@@ -102,60 +97,14 @@ absl::StatusOr<std::vector<std::string>> ReadStrings(StateReader* state,
   return std::vector<std::string>(strings.begin(), strings.end());
 }
 
-absl::Status CheckSettings(StateReader* state, const Settings& wanted) {
+absl::StatusOr<Settings> ReadSettings(StateReader* state) {
   TF_ASSIGN_OR_RETURN(const std::vector<std::string> flat,
                       ReadStrings(state, kSettingsKey));
   Settings saved;
-  for (size_t i = 0; i + 1 < flat.size(); i += 2)
+  for (size_t i = 0; i + 1 < flat.size(); i += 2) {
     saved.emplace_back(flat[i], flat[i + 1]);
-  if (saved == wanted) return absl::OkStatus();
-  auto text = [](const Settings& settings) {
-    return absl::StrJoin(settings, ", ", absl::PairFormatter("="));
-  };
-  return absl::FailedPreconditionError(absl::StrCat(
-      "The saved state is of a session with ", text(saved), "; this session has ",
-      text(wanted), ". Create the session with the options it was saved with."));
-}
-
-absl::Status CheckNames(const std::vector<std::string>& saved,
-                        const Variables& variables) {
-  std::vector<std::string> unknown, missing;
-  for (const std::string& name : saved) {
-    if (variables.count(name) == 0) unknown.push_back(name);
   }
-  const std::set<std::string> known(saved.begin(), saved.end());
-  for (const auto& [name, node] : variables) {
-    if (known.count(name) == 0) missing.push_back(name);
-  }
-  if (unknown.empty() && missing.empty()) return absl::OkStatus();
-  std::string text = "The saved state is of another graph: ";
-  if (!unknown.empty()) {
-    absl::StrAppend(&text, "it has ", unknown.size(),
-                    " variables that this graph has not (", FirstFew(unknown), ")");
-  }
-  if (!missing.empty()) {
-    absl::StrAppend(&text, unknown.empty() ? "" : " and ", "it lacks ", missing.size(),
-                    " that this graph has (", FirstFew(missing), ")");
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat(text, ". Build the graph that was saved, the optimiser included."));
-}
-
-absl::Status CheckValue(const tf::NodeDef& node, const tf::Tensor& value) {
-  tf::DataType dtype;
-  tf::PartialTensorShape shape;
-  TF_RETURN_IF_ERROR(tf::GetNodeAttr(node, "dtype", &dtype));
-  TF_RETURN_IF_ERROR(tf::GetNodeAttr(node, "shape", &shape));
-  // An empty shape is how the oldest kind of variable says that it does not know it.
-  const bool unknown = node.op() == "Variable" && shape.dims() == 0;
-  if (dtype == value.dtype() && (unknown || shape.IsCompatibleWith(value.shape()))) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "The saved state has variable '", node.name(), "' with type ",
-      tf::DataTypeString(value.dtype()), " and shape ", value.shape().DebugString(),
-      "; in this graph it has type ", tf::DataTypeString(dtype), " and shape ",
-      shape.DebugString(), ". Build the graph that was saved."));
+  return saved;
 }
 
 absl::Status WriteCentral(const SavedState& saved, StateWriter* state) {
@@ -169,7 +118,7 @@ absl::Status WriteCentral(const SavedState& saved, StateWriter* state) {
   return state->Add(kInitialisedKey, Vector(initialised));
 }
 
-absl::Status ReadCentral(StateReader* state, const Variables& variables,
+absl::Status ReadCentral(StateReader* state, const VariableNodes& variables,
                          SavedState* saved) {
   TF_ASSIGN_OR_RETURN(saved->variables, ReadStrings(state, kVariablesKey));
   const std::vector<std::string>& names = saved->variables;
@@ -212,8 +161,8 @@ absl::Status ReadHeader(StateReader* state, const Settings& settings,
                      ". Load it with the TensorBow that saved it, and save its model "
                      "with tf.compat.v1.train.Saver to go on from there."));
   }
-  saved->settings = settings;
-  TF_RETURN_IF_ERROR(CheckSettings(state, settings));
+  TF_ASSIGN_OR_RETURN(saved->settings, ReadSettings(state));
+  TF_RETURN_IF_ERROR(CheckSettings(saved->settings, settings));
   TF_ASSIGN_OR_RETURN(const std::vector<std::string> choice,
                       ReadStrings(state, kChoiceKey));
   TF_ASSIGN_OR_RETURN(const std::vector<double> momentum,
@@ -228,7 +177,7 @@ absl::Status ReadHeader(StateReader* state, const Settings& settings,
   return absl::OkStatus();
 }
 
-// Tensors of a replicated variable that the central model may keep, by their names.
+// Lists the tensors of a replicated variable that the central model may keep, by name.
 template <typename State>
 auto ModelTensors(State* state) {
   using Pair = std::pair<const char*, decltype(&state->z)>;
@@ -262,7 +211,7 @@ absl::Status WriteReplicas(const std::vector<ReplicaState>& replicated,
   return state->Add(kReplicatedFlagsKey, Table(flags, 3));
 }
 
-// Of how many iterations a variable's z is, and of which learners.
+// Reads of how many iterations a variable's z is, and of which learners.
 absl::Status ReadWhoseZ(StateReader* state, int num_learners, ReplicaState* variable) {
   TF_ASSIGN_OR_RETURN(
       const std::vector<int64_t> iterations,
@@ -271,18 +220,10 @@ absl::Status ReadWhoseZ(StateReader* state, int num_learners, ReplicaState* vari
   TF_ASSIGN_OR_RETURN(
       variable->present,
       ReadValues<int64_t>(state, ModelKey("z_present", variable->name)));
-  const std::vector<int64_t>& present = variable->present;
-  if (present.empty() || present.front() < 0 || present.back() >= num_learners ||
-      std::adjacent_find(present.begin(), present.end(), std::greater_equal<>()) !=
-          present.end()) {
-    return absl::DataLossError(
-        absl::StrCat("The saved state has a central value of '", variable->name,
-                     "' that is of no learners of this session"));
-  }
-  return absl::OkStatus();
+  return CheckPresent(variable->name, variable->present, num_learners);
 }
 
-absl::Status ReadReplicas(StateReader* state, const Variables& variables,
+absl::Status ReadReplicas(StateReader* state, const VariableNodes& variables,
                           int num_learners, std::vector<ReplicaState>* replicated) {
   TF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ReadStrings(state, kReplicatedKey));
@@ -376,13 +317,6 @@ absl::Status ReadProgress(StateReader* state,
 
 }  // namespace
 
-std::string FirstFew(const std::vector<std::string>& names) {
-  constexpr size_t kFew = 5;
-  const auto end = names.begin() + std::min(kFew, names.size());
-  return absl::StrCat("'", absl::StrJoin(names.begin(), end, "', '"), "'",
-                      names.size() > kFew ? ", …" : "");
-}
-
 absl::Status WriteState(const SavedState& saved, const std::string& path) {
   std::unique_ptr<StateWriter> state;
   TF_RETURN_IF_ERROR(StateWriter::Open(path, &state));
@@ -397,7 +331,7 @@ absl::Status WriteState(const SavedState& saved, const std::string& path) {
 }
 
 absl::StatusOr<SavedState> ReadState(const std::string& path, const Settings& settings,
-                                     int num_learners, const Variables& variables) {
+                                     int num_learners, const VariableNodes& variables) {
   std::unique_ptr<StateReader> state;
   TF_RETURN_IF_ERROR(StateReader::Open(path, &state));
   SavedState saved;

@@ -2,8 +2,7 @@
 // disk (state_file.h):
 //
 //   <name>                                    of every variable of the graph its
-//   central
-//                                             value, as Saver writes it
+//                                             central value, as Saver writes it
 //   _tensorbow/format, settings, choice, counters     what it is; see saved_state.cc
 //   _tensorbow/learner/<j>/variable/<name>    learner j's replica
 //   _tensorbow/learner/<j>/random_*           its streams of random numbers
@@ -32,6 +31,9 @@
 
 namespace tensorbow {
 
+// The variables of a graph, by name.
+using VariableNodes = std::map<std::string, const tensorflow::NodeDef*>;
+
 struct SavedState {
   // Names and values, in the user's words, of what a session must share with the state.
   using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -52,13 +54,11 @@ struct SavedState {
 // was.
 absl::Status WriteState(const SavedState& state, const std::string& path);
 
-// Reads a state for a session with these settings and variables.
-absl::StatusOr<SavedState> ReadState(
-    const std::string& path, const SavedState::Settings& settings, int num_learners,
-    const std::map<std::string, const tensorflow::NodeDef*>& variables);
-
-// "'a', 'b', …"
-std::string FirstFew(const std::vector<std::string>& names);
+// Reads a state for a session with these settings and variables, and checks that it is
+// one (state_checks.h).
+absl::StatusOr<SavedState> ReadState(const std::string& path,
+                                     const SavedState::Settings& settings,
+                                     int num_learners, const VariableNodes& variables);
 
 }  // namespace tensorbow
 

@@ -8,6 +8,7 @@
 #include "cc/learner/variable_storage.h"
 #include "cc/support/flush_denormals.h"
 #include "cc/training/saved_state.h"
+#include "cc/training/state_checks.h"
 #include "cc/training/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 

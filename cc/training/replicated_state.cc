@@ -1,0 +1,138 @@
+// The saved state of replicated variables: ReplicatedVariables::GetState and SetStates.
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cc/training/replica_values.h"
+#include "cc/training/replicated_variables.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// Copies a value of the central model to a flat tensor.
+tf::Tensor ModelTensor(const CentralModel::Variable& variable, const void* values) {
+  const bool wide = variable.type() == ElementType::kFloat64;
+  tf::Tensor tensor(wide ? tf::DT_DOUBLE : tf::DT_FLOAT, {variable.size()});
+  if (variable.size() > 0) std::memcpy(tensor.data(), values, tensor.TotalBytes());
+  return tensor;
+}
+
+// Lists what is saved of a variable of the model: where it is in the state, and in the
+// model (null if the model does not keep it). The accumulation type is float or double;
+// only the address is used here.
+std::array<std::pair<tf::Tensor*, char*>, 3> SavedValues(
+    ReplicaState* state, CentralModel::Variable* model) {
+  return {{{&state->z, model->z<char>()},
+           {&state->previous, model->previous<char>()},
+           {&state->average, model->average<char>()}}};
+}
+
+}  // namespace
+
+absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
+  const Variable& variable = variables_[id];
+  ReplicaState state;
+  state.name = variable.node.name();
+  state.trained = variable.trained;
+  state.generator = variable.generator;
+  if (variable.replicas_stale) return state;
+  TF_ASSIGN_OR_RETURN(state.replicas, HostValues(variable, variable.replicas.size()));
+  if (variable.model_index >= 0) {
+    TF_RETURN_IF_ERROR(Collect(variable));
+    CentralModel::Variable& model = model_->variable(variable.model_index);
+    for (const auto& [tensor, values] : SavedValues(&state, &model)) {
+      if (values != nullptr) *tensor = ModelTensor(model, values);
+    }
+    state.model_iterations = model.iterations();
+    const std::vector<int> present = synchroniser_->present(variable.model_index);
+    state.present.assign(present.begin(), present.end());
+  }
+  return state;
+}
+
+absl::Status ReplicatedVariables::CheckState(const VariableUse& use,
+                                             const ReplicaState& state) const {
+  if (state.replicas.empty() || !state.trained) return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(const ModelShape shape,
+                      ModelShapeOf(state.name, state.replicas[0]));
+  bool fits = true;
+  for (const tf::Tensor& replica : state.replicas) {
+    fits &= replica.shape() == state.replicas[0].shape();
+  }
+  const tf::DataType accumulator =
+      shape.type == ElementType::kFloat64 ? tf::DT_DOUBLE : tf::DT_FLOAT;
+  const auto check = [&](bool kept, const tf::Tensor& value) {
+    fits &=
+        !kept || (value.dtype() == accumulator && value.NumElements() == shape.size);
+  };
+  check(model_->keeps_z(), state.z);
+  check(model_->lags(), state.previous);
+  check(model_->keeps_average(), state.average);
+  if (!fits) {
+    return absl::DataLossError(absl::StrCat("The saved replicas of '", state.name,
+                                            "' do not fit their central model"));
+  }
+  const int id = Find(use.node->name());
+  const int index = id < 0 ? -1 : variables_[id].model_index;
+  if (index >= 0 && model_->variable(index).size() != shape.size) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "The saved state has variable '", state.name, "' with ", shape.size,
+        " elements; in this session it has ", model_->variable(index).size(),
+        ". Load the state into a new session."));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::SetState(Variable* variable,
+                                           const ReplicaState& state) {
+  TF_RETURN_IF_ERROR(OpenReplicas(variable));
+  for (size_t j = 0; j < learners_.size(); ++j) {
+    TF_RETURN_IF_ERROR(variable->replicas[j].Assign(
+        state.replicas[j], MemoryOf(*variable, static_cast<int>(j))));
+  }
+  variable->replicas_stale = false;
+  variable->learned_by = static_cast<int>(learners_.size());
+  if (!state.trained || !keeps_model()) return absl::OkStatus();
+  if (variable->model_index < 0) {
+    TF_ASSIGN_OR_RETURN(const ModelShape shape,
+                        ModelShapeOf(state.name, state.replicas[0]));
+    variable->model_index = model_->Add(shape.type, shape.size);
+  }
+  CentralModel::Variable& model = model_->variable(variable->model_index);
+  ReplicaState values = state;  // shares the tensors
+  for (const auto& [tensor, to] : SavedValues(&values, &model)) {
+    if (to == nullptr || tensor->NumElements() == 0) continue;
+    std::memcpy(to, tensor->data(), tensor->TotalBytes());
+  }
+  model.Resume(state.model_iterations, state.model_iterations);
+  synchroniser_->SetPresent(variable->model_index,
+                            {state.present.begin(), state.present.end()});
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::SetStates(const std::vector<VariableUse>& uses,
+                                            const std::vector<ReplicaState>& states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    TF_RETURN_IF_ERROR(CheckState(uses[i], states[i]));
+  }
+  for (Variable& variable : variables_) {
+    variable.replicas_stale = true;
+    variable.central_stale = false;
+    variable.learned_by = 0;
+  }
+  for (size_t i = 0; i < states.size(); ++i) {
+    Variable& variable = variables_[Add(uses[i])];
+    // Trained here but not where the state was saved: z is to begin at the central
+    // value, and so are the replicas.
+    if (states[i].replicas.empty() || (variable.trained && !states[i].trained))
+      continue;
+    TF_RETURN_IF_ERROR(SetState(&variable, states[i]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,280 @@
+"""What one asks of a session: its counts, its learners' and its centre's values, its state.
+
+`session.py` has what it is made of and how it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+from tensorflow.python.client.session import BaseSession
+
+from tensorbow.options import Options
+from tensorbow.synchronisers import Synchroniser, named
+
+
+class TensorBowWarning(UserWarning):
+    """Something about a run that its author should know; each is said once a session."""
+
+
+class Remote:
+    """Stands in for the native session where a server elsewhere executes the runs."""
+
+    num_learners = 1
+    synchroniser = ""  # nothing learns here
+
+    def __getattr__(self, name: str) -> Any:
+        raise tf.errors.UnimplementedError(
+            None,
+            None,
+            f"This session's runs are executed by a remote server, which knows no {name}; "
+            "wanted a local session (an empty target).",
+        )
+
+    def add_trainable(self, variables: list[str]) -> None:
+        """Nothing to tell: nothing is classified."""
+
+    def prepare(self, **run: Any) -> None:
+        """No run is for learners."""
+
+    def add_sparse_feeds(self, tensors: list[str]) -> None:
+        """Nothing to tell: nothing is divided."""
+
+    def take_warnings(self) -> list[str]:
+        """There are none but the one at construction."""
+        return []
+
+
+class SessionState(BaseSession):
+    """The part of a session that answers questions, and saves and loads what it knows.
+
+    Thread-safe as the native session is. The class that makes the session sets the
+    attributes below.
+    """
+
+    _options: Options
+    _native: Any  # the handle of the native session, or `Remote`
+    _last_counts: dict[str, int]  # by property; empty until the session is closed
+    _chosen: str  # the name of what "auto" became; empty until then
+
+    @property
+    def sess_str(self) -> bytes:
+        """The target: empty for a local session."""
+        return self._target if isinstance(self._native, Remote) else b""
+
+    @property
+    def options(self) -> Options:
+        """The options the session was created with."""
+        return self._options
+
+    @property
+    def synchroniser(self) -> Synchroniser | Literal["auto"]:
+        """What keeps the learners together.
+
+        With `Options(synchroniser="auto")` that is "auto" until the first learning run
+        chooses `SMA()` or `SSGD()`.
+        """
+        choice = self._options.synchroniser
+        if not isinstance(choice, str):
+            return choice
+        if not self._chosen and not self._closed:
+            self._chosen = self._native.synchroniser
+        return named(self._chosen) if self._chosen else choice
+
+    @property
+    def num_learners(self) -> int:
+        """Learners in the whole system."""
+        return self._count("num_learners")
+
+    @property
+    def learner_devices(self) -> list[str]:
+        """What each learner computes on, for people: its CPU, or its GPU with the stream,
+        the cuDNN and cuBLAS handles and the allocator that are its own."""
+        return list(self._native.learner_devices)
+
+    @property
+    def iterations(self) -> int:
+        """Completed iterations (one learning task of every learner that had one)."""
+        return self._count("iterations")
+
+    @property
+    def learning_tasks(self) -> int:
+        """Learning tasks of all learners in completed iterations."""
+        return self._count("learning_tasks")
+
+    @property
+    def samples_seen(self) -> int:
+        """Rows of data that those tasks used; a task without rows counts as one."""
+        return self._count("samples_seen")
+
+    def _count(self, name: str) -> int:
+        if name in self._last_counts:
+            return self._last_counts[name]
+        return int(getattr(self._native, name))
+
+    def close(self) -> None:
+        """Closes the session. Its counts and its synchroniser can be read afterwards."""
+        if not self._closed and not isinstance(self._native, Remote):
+            names = ("num_learners", "iterations", "learning_tasks", "samples_seen")
+            self._last_counts = {name: self._count(name) for name in names}
+            self._chosen = self._native.synchroniser
+        super().close()
+
+    def learner_value(self, variable: Any, learner: int) -> np.ndarray:
+        """A copy of one learner's own value of a variable.
+
+        Args:
+          variable: a variable of the graph, or the name of one.
+          learner: 0 <= learner < num_learners.
+
+        Returns:
+          An array of the variable's dtype and shape. Before the first learning run that
+          reaches the variable, and with one learner, it is the central value.
+
+        Raises:
+          ValueError: if there is no such learner.
+          tf.errors.FailedPreconditionError: if the variable is not initialised.
+        """
+        if isinstance(learner, bool) or not isinstance(learner, (int, np.integer)):
+            raise TypeError(f"learner_value: learner must be an int, got {learner!r}")
+        if not 0 <= learner < self.num_learners:
+            raise ValueError(
+                f"learner_value: learner must be from 0 to {self.num_learners - 1}, got {learner}"
+            )
+        name = _name_of(variable)
+        try:
+            serialized = self._native.learner_value(name, int(learner))
+        except tf.errors.NotFoundError:  # no learning run has reached it
+            return self.run(_value_of(self.graph, variable))
+        return tf.make_ndarray(tensor_pb2.TensorProto.FromString(serialized))
+
+    def central(self, variable: Any, averaged: bool = True) -> np.ndarray:
+        """A copy of the central model's value of a variable.
+
+        Args:
+          variable: a variable of the graph, or the name of one.
+          averaged: with a synchroniser that has an `ema_decay`, whether to give the moving
+            average of the central model (what `run` and `Saver` see) or the central model
+            itself. Makes no difference otherwise.
+
+        Returns:
+          An array of the variable's dtype and shape.
+
+        Raises:
+          tf.errors.FailedPreconditionError: if the variable is not initialised.
+        """
+        name = _name_of(variable)
+        try:
+            serialized = self._native.central_value(name, bool(averaged))
+        except tf.errors.NotFoundError:  # no learning run has reached it
+            return self.run(_value_of(self.graph, variable))
+        return tf.make_ndarray(tensor_pb2.TensorProto.FromString(serialized))
+
+    def restart(self) -> None:
+        """Sets every replica to the central model before the next learning run.
+
+        The central model's momentum is forgotten, optimiser slots are kept (CROSSBOW, VLDB
+        2019, section 3.2).
+        """
+        self._native.restart()
+
+    def save_state(self, path: str | os.PathLike[str]) -> None:
+        """Saves all it takes to go on from here bit for bit, whatever happens meanwhile.
+
+        That is every learner's replica of every variable, the central model with its
+        momentum, the central values of all variables, all counters, the learning rates
+        of the last runs and the random state of the learners. `tf.compat.v1.train.Saver`
+        saves the central model alone; restored, training begins anew from there.
+
+        Args:
+          path: of a local file, made or replaced. It names the files with the tensors,
+            `<path>.tensorbow-<n>.*` beside it, which are an ordinary TensorFlow
+            checkpoint: of every variable the central value, under the variable's name.
+            It is replaced by renaming, when the new files are on the disk: killed at any
+            moment, the process leaves the old state or the new one, whole.
+
+        Not saved: positions in input pipelines, queues and tables; random state in the
+        stock session (initialisers, runs that learners do not execute, and one learner's
+        runs unless `Options(seed=...)` is given), in functions, and of ops other than
+        uniform, normal and truncated normal ones (with a warning where learners have
+        such).
+
+        Raises:
+          TypeError: if `path` is not a path.
+          tf.errors.FailedPreconditionError: if `path` exists and is not a saved state.
+          tf.errors.OpError: if it cannot be written; the state saved before is intact.
+
+        Example:
+          >>> with tensorbow.TensorBowSession() as sess:
+          ...     if os.path.exists("run/state"):
+          ...         sess.load_state("run/state")
+          ...     else:
+          ...         sess.run(tf.compat.v1.global_variables_initializer())
+          ...     while sess.iterations < 10_000:
+          ...         sess.run(train_op, feed_dict=batch(sess.iterations))
+          ...         if sess.iterations % 100 == 0:
+          ...             sess.save_state("run/state")
+        """
+        self._with_state(self._native.save_state, "save_state", path)
+
+    def load_state(self, path: str | os.PathLike[str]) -> None:
+        """Goes back to a state saved by `save_state`, in this process or another.
+
+        The graph must have the same variables and the session the same number of
+        learners and synchroniser. Initialisers need not be run before; variables that
+        had no value when the state was saved are left as they are.
+
+        Args:
+          path: as given to `save_state`. The files may have been moved together.
+
+        Raises:
+          TypeError: if `path` is not a path.
+          tf.errors.NotFoundError: if there is no such state.
+          tf.errors.FailedPreconditionError: if it is of another graph or of a session
+            with other options.
+          tf.errors.DataLossError: if its files are damaged.
+          After any of these the session is as it was.
+
+        Example:
+          >>> sess.load_state("run/state")
+        """
+        self._with_state(self._native.load_state, "load_state", path)
+
+    def _with_state(self, action: Any, name: str, path: Any) -> None:
+        path = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if not isinstance(path, str) or not path:
+            raise TypeError(f"{name}: path must be a str or os.PathLike, got {path!r}")
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        self._extend_graph()
+        action(path)
+        self._warn()
+
+    def _warn(self) -> None:
+        for text in self._native.take_warnings():
+            warnings.warn(text, TensorBowWarning, stacklevel=3)
+
+
+def _name_of(variable: Any) -> str:
+    """The name of the node of a variable that is given by itself or by name."""
+    name: str = variable if isinstance(variable, str) else variable.op.name
+    return name.split(":")[0]
+
+
+def _value_of(graph: tf.Graph, variable: Any) -> Any:
+    """What to fetch for the value of a variable that is given by itself or by name."""
+    if not isinstance(variable, str):
+        return variable
+    name = _name_of(variable)
+    operation = graph.get_operation_by_name(name)
+    if operation.type != "VarHandleOp":
+        return operation.outputs[0]
+    for consumer in operation.outputs[0].consumers():
+        if consumer.type == "ReadVariableOp" and not consumer.control_inputs:
+            return consumer.outputs[0]
+    raise ValueError(f"learner_value: nothing in the graph reads variable {name!r}")

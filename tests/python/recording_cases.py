@@ -1,0 +1,206 @@
+"""Cases of accelerator_test.py about recorded learning tasks (`cuda_graphs`).
+
+accelerator_cases.py executes them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tensorbow
+from tests.python.emulated_sessions import ROWS, Emulator, Program, assert_same, new_session
+
+tf1 = tf.compat.v1
+
+
+class OnDevice:
+    """A regression of which every op is on the accelerator, so that it can be recorded.
+
+    `wrap` is applied to its input; a variable `scale` is read, not trained.
+    """
+
+    def __init__(
+        self,
+        optimiser: str = "momentum",
+        resources: bool = False,
+        wrap: Callable[[Any], Any] = lambda x: x,
+    ) -> None:
+        self.graph = tf1.Graph()
+        with (
+            self.graph.as_default(),
+            tf1.device("/CPU:1"),
+            tf1.variable_scope("net", use_resource=resources),
+        ):
+            tf1.set_random_seed(3)
+            self.x = tf1.placeholder(tf.float32, [None, 6], "x")
+            self.y = tf1.placeholder(tf.float32, [None, 3], "y")
+            w1 = tf1.get_variable("w1", [6, 8])
+            w2 = tf1.get_variable("w2", [8, 3])
+            scale = tf1.get_variable("scale", initializer=np.float32(1), trainable=False)
+            hidden = tf.tanh(tf.matmul(wrap(self.x) * scale, w1), name="hidden")
+            self.out = tf.matmul(hidden, w2)
+            self.loss = tf.reduce_mean((self.out - self.y) ** 2)
+            made = {
+                "sgd": lambda: tf1.train.GradientDescentOptimizer(0.2),
+                "momentum": lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
+                "adam": lambda: tf1.train.AdamOptimizer(0.02),
+            }[optimiser]()
+            self.train = made.minimize(self.loss)
+            with tf.control_dependencies([self.train]):
+                self.train_and_scale = tf1.assign(scale, scale * 1.5).op
+            self.weights = [w1, w2, scale]
+            self.init = tf1.global_variables_initializer()
+
+    def feeds(self, number: int) -> dict[Any, np.ndarray]:
+        """Of the run of that number."""
+        random = np.random.default_rng(number)
+        return {
+            self.x: random.normal(size=(ROWS, 6)).astype(np.float32),
+            self.y: random.normal(size=(ROWS, 3)).astype(np.float32),
+        }
+
+
+def on_device(
+    program: OnDevice, graphs: str, scaled: tuple[int, ...] = ()
+) -> tuple[list[np.ndarray], list[str]]:
+    """What 12 runs leave behind and fetch, and the warnings about recordings.
+
+    Runs whose number is in `scaled` assign to `scale` as well.
+    """
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        new_session(program, cuda_graphs=graphs) as session,
+    ):
+        warnings.simplefilter("always")
+        session.run(program.init)
+        found = []
+        for number in range(12):
+            train = program.train_and_scale if number in scaled else program.train
+            found += session.run([train, program.loss, program.out], program.feeds(number))[1:]
+        found += session.run(program.weights)
+        for learner in range(session.num_learners):
+            found += [session.learner_value(w, learner) for w in program.weights]
+    texts = [str(warning.message) for warning in caught]
+    return found, [text for text in texts if "cuda_graphs" in text]
+
+
+def recorder(emulator: Emulator) -> None:
+    """The C++ tests of emulated_accelerator.cc."""
+    assert emulator.recorder_failure() == ""
+
+
+def recorded_tasks(emulator: Emulator) -> None:
+    """Replays leave the same bits as executing op by op, with both forms of waiting."""
+    emulator.start()
+    for optimiser, resources in (
+        ("sgd", True),
+        ("sgd", False),
+        ("momentum", True),
+        ("momentum", False),
+        ("adam", False),
+    ):
+        expected, _ = on_device(OnDevice(optimiser, resources), "off")
+        for waits in (False, True):
+            emulator.record(waits)
+            found, texts = on_device(OnDevice(optimiser, resources), "on")
+            assert texts == [], texts
+            # Two learners; three tasks each are executed, the others replayed.
+            assert emulator.recorded == (2, 18), (optimiser, resources, emulator.recorded)
+            assert_same(found, expected)
+
+
+def moving_variables(emulator: Emulator) -> None:
+    """Variables that an op gives another buffer are never read or written at the old one."""
+    emulator.start()
+    # Every task assigns to Adam's powers of beta.
+    expected, _ = on_device(OnDevice("adam", True), "off")
+    emulator.record()
+    found, texts = on_device(OnDevice("adam", True), "on")
+    assert emulator.recorded == (0, 0)
+    assert len(texts) == 1 and "_power" in texts[0], texts
+    assert_same(found, expected)
+    # One run does, of a variable that the recorded tasks only read.
+    expected, _ = on_device(OnDevice("momentum", True), "off", scaled=(6,))
+    emulator.record()
+    found, texts = on_device(OnDevice("momentum", True), "on", scaled=(6,))
+    assert texts == []
+    # Recorded, replayed as numbers 3 to 5; then 3 warm-up tasks, recorded anew.
+    assert emulator.recorded == (4, 10), emulator.recorded
+    assert_same(found, expected)
+
+
+def unrecordable_ops(emulator: Emulator) -> None:
+    """Tasks with ops that need the host are executed op by op, and say why."""
+    emulator.start()
+
+    def check(
+        text: str,
+        recordings: int,
+        wrap: Callable[[Any], Any] = lambda x: x,
+        breaks: str = "",
+        resources: bool = True,
+    ) -> None:
+        expected, _ = on_device(OnDevice("momentum", resources, wrap), "off")
+        emulator.record(unrecordable=breaks)
+        found, texts = on_device(OnDevice("momentum", resources, wrap), "on")
+        assert emulator.recorded == (recordings, 0), emulator.recorded
+        # Said once, whichever learner finds it.
+        assert len(texts) == 1 and text in texts[0], texts
+        assert_same(found, expected)
+
+    check("looks at values on the host", 0, lambda x: tf.debugging.check_numerics(x, "x"))
+    check("brings a value to the host", 0, emulator.ops.emulated_to_host)
+    check("keeps a state on the host", 0, through_an_array)
+    # What only recording shows: each learner records once and executes that task.
+    check("goes on on the host", 2, emulator.ops.emulated_async)
+    for resources in (False, True):
+        check("net/hidden", 2, breaks="net/hidden", resources=resources)
+        last = "net/Momentum/update_net/w2/ResourceApplyMomentum"
+        if not resources:
+            last = "net/Momentum/update_net/w2/ApplyMomentum"
+        check(last, 2, breaks=last, resources=resources)
+
+
+def through_an_array(x: Any) -> Any:
+    """x by way of a TensorArray."""
+    handle, flow = tf.raw_ops.TensorArrayV3(size=1, dtype=tf.float32)
+    flow = tf.raw_ops.TensorArrayWriteV3(handle=handle, index=0, value=x, flow_in=flow)
+    read = tf.raw_ops.TensorArrayReadV3(handle=handle, index=0, flow_in=flow, dtype=tf.float32)
+    return tf.reshape(read, [-1, 6])
+
+
+def reasons_against_recording(emulator: Emulator) -> None:
+    """Tasks that are partly on the CPU, and options that exclude recording, say so."""
+    emulator.start()
+    program = Program()
+    with (
+        new_session(program, cuda_graphs="on") as session,
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        session.run(program.init)
+        for number in range(6):
+            session.run(program.train, program.feeds(number))
+        every_other = tensorbow.EASGD(sync_period=2)
+        with new_session(program, cuda_graphs="on", synchroniser=every_other) as seldom:
+            seldom.run(program.init)
+    texts = [str(warning.message) for warning in caught]
+    assert any("cuda_graphs" in text and "sync_period" in text for text in texts), texts
+    assert any("cuda_graphs" in text and "is executed on the CPU" in text for text in texts), texts
+
+
+CASES: dict[str, Callable[[Emulator], None]] = {
+    case.__name__: case
+    for case in (
+        recorder,
+        recorded_tasks,
+        moving_variables,
+        unrecordable_ops,
+        reasons_against_recording,
+    )
+}
