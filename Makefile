@@ -41,6 +41,7 @@ lint: $(VENV)/requirements.stamp
 	$(BIN)/ruff format --check $(PYTHON_DIRS)
 	$(BIN)/clang-format --dry-run --Werror $(ALL_CPP)
 	$(BIN)/mypy
+	tools/thread_safety.sh
 
 format: $(VENV)/requirements.stamp
 	$(BIN)/ruff check --fix $(PYTHON_DIRS)

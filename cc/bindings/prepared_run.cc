@@ -1,10 +1,10 @@
 #include "cc/bindings/prepared_run.h"
 
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "cc/session/session_registry.h"
+#include "cc/support/mutex.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
@@ -20,21 +20,21 @@ namespace {
 class PendingReleases {
  public:
   void Add(PyObject* object) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     objects_.push_back(object);
   }
   void Free() {
     std::vector<PyObject*> objects;
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       objects.swap(objects_);
     }
     for (PyObject* object : objects) Py_DECREF(object);
   }
 
  private:
-  std::mutex mu_;
-  std::vector<PyObject*> objects_;
+  Mutex mu_;
+  std::vector<PyObject*> objects_ TENSORBOW_GUARDED_BY(mu_);
 };
 
 PendingReleases* pending_releases() {

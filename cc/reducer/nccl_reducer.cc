@@ -1,8 +1,9 @@
 #include "cc/reducer/nccl_reducer.h"
 
 #include <map>
-#include <mutex>
 #include <utility>
+
+#include "cc/support/mutex.h"
 
 // Its functions are those of TensorFlow's libraries, which load NCCL when the first of
 // them is called.
@@ -21,8 +22,9 @@ std::string NcclText(const char* call, ncclResult_t result) {
 // The communicators of the process. Neither they nor NCCL's groups may be used by two
 // threads at a time.
 struct Communicators {
-  std::mutex mu;
-  std::map<std::vector<int>, std::vector<ncclComm_t>> by_ordinals;
+  Mutex mu;
+  std::map<std::vector<int>, std::vector<ncclComm_t>> by_ordinals
+      TENSORBOW_GUARDED_BY(mu);
 };
 
 Communicators& TheCommunicators() {
@@ -37,7 +39,7 @@ class NcclReducer : public Reducer {
 
   std::string Sum(ElementType type, int64_t n, const std::vector<void*>& buffers,
                   const std::vector<void*>& streams) override {
-    std::lock_guard<std::mutex> lock(TheCommunicators().mu);
+    MutexLock lock(&TheCommunicators().mu);
     const ncclDataType_t data_type =
         type == ElementType::kFloat64 ? ncclFloat64 : ncclFloat32;
     std::string error = NcclText("ncclGroupStart", ncclGroupStart());
@@ -61,7 +63,7 @@ class NcclReducer : public Reducer {
 std::unique_ptr<Reducer> NewNcclReducer(const std::vector<int>& ordinals,
                                         std::string* why) {
   Communicators& all = TheCommunicators();
-  std::lock_guard<std::mutex> lock(all.mu);
+  MutexLock lock(&all.mu);
   std::vector<ncclComm_t>& mine = all.by_ordinals[ordinals];
   if (mine.empty()) {
     std::vector<ncclComm_t> made(ordinals.size());

@@ -8,7 +8,7 @@ TaskScheduler::TaskScheduler(int num_learners)
     : num_learners_(num_learners), taken_(num_learners, 0) {}
 
 void TaskScheduler::Begin(int64_t num_tasks, SchedulingPolicy policy) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   policy_ = policy;
   num_tasks_ = num_tasks;
   std::fill(taken_.begin(), taken_.end(), 0);
@@ -20,7 +20,7 @@ void TaskScheduler::Begin(int64_t num_tasks, SchedulingPolicy policy) {
 }
 
 std::optional<TaskScheduler::Assignment> TaskScheduler::Next(int learner) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   const int64_t iteration = taken_[learner];
   if (policy_ == SchedulingPolicy::kRoundRobin) {
     const int64_t task = iteration * num_learners_ + learner;

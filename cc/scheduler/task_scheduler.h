@@ -12,9 +12,10 @@
 #define TENSORBOW_CC_SCHEDULER_TASK_SCHEDULER_H_
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
+
+#include "cc/support/mutex.h"
 
 namespace tensorbow {
 
@@ -30,10 +31,10 @@ class TaskScheduler {
   explicit TaskScheduler(int num_learners);
 
   // REQUIRES: num_tasks >= 0; no learner is inside Next().
-  void Begin(int64_t num_tasks, SchedulingPolicy policy);
+  void Begin(int64_t num_tasks, SchedulingPolicy policy) TENSORBOW_EXCLUDES(mu_);
 
   // The next task of `learner`, or nullopt when the run has none left for it.
-  std::optional<Assignment> Next(int learner);
+  std::optional<Assignment> Next(int learner) TENSORBOW_EXCLUDES(mu_);
 
   int num_learners() const { return num_learners_; }
   int64_t num_tasks() const { return num_tasks_; }
@@ -44,14 +45,16 @@ class TaskScheduler {
 
  private:
   const int num_learners_;
+  // Written between runs only.
   SchedulingPolicy policy_ = SchedulingPolicy::kFirstComeFirstServed;
   int64_t num_tasks_ = 0;
 
-  std::mutex mu_;
-  // All below: guarded by mu_.
-  int64_t next_task_ = 0;
-  int64_t short_iteration_places_ = 0;  // still free, learner 0's apart
-  std::vector<int64_t> taken_;          // tasks given out, by learner
+  Mutex mu_;
+  int64_t next_task_ TENSORBOW_GUARDED_BY(mu_) = 0;
+  // Still free, learner 0's apart.
+  int64_t short_iteration_places_ TENSORBOW_GUARDED_BY(mu_) = 0;
+  // Tasks given out, by learner.
+  std::vector<int64_t> taken_ TENSORBOW_GUARDED_BY(mu_);
 };
 
 }  // namespace tensorbow

@@ -4,48 +4,54 @@
 #ifndef TENSORBOW_CC_SUPPORT_COMPLETION_QUEUE_H_
 #define TENSORBOW_CC_SUPPORT_COMPLETION_QUEUE_H_
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <utility>
+
+#include "cc/support/mutex.h"
 
 namespace tensorbow {
 
 class CompletionQueue {
  public:
-  // The closure is run by the thread that is, or will be, inside RunUntil().
-  void Post(std::function<void()> closure) {
-    std::lock_guard<std::mutex> lock(mu_);
+  // REQUIRES: `closure` is not null. It is run by the thread that is, or will be,
+  // inside RunUntil().
+  void Post(std::function<void()> closure) TENSORBOW_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
     closures_.push_back(std::move(closure));
-    posted_.notify_one();
+    posted_.NotifyOne();
   }
   // `finished` may have become true.
-  void Wake() {
-    std::lock_guard<std::mutex> lock(mu_);
-    posted_.notify_one();
+  void Wake() TENSORBOW_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    posted_.NotifyOne();
   }
 
   // Runs closures, in the order in which they were posted, until `finished()` is true
-  // and none is left. A closure may post others.
+  // and none is left. A closure may post others. `finished` is called with the queue
+  // locked: it must not use it.
   template <typename Predicate>
-  void RunUntil(Predicate finished) {
-    std::unique_lock<std::mutex> lock(mu_);
-    while (true) {
-      posted_.wait(lock, [&] { return !closures_.empty() || finished(); });
-      if (closures_.empty()) return;
-      const std::function<void()> closure = std::move(closures_.front());
-      closures_.pop_front();
-      lock.unlock();
-      closure();
-      lock.lock();
-    }
+  void RunUntil(Predicate finished) TENSORBOW_EXCLUDES(mu_) {
+    while (const std::function<void()> closure = Next(finished)) closure();
   }
 
  private:
-  std::mutex mu_;
-  std::condition_variable posted_;
-  std::deque<std::function<void()>> closures_;  // guarded by mu_
+  // Waits for a closure; null if there is none and `finished()` is true.
+  template <typename Predicate>
+  std::function<void()> Next(const Predicate& finished) TENSORBOW_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    while (closures_.empty()) {
+      if (finished()) return nullptr;
+      posted_.Wait(&mu_);
+    }
+    std::function<void()> closure = std::move(closures_.front());
+    closures_.pop_front();
+    return closure;
+  }
+
+  Mutex mu_;
+  Condition posted_;
+  std::deque<std::function<void()>> closures_ TENSORBOW_GUARDED_BY(mu_);
 };
 
 }  // namespace tensorbow

@@ -8,8 +8,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+
+#include "cc/support/mutex.h"
 
 namespace tensorbow {
 
@@ -31,7 +31,7 @@ class Gate {
   // Returns once `ready()` is true. `ready` is called from this thread, any
   // number of times, and must not block.
   template <typename Predicate>
-  void Await(Predicate ready) {
+  void Await(Predicate ready) TENSORBOW_EXCLUDES(mu_) {
     if (ready()) return;
     const auto deadline = std::chrono::steady_clock::now() + spin_;
     while (spin_.count() > 0) {
@@ -41,28 +41,28 @@ class Gate {
       }
       if (std::chrono::steady_clock::now() >= deadline) break;
     }
-    std::unique_lock<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     // Pairs with the read-modify-write in Notify(): either that one sees this
     // waiter, or `ready` below sees what was stored before it.
     waiters_.fetch_add(1, std::memory_order_seq_cst);
-    while (!ready()) changed_.wait(lock);
+    while (!ready()) changed_.Wait(&mu_);
     waiters_.fetch_sub(1, std::memory_order_relaxed);
   }
 
   // Wakes every thread whose condition may have become true.
-  void Notify() {
+  void Notify() TENSORBOW_EXCLUDES(mu_) {
     if (waiters_.fetch_add(0, std::memory_order_seq_cst) == 0) return;
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
  private:
   const std::chrono::microseconds spin_;
   std::atomic<int> waiters_{0};
-  std::mutex mu_;
-  std::condition_variable changed_;
+  Mutex mu_;
+  Condition changed_;
 };
 
 }  // namespace tensorbow

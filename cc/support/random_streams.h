@@ -11,8 +11,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
+
+#include "cc/support/mutex.h"
 
 namespace tensorbow {
 
@@ -27,7 +28,7 @@ class RandomStreams {
    public:
     // Where it stands; moves it on by `samples` of 128 bits.
     Position Reserve(uint64_t samples) {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(&mu_);
       const Position position = position_;
       position_.counter[0] += samples;
       if (position_.counter[0] < samples) ++position_.counter[1];
@@ -36,18 +37,21 @@ class RandomStreams {
 
    private:
     friend class RandomStreams;
-    std::mutex mu_;
-    Position position_;  // guarded by mu_
-    Position start_;     // where a stream that nobody has set begins
+    Mutex mu_;
+    Position position_ TENSORBOW_GUARDED_BY(mu_);
+    // Where a stream that nobody has set begins; guarded by the streams' mutex, which
+    // an annotation cannot name from here.
+    Position start_;
   };
 
   // The stream of that name. If there is none yet, or Set() has made it, it is known to
   // begin at `start` from now on.
   std::shared_ptr<Stream> FindOrCreate(const std::string& name, const Position& start) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     std::shared_ptr<Stream>& stream = streams_[name];
     if (stream == nullptr) {
       stream = std::make_shared<Stream>();
+      MutexLock stream_lock(&stream->mu_);
       stream->position_ = start;
     }
     stream->start_ = start;
@@ -55,10 +59,10 @@ class RandomStreams {
   }
 
   std::map<std::string, Position> Get() const {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     std::map<std::string, Position> positions;
     for (const auto& [name, stream] : streams_) {
-      std::lock_guard<std::mutex> stream_lock(stream->mu_);
+      MutexLock stream_lock(&stream->mu_);
       positions[name] = stream->position_;
     }
     return positions;
@@ -66,9 +70,9 @@ class RandomStreams {
 
   // Streams that `positions` does not know go back to where they began.
   void Set(const std::map<std::string, Position>& positions) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     for (const auto& [name, stream] : streams_) {
-      std::lock_guard<std::mutex> stream_lock(stream->mu_);
+      MutexLock stream_lock(&stream->mu_);
       stream->position_ = stream->start_;
     }
     for (const auto& [name, position] : positions) {
@@ -77,14 +81,14 @@ class RandomStreams {
         stream = std::make_shared<Stream>();
         stream->start_ = position;
       }
-      std::lock_guard<std::mutex> stream_lock(stream->mu_);
+      MutexLock stream_lock(&stream->mu_);
       stream->position_ = position;
     }
   }
 
  private:
-  mutable std::mutex mu_;
-  std::map<std::string, std::shared_ptr<Stream>> streams_;  // guarded by mu_
+  mutable Mutex mu_;  // locked before a stream's
+  std::map<std::string, std::shared_ptr<Stream>> streams_ TENSORBOW_GUARDED_BY(mu_);
 };
 
 }  // namespace tensorbow

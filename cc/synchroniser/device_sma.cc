@@ -1,14 +1,15 @@
 #include "cc/synchroniser/device_sma.h"
 
-#include <mutex>
 #include <utility>
+
+#include "cc/support/mutex.h"
 
 namespace tensorbow {
 namespace {
 
 struct Registration {
-  std::mutex mu;
-  DeviceSmaFactory factory;  // guarded by mu
+  Mutex mu;
+  DeviceSmaFactory factory TENSORBOW_GUARDED_BY(mu);
 };
 Registration& Registered() {
   static auto* const registration = new Registration;
@@ -18,16 +19,18 @@ Registration& Registered() {
 }  // namespace
 
 void RegisterDeviceSma(DeviceSmaFactory factory) {
-  std::lock_guard<std::mutex> lock(Registered().mu);
-  Registered().factory = std::move(factory);
+  Registration& registered = Registered();
+  MutexLock lock(&registered.mu);
+  registered.factory = std::move(factory);
 }
 
 DeviceSma NewDeviceSma(const SmaOptions& options, std::vector<LearnerStream> learners,
                        CentralModel* central) {
+  Registration& registered = Registered();
   DeviceSmaFactory factory;
   {
-    std::lock_guard<std::mutex> lock(Registered().mu);
-    factory = Registered().factory;
+    MutexLock lock(&registered.mu);
+    factory = registered.factory;
   }
   if (!factory) return {nullptr, nullptr, "no library for these devices is loaded"};
   return factory(options, std::move(learners), central);

@@ -64,13 +64,13 @@ GpuSma::~GpuSma() {
 
 std::string GpuSma::error() const {
   if (!failed_.load(std::memory_order_acquire)) return "";
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return error_;
 }
 
 bool GpuSma::Check(const CudaError& error) {
   if (error.empty()) return true;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   return CheckLocked(error);
 }
 
@@ -117,7 +117,7 @@ CudaError GpuSma::AwaitPrepared(int learner) {
 // --------------------------------------------------------------------- iterations
 
 void GpuSma::BeginRun(const TrainedSet& set) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   corrections_.resize(central_->num_variables());
   std::vector<int> variables;
   for (int m = 0; m < set.size(); ++m) {
@@ -137,7 +137,7 @@ bool GpuSma::Enter(int learner, const Iteration& iteration, bool replays) {
 
 bool GpuSma::Prepare(const Iteration& iteration) {
   if (prepared_.load(std::memory_order_acquire) >= iteration.number) return true;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (!error_.empty()) return false;
   if (prepared_.load(std::memory_order_relaxed) >= iteration.number) return true;
   const TrainedSet& set = *iteration.set;
@@ -155,7 +155,7 @@ bool GpuSma::Prepare(const Iteration& iteration) {
 
 CudaError GpuSma::PrepareCurrent(const TrainedSet& set,
                                  const SmaPasses::Present& present) {
-  const auto decay = [&](int member) -> std::optional<double> {
+  const auto decay = [&](int member) TENSORBOW_REQUIRES(mu_) -> std::optional<double> {
     // Replicas have been set to z, or it was read.
     if (states_[set.variable(member)].up_to_date()) return std::nullopt;
     return AverageDecay(set.variable(member));
@@ -181,7 +181,9 @@ CudaError GpuSma::PrepareCurrent(const TrainedSet& set,
 }
 
 CudaError GpuSma::PrepareLagging(const TrainedSet& set) {
-  const auto decay = [&](int member) { return AverageDecay(set.variable(member)); };
+  const auto decay = [&](int member) TENSORBOW_REQUIRES(mu_) {
+    return AverageDecay(set.variable(member));
+  };
   const auto everybody = [&](int) -> const std::vector<int>& { return all_; };
   SmaArguments arguments;
   arguments.alpha = traits_.alpha;
@@ -269,7 +271,7 @@ void GpuSma::Complete(const TrainedSet& set, bool due,
                       const std::vector<int>& present) {
   some_finished_.store(false, std::memory_order_relaxed);
   if (!is_current() && !due) return;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   advanced_ = false;
   std::vector<int> absent;
   std::set_difference(all_.begin(), all_.end(), present.begin(), present.end(),
@@ -303,7 +305,7 @@ CudaError GpuSma::ExcludeLocked(const TrainedSet& set, const std::vector<int>& a
 }
 
 void GpuSma::EndRun(const TrainedSet& set) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (error_.empty()) CheckLocked(EndRunLocked(set));
 }
 

@@ -31,7 +31,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +39,7 @@
 #include "cc/device/gpu/cuda_event.h"
 #include "cc/device/gpu/cuda_memory.h"
 #include "cc/reducer/reducer.h"
+#include "cc/support/mutex.h"
 #include "cc/synchroniser/algorithm.h"
 #include "cc/synchroniser/device_queue.h"
 #include "cc/synchroniser/device_sma.h"
@@ -94,39 +94,41 @@ class GpuSma : public Algorithm, public DeviceQueue {
     bool captured = false;
   };
 
-  // Everything that returns a CudaError returns a text. REQUIRES: mu_ is held, or no
-  // other thread knows of the object.
-  CudaError Open();
+  // Everything that returns a CudaError returns a text. The constructor and the
+  // destructor do without the lock: no other thread knows of the object.
+  CudaError Open() TENSORBOW_REQUIRES(mu_);
 
   // --- Values (gpu_sma_values.cc).
 
   // Adds variables that are new to the central model; uploads those of `variables` that
   // the host leads with. Between runs.
-  CudaError FollowHost(const std::vector<int>& variables);
-  CudaError AddVariables();
-  CudaError AddVariablesTo(SmaGpu* gpu);
-  CudaError Upload(int variable);
+  CudaError FollowHost(const std::vector<int>& variables) TENSORBOW_REQUIRES(mu_);
+  CudaError AddVariables() TENSORBOW_REQUIRES(mu_);
+  CudaError AddVariablesTo(SmaGpu* gpu) TENSORBOW_REQUIRES(mu_);
+  CudaError Upload(int variable) TENSORBOW_REQUIRES(mu_);
   // The current centre: z ← that after all completed iterations. Between runs.
   CudaError BringUpToDate(int variable, const std::vector<void*>& replicas,
-                          const std::vector<int>& present);
+                          const std::vector<int>& present) TENSORBOW_REQUIRES(mu_);
   CudaError ResetLocked(const TrainedSet& set, int member,
                         const std::vector<int>& learners,
-                        const std::vector<int>& present);
+                        const std::vector<int>& present) TENSORBOW_REQUIRES(mu_);
   CudaError CollectLocked(int variable, const std::vector<void*>& replicas,
-                          const std::vector<int>& present);
+                          const std::vector<int>& present) TENSORBOW_REQUIRES(mu_);
   // The host's values ← the GPUs', where these are newer.
-  CudaError Download(int variable);
-  bool HostLeads(int variable) const;
+  CudaError Download(int variable) TENSORBOW_REQUIRES(mu_);
+  bool HostLeads(int variable) const TENSORBOW_REQUIRES(mu_);
 
   // --- Iterations (gpu_sma.cc).
 
   // Enqueues the iteration unless that has been done. False after an error.
-  bool Prepare(const Iteration& iteration);
-  CudaError PrepareCurrent(const TrainedSet& set, const SmaPasses::Present& present);
-  CudaError PrepareLagging(const TrainedSet& set);
+  bool Prepare(const Iteration& iteration) TENSORBOW_EXCLUDES(mu_);
+  CudaError PrepareCurrent(const TrainedSet& set, const SmaPasses::Present& present)
+      TENSORBOW_REQUIRES(mu_);
+  CudaError PrepareLagging(const TrainedSet& set) TENSORBOW_REQUIRES(mu_);
   bool WaitOnStream(int learner, int64_t number);
-  CudaError ExcludeLocked(const TrainedSet& set, const std::vector<int>& absent);
-  CudaError EndRunLocked(const TrainedSet& set);
+  CudaError ExcludeLocked(const TrainedSet& set, const std::vector<int>& absent)
+      TENSORBOW_REQUIRES(mu_);
+  CudaError EndRunLocked(const TrainedSet& set) TENSORBOW_REQUIRES(mu_);
   // Makes the sync streams wait for what is on the compute streams; the other way
   // round, AwaitPrepared() after RecordPrepared().
   CudaError RecordReady(int learner);
@@ -136,10 +138,10 @@ class GpuSma : public Algorithm, public DeviceQueue {
   CudaError AwaitPrepared(int learner);
 
   // Notes an error for good, if there is one, and returns whether there is none.
-  bool Check(const CudaError& error);
-  bool CheckLocked(const CudaError& error);
+  bool Check(const CudaError& error) TENSORBOW_EXCLUDES(mu_);
+  bool CheckLocked(const CudaError& error) TENSORBOW_REQUIRES(mu_);
   // The decay with which z of the variable is to be taken in; negative if it is not.
-  double AverageDecay(int variable) const;
+  double AverageDecay(int variable) const TENSORBOW_REQUIRES(mu_);
   bool is_current() const { return centre_ == SmaOptions::Centre::kCurrent; }
   int num_learners() const { return static_cast<int>(learners_.size()); }
   SmaGpu& gpu_of(int learner) { return gpus_[gpu_index_[learner]]; }
@@ -156,14 +158,15 @@ class GpuSma : public Algorithm, public DeviceQueue {
   // Corrections of updates that do not correct by themselves: [variable][learner].
   std::vector<std::vector<CudaBuffer>> corrections_;
 
-  mutable std::mutex mu_;
-  // All below: guarded by mu_, but for addresses in `gpus_`, which are read while tasks
-  // execute and change between runs only.
+  mutable Mutex mu_;
+  // Changed with mu_ held, between runs only: tasks read addresses and streams without
+  // it, so that no annotation holds.
   std::vector<SmaGpu> gpus_;
-  std::optional<SmaPasses> passes_;
-  std::vector<State> states_;  // by variable of the model
-  bool advanced_ = false;      // the lagging centre, for an iteration that is not over
-  std::string error_;
+  std::optional<SmaPasses> passes_ TENSORBOW_GUARDED_BY(mu_);
+  std::vector<State> states_ TENSORBOW_GUARDED_BY(mu_);  // by variable of the model
+  // The lagging centre has been, for an iteration that is not over.
+  bool advanced_ TENSORBOW_GUARDED_BY(mu_) = false;
+  std::string error_ TENSORBOW_GUARDED_BY(mu_);
   // The number of the iteration that has been prepared last; the release store in
   // Prepare() pairs with the acquire load there.
   std::atomic<int64_t> prepared_{0};

@@ -120,7 +120,7 @@ CudaError GpuSma::BringUpToDate(int v, const std::vector<void*>& replicas,
 
 void GpuSma::Reset(const TrainedSet& set, int member, const std::vector<int>& learners,
                    const std::vector<int>& present) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (error_.empty()) CheckLocked(ResetLocked(set, member, learners, present));
 }
 
@@ -151,7 +151,7 @@ CudaError GpuSma::ResetLocked(const TrainedSet& set, int member,
 
 std::string GpuSma::Collect(int variable, const std::vector<void*>& replicas,
                             const std::vector<int>& present) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(&mu_);
   if (error_.empty()) CheckLocked(CollectLocked(variable, replicas, present));
   return error_;
 }

@@ -1,0 +1,83 @@
+// A mutex, a scoped lock and a condition variable whose use clang checks
+// (-Wthread-safety, tools/thread_safety.sh). They are the standard library's, which
+// carry no annotations; other compilers see no annotations either.
+//
+// A condition is waited for in a loop around Condition::Wait(): clang analyses a
+// predicate as a function of its own, which does not know that the mutex is held.
+// Thread-safe. A lock does not own its mutex, which outlives it.
+#ifndef TENSORBOW_CC_SUPPORT_MUTEX_H_
+#define TENSORBOW_CC_SUPPORT_MUTEX_H_
+
+#include <condition_variable>
+#include <mutex>
+
+#if defined(__clang__)
+#define TENSORBOW_THREAD_ANNOTATION(annotation) __attribute__((annotation))
+#else
+#define TENSORBOW_THREAD_ANNOTATION(annotation)
+#endif
+
+// Of a member: accessed with the mutex held only.
+#define TENSORBOW_GUARDED_BY(mu) TENSORBOW_THREAD_ANNOTATION(guarded_by(mu))
+// Of a function: its caller holds the mutex.
+#define TENSORBOW_REQUIRES(mu) TENSORBOW_THREAD_ANNOTATION(requires_capability(mu))
+// Of a function: its caller does not hold the mutex, which the function locks.
+#define TENSORBOW_EXCLUDES(mu) TENSORBOW_THREAD_ANNOTATION(locks_excluded(mu))
+// Of a mutex: where both are held, it is locked after the other one.
+#define TENSORBOW_ACQUIRED_AFTER(mu) TENSORBOW_THREAD_ANNOTATION(acquired_after(mu))
+// Of a function whose locking cannot be expressed; a comment there says why.
+#define TENSORBOW_NO_THREAD_SAFETY_ANALYSIS \
+  TENSORBOW_THREAD_ANNOTATION(no_thread_safety_analysis)
+
+namespace tensorbow {
+
+class TENSORBOW_THREAD_ANNOTATION(capability("mutex")) Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void Lock() TENSORBOW_THREAD_ANNOTATION(acquire_capability()) { mu_.lock(); }
+  void Unlock() TENSORBOW_THREAD_ANNOTATION(release_capability()) { mu_.unlock(); }
+
+ private:
+  friend class Condition;
+  std::mutex mu_;
+};
+
+// Holds a mutex as long as it lives.
+class TENSORBOW_THREAD_ANNOTATION(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex* mu) TENSORBOW_THREAD_ANNOTATION(acquire_capability(mu))
+      : mu_(mu) {
+    mu_->Lock();
+  }
+  ~MutexLock() TENSORBOW_THREAD_ANNOTATION(release_capability()) { mu_->Unlock(); }
+
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex* const mu_;
+};
+
+// What threads that hold a mutex wait for.
+class Condition {
+ public:
+  // Unlocks the mutex, waits to be notified, and locks it again. May return without
+  // having been notified.
+  void Wait(Mutex* mu) TENSORBOW_REQUIRES(mu) {
+    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
+    changed_.wait(lock);
+    lock.release();  // the caller goes on holding it
+  }
+  void NotifyOne() { changed_.notify_one(); }
+  void NotifyAll() { changed_.notify_all(); }
+
+ private:
+  std::condition_variable changed_;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SUPPORT_MUTEX_H_
