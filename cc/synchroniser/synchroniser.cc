@@ -264,9 +264,12 @@ bool Synchroniser::EnterAll(int learner, int member) {
 }
 
 bool Synchroniser::EnterReplay(int learner) {
-  if (!AwaitTurn(learner) || !EnterQueue(learner, /*replays=*/true)) return false;
+  if (!AwaitTurn(learner)) return false;
+  if (queue_ != nullptr && !EnterQueue(learner, /*replays=*/true)) return false;
   for (int member = 0; member < set_->size(); ++member) {
-    if (set_->corrects_itself(member)) Updated(learner, member);
+    if (!set_->corrects_itself(member)) continue;
+    if (queue_ == nullptr && !EnterAll(learner, member)) return false;
+    Updated(learner, member);
   }
   return true;
 }

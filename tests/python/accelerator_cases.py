@@ -36,7 +36,7 @@ def same_as_on_the_cpu(emulator: Emulator) -> None:
     kinds: list[tuple[str, bool, dict[str, Any]]] = [
         ("momentum", False, {}),
         ("momentum", True, {"batch_size": 2}),
-        ("adam", True, {}),
+        ("adam", True, {"synchroniser": tensorbow.SMA()}),
         ("sgd", False, {"batch_size": 5}),
         ("sgd", True, {"synchroniser": tensorbow.EASGD(sync_period=3)}),
         ("adam", False, {"synchroniser": tensorbow.Independent()}),

@@ -63,8 +63,8 @@ def test_every_source_file_is_built():
     listed = {source for sources in cmake_sources().values() for source in sources}
     present = {
         str(path.relative_to(ROOT))
-        for room in ("cc", "tf_ops", "tests/cc")
-        for path in (ROOT / room).rglob("*.cc")
+        for folder in ("cc", "tf_ops", "tests/cc")
+        for path in (ROOT / folder).rglob("*.cc")
     }
     assert listed | COMPILED_BY_TESTS == present
 
@@ -79,19 +79,19 @@ def test_every_header_is_known_to_bazel():
     assert present <= known
 
 
-def test_inner_rooms_know_no_tensorflow():
-    rooms = ("support", "scheduler", "central_model", "synchroniser", "arithmetic")
-    for room in rooms:
-        for path in (p for p in (ROOT / "cc" / room).iterdir() if p.is_file()):
+def test_inner_folders_know_no_tensorflow():
+    folders = ("support", "scheduler", "central_model", "synchroniser", "arithmetic")
+    for folder in folders:
+        for path in (p for p in (ROOT / "cc" / folder).iterdir() if p.is_file()):
             includes = re.findall(r'#include "([^"]+)"', path.read_text())
             for include in includes:
-                assert include.startswith(tuple(f"cc/{r}/" for r in rooms)), (path, include)
+                assert include.startswith(tuple(f"cc/{r}/" for r in folders)), (path, include)
     for path in (ROOT / "cc" / "support").iterdir():
         assert not re.findall(r'#include "cc/(?!support/)', path.read_text()), path
 
 
 def test_cuda_files_know_no_tensorflow():
-    cuda = {path for room in ("cc", "tf_ops") for path in (ROOT / room).rglob("*.cu.cc")}
+    cuda = {path for folder in ("cc", "tf_ops") for path in (ROOT / folder).rglob("*.cu.cc")}
     assert cuda
     for path in cuda:
         assert "tensorflow/" not in path.read_text(), path

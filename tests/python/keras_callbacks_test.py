@@ -181,10 +181,20 @@ def test_what_a_callback_writes_reaches_every_learner(data):
                     learner_value(self.model, self.model.weights[0], 1), np.ones([64, 10])
                 )
 
+<<<<<<< HEAD
     fit(model, data, Reset(), epochs=1)
     # One more iteration ran from there: a lagging z is the replicas' mean before it.
     np.testing.assert_array_equal(model.get_weights()[0], np.ones([64, 10]))
+=======
+    fit(model, data, Reset(), epochs=1, shuffle=False)
+>>>>>>> wt-keras
     assert session_of(model).iterations == 3
+    # One more iteration ran from there: from equal replicas, a step of stock's on all rows.
+    stock = logistic(None)
+    stock.set_weights([np.ones([64, 10]), np.zeros(10)])
+    stock.train_on_batch(*(array[4 * ROWS :] for array in data))
+    for ours, theirs in zip(model.get_weights(), stock.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
 def test_a_traced_function_in_a_callback_sees_the_central_model(data):
