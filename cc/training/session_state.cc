@@ -32,9 +32,11 @@ SavedState::Settings SettingsOf(const Options& options, int num_learners) {
     const bool lags = options.centre == SmaOptions::Centre::kLagging;
     settings.emplace_back("centre", lags ? "lagging" : "current");
     settings.emplace_back("alpha", absl::StrCat(alpha));
-    settings.emplace_back("momentum", options.momentum.has_value()
-                                          ? absl::StrCat(*options.momentum)
-                                          : "auto");
+    if (lags) {
+      settings.emplace_back("momentum", options.momentum.has_value()
+                                            ? absl::StrCat(*options.momentum)
+                                            : "auto");
+    }
     settings.emplace_back("sync_period", absl::StrCat(options.sync_period));
   }
   if (options.algorithm != Options::Algorithm::kIndependent) {

@@ -59,20 +59,6 @@ def test_weights_checkpoints_and_saved_models_hold_the_central_model(trained, di
     np.testing.assert_array_equal(stock.predict(x, verbose=0), expected)
 
 
-<<<<<<< HEAD
-def test_training_goes_on_after_loading_weights(trained, digits, tmp_path):
-    trained.save_weights(tmp_path / "m.weights.h5")
-    expected = trained.get_weights()
-    trained.fit(digits[0][:96], digits[1][:96], batch_size=ROWS, verbose=0)
-    assert not np.array_equal(trained.get_weights()[0], expected[0])
-    trained.load_weights(tmp_path / "m.weights.h5")
-    for a, b in zip(trained.get_weights(), expected):
-        np.testing.assert_array_equal(a, b)
-    trained.optimizer.learning_rate = 0.0
-    trained.fit(digits[0][:96], digits[1][:96], batch_size=ROWS, verbose=0)
-    # Every learner has started from there, and nothing has moved.
-    np.testing.assert_array_equal(trained.get_weights()[0], expected[0])
-=======
 def test_all_learners_go_on_from_loaded_weights(digits, tmp_path):
     """From equal replicas, one iteration of gradient descent is stock Keras's on all rows."""
     x, y = digits[0][: 2 * ROWS], digits[1][: 2 * ROWS]
@@ -90,7 +76,6 @@ def test_all_learners_go_on_from_loaded_weights(digits, tmp_path):
     stock.fit(x, y, batch_size=2 * ROWS, shuffle=False, verbose=0)
     for a, b in zip(model.get_weights(), stock.get_weights()):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
->>>>>>> wt-keras
 
 
 def test_copies_are_plain_models(trained, digits):

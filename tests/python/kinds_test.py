@@ -50,17 +50,10 @@ def test_read_sees_the_mean_of_replicas_not_one_of_them(use_resource):
         s.run(p.init)
         for _ in range(5):
             s.run(p.train, {p.x: x, p.y: y})
-<<<<<<< HEAD
-        now = replicas(s, p.w)
-        assert not np.array_equal(*now)
-        z = s.run(p.w)
-        np.testing.assert_allclose(z, np.mean(now, axis=0), rtol=1e-6)
-=======
         values = replicas(s, p.w)
         assert not np.array_equal(*values)
         z = s.run(p.w)
         np.testing.assert_allclose(z, np.mean(values, axis=0), rtol=1e-6)
->>>>>>> wt-keras
         loss = s.run(p.loss, {p.x: x, p.y: y})
         np.testing.assert_allclose(loss, np.mean((x @ z - y) ** 2), rtol=1e-5)
         assert s.learning_tasks == 8
