@@ -114,9 +114,9 @@ class SMA:
         number of completed iterations before every learning run and returns a bool.
       ema_decay: keeps an exponential moving average of z over the iterations t = 0, 1, …
         (with a lagging centre, those that end with corrections), with
-        d = min(ema_decay, (1 + t) / (10 + t)), 0 < ema_decay < 1 (0.999 is a good value). Reads, evaluation and `Saver` then see
-        the average, and `session.central(variable, averaged=False)` gives z. None keeps
-        no average.
+        d = min(ema_decay, (1 + t) / (10 + t)), 0 < ema_decay < 1 (0.999 is a good value).
+        Reads, evaluation and `Saver` then see the average, and
+        `session.central(variable, averaged=False)` gives z. None keeps no average.
 
     Raises:
       TypeError, ValueError: for an argument outside the ranges above, or a momentum with

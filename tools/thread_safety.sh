@@ -16,7 +16,7 @@ fi
 
 # A header is checked with the sources that include it: they define its functions and
 # instantiate its templates.
-locks='GUARDED_BY|_REQUIRE[SD]|ACQUIRED_|NO_THREAD_SAFETY|Mutex|mutex_lock'
+locks='_GUARDED_BY|TENSORBOW_REQUIRES|_LOCKS_REQUIRED|_ACQUIRED_|NO_THREAD_SAFETY|\bMutex(Lock)? |\bmutex_lock '
 sources=("$@")
 if [ $# = 0 ]; then
   mapfile -t headers < <(grep -rlE "$locks" cc tf_ops --include='*.h')

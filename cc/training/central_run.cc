@@ -8,6 +8,8 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
+// Begin() may return with the trainer's mu_ held, and the destructor releases it then:
+// clang's annotations know no lock that is held on a condition.
 absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& analysis)
     ABSL_NO_THREAD_SAFETY_ANALYSIS {
   trainer_ = trainer;

@@ -23,6 +23,8 @@ bool Turns::TakeCentral(bool at_once) {
   absl::MutexLock lock(&mu_);
   while (taken_) {
     if (at_once) return false;
+    // Evaluated with mu_ held, by absl::Mutex, which an annotation of a lambda does not
+    // tell clang.
     auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !taken_; };
     auto ended_or_waits = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       return !taken_ || waits_;

@@ -67,7 +67,8 @@ class VariableInput {
   tensorflow::mutex* mu_ = nullptr;
 };
 
-// Holds the mutexes of several variables, taken in the order of their addresses.
+// Holds the mutexes of several variables, taken in the order of their addresses. Which
+// they are is known when the kernel runs, so that no annotation can name them.
 class VariableLocks {
  public:
   void Add(tensorflow::mutex* mu) {
