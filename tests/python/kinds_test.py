@@ -56,7 +56,7 @@ def test_read_sees_the_mean_of_replicas_not_one_of_them(use_resource):
         np.testing.assert_allclose(z, np.mean(values, axis=0), rtol=1e-6)
         loss = s.run(p.loss, {p.x: x, p.y: y})
         np.testing.assert_allclose(loss, np.mean((x @ z - y) ** 2), rtol=1e-5)
-        assert s.learning_tasks == 8
+        assert s.learning_tasks == 10
 
 
 def test_a_write_is_a_write_whatever_the_value(use_resource):
