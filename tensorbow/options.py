@@ -10,16 +10,7 @@ from typing import Any, Literal
 from tensorflow.python.framework import config as tf_config
 
 from tensorbow import _native
-from tensorbow.synchronisers import (
-    AUTO,
-    EASGD,
-    SMA,
-    SSGD,
-    Independent,
-    Synchroniser,
-    check_learners,
-    native_options,
-)
+from tensorbow.synchronisers import AUTO, Synchroniser, check_learners, native_options
 
 MAX_LEARNERS = 1024
 LEARNERS_PER_GPU = 2
@@ -124,8 +115,7 @@ class Options:
         _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
         _optional_int("batch_size", self.batch_size, 1)
         _optional_int("seed", self.seed, -(2**62), 2**62)
-        known = isinstance(self.synchroniser, (SMA, EASGD, SSGD, Independent))
-        if not known and self.synchroniser != AUTO:
+        if not isinstance(self.synchroniser, Synchroniser) and self.synchroniser != AUTO:
             raise TypeError(
                 'Options: synchroniser must be "auto", tensorbow.SMA(...), EASGD(...), '
                 f"SSGD(...) or Independent(), got {self.synchroniser!r}"

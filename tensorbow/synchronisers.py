@@ -172,7 +172,7 @@ class SMA:
         """The arguments of the native runtime."""
         momentum = None if self.momentum in (None, "auto") else float(self.momentum)
         return dict(
-            algorithm="sma",
+            algorithm="SMA",
             centre=self.centre,
             alpha=float(self.alpha or 0),
             momentum=momentum if self.centre == "lagging" else 0.0,
@@ -246,7 +246,7 @@ class SSGD:
 
     def native_options(self) -> dict[str, Any]:
         """The arguments of the native runtime."""
-        return _unaveraged("ssgd", self.ema_decay)
+        return _unaveraged("SSGD", self.ema_decay)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,7 +263,7 @@ class Independent:
 
     def native_options(self) -> dict[str, Any]:
         """The arguments of the native runtime."""
-        return _unaveraged("independent")
+        return _unaveraged("Independent")
 
 
 def _unaveraged(algorithm: str, ema_decay: float | None = None) -> dict[str, Any]:

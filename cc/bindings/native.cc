@@ -17,6 +17,7 @@
 #include "cc/device/accelerator.h"
 #include "cc/session/session_registry.h"
 #include "cc/training/options.h"
+#include "cc/training/synchronisation.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 
@@ -77,12 +78,10 @@ int64_t DepositOptionsFromPython(
       Choose<SchedulingPolicy>({{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
                                 {"round_robin", SchedulingPolicy::kRoundRobin}},
                                scheduling);
-  options.algorithm =
-      Choose<Options::Algorithm>({{"auto", Options::Algorithm::kAuto},
-                                  {"sma", Options::Algorithm::kSma},
-                                  {"ssgd", Options::Algorithm::kSsgd},
-                                  {"independent", Options::Algorithm::kIndependent}},
-                                 algorithm);
+  options.algorithm = ChoiceOfName(algorithm).algorithm;
+  if (options.algorithm == Options::Algorithm::kAuto && algorithm != "auto") {
+    throw py::value_error("unknown algorithm: " + algorithm);
+  }
   options.centre =
       Choose<SmaOptions::Centre>({{"current", SmaOptions::Centre::kCurrent},
                                   {"lagging", SmaOptions::Centre::kLagging}},

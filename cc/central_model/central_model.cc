@@ -44,15 +44,18 @@ TENSORBOW_VECTORISED void MoveAverage(const Bfloat16* z, float d, int64_t n,
 
 CentralModel::Variable::Variable(ElementType type, int64_t size, int num_values,
                                  double ema_decay)
-    : type_(type), size_(size), ema_decay_(ema_decay), taken_in_(NumSlices(size), 0) {
+    : type_(type),
+      size_(size),
+      ema_decay_(ema_decay),
+      up_to_date_with_(NumSlices(size), 0) {
   const int64_t size_bytes = size * AccumulatorSizeBytes(type);
   for (int i = 0; i < num_values; ++i) z_[i] = AlignedBuffer(size_bytes);
   if (ema_decay > 0) average_ = AlignedBuffer(size_bytes);
 }
 
-void CentralModel::Variable::TakeIn(int s) {
+void CentralModel::Variable::MarkUpToDate(int s) {
   if (up_to_date(s)) return;
-  taken_in_[s] = iterations_;
+  up_to_date_with_[s] = iterations_;
   if (ema_decay_ == 0) return;
   const double d = Decay(ema_decay_, iterations_);
   const Slice part = slice(s);
@@ -63,8 +66,8 @@ void CentralModel::Variable::TakeIn(int s) {
   });
 }
 
-void CentralModel::Variable::TakeInNext(int s, const void* values) {
-  taken_in_[s] = iterations_ + 1;
+void CentralModel::Variable::AverageNext(int s, const void* values) {
+  up_to_date_with_[s] = iterations_ + 1;
   if (ema_decay_ == 0) return;
   const double d = Decay(ema_decay_, iterations_ + 1);
   const Slice part = slice(s);
@@ -76,9 +79,9 @@ void CentralModel::Variable::TakeInNext(int s, const void* values) {
   });
 }
 
-void CentralModel::Variable::Resume(int64_t iterations, int64_t taken_in) {
+void CentralModel::Variable::Resume(int64_t iterations, int64_t averaged) {
   iterations_ = iterations;
-  std::fill(taken_in_.begin(), taken_in_.end(), taken_in);
+  std::fill(up_to_date_with_.begin(), up_to_date_with_.end(), averaged);
   ++version_;
 }
 

@@ -81,27 +81,29 @@ class CentralModel {
     // Completed iterations since the last Assign().
     int64_t iterations() const { return iterations_; }
     // Whether slice `s` holds the value after all of them.
-    bool up_to_date(int s) const { return taken_in_[s] == iterations_; }
+    bool up_to_date(int s) const { return up_to_date_with_[s] == iterations_; }
     // z of slice `s` holds that value: moves the average, unless that has been done.
-    void TakeIn(int s);
+    void MarkUpToDate(int s);
     // The replicas of slice `s`, which are all equal, are `values` after the iteration
     // under way, in the storage type: moves the average. Every slice has to do that
     // before NextIteration(), if the model keeps an average.
-    void TakeInNext(int s, const void* values);
-    bool has_taken_in_next(int s) const { return taken_in_[s] == iterations_ + 1; }
+    void AverageNext(int s, const void* values);
+    bool has_averaged_next(int s) const {
+      return up_to_date_with_[s] == iterations_ + 1;
+    }
 
     // An iteration is complete.
     void NextIteration() { ++iterations_; }
     // The same, and the place of `previous` holds z after it. REQUIRES: all slices have
-    // taken in z before it.
+    // been marked up to date before.
     void Swap() {
       z_index_ = 1 - z_index_;
       ++iterations_;
     }
 
     // All values have been overwritten with those after `iterations` iterations, of
-    // which `taken_in` have moved the average.
-    void Resume(int64_t iterations, int64_t taken_in);
+    // which `averaged` have moved the average.
+    void Resume(int64_t iterations, int64_t averaged);
     // Changes when values are overwritten, not when iterations are completed.
     int64_t version() const { return version_; }
 
@@ -116,7 +118,8 @@ class CentralModel {
     AlignedBuffer average_;
     int64_t iterations_ = 0;
     int64_t version_ = 0;
-    std::vector<int64_t> taken_in_;  // by slice: iterations it is up to date with
+    std::vector<int64_t>
+        up_to_date_with_;  // by slice: iterations it is up to date with
   };
 
   // What the model keeps of every variable: nothing but the average, z, or both z and

@@ -36,8 +36,6 @@ class TaskScheduler {
   // The next task of `learner`, or nullopt when the run has none left for it.
   std::optional<Assignment> Next(int learner) TENSORBOW_EXCLUDES(mu_);
 
-  int num_learners() const { return num_learners_; }
-  int64_t num_tasks() const { return num_tasks_; }
   int64_t num_iterations() const;
 
   // How many learners execute a task in `iteration` of this run.

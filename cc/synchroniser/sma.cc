@@ -204,7 +204,7 @@ class CurrentCentre : public Sma {
       Passes<S>::Mean(w.data(), static_cast<int>(w.size()), part.size(),
                       v->template z<Accumulator<S>>() + part.begin);
     });
-    v->TakeIn(slice);
+    v->MarkUpToDate(slice);
   }
 
   void BringUpToDate(int variable, const std::vector<void*>& replicas,
@@ -224,7 +224,7 @@ class LaggingCentre : public Sma {
                     const std::vector<int>&) override {
     CentralModel::Variable& v = variable(set, member);
     if (!due) return;
-    v.TakeIn(slice);
+    v.MarkUpToDate(slice);
     const CentralModel::Slice part = v.slice(slice);
     WithStorageType(v.type(), [&](auto* storage) {
       using S = std::remove_pointer_t<decltype(storage)>;
@@ -268,7 +268,7 @@ class LaggingCentre : public Sma {
   void BringUpToDate(int variable, const std::vector<void*>&,
                      const std::vector<int>&) override {
     CentralModel::Variable& v = central().variable(variable);
-    for (int s = 0; s < v.num_slices(); ++s) v.TakeIn(s);
+    for (int s = 0; s < v.num_slices(); ++s) v.MarkUpToDate(s);
   }
 
   const int num_learners_;

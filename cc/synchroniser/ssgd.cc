@@ -14,8 +14,8 @@ void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& present
     const char* const weights =
         static_cast<const char*>(set.weights(present.front(), member));
     for (int s = 0; s < variable.num_slices(); ++s) {
-      if (variable.has_taken_in_next(s)) continue;
-      variable.TakeInNext(
+      if (variable.has_averaged_next(s)) continue;
+      variable.AverageNext(
           s, weights + variable.slice(s).begin * ElementSizeBytes(variable.type()));
     }
     variable.NextIteration();

@@ -45,132 +45,167 @@ std::vector<FeedPlan::Rows> Share(int64_t rows, int num_learners) {
   return tasks;
 }
 
+// Makes a plan, step by step; what cannot be decided ends up in plan->ambiguous.
+class Planner {
+ public:
+  Planner(const std::vector<FeedDeclaration>& declarations,
+          const std::vector<tf::Tensor>& feeds, const FeedOptions& options,
+          FeedPlan* plan)
+      : declarations_(declarations), feeds_(feeds), options_(options), plan_(plan) {
+    *plan_ = FeedPlan();
+    plan_->divided.assign(feeds.size(), false);
+  }
+
+  absl::Status Plan() {
+    for (size_t i = 0; i < feeds_.size(); ++i) TF_RETURN_IF_ERROR(FindRowsOf(i));
+    if (rows_ == 0 && decided()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Got a batch of 0 rows ('", rows_of_,
+                       "'); a learning run wants at least 1 row"));
+    }
+    if (rows_ < 0 && !fixed_.empty() && decided()) {
+      plan_->ambiguous = absl::StrCat("'", declarations_[fixed_[0]].name,
+                                      "' is one batch of a fixed number of rows");
+    }
+    if (rows_ < 0 || !decided()) return absl::OkStatus();
+    TF_RETURN_IF_ERROR(MakeTasks());
+    if (plan_->tasks.size() > 1) FindDoubts();
+    return absl::OkStatus();
+  }
+
+ private:
+  using Division = FeedDeclaration::Division;
+
+  bool decided() const { return plan_->ambiguous.empty(); }
+
+  // Whether feed `i` is divided, and what it says of the number of rows.
+  absl::Status FindRowsOf(size_t i) {
+    const FeedDeclaration& declaration = declarations_[i];
+    const tf::Tensor& feed = feeds_[i];
+    if (declaration.division == Division::kReplicate) return absl::OkStatus();
+    if (declaration.division == Division::kSparse) {
+      plan_->ambiguous = absl::StrCat("'", declaration.name, "' is a sparse feed");
+      return absl::OkStatus();
+    }
+    if (feed.dims() == 0) {
+      if (declaration.division != Division::kShard) return absl::OkStatus();
+      return absl::InvalidArgumentError(absl::StrCat(
+          "shard= names '", declaration.name,
+          "', which was fed a scalar; only feeds with rows can be divided"));
+    }
+    const int64_t leading =
+        declaration.shape.unknown_rank() ? -1 : declaration.shape.dim_size(0);
+    if (leading >= 0 && leading == feed.dim_size(0) &&
+        declaration.division != Division::kShard) {
+      fixed_.push_back(i);
+      return absl::OkStatus();
+    }
+    if (leading >= 0) TF_RETURN_IF_ERROR(SetRowsOfTasks(declaration, feed, leading));
+    SetRows(declaration, feed);
+    plan_->divided[i] = true;
+    return absl::OkStatus();
+  }
+
+  // A feed of a fixed number of rows is given a multiple of them.
+  absl::Status SetRowsOfTasks(const FeedDeclaration& declaration,
+                              const tf::Tensor& feed, int64_t leading) {
+    if (leading == 0 || feed.dim_size(0) % leading != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Cannot feed value of shape ", feed.shape().DebugString(), " for Tensor '",
+          declaration.name, "', which has shape ", declaration.shape.DebugString(),
+          "; wanted ", leading, " rows or a multiple of them"));
+    }
+    if (rows_per_task_ > 0 && rows_per_task_ != leading) {
+      plan_->ambiguous =
+          absl::StrCat("'", rows_per_task_of_, "' takes ", rows_per_task_,
+                       " rows at a time, '", declaration.name, "' takes ", leading);
+    }
+    rows_per_task_ = leading;
+    rows_per_task_of_ = declaration.name;
+    return absl::OkStatus();
+  }
+
+  void SetRows(const FeedDeclaration& declaration, const tf::Tensor& feed) {
+    if (rows_ < 0) {
+      rows_ = feed.dim_size(0);
+      rows_of_ = declaration.name;
+    } else if (rows_ != feed.dim_size(0) && decided()) {
+      plan_->ambiguous = absl::StrCat("'", rows_of_, "' has ", rows_, " rows, '",
+                                      declaration.name, "' has ", feed.dim_size(0));
+    }
+  }
+
+  absl::Status MakeTasks() {
+    if (rows_per_task_ > 0 && options_.batch_size > 0 &&
+        options_.batch_size != rows_per_task_) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "batch_size is ", options_.batch_size, ", but '", rows_per_task_of_,
+          "' takes exactly ", rows_per_task_, " rows; leave batch_size out"));
+    }
+    const int64_t rows_per_task =
+        rows_per_task_ > 0 ? rows_per_task_ : options_.batch_size;
+    const std::vector<int64_t>& given = options_.task_rows;
+    if (std::accumulate(given.begin(), given.end(), int64_t{0}) == rows_) {
+      int64_t begin = 0;
+      for (int64_t count : given) {
+        plan_->tasks.push_back({begin, begin + count});
+        begin += count;
+      }
+      plan_->one_shard_per_learner =
+          static_cast<int64_t>(plan_->tasks.size()) <= options_.num_learners;
+    } else if (rows_per_task > 0) {
+      plan_->tasks = Cut(rows_, rows_per_task);
+    } else {
+      plan_->tasks = Share(rows_, options_.num_learners);
+      plan_->one_shard_per_learner = true;
+    }
+    return absl::OkStatus();
+  }
+
+  // Rows must not be guessed where they may be columns (a matrix between the rows, a
+  // batch that happens to be as long as its sequences), and feeds that stay whole must
+  // not look as if they belonged to the rows.
+  void FindDoubts() {
+    for (size_t i = 0; i < feeds_.size() && decided(); ++i) {
+      if (!plan_->divided[i] || declarations_[i].division == Division::kShard) continue;
+      if (!BatchMayLieElsewhere(declarations_[i], feeds_[i], rows_)) continue;
+      plan_->ambiguous = absl::StrCat("'", declarations_[i].name, "' of shape ",
+                                      feeds_[i].shape().DebugString(), " has the ",
+                                      rows_, " rows in more than one dimension");
+    }
+    for (size_t i = 0; i < feeds_.size() && decided(); ++i) {
+      if (plan_->divided[i] || declarations_[i].division == Division::kReplicate ||
+          feeds_[i].dims() == 0) {
+        continue;
+      }
+      if (feeds_[i].dim_size(0) != rows_ &&
+          !BatchMayLieElsewhere(declarations_[i], feeds_[i], rows_)) {
+        continue;
+      }
+      plan_->ambiguous =
+          absl::StrCat("'", declarations_[i].name, "' of fixed shape ",
+                       declarations_[i].shape.DebugString(), " may belong to the ",
+                       rows_, " rows of '", rows_of_, "'");
+    }
+  }
+
+  const std::vector<FeedDeclaration>& declarations_;
+  const std::vector<tf::Tensor>& feeds_;
+  const FeedOptions& options_;
+  FeedPlan* const plan_;
+  int64_t rows_ = -1;
+  std::string rows_of_;        // the feed that told the number of rows
+  int64_t rows_per_task_ = 0;  // from a fixed leading dimension
+  std::string rows_per_task_of_;
+  std::vector<size_t> fixed_;  // feeds of exactly as many rows as declared
+};
+
 }  // namespace
 
 absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
                        const std::vector<tf::Tensor>& feeds, const FeedOptions& options,
                        FeedPlan* plan) {
-  using Division = FeedDeclaration::Division;
-  *plan = FeedPlan();
-  plan->divided.assign(feeds.size(), false);
-
-  int64_t rows = -1;
-  std::string rows_of;        // the feed that told the number of rows
-  int64_t rows_per_task = 0;  // from a fixed leading dimension
-  std::string rows_per_task_of;
-  std::vector<size_t> fixed;  // exactly as many rows as declared
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    const FeedDeclaration& declaration = declarations[i];
-    const tf::Tensor& feed = feeds[i];
-    if (declaration.division == Division::kReplicate) continue;
-    if (declaration.division == Division::kSparse) {
-      plan->ambiguous = absl::StrCat("'", declaration.name, "' is a sparse feed");
-      continue;
-    }
-    if (feed.dims() == 0) {
-      if (declaration.division == Division::kShard) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "shard= names '", declaration.name,
-            "', which was fed a scalar; only feeds with rows can be divided"));
-      }
-      continue;
-    }
-    const int64_t leading =
-        declaration.shape.unknown_rank() ? -1 : declaration.shape.dim_size(0);
-    if (leading >= 0) {
-      if (leading == feed.dim_size(0) && declaration.division != Division::kShard) {
-        fixed.push_back(i);
-        continue;
-      }
-      if (leading == 0 || feed.dim_size(0) % leading != 0) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "Cannot feed value of shape ", feed.shape().DebugString(), " for Tensor '",
-            declaration.name, "', which has shape ", declaration.shape.DebugString(),
-            "; wanted ", leading, " rows or a multiple of them"));
-      }
-      if (rows_per_task > 0 && rows_per_task != leading) {
-        plan->ambiguous =
-            absl::StrCat("'", rows_per_task_of, "' takes ", rows_per_task,
-                         " rows at a time, '", declaration.name, "' takes ", leading);
-      }
-      rows_per_task = leading;
-      rows_per_task_of = declaration.name;
-    }
-    if (rows >= 0 && rows != feed.dim_size(0) && plan->ambiguous.empty()) {
-      plan->ambiguous = absl::StrCat("'", rows_of, "' has ", rows, " rows, '",
-                                     declaration.name, "' has ", feed.dim_size(0));
-    }
-    if (rows < 0) {
-      rows = feed.dim_size(0);
-      rows_of = declaration.name;
-    }
-    plan->divided[i] = true;
-  }
-  if (rows == 0 && plan->ambiguous.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Got a batch of 0 rows ('", rows_of,
-                     "'); a learning run wants at least 1 row"));
-  }
-  if (rows < 0) {
-    if (!fixed.empty() && plan->ambiguous.empty()) {
-      plan->ambiguous = absl::StrCat("'", declarations[fixed[0]].name,
-                                     "' is one batch of a fixed number of rows");
-    }
-    return absl::OkStatus();
-  }
-  if (!plan->ambiguous.empty()) return absl::OkStatus();
-
-  if (rows_per_task > 0 && options.batch_size > 0 &&
-      options.batch_size != rows_per_task) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch_size is ", options.batch_size, ", but '", rows_per_task_of,
-                     "' takes exactly ", rows_per_task, " rows; leave batch_size out"));
-  }
-  if (rows_per_task == 0) rows_per_task = options.batch_size;
-  if (std::accumulate(options.task_rows.begin(), options.task_rows.end(), int64_t{0}) ==
-      rows) {
-    int64_t begin = 0;
-    for (int64_t count : options.task_rows) {
-      plan->tasks.push_back({begin, begin + count});
-      begin += count;
-    }
-    plan->one_shard_per_learner =
-        static_cast<int64_t>(plan->tasks.size()) <= options.num_learners;
-  } else if (rows_per_task > 0) {
-    plan->tasks = Cut(rows, rows_per_task);
-  } else {
-    plan->tasks = Share(rows, options.num_learners);
-    plan->one_shard_per_learner = true;
-  }
-  if (plan->tasks.size() == 1) return absl::OkStatus();
-
-  // Nor must rows be guessed where they may be columns: a matrix between the rows, a
-  // batch that happens to be as long as its sequences.
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    if (!plan->divided[i] || declarations[i].division == Division::kShard) continue;
-    if (BatchMayLieElsewhere(declarations[i], feeds[i], rows)) {
-      plan->ambiguous = absl::StrCat("'", declarations[i].name, "' of shape ",
-                                     feeds[i].shape().DebugString(), " has the ", rows,
-                                     " rows in more than one dimension");
-      return absl::OkStatus();
-    }
-  }
-  // Feeds that stay whole must not look as if they belonged to the rows.
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    if (plan->divided[i] || declarations[i].division == Division::kReplicate ||
-        feeds[i].dims() == 0) {
-      continue;
-    }
-    if (feeds[i].dim_size(0) == rows ||
-        BatchMayLieElsewhere(declarations[i], feeds[i], rows)) {
-      plan->ambiguous =
-          absl::StrCat("'", declarations[i].name, "' of fixed shape ",
-                       declarations[i].shape.DebugString(), " may belong to the ", rows,
-                       " rows of '", rows_of, "'");
-      return absl::OkStatus();
-    }
-  }
-  return absl::OkStatus();
+  return Planner(declarations, feeds, options, plan).Plan();
 }
 
 tf::Tensor Aligned(const tf::Tensor& tensor) {

@@ -17,7 +17,7 @@ void SetProgress(const RunProgress& progress, int64_t restarts,
 
 }  // namespace
 
-std::map<std::string, std::shared_ptr<LearningProgram>> ProgressOfRuns::Programs()
+std::map<std::string, std::shared_ptr<LearningProgram>> RunProgressTable::Programs()
     const {
   std::map<std::string, std::shared_ptr<LearningProgram>> programs;
   for (const auto& [key, weak] : programs_) {
@@ -26,9 +26,9 @@ std::map<std::string, std::shared_ptr<LearningProgram>> ProgressOfRuns::Programs
   return programs;
 }
 
-void ProgressOfRuns::Add(const std::string& key,
-                         const std::shared_ptr<LearningProgram>& program,
-                         int64_t restarts) {
+void RunProgressTable::Add(const std::string& key,
+                           const std::shared_ptr<LearningProgram>& program,
+                           int64_t restarts) {
   absl::MutexLock lock(&mu_);
   program->restarts_seen = restarts;
   if (const auto loaded = loaded_.extract(key)) {
@@ -37,7 +37,7 @@ void ProgressOfRuns::Add(const std::string& key,
   programs_[key] = program;
 }
 
-std::map<std::string, RunProgress> ProgressOfRuns::Get(int64_t restarts) const {
+std::map<std::string, RunProgress> RunProgressTable::Get(int64_t restarts) const {
   absl::MutexLock lock(&mu_);
   std::map<std::string, RunProgress> progress = loaded_;
   for (const auto& [key, program] : Programs()) {
@@ -51,8 +51,8 @@ std::map<std::string, RunProgress> ProgressOfRuns::Get(int64_t restarts) const {
   return progress;
 }
 
-void ProgressOfRuns::Set(std::map<std::string, RunProgress> progress,
-                         int64_t restarts) {
+void RunProgressTable::Set(std::map<std::string, RunProgress> progress,
+                           int64_t restarts) {
   absl::MutexLock lock(&mu_);
   for (const auto& [key, program] : Programs()) {
     SetProgress(progress[key], restarts, program.get());
@@ -61,7 +61,7 @@ void ProgressOfRuns::Set(std::map<std::string, RunProgress> progress,
   loaded_ = std::move(progress);
 }
 
-std::vector<std::string> ProgressOfRuns::HiddenRandomOps() const {
+std::vector<std::string> RunProgressTable::HiddenRandomOps() const {
   absl::MutexLock lock(&mu_);
   std::set<std::string> names;
   for (const auto& [key, program] : Programs()) {

@@ -23,7 +23,7 @@ struct RunProgress {
   bool restart_pending = false;    // requested, and it has not run since
 };
 
-class ProgressOfRuns {
+class RunProgressTable {
  public:
   // Adds a program, which goes on from what was set for its run. `restarts`: how often
   // a restart has been requested in the session.

@@ -200,7 +200,7 @@ class Trainer {
 
   LearnerGroup learners_;
   TaskScheduler scheduler_;
-  ProgressOfRuns progress_;
+  RunProgressTable progress_;
 
   // Whoever works on replicated variables takes a turn, which comes before mu_.
   Turns turns_;

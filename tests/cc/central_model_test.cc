@@ -59,7 +59,7 @@ TEST(CentralModelTest, SwapExchangesTheTwo) {
   CentralModel::Variable& v = model.variable(index);
   *v.z<float>() = 1;
   *v.previous<float>() = 2;
-  v.TakeIn(0);
+  v.MarkUpToDate(0);
   v.Swap();
   EXPECT_EQ(*v.z<float>(), 2);
   EXPECT_EQ(*v.previous<float>(), 1);
@@ -91,7 +91,7 @@ TEST(CentralModelTest, SliceIsUpToDateUntilTheNextIteration) {
   EXPECT_TRUE(v.up_to_date(0) && v.up_to_date(1));
   v.NextIteration();
   EXPECT_FALSE(v.up_to_date(0) || v.up_to_date(1));
-  v.TakeIn(1);
+  v.MarkUpToDate(1);
   EXPECT_FALSE(v.up_to_date(0));
   EXPECT_TRUE(v.up_to_date(1));
   const std::vector<float> values(v.size());
@@ -115,7 +115,7 @@ TEST(CentralModelTest, VersionTellsOfOverwrittenValuesOnly) {
   CentralModel::Variable& v = model.variable(model.Add(ElementType::kFloat32, 1));
   int64_t version = v.version();
   v.NextIteration();
-  v.TakeIn(0);
+  v.MarkUpToDate(0);
   v.Swap();
   EXPECT_EQ(v.version(), version);
   const float value = 0;  // which it is
@@ -141,7 +141,7 @@ TEST(CentralModelTest, AverageFollowsZ) {
   CentralModel::Variable& v = model.variable(index);
   const double start = 8;
   model.Assign(index, &start);
-  v.TakeIn(0);  // nothing has happened yet
+  v.MarkUpToDate(0);  // nothing has happened yet
   EXPECT_EQ(AverageOf(model, index), 8);
   // t = 0, 1, 2, 3: d = 1/10, 2/11, 3/12, min(0.3, 4/13)
   double expected = 8, z = 4;
@@ -150,7 +150,7 @@ TEST(CentralModelTest, AverageFollowsZ) {
     *v.z<double>() = z;
     expected = d * expected + (1 - d) * z;
     for (int i = 0; i < 2; ++i) {  // once only
-      v.TakeIn(0);
+      v.MarkUpToDate(0);
       EXPECT_DOUBLE_EQ(AverageOf(model, index), expected);
     }
     z -= 2;
@@ -160,7 +160,7 @@ TEST(CentralModelTest, AverageFollowsZ) {
   EXPECT_EQ(AverageOf(model, index), 8);
   v.NextIteration();
   *v.z<double>() = 4;
-  v.TakeIn(0);
+  v.MarkUpToDate(0);
   EXPECT_DOUBLE_EQ(AverageOf(model, index), 0.1 * 8 + 0.9 * 4);
 }
 
@@ -172,7 +172,7 @@ TEST(CentralModelTest, AverageGoesOnFromWhereItWasSaved) {
     *v.average<double>() = 8;
     v.Resume(3, taken_in);
     EXPECT_EQ(v.iterations(), 3);
-    v.TakeIn(0);  // of t = 2, if it has not been: d = 3/12
+    v.MarkUpToDate(0);  // of t = 2, if it has not been: d = 3/12
     EXPECT_DOUBLE_EQ(AverageOf(model, 0), taken_in == 3 ? 8 : 0.25 * 8 + 0.75 * 4);
   }
 }
@@ -183,14 +183,14 @@ TEST(CentralModelTest, AverageTakesInWhatReplicasAre) {
   const Half start[] = {Half(8), Half(16)}, next[] = {Half(4), Half(-4)};
   model.Assign(index, start);
   CentralModel::Variable& v = model.variable(index);
-  v.TakeInNext(0, next);
+  v.AverageNext(0, next);
   EXPECT_EQ(v.iterations(), 0);
   v.NextIteration();
   EXPECT_EQ(v.iterations(), 1);
   EXPECT_TRUE(v.up_to_date(0));
   EXPECT_FLOAT_EQ(v.average<float>()[0], 0.1f * 8 + 0.9f * 4);
   EXPECT_FLOAT_EQ(v.average<float>()[1], 0.1f * 16 - 0.9f * 4);
-  v.TakeInNext(0, start);
+  v.AverageNext(0, start);
   v.NextIteration();
   EXPECT_FLOAT_EQ(v.average<float>()[0], 2.0f / 11 * 4.4f + 9.0f / 11 * 8);
 }

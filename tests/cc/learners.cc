@@ -182,7 +182,7 @@ bool Learners::AddMeanForAll(int learner, int member, float step) {
       float* const w = static_cast<const Share*>(share)->w;
       for (int64_t e = slice.begin; e < slice.end; ++e) w[e] += mean;
     }
-    variable.TakeInNext(s, mine.w + slice.begin);
+    variable.AverageNext(s, mine.w + slice.begin);
   }
   synchroniser_->Release(point);
   synchroniser_->Updated(learner, member);

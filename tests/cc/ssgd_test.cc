@@ -178,7 +178,7 @@ TEST_P(SsgdTest, AverageTakesInSlicesAndWholeVariables) {
     }
     for (int s = 0; s < 2; ++s) {
       CentralModel::Variable& variable = ssgd.variable(0);
-      variable.TakeInNext(s, weights[0].data() + variable.slice(s).begin);
+      variable.AverageNext(s, weights[0].data() + variable.slice(s).begin);
     }
     EXPECT_EQ(model.variable(0).iterations(), iteration);
     ssgd.Release(set.update_point(0));

@@ -198,7 +198,7 @@ class FusedUpdateKernel : public tf::OpKernel {
       Update(rule, slice, operand.MeanAt(operands, slice), Pull<T>(), tensors,
              std::make_index_sequence<Form::kSlots>());
       if (in_set) {
-        synchroniser->variable(member_).TakeInNext(s,
+        synchroniser->variable(member_).AverageNext(s,
                                                    Elements(tensors[0]) + slice.begin);
       }
       for (const Tensors* other : others) {

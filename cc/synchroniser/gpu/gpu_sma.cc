@@ -175,7 +175,7 @@ CudaError GpuSma::PrepareCurrent(const TrainedSet& set,
   for (int m = 0; m < set.size(); ++m) {
     State& state = states_[set.variable(m)];
     state.is_newer |= !state.up_to_date();
-    state.taken_in = state.iterations;
+    state.averaged = state.iterations;
   }
   return "";
 }
@@ -204,7 +204,7 @@ CudaError GpuSma::PrepareLagging(const TrainedSet& set) {
   }
   for (int m = 0; m < set.size(); ++m) {
     State& state = states_[set.variable(m)];
-    state.taken_in = state.iterations;
+    state.averaged = state.iterations;
     state.is_newer = true;
   }
   return "";

@@ -86,8 +86,8 @@ class GpuSma : public Algorithm, public DeviceQueue {
     int64_t version = -1;    // of the host's values that they come from
     bool is_newer = false;   // than the host's
     int64_t iterations = 0;  // completed
-    int64_t taken_in = 0;    // of these
-    bool up_to_date() const { return taken_in == iterations; }
+    int64_t averaged = 0;    // of these
+    bool up_to_date() const { return averaged == iterations; }
   };
   struct LearnerWait {  // touched by its learner's thread only
     int64_t number = 0;

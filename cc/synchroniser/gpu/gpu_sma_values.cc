@@ -26,8 +26,8 @@ bool IsUpToDate(const CentralModel::Variable& variable) {
   return true;
 }
 
-void TakeIn(CentralModel::Variable* variable) {
-  for (int s = 0; s < variable->num_slices(); ++s) variable->TakeIn(s);
+void MarkUpToDate(CentralModel::Variable* variable) {
+  for (int s = 0; s < variable->num_slices(); ++s) variable->MarkUpToDate(s);
 }
 
 }  // namespace
@@ -165,7 +165,7 @@ CudaError GpuSma::CollectLocked(int v, const std::vector<void*>& replicas,
     TENSORBOW_RETURN_IF_CUDA_ERROR(BringUpToDate(v, replicas, present));
   }
   TENSORBOW_RETURN_IF_CUDA_ERROR(Download(v));
-  TakeIn(&variable);
+  MarkUpToDate(&variable);
   return "";
 }
 
@@ -186,7 +186,7 @@ CudaError GpuSma::Download(int v) {
   TENSORBOW_RETURN_IF_CUDA_ERROR(copy(values.target, variable.previous<char>()));
   TENSORBOW_RETURN_IF_CUDA_ERROR(copy(values.average, variable.average<char>()));
   TENSORBOW_RETURN_IF_CUDA_ERROR(SynchroniseStream(gpu.stream.get()));
-  variable.Resume(state.iterations, state.taken_in);
+  variable.Resume(state.iterations, state.averaged);
   state.version = variable.version();
   state.is_newer = false;
   return "";
