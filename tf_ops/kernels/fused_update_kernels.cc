@@ -199,7 +199,7 @@ class FusedUpdateKernel : public tf::OpKernel {
              std::make_index_sequence<Form::kSlots>());
       if (in_set) {
         synchroniser->variable(member_).AverageNext(s,
-                                                   Elements(tensors[0]) + slice.begin);
+                                                    Elements(tensors[0]) + slice.begin);
       }
       for (const Tensors* other : others) {
         for (int i = 0; i <= Form::kSlots; ++i) {
