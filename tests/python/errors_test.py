@@ -33,8 +33,7 @@ def feeds(program, images, labels):
 
 def test_label_out_of_range_in_one_shard_discards_the_iteration(classifier):
     program, variables, images, labels = classifier
-    lagging = tensorbow.SMA(centre="lagging", momentum=0.0)  # as SMAModel's
-    with session(program.graph, synchroniser=lagging) as s:
+    with session(program.graph, synchroniser=tensorbow.SMA()) as s:
         s.run(program.init)
         for _ in range(3):
             s.run(program.train_op, feeds(program, images[:16], labels[:16]))

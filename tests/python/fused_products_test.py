@@ -370,8 +370,7 @@ def data(rows, seed=0):
 def test_twenty_steps_equal_the_model(rows, momentum, use_resource):
     p = perceptron(use_resource, momentum)
     gradients = StockGradients(p)
-    lagging = tensorbow.SMA(centre="lagging", momentum=0.0)  # as SMAModel's
-    with programs.session(p.graph, LEARNERS, synchroniser=lagging) as session:
+    with programs.session(p.graph, LEARNERS, synchroniser=tensorbow.SMA()) as session:
         session.run(p.init)
         model = SMAModel(session.run(gradients.variables), LEARNERS, 0.05, momentum)
         for step in range(20):
