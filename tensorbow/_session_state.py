@@ -189,7 +189,7 @@ class SessionState(BaseSession):
         That is every learner's replica of every variable, the central model with its
         momentum, the central values of all variables, all counters, the learning rates
         of the last runs and the random state of the learners. `tf.compat.v1.train.Saver`
-        saves the central model alone; restored, training begins anew from there.
+        saves the central model alone; restored, training restarts from there.
 
         Args:
           path: of a local file, made or replaced. It names the files with the tensors,

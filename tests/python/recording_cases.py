@@ -129,7 +129,7 @@ def moving_variables(emulator: Emulator) -> None:
     emulator.record()
     found, texts = on_device(OnDevice("momentum", True), "on", scaled=(6,))
     assert texts == []
-    # Recorded, replayed as numbers 3 to 5; then 3 warm-up tasks, recorded anew.
+    # Recorded, replayed as numbers 3 to 5; then 3 warm-up tasks, recorded again.
     assert emulator.recorded == (4, 10), emulator.recorded
     assert_same(found, expected)
 
