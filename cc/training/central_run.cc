@@ -63,27 +63,27 @@ Trainer::CentralRun::~CentralRun() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (locked_) Unlock();
 }
 
-absl::StatusOr<tf::Tensor> Trainer::LearnerValue(const std::string& variable,
-                                                 int learner) {
-  absl::MutexLock lock(&mu_);
+absl::StatusOr<int> Trainer::FindReplicated(const std::string& variable) {
   NoteWrites();
   const int id = variables_ == nullptr ? -1 : variables_->Find(variable);
   if (id < 0) {
     return absl::NotFoundError(
         absl::StrCat("No learning run has reached a variable '", variable, "' yet"));
   }
+  return id;
+}
+
+absl::StatusOr<tf::Tensor> Trainer::LearnerValue(const std::string& variable,
+                                                 int learner) {
+  absl::MutexLock lock(&mu_);
+  TF_ASSIGN_OR_RETURN(const int id, FindReplicated(variable));
   return variables_->ReplicaValue(id, learner);
 }
 
 absl::StatusOr<tf::Tensor> Trainer::CentralValue(const std::string& variable,
                                                  CentralModel::Which which) {
   absl::MutexLock lock(&mu_);
-  NoteWrites();
-  const int id = variables_ == nullptr ? -1 : variables_->Find(variable);
-  if (id < 0) {
-    return absl::NotFoundError(
-        absl::StrCat("No learning run has reached a variable '", variable, "' yet"));
-  }
+  TF_ASSIGN_OR_RETURN(const int id, FindReplicated(variable));
   return variables_->ModelValue(id, which);
 }
 

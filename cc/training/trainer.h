@@ -169,7 +169,11 @@ class Trainer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // From now on replicas start from what central runs have written.
   void NoteWrites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Brings replicas up to date with that.
+  // The id of a variable that learners have copies of, with writes noted; NotFound for
+  // any other.
+  absl::StatusOr<int> FindReplicated(const std::string& variable)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Brings replicas up to date with what central runs have written.
   absl::Status BroadcastWrites(LearningProgram* program, bool* ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Decides which variables the synchroniser keeps together in runs of `program`: those
