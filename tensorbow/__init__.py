@@ -17,6 +17,7 @@ except ImportError:
     if not _loader.for_doctor():
         raise
 else:
+    from tensorbow.explanation import Explanation
     from tensorbow.monitored import SessionCreator, SessionManager
     from tensorbow.options import Options
     from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
@@ -35,6 +36,7 @@ __all__ = [
     "EASGD",
     "SMA",
     "SSGD",
+    "Explanation",
     "Independent",
     "InteractiveSession",
     "Options",

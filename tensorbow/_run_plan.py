@@ -114,6 +114,16 @@ class RunPlan:
         self._was_prepared = False
 
     @property
+    def fetches(self) -> list[tf.Tensor]:
+        """The tensors fetched, each once."""
+        return list(self._handler.fetches())
+
+    @property
+    def targets(self) -> list[tf.Operation]:
+        """The operations executed."""
+        return list(self._handler.targets())
+
+    @property
     def is_reusable(self) -> bool:
         """Whether the plan holds for all values of the same feed keys."""
         return not self._composite and not self._returns_feeds

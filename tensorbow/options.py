@@ -81,6 +81,11 @@ class Options:
       combine: how the learners' values of a fetch (tensor or name) become one value:
         "mean" (weighted by rows), "sum", "concat" (in row order), "first" (learner
         0's) or "stack" (a new leading dimension, one entry for each learning task).
+      proof: "auto": before a run is divided for the first time, and once more a hundred
+        iterations later, its gradients are computed from all rows and from each shard of
+        them, on a copy of its graph; a run that dividing would change is executed by one
+        learner, with a warning that says what differs. "off": feeds are divided as their
+        shapes suggest. Feeds that are named in shard= are divided in any case.
       run_kind: "learning", "write" or "read" for runs that fetch an operation or tensor,
         where the classification by the graph is not what is wanted. "learning" averages
         the trainable floating-point variables that the run writes, in whatever way.
@@ -106,6 +111,7 @@ class Options:
     shard: Iterable[Any] = ()
     replicate: Iterable[Any] = ()
     combine: Mapping[Any, str] = dataclasses.field(default_factory=dict)
+    proof: Literal["auto", "off"] = "auto"
     run_kind: Mapping[Any, str] = dataclasses.field(default_factory=dict)
     seed: int | None = None
     pin_threads: bool = True
@@ -128,6 +134,8 @@ class Options:
             raise ValueError(
                 f'Options: cuda_graphs must be "auto", "on" or "off", got {self.cuda_graphs!r}'
             )
+        if self.proof not in ("auto", "off"):
+            raise ValueError(f'Options: proof must be "auto" or "off", got {self.proof!r}')
         if not isinstance(self.pin_threads, bool):
             raise TypeError(f"Options: pin_threads must be a bool, got {self.pin_threads!r}")
         for name in ("shard", "replicate"):
@@ -191,5 +199,6 @@ class Options:
             seed=self.seed,
             pin_threads=self.pin_threads,
             cuda_graphs=self.cuda_graphs,
+            proof=self.proof == "auto",
         )
         return number

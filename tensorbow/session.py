@@ -12,6 +12,7 @@ from tensorflow.python.client import pywrap_tf_session
 from tensorbow import _native
 from tensorbow._run_plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
 from tensorbow._session_state import Remote, SessionState, TensorBowWarning
+from tensorbow.explanation import Explanation, explain
 from tensorbow.options import Options
 
 _MAX_PLANS = 1024
@@ -95,6 +96,38 @@ class _LearnerSession(SessionState):
         if values is None:
             values = self._do_call(self._run_plan, plan, arrays, options, run_metadata)
         return plan.results(self, arrays, values)
+
+    def explain(self, fetches: Any, feed_dict: Any = None) -> Explanation:
+        """What `run(fetches, feed_dict)` would do, and why; nothing is trained or written.
+
+        A learning run that is to be divided is proved as it would be before its first
+        division: its gradients are computed, from all rows and from each shard.
+
+        Args:
+          fetches, feed_dict: as for `run`.
+
+        Returns:
+          An `Explanation`, which prints readably.
+
+        Raises:
+          TypeError, ValueError: as `run` does.
+          tf.errors.FailedPreconditionError: if variables have no values yet.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        feeds = flat_feed_dict(feed_dict)
+        plan = RunPlan(self._graph, fetches, feeds)
+        if plan.sparse_feeds:
+            self._native.add_sparse_feeds(plan.sparse_feeds)
+        arrays = plan.arrays(feeds)
+        found: Explanation = self._do_call(self._explain, plan, arrays)
+        return found
+
+    def _explain(self, plan: RunPlan, arrays: list[np.ndarray]) -> Explanation:
+        self._extend_graph()
+        found = explain(self._native, self._options, plan, arrays)
+        self._warn()
+        return found
 
     def _new_plan(
         self, key: Any, fetches: Any, feeds: dict[Any, Any], feed_dict: dict[Any, Any]

@@ -15,6 +15,19 @@ TENSORBOW_INLINE void Average(const S* const* values, int count, int64_t n, S* m
   }
 }
 
+template <typename S, typename A = Accumulator<S>>
+TENSORBOW_INLINE void Average(const S* const* values, const double* shares, int count,
+                              int64_t n, S* mean) {
+  const A scale = A(1) / static_cast<A>(count);
+  for (int64_t i = 0; i < n; ++i) {
+    A sum(0);
+    for (int j = 0; j < count; ++j) {
+      sum += static_cast<A>(shares[j]) * static_cast<A>(values[j][i]);
+    }
+    mean[i] = static_cast<S>(sum * scale);
+  }
+}
+
 // The common cases, with the inner loop gone.
 template <typename S>
 TENSORBOW_INLINE void AverageOf(const S* const* values, int count, int64_t n, S* mean) {
@@ -47,6 +60,23 @@ TENSORBOW_VECTORISED void Mean(const Half* const* values, int count, int64_t n,
 TENSORBOW_VECTORISED void Mean(const Bfloat16* const* values, int count, int64_t n,
                                Bfloat16* mean) {
   AverageOf<Bfloat16>(values, count, n, mean);
+}
+
+TENSORBOW_VECTORISED void Mean(const float* const* values, const double* shares,
+                               int count, int64_t n, float* mean) {
+  Average<float>(values, shares, count, n, mean);
+}
+TENSORBOW_VECTORISED void Mean(const double* const* values, const double* shares,
+                               int count, int64_t n, double* mean) {
+  Average<double>(values, shares, count, n, mean);
+}
+TENSORBOW_VECTORISED void Mean(const Half* const* values, const double* shares,
+                               int count, int64_t n, Half* mean) {
+  Average<Half>(values, shares, count, n, mean);
+}
+TENSORBOW_VECTORISED void Mean(const Bfloat16* const* values, const double* shares,
+                               int count, int64_t n, Bfloat16* mean) {
+  Average<Bfloat16>(values, shares, count, n, mean);
 }
 
 TENSORBOW_VECTORISED void MeanOfSum(int count, int64_t n, float* sum) {

@@ -15,6 +15,16 @@ void Mean(const double* const* values, int count, int64_t n, double* mean);
 void Mean(const Half* const* values, int count, int64_t n, Half* mean);
 void Mean(const Bfloat16* const* values, int count, int64_t n, Bfloat16* mean);
 
+// mean = Σ_j shares[j] · values[j] / count, j in order.
+void Mean(const float* const* values, const double* shares, int count, int64_t n,
+          float* mean);
+void Mean(const double* const* values, const double* shares, int count, int64_t n,
+          double* mean);
+void Mean(const Half* const* values, const double* shares, int count, int64_t n,
+          Half* mean);
+void Mean(const Bfloat16* const* values, const double* shares, int count, int64_t n,
+          Bfloat16* mean);
+
 // The same where the sum exists: sum ← sum / count.
 void MeanOfSum(int count, int64_t n, float* sum);
 

@@ -109,13 +109,14 @@ int64_t Product::WorkspaceSize(const Factors& factors) {
   return Panels(factors.columns) * factors.inner * kPanel;
 }
 
-Product::Product(const Factors& factors, float* workspace)
+Product::Product(const Factors& factors, float* workspace, float scale)
     : factors_(factors), b_(workspace) {
   float* packed = b_;
   for (int64_t column = 0; column < factors.columns; column += kPanel) {
     const int64_t size = std::min<int64_t>(kPanel, factors.columns - column);
     for (int64_t k = 0; k < factors.inner; ++k) {
-      std::copy_n(factors.b + k * factors.columns + column, size, packed);
+      const float* const b = factors.b + k * factors.columns + column;
+      for (int64_t i = 0; i < size; ++i) packed[i] = scale * b[i];
       std::fill(packed + size, packed + kPanel, 0.0f);
       packed += kPanel;
     }

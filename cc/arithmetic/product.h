@@ -32,8 +32,8 @@ class Product {
   // How many a scratch must hold.
   static constexpr int64_t kScratchSize = 64 * 1024;
 
-  // Copies b into the workspace, in the order in which it is read.
-  Product(const Factors& factors, float* workspace);
+  // Copies b, times `scale`, into the workspace, in the order in which it is read.
+  Product(const Factors& factors, float* workspace, float scale = 1);
 
   // out ← rows [begin, end), one after the other.
   void Rows(int64_t begin, int64_t end, float* scratch, float* out) const {

@@ -70,7 +70,7 @@ int64_t DepositOptionsFromPython(
     const py::object& restart, std::set<std::string> shard,
     std::set<std::string> replicate, const std::map<std::string, std::string>& combine,
     const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
-    bool pin_threads, const std::string& cuda_graphs) {
+    bool pin_threads, const std::string& cuda_graphs, bool proof) {
   Options options;
   options.learners_per_device = learners_per_device;
   options.batch_size = batch_size;
@@ -117,6 +117,7 @@ int64_t DepositOptionsFromPython(
                                   kind);
   }
   options.seed = seed;
+  options.proof = proof;
   options.pin_threads = pin_threads;
   options.task_recording =
       Choose<Options::TaskRecording>({{"auto", Options::TaskRecording::kAuto},
@@ -185,6 +186,7 @@ class SessionHandle {
                                                         : "read";
     facts["learners"] = description.learners;
     facts["why_one_learner"] = description.why_one_learner;
+    facts["variable_fetches"] = description.variable_fetches;
     return facts;
   }
 
@@ -227,6 +229,7 @@ PYBIND11_MODULE(_native, m) {
         py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
         py::arg("shard"), py::arg("replicate"), py::arg("combine"), py::arg("run_kind"),
         py::arg("seed"), py::arg("pin_threads"), py::arg("cuda_graphs"),
+        py::arg("proof"),
         "Keeps options for the session to be created; returns its number.");
   m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
   m.def(
@@ -245,6 +248,14 @@ PYBIND11_MODULE(_native, m) {
           },
           py::arg("feeds"), py::arg("task_rows") = std::vector<int64_t>(),
           "The fetches; None if it has to be run in another way.")
+      .def(
+          "explain",
+          [](PreparedRun& run, const std::vector<py::array>& feeds) {
+            std::optional<py::dict> explanation;
+            RaiseIfError(run.Explain(feeds, &explanation));
+            return explanation;
+          },
+          py::arg("feeds"))
       .def_property_readonly("has_warnings", &PreparedRun::has_warnings);
 
   py::class_<SessionHandle>(m, "SessionHandle")

@@ -1,5 +1,7 @@
 #include "cc/bindings/prepared_run.h"
 
+#include <pybind11/stl.h>
+
 #include <cstring>
 #include <utility>
 
@@ -139,21 +141,29 @@ PreparedRun::PreparedRun(int64_t session,
       feed_types_(std::move(feed_types)),
       fetch_types_(std::move(fetch_types)) {}
 
-absl::Status PreparedRun::Run(const std::vector<py::array>& arrays,
-                              std::vector<int64_t> task_rows,
-                              std::optional<py::list>* fetches) {
-  pending_releases()->Free();
-  std::vector<tf::Tensor> feeds, values;
+std::optional<std::vector<tf::Tensor>> PreparedRun::Feeds(
+    const std::vector<py::array>& arrays) const {
+  std::vector<tf::Tensor> feeds;
   for (size_t i = 0; i < feed_types_.size(); ++i) {
     if (feed_types_[i] == tf::DT_STRING) {
       std::optional<tf::Tensor> strings = ToStrings(arrays.at(i));
-      if (!strings.has_value())
-        return absl::OkStatus();  // TensorFlow says what is wrong
+      if (!strings.has_value()) return std::nullopt;
       feeds.push_back(*std::move(strings));
       continue;
     }
     feeds.push_back(ToTensor(arrays.at(i), feed_types_[i]));
   }
+  return feeds;
+}
+
+absl::Status PreparedRun::Run(const std::vector<py::array>& arrays,
+                              std::vector<int64_t> task_rows,
+                              std::optional<py::list>* fetches) {
+  pending_releases()->Free();
+  std::vector<tf::Tensor> values;
+  const auto given = Feeds(arrays);
+  if (!given.has_value()) return absl::OkStatus();  // TensorFlow says what is wrong
+  const std::vector<tf::Tensor>& feeds = *given;
   absl::Status status;
   bool executed = false;
   {
@@ -174,6 +184,53 @@ absl::Status PreparedRun::Run(const std::vector<py::array>& arrays,
     list[i] = ToArray(std::move(values[i]), fetch_types_[i]);
   }
   *fetches = std::move(list);
+  return absl::OkStatus();
+}
+
+absl::Status PreparedRun::Explain(const std::vector<py::array>& arrays,
+                                  std::optional<py::dict>* explanation) {
+  const auto feeds = Feeds(arrays);
+  if (!feeds.has_value()) return absl::OkStatus();
+  std::optional<Explanation> found;
+  std::shared_ptr<const TensorBowSession::Signature> signature;
+  absl::Status status;
+  {
+    py::gil_scoped_release no_gil;
+    status = WithSession(session_, [&](TensorBowSession* session) -> absl::Status {
+      signature = signature_.lock();
+      if (signature == nullptr) return absl::OkStatus();
+      TF_ASSIGN_OR_RETURN(found, session->ExplainLearning(*signature, *feeds));
+      return absl::OkStatus();
+    });
+  }
+  if (!status.ok() || !found.has_value()) return status;
+  py::dict facts;
+  std::vector<int64_t> rows;
+  for (const FeedPlan::Rows& task : found->plan.tasks) rows.push_back(task.count());
+  facts["task_rows"] = rows;
+  facts["divided"] = found->plan.divided;
+  facts["ambiguous"] = found->plan.ambiguous;
+  facts["doubt"] = found->plan.doubt;
+  facts["trusted"] = found->plan.trusted;
+  if (found->verdict.has_value()) {
+    const Verdict& verdict = *found->verdict;
+    static const char* const kKinds[] = {"unproven", "sound", "nearly sound",
+                                         "by batch moments", "not sound"};
+    static const char* const kRules[] = {"mean", "sum", "concat", "first", "stack"};
+    facts["verdict"] = kKinds[static_cast<int>(verdict.kind)];
+    facts["why"] = verdict.why;
+    facts["sums"] = std::vector<std::string>(verdict.sums.begin(), verdict.sums.end());
+    py::list rules;
+    for (const auto& rule : verdict.fetches) {
+      if (rule.has_value()) {
+        rules.append(kRules[static_cast<int>(*rule)]);
+      } else {
+        rules.append(py::none());
+      }
+    }
+    facts["fetches"] = rules;
+  }
+  *explanation = std::move(facts);
   return absl::OkStatus();
 }
 

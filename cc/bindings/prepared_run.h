@@ -37,10 +37,18 @@ class PreparedRun {
                    std::vector<int64_t> task_rows,
                    std::optional<pybind11::list>* fetches);
 
+  // How such a run would be divided, as a dict; see prepared_run.cc. Nothing as above.
+  absl::Status Explain(const std::vector<pybind11::array>& feeds,
+                       std::optional<pybind11::dict>* explanation);
+
   // Whether the last run left warnings with the session.
   bool has_warnings() const { return has_warnings_.load(std::memory_order_relaxed); }
 
  private:
+  // Nothing if a feed of strings has other elements.
+  std::optional<std::vector<tensorflow::Tensor>> Feeds(
+      const std::vector<pybind11::array>& arrays) const;
+
   const int64_t session_;
   // The session's: its kernels must go before what they use.
   const std::weak_ptr<const TensorBowSession::Signature> signature_;

@@ -117,9 +117,22 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnaly
 
 TensorBowSession::Description TensorBowSession::Describe(RunSpec spec) {
   const std::shared_ptr<const Signature> signature = FindOrAnalyse(std::move(spec));
-  return {signature->analysis.kind,
-          signature->program == nullptr ? 1 : trainer_->num_learners(),
-          signature->why_central};
+  Description description = {signature->analysis.kind, 1, signature->why_central, {}};
+  if (signature->program == nullptr) return description;
+  description.learners = trainer_->num_learners();
+  for (const LearningProgram::Fetch& fetch : signature->program->fetches) {
+    if (fetch.variable == nullptr) continue;
+    description.variable_fetches.push_back(fetch.declaration.name);
+  }
+  return description;
+}
+
+void TensorBowSession::Scale(const Signature& signature,
+                             const std::set<std::string>& tensors) {
+  absl::MutexLock compiling(&compile_mu_);
+  absl::ReaderMutexLock lock(&mu_);
+  trainer_->Scale(graph_, signature.spec, sparse_feeds_, tensors,
+                  signature.program.get());
 }
 
 absl::Status TensorBowSession::RunSignature(
@@ -143,6 +156,10 @@ absl::Status TensorBowSession::RunSignature(
     request.cancellation = &cancellation_;
     request.metadata = call.metadata;
     TF_ASSIGN_OR_RETURN(RunOutcome outcome, trainer_->Run(request));
+    if (!outcome.executed && outcome.scale.has_value()) {
+      Scale(signature, *outcome.scale);
+      TF_ASSIGN_OR_RETURN(outcome, trainer_->Run(request));
+    }
     if (outcome.executed) {
       *call.fetches = std::move(outcome.fetches);
       return absl::OkStatus();
@@ -154,6 +171,18 @@ absl::Status TensorBowSession::RunSignature(
   beside.End();
   if (status.ok() && learning) trainer_->CountCentralTask(LeadingRows(call.feeds));
   return status;
+}
+
+absl::StatusOr<Explanation> TensorBowSession::ExplainLearning(
+    const Signature& signature, const std::vector<tf::Tensor>& feeds) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  const tf::RunOptions options;
+  RunRequest request;
+  request.program = signature.program.get();
+  request.feeds = &feeds;
+  request.run_options = &options;
+  request.cancellation = &cancellation_;
+  return trainer_->Explain(request);
 }
 
 std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindLearning(

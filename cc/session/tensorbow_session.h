@@ -93,11 +93,16 @@ class TensorBowSession : public tensorflow::Session {
                            std::vector<int64_t> task_rows,
                            std::vector<tensorflow::Tensor>* fetches);
 
+  // How it would be run, found out as by running it; nothing is trained.
+  absl::StatusOr<Explanation> ExplainLearning(
+      const Signature& signature, const std::vector<tensorflow::Tensor>& feeds);
+
   // What a run is, found out as for running it, but nothing is executed.
   struct Description {
     RunAnalysis::Kind kind = RunAnalysis::Kind::kRead;
     int learners = 0;             // that would execute it; 1: the central model
     std::string why_one_learner;  // of a learning run
+    std::vector<std::string> variable_fetches;  // that are central values
   };
   Description Describe(RunSpec spec);
 
@@ -148,6 +153,9 @@ class TensorBowSession : public tensorflow::Session {
   bool Analyse(Signature* signature) ABSL_EXCLUSIVE_LOCKS_REQUIRED(compile_mu_)
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
+  // Has the learners scale gradients of the run.
+  void Scale(const Signature& signature, const std::set<std::string>& tensors)
+      ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
   // Runs `signature` on the learners if it is learning and nothing speaks against
   // it; otherwise through `central`.
   struct Call {

@@ -24,13 +24,31 @@ void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& present
 
 bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
                     ElementType type, int64_t n, const void* own, void* mean) {
-  const std::vector<const void*> all = synchroniser->AllGather(learner, gradient, own);
+  struct Brought {
+    const void* values;
+    double share;
+  };
+  const Brought mine{own, synchroniser->share(learner)};
+  const std::vector<const void*> all =
+      synchroniser->AllGather(learner, gradient, &mine);
   if (all.empty()) return false;
   WithStorageType(type, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
     std::vector<const S*> values;
-    for (const void* v : all) values.push_back(static_cast<const S*>(v));
-    Mean(values.data(), static_cast<int>(values.size()), n, static_cast<S*>(mean));
+    std::vector<double> shares;
+    bool equal = true;
+    for (const void* brought : all) {
+      const auto* const others = static_cast<const Brought*>(brought);
+      values.push_back(static_cast<const S*>(others->values));
+      shares.push_back(others->share);
+      equal &= others->share == 1;
+    }
+    const int count = static_cast<int>(values.size());
+    if (equal) {
+      Mean(values.data(), count, n, static_cast<S*>(mean));
+    } else {
+      Mean(values.data(), shares.data(), count, n, static_cast<S*>(mean));
+    }
   });
   synchroniser->Release(gradient);
   return true;

@@ -1,8 +1,8 @@
 // Synchronous parallel SGD: the gradients of all learners are averaged, in learner
-// order, and every replica gets the same update. All replicas are equal; learner 0's
-// stands for the model. One step with L learners of batch b equals, to rounding, one
-// step of a single learner with a batch of L·b rows. If the central model keeps a
-// moving average, that takes in what the replicas are.
+// order and weighted by their shares, and every replica gets the same update. All
+// replicas are equal; learner 0's stands for the model. One step with L learners of
+// batch b equals, to rounding, one step of a single learner with a batch of L·b rows.
+// If the central model keeps a moving average, that takes in what the replicas are.
 //
 // Learners exchange gradients at points of their tasks (Synchroniser::AllGather): at
 // one for each fused update (the kernel then divides the slices among those who have
@@ -38,8 +38,8 @@ class Ssgd : public Algorithm {
   Traits traits_;
 };
 
-// mean ← the average of all learners' `own`, n elements stored as `type`, of the
-// current set's gradient number `gradient`. Waits for the others. False if the
+// mean ← the weighted average of all learners' `own`, n elements stored as `type`, of
+// the current set's gradient number `gradient`. Waits for the others. False if the
 // iteration was aborted.
 bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
                     ElementType type, int64_t n, const void* own, void* mean);

@@ -57,6 +57,7 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
   nobody_took_part_ = false;
   for (LearnerState& learner : learners_) {
     learner.iteration = 0;
+    learner.share = 1;
     learner.took_part = -1;
     learner.updated.assign(set->size(), false);
     learner.remembered.assign(set->size(), false);
@@ -296,7 +297,7 @@ std::vector<const void*> Synchroniser::AllGather(int learner, int point,
   p.staying.fetch_add(1, std::memory_order_relaxed);
   p.arrived.fetch_add(1, std::memory_order_acq_rel);
   gate_.Notify();
-  const int expected = scheduler_->participants(learners_[learner].iteration);
+  const int expected = participants(learner);
   gate_.Await([&] {
     return p.arrived.load(std::memory_order_acquire) >= expected || Aborted(learner);
   });

@@ -90,7 +90,7 @@ class Synchroniser {
   void SetPresent(int variable, std::vector<int> learners);
   void SetAllPresent(int variable);
 
-  // --- Tasks. All three return false if the learner's iteration was aborted.
+  // --- Tasks. The first three return false if the learner's iteration was aborted.
 
   bool BeforeTask(int learner);
   bool AfterTask(int learner);
@@ -99,6 +99,10 @@ class Synchroniser {
   bool SitOut(int learner);
   // Instead of AfterTask() when the task failed.
   void Abort(int learner);
+  // The weight of the learner's task in averages of gradients, relative to an equal
+  // one; set before the task is executed, 1 when a run begins.
+  void SetShare(int learner, double share) { learners_[learner].share = share; }
+  double share(int learner) const { return learners_[learner].share; }
   // Whether the iteration that `learner` is in, or would enter, has been aborted.
   bool Aborted(int learner) const;
 
@@ -107,6 +111,10 @@ class Synchroniser {
   // From now on the learner may change its part of the slice. False if the iteration
   // was aborted; then the op must not go on.
   bool Enter(int learner, int member, int slice);
+  // How many learners have a task in the learner's iteration.
+  int participants(int learner) const {
+    return scheduler_->participants(learners_[learner].iteration);
+  }
   // Enters all slices: nobody else reads this learner's weights until the next
   // iteration.
   bool EnterAll(int learner, int member);
@@ -161,6 +169,7 @@ class Synchroniser {
     int64_t iteration = 0;            // of the run
     std::vector<uint8_t> updated;     // by member, in this task
     std::vector<uint8_t> remembered;  // by member, in this task
+    double share = 1;
     // The last iteration it took part in; written in Finish() when the one before is
     // complete, and before the arrival that readers have acquired.
     int64_t took_part = -1;

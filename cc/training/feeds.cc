@@ -45,7 +45,8 @@ std::vector<FeedPlan::Rows> Share(int64_t rows, int num_learners) {
   return tasks;
 }
 
-// Makes a plan, step by step; what cannot be decided ends up in plan->ambiguous.
+// Makes a plan, step by step; what cannot be decided ends up in plan->ambiguous, what
+// is to be doubted in plan->doubt.
 class Planner {
  public:
   Planner(const std::vector<FeedDeclaration>& declarations,
@@ -69,7 +70,10 @@ class Planner {
     }
     if (rows_ < 0 || !decided()) return absl::OkStatus();
     TF_RETURN_IF_ERROR(MakeTasks());
-    if (plan_->tasks.size() > 1) FindDoubts();
+    if (plan_->tasks.size() > 1) {
+      plan_->trusted = rows_per_task_ > 0 || AllNamed();
+      FindDoubts();
+    }
     return absl::OkStatus();
   }
 
@@ -162,18 +166,28 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Whether the user has named every divided feed.
+  bool AllNamed() const {
+    for (size_t i = 0; i < feeds_.size(); ++i) {
+      if (plan_->divided[i] && declarations_[i].division != Division::kShard) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   // Rows must not be guessed where they may be columns (a matrix between the rows, a
   // batch that happens to be as long as its sequences), and feeds that stay whole must
   // not look as if they belonged to the rows.
   void FindDoubts() {
-    for (size_t i = 0; i < feeds_.size() && decided(); ++i) {
+    for (size_t i = 0; i < feeds_.size() && plan_->doubt.empty(); ++i) {
       if (!plan_->divided[i] || declarations_[i].division == Division::kShard) continue;
       if (!BatchMayLieElsewhere(declarations_[i], feeds_[i], rows_)) continue;
-      plan_->ambiguous = absl::StrCat("'", declarations_[i].name, "' of shape ",
-                                      feeds_[i].shape().DebugString(), " has the ",
-                                      rows_, " rows in more than one dimension");
+      plan_->doubt = absl::StrCat("'", declarations_[i].name, "' of shape ",
+                                  feeds_[i].shape().DebugString(), " has the ", rows_,
+                                  " rows in more than one dimension");
     }
-    for (size_t i = 0; i < feeds_.size() && decided(); ++i) {
+    for (size_t i = 0; i < feeds_.size() && plan_->doubt.empty(); ++i) {
       if (plan_->divided[i] || declarations_[i].division == Division::kReplicate ||
           feeds_[i].dims() == 0) {
         continue;
@@ -182,7 +196,7 @@ class Planner {
           !BatchMayLieElsewhere(declarations_[i], feeds_[i], rows_)) {
         continue;
       }
-      plan_->ambiguous =
+      plan_->doubt =
           absl::StrCat("'", declarations_[i].name, "' of fixed shape ",
                        declarations_[i].shape.DebugString(), " may belong to the ",
                        rows_, " rows of '", rows_of_, "'");

@@ -2,8 +2,9 @@
 //
 // Feeds whose tensor has an unknown leading dimension (or whose fed leading dimension
 // is a multiple of a fixed one) and that agree on the number of rows are divided by
-// rows; scalars and other feeds go whole to every task. Where that would be a guess,
-// the plan says why instead. No row is dropped or used twice. Pure functions.
+// rows; scalars and other feeds go whole to every task. Where their shapes do not tell,
+// the plan says why; where they leave a doubt, it says what. No row is dropped or used
+// twice. Pure functions.
 #ifndef TENSORBOW_CC_TRAINING_FEEDS_H_
 #define TENSORBOW_CC_TRAINING_FEEDS_H_
 
@@ -45,6 +46,11 @@ struct FeedPlan {
   std::vector<bool> divided;  // by feed
   // One shard per learner, by position (not handed out first come, first served).
   bool one_shard_per_learner = false;
+  // The user has named all divided feeds, or tasks are batches of a fixed number of
+  // rows: there is nothing to prove.
+  bool trusted = false;
+  // What in the shapes speaks against the division, if it is not proved; else empty.
+  std::string doubt;
   // Why the run cannot be divided; empty if it can.
   std::string ambiguous;
 };

@@ -18,6 +18,20 @@ bool EqualShapes(const std::vector<TaskOutcome>& tasks, size_t fetch) {
   });
 }
 
+// Whether the values differ in their number of rows only.
+bool CanConcatenate(const std::vector<TaskOutcome>& tasks, size_t fetch) {
+  const tf::Tensor& first = tasks[0].fetches[fetch];
+  return first.dims() > 0 &&
+         std::all_of(tasks.begin(), tasks.end(), [&](const TaskOutcome& task) {
+           const tf::Tensor& value = task.fetches[fetch];
+           if (value.dims() != first.dims()) return false;
+           for (int d = 1; d < first.dims(); ++d) {
+             if (value.dim_size(d) != first.dim_size(d)) return false;
+           }
+           return true;
+         });
+}
+
 // sum_k weights[k] · values[k], accumulated in task order.
 template <typename T, typename Accumulator>
 tf::Tensor WeightedSum(const std::vector<TaskOutcome>& tasks, size_t fetch,
@@ -130,6 +144,23 @@ absl::StatusOr<tf::Tensor> Combine(const FetchDeclaration& declaration,
       tf::DataTypeIsFloating(some.dtype()) || tf::DataTypeIsComplex(some.dtype());
   if (!declaration.combination.has_value()) {
     if (tasks.size() == 1) return some;
+    if (declaration.proven.has_value()) {
+      switch (*declaration.proven) {
+        case Combination::kConcat:
+          if (CanConcatenate(tasks, fetch)) return Concatenate(tasks, fetch);
+          break;
+        case Combination::kMean:
+          if (floating && EqualShapes(tasks, fetch)) return Mean(tasks, fetch);
+          break;
+        case Combination::kSum:
+          if (CanSum(some.dtype()) && EqualShapes(tasks, fetch)) {
+            return Sum(tasks, fetch, std::vector<double>(tasks.size(), 1.0));
+          }
+          break;
+        default:
+          return First(tasks, fetch);
+      }
+    }
     if (declaration.leading_dimension_unknown && rows_lead) {
       return Concatenate(tasks, fetch);
     }

@@ -19,6 +19,7 @@ struct FetchDeclaration {
   std::string name;
   bool leading_dimension_unknown = false;
   std::optional<Combination> combination;  // what the user said
+  std::optional<Combination> proven;       // what gave the whole's value in a proof
 };
 
 // One task's part in a run.
@@ -30,6 +31,7 @@ struct TaskOutcome {
 
 // Combines fetch number `fetch` of all tasks (in row order, at least one):
 //   the user's choice, else
+//   what has been proved to be right, where the values' shapes allow it, else
 //   unknown leading dimension that equals each task's rows: concatenated in row order
 //   floating point of equal shapes: mean, weighted by rows
 //   everything else: the value of learner 0's last task

@@ -14,6 +14,7 @@
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/synchroniser/synchroniser.h"
+#include "cc/training/division.h"
 #include "cc/training/feeds.h"
 #include "cc/training/fetches.h"
 #include "cc/training/learner_group.h"
@@ -43,8 +44,13 @@ struct LearningProgram {
   int num_gradients = 0;              // averaged in a task
   std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order
   std::vector<std::string> hidden_random_ops;
+  // What the learners were compiled from, if gradients are scaled: the tensors that
+  // are, and the graph.
+  std::set<std::string> scaled;
+  std::unique_ptr<ProgramGraph> scaled_graph;
 
   // Kept by runs.
+  std::unique_ptr<Divisions> divisions;
   std::vector<int> variables;  // replicated ids: all,
   std::vector<int> written;    // those that tasks change,
   // Those the synchroniser keeps together: first what this program trains, in the order

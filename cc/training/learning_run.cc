@@ -109,6 +109,12 @@ absl::Status LearningRun::RunTask(int learner, int64_t task) {
   if (!collectors_.empty()) execution.stats = collectors_[learner].get();
   TaskOutcome& outcome = outcomes_[task];
   outcome.learner = learner;
+  if (plan_.one_shard_per_learner) {
+    // Sizes may differ: the average of gradients is that of all rows.
+    const FeedPlan::Rows all = {plan_.tasks.front().begin, plan_.tasks.back().end};
+    synchroniser_->SetShare(learner, static_cast<double>(plan_.tasks[task].count()) *
+                                         num_tasks_ / all.count());
+  }
   TF_RETURN_IF_ERROR((*learners_)[learner].Execute(*program_->learners[learner],
                                                    execution, &outcome.fetches));
   if (!plan_.tasks.empty()) {

@@ -52,6 +52,10 @@ struct Options {
   // By the name of a fetched operation or tensor: what kind of run it makes.
   std::map<std::string, RunAnalysis::Kind> run_kind;
 
+  // Whether a run proves that it may be divided before it is divided for the first
+  // time.
+  bool proof = true;
+
   std::optional<int64_t> seed;
   bool pin_threads = true;
 

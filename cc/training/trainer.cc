@@ -5,6 +5,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cc/rewrite/scale_gradients.h"
 #include "cc/support/flush_denormals.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -12,11 +14,23 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+// Whether a run is not divided: that is shown to be wrong, or is in doubt and not shown
+// to be right.
+bool Refuses(const Verdict& verdict, const FeedPlan& plan) {
+  return !verdict.divides() ||
+         (verdict.kind == Verdict::Kind::kUnproven && !plan.doubt.empty());
+}
+
+}  // namespace
+
 Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
                  tf::Session* central, tf::Device* central_device,
                  AcceleratorBackend* accelerators, Warn warn)
     : session_options_(session_options),
       options_(options),
+      central_(central),
       warn_(std::move(warn)),
       learners_(session_options, options, central, central_device, accelerators,
                 [this](const std::string& why) {
@@ -127,9 +141,61 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   if (choice.averages() == Traits::Averages::kModels && num_learners() > 1) {
     WarnOfTwoMomenta(analysis, choice.momentum);
   }
+  if (MayDivide()) MakeProof(graph, spec, analysis, made.get());
   progress_.Add(KeyOf(spec), made, restarts_requested_.load());
   *program = std::move(made);
   return absl::OkStatus();
+}
+
+bool Trainer::MayDivide() const {
+  return num_learners() > 1 || options_.batch_size > 0;
+}
+
+void Trainer::MakeProof(const ProgramGraph& graph, const RunSpec& spec,
+                        const RunAnalysis& analysis, LearningProgram* program) {
+  std::vector<std::string> fetches;
+  for (const LearningProgram::Fetch& fetch : program->fetches) {
+    const bool open =
+        fetch.variable == nullptr && !fetch.declaration.combination.has_value();
+    fetches.push_back(open ? fetch.declaration.name : "");
+  }
+  std::unique_ptr<DivisionProof> proof;
+  absl::Status made = absl::FailedPreconditionError("proof=\"off\"");
+  if (options_.proof && !spec.feeds.empty()) {
+    made = DivisionProof::Make(graph, spec, analysis, fetches,
+                               absl::StrCat("TensorBow.proof.", num_proofs_++, "/"),
+                               &proof);
+  }
+  program->divisions = made.ok()
+                           ? std::make_unique<Divisions>(std::move(proof))
+                           : std::make_unique<Divisions>(std::string(made.message()));
+}
+
+void Trainer::Scale(const ProgramGraph& graph, const RunSpec& spec,
+                    const std::set<std::string>& sparse_feeds,
+                    const std::set<std::string>& tensors, LearningProgram* program) {
+  auto scaled = std::make_unique<ProgramGraph>();
+  absl::Status status = ScaleGradients(graph, spec, tensors, scaled.get());
+  LearningProgram made;
+  if (status.ok()) {
+    status =
+        CompileFor(choice(), *scaled, spec, program->analysis, sparse_feeds, &made);
+  }
+  absl::MutexLock lock(&mu_);
+  if (!status.ok()) {
+    program->divisions->RefuseSums(
+        absl::StrCat("the loss sums over rows; ", status.message()));
+    return;
+  }
+  program->task_spec = std::move(made.task_spec);
+  program->fetches = std::move(made.fetches);
+  program->learners = std::move(made.learners);
+  program->corrects_itself = std::move(made.corrects_itself);
+  program->num_gradients = made.num_gradients;
+  program->hidden_random_ops = std::move(made.hidden_random_ops);
+  program->scaled = tensors;
+  program->scaled_graph = std::move(scaled);
+  program->num_trained = -1;  // its set is to be made again
 }
 
 void Trainer::WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum) {
@@ -269,19 +335,87 @@ absl::Status Trainer::PlanRun(const RunRequest& request, FeedPlan* plan) {
   options.batch_size = options_.batch_size;
   options.task_rows = request.task_rows;
   TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, *request.feeds, options, plan));
+  if (plan->ambiguous.empty() && !options_.proof) plan->ambiguous = plan->doubt;
   if (plan->ambiguous.empty()) return absl::OkStatus();
   plan->tasks.clear();
-  // Once for a program: the reason may name different numbers of rows every time.
-  if ((num_learners() > 1 || options_.batch_size > 0) &&
-      !program->warned_of_feeds.exchange(true)) {
-    warn_(absl::StrCat(
-        "A learning run was executed by one learner only, because its feeds cannot be "
-        "divided without guessing: ",
-        plan->ambiguous,
-        ". Name the feeds that have one row per sample in Options(shard=[...]) and "
-        "those that every learner needs whole in Options(replicate=[...])."));
-  }
+  WarnOfFeeds(program, plan->ambiguous);
   return absl::OkStatus();
+}
+
+void Trainer::WarnOfFeeds(LearningProgram* program, const std::string& why) {
+  // Once for a program: the reason may name different numbers of rows every time.
+  if (!MayDivide() || program->warned_of_feeds.exchange(true)) return;
+  warn_(absl::StrCat(
+      "A learning run was executed by one learner only, because its feeds cannot be "
+      "divided without guessing: ",
+      why,
+      ". Name the feeds that have one row per sample in Options(shard=[...]) and "
+      "those that every learner needs whole in Options(replicate=[...])."));
+}
+
+void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
+                     LearningProgram* program) {
+  if (Refuses(verdict, plan) && !plan.doubt.empty()) {
+    return WarnOfFeeds(program, plan.doubt);
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < plan.divided.size(); ++i) {
+    if (plan.divided[i]) names.push_back(program->feeds[i].name);
+  }
+  const std::string divided = absl::StrJoin(names, ", ");
+  if (!verdict.divides()) {
+    if (program->warned_of_feeds.exchange(true)) return;
+    warn_(absl::StrCat(
+        "A learning run is executed by one learner only: dividing the rows of ",
+        divided, " changes what it computes: ", verdict.why,
+        ". If that is wanted, name the feeds that have one row per sample in "
+        "Options(shard=[...]); name those that every learner needs whole in "
+        "Options(replicate=[...])."));
+    return;
+  }
+  if (!verdict.sums.empty() && options_.batch_size == 0) {
+    warn_(absl::StrCat("The loss of a learning run sums over the rows of ", divided,
+                       ": each learner's gradient is scaled by the number of learners "
+                       "that share the rows, so that a step is that of all rows."));
+  }
+  for (int fetch : verdict.uncombined) {
+    const std::string& name = program->fetches[fetch].declaration.name;
+    warn_(absl::StrCat(
+        "Fetch '", name,
+        "' of a learning run is learner 0's: the learners' values cannot be put "
+        "together to what one learner computes from all rows. Options(combine={\"",
+        name, "\": ...}) chooses how to."));
+  }
+}
+
+absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
+                            const Verdict** verdict) {
+  LearningProgram* const program = request.program;
+  *verdict = nullptr;
+  if (plan.tasks.size() < 2 || plan.trusted || program->divisions == nullptr) {
+    return absl::OkStatus();
+  }
+  const int64_t iterations = this->iterations();
+  if (program->divisions->Due(plan, iterations)) {
+    if (num_learners() > 1) {
+      TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
+    }
+    program->divisions->Prove(central_, *request.feeds, plan, num_learners(),
+                              options_.batch_size, iterations);
+  }
+  *verdict = program->divisions->Find(plan);
+  return absl::OkStatus();
+}
+
+bool Trainer::Refused(const RunRequest& request, const FeedPlan& plan) {
+  LearningProgram* const program = request.program;
+  if (plan.tasks.size() < 2 || plan.trusted || program->divisions == nullptr) {
+    return false;
+  }
+  absl::MutexLock lock(&mu_);
+  const Verdict* const verdict = program->divisions->Find(plan);
+  return verdict != nullptr && Refuses(*verdict, plan) &&
+         !program->divisions->Due(plan, iterations());
 }
 
 absl::StatusOr<bool> Trainer::AskForRestart() {
@@ -312,6 +446,7 @@ absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
 }
 
 absl::Status Trainer::CollectFetches(const LearningProgram& program,
+                                     const Verdict* verdict,
                                      const std::vector<TaskOutcome>& outcomes,
                                      std::vector<tf::Tensor>* fetches) {
   for (const LearningProgram::Fetch& fetch : program.fetches) {
@@ -320,8 +455,12 @@ absl::Status Trainer::CollectFetches(const LearningProgram& program,
       fetches->push_back(std::move(value));
       continue;
     }
+    FetchDeclaration declaration = fetch.declaration;
+    if (verdict != nullptr && !verdict->fetches.empty()) {
+      declaration.proven = verdict->fetches[&fetch - program.fetches.data()];
+    }
     TF_ASSIGN_OR_RETURN(tf::Tensor value,
-                        Combine(fetch.declaration, outcomes, fetch.task_fetch));
+                        Combine(declaration, outcomes, fetch.task_fetch));
     fetches->push_back(std::move(value));
   }
   return absl::OkStatus();
@@ -333,6 +472,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   FeedPlan plan;
   TF_RETURN_IF_ERROR(PlanRun(request, &plan));
   if (!plan.ambiguous.empty() && num_learners() > 1) return outcome;
+  if (Refused(request, plan)) return outcome;
   TF_ASSIGN_OR_RETURN(const bool restart, AskForRestart());
 
   const bool waits = program->analysis.may_block || program->analysis.reads_iterator;
@@ -343,6 +483,21 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   TF_RETURN_IF_ERROR(
       PrepareReplicas(program, *request.feeds, restart, &outcome.executed));
   if (!outcome.executed) return outcome;
+  const Verdict* verdict = nullptr;
+  TF_RETURN_IF_ERROR(Prove(request, plan, &verdict));
+  if (verdict != nullptr && program->divisions->TestAndClearNews(plan)) {
+    WarnOf(*verdict, plan, program);
+  }
+  if (verdict != nullptr && Refuses(*verdict, plan)) {
+    outcome.executed = false;
+    return outcome;
+  }
+  if (verdict != nullptr && options_.batch_size == 0 &&
+      verdict->sums != program->scaled) {
+    outcome.executed = false;
+    outcome.scale = verdict->sums;
+    return outcome;
+  }
   if (waits && read_meanwhile) {
     TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
   }
@@ -374,8 +529,29 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const std::string broken = synchronisation_->synchroniser->error();
   if (!broken.empty()) return absl::InternalError(broken);
   TF_RETURN_IF_ERROR(run.status());
-  TF_RETURN_IF_ERROR(CollectFetches(*program, run.TakeOutcomes(), &outcome.fetches));
+  TF_RETURN_IF_ERROR(
+      CollectFetches(*program, verdict, run.TakeOutcomes(), &outcome.fetches));
   return outcome;
+}
+
+absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
+  Explanation explanation;
+  TF_RETURN_IF_ERROR(PlanRun(request, &explanation.plan));
+  if (explanation.plan.tasks.size() < 2) return explanation;
+  const LearningProgram& program = *request.program;
+  turns_.Take(program.analysis.may_block || program.analysis.reads_iterator);
+  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
+  absl::MutexLock lock(&mu_);
+  bool ready = true;
+  TF_RETURN_IF_ERROR(BroadcastWrites(request.program, &ready));
+  if (!ready) {
+    return absl::FailedPreconditionError(
+        "explain() wants variables that have values: run their initialisers first");
+  }
+  const Verdict* verdict = nullptr;
+  TF_RETURN_IF_ERROR(Prove(request, explanation.plan, &verdict));
+  if (verdict != nullptr) explanation.verdict = *verdict;
+  return explanation;
 }
 
 void Trainer::CountCentralTask(int64_t rows) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -54,6 +55,14 @@ struct RunOutcome {
   // initial value. Nothing has been executed; the caller runs it on the central model.
   bool executed = false;
   std::vector<tensorflow::Tensor> fetches;
+  // The run is to be compiled again, by Scale(), for these tensors; then to be run.
+  std::optional<std::set<std::string>> scale;
+};
+
+// What would become of a run, and why.
+struct Explanation {
+  FeedPlan plan;
+  std::optional<Verdict> verdict;  // of the division, if there is one
 };
 
 class Trainer {
@@ -84,7 +93,19 @@ class Trainer {
                        const std::set<std::string>& sparse_feeds,
                        std::shared_ptr<LearningProgram>* program);
 
+  // Compiles the program once more, with the gradients in `tensors` scaled by the
+  // number of learners that share the rows of a run. A run that cannot be compiled so
+  // is not divided from then on.
+  void Scale(const ProgramGraph& graph, const RunSpec& spec,
+             const std::set<std::string>& sparse_feeds,
+             const std::set<std::string>& tensors, LearningProgram* program)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
   absl::StatusOr<RunOutcome> Run(const RunRequest& request) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // What Run() would do, found out as it finds out; nothing is trained.
+  absl::StatusOr<Explanation> Explain(const RunRequest& request)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // Around a run of the central session: brings the central variables it reaches up
   // to date and, when it writes, has replicas start from what it wrote. A writing run
@@ -157,7 +178,21 @@ class Trainer {
   void Unchoose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum);
 
+  // Whether runs can have more than one task.
+  bool MayDivide() const;
+  // Prepares what it takes to prove that the program's runs may be divided.
+  void MakeProof(const ProgramGraph& graph, const RunSpec& spec,
+                 const RunAnalysis& analysis, LearningProgram* program);
   absl::Status PlanRun(const RunRequest& request, FeedPlan* plan);
+  void WarnOfFeeds(LearningProgram* program, const std::string& why);
+  // Sets `*verdict` to what is known of dividing the run, null if nothing has to be;
+  // proves it if that is due.
+  absl::Status Prove(const RunRequest& request, const FeedPlan& plan,
+                     const Verdict** verdict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WarnOf(const Verdict& verdict, const FeedPlan& plan, LearningProgram* program);
+  // Whether the run is known not to be divided.
+  bool Refused(const RunRequest& request, const FeedPlan& plan)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Whether the user wants all replicas to restart from z. Calls what the user gave,
   // which may use the session.
   absl::StatusOr<bool> AskForRestart();
@@ -193,14 +228,16 @@ class Trainer {
   // iteration the state of one that had; after a failure, all that of learner 0.
   absl::Status MakeReplicasEqual(LearningProgram* program, const LearningRun& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status CollectFetches(const LearningProgram& program,
+  absl::Status CollectFetches(const LearningProgram& program, const Verdict* verdict,
                               const std::vector<TaskOutcome>& outcomes,
                               std::vector<tensorflow::Tensor>* fetches)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const tensorflow::SessionOptions& session_options_;
   const Options& options_;
+  tensorflow::Session* const central_;  // not owned
   const Warn warn_;
+  std::atomic<int> num_proofs_{0};  // programs that have one
 
   LearnerGroup learners_;
   TaskScheduler scheduler_;

@@ -113,6 +113,7 @@ class FusedUpdateKernel : public tf::OpKernel {
     for (const tf::Tensor& tensor : tensors) {
       OP_REQUIRES_OK(context, operand.DetachFrom(context, tensor));
     }
+    if (for_all) operand.SetShare(synchroniser->share(learner));
     OP_REQUIRES_OK(context, operand.Prepare(context));
 
     const bool in_set = member_ < set->size();

@@ -68,6 +68,10 @@ class UpdateOperand {
     return absl::OkStatus();
   }
 
+  // The weight of the learner's values in the mean of several, relative to an equal
+  // one. To be set before Prepare().
+  void SetShare(double share) { share_ = share; }
+
   // Makes ready to give values. The right factor is not read any more afterwards.
   absl::Status Prepare(tensorflow::OpKernelContext* context) {
     if constexpr (std::is_same_v<T, float>) {
@@ -84,7 +88,8 @@ class UpdateOperand {
                                                 {Product::kScratchSize}, &scratch_));
       TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT,
                                                 {rows_of_slice * columns_}, &values_));
-      product_.emplace(factors, workspace_.flat<float>().data());
+      product_.emplace(factors, workspace_.flat<float>().data(),
+                       static_cast<float>(share_));
       return PrepareInputGradient(context);
     }
     return absl::OkStatus();
@@ -128,8 +133,18 @@ class UpdateOperand {
     }
     T* const mean = static_cast<T*>(values_.data());
     std::vector<const T*> values;
-    for (const UpdateOperand* operand : all) values.push_back(operand->At(slice));
-    Mean(values.data(), count, slice.size(), mean);
+    std::vector<double> shares;
+    bool equal = true;
+    for (const UpdateOperand* operand : all) {
+      values.push_back(operand->At(slice));
+      shares.push_back(operand->share_);
+      equal &= operand->share_ == 1;
+    }
+    if (equal) {
+      Mean(values.data(), count, slice.size(), mean);
+    } else {
+      Mean(values.data(), shares.data(), count, slice.size(), mean);
+    }
     return mean;
   }
 
@@ -172,6 +187,7 @@ class UpdateOperand {
   tensorflow::Tensor tensor_;  // or the left factor
   tensorflow::Tensor values_;  // of a slice, if computed: whole rows of a product
   bool transposed_ = false;
+  double share_ = 1;
   // Of a product:
   std::optional<tensorflow::Tensor> factor_;
   int64_t columns_ = 1;

@@ -1,0 +1,347 @@
+#include "cc/rewrite/gradient_sources.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/graph_effects.h"
+#include "cc/rewrite/op_kinds.h"
+#include "cc/rewrite/shapes.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+using NameSet = absl::flat_hash_set<absl::string_view>;
+
+std::string Canonical(absl::string_view tensor) {
+  const TensorName name = ParseTensor(tensor);
+  return absl::StrCat(name.node, ":", name.index);
+}
+
+absl::flat_hash_set<std::string> FeedsOf(const RunSpec& spec) {
+  absl::flat_hash_set<std::string> feeds;
+  for (const std::string& feed : spec.feeds) feeds.insert(Canonical(feed));
+  return feeds;
+}
+
+// How an operation computes each element of its output.
+enum class Elementwise { kNo, kLinear, kSum, kProduct, kSelection, kOther };
+Elementwise ElementwiseOf(absl::string_view op) {
+  static const auto* const linear =
+      new NameSet({"Identity", "Neg", "Cast", "StopGradient", "PreventGradient",
+                   "Snapshot", "CheckNumerics", "TensorBowReduceGradient"});
+  static const auto* const sums = new NameSet({"Add", "AddV2", "AddN", "Sub"});
+  static const auto* const products =
+      new NameSet({"Mul", "MulNoNan", "Div", "RealDiv", "DivNoNan", "Xdivy"});
+  static const auto* const others =
+      new NameSet({"Abs", "Sign", "Sqrt", "Rsqrt", "Square", "Pow", "Maximum",
+                   "Minimum", "ClipByValue", "Exp", "Log", "Reciprocal", "Inv"});
+  if (linear->contains(op)) return Elementwise::kLinear;
+  if (sums->contains(op)) return Elementwise::kSum;
+  if (products->contains(op)) return Elementwise::kProduct;
+  if (op == "Select" || op == "SelectV2") return Elementwise::kSelection;
+  if (others->contains(op)) return Elementwise::kOther;
+  return Elementwise::kNo;
+}
+
+// Goes back from what is written to what it is made from.
+class SourceFinder {
+ public:
+  SourceFinder(const ProgramGraph& graph, const RunSpec& spec,
+               const std::vector<const tf::NodeDef*>& nodes)
+      : graph_(graph), feeds_(FeedsOf(spec)), dependent_(DependOnFeeds(spec, nodes)) {}
+
+  // The sources of `tensor`, none if it does not depend on what is fed.
+  std::set<std::string> Find(const std::string& tensor) {
+    found_.clear();
+    seen_.clear();
+    Descend(tensor);
+    return found_;
+  }
+
+ private:
+  bool Depends(const std::string& tensor) const {
+    return feeds_.contains(Canonical(tensor)) ||
+           dependent_.contains(ParseTensor(tensor).node);
+  }
+
+  void Descend(const std::string& tensor) {
+    const std::string name = Canonical(tensor);
+    if (feeds_.contains(name) || !Depends(name) || !seen_.insert(name).second) return;
+    const tf::NodeDef* const node = graph_.Find(ParseTensor(name).node);
+    const Elementwise kind = ElementwiseOf(node->op());
+    if (kind == Elementwise::kNo) {
+      found_.insert(name);
+      return;
+    }
+    std::vector<std::string> inputs;
+    for (const std::string& input : node->input()) {
+      if (!ParseTensor(input).control && Depends(input)) inputs.push_back(input);
+    }
+    if (kind == Elementwise::kSelection && !inputs.empty() &&
+        inputs.front() == node->input(0)) {
+      inputs.erase(inputs.begin());
+    }
+    if (kind == Elementwise::kSum && inputs.size() > 1) {
+      found_.insert(name);
+      return;
+    }
+    for (const std::string& input : inputs) Descend(input);
+  }
+
+  const ProgramGraph& graph_;
+  const absl::flat_hash_set<std::string> feeds_;
+  const absl::flat_hash_set<std::string> dependent_;
+  std::set<std::string> found_;
+  std::set<std::string> seen_;
+};
+
+// What one op writes to a variable; empty names where it is not told by an input.
+struct Written {
+  std::string value;
+  std::string indices;
+  bool replaces = false;
+};
+
+Written WrittenBy(const tf::NodeDef& node, const std::vector<Input>& inputs) {
+  Written written;
+  // Rows named by more than one index are not looked at.
+  if (absl::StrContains(node.op(), "ScatterNd")) return written;
+  const bool optimises = OptimiserKindOf(node.op()) != OptimiserKind::kNone;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = inputs[i].declaration->name();
+    if (name == "indices") written.indices = node.input(i);
+    if (optimises ? name == "grad" || name == "delta"
+                  : name == "value" || name == "updates") {
+      written.value = node.input(i);
+    }
+  }
+  written.replaces = !optimises && !IsAccumulatingOp(node.op());
+  return written;
+}
+
+// Whether a tensor of this static shape surely is of the variable's, or surely not.
+enum class Fit { kYes, kNo, kUnknown };
+Fit FitOf(const tf::PartialTensorShape& shape, const tf::NodeDef& variable) {
+  const auto attribute = variable.attr().find("shape");
+  if (attribute == variable.attr().end()) return Fit::kUnknown;
+  const tf::PartialTensorShape wanted(attribute->second.shape());
+  if (!shape.IsFullyDefined() || !wanted.IsFullyDefined()) return Fit::kUnknown;
+  return shape.num_elements() == wanted.num_elements() ? Fit::kYes : Fit::kNo;
+}
+
+// The nodes that reduce rows: a mean along the first dimension. By what they average.
+absl::flat_hash_map<std::string, const tf::NodeDef*> MeansOverRows(
+    const ProgramGraph& graph, const std::vector<const tf::NodeDef*>& nodes,
+    const absl::flat_hash_set<std::string>& dependent) {
+  absl::flat_hash_map<std::string, const tf::NodeDef*> means;
+  for (const tf::NodeDef* node : nodes) {
+    if (node->op() != "Mean" || node->input_size() < 2 ||
+        !dependent.contains(node->name())) {
+      continue;
+    }
+    const tf::NodeDef* const axes = graph.Find(ParseTensor(node->input(1)).node);
+    tf::Tensor values;
+    if (axes == nullptr || axes->op() != "Const" ||
+        !values.FromProto(axes->attr().at("value").tensor())) {
+      continue;
+    }
+    bool rows = false;
+    for (int64_t i = 0; i < values.NumElements(); ++i) {
+      rows |= values.dtype() == tf::DT_INT32 ? values.flat<int32_t>()(i) == 0
+                                             : values.flat<int64_t>()(i) == 0;
+    }
+    if (rows) means[Canonical(node->input(0))] = node;
+  }
+  return means;
+}
+
+// The tensor seen through operations that change nothing but its shape.
+std::string Stripped(const ProgramGraph& graph, std::string tensor) {
+  static const auto* const transparent = new NameSet(
+      {"Identity", "StopGradient", "Squeeze", "Reshape", "Cast", "ExpandDims"});
+  for (int hops = 0; hops < 8; ++hops) {
+    const tf::NodeDef* const node = graph.Find(ParseTensor(tensor).node);
+    if (node == nullptr || !transparent->contains(node->op())) break;
+    tensor = Canonical(node->input(0));
+  }
+  return tensor;
+}
+
+}  // namespace
+
+absl::flat_hash_set<std::string> DependOnFeeds(
+    const RunSpec& spec, const std::vector<const tf::NodeDef*>& nodes) {
+  const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
+  absl::flat_hash_map<absl::string_view, std::vector<const tf::NodeDef*>> consumers;
+  absl::flat_hash_set<std::string> dependent;
+  std::vector<const tf::NodeDef*> pending;
+  for (const tf::NodeDef* node : nodes) {
+    bool fed = false;
+    for (const std::string& input : node->input()) {
+      const TensorName name = ParseTensor(input);
+      if (name.control) continue;
+      if (feeds.contains(Canonical(input))) {
+        fed = true;
+      } else {
+        consumers[name.node].push_back(node);
+      }
+    }
+    if (fed && dependent.insert(node->name()).second) pending.push_back(node);
+  }
+  while (!pending.empty()) {
+    const tf::NodeDef* const node = pending.back();
+    pending.pop_back();
+    const auto known = consumers.find(node->name());
+    if (known == consumers.end()) continue;
+    for (const tf::NodeDef* consumer : known->second) {
+      if (dependent.insert(consumer->name()).second) pending.push_back(consumer);
+    }
+  }
+  return dependent;
+}
+
+bool InsideControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
+  // Nodes, and inside how many joins they lie: what is between a Switch and a Merge, or
+  // an Enter and an Exit, has been left again.
+  std::set<std::pair<absl::string_view, int>> seen;
+  std::vector<std::pair<absl::string_view, int>> pending{{ParseTensor(tensor).node, 0}};
+  while (!pending.empty()) {
+    const auto [current, inside] = pending.back();
+    pending.pop_back();
+    if (!seen.insert({current, inside}).second) continue;
+    const tf::NodeDef* const node = graph.Find(current);
+    if (node == nullptr) continue;
+    const std::string& op = node->op();
+    const bool branches =
+        op == "Switch" || op == "RefSwitch" || op == "Enter" || op == "RefEnter";
+    const bool joins =
+        op == "Merge" || op == "RefMerge" || op == "Exit" || op == "RefExit";
+    if (branches && inside == 0) return true;
+    if (op == "LoopCond") continue;  // how often, not what
+    const int next = inside + (joins ? 1 : 0) - (branches ? 1 : 0);
+    for (const std::string& input : node->input()) {
+      pending.push_back({ParseTensor(input).node, next});
+    }
+  }
+  return false;
+}
+
+std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
+                                                const RunSpec& spec,
+                                                const RunAnalysis& analysis) {
+  std::vector<const tf::NodeDef*> nodes;
+  std::vector<GradientSource> sources;
+  if (!graph.Needed(spec, &nodes).ok()) return sources;
+  const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
+  Dataflow dataflow(nodes, graph.functions(), [&feeds](absl::string_view tensor) {
+    return feeds.contains(Canonical(tensor));
+  });
+  std::vector<const tf::NodeDef*> variables;
+  for (const auto& [name, use] : analysis.variables) {
+    dataflow.AddRoot(name);
+    variables.push_back(use.trained ? use.node : nullptr);
+  }
+  SourceFinder finder(graph, spec, nodes);
+  RunSpec described = spec;
+  std::vector<GradientSource> operands;  // by source
+  for (const tf::NodeDef* node : nodes) {
+    const std::set<int> roots = dataflow.FirstRoots(*node);
+    const std::vector<Input> inputs = dataflow.Inputs(*node);
+    if (roots.empty() || !WritesInput(node->op(), *inputs[0].declaration) ||
+        !CallsOf(*node, graph.functions()).empty()) {
+      continue;
+    }
+    const Written written = WrittenBy(*node, inputs);
+    if (written.value.empty()) continue;
+    for (int root : roots) {
+      if (variables[root] == nullptr) continue;
+      GradientSource operand = {
+          variables[root]->name(), Canonical(written.value),
+          written.indices.empty() ? "" : Canonical(written.indices), written.replaces};
+      for (const std::string& tensor : finder.Find(operand.tensor)) {
+        if (InsideControlFlow(graph, tensor)) continue;
+        GradientSource source = operand;
+        source.is_value = written.replaces && tensor == operand.tensor;
+        source.tensor = tensor;
+        sources.push_back(source);
+        operands.push_back(operand);
+        described.fetches.push_back(tensor);
+      }
+    }
+  }
+
+  // What is not of the variable's shape is no gradient of it.
+  const auto shapes = InferShapes(graph, described);
+  std::vector<GradientSource> fitting;
+  std::set<std::string> settled;
+  for (const GradientSource& source : sources) {
+    const tf::NodeDef& variable = *analysis.variables.at(source.variable).node;
+    const Fit fit =
+        source.indices.empty() ? FitOf(shapes.at(source.tensor), variable) : Fit::kYes;
+    if (fit == Fit::kNo) continue;
+    if (fit == Fit::kYes) settled.insert(source.variable);
+    fitting.push_back(source);
+  }
+  for (const GradientSource& operand : operands) {
+    if (settled.count(operand.variable) > 0 ||
+        InsideControlFlow(graph, operand.tensor)) {
+      continue;
+    }
+    const bool known = std::any_of(
+        fitting.begin(), fitting.end(), [&operand](const GradientSource& other) {
+          return other.variable == operand.variable && other.tensor == operand.tensor;
+        });
+    if (!known) fitting.push_back(operand);
+  }
+  return fitting;
+}
+
+bool UsesBatchMoments(const ProgramGraph& graph, const RunSpec& spec) {
+  std::vector<const tf::NodeDef*> nodes;
+  if (!graph.Needed(spec, &nodes).ok()) return false;
+  const absl::flat_hash_set<std::string> dependent = DependOnFeeds(spec, nodes);
+  const auto means = MeansOverRows(graph, nodes, dependent);
+  // Whether one is the mean over rows of the other.
+  const auto is_mean_of = [&](const std::string& mean, const std::string& of) {
+    const auto known = means.find(Stripped(graph, of));
+    return known != means.end() &&
+           Stripped(graph, mean) == Canonical(known->second->name());
+  };
+  for (const tf::NodeDef* node : nodes) {
+    if (!dependent.contains(node->name())) continue;
+    if (absl::StartsWith(node->op(), "FusedBatchNorm") &&
+        !absl::StrContains(node->op(), "Grad")) {
+      const auto training = node->attr().find("is_training");
+      if (training == node->attr().end() || training->second.b()) return true;
+    }
+    if (node->op() != "Mean") continue;
+    const std::string of = Canonical(node->input(0));
+    const auto known = means.find(of);
+    if (known == means.end()) continue;
+    const tf::NodeDef* squares = graph.Find(ParseTensor(of).node);
+    if (squares == nullptr) continue;
+    if (squares->op() == "Square") {
+      const std::string base = Canonical(squares->input(0));
+      if (means.contains(Stripped(graph, base))) return true;  // E x² − (E x)²
+      squares = graph.Find(ParseTensor(base).node);            // (x − E x)²
+      if (squares == nullptr || squares->op() != "Sub") continue;
+    } else if (squares->op() != "SquaredDifference") {
+      continue;
+    }
+    const std::string a = Canonical(squares->input(0));
+    const std::string b = Canonical(squares->input(1));
+    if (is_mean_of(a, b) || is_mean_of(b, a)) return true;
+  }
+  return false;
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,50 @@
+// The tensors from which a learning run makes its updates: the gradients as they leave
+// the loss, before an optimiser, written as an op or by hand, clips, scales or squares
+// them.
+//
+// Found backwards from what is written to a trained variable, through operations that
+// work element by element, up to the first that does not: a product, a sum over rows.
+// Where two summands depend on what is fed, their sum is it. Pure functions.
+#ifndef TENSORBOW_CC_REWRITE_GRADIENT_SOURCES_H_
+#define TENSORBOW_CC_REWRITE_GRADIENT_SOURCES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "cc/rewrite/program_graph.h"
+#include "cc/rewrite/run_analysis.h"
+
+namespace tensorbow {
+
+// One tensor from which a variable is updated.
+struct GradientSource {
+  std::string variable;
+  std::string tensor;   // "node:index"
+  std::string indices;  // of the variable's rows; "" for all of it
+  // The variable's new value, not a change of it.
+  bool is_value = false;
+};
+
+// Of all trained variables that `analysis` knows, for the run that it is of. A variable
+// may have several sources (both moments of an optimiser written by hand come from one
+// gradient), or none: it is updated in a function, a conditional or a loop.
+std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
+                                                const RunSpec& spec,
+                                                const RunAnalysis& analysis);
+
+// The nodes among `nodes`, by name, whose values depend on what is fed.
+absl::flat_hash_set<std::string> DependOnFeeds(
+    const RunSpec& spec, const std::vector<const tensorflow::NodeDef*>& nodes);
+
+// Whether the tensor is computed inside a version-1 conditional or loop, so that it may
+// not exist, or exist many times.
+bool InsideControlFlow(const ProgramGraph& graph, absl::string_view tensor);
+
+// Whether rows are normalised by the moments of their batch: by a batch normalisation
+// op in training mode, or by a mean over rows of squared differences from their mean.
+bool UsesBatchMoments(const ProgramGraph& graph, const RunSpec& spec);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_REWRITE_GRADIENT_SOURCES_H_

@@ -1,0 +1,38 @@
+// A copy of a part of the program's graph that can be evaluated again and again without
+// anybody noticing, and gives the same values each time: nothing is written, no data is
+// taken, random numbers are constants. So two evaluations differ by what is fed alone.
+//
+// The copy reads the variables and the tables of the program. Weights are moved a
+// little from what they are: initial values are special (zeros make gradients vanish
+// that will not stay so). Pure function.
+#ifndef TENSORBOW_CC_REWRITE_PROOF_GRAPH_H_
+#define TENSORBOW_CC_REWRITE_PROOF_GRAPH_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "cc/rewrite/program_graph.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace tensorbow {
+
+struct ProofGraph {
+  // What the session's graph is to be extended by.
+  tensorflow::GraphDef extension;
+  std::vector<std::string> feeds;    // in the order of the run's
+  std::vector<std::string> fetches;  // in the order of the tensors wanted
+};
+
+// Copies what `wanted`, tensors of the run `spec`, need. `moved`: variables, by node,
+// whose values are moved. `prefix` begins all new names. FailedPrecondition, saying
+// why, if that cannot be done without side effects.
+absl::Status BuildProofGraph(const ProgramGraph& program, const RunSpec& spec,
+                             const std::vector<std::string>& wanted,
+                             const absl::flat_hash_set<std::string>& moved,
+                             const std::string& prefix, ProofGraph* proof);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_REWRITE_PROOF_GRAPH_H_

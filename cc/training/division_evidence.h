@@ -1,0 +1,40 @@
+// What evaluations of a run with all rows, and with each shard of them, have in common.
+// Pure functions of the values.
+#ifndef TENSORBOW_CC_TRAINING_DIVISION_EVIDENCE_H_
+#define TENSORBOW_CC_TRAINING_DIVISION_EVIDENCE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cc/training/division_judgement.h"
+#include "cc/training/options.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace tensorbow {
+
+// The inner products of values of equal shapes.
+Products InnerProducts(const std::vector<tensorflow::Tensor>& values);
+
+// A sparse gradient, added up over equal indices, dense in the rows that any of
+// `indices` names: one tensor for each of them, float64.
+std::vector<tensorflow::Tensor> Densified(
+    const std::vector<tensorflow::Tensor>& values,
+    const std::vector<tensorflow::Tensor>& indices);
+
+// How the shards' values of a fetch become the whole's.
+struct FetchEvidence {
+  // The first of concatenation, mean, sum and first that gives the whole's value.
+  std::optional<Combination> rule;
+  // No other rule gives it, too (as all do for zeros).
+  bool determined = false;
+};
+
+// `depends`: whether the fetch depends on what is divided.
+FetchEvidence CompareFetch(const tensorflow::Tensor& whole,
+                           const std::vector<tensorflow::Tensor>& shards,
+                           const std::vector<int64_t>& rows, bool depends);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_TRAINING_DIVISION_EVIDENCE_H_

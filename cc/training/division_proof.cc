@@ -1,0 +1,308 @@
+#include "cc/training/division_proof.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "cc/training/division_evidence.h"
+#include "tensorflow/core/framework/tensor_util.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// The shards of `rows` rows.
+std::vector<FeedPlan::Rows> Shards(int64_t rows, int64_t count) {
+  std::vector<FeedPlan::Rows> shards;
+  count = std::min(rows, count);
+  for (int64_t k = 0, begin = 0; k < count; ++k) {
+    const int64_t end = begin + rows / count + (k < rows % count ? 1 : 0);
+    shards.push_back({begin, end});
+    begin = end;
+  }
+  return shards;
+}
+
+std::vector<tf::Tensor> Part(const std::vector<tf::Tensor>& feeds,
+                             const std::vector<bool>& divided, FeedPlan::Rows rows) {
+  std::vector<tf::Tensor> part;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    part.push_back(
+        Aligned(divided[i] ? feeds[i].Slice(rows.begin, rows.end) : feeds[i]));
+  }
+  return part;
+}
+
+// Every row given twice, one copy of all after the other.
+absl::StatusOr<std::vector<tf::Tensor>> Twice(std::vector<tf::Tensor> feeds,
+                                              const std::vector<bool>& divided) {
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (!divided[i]) continue;
+    tf::Tensor both;
+    TF_RETURN_IF_ERROR(tf::tensor::Concat({feeds[i], feeds[i]}, &both));
+    feeds[i] = std::move(both);
+  }
+  return feeds;
+}
+
+}  // namespace
+
+// What has been evaluated, and of which rows.
+struct DivisionProof::Evaluations {
+  Values whole;
+  std::vector<Values> shards;
+  std::vector<int64_t> rows;    // of the shards
+  std::optional<Values> twice;  // the first shard's rows
+};
+
+absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
+                                 const RunAnalysis& analysis,
+                                 const std::vector<std::string>& fetches,
+                                 const std::string& prefix,
+                                 std::unique_ptr<DivisionProof>* proof) {
+  auto made = std::make_unique<DivisionProof>();
+  made->sources_ = FindGradientSources(graph, spec, analysis);
+  if (made->sources_.empty()) {
+    return absl::FailedPreconditionError(
+        "no gradient is to be seen: weights are updated in functions, conditionals or "
+        "loops, or do not depend on what is fed");
+  }
+  std::vector<const tf::NodeDef*> nodes;
+  TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
+  const auto dependent = DependOnFeeds(spec, nodes);
+  made->batch_moments_ = UsesBatchMoments(graph, spec);
+
+  std::vector<std::string> wanted;
+  const auto place = [&wanted](const std::string& tensor) {
+    const auto known = std::find(wanted.begin(), wanted.end(), tensor);
+    if (known != wanted.end()) return static_cast<int>(known - wanted.begin());
+    wanted.push_back(tensor);
+    return static_cast<int>(wanted.size()) - 1;
+  };
+  absl::flat_hash_set<std::string> trained;
+  for (const GradientSource& source : made->sources_) {
+    trained.insert(source.variable);
+    Places places;
+    places.tensor = place(source.tensor);
+    if (!source.indices.empty()) places.indices = place(source.indices);
+    if (source.is_value) places.variable = place(absl::StrCat(source.variable, ":0"));
+    made->places_.push_back(places);
+  }
+  TF_RETURN_IF_ERROR(
+      BuildProofGraph(graph, spec, wanted, trained, prefix, &made->graph_));
+
+  // Fetches that cannot be copied are left out.
+  made->fetches_.assign(fetches.size(), -1);
+  made->depends_.assign(fetches.size(), false);
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    if (fetches[i].empty() || InsideControlFlow(graph, fetches[i])) continue;
+    const size_t before = wanted.size();
+    const int at = place(fetches[i]);
+    ProofGraph more;
+    if (wanted.size() > before &&
+        !BuildProofGraph(graph, spec, wanted, trained, prefix, &more).ok()) {
+      wanted.pop_back();
+      continue;
+    }
+    if (wanted.size() > before) made->graph_ = std::move(more);
+    made->fetches_[i] = at;
+    made->depends_[i] = dependent.contains(std::string(ParseTensor(fetches[i]).node));
+  }
+  for (const auto& [name, use] : analysis.variables) {
+    const auto shape = use.node->attr().find("shape");
+    if (shape == use.node->attr().end()) continue;
+    const tf::PartialTensorShape known(shape->second.shape());
+    tf::TensorShape full;
+    if (known.AsTensorShape(&full)) made->shapes_[name] = full;
+  }
+  *proof = std::move(made);
+  return absl::OkStatus();
+}
+
+// -------------------------------------------------------------------- evaluation
+
+absl::Status DivisionProof::Prepare(tf::Session* central) {
+  if (!extended_) {
+    TF_RETURN_IF_ERROR(central->Extend(graph_.extension));
+    graph_.extension.Clear();
+    extended_ = true;
+  }
+  if (prepared_) return absl::OkStatus();
+  tf::CallableOptions options;
+  for (const std::string& feed : graph_.feeds) options.add_feed(feed);
+  for (const std::string& fetch : graph_.fetches) options.add_fetch(fetch);
+  TF_RETURN_IF_ERROR(central->MakeCallable(options, &callable_));
+  prepared_ = true;
+  return absl::OkStatus();
+}
+
+void DivisionProof::Release(tf::Session* central) {
+  if (prepared_) central->ReleaseCallable(callable_).IgnoreError();
+  prepared_ = false;
+}
+
+absl::StatusOr<DivisionProof::Values> DivisionProof::Evaluate(tf::Session* central,
+                                                              Values feeds,
+                                                              double how_far) const {
+  feeds.push_back(tf::Tensor(static_cast<float>(how_far)));
+  Values values;
+  TF_RETURN_IF_ERROR(central->RunCallable(callable_, feeds, &values, nullptr));
+  return values;
+}
+
+absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
+                                             const std::vector<tf::Tensor>& feeds,
+                                             const std::vector<bool>& divided,
+                                             const ProofOptions& options) {
+  TF_RETURN_IF_ERROR(Prepare(central));
+  int64_t rows = 0;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (divided[i]) rows = feeds[i].dim_size(0);
+  }
+  if (options.most_rows > 0) rows = std::min(rows, options.most_rows);
+
+  Evaluations evaluations;
+  TF_ASSIGN_OR_RETURN(
+      evaluations.whole,
+      Evaluate(central, Part(feeds, divided, {0, rows}), options.how_far));
+  Verdict verdict;
+  verdict.fetches.resize(fetches_.size());
+  const std::vector<FeedPlan::Rows> shards = Shards(rows, options.num_shards);
+  for (const FeedPlan::Rows& shard : shards) {
+    auto values = Evaluate(central, Part(feeds, divided, shard), options.how_far);
+    if (!values.ok()) {
+      verdict.kind = Verdict::Kind::kNotSound;
+      verdict.why = absl::StrCat("with ", shard.count(), " of the ", rows,
+                                 " rows it fails: ", values.status().message());
+      verdict.determined = true;
+      return verdict;
+    }
+    evaluations.shards.push_back(*std::move(values));
+    evaluations.rows.push_back(shard.count());
+  }
+  if (JudgeGradients(evaluations, &verdict)) {
+    TF_ASSIGN_OR_RETURN(Values twice, Twice(Part(feeds, divided, shards[0]), divided));
+    auto values = Evaluate(central, std::move(twice), options.how_far);
+    if (values.ok()) {
+      evaluations.twice = *std::move(values);
+      JudgeGradients(evaluations, &verdict);
+    } else {
+      verdict.kind = Verdict::Kind::kNotSound;
+      absl::StrAppend(&verdict.why,
+                      ", and rows cannot be given twice: ", values.status().message());
+    }
+  }
+  if (verdict.divides()) JudgeFetches(evaluations, &verdict);
+  return verdict;
+}
+
+// --------------------------------------------------------------------- judgement
+
+std::vector<tf::Tensor> DivisionProof::Gradients(
+    int source, const std::vector<const Values*>& evaluations) const {
+  const Places& places = places_[source];
+  std::vector<tf::Tensor> values, indices;
+  for (const Values* evaluation : evaluations) {
+    values.push_back((*evaluation)[places.tensor]);
+    if (places.indices >= 0) indices.push_back((*evaluation)[places.indices]);
+  }
+  if (places.indices >= 0) return Densified(values, indices);
+  const auto shape = shapes_.find(sources_[source].variable);
+  for (const tf::Tensor& value : values) {
+    if (value.NumElements() != values[0].NumElements()) return {};
+    if (shape != shapes_.end() && value.NumElements() != shape->second.num_elements()) {
+      return {};
+    }
+  }
+  if (places.variable < 0) return values;
+  // A new value: the change is what counts.
+  const tf::Tensor& now = (*evaluations[0])[places.variable];
+  for (tf::Tensor& value : values) {
+    tf::Tensor change(value.dtype(), value.shape());
+    switch (value.dtype()) {
+      case tf::DT_FLOAT:
+        change.flat<float>() = value.flat<float>() - now.flat<float>();
+        break;
+      case tf::DT_DOUBLE:
+        change.flat<double>() = value.flat<double>() - now.flat<double>();
+        break;
+      default:
+        return {};
+    }
+    value = std::move(change);
+  }
+  return values;
+}
+
+bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
+                                   Verdict* verdict) const {
+  std::vector<const Values*> all = {&evaluations.whole};
+  for (const Values& shard : evaluations.shards) all.push_back(&shard);
+  if (evaluations.twice.has_value()) all.push_back(&*evaluations.twice);
+  std::vector<GradientProducts> gradients;
+  std::vector<int> source_of;  // by gradient
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const std::vector<tf::Tensor> values = Gradients(i, all);
+    if (values.empty()) continue;
+    gradients.push_back({sources_[i].variable,
+                         evaluations.whole[places_[i].tensor].dtype(),
+                         InnerProducts(values)});
+    source_of.push_back(i);
+  }
+  const Judgement judgement =
+      JudgeDivision(gradients, evaluations.rows, batch_moments_);
+  verdict->kind = judgement.kind;
+  verdict->why = judgement.why;
+  verdict->determined = judgement.determined;
+  verdict->sums.clear();
+  if (judgement.needs_twice || !verdict->divides()) return judgement.needs_twice;
+  std::set<int> sums;
+  for (int gradient : judgement.sums) sums.insert(source_of[gradient]);
+  for (int source : sums) {
+    verdict->sums.insert(sources_[source].tensor);
+    if (!sources_[source].is_value) continue;
+    verdict->kind = Verdict::Kind::kNotSound;
+    verdict->why = absl::StrCat("the loss sums over rows, and the new value of '",
+                                sources_[source].variable, "' cannot be scaled");
+  }
+  // Nor can a tensor that is a sum for one variable and a mean for another.
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (sums.count(i) > 0 || verdict->sums.count(sources_[i].tensor) == 0) continue;
+    verdict->kind = Verdict::Kind::kNotSound;
+    verdict->why = absl::StrCat("'", sources_[i].tensor,
+                                "' is a sum over rows for some variables only");
+  }
+  return false;
+}
+
+void DivisionProof::JudgeFetches(const Evaluations& evaluations,
+                                 Verdict* verdict) const {
+  // Where the batch is seen as a whole, values differ that are of the same kind; those
+  // of rows given twice do not.
+  const bool twice = evaluations.twice.has_value();
+  const std::vector<int64_t> rows =
+      twice ? std::vector<int64_t>(2, evaluations.rows[0]) : evaluations.rows;
+  for (size_t i = 0; i < fetches_.size(); ++i) {
+    if (fetches_[i] < 0) continue;
+    Values shards;
+    for (const Values& shard : evaluations.shards) {
+      shards.push_back(shard[fetches_[i]]);
+    }
+    if (twice) shards.assign(2, evaluations.shards[0][fetches_[i]]);
+    const Values& whole = twice ? *evaluations.twice : evaluations.whole;
+    const FetchEvidence evidence =
+        CompareFetch(whole[fetches_[i]], shards, rows, depends_[i]);
+    verdict->determined &= evidence.determined || !evidence.rule.has_value();
+    verdict->fetches[i] = evidence.rule;
+    if (!evidence.rule.has_value()) {
+      verdict->fetches[i] = Combination::kFirst;
+      verdict->uncombined.push_back(static_cast<int>(i));
+    }
+  }
+}
+
+}  // namespace tensorbow

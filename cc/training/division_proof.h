@@ -1,0 +1,129 @@
+// Shows, before a learning run is divided for the first time, that dividing it changes
+// nothing that matters.
+//
+// The run's gradients and fetches are evaluated on a copy of its graph without side
+// effects (rewrite/proof_graph.h), in the central session, once with all rows and once
+// with each shard. Division is
+//   sound            if the row-weighted mean of the shards' gradients is the whole's,
+//   or
+//                    their sum is (the loss sums over rows: each gradient is then
+//                    scaled by the number of shards);
+//   nearly sound     if the whole's gradients are a mean of the shards' by other
+//   weights,
+//                    which the batch itself gives them (means over unmasked positions,
+//                    weights that are normalised over the batch), within bounds;
+//   by batch moments if rows are normalised by their batch's moments, which every
+//                    data-parallel system takes of its own rows;
+//   not sound        else, or if a shard fails where the whole does not.
+// What is not simply the mean must see the batch as a set: rows that are given twice
+// have the same gradient, or twice it. Time in front, halves of a batch and entries of
+// sparse matrices do not.
+#ifndef TENSORBOW_CC_TRAINING_DIVISION_PROOF_H_
+#define TENSORBOW_CC_TRAINING_DIVISION_PROOF_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cc/rewrite/gradient_sources.h"
+#include "cc/rewrite/program_graph.h"
+#include "cc/rewrite/proof_graph.h"
+#include "cc/rewrite/run_analysis.h"
+#include "cc/training/division_judgement.h"
+#include "cc/training/feeds.h"
+#include "cc/training/options.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/public/session.h"
+
+namespace tensorbow {
+
+// What a proof has found.
+struct Verdict {
+  using Kind = Judgement::Kind;
+  Kind kind = Kind::kUnproven;
+  // For people: what agrees, or does not and by how much; why there is no proof.
+  std::string why;
+  // Tensors to scale by the number of shards, because the loss sums over rows.
+  std::set<std::string> sums;
+  // How shards' values become the whole's, by the number of the fetch; nothing where
+  // that has not been found out.
+  std::vector<std::optional<Combination>> fetches;
+  // Fetches that no rule gives.
+  std::vector<int> uncombined;
+  // Whether nothing was too small to be told apart: else it is worth looking again.
+  bool determined = false;
+
+  bool divides() const { return kind != Kind::kNotSound; }
+};
+
+// How a proof is made.
+struct ProofOptions {
+  int num_shards = 2;
+  int64_t most_rows = 0;  // of those fed; 0: all
+  double how_far = 0;     // weights are moved by a normal deviate times this
+};
+
+class DivisionProof {
+ public:
+  // `fetches`: of the run, those that learners compute; "" for others. `prefix` begins
+  // the names of all nodes by which the central session's graph is extended. `*proof`
+  // refers to nothing it is given. FailedPrecondition, saying why, if no proof is
+  // possible.
+  static absl::Status Make(const ProgramGraph& graph, const RunSpec& spec,
+                           const RunAnalysis& analysis,
+                           const std::vector<std::string>& fetches,
+                           const std::string& prefix,
+                           std::unique_ptr<DivisionProof>* proof);
+
+  // Evaluates and judges. `divided`: by feed. REQUIRES: `central` is the same session
+  // every time, and has the variables' current values. An error if the whole cannot be
+  // evaluated.
+  absl::StatusOr<Verdict> Prove(tensorflow::Session* central,
+                                const std::vector<tensorflow::Tensor>& feeds,
+                                const std::vector<bool>& divided,
+                                const ProofOptions& options);
+
+  // Frees what the central session keeps for evaluations.
+  void Release(tensorflow::Session* central);
+
+ private:
+  using Values = std::vector<tensorflow::Tensor>;
+  struct Evaluations;
+
+  absl::Status Prepare(tensorflow::Session* central);
+  absl::StatusOr<Values> Evaluate(tensorflow::Session* central, Values feeds,
+                                  double how_far) const;
+  // The gradient of a source, comparable between evaluations: dense, and a change.
+  std::vector<tensorflow::Tensor> Gradients(
+      int source, const std::vector<const Values*>& evaluations) const;
+  // Whether the rows given twice are needed to say more.
+  bool JudgeGradients(const Evaluations& evaluations, Verdict* verdict) const;
+  void JudgeFetches(const Evaluations& evaluations, Verdict* verdict) const;
+
+  std::vector<GradientSource> sources_;
+  // Where their values are among what is evaluated; -1 for none.
+  struct Places {
+    int tensor = -1;
+    int indices = -1;
+    int variable = -1;  // its value, where the source is a new value of it
+  };
+  std::vector<Places> places_;  // by source
+  std::vector<int> fetches_;    // by fetch: where its value is, or -1
+  std::vector<bool> depends_;   // by fetch: on what is fed
+  bool batch_moments_ = false;
+  std::map<std::string, tensorflow::TensorShape> shapes_;  // of variables, if known
+  ProofGraph graph_;
+  bool extended_ = false;
+  bool prepared_ = false;
+  tensorflow::Session::CallableHandle callable_ = 0;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_TRAINING_DIVISION_PROOF_H_
