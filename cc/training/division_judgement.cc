@@ -17,8 +17,9 @@ namespace {
 // Gradients that are so much smaller than the greatest say nothing: they may be what
 // rounding leaves of zero.
 constexpr double kNegligible = 1e-4;
-// The moments of a batch amplify rounding.
-constexpr double kAmplified = 10;
+// Rows given twice are summed in another order; the moments of a batch amplify what
+// rounding makes of that, layer by layer.
+constexpr double kAmplified = 10, kAmplifiedByMoments = 100;
 
 // How well a combination of values agrees with another value.
 struct Agreement {
@@ -118,6 +119,7 @@ class Judge {
     Grade grade = Grade::kDiffers;
     bool sums = false;  // the shards' sum is the whole's, not their mean
     Agreement agreement;
+    double twice_error = 0;  // of the rows given twice, if they are needed
   };
 
   bool IsNegligible(int i) const { return negligible_[i]; }
@@ -183,9 +185,12 @@ class Judge {
     }
     // Whether the batch is seen as a set: rows given twice are the same, or twice that.
     const size_t twice = rows_.size() + 1;
-    const double loosely = kAmplified * rounding;
-    const bool set_mean = Agree(gradient.products, {1.0}, twice).error <= loosely;
-    const bool set_sum = Agree(gradient.products, {2.0}, twice).error <= loosely;
+    const double loosely =
+        (batch_moments_ ? kAmplifiedByMoments : kAmplified) * rounding;
+    const double mean_error = Agree(gradient.products, {1.0}, twice).error;
+    const double sum_error = Agree(gradient.products, {2.0}, twice).error;
+    const bool set_mean = mean_error <= loosely, set_sum = sum_error <= loosely;
+    best.twice_error = std::min(mean_error, sum_error);
     if (sums && set_sum) {
       best.grade = Grade::kExactly;
       best.sums = true;
@@ -236,6 +241,15 @@ class Judge {
         worst->sums ? "sum" : "mean", gradients_[worst->gradient].variable,
         rows_.size(), worst->agreement.cosine, worst->agreement.length,
         std::accumulate(rows_.begin(), rows_.end(), int64_t{0}));
+    if (has_twice_) {
+      double error = 0;
+      for (const auto& [variable, best] : best_) {
+        error = std::max(error, best.twice_error);
+      }
+      absl::StrAppend(&judgement->why,
+                      absl::StrFormat("; rows given twice change gradients by %.2g",
+                                      error));
+    }
     judgement->determined = true;
     for (size_t i = 0; i < gradients_.size(); ++i) {
       if (best_.count(gradients_[i].variable) > 0) continue;

@@ -241,9 +241,12 @@ def test_square_matrix_between_the_rows_falls_back():
         fallback(s, train, feeds, "'adjacency:0' of shape [4,4] has the 4 rows in more than one")
 
 
-@pytest.mark.parametrize("time, parallel", [(4, False), (6, True)])
+@pytest.mark.parametrize(
+    "time, proof, parallel",
+    [(4, "off", False), (6, "off", True), (4, "auto", True), (6, "auto", True)],
+)
 @pytest.mark.parametrize("declared", [[None, None], None])
-def test_batch_as_long_as_its_sequences_is_not_guessed(time, parallel, declared):
+def test_batch_as_long_as_its_sequences_is_proved_or_not_guessed(time, proof, parallel, declared):
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, declared, name="x")
@@ -252,7 +255,7 @@ def test_batch_as_long_as_its_sequences_is_not_guessed(time, parallel, declared)
         train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
         init = tf1.global_variables_initializer()
     feeds = {x: np.ones((4, time))}
-    with session(graph) as s:
+    with session(graph, proof=proof) as s:
         s.run(init)
         if parallel:
             s.run(train, feeds)

@@ -72,13 +72,14 @@ def test_float_tensors_that_are_not_rows_are_averaged(trained):
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
-def test_integers_and_summaries_are_learner_zeros(trained):
+@pytest.mark.parametrize("proof, count", [("auto", 7), ("off", 4)])
+def test_counts_are_proved_sums_and_summaries_learner_zeros(trained, proof, count):
     p, feeds = trained
     with p.graph.as_default():
         size = tf.size(p.y)
         summary = tf1.summary.scalar("rows", tf.cast(size, tf.float32))
-    size_value, text = run(p, feeds, [size, summary], learners=2)
-    assert size_value == 4  # of 7 rows
+    size_value, text = run(p, feeds, [size, summary], learners=2, proof=proof)
+    assert size_value == count
     parsed = tf1.Summary.FromString(text)
     assert parsed.value[0].simple_value == 4
 
