@@ -162,7 +162,7 @@ def array_batches(
 
 def _for_kernels(array: np.ndarray) -> np.ndarray:
     """The array, rows one after the other and in this machine's byte order."""
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 
 # -------------------------------------------------------------------------- tf.data
