@@ -130,5 +130,4 @@ class TrainingLoop:
             self.current.close()
         self.current = None
         self.program = None
-        self._source = None
-        self._iterator = None
+        self.forget_iterator()
