@@ -394,19 +394,16 @@ def tensorbow_session_on_keras_graph(
     model: str, rows: int, batch_size: int, learners: int, optimiser: str = "sgd"
 ) -> Stepper:
     """`TensorBowSession.run` with feed dicts on the graph that Keras's train_step became."""
-    fit = keras_epochs(
-        model, 2 * learners * batch_size, batch_size, learners=learners, optimiser=optimiser
-    )
+    fit = keras_epochs(model, 2 * batch_size, batch_size, learners=learners, optimiser=optimiser)
     fit(1)
     replication = fit.network._tensorbow  # type: ignore[attr-defined]
     session, traced = replication.session, replication.program.step
-    fed = learners * batch_size
-    batch = _batches(model, fed)
+    batch = _batches(model, batch_size)
     done = 0
 
     def step(count: int) -> None:
         nonlocal done
-        for _ in range(count * rows // fed):
+        for _ in range(count * rows // batch_size):
             feeds = dict(zip(traced.inputs, batch(done)))
             session.run([traced.train_op, traced.outputs["loss"]], feeds)
             done += 1

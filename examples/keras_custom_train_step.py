@@ -91,7 +91,7 @@ def main() -> None:
     """Trains and shows an image."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--learners", type=int, help="default: one per core")
-    parser.add_argument("--batch-size", type=int, default=32, help="rows of ONE learner's batch")
+    parser.add_argument("--batch-size", type=int, default=64, help="rows of a step")
     parser.add_argument("--epochs", type=int, default=20)
     arguments = parser.parse_args()
     data = datasets.digits()

@@ -42,7 +42,7 @@ def main() -> None:
     """Trains, evaluates, saves and loads."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--learners", type=int, help="default: one per core")
-    parser.add_argument("--batch-size", type=int, default=16, help="rows of ONE learner's batch")
+    parser.add_argument("--batch-size", type=int, default=32, help="rows of a step")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--data", help="an .npz file in MNIST's layout")
     arguments = parser.parse_args()
@@ -59,8 +59,8 @@ def main() -> None:
         metrics=["accuracy"],
     )
     print(
-        f"{data.name}: {len(data.x_train)} rows, {model.num_learners} learners, each with batches "
-        f"of {arguments.batch_size} rows"
+        f"{data.name}: {len(data.x_train)} rows, {arguments.batch_size} a step, divided among "
+        f"{model.num_learners} learners"
     )
     start = time.perf_counter()
     model.fit(

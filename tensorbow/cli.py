@@ -35,7 +35,12 @@ def _parser() -> argparse.ArgumentParser:
         help="an .npz file in MNIST's layout; else MNIST from Keras, else scikit-learn's digits",
     )
     train.add_argument("--learners", type=int, help="learners; default one per core")
-    train.add_argument("--batch-size", type=int, default=16, help="rows of one learner's batch")
+    train.add_argument(
+        "--batch-size",
+        type=int,
+        default=16,
+        help="rows of one learner's batch; with --frontend keras, rows of a step of fit()",
+    )
     train.add_argument("--epochs", type=int, default=12)
     train.add_argument("--optimiser", choices=["sgd", "momentum", "adam"], default="momentum")
     train.add_argument("--learning-rate", type=float, default=0.02)
@@ -172,7 +177,7 @@ def _with_keras(arguments: argparse.Namespace, data: Any, options: Any, target: 
         "adam": lambda: keras.optimizers.Adam(arguments.learning_rate),
     }
     rows = arguments.batch_size
-    contenders = [(f"TensorBow Keras, {options.num_learners} learners x batch {rows}", True)]
+    contenders = [(f"TensorBow Keras, batch {rows}, {options.num_learners} learners", True)]
     if arguments.compare == "stock":
         contenders.insert(0, (f"stock Keras, batch {rows}", False))
     results = []

@@ -4,10 +4,10 @@
 
     model = tensorbow.keras.replicate(keras.Sequential([...]))
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    model.fit(x, y, batch_size=16, epochs=5, validation_data=(x_test, y_test))
+    model.fit(x, y, batch_size=32, epochs=5, validation_data=(x_test, y_test))
 
-`batch_size` is the number of rows in ONE learner's batch. With two learners,
-`batch_size=16` trains on 32 rows at a time: 16 on each learner.
+`batch_size` is the number of rows of a step, as in Keras alone. With two learners,
+`batch_size=32` trains on 16 rows on each.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ def replicate(model: Any, options: Options | None = None) -> Any:
     """Makes a Keras model train on several learners.
 
     The model is changed in place: from now on `fit` and `train_on_batch` run its own
-    `train_step` on every learner, each on a replica and a batch of its own. What keeps the
+    `train_step` on every learner, each on a replica and rows of its own. What keeps the
     replicas together is `options.synchroniser`; by default ("auto") that is `SSGD()` if
     any optimiser of the model is something else than `keras.optimizers.SGD` and the
-    gradients it is given are found, else `SMA()`. `SSGD()` makes a step on L learners
-    stock Keras's with L times the rows, for any optimiser. Whatever looks at the model
+    gradients it is given are found, else `SMA()`. `SSGD()` makes a step that of stock
+    Keras, to rounding, for any optimiser. Whatever looks at the model
     (callbacks, `evaluate`, `predict`, `get_weights`, `save`) sees the central model. A
     saved file is plain Keras's and loads without TensorBow.
 
-    **`batch_size` is the number of rows in ONE learner's batch.** `fit(...,
-    batch_size=16)` on two learners trains on two batches of 16 rows at a time; so does a
-    `tf.data.Dataset`, a `PyDataset` or a generator whose elements have 16 rows. Learning
-    rates are never rescaled. `train_on_batch` shares the rows it is given out evenly
-    among the learners.
+    `batch_size` means what it means in Keras alone: `fit(..., batch_size=32)` trains on 32
+    rows a step, which are divided evenly among the learners; so are those of every element
+    of a `tf.data.Dataset`, a `PyDataset` or a generator, and of `train_on_batch`. With
+    `Options(batch_size=b)` they are cut into tasks of b rows, handed out first come, first
+    served. Learning rates are never rescaled.
 
     Args:
       model: a `keras.Model` of Keras 3 on the TensorFlow backend: Sequential, Functional
         or subclassed, with any `train_step`, compiled or not.
-      options: a `tensorbow.Options`; None for the defaults. `batch_size` comes from
-        `fit`, and `shard`, `replicate`, `combine` and `run_kind` speak of graphs that
-        the model does not show, so all of these must be left out.
+      options: a `tensorbow.Options`; None for the defaults. `shard`, `replicate`,
+        `combine` and `run_kind` speak of graphs that the model does not show and must be
+        left out.
 
     Returns:
       The same model, with a new attribute `num_learners`. A model that cannot become a
@@ -68,7 +68,7 @@ def replicate(model: Any, options: Options | None = None) -> Any:
     Example:
       >>> model = tensorbow.keras.replicate(keras.Sequential([keras.layers.Dense(10)]))
       >>> model.compile("sgd", "mse")
-      >>> model.fit(x, y, batch_size=16)
+      >>> model.fit(x, y, batch_size=32)
     """
     if not isinstance(model, keras.Model):
         raise TypeError(f"replicate: model must be a keras.Model, got {model!r}")
@@ -81,11 +81,6 @@ def replicate(model: Any, options: Options | None = None) -> Any:
         options = Options()
     if not isinstance(options, Options):
         raise TypeError(f"replicate: options must be a tensorbow.Options, got {options!r}")
-    if options.batch_size is not None:
-        raise ValueError(
-            f"replicate: options has batch_size={options.batch_size}; give it to fit(), where "
-            "it is the number of rows in one learner's batch"
-        )
     for name in ("shard", "replicate", "combine", "run_kind"):
         if getattr(options, name):
             raise ValueError(

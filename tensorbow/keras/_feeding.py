@@ -1,14 +1,8 @@
-"""Where a training run's rows come from: arrays in memory, `tf.data`, one given batch.
-
-A source hands out the next batches as arrays with all their rows, one after the other,
-and the number of rows of each batch.
-"""
+"""Where a training step's rows come from: arrays in memory, `tf.data`, one given batch."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterator
 from typing import Any, Protocol
 
 import keras
@@ -20,29 +14,13 @@ from tensorflow.python.ops import gen_dataset_ops
 from tensorbow.keras._tracing import CannotTraceError
 
 
-@dataclasses.dataclass
-class Batches:
-    """Some batches, one after the other.
-
-    Attributes:
-      arrays: in the order of `tf.nest.flatten(spec)`; [rows of all batches, ...].
-      rows: of each batch.
-    """
-
-    arrays: list[np.ndarray]
-    rows: list[int]
-
-
 class Source(Protocol):
     """What hands out batches; `spec` is the structure of one of them."""
 
     spec: Any
 
-    def take(self, count: int) -> list[Batches]:
-        """The next `count` batches, fewer at the end of the data, none after it.
-
-        Batches that cannot lie in one array come as several `Batches`.
-        """
+    def take(self) -> list[np.ndarray] | None:
+        """The arrays of the next batch, in the order of `spec`; None after the last one."""
 
 
 # --------------------------------------------------------------------------- arrays
@@ -121,30 +99,25 @@ class ArrayIterator:
         self._begin = 0
         self.spec = batches.spec
 
-    def take(self, count: int) -> list[Batches]:
+    def take(self) -> list[np.ndarray] | None:
         """See `Source`."""
         batches, begin = self._batches, self._begin
-        end = min(begin + count * batches.rows, batches.num_rows)
-        if begin >= end:
-            return []
-        self._begin = end
+        if begin >= batches.num_rows:
+            return None
+        self._begin = end = begin + batches.rows
         if self._order is None:
-            arrays = [array[begin:end] for array in batches.arrays]
-        else:
-            chosen = self._order[begin:end]
-            arrays = [array.take(chosen, axis=0) for array in batches.arrays]
-        full, rest = divmod(end - begin, batches.rows)
-        return [Batches(arrays, [batches.rows] * full + [rest] * (rest > 0))]
+            return [array[begin:end] for array in batches.arrays]
+        chosen = self._order[begin:end]
+        return [array.take(chosen, axis=0) for array in batches.arrays]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> ArrayIterator:
         return self
 
     def __next__(self) -> Any:
         """One batch as stock Keras's training step takes it."""
-        taken = self.take(1)
-        if not taken:
+        arrays = self.take()
+        if arrays is None:
             raise StopIteration
-        arrays = [tf.convert_to_tensor(array) for array in taken[0].arrays]
         return tf.nest.pack_sequence_as(self.spec, arrays)
 
 
@@ -189,7 +162,7 @@ def array_batches(
 
 def _for_kernels(array: np.ndarray) -> np.ndarray:
     """The array, rows one after the other and in this machine's byte order."""
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 
 # -------------------------------------------------------------------------- tf.data
@@ -219,70 +192,37 @@ class DatasetSource:
         self._types = iterator._flat_output_types
         self._shapes = iterator._flat_output_shapes
 
-    def take(self, count: int) -> list[Batches]:
+    def take(self) -> list[np.ndarray] | None:
         """See `Source`."""
-        elements = []
-        for _ in range(count):
-            try:
-                element = gen_dataset_ops.iterator_get_next(
-                    self._iterator._iterator_resource,
-                    output_types=self._types,
-                    output_shapes=self._shapes,
-                )
-            except tf.errors.OutOfRangeError:
-                break
-            elements.append([element[k]._numpy() for k in self._used])
-        return _joined(elements)
-
-
-def _joined(elements: list[list[np.ndarray]]) -> list[Batches]:
-    """Elements put into one array where their shapes allow it."""
-    rows = []
-    for arrays in elements:
-        counts = {int(a.shape[0]) if a.ndim else -1 for a in arrays}
-        if len(counts) != 1 or -1 in counts:
-            shapes = ", ".join(str(a.shape) for a in arrays)
-            raise ValueError(
-                f"tensorbow.keras: a batch has arrays of shapes {shapes}; wanted the same number "
-                "of rows in all"
+        try:
+            element = gen_dataset_ops.iterator_get_next(
+                self._iterator._iterator_resource,
+                output_types=self._types,
+                output_shapes=self._shapes,
             )
-        rows.append(counts.pop())
-    same = all(
-        a.shape[1:] == b.shape[1:] for arrays in elements for a, b in zip(arrays, elements[0])
-    )
-    if len(elements) > 1 and same:
-        return [Batches([np.concatenate(parts) for parts in zip(*elements)], rows)]
-    return [Batches(arrays, [count]) for arrays, count in zip(elements, rows)]
+        except tf.errors.OutOfRangeError:
+            return None
+        return [np.asarray(element[k]._numpy()) for k in self._used]
 
 
 # ------------------------------------------------------------------- one given batch
 
 
 class BatchSource:
-    """One batch, whose rows are shared out evenly: what train_on_batch is given."""
+    """One batch: what train_on_batch is given."""
 
-    def __init__(self, data: Any, num_learners: int) -> None:
+    def __init__(self, data: Any) -> None:
         self.data = data
         leaves = [leaf for leaf in tf.nest.flatten(data) if leaf is not None]
-        arrays = [_for_kernels(np.asarray(leaf)) for leaf in leaves]
-        whole = _joined([arrays])[0]
-        if whole.rows[0] == 0:
-            raise ValueError("tensorbow.keras: got a batch of 0 rows; wanted at least 1")
-        shares = min(num_learners, whole.rows[0])
-        size, more = divmod(whole.rows[0], shares)
-        rows = [size + (k < more) for k in range(shares)]
-        self._batches = [Batches(arrays, rows)]
-        static = None if more else size
+        self._arrays: list[np.ndarray] | None = [_for_kernels(np.asarray(a)) for a in leaves]
         self.spec = tf.nest.map_structure(
             lambda leaf: (
-                None
-                if leaf is None
-                else tf.TensorSpec([static, *np.shape(leaf)[1:]], np.asarray(leaf).dtype)
+                None if leaf is None else tf.TensorSpec(np.shape(leaf), np.asarray(leaf).dtype)
             ),
             data,
         )
 
-    def take(self, count: int) -> list[Batches]:
-        """See `Source`; everything at once."""
-        taken, self._batches = self._batches, []
-        return taken
+    def take(self) -> list[np.ndarray] | None:
+        """See `Source`."""
+        arrays, self._arrays = self._arrays, None
+        return arrays

@@ -50,19 +50,18 @@ class Program:
         """Whether the session may have something to say of the last run."""
         return self._prepared is None or self._prepared.has_warnings
 
-    def run(self, arrays: list[np.ndarray], rows: list[int]) -> tuple[list[np.ndarray], Any]:
-        """Trains on rows.
+    def run(self, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], Any]:
+        """Trains on one batch, whose rows the session divides among the learners.
 
         Args:
-          arrays: for each of the step's inputs; [rows of all batches, ...].
-          rows: of each batch; every batch is one learner's.
+          arrays: for each of the step's inputs; [rows, ...].
 
         Returns:
           Scheduled learning rates, and what train_step returns.
         """
         values = None
         if self._prepared is not None:
-            values = self._prepared.run(arrays, rows)
+            values = self._prepared.run(arrays)
         if values is None:  # nothing that learners execute
             values = self._central_run(*arrays)
         rates, values = values[: self._num_rates], values[self._num_rates :]

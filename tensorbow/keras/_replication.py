@@ -33,7 +33,6 @@ class Replication:
         self.options = options
         self.num_learners = options.learners_on(0)
         self._loop = TrainingLoop(model, options)
-        self._steps = 1  # the user's steps_per_execution
         self._hook()
 
     @property
@@ -77,7 +76,6 @@ class Replication:
         self._loop.close()
         if self.model.compiled:
             self.model.train_function = None
-            self.model.steps_per_execution = self._steps
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
         """See `tensorbow.keras.learner_value`."""
@@ -98,8 +96,7 @@ class Replication:
     def _install(self) -> None:
         """After compile(): from now on the model trains on learners."""
         model = self.model
-        self._steps = model.steps_per_execution
-        self._loop.reset(self._steps)
+        self._loop.reset()
         reason = None
         if model.run_eagerly:
             reason = "it was compiled with run_eagerly=True"
@@ -110,8 +107,6 @@ class Replication:
         if reason is not None:
             self._loop.warn_stock(reason)
             return
-        # Keras counts batches, and hands out so many for one call of train_function.
-        model.steps_per_execution = self._steps * self.num_learners
         model.train_function = self._loop.train
 
     @property
@@ -140,7 +135,6 @@ class Replication:
     def _fit(self, *args: Any, **kwargs: Any) -> Any:
         """fit(): arrays in memory do not go through tf.data."""
         stock = self._stock["fit"]
-        self._loop.left = None
         overridden = type(self.model).fit is not keras.Model.fit
         if overridden or not self._is_installed:
             return stock(*args, **kwargs)
@@ -153,9 +147,6 @@ class Replication:
         if isinstance(given["x"], data_adapter.DataAdapter):
             return stock(*args, **kwargs)
         _take_arrays(given)
-        steps = given["steps_per_epoch"]
-        if steps and steps % self.model.steps_per_execution:
-            given["callbacks"] = _with_callback(given["callbacks"], _EpochLength(self._loop, steps))
         given.pop("self")
         try:
             return stock(**given)
@@ -183,24 +174,3 @@ def _take_arrays(given: dict[str, Any]) -> None:
     if batches is not None:
         given["x"], given["y"], given["sample_weight"] = batches, None, None
         given["class_weight"] = None
-
-
-class _EpochLength(keras.callbacks.Callback):
-    """Lets no call of train_function go beyond the end of an epoch of given length."""
-
-    def __init__(self, loop: TrainingLoop, steps: int) -> None:
-        super().__init__()
-        self._loop = loop
-        self._steps = steps
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._loop.left = self._steps
-
-
-def _with_callback(given: Any, callback: Any) -> Any:
-    if isinstance(given, keras.callbacks.CallbackList):
-        given.append(callback)
-        return given
-    if given is None:
-        return [callback]
-    return [callback, *(given if isinstance(given, (list, tuple)) else [given])]

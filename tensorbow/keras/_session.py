@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorbow.keras import _choice, _feeding, _tracing, _variables
+from tensorbow.keras import _choice, _tracing, _variables
 from tensorbow.keras._program import Program
 from tensorbow.keras._rates import RateWatch
 from tensorbow.options import Options
@@ -47,6 +47,7 @@ class ModelSession:
         chosen = _choice.session_options(model, options, synchroniser, learners)
         self.session: TensorBowSession = _LearnerSession(synchroniser, chosen)
         self.mirror = _variables.Mirror(self.session)
+        self._divides = learners > 1 or options.batch_size is not None
         self._rates: RateWatch | None = None
         if _choice.watches_rates(synchroniser, learners):
             self._rates = RateWatch(self.session.restart)
@@ -62,12 +63,15 @@ class ModelSession:
     def program_for(self, spec: Any) -> Program:
         """The program for batches of this spec, traced when needed.
 
-        As in stock Keras, a second shape for the same structure makes one program for
-        all shapes, so that a program is not traced for every new number of rows.
+        Where batches are divided, a program takes any number of rows. As in stock Keras, a
+        second shape for the same structure makes one program for all shapes, so that a
+        program is not traced for every new one.
 
         Raises:
           CannotTraceError: if learners cannot execute the model's training step.
         """
+        if self._divides:
+            spec = tf.nest.map_structure(_any_rows, spec)
         program = self._programs.get(repr(spec))
         if program is None:
             family = repr(tf.nest.map_structure(_any_shape, spec))
@@ -82,6 +86,9 @@ class ModelSession:
 
     def _trace(self, spec: Any) -> Program:
         several = self.session.num_learners > 1
+        inputs = getattr(self._model, "inputs", None) or []
+        if self._divides and any(tensor.shape[0] is not None for tensor in inputs):
+            raise _tracing.CannotTraceError("its inputs have a fixed number of rows")
         step = _tracing.trace(
             self._model,
             spec,
@@ -106,13 +113,13 @@ class ModelSession:
             )
         return program
 
-    def run(self, program: Program, batches: _feeding.Batches) -> Any:
-        """Trains on some batches, a task for each; returns what train_step returns."""
+    def run(self, program: Program, arrays: list[np.ndarray]) -> Any:
+        """Trains on one batch; returns what train_step returns."""
         mirror = self.mirror
         if mirror.dirty or mirror.shared:
             mirror.push()
         try:
-            rates, logs = program.run(batches.arrays, batches.rows)
+            rates, logs = program.run(arrays)
         finally:
             mirror.mark_stale(program.written)
         if self._rates is not None and rates:
@@ -139,6 +146,12 @@ class ModelSession:
         """Ends the session; the variables are Keras's own again, up to date."""
         self.mirror.release()
         self.session.close()
+
+
+def _any_rows(leaf: Any) -> Any:
+    if leaf is None or not leaf.shape.rank:
+        return leaf
+    return tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype)
 
 
 def _any_shape(leaf: Any) -> Any:

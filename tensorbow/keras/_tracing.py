@@ -38,7 +38,8 @@ class TracedStep:
     """A training step in a session's graph.
 
     Attributes:
-      inputs: a placeholder for each array of a batch, of any number of rows.
+      inputs: a placeholder for each array of a batch, of any number of rows, and for each
+        scalar.
       outputs: what train_step returned; tensors are of the session's graph.
       rates: learning rates that a schedule computes, after the step.
       train_op: runs everything that the step does.
@@ -260,8 +261,8 @@ def trace(
 
     Args:
       model: a compiled Keras model.
-      spec: the structure of one learner's batch, with a `tf.TensorSpec` for each array
-        and None where there is nothing.
+      spec: the structure of a batch, with a `tf.TensorSpec` for each array and None where
+        there is nothing.
       mirror: gets the variables that the step uses.
       graph: where the operations go.
       with_rates: whether scheduled learning rates are wanted.
@@ -306,18 +307,20 @@ def trace(
     definition = function.as_graph_def()
     dropped = {name.split(":")[0] for name in captured}
     specs = function.inputs[: len(function.inputs) - len(function.captures)]
+    ranks = [tensor.shape.rank for tensor in specs]
+    if None in ranks or not any(ranks):
+        raise CannotTraceError(
+            f"a batch has arrays of shapes {', '.join(str(tensor.shape) for tensor in specs)}; "
+            "wanted arrays with a row for each sample"
+        )
     inputs = []
     with graph.as_default():
         for tensor in specs:
-            if tensor.shape.rank is None or tensor.shape.rank == 0:
-                raise CannotTraceError(
-                    f"a batch has an array of shape {tensor.shape}; wanted arrays with a row "
-                    "for each sample"
-                )
-            placeholder = tf.compat.v1.placeholder(tensor.dtype, [None, *tensor.shape[1:]])
+            any_rows = [None] if tensor.shape.rank else []
+            placeholder = tf.compat.v1.placeholder(tensor.dtype, [*any_rows, *tensor.shape[1:]])
             inputs.append(placeholder)
-            # The optimiser sees the same static shapes as in stock Keras.
-            static = tensor.shape[0] is not None
+            # With one learner, the optimiser sees the same static shapes as in stock Keras.
+            static = any_rows and tensor.shape[0] is not None
             captured[tensor.name] = (
                 tf.ensure_shape(placeholder, tensor.shape) if static else placeholder
             )

@@ -30,39 +30,30 @@ class TrainingLoop:
     Attributes:
       current: the session in use; None before the first training step.
       program: the training step for the data in use; likewise.
-      left: batches to the end of the epoch, where its length is given.
     """
 
     def __init__(self, model: Any, options: Options) -> None:
         self._model = model
         self._options = options
-        self._num_learners = options.learners_on(0)
         self.current: ModelSession | None = None
         self.program: Program | None = None
-        self.left: int | None = None
         self._iterator: Any = None  # the one that `program` and `_source` belong to
         self._source: _feeding.Source | None = None
         self._stock_function: Callable[..., Any] | None = None
-        self._steps = 1
         self._warned = False
 
-    def reset(self, steps: int) -> None:
-        """Starts over, as for a model that has just been compiled.
-
-        Args:
-          steps: iterations in one call of `train`: the user's steps_per_execution.
-        """
+    def reset(self) -> None:
+        """Starts over, as for a model that has just been compiled."""
         self.close()
         self._stock_function = None
-        self._steps = steps
 
     def forget_iterator(self) -> None:
         """The data in use is at an end."""
-        self.left = None
+        self._source = None
         self._iterator = None
 
     def train(self, iterator: Any) -> Any:
-        """The model's train_function: one batch for every learner, `steps` times."""
+        """The model's train_function: trains on the next `steps_per_execution` batches."""
         if self._stock_function is not None:
             return self._stock_function(iterator)
         if iterator is not self._iterator:
@@ -73,16 +64,11 @@ class TrainingLoop:
         source, program, session = self._source, self.program, self.current
         assert source is not None and program is not None and session is not None
         logs = None
-        for _ in range(self._steps):
-            count = self._num_learners
-            if self.left is not None and not isinstance(source, _feeding.BatchSource):
-                count = min(count, self.left)
-                self.left -= count
-            taken = source.take(count)
-            for batches in taken:
-                logs = session.run(program, batches)
-            if not taken:
+        for _ in range(self._model.steps_per_execution):
+            arrays = source.take()
+            if arrays is None:
                 break
+            logs = session.run(program, arrays)
         if logs is None:
             raise StopIteration
         return logs
@@ -90,13 +76,13 @@ class TrainingLoop:
     def _begin(self, iterator: Any) -> None:
         """Finds out what an iterator hands out, before anything is taken from it."""
         source: _feeding.Source
-        self._iterator = None
+        self.forget_iterator()
         if isinstance(iterator, _feeding.ArrayIterator):
             source = iterator
         elif isinstance(iterator, tf.data.Iterator):
             source = _feeding.DatasetSource(iterator)
         else:
-            source = _feeding.BatchSource(next(iterator), self._num_learners)
+            source = _feeding.BatchSource(next(iterator))
         self._source = source
         self.program = self._program_for(source.spec)
         self._iterator = iterator
@@ -144,5 +130,4 @@ class TrainingLoop:
             self.current.close()
         self.current = None
         self.program = None
-        self._source = None
-        self._iterator = None
+        self.forget_iterator()

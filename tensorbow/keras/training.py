@@ -54,7 +54,7 @@ def train(
       model: a Keras model that returns logits; replicated or not.
       optimiser: a `keras.optimizers.Optimizer` with a settable learning rate.
       data: rows are shuffled again in every epoch.
-      batch_size: rows of one (learner's) batch.
+      batch_size: rows of a step.
       rates: the learning rate of every epoch.
       target: test accuracy, 0 to 1; training does not stop there.
     """
@@ -66,8 +66,7 @@ def train(
     initial = [variable.numpy() for variable in variables]
     clock = _Clock(progress, data, rates)
     # Everything is traced before the clock starts; then the values are set again.
-    first = getattr(model, "num_learners", 1)
-    model.fit(data.x_train, data.y_train, batch_size=batch_size, steps_per_epoch=first, verbose=0)
+    model.fit(data.x_train, data.y_train, batch_size=batch_size, steps_per_epoch=1, verbose=0)
     model.evaluate(data.x_test, data.y_test, batch_size=_EVALUATION_ROWS, verbose=0)
     for variable, value in zip(variables, initial):
         variable.assign(value)

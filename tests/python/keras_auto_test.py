@@ -157,7 +157,7 @@ def test_models_are_averaged_where_an_adaptive_optimiser_gets_no_gradients(digit
     model.compile("adam", LOSS)
     fit(model, digits)
     session = session_of(model)
-    assert (session.synchroniser, session.learning_tasks) == (tensorbow.SMA(), 4)
+    assert (session.synchroniser, session.learning_tasks) == (tensorbow.SMA(), 8)
     assert not replicas_are_equal(model)
     fit(model, digits)
     assert session_of(model) is session
@@ -172,7 +172,7 @@ def test_models_are_averaged_where_gradients_follow_from_updates(digits):
         warnings.simplefilter("error", tensorbow.TensorBowWarning)
         model.fit(digits[0][: 8 * ROWS], batch_size=ROWS, verbose=0)
     assert session_of(model).synchroniser == tensorbow.SMA()
-    assert session_of(model).learning_tasks == 8
+    assert session_of(model).learning_tasks == 16
 
 
 class TwoOptimisers(keras.Sequential):

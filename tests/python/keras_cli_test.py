@@ -24,7 +24,7 @@ def test_it_compares_with_stock_keras_and_saves_a_keras_file(digits, tmp_path, c
     assert cli.main([str(a) for a in arguments]) == 0
     stock, ours = json.loads((tmp_path / "numbers.json").read_text())
     assert stock["name"] == "stock Keras, batch 16"
-    assert ours["name"] == "TensorBow Keras, 2 learners x batch 16"
+    assert ours["name"] == "TensorBow Keras, batch 16, 2 learners"
     for contender in (stock, ours):
         assert contender["samples"] == [640, 1280, 1920]
         assert contender["accuracy"][-1] > 0.7

@@ -1,4 +1,7 @@
-"""Every kind of data that fit() takes: each learner gets batches of its own, none is lost."""
+"""Every kind of data that fit() takes: a batch is a step, divided among the learners by rows."""
+
+import dataclasses
+import warnings
 
 import keras
 import numpy as np
@@ -18,8 +21,9 @@ from keras_models import (
 import tensorbow
 from tensorbow.keras import learner_value, session_of
 
-COUNT = 5 * ROWS  # an odd number of batches: the last iteration is short
-RAGGED = COUNT + 3
+COUNT = 5 * ROWS
+UNEVEN = COUNT + 3  # the last step has two rows for one learner and one for the other
+SHORT = COUNT + 1  # the last step has a row for one learner alone
 
 
 class Sequence(keras.utils.PyDataset):
@@ -59,7 +63,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("rows", [COUNT, RAGGED], ids=["whole", "ragged"])
+@pytest.mark.parametrize("rows", [COUNT, UNEVEN, SHORT], ids=["even", "uneven", "short"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_row_is_trained_on_once(kind, rows, digits):
     x, y = digits[0][:rows], digits[1][:rows]
@@ -68,12 +72,12 @@ def test_every_row_is_trained_on_once(kind, rows, digits):
     history = model.fit(**KINDS[kind](x, y), epochs=1, verbose=0).history
     session = session_of(model)
     assert session.samples_seen == rows
-    assert session.learning_tasks == -(-rows // ROWS)
-    assert session.iterations == -(-session.learning_tasks // 2)
+    assert session.iterations == -(-rows // ROWS)
+    assert session.learning_tasks == 2 * 5 + min(2, rows % ROWS)
     assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("rows", [COUNT, RAGGED], ids=["whole", "ragged"])
+@pytest.mark.parametrize("rows", [COUNT, UNEVEN], ids=["even", "uneven"])
 @pytest.mark.parametrize("kind", ["numpy", "shuffled", "tf.data", "PyDataset"])
 def test_one_learner_equals_stock_on_all_of_it(kind, rows, digits):
     x, y = digits[0][:rows], digits[1][:rows]
@@ -110,48 +114,44 @@ def test_sample_weights_reach_the_learners(digits):
     assert history.history["loss"][0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_steps_per_epoch_counts_batches_and_takes_no_more(digits):
-    taken = []
-
-    def elements():
-        while True:
-            taken.append(1)
-            yield digits[0][:ROWS], digits[1][:ROWS]
-
-    spec = (tf.TensorSpec([ROWS, 8, 8, 1], tf.float32), tf.TensorSpec([ROWS], tf.int32))
-    model = logistic(options(), metrics=[])
-    endless = tf.data.Dataset.from_generator(elements, output_signature=spec)
-    model.fit(endless, steps_per_epoch=5, epochs=2, verbose=0)
-    assert session_of(model).learning_tasks == 10
-    assert session_of(model).iterations == 6
-    model.fit(digits[0], digits[1], batch_size=ROWS, steps_per_epoch=3, epochs=2, verbose=0)
-    assert session_of(model).learning_tasks == 16
+def test_steps_per_epoch_takes_no_more(digits):
+    x, y = digits[0][: 10 * ROWS], digits[1][: 10 * ROWS]
+    model = logistic(options())
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(ROWS)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Your input ran out of data")
+        model.fit(dataset, steps_per_epoch=5, epochs=2, verbose=0)
+    assert session_of(model).samples_seen == 10 * ROWS
+    model.fit(x, y, batch_size=ROWS, steps_per_epoch=3, epochs=2, verbose=0)
+    assert session_of(model).iterations == 16
 
 
-def test_initial_epoch_and_several_fits_go_on_with_one_session(digits):
+def test_several_fits_go_on_with_one_session(digits):
     x, y = digits[0][:COUNT], digits[1][:COUNT]
     model = logistic(options())
-    history = model.fit(x, y, batch_size=ROWS, epochs=5, initial_epoch=3, verbose=0)
-    assert history.epoch == [3, 4]
+    model.fit(x, y, batch_size=ROWS, verbose=0)
     first = session_of(model)
     model.fit(x, y, batch_size=4, verbose=0)
     assert session_of(model) is first
-    assert first.learning_tasks == 2 * 5 + 20
+    assert first.iterations == 5 + 20
 
 
-def test_steps_per_execution_is_iterations_in_one_call(digits):
-    x, y = digits[0][: 12 * ROWS], digits[1][: 12 * ROWS]
-    calls = []
-    counter = keras.callbacks.LambdaCallback(on_train_batch_end=lambda k, logs: calls.append(k))
-    weights = []
-    for steps in (1, 3):
-        calls.clear()
-        model = logistic(options(), steps_per_execution=steps)
-        model.fit(x, y, batch_size=ROWS, verbose=0, shuffle=False, callbacks=[counter])
-        weights.append(model.get_weights())
-        assert calls == list(range(2 * steps - 1, 12, 2 * steps))
-    for a, b in zip(*weights):
-        np.testing.assert_array_equal(a, b)
+@pytest.mark.parametrize(
+    "rows_of_task, tasks", [(4, [4] * 4), (6, [6, 6, 4]), (16, [16]), (40, [16])]
+)
+def test_options_cut_a_step_into_tasks_of_so_many_rows(rows_of_task, tasks, digits):
+    x, y = digits[0][:ROWS], digits[1][:ROWS]
+    model = logistic(independent(), rate=0.2)
+    tensorbow.keras.replicate(model, dataclasses.replace(independent(), batch_size=rows_of_task))
+    model.fit(x, y, batch_size=ROWS, shuffle=False, verbose=0)
+    assert session_of(model).learning_tasks == len(tasks)
+    # One learner takes one after the other.
+    stock = logistic(rate=0.2)
+    for k, rows in enumerate(tasks):
+        own = slice(sum(tasks[:k]), sum(tasks[:k]) + rows)
+        stock.train_on_batch(x[own], y[own])
+    for ours, theirs in zip(model.get_weights(), stock.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("rows", [32, 31, 1])
@@ -165,8 +165,8 @@ def test_train_on_batch_shares_out_its_rows(rows, digits):
     assert session_of(model).learning_tasks == min(rows, 2)
 
 
-def test_batches_of_different_lengths_are_trained_one_by_one():
-    """Sequences padded batch by batch do not lie in one array."""
+def test_batches_of_different_lengths_are_divided():
+    """Sequences padded batch by batch."""
     lengths = [4, 4, 7, 5]
 
     def elements():
@@ -180,13 +180,73 @@ def test_batches_of_different_lengths_are_trained_one_by_one():
     tensorbow.keras.replicate(model, options())
     model.compile("sgd", "mse")
     model.fit(tf.data.Dataset.from_generator(elements, output_signature=spec), verbose=0)
-    assert session_of(model).learning_tasks == 4
-    assert session_of(model).iterations == 3
+    assert session_of(model).learning_tasks == 8
+    assert session_of(model).iterations == 4
+
+
+class Pair(keras.Model):
+    """Trained on two arrays, or an array and a scalar, that need not have the same rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.dense.build((None, 3))
+
+    def train_step(self, data):
+        first, second = data[:2]
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(self.dense(first) ** 2)
+            if second.shape.rank:
+                second = tf.reduce_mean(self.dense(second))
+            loss += second * tf.reduce_mean(self.dense(first))
+        weights = self.trainable_weights
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        return {"loss": loss}
+
+
+def train_pairs(given, form, first, second):
+    """Trains on 4 elements; they are [*shape of one element] of normal numbers."""
+    random = np.random.default_rng(0)
+    elements = [[random.standard_normal(s).astype("f") for s in (first, second)] for _ in range(4)]
+    keras.utils.set_random_seed(2)
+    model = Pair()
+    if given is not None:
+        tensorbow.keras.replicate(model, given)
+    model.compile("sgd")
+    if form == "tf.data":
+        arrays = tuple(np.stack(parts) for parts in zip(*elements))
+        model.fit(tf.data.Dataset.from_tensor_slices(arrays), verbose=0)
+    else:
+        for element in elements:
+            model.train_on_batch(*element)
+    return model
+
+
+@pytest.mark.parametrize("synchroniser", [tensorbow.SMA(), tensorbow.SSGD()], ids=["SMA", "SSGD"])
+@pytest.mark.parametrize("form", ["tf.data", "train_on_batch"])
+def test_an_element_of_different_numbers_of_rows_is_one_learners(form, synchroniser):
+    stock = train_pairs(None, form, (8, 3), (4, 3))
+    with pytest.warns(tensorbow.TensorBowWarning, match="8 rows.*has 4"):
+        model = train_pairs(options(synchroniser=synchroniser), form, (8, 3), (4, 3))
+    session = session_of(model)
+    assert (session.iterations, session.learning_tasks, session.samples_seen) == (4, 4, 32)
+    for ours, theirs in zip(model.get_weights(), stock.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("form", ["tf.data", "train_on_batch"])
+def test_every_learner_gets_a_scalar_beside_its_rows(form):
+    stock = train_pairs(None, form, (8, 3), ())
+    model = train_pairs(options(synchroniser=tensorbow.SSGD()), form, (8, 3), ())
+    session = session_of(model)
+    assert (session.iterations, session.learning_tasks, session.samples_seen) == (4, 8, 32)
+    for ours, theirs in zip(model.get_weights(), stock.get_weights()):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("form", ["tf.data", "train_on_batch"])
 def test_strings_are_divided_by_the_same_rows_as_numbers(form):
-    """37 rows in batches of 16 for three learners, who are not averaged."""
+    """37 rows for three learners, who are not averaged."""
     words = np.array([f"w{k % 13}" for k in range(37)])[:, None]
     numbers = np.arange(37, dtype=np.int32)[:, None] % 13
     classes = np.arange(37) % 3
@@ -206,7 +266,7 @@ def test_strings_are_divided_by_the_same_rows_as_numbers(form):
         tensorbow.keras.replicate(model, independent(3))
         model.compile("sgd", LOSS)
         if form == "tf.data":
-            data = tf.data.Dataset.from_tensor_slices((inputs, classes)).batch(16)
+            data = tf.data.Dataset.from_tensor_slices((inputs, classes)).batch(37)
             model.fit(data, verbose=0)
         else:
             model.train_on_batch(inputs, classes)
@@ -220,5 +280,8 @@ def test_arrays_that_do_not_fit_together_get_kerass_words(digits):
     model = logistic(options())
     with pytest.raises(ValueError, match="cardinality"):
         model.fit(digits[0][:32], digits[1][:31], verbose=0)
-    with pytest.raises(ValueError, match="same number of rows"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="31"):
         model.train_on_batch(digits[0][:32], digits[1][:31])
+    with pytest.warns(tensorbow.TensorBowWarning, match="has 31"):
+        model.train_on_batch(digits[0][:32], digits[1][:32])
+    assert session_of(model).learning_tasks == 2

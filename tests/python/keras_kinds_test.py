@@ -35,7 +35,7 @@ def compare(make, data, fit=None, **compiled):
         histories.append(history)
     assert histories[0] == histories[1]
     assert_same_state(models[1], models[0])
-    assert session_of(models[2]).learning_tasks == len(keras.tree.flatten(data)[0]) // ROWS
+    assert session_of(models[2]).iterations == len(keras.tree.flatten(data)[0]) // ROWS
     for variable in models[2].trainable_variables:
         if variable.ndim > 1:
             replicas = [learner_value(models[2], variable, j) for j in range(2)]
@@ -234,6 +234,16 @@ def stock_equals(make, data, match, **compiled):
 
 def test_run_eagerly_trains_as_stock_keras_after_a_warning(digits):
     stock_equals(dense, digits_of(digits), "run_eagerly=True", run_eagerly=True)
+
+
+def test_a_fixed_number_of_rows_trains_as_stock_keras_after_a_warning(digits):
+    def make():
+        inputs = keras.Input(batch_shape=(ROWS, 8, 8))
+        return keras.Model(inputs, layers.Dense(10)(layers.GRU(4, stateful=True)(inputs)))
+
+    x, y = digits_of(digits)
+    data = tf.data.Dataset.from_tensor_slices((x[..., 0], y)).batch(ROWS, drop_remainder=True)
+    stock_equals(make, (data,), "fixed number of rows")
 
 
 def test_sparse_batches_train_as_stock_keras_after_a_warning(digits):

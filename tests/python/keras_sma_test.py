@@ -37,18 +37,21 @@ def gradients_of(weights, images, labels):
     ids=["current", "lagging", "lagging with momentum"],
 )
 def test_replicas_and_z_equal_the_float64_model(learners, sma, digits):
-    # The last iteration is short: a batch for learner 0 alone.
+    # The last iteration is short: a row for learner 0 alone.
     iterations, rows = 12, 8
-    total = (iterations * learners + 1) * rows
+    total = iterations * learners * rows + 1
     model = logistic(options(learners, synchroniser=sma), rate=0.2)
     expected = SMAModel(
         model.get_weights(), learners, 0.2, centre=sma.centre, momentum=sma.momentum or 0.0
     )
-    model.fit(digits[0][:total], digits[1][:total], batch_size=rows, verbose=0, shuffle=False)
-    given = batches(digits, iterations * learners + 1, rows)
+    model.fit(
+        digits[0][:total], digits[1][:total], batch_size=learners * rows, verbose=0, shuffle=False
+    )
+    given = batches(digits, iterations * learners, rows)
     for i in range(0, iterations * learners, learners):
         expected.iteration(gradients_of, given[i : i + learners])
-    expected.iteration(gradients_of, [given[-1]] + [None] * (learners - 1))
+    last = tuple(array[total - 1 : total] for array in digits)
+    expected.iteration(gradients_of, [last] + [None] * (learners - 1))
     for variable, z in zip(model.weights, expected.z):
         np.testing.assert_allclose(variable.numpy(), z, rtol=1e-5, atol=2e-6)
     for j in range(learners):
@@ -66,7 +69,7 @@ def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
     model = logistic(options(synchroniser=tensorbow.SMA()), rate=0.2, classes=classes)
     expected = SMAModel(model.get_weights(), 2, 0.2)
     images, labels = (a[: 2 * iterations * rows] for a in digits)
-    model.fit(images, labels, batch_size=rows, verbose=0, shuffle=False)
+    model.fit(images, labels, batch_size=2 * rows, verbose=0, shuffle=False)
     given = batches(digits, 2 * iterations, rows)
     for i in range(0, 2 * iterations, 2):
         expected.iteration(gradients_of, given[i : i + 2])
@@ -102,7 +105,7 @@ def test_the_updates_of_every_optimiser_are_corrected(optimiser, digits):
     """w' = w + u − α(w − z), u from stock Keras at the learner's own weights and slots."""
     model = classifier(options(), OPTIMISERS[optimiser], small)
     x, y = digits[0][: 14 * ROWS], digits[1][: 14 * ROWS]
-    model.fit(x[: 10 * ROWS], y[: 10 * ROWS], batch_size=ROWS, verbose=0, shuffle=False)
+    model.fit(x[: 10 * ROWS], y[: 10 * ROWS], batch_size=2 * ROWS, verbose=0, shuffle=False)
     z = {v.path: v.numpy() for v in model.trainable_variables}
     stocks = []
     for j in range(2):
@@ -118,7 +121,7 @@ def test_the_updates_of_every_optimiser_are_corrected(optimiser, digits):
         stocks.append(stock)
     before = [[learner_value(model, v, j) for v in model.trainable_variables] for j in range(2)]
     rows = slice(10 * ROWS, 12 * ROWS)
-    model.fit(x[rows], y[rows], batch_size=ROWS, verbose=0, shuffle=False)
+    model.fit(x[rows], y[rows], batch_size=2 * ROWS, verbose=0, shuffle=False)
     for j, stock in enumerate(stocks):
         own = slice((10 + j) * ROWS, (11 + j) * ROWS)
         stock.fit(x[own], y[own], batch_size=ROWS, verbose=0, shuffle=False)

@@ -1,4 +1,4 @@
-"""S-SGD of Keras models: learners of b rows are stock Keras with one batch of all their rows."""
+"""S-SGD of Keras models: a step is stock Keras's at the same batch size, for every optimiser."""
 
 import keras
 import numpy as np
@@ -44,13 +44,13 @@ def assert_replicas_equal(model, variables):
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("learners", [2, 3])
-def test_every_optimiser_equals_stock_with_one_big_batch(optimiser, learners, digits):
+def test_every_optimiser_equals_stock(optimiser, learners, digits):
     iterations = 8
     x, y = (a[: iterations * learners * ROWS] for a in digits)
     stock = classifier(None, OPTIMISERS[optimiser], dense)
     expected = stock.fit(x, y, batch_size=learners * ROWS, verbose=0, shuffle=False)
     model = classifier(ssgd(learners), OPTIMISERS[optimiser], dense)
-    actual = model.fit(x, y, batch_size=ROWS, verbose=0, shuffle=False)
+    actual = model.fit(x, y, batch_size=learners * ROWS, verbose=0, shuffle=False)
 
     assert session_of(model).learning_tasks == iterations * learners
     assert_replicas_equal(model, [*model.trainable_variables, *model.optimizer.variables])
@@ -63,10 +63,10 @@ def test_every_optimiser_equals_stock_with_one_big_batch(optimiser, learners, di
 
 
 def test_a_short_last_iteration_reaches_the_learner_without_a_batch(digits):
-    x, y = (a[: 7 * ROWS] for a in digits)  # three iterations, and a batch for one learner
+    x, y = (a[: 6 * ROWS + 1] for a in digits)  # three iterations, and a row for one learner
     stock, model = (classifier(o, OPTIMISERS["adam"], dense) for o in (None, ssgd()))
     expected = stock.fit(x, y, batch_size=2 * ROWS, epochs=2, verbose=0, shuffle=False)
-    actual = model.fit(x, y, batch_size=ROWS, epochs=2, verbose=0, shuffle=False)
+    actual = model.fit(x, y, batch_size=2 * ROWS, epochs=2, verbose=0, shuffle=False)
     assert_replicas_equal(model, [*model.trainable_variables, *model.optimizer.variables])
     for ours, theirs in zip(model.get_weights(), stock.get_weights()):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
@@ -121,8 +121,8 @@ def test_sparse_gradients_are_averaged_as_dense_ones(optimiser, reference):
         ssgd(), OPTIMISERS[optimiser], lambda: network(lambda: layers.Embedding(50, 8))
     )
     model.set_weights(stock.get_weights())
-    stock.fit(words, classes, batch_size=2 * ROWS, verbose=0, shuffle=False)
-    model.fit(words, classes, batch_size=ROWS, verbose=0, shuffle=False)
+    for each in (stock, model):
+        each.fit(words, classes, batch_size=2 * ROWS, verbose=0, shuffle=False)
     assert session_of(model).learning_tasks == 8
     for ours, theirs in zip(model.get_weights(), stock.get_weights()):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
@@ -138,8 +138,7 @@ def test_an_overflow_on_any_learner_skips_the_step_of_all(digits):
             keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=64.0),
             LOSS,
         )
-        rows = ROWS if given else 2 * ROWS
-        model.fit(x, y, batch_size=rows, verbose=0, shuffle=False)
+        model.fit(x, y, batch_size=2 * ROWS, verbose=0, shuffle=False)
         models.append(model)
     stock, model = models
     assert model.optimizer.iterations.numpy() == stock.optimizer.iterations.numpy()
@@ -168,8 +167,8 @@ def test_the_average_is_of_what_the_replicas_are(digits):
 def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
     x, y = (a[: 8 * ROWS] for a in digits)
     stock, model = (logistic(o, rate=0.2, classes=2100) for o in (None, ssgd()))
-    stock.fit(x, y, batch_size=2 * ROWS, verbose=0, shuffle=False)
-    model.fit(x, y, batch_size=ROWS, verbose=0, shuffle=False)
+    for each in (stock, model):
+        each.fit(x, y, batch_size=2 * ROWS, verbose=0, shuffle=False)
     for ours, theirs in zip(model.get_weights(), stock.get_weights()):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
     step = model._tensorbow.program.step
@@ -204,8 +203,7 @@ def test_an_optimiser_keeps_the_methods_it_was_given(digits):
 
         optimiser.apply, optimiser.update_step = apply, update_step
         before = frozen.numpy()
-        rows = ROWS if given else 2 * ROWS
-        model.fit(x, y, batch_size=rows, verbose=0, shuffle=False)
+        model.fit(x, y, batch_size=2 * ROWS, verbose=0, shuffle=False)
         np.testing.assert_array_equal(frozen.numpy(), before)
         assert optimiser.apply is apply and optimiser.update_step is update_step
         weights.append(model.get_weights())
@@ -303,7 +301,7 @@ def test_rates_set_by_callbacks_reach_every_learner(digits):
         model.fit(
             x,
             y,
-            batch_size=ROWS if given else 2 * ROWS,
+            batch_size=2 * ROWS,
             epochs=4,
             verbose=0,
             shuffle=False,

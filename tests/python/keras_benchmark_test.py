@@ -1,0 +1,61 @@
+"""benchmarks/keras_fit.py: what it compares, and how its table is computed."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+
+import contenders
+import keras_fit
+
+from tensorbow.keras import session_of
+
+ROWS, BATCH = 128, 32
+
+
+def test_everything_is_compared_at_the_same_batch_size():
+    compared = keras_fit.contenders("logistic", BATCH, "sgd", learners=2)
+    assert {contender.settings["batch_size"] for contender in compared} == {BATCH}
+    assert len({contender.rows_per_step for contender in compared}) == 1
+    assert len({contender.name for contender in compared}) == len(compared)
+
+
+@pytest.mark.parametrize("synchroniser", ["SMA", "SSGD"])
+def test_an_epoch_on_learners_has_as_many_steps_as_stocks(synchroniser):
+    step = contenders.keras_epochs("logistic", ROWS, BATCH, learners=2, synchroniser=synchroniser)
+    step(3)
+    session = session_of(step.network)
+    assert session.iterations == 3 * ROWS // BATCH
+    assert session.samples_seen == 3 * ROWS
+
+
+def test_the_session_is_fed_as_many_rows_as_a_step_of_fit(monkeypatch):
+    made = []
+    make = contenders.keras_epochs
+    monkeypatch.setattr(
+        contenders, "keras_epochs", lambda *a, **k: made.append(make(*a, **k)) or made[0]
+    )
+    step = contenders.tensorbow_session_on_keras_graph("logistic", ROWS, BATCH, learners=2)
+    session = session_of(made[0].network)
+    before = session.iterations, session.samples_seen
+    step(1)
+    assert session.iterations - before[0] == ROWS // BATCH
+    assert session.samples_seen - before[1] == ROWS
+
+
+def test_ratios_are_to_the_default_and_to_the_best_of_stock():
+    speeds = {
+        "Keras fit": [100.0, 100.0, 200.0],
+        "Keras fit, 16 steps a call": [200.0, 400.0, 200.0],
+        "TensorBow fit, 2 learners": [400.0, 200.0, 600.0],
+    }
+    lines = keras_fit.table(speeds)
+    assert "÷ Keras fit | ÷ best (Keras fit, 16 steps a call)" in lines[0]
+    # Within a slice: 4, 2, 3 of the default and 2, 0.5, 3 of the best.
+    assert lines[-1].split(" | ")[1:] == [
+        "400 (300–500)",
+        "3.00 (2.50–3.50)",
+        "2.00 (1.25–2.50) |",
+    ]
