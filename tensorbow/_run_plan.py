@@ -13,13 +13,23 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import session as tf_session
-from tensorflow.python.framework import indexed_slices, sparse_tensor
+from tensorflow.python.framework import composite_tensor, indexed_slices, sparse_tensor
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.framework import tensor as tf_tensor
 from tensorflow.python.ops import session_ops
 from tensorflow.python.util import compat, nest, numpy_compat
 
 _SPARSE = (sparse_tensor.SparseTensor, indexed_slices.IndexedSlices)
+
+# What a fetch can be that means the same tensors whenever it is fetched; tensors and
+# operations first, which come in nearly every run.
+_LASTING = (
+    tf_tensor.Tensor,
+    tf_ops.Operation,
+    str,
+    tf.Variable,
+    composite_tensor.CompositeTensor,
+)
 
 
 class NeedsStockRunError(Exception):
@@ -95,7 +105,9 @@ class RunPlan:
     """
 
     def __init__(self, graph: tf.Graph, fetches: Any, feeds: dict[Any, Any]) -> None:
-        self._held = (fetches, tuple(feeds))  # keeps ids valid while cached
+        # The elements, not the list, which may change: ids in the plan's key stay valid.
+        elements = fetches if isinstance(fetches, (list, tuple)) else (fetches,)
+        self._held = (*elements, *feeds)
         self.feeds: list[_Feed] = []
         self.sparse_feeds: list[str] = []
         self._composite = False
@@ -173,24 +185,24 @@ def prepare_run(
 
 
 def plan_key(fetches: Any, feed_dict: Any) -> tuple[Any, ...] | None:
-    """What identifies a plan, or None if it cannot be kept (nested structures)."""
+    """What identifies a plan, or None if it cannot be kept (nested structures).
+
+    Names stand for themselves, all else for what has its id: a plan that is kept holds it.
+    """
     kind: Any = None
     if feed_dict is None:
         feed_dict = ()
     elif not isinstance(feed_dict, dict):
         return None
     if isinstance(fetches, (list, tuple)) and not hasattr(fetches, "_fields"):
-        if any(
-            isinstance(f, (list, tuple, dict)) or hasattr(f, "__attrs_attrs__") for f in fetches
-        ):
-            return None
-        kind = type(fetches)
-        ids = tuple(map(id, fetches))
-    elif isinstance(fetches, (tf_tensor.Tensor, tf_ops.Operation, str)):
-        ids = (id(fetches),)
+        kind, elements = type(fetches), fetches
     else:
-        return None
-    return (kind, ids, tuple(map(id, feed_dict)))
+        elements = (fetches,)
+    for element in elements:
+        if not isinstance(element, _LASTING):
+            return None
+    names = tuple([e if type(e) is str else id(e) for e in elements])
+    return (kind, names, tuple(map(id, feed_dict)))
 
 
 def flat_feed_dict(feed_dict: Any) -> dict[Any, Any]:
