@@ -7,7 +7,7 @@ run. Programs run the same fetches with the same feed keys again and again, so a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -48,11 +48,18 @@ class _Feed:
         if not graph.is_feedable(tensor):
             raise ValueError(f"Tensor {tensor.name} may not be fed.")
 
-    def array(self, value: Any) -> np.ndarray:
-        """The value as an array of the tensor's dtype, or an error that names both."""
+    def array(self, value: Any, is_divided: Callable[[str], bool]) -> np.ndarray:
+        """The value as an array of the tensor's dtype, or an error that names both.
+
+        Args:
+          is_divided: tells whether learners divide the feed of that name in this run. Asked
+            only about several batches of a fixed number of rows.
+        """
         if type(value) is not np.ndarray or value.dtype != self.dtype:
             value = self._convert(value)
-        if not self._takes(value.shape):
+        if not self._takes(value.shape) and not (
+            self._takes_batches(value.shape) and is_divided(self.tensor.name)
+        ):
             raise ValueError(
                 f"Cannot feed value of shape {value.shape} for Tensor {self.tensor.name}, "
                 f"which has shape {self.tensor.get_shape()}"
@@ -78,21 +85,21 @@ class _Feed:
         return numpy_compat.np_asarray(value, self.dtype)
 
     def _takes(self, shape: tuple[int, ...]) -> bool:
-        """Whether a value of this shape may be fed.
-
-        Beyond the static shape, a whole multiple of a fixed number of rows is fine: the
-        runtime divides it into learning tasks.
-        """
+        """Whether the tensor's static shape allows a value of this shape."""
         dims = self._dims
         if dims is None:
             return True
         if len(dims) != len(shape):
             return False
-        if any(d is not None and d != n for d, n in zip(dims[1:], shape[1:])):
+        return not any(d is not None and d != n for d, n in zip(dims, shape))
+
+    def _takes_batches(self, shape: tuple[int, ...]) -> bool:
+        """Whether the value is several batches of the tensor's fixed number of rows."""
+        dims = self._dims
+        if not dims or len(dims) != len(shape) or not dims[0]:
             return False
-        if not dims or dims[0] is None or dims[0] == shape[0]:
-            return True
-        return shape[0] > dims[0] > 0 and shape[0] % dims[0] == 0
+        batches, rest = divmod(shape[0], dims[0])
+        return batches > 1 and rest == 0 and self._takes((dims[0], *shape[1:]))
 
 
 class RunPlan:
@@ -124,6 +131,7 @@ class RunPlan:
         self.target_ops = [op._c_op for op in self._handler.targets()]
         self.prepared: Any = None
         self._was_prepared = False
+        self._has_tasks: bool | None = None
 
     @property
     def is_reusable(self) -> bool:
@@ -146,8 +154,28 @@ class RunPlan:
         feeds = [feed.tensor for feed in self.feeds]
         self.prepared = prepare_run(native, feeds, self._handler.fetches(), self._handler.targets())
 
-    def arrays(self, feed_dict: dict[Any, Any]) -> list[np.ndarray]:
+    def has_tasks(self, native: Any) -> bool:
+        """Whether the run is divided into learning tasks.
+
+        Args:
+          native: a `_native.SessionHandle` whose session has the graph of the run.
+        """
+        if self._has_tasks is None:
+            facts = native.describe_run(
+                feeds=[feed.tensor.name for feed in self.feeds],
+                fetches=[tensor.name for tensor in self._handler.fetches()],
+                targets=[operation.name for operation in self._handler.targets()],
+            )
+            self._has_tasks = facts["kind"] == "learning" and not facts["why_one_learner"]
+        return self._has_tasks
+
+    def arrays(
+        self, feed_dict: dict[Any, Any], is_divided: Callable[[str], bool]
+    ) -> list[np.ndarray]:
         """The values to feed, one array for each of `feeds`.
+
+        Args:
+          is_divided: tells whether learners divide the feed of that name in this run.
 
         Raises:
           TypeError, ValueError: for values that do not fit.
@@ -156,7 +184,7 @@ class RunPlan:
         values: Iterable[Any] = feed_dict.values()
         if self._composite:
             values = [v for key, given in feed_dict.items() for _, v in _expanded(key, given)]
-        return [feed.array(value) for feed, value in zip(self.feeds, values)]
+        return [feed.array(value, is_divided) for feed, value in zip(self.feeds, values)]
 
     def results(self, session: Any, arrays: list[np.ndarray], values: list[Any]) -> Any:
         """Puts fetched values into the structure that was asked for."""

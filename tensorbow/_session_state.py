@@ -42,6 +42,10 @@ class Remote:
     def prepare(self, **run: Any) -> None:
         """No run is for learners."""
 
+    def describe_run(self, **run: Any) -> dict[str, Any]:
+        """Nothing is classified; whatever it is, no run is for learners."""
+        return {"kind": "read"}
+
     def add_sparse_feeds(self, tensors: list[str]) -> None:
         """Nothing to tell: nothing is divided."""
 
