@@ -110,6 +110,17 @@ class _LearnerSession(SessionState):
             self._plans[key] = plan
         return plan
 
+    def _make_callable_from_options(self, callable_options: Any) -> Any:
+        """As TensorFlow's: what Keras 2 trains by."""
+        execute = super()._make_callable_from_options(callable_options)
+
+        def execute_and_warn(*arguments: Any, **keywords: Any) -> Any:
+            values = execute(*arguments, **keywords)
+            self._warn()
+            return values
+
+        return execute_and_warn
+
     def _is_divided(self, plan: RunPlan, feed: str) -> bool:
         """Whether learners divide that feed of the run among their tasks."""
         if feed in tuple(self._options.replicate) or feed in plan.sparse_feeds:
