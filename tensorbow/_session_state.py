@@ -113,7 +113,11 @@ class SessionState(BaseSession):
 
     @property
     def samples_seen(self) -> int:
-        """Rows of data that those tasks used; a task without rows counts as one."""
+        """Rows of data that those tasks used.
+
+        A task without rows counts as one; so does one whose data is taken from a pipeline
+        inside a conditional or a loop of TensorFlow 1.
+        """
         return self._count("samples_seen")
 
     def _count(self, name: str) -> int:
