@@ -7,19 +7,29 @@ run. Programs run the same fetches with the same feed keys again and again, so a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import session as tf_session
-from tensorflow.python.framework import indexed_slices, sparse_tensor
+from tensorflow.python.framework import composite_tensor, indexed_slices, sparse_tensor
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.framework import tensor as tf_tensor
 from tensorflow.python.ops import session_ops
 from tensorflow.python.util import compat, nest, numpy_compat
 
 _SPARSE = (sparse_tensor.SparseTensor, indexed_slices.IndexedSlices)
+
+# What a fetch can be that means the same tensors whenever it is fetched; tensors and
+# operations first, which come in nearly every run.
+_LASTING = (
+    tf_tensor.Tensor,
+    tf_ops.Operation,
+    str,
+    tf.Variable,
+    composite_tensor.CompositeTensor,
+)
 
 
 class NeedsStockRunError(Exception):
@@ -38,11 +48,18 @@ class _Feed:
         if not graph.is_feedable(tensor):
             raise ValueError(f"Tensor {tensor.name} may not be fed.")
 
-    def array(self, value: Any) -> np.ndarray:
-        """The value as an array of the tensor's dtype, or an error that names both."""
+    def array(self, value: Any, is_divided: Callable[[str], bool]) -> np.ndarray:
+        """The value as an array of the tensor's dtype, or an error that names both.
+
+        Args:
+          is_divided: tells whether learners divide the feed of that name in this run. Asked
+            only about several batches of a fixed number of rows.
+        """
         if type(value) is not np.ndarray or value.dtype != self.dtype:
             value = self._convert(value)
-        if not self._takes(value.shape):
+        if not self._takes(value.shape) and not (
+            self._takes_batches(value.shape) and is_divided(self.tensor.name)
+        ):
             raise ValueError(
                 f"Cannot feed value of shape {value.shape} for Tensor {self.tensor.name}, "
                 f"which has shape {self.tensor.get_shape()}"
@@ -68,21 +85,21 @@ class _Feed:
         return numpy_compat.np_asarray(value, self.dtype)
 
     def _takes(self, shape: tuple[int, ...]) -> bool:
-        """Whether a value of this shape may be fed.
-
-        Beyond the static shape, a whole multiple of a fixed number of rows is fine: the
-        runtime divides it into learning tasks.
-        """
+        """Whether the tensor's static shape allows a value of this shape."""
         dims = self._dims
         if dims is None:
             return True
         if len(dims) != len(shape):
             return False
-        if any(d is not None and d != n for d, n in zip(dims[1:], shape[1:])):
+        return not any(d is not None and d != n for d, n in zip(dims, shape))
+
+    def _takes_batches(self, shape: tuple[int, ...]) -> bool:
+        """Whether the value is several batches of the tensor's fixed number of rows."""
+        dims = self._dims
+        if not dims or len(dims) != len(shape) or not dims[0]:
             return False
-        if not dims or dims[0] is None or dims[0] == shape[0]:
-            return True
-        return shape[0] > dims[0] > 0 and shape[0] % dims[0] == 0
+        batches, rest = divmod(shape[0], dims[0])
+        return batches > 1 and rest == 0 and self._takes((dims[0], *shape[1:]))
 
 
 class RunPlan:
@@ -95,7 +112,9 @@ class RunPlan:
     """
 
     def __init__(self, graph: tf.Graph, fetches: Any, feeds: dict[Any, Any]) -> None:
-        self._held = (fetches, tuple(feeds))  # keeps ids valid while cached
+        # The elements, not the list, which may change: ids in the plan's key stay valid.
+        elements = fetches if isinstance(fetches, (list, tuple)) else (fetches,)
+        self._held = (*elements, *feeds)
         self.feeds: list[_Feed] = []
         self.sparse_feeds: list[str] = []
         self._composite = False
@@ -112,6 +131,7 @@ class RunPlan:
         self.target_ops = [op._c_op for op in self._handler.targets()]
         self.prepared: Any = None
         self._was_prepared = False
+        self._has_tasks: bool | None = None
 
     @property
     def fetches(self) -> list[tf.Tensor]:
@@ -144,8 +164,28 @@ class RunPlan:
         feeds = [feed.tensor for feed in self.feeds]
         self.prepared = prepare_run(native, feeds, self._handler.fetches(), self._handler.targets())
 
-    def arrays(self, feed_dict: dict[Any, Any]) -> list[np.ndarray]:
+    def has_tasks(self, native: Any) -> bool:
+        """Whether the run is divided into learning tasks.
+
+        Args:
+          native: a `_native.SessionHandle` whose session has the graph of the run.
+        """
+        if self._has_tasks is None:
+            facts = native.describe_run(
+                feeds=[feed.tensor.name for feed in self.feeds],
+                fetches=[tensor.name for tensor in self._handler.fetches()],
+                targets=[operation.name for operation in self._handler.targets()],
+            )
+            self._has_tasks = facts["kind"] == "learning" and not facts["why_one_learner"]
+        return self._has_tasks
+
+    def arrays(
+        self, feed_dict: dict[Any, Any], is_divided: Callable[[str], bool]
+    ) -> list[np.ndarray]:
         """The values to feed, one array for each of `feeds`.
+
+        Args:
+          is_divided: tells whether learners divide the feed of that name in this run.
 
         Raises:
           TypeError, ValueError: for values that do not fit.
@@ -154,7 +194,7 @@ class RunPlan:
         values: Iterable[Any] = feed_dict.values()
         if self._composite:
             values = [v for key, given in feed_dict.items() for _, v in _expanded(key, given)]
-        return [feed.array(value) for feed, value in zip(self.feeds, values)]
+        return [feed.array(value, is_divided) for feed, value in zip(self.feeds, values)]
 
     def results(self, session: Any, arrays: list[np.ndarray], values: list[Any]) -> Any:
         """Puts fetched values into the structure that was asked for."""
@@ -183,24 +223,24 @@ def prepare_run(
 
 
 def plan_key(fetches: Any, feed_dict: Any) -> tuple[Any, ...] | None:
-    """What identifies a plan, or None if it cannot be kept (nested structures)."""
+    """What identifies a plan, or None if it cannot be kept (nested structures).
+
+    Names stand for themselves, all else for what has its id: a plan that is kept holds it.
+    """
     kind: Any = None
     if feed_dict is None:
         feed_dict = ()
     elif not isinstance(feed_dict, dict):
         return None
     if isinstance(fetches, (list, tuple)) and not hasattr(fetches, "_fields"):
-        if any(
-            isinstance(f, (list, tuple, dict)) or hasattr(f, "__attrs_attrs__") for f in fetches
-        ):
-            return None
-        kind = type(fetches)
-        ids = tuple(map(id, fetches))
-    elif isinstance(fetches, (tf_tensor.Tensor, tf_ops.Operation, str)):
-        ids = (id(fetches),)
+        kind, elements = type(fetches), fetches
     else:
-        return None
-    return (kind, ids, tuple(map(id, feed_dict)))
+        elements = (fetches,)
+    for element in elements:
+        if not isinstance(element, _LASTING):
+            return None
+    names = tuple([e if type(e) is str else id(e) for e in elements])
+    return (kind, names, tuple(map(id, feed_dict)))
 
 
 def flat_feed_dict(feed_dict: Any) -> dict[Any, Any]:

@@ -42,6 +42,10 @@ class Remote:
     def prepare(self, **run: Any) -> None:
         """No run is for learners."""
 
+    def describe_run(self, **run: Any) -> dict[str, Any]:
+        """Nothing is classified; whatever it is, no run is for learners."""
+        return {"kind": "read"}
+
     def add_sparse_feeds(self, tensors: list[str]) -> None:
         """Nothing to tell: nothing is divided."""
 
@@ -109,7 +113,11 @@ class SessionState(BaseSession):
 
     @property
     def samples_seen(self) -> int:
-        """Rows of data that those tasks used; a task without rows counts as one."""
+        """Rows of data that those tasks used.
+
+        A task without rows counts as one; so does one whose data is taken from a pipeline
+        inside a conditional or a loop of TensorFlow 1.
+        """
         return self._count("samples_seen")
 
     def _count(self, name: str) -> int:

@@ -87,7 +87,7 @@ class _LearnerSession(SessionState):
             feeds = flat_feed_dict(feed_dict)
             plan = self._new_plan(key, fetches, feeds, feed_dict or {})
         try:
-            arrays = plan.arrays(feeds)
+            arrays = plan.arrays(feeds, lambda name: self._is_divided(plan, name))
         except NeedsStockRunError:
             return super()._run(handle, fetches, feed_dict, options, run_metadata)
         values = None
@@ -142,6 +142,24 @@ class _LearnerSession(SessionState):
                 self._plans.clear()
             self._plans[key] = plan
         return plan
+
+    def _make_callable_from_options(self, callable_options: Any) -> Any:
+        """As TensorFlow's: what Keras 2 trains by."""
+        execute = super()._make_callable_from_options(callable_options)
+
+        def execute_and_warn(*arguments: Any, **keywords: Any) -> Any:
+            values = execute(*arguments, **keywords)
+            self._warn()
+            return values
+
+        return execute_and_warn
+
+    def _is_divided(self, plan: RunPlan, feed: str) -> bool:
+        """Whether learners divide that feed of the run among their tasks."""
+        if feed in tuple(self._options.replicate) or feed in plan.sparse_feeds:
+            return False
+        self._extend_graph()
+        return plan.has_tasks(self._native)
 
     def _run_prepared(self, prepared: Any, arrays: list[np.ndarray]) -> Any:
         self._extend_graph()

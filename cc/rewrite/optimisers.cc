@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/op_kinds.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -54,7 +55,7 @@ enum class Evaluation {
 Evaluation EvaluationOf(const ProgramGraph& graph, const tf::NodeDef* node) {
   const tf::OpDef* op = nullptr;
   if (node == nullptr || !graph.functions().LookUpOpDef(node->op(), &op).ok() ||
-      absl::StrContains(node->op(), "Enter") || MayBlock(node->op())) {
+      MayBlock(node->op())) {
     return Evaluation::kForbidden;
   }
   if (IsVariableOp(node->op()) || node->op() == "ReadVariableOp" ||
@@ -67,24 +68,20 @@ Evaluation EvaluationOf(const ProgramGraph& graph, const tf::NodeDef* node) {
 }
 
 Evaluation EvaluationOf(const ProgramGraph& graph, absl::string_view tensor) {
-  // Nodes, and inside how many conditionals they lie (v1: between Switch and Merge). A
-  // value inside more of them than the tensor may not exist.
-  std::set<std::pair<absl::string_view, int>> seen;
+  if (LiesInControlFlow(graph, tensor)) return Evaluation::kForbidden;
+  std::set<absl::string_view> seen;
   Evaluation evaluation = Evaluation::kConstant;
-  std::vector<std::pair<absl::string_view, int>> pending{{ParseTensor(tensor).node, 0}};
+  std::vector<absl::string_view> pending{ParseTensor(tensor).node};
   while (!pending.empty()) {
-    const auto [current, inside] = pending.back();
+    const absl::string_view current = pending.back();
     pending.pop_back();
-    if (!seen.insert({current, inside}).second) continue;
+    if (!seen.insert(current).second) continue;
     const tf::NodeDef* node = graph.Find(current);
     const Evaluation own = EvaluationOf(graph, node);
     if (own == Evaluation::kForbidden) return own;
     if (own == Evaluation::kHarmless) evaluation = own;
-    const bool branches = node->op() == "Switch" || node->op() == "RefSwitch";
-    const bool joins = node->op() == "Merge" || node->op() == "RefMerge";
-    if (branches && inside == 0) return Evaluation::kForbidden;
     for (const std::string& input : node->input()) {
-      pending.push_back({ParseTensor(input).node, inside + joins - branches});
+      pending.push_back(ParseTensor(input).node);
     }
   }
   return evaluation;

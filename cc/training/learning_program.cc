@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/fuse_products.h"
 #include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/graph_effects.h"
@@ -20,12 +21,14 @@ namespace tf = ::tensorflow;
 namespace {
 
 // Tensors whose leading dimension tells how many rows of data a task took from an
-// input pipeline. A queue's are known to have one, whatever their static shape.
+// input pipeline. A queue's are known to have one, whatever their static shape. Those
+// in control flow are left out: a task may not have them.
 struct RowSource {
   std::string tensor;
   bool has_rows;
 };
-std::vector<RowSource> RowSources(const std::vector<const tf::NodeDef*>& nodes) {
+std::vector<RowSource> RowSources(const ProgramGraph& graph,
+                                  const std::vector<const tf::NodeDef*>& nodes) {
   std::vector<RowSource> sources;
   for (const tf::NodeDef* node : nodes) {
     const char* types = nullptr;
@@ -40,6 +43,7 @@ std::vector<RowSource> RowSources(const std::vector<const tf::NodeDef*>& nodes) 
     } else {
       continue;
     }
+    if (LiesInControlFlow(graph, node->name())) continue;
     const int outputs = node->attr().at(types).list().type_size();
     for (int i = 0; i < outputs; ++i) {
       sources.push_back({absl::StrCat(node->name(), ":", i), has_rows});
@@ -58,7 +62,7 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
 
   std::vector<const tf::NodeDef*> nodes;
   TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
-  const std::vector<RowSource> row_sources = RowSources(nodes);
+  const std::vector<RowSource> row_sources = RowSources(graph, nodes);
   RunSpec described = spec;
   for (const RowSource& source : row_sources) {
     described.fetches.push_back(source.tensor);

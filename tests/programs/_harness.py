@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import importlib.util
 import os
 import pathlib
 import random
@@ -167,6 +168,12 @@ def names() -> list[str]:
 def program(name: str) -> Any:
     """The module of a program."""
     return importlib.import_module(f"tests.programs.{name}")
+
+
+def missing_packages(name: str) -> list[str]:
+    """What a program imports, by its `PACKAGES`, and is not installed."""
+    packages = getattr(program(name), "PACKAGES", ())
+    return [package for package in packages if importlib.util.find_spec(package) is None]
 
 
 def run(name: str, seed: int, learners: int | None = None) -> Run:

@@ -7,6 +7,8 @@ from tests.programs import _harness, table
 
 @pytest.mark.parametrize("name", _harness.names())
 def test_one_learner_is_stock_and_two_are_as_good(name):
+    if missing := _harness.missing_packages(name):
+        pytest.skip(f"{', '.join(missing)} not installed (tools/requirements.txt)")
     result = _harness.compare(name)
     assert not result.differences
     assert result.worse_by <= result.noise, (result.stock, result.several)

@@ -112,7 +112,10 @@ def main() -> None:
     known = rows() if len(sys.argv) > 1 else {}
     lines = {}
     for name in _harness.names():
-        if name in sys.argv[1:] or name not in known:
+        missing = _harness.missing_packages(name)
+        if missing and name not in known:
+            sys.exit(f"{name} needs {', '.join(missing)}: pip install -r tools/requirements.txt")
+        if not missing and (name in sys.argv[1:] or name not in known):
             known[name] = row(name, _harness.compare(name))
             print(known[name], flush=True)
         lines[name] = known[name]

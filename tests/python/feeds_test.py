@@ -138,6 +138,61 @@ def test_not_a_multiple_of_a_fixed_batch_is_refused_as_by_stock():
     assert not seen
 
 
+def stock_refusal(graph, fetch, feeds):
+    """What a stock session raises, and the same for the whole run."""
+    with tf1.Session(graph=graph) as stock, pytest.raises(ValueError) as refused:
+        stock.run(fetch, feeds)
+    return refused.value
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+def test_only_learning_runs_take_a_multiple_of_a_fixed_batch(learners):
+    """A read or a write of the wrong number of rows is refused in stock's words."""
+    graph, x, train, init, seen = recording_program(shape=(4,))
+    with graph.as_default():
+        kept = tf1.get_variable("kept", [4], trainable=False)
+        read, write = tf.reduce_sum(x), tf1.assign(kept, x).op
+        written_by_name = tf1.assign(kept, 2 * x)
+    several = np.arange(12, dtype=np.float32)
+    with session(graph, learners) as s:
+        s.run(init)
+        for fetch in (read, write, [read], [written_by_name, read]):
+            for feeds in ({x: several}, {x: list(range(8))}, {"x:0": several}):
+                wanted = stock_refusal(graph, fetch, feeds)
+                for _ in range(2):
+                    with pytest.raises(ValueError) as refused:
+                        s.run(fetch, feeds)
+                    assert type(refused.value) is type(wanted)
+                    assert str(refused.value) == str(wanted)
+            s.run(fetch, {x: several[:4]})
+        for _ in range(2):
+            s.run(train, {x: several})
+        assert s.learning_tasks == 6
+        with pytest.raises(ValueError, match="Cannot feed value of shape"):
+            s.run(read, {x: several})
+
+
+def test_multiple_of_a_feed_that_is_not_divided_is_refused_as_by_stock():
+    graph, x, train, init, seen = recording_program()
+    with graph.as_default():
+        table = tf1.placeholder(tf.float32, [2, 3], name="table")
+        sparse = tf1.sparse_placeholder(tf.float32, [5, 5])
+        total = tf.reduce_sum(table) + tf1.sparse_reduce_sum(sparse)
+    good, bad = ([[0, 0]], [1.0], [5, 5]), ([[0, 0]], [1.0], [5, 5, 5, 5])
+    fetches = [train, total]
+    with session(graph, replicate=[table]) as s, warnings.catch_warnings():
+        warnings.simplefilter("ignore", tensorbow.TensorBowWarning)
+        s.run(init)
+        for value, rows_of_table in ((good, 4), (bad, 2)):
+            feeds = {x: np.arange(6), table: np.ones((rows_of_table, 3)), sparse: value}
+            wanted = stock_refusal(graph, fetches, feeds)
+            with pytest.raises(ValueError) as refused:
+                s.run(fetches, feeds)
+            assert str(refused.value) == str(wanted)
+        s.run(fetches, {x: np.arange(6), table: np.ones((2, 3)), sparse: good})
+    assert seen
+
+
 def fallback(s, fetch, feeds, match):
     """Runs twice; the run must be left to one learner, with one warning that says why."""
     with warnings.catch_warnings(record=True) as caught:

@@ -1,5 +1,7 @@
 """What may stand in a learning task's graph: control flow, functions, random numbers…"""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -94,15 +96,79 @@ def test_graph_trains_on_two_learners(name):
     train_on(GRAPHS[name], check=name != "string_round_trip")
 
 
-@pytest.mark.parametrize("name", ["while", "cond", "map_fn", "tensor_array"])
-def test_control_flow_v1_trains_on_two_learners(name):
+@pytest.fixture
+def control_flow_v1():
     enabled = tf1.control_flow_v2_enabled()
     tf1.disable_control_flow_v2()
-    try:
-        train_on(GRAPHS[name], use_resource=False)
-    finally:
-        if enabled:
-            tf1.enable_control_flow_v2()
+    yield
+    if enabled:
+        tf1.enable_control_flow_v2()
+
+
+@pytest.mark.parametrize("name", ["while", "cond", "map_fn", "tensor_array"])
+@pytest.mark.usefixtures("control_flow_v1")
+def test_control_flow_v1_trains_on_two_learners(name):
+    train_on(GRAPHS[name], use_resource=False)
+
+
+def taking_data_in_a_branch(source, fed, copies):
+    """Trains on data every other step, else on rows that are fed or stand in the graph.
+
+    Each batch of the data comes `copies` times: one for every learner, so that all of
+    them compute what stock does.
+    """
+    batches = np.random.default_rng(0).standard_normal((20, 4, 2)).astype(np.float32)
+    p = types.SimpleNamespace(graph=tf.Graph())
+    with p.graph.as_default():
+        p.x = tf1.placeholder(tf.float32, [None, 2]) if fed else tf.ones([4, 2])
+        p.step = tf1.train.get_or_create_global_step()
+        p.w = tf1.get_variable("w", initializer=np.float32([0.5, -0.5]))
+        p.init = [tf1.global_variables_initializer()]
+        elements = np.repeat(batches, copies, axis=0)
+        if source == "queue":
+            queue = tf1.FIFOQueue(1000, [tf.float32], [[2]])
+            p.init.append(queue.enqueue_many([elements.reshape(-1, 2)]))
+            take = lambda: queue.dequeue_many(4)  # noqa: E731
+        else:
+            data = tf1.data.Dataset.from_tensor_slices(elements)
+            if source == "batched":  # the rows are known only when it runs
+                data = data.unbatch().batch(4)
+            iterator = tf1.data.make_initializable_iterator(data)
+            p.init.append(iterator.initializer)
+            take = iterator.get_next
+        p.from_data = tf1.placeholder(tf.bool, []) if fed else tf.equal(p.step % 2, 1)
+        batch = tf1.cond(p.from_data, take, lambda: tf.identity(p.x))
+        p.loss = tf.reduce_mean(tf.square(tf.linalg.matvec(batch, p.w) - 1))
+        p.train = tf1.train.GradientDescentOptimizer(0.1).minimize(p.loss, p.step)
+    return p
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+@pytest.mark.parametrize("fed", [True, False], ids=["fed", "nothing fed"])
+@pytest.mark.parametrize("source", ["iterator", "batched", "queue"])
+@pytest.mark.usefixtures("control_flow_v1")
+def test_data_may_be_taken_in_one_branch_of_a_conditional(source, fed, learners):
+    trained = []
+    for copies in (0, learners):  # 0 stands for stock
+        p = taking_data_in_a_branch(source, fed, max(1, copies))
+        with session(p.graph, learners) if copies else tf1.Session(graph=p.graph) as s:
+            for init in p.init:
+                s.run(init)
+            values = []
+            for k in range(8):
+                rows_fed = np.full((4 * learners, 2), k, np.float32)
+                feeds = {p.from_data: k % 2 == 1, p.x: rows_fed} if fed else {}
+                values.append([*s.run([p.loss, p.train], feeds)[:1], s.run(p.w)])
+            if copies:
+                assert s.learning_tasks == 8 * learners
+                assert s.samples_seen == 8 * learners * (4 if fed else 1)
+        trained.append(values)
+    for (loss, w), (our_loss, our_w) in zip(*trained):
+        np.testing.assert_allclose(our_loss, loss, rtol=1e-5)
+        np.testing.assert_allclose(our_w, w, rtol=1e-5)
+    if learners == 1:
+        for stock, ours in zip(*trained):
+            np.testing.assert_array_equal(ours[1], stock[1])
 
 
 def test_training_inside_a_loop():

@@ -21,7 +21,10 @@ LEARNERS = [1, 2]
 
 def is_prepared(s, fetches):
     """Whether the next run of `fetches` goes straight to the learners."""
-    found = [plan for plan in s._plans.values() if plan._held[0] is fetches]
+    elements = fetches if isinstance(fetches, list) else [fetches]
+    found = [
+        plan for plan in s._plans.values() if all(a is b for a, b in zip(elements, plan._held))
+    ]
     assert len(found) == 1
     return found[0].prepared is not None
 

@@ -64,6 +64,24 @@ def test_native_callables_learn_too():
         np.testing.assert_array_equal(value, s.run(p.w))
 
 
+def test_native_callables_warn_in_the_run_that_the_warning_is_about():
+    """Keras 2 in graph mode trains by nothing else."""
+    from tensorflow.core.protobuf import config_pb2
+
+    p = linear()
+    x, y = rows(8)
+    options = config_pb2.CallableOptions()
+    options.feed.extend([p.x.name, p.y.name])
+    options.target.append(p.train.name)
+    with session(p.graph) as s:
+        s.run(p.init)
+        step = s._make_callable_from_options(options)
+        step(x, y)
+        with pytest.warns(tensorbow.TensorBowWarning, match="one learner only"):
+            step(x[:1], y)
+        assert s.learning_tasks == 3
+
+
 def test_operation_run_and_tensor_eval_use_the_default_session():
     p = linear()
     x, y = rows(8)

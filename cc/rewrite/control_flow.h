@@ -1,0 +1,17 @@
+// TensorFlow 1's control flow: conditionals and loops whose nodes lie in the graph
+// itself. Pure function.
+#ifndef TENSORBOW_CC_REWRITE_CONTROL_FLOW_H_
+#define TENSORBOW_CC_REWRITE_CONTROL_FLOW_H_
+
+#include "absl/strings/string_view.h"
+#include "cc/rewrite/program_graph.h"
+
+namespace tensorbow {
+
+// Whether a run that fetches `tensor` ("node:index" or a node) may find it without a
+// value, or with several: it lies inside a conditional, or inside or behind a loop.
+bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_REWRITE_CONTROL_FLOW_H_
