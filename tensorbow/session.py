@@ -119,7 +119,7 @@ class _LearnerSession(SessionState):
         plan = RunPlan(self._graph, fetches, feeds)
         if plan.sparse_feeds:
             self._native.add_sparse_feeds(plan.sparse_feeds)
-        arrays = plan.arrays(feeds)
+        arrays = plan.arrays(feeds, lambda name: self._is_divided(plan, name))
         found: Explanation = self._do_call(self._explain, plan, arrays)
         return found
 

@@ -5,28 +5,30 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
 bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
-  // Nodes, and how many conditionals (between Switch and Merge) have been entered from
-  // behind on the way to them. A Switch outside of those begins one around the tensor.
+  // Nodes, and how many conditionals and loops have been entered from behind, through a
+  // Merge or an Exit, on the way to them. One that is left in front outside of those is
+  // around the tensor.
   std::set<std::pair<absl::string_view, int>> seen;
   std::vector<std::pair<absl::string_view, int>> pending{{ParseTensor(tensor).node, 0}};
   while (!pending.empty()) {
     const auto [current, inside] = pending.back();
     pending.pop_back();
-    const tf::NodeDef* node = graph.Find(current);
+    const tf::NodeDef* const node = graph.Find(current);
     if (node == nullptr || !seen.insert({current, inside}).second) continue;
-    const bool branches = node->op() == "Switch" || node->op() == "RefSwitch";
-    const bool joins = node->op() == "Merge" || node->op() == "RefMerge";
-    if (absl::StrContains(node->op(), "Enter")) return true;
-    if (branches && inside == 0) return true;
+    const std::string& op = node->op();
+    if (op == "LoopCond") continue;  // says how often, not what
+    const bool begins =
+        op == "Switch" || op == "RefSwitch" || op == "Enter" || op == "RefEnter";
+    const bool ends =
+        op == "Merge" || op == "RefMerge" || op == "Exit" || op == "RefExit";
+    if (begins && inside == 0) return true;
     for (const std::string& input : node->input()) {
-      pending.push_back({ParseTensor(input).node, inside + joins - branches});
+      pending.push_back({ParseTensor(input).node, inside + ends - begins});
     }
   }
   return false;

@@ -9,7 +9,8 @@
 namespace tensorbow {
 
 // Whether a run that fetches `tensor` ("node:index" or a node) may find it without a
-// value, or with several: it lies inside a conditional, or inside or behind a loop.
+// value, or with several: it lies inside a conditional or a loop. Behind them it has
+// one.
 bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor);
 
 }  // namespace tensorbow

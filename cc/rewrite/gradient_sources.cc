@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/shapes.h"
@@ -209,32 +210,6 @@ absl::flat_hash_set<std::string> DependOnFeeds(
   return dependent;
 }
 
-bool InsideControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
-  // Nodes, and inside how many joins they lie: what is between a Switch and a Merge, or
-  // an Enter and an Exit, has been left again.
-  std::set<std::pair<absl::string_view, int>> seen;
-  std::vector<std::pair<absl::string_view, int>> pending{{ParseTensor(tensor).node, 0}};
-  while (!pending.empty()) {
-    const auto [current, inside] = pending.back();
-    pending.pop_back();
-    if (!seen.insert({current, inside}).second) continue;
-    const tf::NodeDef* const node = graph.Find(current);
-    if (node == nullptr) continue;
-    const std::string& op = node->op();
-    const bool branches =
-        op == "Switch" || op == "RefSwitch" || op == "Enter" || op == "RefEnter";
-    const bool joins =
-        op == "Merge" || op == "RefMerge" || op == "Exit" || op == "RefExit";
-    if (branches && inside == 0) return true;
-    if (op == "LoopCond") continue;  // how often, not what
-    const int next = inside + (joins ? 1 : 0) - (branches ? 1 : 0);
-    for (const std::string& input : node->input()) {
-      pending.push_back({ParseTensor(input).node, next});
-    }
-  }
-  return false;
-}
-
 std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
                                                 const RunSpec& spec,
                                                 const RunAnalysis& analysis) {
@@ -268,7 +243,7 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
           variables[root]->name(), Canonical(written.value),
           written.indices.empty() ? "" : Canonical(written.indices), written.replaces};
       for (const std::string& tensor : finder.Find(operand.tensor)) {
-        if (InsideControlFlow(graph, tensor)) continue;
+        if (LiesInControlFlow(graph, tensor)) continue;
         GradientSource source = operand;
         source.is_value = written.replaces && tensor == operand.tensor;
         source.tensor = tensor;
@@ -293,7 +268,7 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
   }
   for (const GradientSource& operand : operands) {
     if (settled.count(operand.variable) > 0 ||
-        InsideControlFlow(graph, operand.tensor)) {
+        LiesInControlFlow(graph, operand.tensor)) {
       continue;
     }
     const bool known = std::any_of(

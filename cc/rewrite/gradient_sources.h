@@ -37,10 +37,6 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
 absl::flat_hash_set<std::string> DependOnFeeds(
     const RunSpec& spec, const std::vector<const tensorflow::NodeDef*>& nodes);
 
-// Whether the tensor is computed inside a version-1 conditional or loop, so that it may
-// not exist, or exist many times.
-bool InsideControlFlow(const ProgramGraph& graph, absl::string_view tensor);
-
 // Whether rows are normalised by the moments of their batch: by a batch normalisation
 // op in training mode, or by a mean over rows of squared differences from their mean.
 bool UsesBatchMoments(const ProgramGraph& graph, const RunSpec& spec);

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/gradient_sources.h"
+#include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/repeatable.h"
@@ -138,7 +138,7 @@ class Copier {
     const std::string copy = absl::StrCat(prefix_, node->name(), ":", name.index);
     if (node->op() == "ReadVariableOp" &&
         moved_.contains(ParseTensor(node->input(0)).node) &&
-        !InsideControlFlow(program_, tensor)) {
+        !LiesInControlFlow(program_, tensor)) {
       return Moved(*program_.Find(ParseTensor(node->input(0)).node), tensor, copy);
     }
     return copies_[tensor] = copy;

@@ -246,9 +246,9 @@ class Judge {
       for (const auto& [variable, best] : best_) {
         error = std::max(error, best.twice_error);
       }
-      absl::StrAppend(&judgement->why,
-                      absl::StrFormat("; rows given twice change gradients by %.2g",
-                                      error));
+      absl::StrAppend(
+          &judgement->why,
+          absl::StrFormat("; rows given twice change gradients by %.2g", error));
     }
     judgement->determined = true;
     for (size_t i = 0; i < gradients_.size(); ++i) {

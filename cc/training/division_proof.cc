@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/control_flow.h"
 #include "cc/training/division_evidence.h"
 #include "tensorflow/core/framework/tensor_util.h"
 #include "tensorflow/core/framework/types.h"
@@ -99,7 +100,7 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   made->fetches_.assign(fetches.size(), -1);
   made->depends_.assign(fetches.size(), false);
   for (size_t i = 0; i < fetches.size(); ++i) {
-    if (fetches[i].empty() || InsideControlFlow(graph, fetches[i])) continue;
+    if (fetches[i].empty() || LiesInControlFlow(graph, fetches[i])) continue;
     const size_t before = wanted.size();
     const int at = place(fetches[i]);
     ProofGraph more;

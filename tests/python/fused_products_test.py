@@ -94,7 +94,7 @@ def check(update, products, iterations=4, fetch=None, centre="current"):
     synchroniser = tensorbow.SMA(ALPHA, centre, MOMENTUM if centre == "lagging" else None)
     with (
         tf1.Session(graph=update.graph) as stock,
-        programs.session(update.graph, LEARNERS, synchroniser=synchroniser) as session,
+        programs.session_of_parts(update.graph, LEARNERS, synchroniser=synchroniser) as session,
     ):
         stock.run(update.init)
         session.run(update.init)
@@ -195,7 +195,7 @@ class Layer:
 
     def check(self, input_gradients, iterations=3):
         """The gradient against NumPy's in float64, with the weights before the update."""
-        with programs.session(self.graph, LEARNERS) as session:
+        with programs.session_of_parts(self.graph, LEARNERS) as session:
             session.run(self.init)
             for _ in range(iterations):
                 before = [session.learner_value(self.w, j) for j in range(LEARNERS)]
@@ -259,7 +259,7 @@ def test_product_with_the_weights_after_the_update(use_resource):
         value = layer.w.read_value() if use_resource else tf.identity(layer.w._ref())
         late = tf.matmul(layer.dy, value, transpose_b=True)
         fetches = [layer.by_learner(late), layer.update]
-    with programs.session(layer.graph, LEARNERS) as session:
+    with programs.session_of_parts(layer.graph, LEARNERS) as session:
         session.run(layer.init)
         run = (fetches, layer.feeds)
         assert fused_in_updates(session, *run) == (1, 0)
@@ -305,7 +305,7 @@ def test_factor_that_is_a_variable_is_read_before_it_is_updated(use_resource):
         loss = tf.reduce_sum(tf.matmul(x, v, transpose_a=True)) * scale[0]
         train = tf1.train.GradientDescentOptimizer(1 / ROWS).minimize(loss)
         init = tf1.global_variables_initializer()
-    with programs.session(graph, LEARNERS) as session:
+    with programs.session_of_parts(graph, LEARNERS) as session:
         session.run(init)
         assert products_in_updates(session, train, {scale: [1.0, 1.0]}) == 0
         # dL/dv = x·1 and dL/dx = v·1 have COLUMNS in every element.
@@ -317,7 +317,7 @@ def test_factor_that_is_a_variable_is_read_before_it_is_updated(use_resource):
 def test_independent_learners_multiply_as_tensorflow_does():
     update = Update()
     synchroniser = tensorbow.Independent()
-    with programs.session(update.graph, LEARNERS, synchroniser=synchroniser) as session:
+    with programs.session_of_parts(update.graph, LEARNERS, synchroniser=synchroniser) as session:
         session.run(update.init)
         feeds = dict(zip(update.factors, update.feeds(0)))
         assert products_in_updates(session, update.train, feeds) == 0
@@ -325,7 +325,7 @@ def test_independent_learners_multiply_as_tensorflow_does():
 
 def test_one_learner_multiplies_as_tensorflow_does():
     update = Update()
-    with programs.session(update.graph, 1) as session:
+    with programs.session_of_parts(update.graph, 1) as session:
         session.run(update.init)
         feeds = {f: v[:1] for f, v in zip(update.factors, update.feeds(0))}
         assert products_in_updates(session, update.train, feeds) == 0
@@ -370,7 +370,7 @@ def data(rows, seed=0):
 def test_twenty_steps_equal_the_model(rows, momentum, use_resource):
     p = perceptron(use_resource, momentum)
     gradients = StockGradients(p)
-    with programs.session(p.graph, LEARNERS, synchroniser=tensorbow.SMA()) as session:
+    with programs.session_of_parts(p.graph, LEARNERS, synchroniser=tensorbow.SMA()) as session:
         session.run(p.init)
         model = SMAModel(session.run(gradients.variables), LEARNERS, 0.05, momentum)
         for step in range(20):
@@ -391,7 +391,7 @@ def test_twenty_steps_equal_the_model(rows, momentum, use_resource):
 
 
 def weights_after(p, steps, fetch=(), rows=9, state=None, begin=0):
-    with programs.session(p.graph, 3) as session:
+    with programs.session_of_parts(p.graph, 3) as session:
         session.run(p.init)
         if state is not None and begin:
             session.load_state(state)
@@ -449,7 +449,7 @@ def test_wrong_shapes_are_an_error_and_change_nothing(a, b, message):
         train = tf.raw_ops.ResourceApplyGradientDescent(var=w.handle, alpha=0.1, delta=product)
         init = tf1.global_variables_initializer()
     right = dict(zip(factors, [np.ones((2, 4, ROWS)), np.ones((2, 4, COLUMNS))]))
-    with programs.session(graph, LEARNERS) as session:
+    with programs.session_of_parts(graph, LEARNERS) as session:
         session.run(init)
         assert products_in_updates(session, train, right) == 1
         before = session.run(w)
@@ -468,7 +468,7 @@ def test_empty_batch_updates_by_nothing():
         train = tf.raw_ops.ResourceApplyGradientDescent(var=w.handle, alpha=0.1, delta=product)
         init = tf1.global_variables_initializer()
     nothing = dict(zip(factors, [np.ones((2, 0, ROWS)), np.ones((2, 0, COLUMNS))]))
-    with programs.session(graph, LEARNERS) as session:
+    with programs.session_of_parts(graph, LEARNERS) as session:
         session.run(init)
         assert products_in_updates(session, train, nothing) == 1
         np.testing.assert_array_equal(session.learner_value(w, 1), np.ones((ROWS, COLUMNS)))

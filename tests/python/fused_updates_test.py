@@ -214,6 +214,7 @@ def check(
     alpha, momentum = accumulate(ALPHA), accumulate(MOMENTUM)
     one_thread = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     options = tensorbow.Options(
+        proof="off",
         learners_per_device=LEARNERS,
         synchroniser=sma(centre, sync_period),
     )
@@ -373,7 +374,9 @@ def test_index_outside_of_the_variable_is_stocks_error_and_changes_nothing(updat
         own = {program.gradient: gradient[1:], program.indices: indices[1:]}
         with pytest.raises(tf.errors.InvalidArgumentError) as expected:
             stock.run(program.update, own)
-    options = tensorbow.Options(learners_per_device=LEARNERS, synchroniser=sma("lagging"))
+    options = tensorbow.Options(
+        proof="off", learners_per_device=LEARNERS, synchroniser=sma("lagging")
+    )
     with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:
         session.run(program.init)
         for _ in range(3):
@@ -401,7 +404,10 @@ def test_value_read_before_a_sparse_update_is_not_changed_by_it():
             update = w.scatter_sub(slices)
         init = tf1.global_variables_initializer()
     options = tensorbow.Options(
-        learners_per_device=2, synchroniser=tensorbow.SMA(), combine={"view:0": "stack"}
+        proof="off",
+        learners_per_device=2,
+        synchroniser=tensorbow.SMA(),
+        combine={"view:0": "stack"},
     )
     with tensorbow.TensorBowSession(graph=graph, options=options) as session:
         session.run(init)
@@ -443,7 +449,10 @@ def test_value_fetched_beside_the_update_is_not_changed_by_it():
             update = w.assign_sub(tf.reduce_mean(x) * w)
         init = tf1.global_variables_initializer()
     options = tensorbow.Options(
-        learners_per_device=2, synchroniser=tensorbow.SMA(), combine={"view:0": "stack"}
+        proof="off",
+        learners_per_device=2,
+        synchroniser=tensorbow.SMA(),
+        combine={"view:0": "stack"},
     )
     with tensorbow.TensorBowSession(graph=graph, options=options) as session:
         session.run(init)
@@ -465,7 +474,7 @@ def test_wrong_gradient_shape_is_an_error_and_changes_nothing():
         w = tf1.get_variable("w", initializer=tf.zeros([3]))
         update = raw.ResourceApplyGradientDescent(var=w.handle, alpha=0.1, delta=x[0])
         init = tf1.global_variables_initializer()
-    options = tensorbow.Options(learners_per_device=2)
+    options = tensorbow.Options(proof="off", learners_per_device=2)
     with tensorbow.TensorBowSession(graph=graph, options=options) as session:
         session.run(init)
         session.run(update, {x: np.ones((2, 3))})

@@ -20,6 +20,14 @@ def session(graph, learners=2, **options):
     )
 
 
+def session_of_parts(graph, learners=2, **options):
+    """The same for programs that are fed one entry for every learner.
+
+    Each learner's part is all it computes from, which no proof of a division accepts.
+    """
+    return session(graph, learners, **({"proof": "off"} | options))
+
+
 def linear(use_resource=True, optimiser=None, columns=2):
     """y ≈ x·w with placeholders x [rows, columns] and y [rows].
 

@@ -56,7 +56,7 @@ def test_every_update_is_made_together(op, average, use_resource, dtype, one_thr
     approximate = op.split(":")[0] == "ApplyAdagrad" and dtype != tf.float64
     with (
         tf1.Session(graph=program.graph, config=one_thread) as stock,
-        programs.session(
+        programs.session_of_parts(
             program.graph, LEARNERS, synchroniser=tensorbow.SSGD(ema_decay=average)
         ) as session,
     ):
@@ -95,7 +95,9 @@ def test_product_is_summed_over_all_rows(op, inner, use_resource):
     for _ in range(2):
         with (
             tf1.Session(graph=update.graph) as stock,
-            programs.session(update.graph, LEARNERS, synchroniser=tensorbow.SSGD()) as session,
+            programs.session_of_parts(
+                update.graph, LEARNERS, synchroniser=tensorbow.SSGD()
+            ) as session,
         ):
             stock.run(update.init)
             session.run(update.init)
@@ -129,7 +131,7 @@ def test_gradient_of_the_inputs_is_computed_apart():
         train = tf1.train.GradientDescentOptimizer(1e-3).apply_gradients([(dw, w)])
         init = tf1.global_variables_initializer()
     rows = normal(1, 4, ROWS)
-    with programs.session(graph, 2, synchroniser=tensorbow.SSGD()) as session:
+    with programs.session_of_parts(graph, 2, synchroniser=tensorbow.SSGD()) as session:
         session.run(init)
         assert fused_in_updates(session, train, {x: rows}) == (1, 0)
         before = session.learner_value(w, 0)
@@ -163,7 +165,7 @@ def test_updates_without_a_fused_op_take_part(use_resource, one_thread):
     for average in (None, 0.9):
         with (
             tf1.Session(graph=graph, config=one_thread) as stock,
-            programs.session(
+            programs.session_of_parts(
                 graph, LEARNERS, synchroniser=tensorbow.SSGD(ema_decay=average)
             ) as session,
         ):
@@ -202,7 +204,7 @@ def test_nothing_is_updated_before_all_gradients_are_there(failing):
     good = normal(0, 2, 20_000)
     bad = good.copy()
     bad[1, 7] = np.nan  # the second learner's
-    with programs.session(graph, 2, synchroniser=tensorbow.SSGD()) as session:
+    with programs.session_of_parts(graph, 2, synchroniser=tensorbow.SSGD()) as session:
         session.run(init)
         for _ in range(10):
             with pytest.raises(tf.errors.InvalidArgumentError, match="not a gradient"):
@@ -227,7 +229,7 @@ def test_last_iteration_with_fewer_learners():
     gradients = normal(0, 2 * LEARNERS - 1, 40_000)
     with (
         tf1.Session(graph=graph) as stock,
-        programs.session(
+        programs.session_of_parts(
             graph,
             LEARNERS,
             synchroniser=tensorbow.SSGD(ema_decay=0.9),
