@@ -2,6 +2,7 @@
 #                with stock TensorFlow, prints a table and saves a plot
 # make test      lint, C++ tests, Python tests
 # make runtime-test C++ tests of what needs TensorFlow
+# make fuzz      sessions against stock sessions and NumPy, at random, for half an hour
 # make lint · make bench · make sanitize · make format · make clean
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null
 ALL_CPP := $(shell find cc tf_ops tests/cc -name '*.cc' -o -name '*.h' 2>/dev/null)
 PYTHON_DIRS := tensorbow tests benchmarks examples tools setup.py
 
-.PHONY: all install demo test lint format cc-test runtime-test py-test bench sanitize clean
+.PHONY: all install demo test lint format cc-test runtime-test py-test fuzz bench sanitize clean
 
 all: install
 
@@ -58,6 +59,13 @@ runtime-test: $(VENV)/requirements.stamp
 
 py-test: install
 	$(BIN)/pytest
+
+# Histories of the oracle drawn at random: TENSORBOW_FUZZ of them, at most for
+# TENSORBOW_FUZZ_SECONDS.
+fuzz: export TENSORBOW_FUZZ ?= 10000
+fuzz: export TENSORBOW_FUZZ_SECONDS ?= 1800
+fuzz: install
+	$(BIN)/pytest tests/oracle
 
 bench: install
 	$(BIN)/python benchmarks/throughput.py

@@ -99,6 +99,7 @@ class SessionState(BaseSession):
     def learner_devices(self) -> list[str]:
         """What each learner computes on, for people: its CPU, or its GPU with the stream,
         the cuDNN and cuBLAS handles and the allocator that are its own."""
+        self._check_open()
         return list(self._native.learner_devices)
 
     @property
@@ -145,7 +146,7 @@ class SessionState(BaseSession):
           reaches the variable, and with one learner, it is the central value.
 
         Raises:
-          ValueError: if there is no such learner.
+          TypeError, ValueError: if there is no such variable or learner.
           tf.errors.FailedPreconditionError: if the variable is not initialised.
         """
         if isinstance(learner, bool) or not isinstance(learner, (int, np.integer)):
@@ -154,11 +155,12 @@ class SessionState(BaseSession):
             raise ValueError(
                 f"learner_value: learner must be from 0 to {self.num_learners - 1}, got {learner}"
             )
-        name = _name_of(variable)
+        operation = _variable_operation("learner_value", self.graph, variable)
+        self._check_open()
         try:
-            serialized = self._native.learner_value(name, int(learner))
+            serialized = self._native.learner_value(operation.name, int(learner))
         except tf.errors.NotFoundError:  # no learning run has reached it
-            return self.run(_value_of(self.graph, variable))
+            return self.run(_value_of(variable, operation))
         return tf.make_ndarray(tensor_pb2.TensorProto.FromString(serialized))
 
     def central(self, variable: Any, averaged: bool = True) -> np.ndarray:
@@ -174,13 +176,15 @@ class SessionState(BaseSession):
           An array of the variable's dtype and shape.
 
         Raises:
+          TypeError, ValueError: if there is no such variable.
           tf.errors.FailedPreconditionError: if the variable is not initialised.
         """
-        name = _name_of(variable)
+        operation = _variable_operation("central", self.graph, variable)
+        self._check_open()
         try:
-            serialized = self._native.central_value(name, bool(averaged))
+            serialized = self._native.central_value(operation.name, bool(averaged))
         except tf.errors.NotFoundError:  # no learning run has reached it
-            return self.run(_value_of(self.graph, variable))
+            return self.run(_value_of(variable, operation))
         return tf.make_ndarray(tensor_pb2.TensorProto.FromString(serialized))
 
     def restart(self) -> None:
@@ -189,6 +193,7 @@ class SessionState(BaseSession):
         The central model's momentum is forgotten, optimiser slots are kept (CROSSBOW, VLDB
         2019, section 3.2).
         """
+        self._check_open()
         self._native.restart()
 
     def save_state(self, path: str | os.PathLike[str]) -> None:
@@ -257,32 +262,74 @@ class SessionState(BaseSession):
         path = os.fspath(path) if isinstance(path, os.PathLike) else path
         if not isinstance(path, str) or not path:
             raise TypeError(f"{name}: path must be a str or os.PathLike, got {path!r}")
-        if self._closed:
-            raise RuntimeError("Attempted to use a closed Session.")
+        self._check_open()
         self._extend_graph()
         action(path)
         self._warn()
+
+    def _warn_of_unknown_names(self) -> None:
+        """What options name has to be in the graph; it may grow, so it is said only once,
+        after the first learning run."""
+        for option in ("shard", "replicate", "combine", "run_kind"):
+            unknown = [n for n in getattr(self._options, option) if not _has(self.graph, n)]
+            if unknown:
+                warnings.warn(
+                    f"Options: {option} names {', '.join(map(repr, unknown))}, which the "
+                    "session's graph does not have after the first learning run. Wanted are "
+                    "names of the graph; until it has them they mean nothing.",
+                    TensorBowWarning,
+                    stacklevel=5,
+                )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
 
     def _warn(self) -> None:
         for text in self._native.take_warnings():
             warnings.warn(text, TensorBowWarning, stacklevel=3)
 
 
-def _name_of(variable: Any) -> str:
-    """The name of the node of a variable that is given by itself or by name."""
-    name: str = variable if isinstance(variable, str) else variable.op.name
-    return name.split(":")[0]
+def _has(graph: tf.Graph, name: str) -> bool:
+    """Whether the graph has an operation, or a tensor, of this name."""
+    try:
+        graph.as_graph_element(name)
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
-def _value_of(graph: tf.Graph, variable: Any) -> Any:
-    """What to fetch for the value of a variable that is given by itself or by name."""
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
+
+
+def _variable_operation(who: str, graph: tf.Graph, variable: Any) -> tf.Operation:
+    """The node of a variable that is given by itself or by name."""
+    if isinstance(variable, str):
+        try:
+            operation = graph.get_operation_by_name(variable.split(":")[0])
+        except (KeyError, ValueError):
+            raise ValueError(f"{who}: the session's graph has no variable {variable!r}") from None
+    else:
+        operation = getattr(variable, "op", None)
+        if not isinstance(operation, tf.Operation):
+            raise TypeError(
+                f"{who}: variable must be a variable of the session's graph or the name of "
+                f"one, got {variable!r}"
+            )
+        if operation.graph is not graph:
+            raise ValueError(f"{who}: {operation.name!r} is of another graph than the session's")
+    if operation.type not in _VARIABLES:
+        raise ValueError(f"{who}: {operation.name!r} is a {operation.type}, wanted a variable")
+    return operation
+
+
+def _value_of(variable: Any, operation: tf.Operation) -> Any:
+    """What to fetch for the value of a variable; `operation`: its node."""
     if not isinstance(variable, str):
         return variable
-    name = _name_of(variable)
-    operation = graph.get_operation_by_name(name)
     if operation.type != "VarHandleOp":
         return operation.outputs[0]
     for consumer in operation.outputs[0].consumers():
         if consumer.type == "ReadVariableOp" and not consumer.control_inputs:
             return consumer.outputs[0]
-    raise ValueError(f"learner_value: nothing in the graph reads variable {name!r}")
+    raise ValueError(f"learner_value: nothing in the graph reads variable {operation.name!r}")

@@ -5,12 +5,18 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from tensorflow.python.framework import config as tf_config
 
 from tensorbow import _native
-from tensorbow.synchronisers import AUTO, Synchroniser, check_learners, native_options
+from tensorbow.synchronisers import (
+    AUTO,
+    Synchroniser,
+    check_learners,
+    is_one_of,
+    native_options,
+)
 
 MAX_LEARNERS = 1024
 LEARNERS_PER_GPU = 2
@@ -33,6 +39,12 @@ def _element_name(what: str, element: Any) -> str:
             f"Options: {what} wants operations, tensors or their names, got {element!r}"
         )
     return name
+
+
+def _is_list(given: Any) -> TypeGuard[Iterable[Any]]:
+    """Whether this can be gone through; an array without dimensions cannot."""
+    scalar = getattr(given, "ndim", 1) == 0
+    return isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and not scalar
 
 
 def _optional_int(name: str, value: Any, low: int, high: int | None = None) -> None:
@@ -121,16 +133,18 @@ class Options:
         _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
         _optional_int("batch_size", self.batch_size, 1)
         _optional_int("seed", self.seed, -(2**62), 2**62)
-        if not isinstance(self.synchroniser, Synchroniser) and self.synchroniser != AUTO:
+        if not isinstance(self.synchroniser, Synchroniser) and not is_one_of(
+            self.synchroniser, AUTO
+        ):
             raise TypeError(
                 'Options: synchroniser must be "auto", tensorbow.SMA(...), EASGD(...), '
                 f"SSGD(...) or Independent(), got {self.synchroniser!r}"
             )
-        if self.scheduling not in ("fcfs", "round_robin"):
+        if not is_one_of(self.scheduling, "fcfs", "round_robin"):
             raise ValueError(
                 f'Options: scheduling must be "fcfs" or "round_robin", got {self.scheduling!r}'
             )
-        if self.cuda_graphs not in ("auto", "on", "off"):
+        if not is_one_of(self.cuda_graphs, "auto", "on", "off"):
             raise ValueError(
                 f'Options: cuda_graphs must be "auto", "on" or "off", got {self.cuda_graphs!r}'
             )
@@ -140,7 +154,7 @@ class Options:
             raise TypeError(f"Options: pin_threads must be a bool, got {self.pin_threads!r}")
         for name in ("shard", "replicate"):
             given = getattr(self, name)
-            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+            if not _is_list(given):
                 raise TypeError(f"Options: {name} must be a list of feeds, got {given!r}")
             object.__setattr__(self, name, tuple(_tensor_name(name, e) for e in given))
         both = set(self.shard) & set(self.replicate)
@@ -157,7 +171,7 @@ class Options:
             if not isinstance(given, Mapping):
                 raise TypeError(f"Options: {name} must be a dict, got {given!r}")
             for element, choice in given.items():
-                if choice not in choices:
+                if not is_one_of(choice, *choices):
                     raise ValueError(
                         f"Options: {name}[{_element_name(name, element)!r}] must be one of "
                         f"{', '.join(choices)}, got {choice!r}"

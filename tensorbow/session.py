@@ -39,6 +39,7 @@ class _LearnerSession(SessionState):
         self._options = options
         self._plans: dict[Any, RunPlan] = {}
         self._num_trainable = 0
+        self._checked_names = False
         self._last_counts = {}
         self._chosen = ""
         if target:
@@ -179,6 +180,9 @@ class _LearnerSession(SessionState):
             options, feeds, plan.fetch_outputs, plan.target_ops, metadata
         )
         plan.prepare(self._native)
+        if not self._checked_names and self.iterations > 0:
+            self._checked_names = True
+            self._warn_of_unknown_names()
         return values
 
     def _call_tf_sessionrun(

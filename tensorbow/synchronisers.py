@@ -16,6 +16,11 @@ def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def is_one_of(value: object, *choices: str) -> bool:
+    """Whether a value of any type is one of these texts; an array is equal to none."""
+    return isinstance(value, str) and value in choices
+
+
 def _check_alpha(who: str, alpha: object) -> None:
     if alpha is None:
         return
@@ -56,7 +61,7 @@ def _check_averaging(who: str, sync_period: object, restart: object, ema_decay: 
 
 
 def _check_centre(who: str, centre: object) -> None:
-    if centre not in ("current", "lagging"):
+    if not is_one_of(centre, "current", "lagging"):
         raise ValueError(f'{who}: centre must be "current" or "lagging", got {centre!r}')
 
 
@@ -151,7 +156,7 @@ class SMA:
         momentum = self.momentum
         if momentum is None:
             return
-        if momentum != "auto" and not _is_number(momentum):
+        if not is_one_of(momentum, "auto") and not _is_number(momentum):
             raise TypeError(f'SMA: momentum must be a number, "auto" or None, got {momentum!r}')
         if self.centre == "current":
             raise ValueError(

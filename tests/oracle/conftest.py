@@ -1,0 +1,16 @@
+"""Common to the oracle: v1 graphs, one thread for all stock sessions of the process."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import tensorflow as tf
+
+tf.compat.v1.disable_eager_execution()
+
+# The first session of a process fixes the number of threads inside stock operations.
+ONE_THREAD = tf.compat.v1.ConfigProto(
+    intra_op_parallelism_threads=1, inter_op_parallelism_threads=1
+)
+tf.compat.v1.Session(graph=tf.Graph(), config=ONE_THREAD).close()

@@ -1,0 +1,130 @@
+"""What the oracle has found, one test each, as small as it gets.
+
+A failing test of `oracle_test.py` prints a case that can be put here as it is. Those that
+the runtime has yet to be repaired for are expected to fail, and are in `known_faults.py`.
+"""
+
+import pytest
+
+import tensorbow
+from tests.oracle import known_faults
+from tests.oracle.actions import (
+    Extend,
+    Fail,
+    LoadState,
+    Restart,
+    SaveState,
+)
+from tests.oracle.history import Case
+from tests.oracle.programs import Program
+from tests.oracle.setups import Setup
+from tests.oracle.training import Train
+
+
+def fault(known, reason):
+    """Expected to fail until somebody repairs the runtime."""
+    assert known in known_faults.FAULTS
+    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
+
+
+# ------------------------------------------------------------------ yet to be repaired
+
+
+@fault(
+    known_faults.restart_by_request_is_per_kind_of_run,
+    "trainer.cc: every kind of run answers a request of its own (restarts_seen)",
+)
+def test_a_requested_restart_is_made_once_not_once_for_every_kind_of_run():
+    Case(
+        program=Program(),
+        setup=Setup(),
+        history=(Train(), Train(fetch="loss"), Restart(), Train(), Train(fetch="loss")),
+    ).check()
+
+
+@fault(
+    known_faults.restart_by_request_is_per_kind_of_run,
+    "trainer.cc: Synchroniser::Restart gets the variables of the run's own set",
+)
+def test_a_requested_restart_sets_every_replica_whatever_the_next_run_trains():
+    Case(
+        program=Program(),
+        setup=Setup(),
+        history=(Extend(), Train(op="late"), Restart(), Train()),
+    ).check()
+
+
+@fault(
+    known_faults.learner_that_sat_out_reads_old_values_of_what_a_run_does_not_train,
+    "synchroniser.cc: BeforeTask refreshes the variables of the run's own set",
+)
+@pytest.mark.parametrize("centre", ["current", "lagging"])
+def test_a_learner_that_sat_out_reads_z_where_it_trains_something_else(centre):
+    """A GAN with a last batch of one row: the other step must not see old weights."""
+    Case(
+        program=Program(),
+        setup=Setup(synchroniser=tensorbow.SMA(centre=centre)),
+        history=(Extend(), Train(), Train(rows=1), Train(op="late")),
+    ).check()
+
+
+@fault(
+    known_faults.rows_of_a_pipeline_that_one_learner_trains_on_are_not_counted,
+    "CountCentralTask gets 0 rows where nothing is fed",
+)
+def test_rows_of_a_pipeline_count_where_one_learner_trains_on_them():
+    Case(
+        program=Program(optimiser="hand", data="pipeline"),
+        setup=Setup(synchroniser=tensorbow.SSGD()),
+        history=(Train(),),
+    ).check()
+
+
+@fault(
+    known_faults.loading_forgets_which_learners_had_a_task,
+    "replicated_state.cc: learned_by becomes the number of learners, and is not saved",
+)
+def test_statistics_of_learners_without_a_task_do_not_count_after_loading_either():
+    Case(
+        program=Program(norm="moments"),
+        setup=Setup(learners=3),
+        history=(Train(rows=1), SaveState(), LoadState(fresh=True), Train(rows=1)),
+    ).check()
+
+
+# --------------------------------------------------------- where the documents were silent
+
+
+@pytest.mark.parametrize("norm", ["moments", "fused"])
+def test_statistics_of_learners_without_a_task_do_not_count(norm):
+    """A run of one row leaves the statistics that a stock session has."""
+    dtype = "float32" if norm == "fused" else "float64"
+    Case(
+        program=Program(dtype=dtype, norm=norm),
+        setup=Setup(learners=4),
+        history=(Train(rows=3), Train(rows=1), Train(rows=2), Train()),
+    ).check()
+
+
+def test_a_failure_leaves_independent_learners_as_their_own_tasks_did():
+    Case(
+        program=Program(),
+        setup=Setup(learners=3, synchroniser=tensorbow.Independent()),
+        history=(Train(), Fail(rows=6, bad_row=4), Train()),
+    ).check()
+
+
+def test_independent_learners_that_sit_out_keep_their_own_replicas():
+    Case(
+        program=Program(optimiser="momentum"),
+        setup=Setup(learners=3, synchroniser=tensorbow.Independent()),
+        history=(Train(), Train(rows=1), Train(rows=2), Train()),
+    ).check()
+
+
+def test_the_end_of_a_pipeline_with_more_learners_than_elements():
+    Case(
+        program=Program(optimiser="momentum", data="pipeline"),
+        setup=Setup(learners=2),
+        history=(Train(),) * 6,
+    ).check()

@@ -1,0 +1,153 @@
+"""What is done to a session, and the comparison with the reference after every action."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import tempfile
+import warnings
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tensorbow
+from tests.oracle import actions, programs
+from tests.oracle.described import Described, described
+from tests.oracle.reference import Reference
+
+tf1 = tf.compat.v1
+
+
+def tolerance_of(program, dtype):
+    """Relative to the largest element of a variable.
+
+    In float64 what is left is rounding: in the order of sums and in fused updates. float32
+    has eps = 6e-8, and a variable is changed some hundred times by terms that nearly
+    cancel. Adam keeps powers in float32 in any program: the learners' mean of them is
+    rounded, and the rate of its steps with it.
+    """
+    if program.dtype == "float32":
+        return 2e-4
+    return 1e-6 if dtype == np.float32 or program.optimiser == "adam" else 1e-9
+
+
+@described
+class Case(Described):
+    """A program, a session for it, and what is done in it."""
+
+    program: programs.Program
+    setup: Any
+    history: tuple
+
+    def check(self):
+        """Runs the history; an AssertionError says after which action what differed."""
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as directory:
+            warnings.simplefilter("ignore", tensorbow.TensorBowWarning)
+            comparison = Comparison(self, pathlib.Path(directory))
+            try:
+                comparison.run()
+            finally:
+                comparison.close()
+
+
+@functools.lru_cache(maxsize=8)
+def _kept(program):
+    return programs.Built(program)
+
+
+def built(program):
+    """The graph of a program, a new one if a history has added to the one that is kept."""
+    if not _kept(program).is_as_built:
+        _kept.cache_clear()
+    return _kept(program)
+
+
+class Comparison:
+    """One session and its reference."""
+
+    def __init__(self, case, directory):
+        self.program, self.setup = case.program, case.setup
+        self.directory = directory
+        self._history = case.history
+        self.built = built(case.program)
+        self.reference = Reference(self.built, case.setup)
+        self.session = self._new_session()
+        self.batches = 0  # that have been drawn
+        self.checks = 0
+        self.saved = None  # a state: what the reference knew
+        self.checkpoint = None  # a Saver, its path and the values
+        self.elements_left = 0  # in the pipeline
+        self.rate = 0.02
+
+    def _new_session(self):
+        return tensorbow.TensorBowSession(
+            graph=self.built.graph, options=self.setup.options(self.built)
+        )
+
+    def reopen(self):
+        """Another session on the same graph, with the same options."""
+        self.session.close()
+        self.session = self._new_session()
+
+    def close(self):
+        self.session.close()
+        self.reference.close()
+
+    def run(self):
+        done = []
+        for action in (actions.Initialise(), actions.Refill(), *self._history):
+            done.append(action)
+            try:
+                action.apply(self)
+                self.check()
+            except AssertionError as error:
+                raise AssertionError(f"after {done[2:]}:\n{error}") from error
+
+    # -------------------------------------------------------------------------- comparing
+
+    def close_to(self, actual, expected, what):
+        """That a value is as expected, to rounding."""
+        expected = np.asarray(expected)
+        actual = np.asarray(actual)
+        if expected.dtype.kind != "f":
+            np.testing.assert_array_equal(actual, expected, err_msg=what)
+            return
+        assert actual.dtype == expected.dtype, f"{what} is {actual.dtype}, not {expected.dtype}"
+        tolerance = tolerance_of(self.program, expected.dtype)
+        size = np.max(np.abs(expected), initial=1e-3)
+        np.testing.assert_allclose(
+            actual, expected, rtol=tolerance, atol=tolerance * size, err_msg=what
+        )
+
+    def check(self):
+        """All central values, all learners' values and all counters."""
+        reference, session = self.reference, self.session
+        for name in ("iterations", "learning_tasks", "samples_seen"):
+            actual, expected = getattr(session, name), getattr(reference.known, name)
+            assert actual == expected, f"{name} is {actual}, expected {expected}"
+        names = reference.initialised()
+        variables = self.built.variables
+        read = session.run({name: variables[name] for name in names})
+        # What no learner has is read by a run of its own, which takes time: one in turn.
+        self.checks += 1
+        in_turn = names[self.checks % len(names)]
+        for name in names:
+            expected = reference.central(name)
+            self.close_to(read[name], expected, f"run({name!r})")
+            if name != in_turn and not reference.known.iterations:
+                continue
+            self.close_to(session.central(name), expected, f"central({name!r})")
+            if reference.decay:
+                z = reference.central(name, averaged=False)
+                what = f"central({name!r}, averaged=False)"
+                self.close_to(session.central(variables[name], averaged=False), z, what)
+            for j, own in enumerate(reference.known.values):
+                what = f"learner_value({name!r}, {j})"
+                expected_own = own[name] if self.setup.learners > 1 else expected
+                self.close_to(session.learner_value(name, j), expected_own, what)
+
+    def draw(self, rows):
+        """Rows that no action was given before."""
+        self.batches += 1
+        return self.built.batch(self.batches, rows)

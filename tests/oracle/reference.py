@@ -1,0 +1,291 @@
+"""What TensorBow has to compute: stock sessions train, NumPy averages.
+
+Every learner is a stock session that is given the learner's values and trains on its
+rows. What becomes of the values are the formulas of ALGORITHMS.md and the rules of
+docs/assumptions.md, which the comments quote.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+import tensorbow
+
+tf1 = tf.compat.v1
+
+# Nothing is compared bit for bit, and graphs are tiny: optimising them would take longer.
+_CONFIG = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+_CONFIG.graph_options.rewrite_options.disable_meta_optimizer = True
+
+
+def _mean(values):
+    """In float64, whatever the values are."""
+    return np.mean(values, axis=0, dtype=np.float64).astype(values[0].dtype)
+
+
+class Replica:
+    """A stock session that holds one learner's values while they are used."""
+
+    def __init__(self, built):
+        self._built = built
+        self._session = tf1.Session(graph=built.graph, config=_CONFIG)
+
+    def load(self, values):
+        """Sets variables, by name."""
+        variables = self._built.variables
+        initialisers = [variables[name].initializer for name in values]
+        feeds = {
+            op.inputs[1]: value for op, value in zip(initialisers, values.values(), strict=True)
+        }
+        self._session.run(initialisers, feeds)
+
+    def values(self, names):
+        """Values of variables, by name."""
+        variables = self._built.variables
+        return self._session.run({name: variables[name] for name in names})
+
+    def run(self, fetches, feeds=None):
+        """A run on the values loaded."""
+        return self._session.run(fetches, feeds)
+
+    def close(self):
+        self._session.close()
+
+
+@dataclasses.dataclass
+class Knowledge:
+    """All that a session knows: what `save_state` saves."""
+
+    values: list  # of every learner: its variables, by name
+    z: dict = dataclasses.field(default_factory=dict)  # of trainable variables
+    z_prev: dict = dataclasses.field(default_factory=dict)
+    average: dict = dataclasses.field(default_factory=dict)
+    averaged: dict = dataclasses.field(default_factory=dict)  # iterations since it began
+    present: dict = dataclasses.field(default_factory=dict)
+    learned: dict = dataclasses.field(default_factory=dict)  # by whom, since all were equal
+    counts: dict = dataclasses.field(default_factory=dict)  # iterations of one kind of run
+    rates: dict = dataclasses.field(default_factory=dict)
+    restart: bool = False
+    iterations: int = 0
+    learning_tasks: int = 0
+    samples_seen: int = 0
+
+
+class Reference:
+    """A session's learners, their centre and the session's counters."""
+
+    def __init__(self, built, setup):
+        self.built, self.setup = built, setup
+        self.learners = range(setup.learners)
+        self.synchroniser = setup.chosen(built.program)
+        self.kind = type(self.synchroniser)
+        self.averages = self.kind in (tensorbow.SMA, tensorbow.EASGD)
+        self.lagging = self.averages and getattr(self.synchroniser, "centre", "lagging") != (
+            "current"
+        )
+        self.alpha = getattr(self.synchroniser, "alpha", None) or 1 / setup.learners
+        self.momentum = setup.momentum(built.program) if self.kind is tensorbow.SMA else 0.0
+        self.period = getattr(self.synchroniser, "sync_period", 1)
+        # "With one learner z is the model itself, whatever the synchroniser."
+        decay = getattr(self.synchroniser, "ema_decay", None)
+        self.decay = decay if setup.learners > 1 else None
+        self.replicas = [Replica(built) for _ in self.learners]
+        self.known = Knowledge([{} for _ in self.learners])
+
+    def close(self):
+        for replica in self.replicas:
+            replica.close()
+
+    def save(self):
+        """All that is known."""
+        return copy.deepcopy(self.known)
+
+    def load(self, saved):
+        """Goes back to what was known."""
+        self.known = copy.deepcopy(saved)
+
+    # ------------------------------------------------------------------- central values
+
+    def initialised(self):
+        """Names of the variables that have values."""
+        return list(self.known.values[0])
+
+    def central(self, name, averaged=True):
+        """The central model's value of a variable."""
+        known = self.known
+        if name in known.z:
+            return known.average[name] if averaged and self.decay else known.z[name]
+        own = [values[name] for values in known.values]
+        # "Integers and booleans: the central value is learner 0's." `Independent`: "learner
+        # 0's replica stands for the model wherever the central model is asked for".
+        if own[0].dtype.kind != "f" or self.kind is tensorbow.Independent:
+            return own[0]
+        # "Optimiser slots … read from outside they are the learners' mean", "so is every
+        # other floating-point state a training step writes". A learner that has had no task
+        # since all had the same value has none of its own: runs of one row train one learner,
+        # and leave what a stock session has.
+        return _mean([own[j] for j in sorted(known.learned[name]) or self.learners])
+
+    def centre(self):
+        """The central values of all variables."""
+        return {name: self.central(name) for name in self.initialised()}
+
+    def read(self, fetches, feeds=None):
+        """A run that reads: "executed on the central model"."""
+        self.replicas[0].load(self.centre())
+        return self.replicas[0].run(fetches, feeds)
+
+    def write(self, op, names, feeds=None):
+        """A run that writes `names`: "they run once, on z, and reach every learner"."""
+        if self.initialised():
+            self.replicas[0].load(self.centre())
+        self.replicas[0].run(op, feeds)
+        self.assign(self.replicas[0].values(names))
+
+    def assign(self, values):
+        """All replicas start from what was written, without momentum; a new average begins."""
+        known = self.known
+        for name, value in values.items():
+            known.learned[name] = set()
+            for own in known.values:
+                own[name] = np.array(value)
+            if name in self.built.trainable:
+                known.z[name] = known.z_prev[name] = known.average[name] = np.array(value)
+                known.averaged[name] = 0
+                known.present[name] = set(self.learners)
+
+    # ------------------------------------------------------------------------- training
+
+    def restart(self, names):
+        """Replicas of some variables ← z, whose momentum is forgotten."""
+        known = self.known
+        for name in names:
+            known.z_prev[name] = known.z[name]
+            known.present[name] = set(self.learners)
+            for own in known.values:
+                own[name] = known.z[name]
+
+    def begin_run(self, kind, rate, op):
+        """What is due before a learning run; `kind`: what it feeds and fetches."""
+        known = self.known
+        if self.averages and self.setup.learners > 1:
+            # "When the learning rate falls to half or less from one iteration to the next";
+            # an update written by hand has no such input.
+            by_hand = self.built.program.optimiser.startswith("hand")
+            last = known.rates.get(kind, 0)
+            dropped = getattr(self.synchroniser, "restart", "never") == "lr_drop" and not by_hand
+            if known.restart:
+                # "Sets every replica to the central model before the next learning run."
+                self.restart(known.z)
+            elif dropped and rate <= last / 2:
+                self.restart(op.trained)
+        known.rates[kind] = rate
+        known.restart = False
+
+    def before_tasks(self, names, active):
+        """A learner that had no task in the last iteration "starts its next task from z"."""
+        known = self.known
+        if self.kind is tensorbow.Independent:
+            return  # each trains on its own
+        for j in active:
+            for name in names:
+                if j not in known.present[name]:
+                    known.values[j][name] = known.z[name]
+
+    def iteration(self, op, kind, feeds, fetch=None):
+        """One learning task of every learner in `feeds`, and its synchronisation.
+
+        Returns what each of them has in `fetch` ("computed from their own replicas before
+        the update").
+        """
+        known, active = self.known, sorted(feeds)
+        self.before_tasks(known.z, active)
+        fetched = [self._run(j, fetch, feeds[j]) for j in active if fetch is not None]
+        if self.kind is tensorbow.SSGD and len(self.learners) > 1:
+            gradients = [self._run(j, op.gradients, feeds[j]) for j in active]
+            mean = [_mean(parts) for parts in zip(*gradients)]
+            averaged = dict(zip(op.gradients, mean))
+            feeds = {j: feed | averaged for j, feed in feeds.items()}
+        before = {j: {n: known.values[j][n] for n in op.trained} for j in active}
+        for j in active:
+            self._run(j, op.op, feeds[j])
+            known.values[j] |= self.replicas[j].values(op.written)
+        known.counts[kind] = known.counts.get(kind, 0) + 1
+        due = known.counts[kind] % self.period == 0
+        if self.averages and len(self.learners) > 1:
+            self._correct(op.trained, before, active, due)
+        for name in op.written:
+            known.learned[name] = known.learned[name] | set(active)
+        for name in op.trained:
+            known.present[name] = set(active)
+            if not self.lagging or len(self.learners) == 1:
+                known.z[name] = self._mean(name, active)
+        if self.kind is tensorbow.SSGD:
+            # "It gets the weights, slots and other state of a learner that had one."
+            for j in set(self.learners) - set(active):
+                known.values[j] |= {name: known.values[active[0]][name] for name in op.written}
+        if due or not self.lagging:
+            self._move_averages(op.trained)
+        known.iterations += 1
+        known.learning_tasks += len(active)
+        return fetched
+
+    def _run(self, j, fetches, feeds):
+        self.replicas[j].load(self.known.values[j])
+        return self.replicas[j].run(fetches, feeds)
+
+    def _mean(self, name, active):
+        if self.kind is tensorbow.Independent:
+            return self.known.values[0][name]
+        if self.kind is tensorbow.SSGD:
+            return self.known.values[active[0]][name]
+        return _mean([self.known.values[j][name] for j in active])
+
+    def _correct(self, names, before, active, due):
+        """c_j = α (w_j − z), w_j before the update; a lagging z moves by their sum."""
+        known = self.known
+        for name in names:
+            if not due:
+                continue
+            z, total = known.z[name], np.zeros_like(known.z[name])
+            for j in active:
+                correction = self.alpha * (before[j][name] - z)
+                known.values[j][name] = known.values[j][name] - correction
+                total = total + correction
+            if self.lagging:
+                known.z[name] = z + total + self.momentum * (z - known.z_prev[name])
+                known.z_prev[name] = z
+
+    def _move_averages(self, names):
+        """z̄ ← d·z̄ + (1−d)·z with d = min(ema_decay, (1+t)/(10+t))."""
+        if not self.decay:
+            return
+        known = self.known
+        for name in names:
+            t = known.averaged[name]
+            d = min(self.decay, (1 + t) / (10 + t))
+            known.average[name] = d * known.average[name] + (1 - d) * known.z[name]
+            known.averaged[name] = t + 1
+
+    def undivided(self, op, feeds, fetch=None):
+        """A run that one learner executes on the central model.
+
+        "It goes on from the replicas' mean. Before such a run optimiser slots are the mean
+        of the learners' slots; after it all replicas start from the new z, with the same
+        slots."
+        """
+        known = self.known
+        start = {name: self.central(name) for name in self.initialised()}
+        for name in known.z:
+            start[name] = self._mean(name, sorted(known.present[name]))
+        self.replicas[0].load(start)
+        fetched = None if fetch is None else self.replicas[0].run(fetch, feeds)
+        self.replicas[0].run(op.op, feeds)
+        self.assign(self.replicas[0].values(op.written))
+        known.iterations += 1
+        known.learning_tasks += 1
+        return fetched

@@ -1,0 +1,70 @@
+"""How a session is set up, and what the documentation says that this means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorbow
+from tests.oracle import programs
+from tests.oracle.described import Described, described
+
+# When TensorBow compares a run's gradients whole against shards before it divides it for
+# the first time, this is to be "on", and `strategies.py` may draw sums and coupled rows.
+PROOF = "off"
+
+
+@described
+class Setup(Described):
+    """Learners and their synchroniser; tasks of `batch_size` rows go round robin."""
+
+    learners: int = 2
+    synchroniser: Any = tensorbow.SMA()
+    batch_size: int | None = None
+
+    def options(self, built):
+        """The session's options."""
+        combine = {}
+        if built.program.dropout:
+            combine[built.noises[0]] = "concat"
+        return tensorbow.Options(
+            learners_per_device=self.learners,
+            synchroniser=self.synchroniser,
+            batch_size=self.batch_size,
+            scheduling="round_robin" if self.batch_size else "fcfs",
+            combine=combine,
+        )
+
+    def plan(self, rows):
+        """The iterations of a run of `rows` rows: of each, the rows of every learner in it."""
+        if self.batch_size is None:
+            size, longer = divmod(rows, self.learners)
+            ends = [j * size + min(j, longer) for j in range(self.learners + 1)]
+            shards = [slice(a, b) for a, b in zip(ends, ends[1:])]
+            return [{j: shard for j, shard in enumerate(shards) if shard.start < shard.stop}]
+        b, learners = self.batch_size, self.learners
+        tasks = [slice(k, min(k + b, rows)) for k in range(0, rows, b)]
+        return [dict(enumerate(tasks[i : i + learners])) for i in range(0, len(tasks), learners)]
+
+    def chosen(self, program):
+        """The synchroniser that "auto" stands for in a program."""
+        if self.synchroniser != "auto":
+            return self.synchroniser
+        dense = program.inputs == "dense"
+        adaptive = program.optimiser in programs.ADAPTIVE
+        return tensorbow.SSGD() if adaptive and dense else tensorbow.SMA()
+
+    def trains_as_stock(self, program, op):
+        """Whether one learner executes a run, as a stock session would."""
+        if PROOF == "on" and program.couples_rows:
+            return True
+        ssgd = isinstance(self.chosen(program), tensorbow.SSGD)
+        return self.learners > 1 and ssgd and op.gradients is None
+
+    def momentum(self, program):
+        """Of a lagging centre."""
+        chosen = self.chosen(program)
+        if getattr(chosen, "centre", "") != "lagging":
+            return 0.0
+        if chosen.momentum in (None, "auto"):
+            return 0.9 if program.optimiser in ("gd", "hand") else 0.0
+        return chosen.momentum

@@ -1,0 +1,125 @@
+"""What Hypothesis draws: programs, sessions and histories."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+import tensorbow
+from tests.oracle import actions, programs, setups
+from tests.oracle.history import Case
+from tests.oracle.training import Train
+
+# To be turned on when TensorBow proves that a run may be divided (`setups.PROOF`): a loss
+# that sums over rows is then divided with scaled gradients, and a loss that couples the
+# rows of a batch trains as a stock session does.
+DRAW_SUMS = False
+DRAW_COUPLED_LOSSES = False
+
+LOSSES = ["mean", "mean_l2"] + ["sum"] * DRAW_SUMS + ["coupled"] * DRAW_COUPLED_LOSSES
+RATES = [0.02, 0.02, 0.02, 0.015, 0.01, 0.004]
+MAX_ACTIONS = 20
+
+
+@st.composite
+def program(draw):
+    """Any program; fused batch normalisation exists in float32 only."""
+    norm = draw(st.sampled_from(["none", "none", "none", "moments", "fused"]))
+    return programs.Program(
+        variables=draw(st.sampled_from(["resource", "ref"])),
+        dtype="float32" if norm == "fused" else draw(_mostly("float64", "float32")),
+        inputs=draw(st.sampled_from(["dense", "sparse"])),
+        optimiser=draw(st.sampled_from([*programs.OPTIMISERS, *programs.BY_HAND])),
+        loss=draw(st.sampled_from(LOSSES)),
+        flow=draw(_mostly("none", "cond", "cond_v2", "while", "while_v2")),
+        norm=norm,
+        dropout=draw(_mostly(False, True)),
+        data=draw(_mostly("fed", "pipeline")),
+    )
+
+
+def _mostly(first, *others):
+    return st.sampled_from([first] * (len(others) + 1) + list(others))
+
+
+@st.composite
+def synchroniser(draw, learners):
+    """Any synchroniser, with its arguments."""
+    kind = draw(st.sampled_from(["SMA", "lagging", "EASGD", "SSGD", "Independent", "auto"]))
+    if kind == "auto":
+        return "auto"
+    if kind == "Independent":
+        return tensorbow.Independent()
+    decay = draw(_mostly(None, 0.5, 0.9))
+    if kind == "SSGD":
+        return tensorbow.SSGD(ema_decay=decay)
+    strongest = 1.0 if kind == "SMA" else 1.9 / (learners + 1)
+    arguments = dict(
+        alpha=draw(_mostly(None, strongest, 0.3)),
+        sync_period=draw(_mostly(1, 2, 3)),
+        ema_decay=decay,
+        restart=draw(_mostly("lr_drop", "never")),
+    )
+    if kind == "EASGD":
+        return tensorbow.EASGD(**arguments)
+    if kind == "SMA":
+        return tensorbow.SMA(**arguments)
+    momentum = draw(st.sampled_from([None, 0.0, 0.5]))
+    return tensorbow.SMA(centre="lagging", momentum=momentum, **arguments)
+
+
+@st.composite
+def setup(draw):
+    """One to four learners, with shards or with batches of a size."""
+    learners = draw(st.sampled_from([2, 2, 3, 4, 1]))
+    return setups.Setup(
+        learners=learners,
+        synchroniser=draw(synchroniser(learners)),
+        batch_size=draw(_mostly(None, 2, 3)),
+    )
+
+
+FETCHES = ["none", "none", "loss", "rows", "variable", "step"]
+ROWS = st.sampled_from([8, 1, 2, 3, 5, 6, 7, 9, 12])
+
+train = st.builds(
+    Train,
+    rows=ROWS,
+    fetch=st.sampled_from(FETCHES),
+    rate=st.sampled_from(RATES),
+    op=st.sampled_from(["train", "train", "late"]),
+)
+other_action = st.one_of(
+    st.builds(actions.Evaluate, rows=st.integers(1, 6)),
+    st.builds(actions.Assign, which=st.integers(0, 20), how=st.sampled_from(["load", "add"])),
+    st.builds(actions.Fail, rows=ROWS, bad_row=st.integers(0, 11)),
+    st.just(actions.Initialise()),
+    st.just(actions.Refill()),
+    st.just(actions.Extend()),
+    st.builds(actions.Undivided, rows=ROWS),
+    st.just(actions.Restart()),
+    st.just(actions.SaveState()),
+    st.builds(actions.LoadState, fresh=st.booleans()),
+    st.just(actions.SaverSave()),
+    st.just(actions.SaverRestore()),
+    st.builds(
+        actions.Refuse,
+        what=st.sampled_from(["shape", "dtype", "no_rows", "unknown", "rows_missing"]),
+    ),
+)
+
+
+@st.composite
+def action(draw):
+    """Half of them train."""
+    return draw(train) if draw(st.booleans()) else draw(other_action)
+
+
+# Two lists: of one alone, Hypothesis draws six on average.
+_actions = st.lists(action(), max_size=MAX_ACTIONS // 2)
+history = st.builds(lambda first, second: (*first, *second), _actions, _actions)
+
+
+@st.composite
+def case(draw):
+    """A whole case."""
+    return Case(draw(program()), draw(setup()), draw(history))
