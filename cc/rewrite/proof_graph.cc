@@ -59,10 +59,13 @@ class Copier {
     Add(tf::NodeDefBuilder(how_far_, "Placeholder").Attr("dtype", tf::DT_FLOAT));
     proof_->feeds.push_back(absl::StrCat(how_far_, ":0"));
     for (const std::string& tensor : wanted) {
-      TF_ASSIGN_OR_RETURN(const std::string copy, Resolve(Canonical(tensor), false));
+      TF_ASSIGN_OR_RETURN(std::string copy, Resolve(Canonical(tensor), false));
+      TF_ASSIGN_OR_RETURN(tf::DataType dtype, TypeOf(tensor));
       // A tensor is to be fetched by a name of the copy's own.
       const std::string name = absl::StrCat(prefix_, "wanted/", proof_->fetches.size());
-      TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+      if (dtype == tf::DT_RESOURCE) {
+        TF_ASSIGN_OR_RETURN(copy, Read(tensor, absl::StrCat(name, "/read"), &dtype));
+      }
       Add(tf::NodeDefBuilder(name, "Identity").Input(copy, 0, dtype));
       proof_->extension.mutable_node()->rbegin()->set_input(0, copy);
       proof_->fetches.push_back(absl::StrCat(name, ":0"));
@@ -97,6 +100,20 @@ class Copier {
     if (name.index >= static_cast<int>(types.size()))
       return absl::NotFoundError(tensor);
     return tf::BaseType(types[name.index]);
+  }
+
+  // The value of a resource variable, by a read of the copy's own.
+  absl::StatusOr<std::string> Read(const std::string& handle, const std::string& name,
+                                   tf::DataType* dtype) {
+    const tf::NodeDef* const variable = program_.Find(ParseTensor(handle).node);
+    if (variable->op() != "VarHandleOp") return Refuse(*variable, "is no variable");
+    *dtype = variable->attr().at("dtype").type();
+    Add(tf::NodeDefBuilder(name, "ReadVariableOp")
+            .Input(variable->name(), 0, tf::DT_RESOURCE)
+            .Attr("dtype", *dtype));
+    const std::string value = absl::StrCat(name, ":0");
+    if (!moved_.contains(variable->name())) return value;
+    return Moved(*variable, value, value);
   }
 
   absl::Status AddFeed(const std::string& feed) {

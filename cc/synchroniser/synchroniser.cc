@@ -77,19 +77,19 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
   }
   ClearPoints();
   if (queue_ != nullptr) queue_->BeginRun(*set);
-  ResetAbsent();
+  ResetAbsent(*set_, scheduler_->participants(0));
 }
 
-void Synchroniser::ResetAbsent() {
+void Synchroniser::ResetAbsent(const TrainedSet& set, int active) {
   if (!traits_.averages_models()) return;
-  const std::vector<int> active = FirstLearners(scheduler_->participants(0));
+  const std::vector<int> first = FirstLearners(active);
   const ScopedFlushDenormals flush;
-  for (int member = 0; member < set_->size(); ++member) {
-    const std::vector<int>& present = present_[set_->variable(member)];
+  for (int member = 0; member < set.size(); ++member) {
+    const std::vector<int> here = present(set.variable(member));
     std::vector<int> absent;
-    std::set_difference(active.begin(), active.end(), present.begin(), present.end(),
+    std::set_difference(first.begin(), first.end(), here.begin(), here.end(),
                         std::back_inserter(absent));
-    if (!absent.empty()) algorithm_->Reset(*set_, member, absent, present);
+    if (!absent.empty()) algorithm_->Reset(set, member, absent, here);
   }
 }
 

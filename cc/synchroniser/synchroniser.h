@@ -79,6 +79,9 @@ class Synchroniser {
   // All replicas of the set ← z, without momentum. After a run that was aborted, z is
   // what the aborted iteration began with.
   void Restart(const TrainedSet& set);
+  // The replicas of the first `active` learners that did not take part in the last
+  // iteration that trained a variable of the set ← z.
+  void ResetAbsent(const TrainedSet& set, int active);
   // Brings the central model's values of a variable up to date before they are read or
   // written. `replicas`: by learner. Returns what went wrong, or an empty text.
   std::string Collect(int variable, const std::vector<void*>& replicas);
@@ -198,8 +201,6 @@ class Synchroniser {
   bool Finish(int learner, bool took_part);
   void Complete(int64_t iteration);
   void ClearPoints();
-  // Sets learners that sat out, and have a task now, to z.
-  void ResetAbsent();
 
   const int num_learners_;
   CentralModel* const central_;

@@ -222,6 +222,10 @@ std::vector<tf::Tensor> DivisionProof::Gradients(
   if (places.variable < 0) return values;
   // A new value: the change is what counts.
   const tf::Tensor& now = (*evaluations[0])[places.variable];
+  if (now.dtype() != values[0].dtype() ||
+      now.NumElements() != values[0].NumElements()) {
+    return {};
+  }
   for (tf::Tensor& value : values) {
     tf::Tensor change(value.dtype(), value.shape());
     switch (value.dtype()) {

@@ -61,7 +61,9 @@ struct LearningProgram {
   int64_t first_iteration = 0;               // of the set, when it is made
   bool measured_memory = false;              // on accelerators, in the first run
   std::atomic<bool> warned_of_feeds{false};  // that they cannot be divided
-  int64_t restarts_seen = 0;
+  // Of trained variables that tasks read and do not write; ids, and where they lie.
+  std::vector<int> only_read;
+  std::unique_ptr<TrainedSet> only_read_set;
 };
 
 // `sparse_feeds`: feeds that are parts of sparse tensors. `averages`: what several

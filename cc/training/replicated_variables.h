@@ -72,6 +72,8 @@ class ReplicatedVariables {
                          bool* any);
   // Whether some program trains the variable.
   bool trained(int id) const { return variables_[id].trained; }
+  // Whether the replicas are what learners left, not what is still to be broadcast.
+  bool replicas_up_to_date(int id) const { return !variables_[id].replicas_stale; }
   int num_trained() const { return num_trained_; }
   // The index of a trained variable in the central model. REQUIRES: it has been
   // broadcast.

@@ -7,12 +7,10 @@ namespace tensorbow {
 
 namespace {
 
-void SetProgress(const RunProgress& progress, int64_t restarts,
-                 LearningProgram* program) {
+void SetProgress(const RunProgress& progress, LearningProgram* program) {
   program->first_iteration = progress.iterations;
   if (program->set != nullptr) program->set->iterations = progress.iterations;
   program->rates.Set(progress.last_rates, progress.rate_dropped);
-  program->restarts_seen = restarts - progress.restart_pending;
 }
 
 }  // namespace
@@ -27,17 +25,15 @@ std::map<std::string, std::shared_ptr<LearningProgram>> RunProgressTable::Progra
 }
 
 void RunProgressTable::Add(const std::string& key,
-                           const std::shared_ptr<LearningProgram>& program,
-                           int64_t restarts) {
+                           const std::shared_ptr<LearningProgram>& program) {
   absl::MutexLock lock(&mu_);
-  program->restarts_seen = restarts;
   if (const auto loaded = loaded_.extract(key)) {
-    SetProgress(loaded.mapped(), restarts, program.get());
+    SetProgress(loaded.mapped(), program.get());
   }
   programs_[key] = program;
 }
 
-std::map<std::string, RunProgress> RunProgressTable::Get(int64_t restarts) const {
+std::map<std::string, RunProgress> RunProgressTable::Get() const {
   absl::MutexLock lock(&mu_);
   std::map<std::string, RunProgress> progress = loaded_;
   for (const auto& [key, program] : Programs()) {
@@ -46,16 +42,14 @@ std::map<std::string, RunProgress> RunProgressTable::Get(int64_t restarts) const
         program->set == nullptr ? program->first_iteration : program->set->iterations;
     run.last_rates = program->rates.last();
     run.rate_dropped = program->rates.dropped();
-    run.restart_pending = program->restarts_seen != restarts;
   }
   return progress;
 }
 
-void RunProgressTable::Set(std::map<std::string, RunProgress> progress,
-                           int64_t restarts) {
+void RunProgressTable::Set(std::map<std::string, RunProgress> progress) {
   absl::MutexLock lock(&mu_);
   for (const auto& [key, program] : Programs()) {
-    SetProgress(progress[key], restarts, program.get());
+    SetProgress(progress[key], program.get());
     progress.erase(key);
   }
   loaded_ = std::move(progress);

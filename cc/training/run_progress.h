@@ -20,21 +20,17 @@ struct RunProgress {
   int64_t iterations = 0;          // of its trained set
   std::vector<double> last_rates;  // learning rates of the last run
   bool rate_dropped = false;       // within the last run
-  bool restart_pending = false;    // requested, and it has not run since
 };
 
 class RunProgressTable {
  public:
-  // Adds a program, which goes on from what was set for its run. `restarts`: how often
-  // a restart has been requested in the session.
-  void Add(const std::string& key, const std::shared_ptr<LearningProgram>& program,
-           int64_t restarts) ABSL_LOCKS_EXCLUDED(mu_);
+  // Adds a program, which goes on from what was set for its run.
+  void Add(const std::string& key, const std::shared_ptr<LearningProgram>& program)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
-  std::map<std::string, RunProgress> Get(int64_t restarts) const
-      ABSL_LOCKS_EXCLUDED(mu_);
+  std::map<std::string, RunProgress> Get() const ABSL_LOCKS_EXCLUDED(mu_);
   // Of all runs; those that are not there start afresh.
-  void Set(std::map<std::string, RunProgress> progress, int64_t restarts)
-      ABSL_LOCKS_EXCLUDED(mu_);
+  void Set(std::map<std::string, RunProgress> progress) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Of all programs: the random ops whose state is not with the learners.
   std::vector<std::string> HiddenRandomOps() const ABSL_LOCKS_EXCLUDED(mu_);

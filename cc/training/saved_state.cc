@@ -16,7 +16,7 @@ namespace tf = ::tensorflow;
 namespace {
 
 // 2: with the choice of the synchroniser; z may be without its predecessor.
-constexpr int64_t kFormat = 2;
+constexpr int64_t kFormat = 3;
 
 constexpr char kFormatKey[] = "_tensorbow/format";
 // [n, 2]: names and values of the settings that a session must share with the state.
@@ -32,7 +32,7 @@ constexpr char kInitialisedKey[] = "_tensorbow/initialised";
 // trained, is a generator, has its replicas here.
 constexpr char kReplicatedKey[] = "_tensorbow/replicated";
 constexpr char kReplicatedFlagsKey[] = "_tensorbow/replicated_flags";
-// Keys of the learning runs, and [n, 3] iterations, rate_dropped, restart_pending.
+// Keys of the learning runs, and [n, 2] iterations, rate_dropped.
 constexpr char kRunsKey[] = "_tensorbow/runs";
 constexpr char kRunProgressKey[] = "_tensorbow/run_progress";
 
@@ -291,11 +291,10 @@ absl::Status WriteProgress(const std::map<std::string, RunProgress>& runs,
     TF_RETURN_IF_ERROR(state->Add(RatesKey(static_cast<int64_t>(keys.size())),
                                   Vector(run.last_rates)));
     keys.push_back(key);
-    progress.insert(progress.end(),
-                    {run.iterations, run.rate_dropped, run.restart_pending});
+    progress.insert(progress.end(), {run.iterations, run.rate_dropped});
   }
   TF_RETURN_IF_ERROR(state->Add(kRunsKey, StringVector(keys)));
-  return state->Add(kRunProgressKey, Table(progress, 3));
+  return state->Add(kRunProgressKey, Table(progress, 2));
 }
 
 absl::Status ReadProgress(StateReader* state,
@@ -304,12 +303,11 @@ absl::Status ReadProgress(StateReader* state,
                       ReadStrings(state, kRunsKey));
   const int64_t count = static_cast<int64_t>(keys.size());
   TF_ASSIGN_OR_RETURN(const std::vector<int64_t> progress,
-                      ReadValues<int64_t>(state, kRunProgressKey, 3 * count));
+                      ReadValues<int64_t>(state, kRunProgressKey, 2 * count));
   for (int64_t i = 0; i < count; ++i) {
     RunProgress& run = (*runs)[keys[i]];
-    run.iterations = progress[3 * i];
-    run.rate_dropped = progress[3 * i + 1] != 0;
-    run.restart_pending = progress[3 * i + 2] != 0;
+    run.iterations = progress[2 * i];
+    run.rate_dropped = progress[2 * i + 1] != 0;
     TF_ASSIGN_OR_RETURN(run.last_rates, ReadValues<double>(state, RatesKey(i)));
   }
   return absl::OkStatus();

@@ -95,6 +95,7 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
   state.iterations = iterations_.load();
   state.learning_tasks = learning_tasks_.load();
   state.samples_seen = samples_seen_.load();
+  TF_RETURN_IF_ERROR(RestartIfAsked());
   if (variables_ != nullptr) TF_RETURN_IF_ERROR(variables_->PublishAll());
   TF_RETURN_IF_ERROR(GetCentral(nodes, learners_.central_device(), &state));
   for (int id = 0; variables_ != nullptr && id < variables_->size(); ++id) {
@@ -104,7 +105,7 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
   for (int j = 0; j < num_learners(); ++j) {
     state.random.push_back(learners_[j].device()->random_streams().Get());
   }
-  state.progress = progress_.Get(restarts_requested_.load());
+  state.progress = progress_.Get();
   TF_RETURN_IF_ERROR(WriteState(state, path));
 
   const std::vector<std::string> hidden = progress_.HiddenRandomOps();
@@ -167,7 +168,8 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
   for (int j = 0; j < num_learners(); ++j) {
     learners_[j].device()->random_streams().Set(state.random[j]);
   }
-  progress_.Set(std::move(state.progress), restarts_requested_.load());
+  progress_.Set(std::move(state.progress));
+  restarts_made_ = restarts_requested_.load();  // of what has been replaced
   return absl::OkStatus();
 }
 

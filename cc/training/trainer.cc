@@ -142,7 +142,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     WarnOfTwoMomenta(analysis, choice.momentum);
   }
   if (MayDivide()) MakeProof(graph, spec, analysis, made.get());
-  progress_.Add(KeyOf(spec), made, restarts_requested_.load());
+  progress_.Add(KeyOf(spec), made);
   *program = std::move(made);
   return absl::OkStatus();
 }
@@ -210,13 +210,39 @@ void Trainer::WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum) {
 
 // ---------------------------------------------------------------------- replicas
 
-absl::Status Trainer::LocateReplicas(LearningProgram* program) {
-  TrainedSet* const set = program->set.get();
+absl::Status Trainer::LocateReplicas(const std::vector<int>& ids, TrainedSet* set) {
   for (int j = 0; j < num_learners(); ++j) {
     for (int member = 0; member < set->size(); ++member) {
-      TF_RETURN_IF_ERROR(variables_->Locate(program->trained[member], j, member, set));
+      TF_RETURN_IF_ERROR(variables_->Locate(ids[member], j, member, set));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RestartIfAsked() {
+  const int64_t requested = restarts_requested_.load();
+  if (std::exchange(restarts_made_, requested) == requested || variables_ == nullptr) {
+    return absl::OkStatus();
+  }
+  Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
+  if (!synchroniser->traits().averages_models()) return absl::OkStatus();
+  std::vector<int> ids, model_indices;
+  for (int id = 0; id < variables_->size(); ++id) {
+    if (!variables_->trained(id) || !variables_->replicas_up_to_date(id)) continue;
+    ids.push_back(id);
+    model_indices.push_back(variables_->model_index(id));
+  }
+  TrainedSet all(num_learners(), std::move(model_indices));
+  TF_RETURN_IF_ERROR(LocateReplicas(ids, &all));
+  synchroniser->Restart(all);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RefreshWhatIsRead(LearningProgram* program, int num_active) {
+  TrainedSet* const set = program->only_read_set.get();
+  if (set == nullptr || set->size() == 0) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(LocateReplicas(program->only_read, set));
+  synchronisation_->synchroniser->ResetAbsent(*set, num_active);
   return absl::OkStatus();
 }
 
@@ -236,6 +262,7 @@ void Trainer::ChooseTrainedSet(LearningProgram* program) {
   if (program->num_trained == variables_->num_trained()) return;
   program->num_trained = variables_->num_trained();
   program->trained.clear();
+  program->only_read.clear();
   const bool averages_models =
       synchronisation_->synchroniser->traits().averages_models();
   // Otherwise there is nothing to keep together.
@@ -247,12 +274,17 @@ void Trainer::ChooseTrainedSet(LearningProgram* program) {
   if (averages_models) {
     for (const auto& [name, use] : program->analysis.variables) {
       const int id = variables_->Find(name);
-      if (use.written && !use.trained && id >= 0 && variables_->trained(id)) {
-        program->trained.push_back(id);
-      }
+      if (use.trained || id < 0 || !variables_->trained(id)) continue;
+      (use.written ? program->trained : program->only_read).push_back(id);
     }
   }
   std::vector<int> model_indices;
+  for (int id : program->only_read) {
+    model_indices.push_back(variables_->model_index(id));
+  }
+  program->only_read_set =
+      std::make_unique<TrainedSet>(num_learners(), std::move(model_indices));
+  model_indices.clear();
   for (int id : program->trained) model_indices.push_back(variables_->model_index(id));
   const int64_t iterations =
       program->set == nullptr ? program->first_iteration : program->set->iterations;
@@ -298,12 +330,11 @@ absl::Status Trainer::PrepareReplicas(LearningProgram* program,
   TF_RETURN_IF_ERROR(BroadcastWrites(program, ready));
   if (!*ready) return absl::OkStatus();
   ChooseTrainedSet(program);
-  TF_RETURN_IF_ERROR(LocateReplicas(program));
+  TF_RETURN_IF_ERROR(RestartIfAsked());
+  TF_RETURN_IF_ERROR(LocateReplicas(program->trained, program->set.get()));
   if (!synchronisation_->synchroniser->traits().averages_models()) {
     return absl::OkStatus();
   }
-  const int64_t requested = restarts_requested_.load();
-  restart |= std::exchange(program->restarts_seen, requested) != requested;
   if (options_.restart == Options::Restart::kOnLearningRateDrop) {
     TF_RETURN_IF_ERROR(program->rates.Update(feeds, &learners_[0]));
     restart |= program->rates.TestAndClearDrop();
@@ -439,7 +470,7 @@ absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
   }
   const bool broken = !synchronisation_->synchroniser->error().empty();
   if (traits.averages_models() && (run->failed() || broken)) {
-    TF_RETURN_IF_ERROR(LocateReplicas(program));
+    TF_RETURN_IF_ERROR(LocateReplicas(program->trained, program->set.get()));
     synchronisation_->synchroniser->Restart(*program->set);
   }
   return absl::OkStatus();
@@ -504,6 +535,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
 
   LearningRun run(program, *request.feeds, std::move(plan), &learners_, &scheduler_,
                   synchronisation_->synchroniser.get(), request.cancellation);
+  TF_RETURN_IF_ERROR(RefreshWhatIsRead(program, run.num_active()));
   const tf::RunOptions& run_options = *request.run_options;
   if (request.metadata != nullptr &&
       (run_options.trace_level() > tf::RunOptions::NO_TRACE ||

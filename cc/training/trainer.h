@@ -131,7 +131,7 @@ class Trainer {
     bool writes_ = false;  // variables that learners have copies of, or may get
   };
 
-  // Replicas ← z, without its momentum, before the next run of every program.
+  // All replicas ← z, without its momentum, before the next learning run.
   void Restart() { restarts_requested_.fetch_add(1); }
 
   // Counts a learning run that was executed on the central model.
@@ -214,11 +214,16 @@ class Trainer {
   // Decides which variables the synchroniser keeps together in runs of `program`: those
   // it writes that some program trains.
   void ChooseTrainedSet(LearningProgram* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Tell the trained set where the replicas lie: all of them, between runs; those that
-  // `learner`'s task may have moved.
-  absl::Status LocateReplicas(LearningProgram* program)
+  // Tell a set of trained variables where the replicas lie: all of them, between runs;
+  // those that `learner`'s task may have moved.
+  absl::Status LocateReplicas(const std::vector<int>& ids, TrainedSet* set)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LocateAfterTask(LearningProgram* program, int learner)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Sets all replicas of all trained variables to z, if Restart() has asked for that.
+  absl::Status RestartIfAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Learners that sat out begin from z in what they are to read and do not train, too.
+  absl::Status RefreshWhatIsRead(LearningProgram* program, int num_active)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // After a run: counts what it did, marks what it changed, and undoes an iteration
   // that was discarded.
@@ -252,6 +257,7 @@ class Trainer {
   mutable absl::Mutex choice_mu_ ABSL_ACQUIRED_AFTER(mu_);
   Choice choice_ ABSL_GUARDED_BY(choice_mu_);
   std::atomic<int64_t> restarts_requested_{0};
+  int64_t restarts_made_ ABSL_GUARDED_BY(mu_) = 0;  // of those
 
   // Variables that central runs have written since NoteWrites().
   absl::Mutex writes_mu_ ABSL_ACQUIRED_AFTER(mu_);
