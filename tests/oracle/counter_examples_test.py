@@ -11,9 +11,11 @@ from tests.oracle import known_faults
 from tests.oracle.actions import (
     Extend,
     Fail,
+    Initialise,
     LoadState,
     Restart,
     SaveState,
+    Undivided,
 )
 from tests.oracle.history import Case
 from tests.oracle.programs import Program
@@ -31,7 +33,7 @@ def fault(known, reason):
 
 
 @fault(
-    known_faults.restart_by_request_is_per_kind_of_run,
+    known_faults.RESTART,
     "trainer.cc: every kind of run answers a request of its own (restarts_seen)",
 )
 def test_a_requested_restart_is_made_once_not_once_for_every_kind_of_run():
@@ -43,7 +45,7 @@ def test_a_requested_restart_is_made_once_not_once_for_every_kind_of_run():
 
 
 @fault(
-    known_faults.restart_by_request_is_per_kind_of_run,
+    known_faults.RESTART,
     "trainer.cc: Synchroniser::Restart gets the variables of the run's own set",
 )
 def test_a_requested_restart_sets_every_replica_whatever_the_next_run_trains():
@@ -55,7 +57,7 @@ def test_a_requested_restart_sets_every_replica_whatever_the_next_run_trains():
 
 
 @fault(
-    known_faults.learner_that_sat_out_reads_old_values_of_what_a_run_does_not_train,
+    known_faults.OLD_VALUES,
     "synchroniser.cc: BeforeTask refreshes the variables of the run's own set",
 )
 @pytest.mark.parametrize("centre", ["current", "lagging"])
@@ -69,7 +71,7 @@ def test_a_learner_that_sat_out_reads_z_where_it_trains_something_else(centre):
 
 
 @fault(
-    known_faults.rows_of_a_pipeline_that_one_learner_trains_on_are_not_counted,
+    known_faults.ROWS_OF_PIPELINE,
     "CountCentralTask gets 0 rows where nothing is fed",
 )
 def test_rows_of_a_pipeline_count_where_one_learner_trains_on_them():
@@ -81,7 +83,7 @@ def test_rows_of_a_pipeline_count_where_one_learner_trains_on_them():
 
 
 @fault(
-    known_faults.loading_forgets_which_learners_had_a_task,
+    known_faults.LOADED,
     "replicated_state.cc: learned_by becomes the number of learners, and is not saved",
 )
 def test_statistics_of_learners_without_a_task_do_not_count_after_loading_either():
@@ -89,6 +91,31 @@ def test_statistics_of_learners_without_a_task_do_not_count_after_loading_either
         program=Program(norm="moments"),
         setup=Setup(learners=3),
         history=(Train(rows=1), SaveState(), LoadState(fresh=True), Train(rows=1)),
+    ).check()
+
+
+@fault(
+    known_faults.AVERAGE_BECOMES_THE_MODEL,
+    "replicated_variables.cc: Gather keeps what was published where the model keeps no z",
+)
+def test_one_learner_trains_the_model_and_not_its_moving_average_under_ssgd():
+    Case(
+        program=Program(),
+        setup=Setup(synchroniser=tensorbow.SSGD(ema_decay=0.5)),
+        history=(Train(), Undivided()),
+    ).check()
+
+
+@fault(
+    known_faults.END_OF_PIPELINE,
+    "trainer.cc: MarkLearned is told how many learners had a task to begin, not who ended one",
+)
+def test_a_learner_that_finds_no_data_does_not_count_in_the_mean_of_statistics():
+    """Nine elements, four learners: after the write one of them trains on the last."""
+    Case(
+        program=Program(data="pipeline"),
+        setup=Setup(learners=4),
+        history=(Train(), Train(), Initialise(), Train()),
     ).check()
 
 

@@ -143,7 +143,9 @@ class Built:
     def _model_variables(self):
         width = COLUMNS + (2 if self.program.inputs == "sparse" else 0)
         self.first = self._variable("first", [width, HIDDEN])
-        self.bias = self._variable("bias", [HIDDEN])
+        # Normalisation takes a bias away: its gradient would be nothing but rounding.
+        if self.program.norm == "none":
+            self.bias = self._variable("bias", [HIDDEN])
         self.last = self._variable("last", [HIDDEN])
         if self.program.inputs == "sparse":
             self.table = self._variable("table", [IDS, 2])
@@ -161,8 +163,10 @@ class Built:
         x = tf.debugging.check_numerics(self.x, "x is not a number")
         if program.inputs == "sparse":
             x = tf.concat([x, tf.gather(self.table, self.ids)], 1)
-        hidden = tf.matmul(x, self.first) + self.bias
-        if program.norm != "none":
+        hidden = tf.matmul(x, self.first)
+        if program.norm == "none":
+            hidden += self.bias
+        else:
             hidden = self._normalised(hidden, training)
         hidden = self._through_flow(tf.tanh(hidden))
         if program.dropout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 import tensorbow
-from tests.oracle import actions, programs, setups
+from tests.oracle import actions, known_faults, programs, setups
 from tests.oracle.history import Case
 from tests.oracle.training import Train
 
@@ -15,20 +15,27 @@ from tests.oracle.training import Train
 DRAW_SUMS = False
 DRAW_COUPLED_LOSSES = False
 
+OPTIMISERS = [*programs.OPTIMISERS, *programs.BY_HAND]
 LOSSES = ["mean", "mean_l2"] + ["sum"] * DRAW_SUMS + ["coupled"] * DRAW_COUPLED_LOSSES
 RATES = [0.02, 0.02, 0.02, 0.015, 0.01, 0.004]
-MAX_ACTIONS = 20
+MAX_ACTIONS = 30
+
+
+def fits(optimiser, norm):
+    """Whether rounding stays what it is: of two normalised rows the gradient is nearly 0, and
+    Adam makes whole steps of what float32 leaves of it."""
+    return (optimiser, norm) != ("adam", "fused")
 
 
 @st.composite
-def program(draw):
+def _program(draw):
     """Any program; fused batch normalisation exists in float32 only."""
     norm = draw(st.sampled_from(["none", "none", "none", "moments", "fused"]))
     return programs.Program(
         variables=draw(st.sampled_from(["resource", "ref"])),
         dtype="float32" if norm == "fused" else draw(_mostly("float64", "float32")),
         inputs=draw(st.sampled_from(["dense", "sparse"])),
-        optimiser=draw(st.sampled_from([*programs.OPTIMISERS, *programs.BY_HAND])),
+        optimiser=draw(st.sampled_from([name for name in OPTIMISERS if fits(name, norm)])),
         loss=draw(st.sampled_from(LOSSES)),
         flow=draw(_mostly("none", "cond", "cond_v2", "while", "while_v2")),
         norm=norm,
@@ -42,7 +49,7 @@ def _mostly(first, *others):
 
 
 @st.composite
-def synchroniser(draw, learners):
+def _synchroniser(draw, learners):
     """Any synchroniser, with its arguments."""
     kind = draw(st.sampled_from(["SMA", "lagging", "EASGD", "SSGD", "Independent", "auto"]))
     if kind == "auto":
@@ -68,58 +75,67 @@ def synchroniser(draw, learners):
 
 
 @st.composite
-def setup(draw):
+def _setup(draw):
     """One to four learners, with shards or with batches of a size."""
     learners = draw(st.sampled_from([2, 2, 3, 4, 1]))
     return setups.Setup(
         learners=learners,
-        synchroniser=draw(synchroniser(learners)),
+        synchroniser=draw(_synchroniser(learners)),
         batch_size=draw(_mostly(None, 2, 3)),
     )
 
 
 FETCHES = ["none", "none", "loss", "rows", "variable", "step"]
-ROWS = st.sampled_from([8, 1, 2, 3, 5, 6, 7, 9, 12])
+REFUSALS = ["shape", "dtype", "no_rows", "unknown"]
 
-train = st.builds(
-    Train,
-    rows=ROWS,
-    fetch=st.sampled_from(FETCHES),
-    rate=st.sampled_from(RATES),
-    op=st.sampled_from(["train", "train", "late"]),
-)
-other_action = st.one_of(
-    st.builds(actions.Evaluate, rows=st.integers(1, 6)),
-    st.builds(actions.Assign, which=st.integers(0, 20), how=st.sampled_from(["load", "add"])),
-    st.builds(actions.Fail, rows=ROWS, bad_row=st.integers(0, 11)),
-    st.just(actions.Initialise()),
-    st.just(actions.Refill()),
-    st.just(actions.Extend()),
-    st.builds(actions.Undivided, rows=ROWS),
-    st.just(actions.Restart()),
-    st.just(actions.SaveState()),
-    st.builds(actions.LoadState, fresh=st.booleans()),
-    st.just(actions.SaverSave()),
-    st.just(actions.SaverRestore()),
-    st.builds(
-        actions.Refuse,
-        what=st.sampled_from(["shape", "dtype", "no_rows", "unknown", "rows_missing"]),
-    ),
-)
+
+def numbers_of_rows(setup, everybody):
+    """Numbers of rows for a run; `everybody`: of which every learner gets its part."""
+    if not everybody:
+        return st.sampled_from([8, 1, 2, 3, 5, 6, 7, 9, 12])
+    whole = setup.learners * (setup.batch_size or 1)
+    if setup.batch_size is None:
+        return st.integers(whole, whole + 8)
+    return st.sampled_from([whole, 2 * whole])
 
 
 @st.composite
-def action(draw):
-    """Half of them train."""
-    return draw(train) if draw(st.booleans()) else draw(other_action)
-
-
-# Two lists: of one alone, Hypothesis draws six on average.
-_actions = st.lists(action(), max_size=MAX_ACTIONS // 2)
-history = st.builds(lambda first, second: (*first, *second), _actions, _actions)
+def action(draw, setup, everybody):
+    """Any action; half of them train."""
+    rows = numbers_of_rows(setup, everybody)
+    if draw(st.booleans()):
+        return Train(
+            rows=draw(rows),
+            fetch=draw(st.sampled_from(FETCHES)),
+            rate=draw(st.sampled_from(RATES)),
+            op=draw(st.sampled_from(["train", "train", "late"])),
+        )
+    return draw(
+        st.one_of(
+            st.builds(actions.Evaluate, rows=st.integers(1, 6)),
+            st.builds(
+                actions.Assign, which=st.integers(0, 20), how=st.sampled_from(["load", "add"])
+            ),
+            st.builds(actions.Fail, rows=rows, bad_row=st.integers(0, 11)),
+            st.just(actions.Initialise()),
+            st.just(actions.Refill()),
+            st.just(actions.Extend()),
+            st.builds(actions.Undivided, rows=st.sampled_from([4, 1, 2, 5])),
+            st.just(actions.Restart()),
+            st.just(actions.SaveState()),
+            st.builds(actions.LoadState, fresh=st.booleans()),
+            st.just(actions.SaverSave()),
+            st.just(actions.SaverRestore()),
+            st.builds(actions.Refuse, what=st.sampled_from(REFUSALS)),
+        )
+    )
 
 
 @st.composite
 def case(draw):
-    """A whole case."""
-    return Case(draw(program()), draw(setup()), draw(history))
+    """A whole case, without the faults that are known."""
+    program, setup = draw(_program()), draw(_setup())
+    # Learners that sit out are where known faults are: half of the histories are without.
+    some = st.lists(action(setup, draw(st.booleans())), max_size=MAX_ACTIONS // 3)
+    history = (*draw(some), *draw(some), *draw(some))  # one list would be of six on average
+    return known_faults.avoid(Case(program, setup, history))
