@@ -45,6 +45,7 @@ class _LearnerSession(SessionState):
         if target:
             super().__init__(target, graph, config=config)  # checks its type, too
             self._native = Remote()
+            self._checked_names = True  # nothing is divided or combined
             warnings.warn(
                 f"The session's target {target!r} is a remote server: its runs are those of a "
                 "stock session. Learners need a local session (an empty target).",

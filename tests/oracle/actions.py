@@ -234,7 +234,8 @@ class Fail(Described):
                 for j, rows in iteration.items()
             }
             if not holds:
-                c.reference.iteration(op, ("train", "none"), tasks)
+                shared = c.setup.shares(iteration)
+                c.reference.iteration(op, ("train", "none"), tasks, rows=shared)
                 c.reference.known.samples_seen += sum(r.stop - r.start for r in iteration.values())
                 continue
             failing = next(j for j, r in iteration.items() if r.start <= bad < r.stop)

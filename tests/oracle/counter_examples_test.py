@@ -32,10 +32,6 @@ def fault(known, reason):
 # ------------------------------------------------------------------ yet to be repaired
 
 
-@fault(
-    known_faults.RESTART,
-    "trainer.cc: every kind of run answers a request of its own (restarts_seen)",
-)
 def test_a_requested_restart_is_made_once_not_once_for_every_kind_of_run():
     Case(
         program=Program(),
@@ -44,10 +40,6 @@ def test_a_requested_restart_is_made_once_not_once_for_every_kind_of_run():
     ).check()
 
 
-@fault(
-    known_faults.RESTART,
-    "trainer.cc: Synchroniser::Restart gets the variables of the run's own set",
-)
 def test_a_requested_restart_sets_every_replica_whatever_the_next_run_trains():
     Case(
         program=Program(),
@@ -56,10 +48,6 @@ def test_a_requested_restart_sets_every_replica_whatever_the_next_run_trains():
     ).check()
 
 
-@fault(
-    known_faults.OLD_VALUES,
-    "synchroniser.cc: BeforeTask refreshes the variables of the run's own set",
-)
 @pytest.mark.parametrize("centre", ["current", "lagging"])
 def test_a_learner_that_sat_out_reads_z_where_it_trains_something_else(centre):
     """A GAN with a last batch of one row: the other step must not see old weights."""

@@ -23,21 +23,12 @@ class Fault:
     without: Callable
 
 
-def _is_late(action):
-    return isinstance(action, Train) and action.op == "late"
-
-
 def _leaving_out(kind):
     def without(case):
         history = tuple(a for a in case.history if not isinstance(a, kind))
         return dataclasses.replace(case, history=history)
 
     return without
-
-
-def _never_late(case):
-    history = (dataclasses.replace(a, op="train") if _is_late(a) else a for a in case.history)
-    return dataclasses.replace(case, history=tuple(history))
 
 
 def _fed(case):
@@ -49,20 +40,11 @@ def _has(case, kind):
     return any(isinstance(a, kind) for a in case.history)
 
 
-def _kinds_of_runs(case):
-    kinds = {(a.op, a.fetch) for a in case.history if isinstance(a, Train)}
-    return len(kinds | {("train", "none")} if _has(case, actions.Fail) else kinds)
-
-
 def _somebody_sits_out(case):
     if case.program.data == "pipeline":
         return True
     rows = [a.rows for a in case.history if isinstance(a, (Train, actions.Fail))]
     return any(len(i) < case.setup.learners for n in rows for i in case.setup.plan(n))
-
-
-def _averages(case):
-    return not isinstance(case.setup.synchroniser, (tensorbow.SSGD, tensorbow.Independent))
 
 
 def _one_learner_trains_on_a_pipeline(case):
@@ -85,20 +67,6 @@ def _one_learner_may_train(case):
 
 WRITES = (actions.Initialise, actions.Assign, actions.SaverRestore)
 
-RESTART = Fault(
-    "session.restart() restarts the variables that the next run trains and no others, and "
-    "restarts again in the next run of every other kind",
-    shows=lambda case: _has(case, actions.Restart) and _kinds_of_runs(case) > 1,
-    without=_leaving_out(actions.Restart),
-)
-OLD_VALUES = Fault(
-    'A learner that sat out "starts its next task from z" in the variables that the task '
-    "trains; what the task only reads, and others have trained meanwhile, is old",
-    shows=lambda case: (
-        _averages(case) and any(map(_is_late, case.history)) and (_somebody_sits_out(case))
-    ),
-    without=_never_late,
-)
 LOADED = Fault(
     "After load_state slots and statistics are the mean over all learners, also over those "
     "that have had no task since all had the same value",
@@ -128,8 +96,6 @@ END_OF_PIPELINE = Fault(
 
 FAULTS = [
     ROWS_OF_PIPELINE,
-    RESTART,
-    OLD_VALUES,
     LOADED,
     AVERAGE_BECOMES_THE_MODEL,
     END_OF_PIPELINE,

@@ -34,17 +34,13 @@ ADAPTIVE = ("adam", "adagrad", "rmsprop")
 
 @described
 class Program(Described):
-    """What is in a program.
-
-    Sums over rows and losses that couple the rows of a batch are not drawn yet: see
-    `strategies.py`.
-    """
+    """What is in a program."""
 
     variables: str = "resource"  # or "ref"
     dtype: str = "float64"  # or "float32"
     inputs: str = "dense"  # "sparse": an embedding beside the dense columns
     optimiser: str = "gd"  # of OPTIMISERS or BY_HAND
-    loss: str = "mean"  # "mean_l2", "sum", "coupled"
+    loss: str = "mean"  # or "mean_l2"
     flow: str = "none"  # "cond", "cond_v2", "while", "while_v2"
     norm: str = "none"  # "fused", "moments"
     dropout: bool = False
@@ -52,11 +48,6 @@ class Program(Described):
 
     def __post_init__(self):
         assert self.norm != "fused" or self.dtype == "float32", "TensorFlow has no other"
-
-    @property
-    def couples_rows(self):
-        """Whether a batch's rows meet, so that shards do not add up to the whole."""
-        return self.norm != "none" or self.loss == "coupled" or self.flow.startswith("cond")
 
 
 @dataclasses.dataclass
@@ -176,10 +167,6 @@ class Built:
 
     def _loss_of(self, rows):
         errors = tf.square(rows - self.y)
-        if self.program.loss == "sum":
-            return tf.reduce_sum(errors)
-        if self.program.loss == "coupled":
-            return tf.math.log1p(tf.reduce_mean(errors)) + tf.math.reduce_variance(rows)
         loss = tf.reduce_mean(errors)
         if self.program.loss == "mean_l2":
             loss += 0.05 * (tf.nn.l2_loss(self.first) + tf.nn.l2_loss(self.last))

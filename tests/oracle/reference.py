@@ -22,9 +22,10 @@ _CONFIG = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_t
 _CONFIG.graph_options.rewrite_options.disable_meta_optimizer = True
 
 
-def _mean(values):
+def _mean(values, weights=None):
     """In float64, whatever the values are."""
-    return np.mean(values, axis=0, dtype=np.float64).astype(values[0].dtype)
+    exact = [np.asarray(value, np.float64) for value in values]
+    return np.average(exact, axis=0, weights=weights).astype(values[0].dtype)
 
 
 class Replica:
@@ -196,8 +197,11 @@ class Reference:
                 if j not in known.present[name]:
                     known.values[j][name] = known.z[name]
 
-    def iteration(self, op, kind, feeds, fetch=None):
+    def iteration(self, op, kind, feeds, fetch=None, rows=None):
         """One learning task of every learner in `feeds`, and its synchronisation.
+
+        `rows`: of each of them, where the rows of a run are shared out: "the average is
+        weighted by rows" of gradients.
 
         Returns what each of them has in `fetch` ("computed from their own replicas before
         the update").
@@ -207,7 +211,7 @@ class Reference:
         fetched = [self._run(j, fetch, feeds[j]) for j in active if fetch is not None]
         if self.kind is tensorbow.SSGD and len(self.learners) > 1:
             gradients = [self._run(j, op.gradients, feeds[j]) for j in active]
-            mean = [_mean(parts) for parts in zip(*gradients)]
+            mean = [_mean(parts, rows) for parts in zip(*gradients)]
             averaged = dict(zip(op.gradients, mean))
             feeds = {j: feed | averaged for j, feed in feeds.items()}
         before = {j: {n: known.values[j][n] for n in op.trained} for j in active}

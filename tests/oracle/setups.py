@@ -8,10 +8,6 @@ import tensorbow
 from tests.oracle import programs
 from tests.oracle.described import Described, described
 
-# When TensorBow compares a run's gradients whole against shards before it divides it for
-# the first time, this is to be "on", and `strategies.py` may draw sums and coupled rows.
-PROOF = "off"
-
 
 @described
 class Setup(Described):
@@ -32,6 +28,9 @@ class Setup(Described):
             batch_size=self.batch_size,
             scheduling="round_robin" if self.batch_size else "fcfs",
             combine=combine,
+            # What is drawn couples rows on purpose: batch norm, conditions on the batch.
+            # tests/python/proof_test.py has what is proved.
+            proof="off",
         )
 
     def plan(self, rows):
@@ -45,6 +44,12 @@ class Setup(Described):
         tasks = [slice(k, min(k + b, rows)) for k in range(0, rows, b)]
         return [dict(enumerate(tasks[i : i + learners])) for i in range(0, len(tasks), learners)]
 
+    def shares(self, iteration):
+        """The rows of each learner, by which gradients are weighted; None: they count alike."""
+        if self.batch_size is not None:
+            return None
+        return [iteration[j].stop - iteration[j].start for j in sorted(iteration)]
+
     def chosen(self, program):
         """The synchroniser that "auto" stands for in a program."""
         if self.synchroniser != "auto":
@@ -55,8 +60,6 @@ class Setup(Described):
 
     def trains_as_stock(self, program, op):
         """Whether one learner executes a run, as a stock session would."""
-        if PROOF == "on" and program.couples_rows:
-            return True
         ssgd = isinstance(self.chosen(program), tensorbow.SSGD)
         return self.learners > 1 and ssgd and op.gradients is None
 

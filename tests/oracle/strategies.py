@@ -9,14 +9,8 @@ from tests.oracle import actions, known_faults, programs, setups
 from tests.oracle.history import Case
 from tests.oracle.training import Train
 
-# To be turned on when TensorBow proves that a run may be divided (`setups.PROOF`): a loss
-# that sums over rows is then divided with scaled gradients, and a loss that couples the
-# rows of a batch trains as a stock session does.
-DRAW_SUMS = False
-DRAW_COUPLED_LOSSES = False
-
 OPTIMISERS = [*programs.OPTIMISERS, *programs.BY_HAND]
-LOSSES = ["mean", "mean_l2"] + ["sum"] * DRAW_SUMS + ["coupled"] * DRAW_COUPLED_LOSSES
+LOSSES = ["mean", "mean_l2"]
 RATES = [0.02, 0.02, 0.02, 0.015, 0.01, 0.004]
 MAX_ACTIONS = 30
 

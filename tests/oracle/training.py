@@ -70,12 +70,13 @@ class Train(Described):
         values, sizes = [], []
         for iteration in c.setup.plan(self.rows):
             tasks = {}
+            shared = c.setup.shares(iteration)
             for j, rows in iteration.items():
                 tasks[j] = c.built.feeds([part[rows] for part in batch], self.rate)
                 if c.program.dropout:
                     tasks[j][c.built.noises[0]] = got["noise"][rows]
                 sizes.append(rows.stop - rows.start)
-            values += c.reference.iteration(op, self._kind, tasks, self._of_tasks(c))
+            values += c.reference.iteration(op, self._kind, tasks, self._of_tasks(c), shared)
         self._compare(c, got, values, sizes, before if c.setup.learners == 1 else {})
 
     # -------------------------------------------------------------------------- a pipeline

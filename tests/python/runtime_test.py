@@ -245,7 +245,7 @@ def test_learner_value_of_wrong_learners_and_variables():
                 s.learner_value(p.w, learner)
         with pytest.raises(TypeError, match="must be an int"):
             s.learner_value(p.w, "first")
-        with pytest.raises(KeyError, match="nobody"):
+        with pytest.raises(ValueError, match="no variable .nobody."):
             s.learner_value("nobody", 0)
 
 
