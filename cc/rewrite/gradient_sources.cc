@@ -105,6 +105,16 @@ class SourceFinder {
   std::set<std::string> seen_;
 };
 
+// Whether the node marks a gradient.
+bool IsMark(const tf::NodeDef& node) {
+  constexpr char kMark[] = "TensorBow.gradient";
+  if (node.op() == "TensorBowReduceGradient") return true;
+  if (node.op() != "Identity") return false;
+  const absl::string_view name = node.name();
+  const size_t begin = name.rfind('/') == name.npos ? 0 : name.rfind('/') + 1;
+  return absl::StartsWith(name.substr(begin), kMark);
+}
+
 // What one op writes to a variable; empty names where it is not told by an input.
 struct Written {
   std::string value;
@@ -139,11 +149,23 @@ Fit FitOf(const tf::PartialTensorShape& shape, const tf::NodeDef& variable) {
   return shape.num_elements() == wanted.num_elements() ? Fit::kYes : Fit::kNo;
 }
 
+// The tensor seen through operations that change nothing but its shape.
+std::string Stripped(const ProgramGraph& graph, std::string tensor) {
+  static const auto* const transparent = new NameSet(
+      {"Identity", "StopGradient", "Squeeze", "Reshape", "Cast", "ExpandDims"});
+  for (int hops = 0; hops < 8; ++hops) {
+    const tf::NodeDef* const node = graph.Find(ParseTensor(tensor).node);
+    if (node == nullptr || !transparent->contains(node->op())) break;
+    tensor = Canonical(node->input(0));
+  }
+  return tensor;
+}
+
 // The nodes that reduce rows: a mean along the first dimension. By what they average.
-absl::flat_hash_map<std::string, const tf::NodeDef*> MeansOverRows(
+absl::flat_hash_map<std::string, std::vector<const tf::NodeDef*>> MeansOverRows(
     const ProgramGraph& graph, const std::vector<const tf::NodeDef*>& nodes,
     const absl::flat_hash_set<std::string>& dependent) {
-  absl::flat_hash_map<std::string, const tf::NodeDef*> means;
+  absl::flat_hash_map<std::string, std::vector<const tf::NodeDef*>> means;
   for (const tf::NodeDef* node : nodes) {
     if (node->op() != "Mean" || node->input_size() < 2 ||
         !dependent.contains(node->name())) {
@@ -160,21 +182,9 @@ absl::flat_hash_map<std::string, const tf::NodeDef*> MeansOverRows(
       rows |= values.dtype() == tf::DT_INT32 ? values.flat<int32_t>()(i) == 0
                                              : values.flat<int64_t>()(i) == 0;
     }
-    if (rows) means[Canonical(node->input(0))] = node;
+    if (rows) means[Stripped(graph, Canonical(node->input(0)))].push_back(node);
   }
   return means;
-}
-
-// The tensor seen through operations that change nothing but its shape.
-std::string Stripped(const ProgramGraph& graph, std::string tensor) {
-  static const auto* const transparent = new NameSet(
-      {"Identity", "StopGradient", "Squeeze", "Reshape", "Cast", "ExpandDims"});
-  for (int hops = 0; hops < 8; ++hops) {
-    const tf::NodeDef* const node = graph.Find(ParseTensor(tensor).node);
-    if (node == nullptr || !transparent->contains(node->op())) break;
-    tensor = Canonical(node->input(0));
-  }
-  return tensor;
 }
 
 }  // namespace
@@ -216,6 +226,11 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
   std::vector<const tf::NodeDef*> nodes;
   std::vector<GradientSource> sources;
   if (!graph.Needed(spec, &nodes).ok()) return sources;
+  for (const tf::NodeDef* node : nodes) {
+    if (!IsMark(*node) || LiesInControlFlow(graph, node->name())) continue;
+    sources.push_back({node->name(), Canonical(node->input(0)), "", false});
+  }
+  if (!sources.empty()) return sources;
   const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
   Dataflow dataflow(nodes, graph.functions(), [&feeds](absl::string_view tensor) {
     return feeds.contains(Canonical(tensor));
@@ -288,8 +303,11 @@ bool UsesBatchMoments(const ProgramGraph& graph, const RunSpec& spec) {
   // Whether one is the mean over rows of the other.
   const auto is_mean_of = [&](const std::string& mean, const std::string& of) {
     const auto known = means.find(Stripped(graph, of));
-    return known != means.end() &&
-           Stripped(graph, mean) == Canonical(known->second->name());
+    if (known == means.end()) return false;
+    const std::string source = Stripped(graph, mean);
+    return std::any_of(
+        known->second.begin(), known->second.end(),
+        [&source](const tf::NodeDef* m) { return Canonical(m->name()) == source; });
   };
   for (const tf::NodeDef* node : nodes) {
     if (!dependent.contains(node->name())) continue;
@@ -299,9 +317,8 @@ bool UsesBatchMoments(const ProgramGraph& graph, const RunSpec& spec) {
       if (training == node->attr().end() || training->second.b()) return true;
     }
     if (node->op() != "Mean") continue;
-    const std::string of = Canonical(node->input(0));
-    const auto known = means.find(of);
-    if (known == means.end()) continue;
+    const std::string of = Stripped(graph, Canonical(node->input(0)));
+    if (!means.contains(of)) continue;
     const tf::NodeDef* squares = graph.Find(ParseTensor(of).node);
     if (squares == nullptr) continue;
     if (squares->op() == "Square") {

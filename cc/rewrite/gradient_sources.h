@@ -26,9 +26,11 @@ struct GradientSource {
   bool is_value = false;
 };
 
-// Of all trained variables that `analysis` knows, for the run that it is of. A variable
-// may have several sources (both moments of an optimiser written by hand come from one
-// gradient), or none: it is updated in a function, a conditional or a loop.
+// Where the program says what its gradients are, they are taken as told: what goes into
+// a TensorBowReduceGradient, or an Identity named TensorBow.gradient (tensorbow/keras).
+// Else of all trained variables that `analysis` knows, for the run that it is of. A
+// variable may have several sources (both moments of an optimiser written by hand come
+// from one gradient), or none: it is updated in a function, a conditional or a loop.
 std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
                                                 const RunSpec& spec,
                                                 const RunAnalysis& analysis);

@@ -16,6 +16,12 @@ namespace tf = ::tensorflow;
 
 namespace {
 
+// What an error says, without where in the graph it is.
+std::string FirstLine(const absl::Status& status) {
+  const std::string message(status.message());
+  return message.substr(0, message.find('\n'));
+}
+
 // The shards of `rows` rows.
 std::vector<FeedPlan::Rows> Shards(int64_t rows, int64_t count) {
   std::vector<FeedPlan::Rows> shards;
@@ -178,7 +184,7 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
     if (!values.ok()) {
       verdict.kind = Verdict::Kind::kNotSound;
       verdict.why = absl::StrCat("with ", shard.count(), " of the ", rows,
-                                 " rows it fails: ", values.status().message());
+                                 " rows it fails: ", FirstLine(values.status()));
       verdict.determined = true;
       return verdict;
     }
@@ -194,7 +200,7 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
     } else {
       verdict.kind = Verdict::Kind::kNotSound;
       absl::StrAppend(&verdict.why,
-                      ", and rows cannot be given twice: ", values.status().message());
+                      ", and rows cannot be given twice: ", FirstLine(values.status()));
     }
   }
   if (verdict.divides()) JudgeFetches(evaluations, &verdict);

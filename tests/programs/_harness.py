@@ -266,6 +266,12 @@ class Comparison:
                 reasons.append("a run without feeds, data or random numbers")
             elif "take the place of towers" in text:
                 reasons.append("towers: each learner executes all of them")
+            elif "changes what it computes" in text:
+                reasons.append("dividing its rows changes what it computes")
+            elif "sums over the rows" in text:
+                reasons.append("a loss that sums over rows")
+            elif "is learner 0's: the learners' values cannot be put together" in text:
+                reasons.append("a fetch is learner 0's")
             else:
                 reasons.append(text)
         return "; ".join(sorted(set(reasons)))
