@@ -275,6 +275,16 @@ class Reference:
             known.average[name] = d * known.average[name] + (1 - d) * known.z[name]
             known.averaged[name] = t + 1
 
+    def gathered(self, names):
+        """What a run begins with that one learner executes on the central model."""
+        known = self.known
+        return {
+            name: self._mean(name, sorted(known.present[name]))
+            if name in known.z
+            else self.central(name)
+            for name in names
+        }
+
     def undivided(self, op, feeds, fetch=None):
         """A run that one learner executes on the central model.
 
@@ -283,10 +293,7 @@ class Reference:
         slots."
         """
         known = self.known
-        start = {name: self.central(name) for name in self.initialised()}
-        for name in known.z:
-            start[name] = self._mean(name, sorted(known.present[name]))
-        self.replicas[0].load(start)
+        self.replicas[0].load(self.gathered(self.initialised()))
         fetched = None if fetch is None else self.replicas[0].run(fetch, feeds)
         self.replicas[0].run(op.op, feeds)
         self.assign(self.replicas[0].values(op.written))
