@@ -22,6 +22,11 @@ bool HasSingleRow(const FeedPlan& plan) {
 
 }  // namespace
 
+bool Refuses(const Verdict& verdict, const FeedPlan& plan) {
+  return !verdict.divides() ||
+         (verdict.kind == Verdict::Kind::kUnproven && !plan.doubt.empty());
+}
+
 const Divisions::Entry* Divisions::Lookup(const FeedPlan& plan) const {
   const bool single_row = HasSingleRow(plan);
   for (const auto& entry : entries_) {

@@ -16,6 +16,10 @@
 
 namespace tensorbow {
 
+// Whether a run is not divided: that is shown to be wrong, or is in doubt and not shown
+// to be right.
+bool Refuses(const Verdict& verdict, const FeedPlan& plan);
+
 class Divisions {
  public:
   // No proofs are made, for the reason given.

@@ -5,25 +5,12 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "cc/rewrite/scale_gradients.h"
 #include "cc/support/flush_denormals.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
-
-namespace {
-
-// Whether a run is not divided: that is shown to be wrong, or is in doubt and not shown
-// to be right.
-bool Refuses(const Verdict& verdict, const FeedPlan& plan) {
-  return !verdict.divides() ||
-         (verdict.kind == Verdict::Kind::kUnproven && !plan.doubt.empty());
-}
-
-}  // namespace
 
 Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
                  tf::Session* central, tf::Device* central_device,
@@ -145,57 +132,6 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   progress_.Add(KeyOf(spec), made);
   *program = std::move(made);
   return absl::OkStatus();
-}
-
-bool Trainer::MayDivide() const {
-  return num_learners() > 1 || options_.batch_size > 0;
-}
-
-void Trainer::MakeProof(const ProgramGraph& graph, const RunSpec& spec,
-                        const RunAnalysis& analysis, LearningProgram* program) {
-  std::vector<std::string> fetches;
-  for (const LearningProgram::Fetch& fetch : program->fetches) {
-    const bool open =
-        fetch.variable == nullptr && !fetch.declaration.combination.has_value();
-    fetches.push_back(open ? fetch.declaration.name : "");
-  }
-  std::unique_ptr<DivisionProof> proof;
-  absl::Status made = absl::FailedPreconditionError("proof=\"off\"");
-  if (options_.proof && !spec.feeds.empty()) {
-    made = DivisionProof::Make(graph, spec, analysis, fetches,
-                               absl::StrCat("TensorBow.proof.", num_proofs_++, "/"),
-                               &proof);
-  }
-  program->divisions = made.ok()
-                           ? std::make_unique<Divisions>(std::move(proof))
-                           : std::make_unique<Divisions>(std::string(made.message()));
-}
-
-void Trainer::Scale(const ProgramGraph& graph, const RunSpec& spec,
-                    const std::set<std::string>& sparse_feeds,
-                    const std::set<std::string>& tensors, LearningProgram* program) {
-  auto scaled = std::make_unique<ProgramGraph>();
-  absl::Status status = ScaleGradients(graph, spec, tensors, scaled.get());
-  LearningProgram made;
-  if (status.ok()) {
-    status =
-        CompileFor(choice(), *scaled, spec, program->analysis, sparse_feeds, &made);
-  }
-  absl::MutexLock lock(&mu_);
-  if (!status.ok()) {
-    program->divisions->RefuseSums(
-        absl::StrCat("the loss sums over rows; ", status.message()));
-    return;
-  }
-  program->task_spec = std::move(made.task_spec);
-  program->fetches = std::move(made.fetches);
-  program->learners = std::move(made.learners);
-  program->corrects_itself = std::move(made.corrects_itself);
-  program->num_gradients = made.num_gradients;
-  program->hidden_random_ops = std::move(made.hidden_random_ops);
-  program->scaled = tensors;
-  program->scaled_graph = std::move(scaled);
-  program->num_trained = -1;  // its set is to be made again
 }
 
 void Trainer::WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum) {
@@ -359,96 +295,6 @@ absl::Status Trainer::MakeReplicasEqual(LearningProgram* program,
 
 // ---------------------------------------------------------------------- running
 
-absl::Status Trainer::PlanRun(const RunRequest& request, FeedPlan* plan) {
-  LearningProgram* const program = request.program;
-  FeedOptions options;
-  options.num_learners = num_learners();
-  options.batch_size = options_.batch_size;
-  options.task_rows = request.task_rows;
-  TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, *request.feeds, options, plan));
-  if (plan->ambiguous.empty() && !options_.proof) plan->ambiguous = plan->doubt;
-  if (plan->ambiguous.empty()) return absl::OkStatus();
-  plan->tasks.clear();
-  WarnOfFeeds(program, plan->ambiguous);
-  return absl::OkStatus();
-}
-
-void Trainer::WarnOfFeeds(LearningProgram* program, const std::string& why) {
-  // Once for a program: the reason may name different numbers of rows every time.
-  if (!MayDivide() || program->warned_of_feeds.exchange(true)) return;
-  warn_(absl::StrCat(
-      "A learning run was executed by one learner only, because its feeds cannot be "
-      "divided without guessing: ",
-      why,
-      ". Name the feeds that have one row per sample in Options(shard=[...]) and "
-      "those that every learner needs whole in Options(replicate=[...])."));
-}
-
-void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
-                     LearningProgram* program) {
-  if (Refuses(verdict, plan) && !plan.doubt.empty()) {
-    return WarnOfFeeds(program, plan.doubt);
-  }
-  std::vector<std::string> names;
-  for (size_t i = 0; i < plan.divided.size(); ++i) {
-    if (plan.divided[i]) names.push_back(program->feeds[i].name);
-  }
-  const std::string divided = absl::StrJoin(names, ", ");
-  if (!verdict.divides()) {
-    if (program->warned_of_feeds.exchange(true)) return;
-    warn_(absl::StrCat(
-        "A learning run is executed by one learner only: dividing the rows of ",
-        divided, " changes what it computes: ", verdict.why,
-        ". If that is wanted, name the feeds that have one row per sample in "
-        "Options(shard=[...]); name those that every learner needs whole in "
-        "Options(replicate=[...])."));
-    return;
-  }
-  if (!verdict.sums.empty() && options_.batch_size == 0) {
-    warn_(absl::StrCat("The loss of a learning run sums over the rows of ", divided,
-                       ": each learner's gradient is scaled by the number of learners "
-                       "that share the rows, so that a step is that of all rows."));
-  }
-  for (int fetch : verdict.uncombined) {
-    const std::string& name = program->fetches[fetch].declaration.name;
-    warn_(absl::StrCat(
-        "Fetch '", name,
-        "' of a learning run is learner 0's: the learners' values cannot be put "
-        "together to what one learner computes from all rows. Options(combine={\"",
-        name, "\": ...}) chooses how to."));
-  }
-}
-
-absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
-                            const Verdict** verdict) {
-  LearningProgram* const program = request.program;
-  *verdict = nullptr;
-  if (plan.tasks.size() < 2 || plan.trusted || program->divisions == nullptr) {
-    return absl::OkStatus();
-  }
-  const int64_t iterations = this->iterations();
-  if (program->divisions->Due(plan, iterations)) {
-    if (num_learners() > 1) {
-      TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
-    }
-    program->divisions->Prove(central_, *request.feeds, plan, num_learners(),
-                              options_.batch_size, iterations);
-  }
-  *verdict = program->divisions->Find(plan);
-  return absl::OkStatus();
-}
-
-bool Trainer::Refused(const RunRequest& request, const FeedPlan& plan) {
-  LearningProgram* const program = request.program;
-  if (plan.tasks.size() < 2 || plan.trusted || program->divisions == nullptr) {
-    return false;
-  }
-  absl::MutexLock lock(&mu_);
-  const Verdict* const verdict = program->divisions->Find(plan);
-  return verdict != nullptr && Refuses(*verdict, plan) &&
-         !program->divisions->Due(plan, iterations());
-}
-
 absl::StatusOr<bool> Trainer::AskForRestart() {
   if (options_.restart != Options::Restart::kCallback) return false;
   // What the user gave may itself run the session.
@@ -564,26 +410,6 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   TF_RETURN_IF_ERROR(
       CollectFetches(*program, verdict, run.TakeOutcomes(), &outcome.fetches));
   return outcome;
-}
-
-absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
-  Explanation explanation;
-  TF_RETURN_IF_ERROR(PlanRun(request, &explanation.plan));
-  if (explanation.plan.tasks.size() < 2) return explanation;
-  const LearningProgram& program = *request.program;
-  turns_.Take(program.analysis.may_block || program.analysis.reads_iterator);
-  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
-  absl::MutexLock lock(&mu_);
-  bool ready = true;
-  TF_RETURN_IF_ERROR(BroadcastWrites(request.program, &ready));
-  if (!ready) {
-    return absl::FailedPreconditionError(
-        "explain() wants variables that have values: run their initialisers first");
-  }
-  const Verdict* verdict = nullptr;
-  TF_RETURN_IF_ERROR(Prove(request, explanation.plan, &verdict));
-  if (verdict != nullptr) explanation.verdict = *verdict;
-  return explanation;
 }
 
 void Trainer::CountCentralTask(int64_t rows) {
