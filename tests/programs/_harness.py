@@ -32,6 +32,7 @@ ONE_THREAD = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelis
 tf1.Session(graph=tf.Graph(), config=ONE_THREAD).close()
 
 SEEDS = (1, 2, 3)
+_STOCK_RUNS = 4
 _SUPPORT = {"table", "conftest"}
 
 
@@ -278,10 +279,20 @@ class Comparison:
 
 
 def compare(name: str, learners: int = 2) -> Comparison:
-    """Runs a program over all seeds on stock sessions and on so many learners, once on one."""
+    """Runs a program over all seeds on stock sessions and on so many learners, once on one.
+
+    A stock session may read a reference variable before or after its update in the same
+    run, and now and then does not do as it did. One learner differs if it does as stock
+    does in none of several runs.
+    """
     module = program(name)
     stock = [run(name, seed) for seed in SEEDS]
     one = run(name, SEEDS[0], learners=1)
+    different = differences(stock[0].outcome, one.outcome)
+    for _ in range(_STOCK_RUNS - 1):
+        if not different:
+            break
+        different = differences(run(name, SEEDS[0]).outcome, one.outcome)
     several = [run(name, seed, learners) for seed in SEEDS]
     return Comparison(
         title=module.__doc__.strip(),
@@ -289,7 +300,7 @@ def compare(name: str, learners: int = 2) -> Comparison:
         stock=[float(r.outcome.quality) for r in stock],
         one=float(one.outcome.quality),
         several=[float(r.outcome.quality) for r in several],
-        differences=differences(stock[0].outcome, one.outcome),
+        differences=different,
         numbers=1 + sum(np.size(value) for value in stock[0].outcome.numbers.values()),
         learners="; ".join(sorted({r.learners for r in several})),
         warnings=tuple(sorted({text for r in several for text in r.warnings})),
