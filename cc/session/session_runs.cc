@@ -77,10 +77,14 @@ bool TensorBowSession::Analyse(Signature* signature) {
   if (!analysed.ok()) return false;
   if (analysis.kind != RunAnalysis::Kind::kLearning) return true;
   signature->why_central = analysis.central_only;
-  if (!signature->why_central.empty()) return true;
-  const absl::Status compiled = trainer_->Compile(graph_, signature->spec, analysis,
-                                                  sparse_feeds_, &signature->program);
-  signature->why_central = std::string(compiled.message());
+  if (signature->why_central.empty()) {
+    const absl::Status compiled = trainer_->Compile(graph_, signature->spec, analysis,
+                                                    sparse_feeds_, &signature->program);
+    signature->why_central = std::string(compiled.message());
+  }
+  if (signature->program == nullptr) {
+    signature->rows_tensor = RowsTensor(graph_, signature->spec);
+  }
   return true;
 }
 
@@ -169,7 +173,12 @@ absl::Status TensorBowSession::RunSignature(
   TF_RETURN_IF_ERROR(beside.Begin(trainer_.get(), signature.analysis));
   const absl::Status status = central();
   beside.End();
-  if (status.ok() && learning) trainer_->CountCentralTask(LeadingRows(call.feeds));
+  int64_t rows = LeadingRows(call.feeds);
+  if (status.ok() && !signature.rows_tensor.empty()) {
+    if (rows == 0) rows = LeadingRows({call.fetches->back()});
+    call.fetches->pop_back();
+  }
+  if (status.ok() && learning) trainer_->CountCentralTask(rows);
   return status;
 }
 

@@ -185,7 +185,9 @@ absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
   tf::RunMetadata unused;
   tf::RunMetadata* const sink = metadata != nullptr ? metadata : &unused;
   return RunSignature(*signature, {feeds, run_options, {}, fetches, sink}, [&] {
-    return central_->Run(run_options, inputs, outputs, targets, fetches, sink,
+    std::vector<std::string> wanted = outputs;
+    if (!signature->rows_tensor.empty()) wanted.push_back(signature->rows_tensor);
+    return central_->Run(run_options, inputs, wanted, targets, fetches, sink,
                          thread_pools);
   });
 }
@@ -222,6 +224,12 @@ absl::Status TensorBowSession::MakeCallable(const tf::CallableOptions& callable_
   // are the ones users know.
   TF_RETURN_IF_ERROR(central_->MakeCallable(callable_options, &callable.central));
   callable.signature = FindOrAnalyse(std::move(spec));
+  if (!callable.signature->rows_tensor.empty()) {
+    tf::CallableOptions with_rows = callable_options;
+    with_rows.add_fetch(callable.signature->rows_tensor);
+    TF_RETURN_IF_ERROR(central_->ReleaseCallable(callable.central));
+    TF_RETURN_IF_ERROR(central_->MakeCallable(with_rows, &callable.central));
+  }
   if (callable_options.tensor_connection_size() > 0) {
     auto central_only = std::make_shared<Signature>(*callable.signature);
     central_only->program = nullptr;

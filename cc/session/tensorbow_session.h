@@ -82,6 +82,9 @@ class TensorBowSession : public tensorflow::Session {
     // Null unless learners execute the run.
     std::shared_ptr<LearningProgram> program;
     std::string why_central;  // why not, of a learning run
+    // What the central session is to fetch last, for its number of rows: of a learning
+    // run that only it executes and that takes data from the graph. Else empty.
+    std::string rows_tensor;
   };
   // The signature of a run if learners execute it; null otherwise, or if it has not
   // been run yet. Only weak references to it may outlive the session.

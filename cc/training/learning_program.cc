@@ -52,6 +52,20 @@ std::vector<RowSource> RowSources(const ProgramGraph& graph,
   return sources;
 }
 
+// The first of them that a run does not feed and that has rows; null if none. `shapes`:
+// of all of them.
+const RowSource* FindRowSource(
+    const std::vector<RowSource>& sources, const RunSpec& spec,
+    const std::map<std::string, tf::PartialTensorShape>& shapes) {
+  for (const RowSource& source : sources) {
+    const tf::PartialTensorShape& shape = shapes.at(source.tensor);
+    if (!source.has_rows && (shape.unknown_rank() || shape.dims() == 0)) continue;
+    if (std::count(spec.feeds.begin(), spec.feeds.end(), source.tensor) > 0) continue;
+    return &source;
+  }
+  return nullptr;
+}
+
 // Finds the parts of a run: how its feeds are divided, which fetches are variables,
 // where rows are counted.
 absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
@@ -111,13 +125,9 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
     }
     program->fetches.push_back(std::move(fetch));
   }
-  for (const auto& [name, has_rows] : row_sources) {
-    const tf::PartialTensorShape& shape = shapes.at(name);
-    if (!has_rows && (shape.unknown_rank() || shape.dims() == 0)) continue;
-    if (std::count(spec.feeds.begin(), spec.feeds.end(), name) > 0) continue;
+  if (const RowSource* source = FindRowSource(row_sources, spec, shapes)) {
     program->rows_fetch = static_cast<int>(program->task_spec.fetches.size());
-    program->task_spec.fetches.push_back(name);
-    break;
+    program->task_spec.fetches.push_back(source->tensor);
   }
   return absl::OkStatus();
 }
@@ -141,6 +151,18 @@ absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
 }
 
 }  // namespace
+
+std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec) {
+  std::vector<const tf::NodeDef*> nodes;
+  if (!graph.Needed(spec, &nodes).ok()) return "";
+  const std::vector<RowSource> sources = RowSources(graph, nodes);
+  RunSpec described;
+  described.feeds = spec.feeds;
+  for (const RowSource& source : sources) described.fetches.push_back(source.tensor);
+  const RowSource* const found =
+      FindRowSource(sources, spec, InferShapes(graph, described));
+  return found == nullptr ? "" : found->tensor;
+}
 
 absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& spec,
                                     const RunAnalysis& analysis,

@@ -66,6 +66,10 @@ struct LearningProgram {
   std::unique_ptr<TrainedSet> only_read_set;
 };
 
+// The tensor that tells how many rows of data the run takes from the graph; empty if
+// there is none. A fetch of it may be added to the run.
+std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec);
+
 // `sparse_feeds`: feeds that are parts of sparse tensors. `averages`: what several
 // learners average; InvalidArgument if the run's gradients are wanted and not found.
 // `*program` refers to the nodes of `graph`.

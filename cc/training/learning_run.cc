@@ -195,6 +195,18 @@ std::vector<int> LearningRun::present() const {
   return learners;
 }
 
+std::vector<int> LearningRun::learned() const {
+  std::vector<bool> completed(learners_->size());
+  for (int64_t task = 0; task < num_tasks_; ++task) {
+    if (task_iteration_[task] >= 0) completed[outcomes_[task].learner] = true;
+  }
+  std::vector<int> learners;
+  for (int j = 0; j < active_; ++j) {
+    if (completed[j] || !EndsWithData(status_[j])) learners.push_back(j);
+  }
+  return learners;
+}
+
 bool LearningRun::failed() const {
   return std::any_of(status_.begin(), status_.end(),
                      [this](const absl::Status& status) {

@@ -49,6 +49,8 @@ class LearningRun {
   int64_t completed() const { return completed_; }
   // The learners that took part in the last of them, ascending.
   std::vector<int> present() const;
+  // The learners that had a task, but for those that found no data; ascending.
+  std::vector<int> learned() const;
   // Whether a learner's task failed (the end of the data is no failure).
   bool failed() const;
   // Of the run: OK, an error that is the run's, or OutOfRange where no learner found

@@ -40,7 +40,8 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
   state.trained = variable.trained;
   state.generator = variable.generator;
   if (variable.replicas_stale) return state;
-  TF_ASSIGN_OR_RETURN(state.replicas, HostValues(variable, variable.replicas.size()));
+  TF_ASSIGN_OR_RETURN(state.replicas, HostValues(variable));
+  state.learned_by.assign(variable.learned_by.begin(), variable.learned_by.end());
   if (variable.model_index >= 0) {
     TF_RETURN_IF_ERROR(Collect(variable));
     CentralModel::Variable& model = model_->variable(variable.model_index);
@@ -95,7 +96,7 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
         state.replicas[j], MemoryOf(*variable, static_cast<int>(j))));
   }
   variable->replicas_stale = false;
-  variable->learned_by = static_cast<int>(learners_.size());
+  variable->learned_by = {state.learned_by.begin(), state.learned_by.end()};
   if (!state.trained || !keeps_model()) return absl::OkStatus();
   if (variable->model_index < 0) {
     TF_ASSIGN_OR_RETURN(const ModelShape shape,
@@ -122,7 +123,7 @@ absl::Status ReplicatedVariables::SetStates(const std::vector<VariableUse>& uses
   for (Variable& variable : variables_) {
     variable.replicas_stale = true;
     variable.central_stale = false;
-    variable.learned_by = 0;
+    variable.learned_by.clear();
   }
   for (size_t i = 0; i < states.size(); ++i) {
     Variable& variable = variables_[Add(uses[i])];

@@ -97,7 +97,7 @@ absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
     TF_RETURN_IF_ERROR(BroadcastOne(&variable, *value));
     *any = true;
     variable.replicas_stale = false;
-    variable.learned_by = 0;
+    variable.learned_by.clear();
   }
   return absl::OkStatus();
 }
@@ -125,9 +125,9 @@ absl::Status ReplicatedVariables::Collect(const Variable& variable) {
 }
 
 absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
-    const Variable& variable, size_t count) const {
+    const Variable& variable) const {
   std::vector<tf::Tensor> values;
-  for (size_t j = 0; j < count; ++j) {
+  for (size_t j = 0; j < variable.replicas.size(); ++j) {
     TF_ASSIGN_OR_RETURN(tf::Tensor value, variable.replicas[j].HostValue(
                                               MemoryOf(variable, static_cast<int>(j))));
     values.push_back(std::move(value));
@@ -197,10 +197,11 @@ absl::Status ReplicatedVariables::Locate(int id, int learner, int member,
   return absl::OkStatus();
 }
 
-void ReplicatedVariables::MarkLearned(const std::vector<int>& ids, int learners) {
+void ReplicatedVariables::MarkLearned(const std::vector<int>& ids,
+                                      const std::vector<int>& learners) {
   for (int id : ids) {
     variables_[id].central_stale = true;
-    variables_[id].learned_by = std::max(variables_[id].learned_by, learners);
+    variables_[id].learned_by.insert(learners.begin(), learners.end());
   }
 }
 
@@ -221,16 +222,22 @@ absl::Status ReplicatedVariables::PublishAll() {
 absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];
-    if (variable.learned_by == 0) continue;
+    if (variable.learned_by.empty()) continue;
     TF_RETURN_IF_ERROR(PublishOne(&variable));
     variable.replicas_stale = true;
-    variable.learned_by = 0;
-    if (variable.model_index < 0 || !model_->keeps_z()) continue;
+    variable.learned_by.clear();
+    if (variable.model_index < 0) continue;
     // Not the moving average, nor a z that lags.
     const tf::Tensor& replica = variable.replicas[0].value();
     VariableStorage central;
     TF_RETURN_IF_ERROR(OpenCentral(variable, &central));
     tf::mutex_lock lock(*central.mu());
+    if (!model_->keeps_z()) {  // all replicas are the same
+      TF_ASSIGN_OR_RETURN(const tf::Tensor value,
+                          variable.replicas[0].HostValue(MemoryOf(variable, 0)));
+      TF_RETURN_IF_ERROR(central.Assign(value, {central_device_->GetAllocator({})}));
+      continue;
+    }
     void* data = nullptr;
     TF_RETURN_IF_ERROR(central.Overwrite(replica.dtype(), replica.shape(),
                                          central_device_->GetAllocator({}), &data));
@@ -250,8 +257,7 @@ absl::Status ReplicatedVariables::CopyModelTo(const Variable& variable,
 
 absl::Status ReplicatedVariables::CopyMeanTo(const Variable& variable, void* values) {
   const Aggregate mean = MeanOf(variable.replicas[0].value().dtype());
-  TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> all,
-                      HostValues(variable, variable.replicas.size()));
+  TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> all, HostValues(variable));
   std::vector<tf::Tensor> present;
   for (int j : synchroniser_->present(variable.model_index)) present.push_back(all[j]);
   mean(present, values);
@@ -288,11 +294,12 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
   }
   // Learners that have had no task since the replicas were equal have nothing to say of
   // a mean.
-  const size_t all = variable->replicas.size();
-  const size_t count =
-      variable->summed || variable->learned_by == 0 ? all : variable->learned_by;
-  TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> values,
-                      HostValues(*variable, count));
+  TF_ASSIGN_OR_RETURN(std::vector<tf::Tensor> values, HostValues(*variable));
+  if (!variable->summed && !variable->learned_by.empty()) {
+    std::vector<tf::Tensor> learned;
+    for (int j : variable->learned_by) learned.push_back(values[j]);
+    values = std::move(learned);
+  }
   aggregate(values, data);
   return absl::OkStatus();
 }
@@ -302,7 +309,7 @@ void ReplicatedVariables::MarkAssigned(const std::string& name) {
   if (id < 0) return;
   variables_[id].replicas_stale = true;
   variables_[id].central_stale = false;
-  variables_[id].learned_by = 0;
+  variables_[id].learned_by.clear();
 }
 
 absl::StatusOr<tf::Tensor> ReplicatedVariables::CentralValue(const tf::NodeDef& node) {

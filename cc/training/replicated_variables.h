@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,8 @@ struct ReplicaState {
   tensorflow::Tensor z, previous;
   tensorflow::Tensor average;
   int64_t model_iterations = 0;
-  std::vector<int64_t> present;  // whose mean z is; empty: the model has no z
+  std::vector<int64_t> present;     // whose mean z is; empty: the model has no z
+  std::vector<int64_t> learned_by;  // since the replicas have been equal
 };
 
 class ReplicatedVariables {
@@ -84,12 +86,13 @@ class ReplicatedVariables {
   // called by different learners concurrently.
   absl::Status Locate(int id, int learner, int member, TrainedSet* set);
 
-  // The first `learners` learners have (perhaps) changed these variables.
-  void MarkLearned(const std::vector<int>& ids, int learners);
+  // These learners have (perhaps) changed these variables.
+  void MarkLearned(const std::vector<int>& ids, const std::vector<int>& learners);
   absl::Status Publish(const std::vector<int>& ids);
   // Before one learner goes on with the central model: central variables get the
-  // replicas' mean as it is (a lagging z lacks the last update of each), and replicas
-  // will restart from what that learner makes of it.
+  // replicas' mean as it is (a lagging z lacks the last update of each, a moving
+  // average most of them), and replicas will restart from what that learner makes of
+  // it.
   absl::Status Gather(const std::vector<int>& ids);
   absl::Status PublishAll();
 
@@ -129,7 +132,7 @@ class ReplicatedVariables {
     int model_index = -1;
     bool replicas_stale = true;
     bool central_stale = false;
-    int learned_by = 0;  // the first so many have, since the replicas have been equal
+    std::set<int> learned_by;               // since the replicas have been equal
     std::vector<VariableStorage> replicas;  // by learner
   };
 
@@ -140,9 +143,9 @@ class ReplicatedVariables {
   bool keeps_model() const { return model_->keeps_z() || model_->keeps_average(); }
   // Brings the central model's values of a variable up to date.
   absl::Status Collect(const Variable& variable);
-  // The values of the first `count` replicas, in host memory.
-  absl::StatusOr<std::vector<tensorflow::Tensor>> HostValues(const Variable& variable,
-                                                             size_t count) const;
+  // The values of all replicas, in host memory.
+  absl::StatusOr<std::vector<tensorflow::Tensor>> HostValues(
+      const Variable& variable) const;
   absl::Status OpenCentral(const Variable& variable, VariableStorage* storage) const;
   // The central tensor as it is now (not a copy), or nothing if uninitialised.
   absl::StatusOr<std::optional<tensorflow::Tensor>> CentralTensor(

@@ -15,8 +15,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// 2: with the choice of the synchroniser; z may be without its predecessor.
-constexpr int64_t kFormat = 3;
+constexpr int64_t kFormat = 4;
 
 constexpr char kFormatKey[] = "_tensorbow/format";
 // [n, 2]: names and values of the settings that a session must share with the state.
@@ -197,6 +196,10 @@ absl::Status WriteReplicas(const std::vector<ReplicaState>& replicated,
       TF_RETURN_IF_ERROR(state->Add(ReplicaKey(static_cast<int>(j), variable.name),
                                     variable.replicas[j]));
     }
+    if (!variable.replicas.empty()) {
+      TF_RETURN_IF_ERROR(state->Add(ModelKey("learned_by", variable.name),
+                                    Vector(variable.learned_by)));
+    }
     if (variable.present.empty()) continue;  // the central model does not have it
     for (const auto& [what, tensor] : ModelTensors(&variable)) {
       if (tensor->NumElements() == 0) continue;
@@ -220,7 +223,11 @@ absl::Status ReadWhoseZ(StateReader* state, int num_learners, ReplicaState* vari
   TF_ASSIGN_OR_RETURN(
       variable->present,
       ReadValues<int64_t>(state, ModelKey("z_present", variable->name)));
-  return CheckPresent(variable->name, variable->present, num_learners);
+  if (variable->present.empty()) {
+    return absl::DataLossError(absl::StrCat("The saved state has a central value of '",
+                                            variable->name, "' of no learner"));
+  }
+  return CheckLearners(variable->name, variable->present, num_learners);
 }
 
 absl::Status ReadReplicas(StateReader* state, const VariableNodes& variables,
@@ -244,6 +251,11 @@ absl::Status ReadReplicas(StateReader* state, const VariableNodes& variables,
       tf::Tensor& replica = variable.replicas.emplace_back();
       TF_RETURN_IF_ERROR(state->Read(ReplicaKey(j, names[i]), &replica));
       TF_RETURN_IF_ERROR(CheckValue(*node->second, replica));
+    }
+    if (!variable.replicas.empty()) {
+      TF_ASSIGN_OR_RETURN(variable.learned_by,
+                          ReadValues<int64_t>(state, ModelKey("learned_by", names[i])));
+      TF_RETURN_IF_ERROR(CheckLearners(names[i], variable.learned_by, num_learners));
     }
     for (const auto& [what, tensor] : ModelTensors(&variable)) {
       if (!state->Contains(ModelKey(what, names[i]))) continue;

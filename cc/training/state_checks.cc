@@ -72,17 +72,16 @@ absl::Status CheckValue(const tf::NodeDef& node, const tf::Tensor& value) {
       shape.DebugString(), ". Build the graph that was saved."));
 }
 
-absl::Status CheckPresent(const std::string& name, const std::vector<int64_t>& present,
-                          int num_learners) {
-  const bool ascending = std::adjacent_find(present.begin(), present.end(),
-                                            std::greater_equal<>()) == present.end();
-  if (!present.empty() && present.front() >= 0 && present.back() < num_learners &&
-      ascending) {
-    return absl::OkStatus();
-  }
-  return absl::DataLossError(absl::StrCat("The saved state has a central value of '",
-                                          name,
-                                          "' that is of no learners of this session"));
+absl::Status CheckLearners(const std::string& name,
+                           const std::vector<int64_t>& learners, int num_learners) {
+  const bool ascending = std::adjacent_find(learners.begin(), learners.end(),
+                                            std::greater_equal<>()) == learners.end();
+  const bool known =
+      learners.empty() || (learners.front() >= 0 && learners.back() < num_learners);
+  if (known && ascending) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("The saved state has a value of '", name,
+                   "' that is of learners that this session does not have"));
 }
 
 }  // namespace tensorbow

@@ -31,10 +31,10 @@ absl::Status CheckNames(const std::vector<std::string>& saved,
 absl::Status CheckValue(const tensorflow::NodeDef& node,
                         const tensorflow::Tensor& value);
 
-// Checks that `present`, the learners whose mean the saved z of the variable `name` is,
-// lists some of this session's learners in ascending order.
-absl::Status CheckPresent(const std::string& name, const std::vector<int64_t>& present,
-                          int num_learners);
+// Checks that `learners`, of whom a saved value of the variable `name` is, lists some
+// of this session's learners in ascending order.
+absl::Status CheckLearners(const std::string& name,
+                           const std::vector<int64_t>& learners, int num_learners);
 
 }  // namespace tensorbow
 

@@ -309,7 +309,7 @@ absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
   iterations_.fetch_add(run->completed());
   learning_tasks_.fetch_add(run->NumTasks());
   samples_seen_.fetch_add(run->NumRows());
-  if (num_learners() > 1) variables_->MarkLearned(program->written, run->num_active());
+  if (num_learners() > 1) variables_->MarkLearned(program->written, run->learned());
   const Traits& traits = synchronisation_->synchroniser->traits();
   if (traits.averages_gradients()) {
     TF_RETURN_IF_ERROR(MakeReplicasEqual(program, *run));

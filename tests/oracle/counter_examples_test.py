@@ -1,13 +1,11 @@
 """What the oracle has found, one test each, as small as it gets.
 
-A failing test of `oracle_test.py` prints a case that can be put here as it is. Those that
-the runtime has yet to be repaired for are expected to fail, and are in `known_faults.py`.
+A failing test of `oracle_test.py` prints a case that can be put here as it is.
 """
 
 import pytest
 
 import tensorbow
-from tests.oracle import known_faults
 from tests.oracle.actions import (
     Extend,
     Fail,
@@ -22,14 +20,7 @@ from tests.oracle.programs import Program
 from tests.oracle.setups import Setup
 from tests.oracle.training import Train
 
-
-def fault(known, reason):
-    """Expected to fail until somebody repairs the runtime."""
-    assert known in known_faults.FAULTS
-    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
-
-
-# ------------------------------------------------------------------ yet to be repaired
+# -------------------------------------------------------------------------- repaired
 
 
 def test_a_requested_restart_is_made_once_not_once_for_every_kind_of_run():
@@ -58,10 +49,6 @@ def test_a_learner_that_sat_out_reads_z_where_it_trains_something_else(centre):
     ).check()
 
 
-@fault(
-    known_faults.ROWS_OF_PIPELINE,
-    "CountCentralTask gets 0 rows where nothing is fed",
-)
 def test_rows_of_a_pipeline_count_where_one_learner_trains_on_them():
     Case(
         program=Program(optimiser="hand", data="pipeline"),
@@ -70,10 +57,6 @@ def test_rows_of_a_pipeline_count_where_one_learner_trains_on_them():
     ).check()
 
 
-@fault(
-    known_faults.LOADED,
-    "replicated_state.cc: learned_by becomes the number of learners, and is not saved",
-)
 def test_statistics_of_learners_without_a_task_do_not_count_after_loading_either():
     Case(
         program=Program(norm="moments"),
@@ -82,10 +65,6 @@ def test_statistics_of_learners_without_a_task_do_not_count_after_loading_either
     ).check()
 
 
-@fault(
-    known_faults.AVERAGE_BECOMES_THE_MODEL,
-    "replicated_variables.cc: Gather keeps what was published where the model keeps no z",
-)
 def test_one_learner_trains_the_model_and_not_its_moving_average_under_ssgd():
     Case(
         program=Program(),
@@ -94,10 +73,6 @@ def test_one_learner_trains_the_model_and_not_its_moving_average_under_ssgd():
     ).check()
 
 
-@fault(
-    known_faults.END_OF_PIPELINE,
-    "trainer.cc: MarkLearned is told how many learners had a task to begin, not who ended one",
-)
 def test_a_learner_that_finds_no_data_does_not_count_in_the_mean_of_statistics():
     """Nine elements, four learners: after the write one of them trains on the last."""
     Case(

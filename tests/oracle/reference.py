@@ -170,6 +170,12 @@ class Reference:
             for own in known.values:
                 own[name] = known.z[name]
 
+    def restart_as_asked(self):
+        """ "Sets every replica to the central model before the next learning run." """
+        if self.known.restart and self.averages and self.setup.learners > 1:
+            self.restart(self.known.z)
+        self.known.restart = False
+
     def begin_run(self, kind, rate, op):
         """What is due before a learning run; `kind`: what it feeds and fetches."""
         known = self.known
@@ -180,8 +186,7 @@ class Reference:
             last = known.rates.get(kind, 0)
             dropped = getattr(self.synchroniser, "restart", "never") == "lr_drop" and not by_hand
             if known.restart:
-                # "Sets every replica to the central model before the next learning run."
-                self.restart(known.z)
+                self.restart_as_asked()
             elif dropped and rate <= last / 2:
                 self.restart(op.trained)
         known.rates[kind] = rate
