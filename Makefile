@@ -57,8 +57,9 @@ cc-test: $(VENV)/requirements.stamp
 runtime-test: $(VENV)/requirements.stamp
 	tools/runtime_tests.sh build/runtime
 
+# Two tests at a time: files share what they set up, so that each stays together.
 py-test: install
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # Histories of the oracle drawn at random: TENSORBOW_FUZZ of them, at most for
 # TENSORBOW_FUZZ_SECONDS.

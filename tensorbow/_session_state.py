@@ -14,8 +14,15 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.python.client.session import BaseSession
 
-from tensorbow.options import Options
-from tensorbow.synchronisers import Synchroniser, named
+from tensorbow.options import MAX_LEARNERS, Options
+from tensorbow.synchronisers import Synchroniser, check_learners, named
+
+
+def _layout_argument(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"set_learners: {name} must be an int, got {value!r}")
+    if not 1 <= value <= MAX_LEARNERS:
+        raise ValueError(f"set_learners: {name} must be from 1 to {MAX_LEARNERS}, got {value}")
 
 
 class TensorBowWarning(UserWarning):
@@ -94,6 +101,44 @@ class SessionState(BaseSession):
     def num_learners(self) -> int:
         """Learners in the whole system."""
         return self._count("num_learners")
+
+    @property
+    def threads_per_learner(self) -> int:
+        """Threads of each learner; 0 where it computes on those of a stock session."""
+        self._check_open()
+        return int(self._native.layout[1])
+
+    def set_learners(self, learners_per_device: int, threads: int | None = None) -> None:
+        """Changes the number of learners and of their threads, between two learning runs.
+
+        The central model is what it was, bit for bit. Where models are averaged all
+        replicas begin at it. Learners that stay keep their optimiser slots, statistics
+        and random numbers; new ones begin with copies of learner 0's. With one learner
+        optimiser slots are the learners' mean. Learning runs are compiled again when they
+        come next; one that is under way in another thread is waited for.
+
+        Args:
+          learners_per_device: 1 to 1024.
+          threads: of each learner, 1 to 1024; None is as the options say.
+
+        Raises:
+          TypeError, ValueError: for an argument that is not one of these, or if the
+            synchroniser does not work with this number of learners.
+          tf.errors.OpError: if a device has no memory for them. The layout is what it
+            was before.
+
+        Example:
+          >>> sess.set_learners(4)
+        """
+        self._check_open()
+        _layout_argument("learners_per_device", learners_per_device)
+        if threads is not None:
+            _layout_argument("threads", threads)
+        devices = self.num_learners // self._native.layout[0]
+        check_learners(self._options.synchroniser, int(learners_per_device) * devices)
+        self._native.set_learners(
+            int(learners_per_device), None if threads is None else int(threads)
+        )
 
     @property
     def learner_devices(self) -> list[str]:
@@ -238,8 +283,8 @@ class SessionState(BaseSession):
     def load_state(self, path: str | os.PathLike[str]) -> None:
         """Goes back to a state saved by `save_state`, in this process or another.
 
-        The graph must have the same variables and the session the same number of
-        learners and synchroniser. Initialisers need not be run before; variables that
+        The graph must have the same variables and the session the same synchroniser; it
+        takes over the number of learners. Initialisers need not be run before; variables that
         had no value when the state was saved are left as they are.
 
         Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeGuard
 
@@ -58,8 +57,12 @@ def _optional_int(name: str, value: Any, low: int, high: int | None = None) -> N
 
 
 def cores() -> int:
-    """The number of CPU cores this process may use."""
-    return len(os.sched_getaffinity(0))
+    """The number of CPU cores this process may use.
+
+    Those of its affinity mask, but no more than its control groups grant the time of: a
+    container with `--cpus=2` has two, whatever the machine.
+    """
+    return int(_native.num_cores())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +71,12 @@ class Options:
 
     Args:
       learners_per_device: learners on one device, 1 to 1024; None is two on every GPU
-        or, without one, one for every CPU core this process may use.
+        or, without one, as many as the CPU cores this process may use allow, with
+        threads_per_learner each.
+      threads_per_learner: threads that the kernels of one learner share their work among,
+        1 to 1024. None is one, which is best where kernels are short and there are as
+        many learners as cores; a lone learner on the CPU computes on the threads that a
+        stock session computes on.
       batch_size: rows of ONE learner's batch. A run that is fed N rows makes
         ceil(N / batch_size) learning tasks; None divides the rows of every run evenly
         among the learners.
@@ -117,6 +125,7 @@ class Options:
     """
 
     learners_per_device: int | None = None
+    threads_per_learner: int | None = None
     batch_size: int | None = None
     synchroniser: Synchroniser | Literal["auto"] = AUTO
     scheduling: Literal["fcfs", "round_robin"] = "fcfs"
@@ -131,6 +140,7 @@ class Options:
 
     def __post_init__(self) -> None:
         _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
+        _optional_int("threads_per_learner", self.threads_per_learner, 1, MAX_LEARNERS)
         _optional_int("batch_size", self.batch_size, 1)
         _optional_int("seed", self.seed, -(2**62), 2**62)
         if not isinstance(self.synchroniser, Synchroniser) and not is_one_of(
@@ -186,7 +196,8 @@ class Options:
     def learners_on(self, gpus: int) -> int:
         """Learners of a session that uses so many GPUs; 0 is the CPU."""
         if gpus == 0:
-            return self.learners_per_device or cores()
+            threads = self.threads_per_learner or 1
+            return self.learners_per_device or max(1, cores() // threads)
         return gpus * (self.learners_per_device or LEARNERS_PER_GPU)
 
     def deposit(self, gpus: int | None = None) -> int:
@@ -203,6 +214,7 @@ class Options:
         deterministic = tf_config.is_op_determinism_enabled()
         number: int = _native.deposit_options(
             learners_per_device=self.learners_on(gpus) // max(1, gpus),
+            threads_per_learner=self.threads_per_learner or 0,
             batch_size=self.batch_size or 0,
             scheduling="round_robin" if deterministic else self.scheduling,
             **native_options(self.synchroniser),

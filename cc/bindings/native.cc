@@ -16,6 +16,7 @@
 #include "cc/bindings/prepared_run.h"
 #include "cc/device/accelerator.h"
 #include "cc/session/session_registry.h"
+#include "cc/support/cpus.h"
 #include "cc/training/options.h"
 #include "cc/training/synchronisation.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -64,15 +65,17 @@ std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
 }
 
 int64_t DepositOptionsFromPython(
-    int learners_per_device, int64_t batch_size, const std::string& scheduling,
-    const std::string& algorithm, const std::string& centre, double alpha,
-    std::optional<double> momentum, int64_t sync_period, double ema_decay,
-    const py::object& restart, std::set<std::string> shard,
-    std::set<std::string> replicate, const std::map<std::string, std::string>& combine,
+    int learners_per_device, int threads_per_learner, int64_t batch_size,
+    const std::string& scheduling, const std::string& algorithm,
+    const std::string& centre, double alpha, std::optional<double> momentum,
+    int64_t sync_period, double ema_decay, const py::object& restart,
+    std::set<std::string> shard, std::set<std::string> replicate,
+    const std::map<std::string, std::string>& combine,
     const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
     bool pin_threads, const std::string& cuda_graphs, bool proof) {
   Options options;
   options.learners_per_device = learners_per_device;
+  options.threads_per_learner = threads_per_learner;
   options.batch_size = batch_size;
   options.scheduling =
       Choose<SchedulingPolicy>({{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
@@ -224,14 +227,18 @@ PYBIND11_MODULE(_native, m) {
   m.attr("compiler") = __VERSION__;
 
   m.def("deposit_options", &DepositOptionsFromPython, py::kw_only(),
-        py::arg("learners_per_device"), py::arg("batch_size"), py::arg("scheduling"),
-        py::arg("algorithm"), py::arg("centre"), py::arg("alpha"), py::arg("momentum"),
+        py::arg("learners_per_device"), py::arg("threads_per_learner"),
+        py::arg("batch_size"), py::arg("scheduling"), py::arg("algorithm"),
+        py::arg("centre"), py::arg("alpha"), py::arg("momentum"),
         py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
         py::arg("shard"), py::arg("replicate"), py::arg("combine"), py::arg("run_kind"),
         py::arg("seed"), py::arg("pin_threads"), py::arg("cuda_graphs"),
         py::arg("proof"),
         "Keeps options for the session to be created; returns its number.");
   m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
+  m.def("num_cores", &NumCores,
+        "CPU cores this process may use: of its affinity mask, as many as its control "
+        "groups grant time for.");
   m.def(
       "num_accelerators",
       [] { return Accelerators() == nullptr ? 0 : Accelerators()->num_devices(); },
@@ -266,6 +273,22 @@ PYBIND11_MODULE(_native, m) {
                                  return session->trainer().num_learners();
                                });
                              })
+      .def_property_readonly("layout",
+                             [](const SessionHandle& handle) {
+                               return handle.Get([](TensorBowSession* session) {
+                                 const Layout layout = session->trainer().layout();
+                                 return std::make_pair(layout.learners, layout.threads);
+                               });
+                             })
+      .def(
+          "set_learners",
+          [](const SessionHandle& handle, int learners_per_device,
+             std::optional<int> threads) {
+            handle.With([=](TensorBowSession* session) {
+              return session->SetLearners(learners_per_device, threads);
+            });
+          },
+          py::arg("learners_per_device"), py::arg("threads"))
       .def_property_readonly("learner_devices",
                              [](const SessionHandle& handle) {
                                return handle.Get([](TensorBowSession* session) {

@@ -43,14 +43,14 @@ Learner::Program::~Program() {
   runtime_.reset();
 }
 
-Learner::Learner(int id, const LearnerEnvironment& environment, int cpu,
-                 std::chrono::microseconds spin,
+Learner::Learner(int id, const LearnerEnvironment& environment,
+                 const LearnerThreads& threads, std::chrono::microseconds spin,
                  std::unique_ptr<AcceleratorDevice> accelerator)
     : environment_(environment),
       allocator_(LearnerAllocator::New(absl::StrCat("tensorbow_learner_", id),
                                        PhysicalMemoryBytes())) {
-  auto device = std::make_unique<LearnerCpuDevice>(id, environment.central_device,
-                                                   allocator_.get(), &completions_);
+  auto device = std::make_unique<LearnerCpuDevice>(
+      id, environment.central_device, allocator_.get(), &completions_, threads);
   device_ = device.get();
   device_->op_segment()->AddHold(kSessionHandle);
   std::vector<std::unique_ptr<tf::Device>> devices;
@@ -61,7 +61,7 @@ Learner::Learner(int id, const LearnerEnvironment& environment, int cpu,
     devices.emplace_back(accelerator_->device());
   }
   devices_ = std::make_unique<tf::StaticDeviceMgr>(std::move(devices));
-  if (id > 0) worker_ = std::make_unique<Worker>(cpu, spin);
+  if (id > 0) worker_ = std::make_unique<Worker>(threads.cpus, spin);
 }
 
 Learner::~Learner() = default;

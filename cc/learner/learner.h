@@ -87,10 +87,10 @@ class Learner {
     tensorflow::StepStatsCollectorInterface* stats = nullptr;  // may be null
   };
 
-  // `cpu`: the CPU for the learner's own thread, -1 for any. Learner 0 works on the
-  // thread that calls it and has no worker.
+  // `threads`: what its kernels share their work among, and the CPUs they and its own
+  // thread are bound to. Learner 0 works on the thread that calls it and has no worker.
   // `accelerator`: where it computes, null for the CPU.
-  Learner(int id, const LearnerEnvironment& environment, int cpu,
+  Learner(int id, const LearnerEnvironment& environment, const LearnerThreads& threads,
           std::chrono::microseconds spin,
           std::unique_ptr<AcceleratorDevice> accelerator = nullptr);
   ~Learner();

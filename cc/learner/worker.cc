@@ -1,14 +1,16 @@
 #include "cc/learner/worker.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <utility>
+
+#include "cc/support/cpus.h"
 
 namespace tensorbow {
 
-Worker::Worker(int cpu, std::chrono::microseconds spin)
-    : gate_(spin), thread_([this, cpu] { Loop(cpu); }) {}
+Worker::Worker(const std::vector<int>& cpus, std::chrono::microseconds spin)
+    : gate_(spin), thread_([this, cpus] {
+        PinThisThread(cpus);
+        Loop();
+      }) {}
 
 Worker::~Worker() {
   stop_.store(true, std::memory_order_release);
@@ -27,14 +29,7 @@ void Worker::Wait() {
   gate_.Await([&] { return finished_.load(std::memory_order_acquire) == started; });
 }
 
-void Worker::Loop(int cpu) {
-  if (cpu >= 0) {
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    CPU_SET(cpu, &cpus);
-    // Best effort: a thread that may not be pinned works as well, only slower.
-    pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
-  }
+void Worker::Loop() {
   for (int64_t done = 0;; ++done) {
     gate_.Await([&] {
       return started_.load(std::memory_order_acquire) > done ||

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "cc/support/gate.h"
 
@@ -15,8 +16,8 @@ namespace tensorbow {
 
 class Worker {
  public:
-  // `cpu`: the CPU to pin the thread to, or -1.
-  Worker(int cpu, std::chrono::microseconds spin);
+  // `cpus`: the CPUs to bind the thread to; empty for any.
+  Worker(const std::vector<int>& cpus, std::chrono::microseconds spin);
   ~Worker();
 
   // REQUIRES: the previous job has been waited for.
@@ -24,7 +25,7 @@ class Worker {
   void Wait();
 
  private:
-  void Loop(int cpu);
+  void Loop();
 
   Gate gate_;
   std::function<void()> job_;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/central_model/central_model.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/updates.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -25,11 +26,16 @@ namespace {
 constexpr int64_t kMinElements = 128 * 1024;
 // Fewer columns are not worth the width of the vectors.
 constexpr int64_t kMinColumns = 64;
+// A slice of a variable is updated from whole rows of the product, of which the first
+// and the last belong to its neighbours, too. With more columns these would be more
+// than a quarter of the work.
+constexpr int64_t kMaxColumns = CentralModel::kSliceElements / 8;
 
 bool IsLargeMatrix(const tf::Node& variable) {
   tf::PartialTensorShape shape;
   return tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() && shape.dims() == 2 &&
-         shape.num_elements() >= kMinElements && shape.dim_size(1) >= kMinColumns;
+         shape.num_elements() >= kMinElements && shape.dim_size(1) >= kMinColumns &&
+         shape.dim_size(1) <= kMaxColumns;
 }
 
 bool IsFloatProduct(const tf::Node& node) {

@@ -131,12 +131,32 @@ TensorBowSession::Description TensorBowSession::Describe(RunSpec spec) {
   return description;
 }
 
-void TensorBowSession::Scale(const Signature& signature,
-                             const std::set<std::string>& tensors) {
+void TensorBowSession::Recompile(const Signature& signature,
+                                 const std::set<std::string>& tensors) {
   absl::MutexLock compiling(&compile_mu_);
   absl::ReaderMutexLock lock(&mu_);
-  trainer_->Scale(graph_, signature.spec, sparse_feeds_, tensors,
-                  signature.program.get());
+  trainer_->Recompile(graph_, signature.spec, sparse_feeds_, tensors,
+                      signature.program.get());
+}
+
+absl::Status TensorBowSession::SetLearners(int learners_per_device,
+                                           std::optional<int> threads) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  absl::MutexLock compiling(&compile_mu_);
+  TF_RETURN_IF_ERROR(threads.has_value()
+                         ? trainer_->SetLayout({learners_per_device, *threads})
+                         : trainer_->SetLearners(learners_per_device));
+  ForgetUncompiled();
+  return absl::OkStatus();
+}
+
+void TensorBowSession::ForgetUncompiled() {
+  absl::MutexLock lock(&mu_);
+  absl::erase_if(signatures_, [](const auto& known) {
+    const Signature& signature = *known.second;
+    return signature.program == nullptr && signature.analysis.central_only.empty() &&
+           signature.analysis.kind == RunAnalysis::Kind::kLearning;
+  });
 }
 
 absl::Status TensorBowSession::RunSignature(
@@ -160,8 +180,8 @@ absl::Status TensorBowSession::RunSignature(
     request.cancellation = &cancellation_;
     request.metadata = call.metadata;
     TF_ASSIGN_OR_RETURN(RunOutcome outcome, trainer_->Run(request));
-    if (!outcome.executed && outcome.scale.has_value()) {
-      Scale(signature, *outcome.scale);
+    while (outcome.recompile.has_value()) {
+      Recompile(signature, *outcome.recompile);
       TF_ASSIGN_OR_RETURN(outcome, trainer_->Run(request));
     }
     if (outcome.executed) {

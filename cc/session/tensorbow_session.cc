@@ -310,7 +310,10 @@ absl::Status TensorBowSession::SaveState(const std::string& path) {
 
 absl::Status TensorBowSession::LoadState(const std::string& path) {
   TF_RETURN_IF_ERROR(CheckOpen());
-  return trainer_->LoadState(VariableNodes(), path);
+  absl::MutexLock compiling(&compile_mu_);
+  TF_RETURN_IF_ERROR(trainer_->LoadState(VariableNodes(), path));
+  ForgetUncompiled();
+  return absl::OkStatus();
 }
 
 // --------------------------------------------------------------------- warnings

@@ -120,7 +120,11 @@ class TensorBowSession : public tensorflow::Session {
 
   // See Trainer; the graph's variables are those known so far.
   absl::Status SaveState(const std::string& path);
-  absl::Status LoadState(const std::string& path);
+  absl::Status LoadState(const std::string& path) ABSL_LOCKS_EXCLUDED(compile_mu_);
+
+  // See Trainer::SetLayout; `threads` of each learner, by default as the options say.
+  absl::Status SetLearners(int learners_per_device, std::optional<int> threads)
+      ABSL_LOCKS_EXCLUDED(compile_mu_);
 
   // Warnings since the last call, each text once per session.
   std::vector<std::string> TakeWarnings();
@@ -156,8 +160,11 @@ class TensorBowSession : public tensorflow::Session {
   bool Analyse(Signature* signature) ABSL_EXCLUSIVE_LOCKS_REQUIRED(compile_mu_)
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
-  // Has the learners scale gradients of the run.
-  void Scale(const Signature& signature, const std::set<std::string>& tensors)
+  // Learning runs that could not be compiled for the learners there were are analysed
+  // again when they come next.
+  void ForgetUncompiled() ABSL_LOCKS_EXCLUDED(mu_);
+  // Compiles the run once more, for the learners there are, with gradients scaled.
+  void Recompile(const Signature& signature, const std::set<std::string>& tensors)
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
   // Runs `signature` on the learners if it is learning and nothing speaks against
   // it; otherwise through `central`.

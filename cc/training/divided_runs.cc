@@ -9,7 +9,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cc/rewrite/scale_gradients.h"
 #include "cc/training/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -39,33 +38,6 @@ void Trainer::MakeProof(const ProgramGraph& graph, const RunSpec& spec,
   program->divisions = made.ok()
                            ? std::make_unique<Divisions>(std::move(proof))
                            : std::make_unique<Divisions>(std::string(made.message()));
-}
-
-void Trainer::Scale(const ProgramGraph& graph, const RunSpec& spec,
-                    const std::set<std::string>& sparse_feeds,
-                    const std::set<std::string>& tensors, LearningProgram* program) {
-  auto scaled = std::make_unique<ProgramGraph>();
-  absl::Status status = ScaleGradients(graph, spec, tensors, scaled.get());
-  LearningProgram made;
-  if (status.ok()) {
-    status =
-        CompileFor(choice(), *scaled, spec, program->analysis, sparse_feeds, &made);
-  }
-  absl::MutexLock lock(&mu_);
-  if (!status.ok()) {
-    program->divisions->RefuseSums(
-        absl::StrCat("the loss sums over rows; ", status.message()));
-    return;
-  }
-  program->task_spec = std::move(made.task_spec);
-  program->fetches = std::move(made.fetches);
-  program->learners = std::move(made.learners);
-  program->corrects_itself = std::move(made.corrects_itself);
-  program->num_gradients = made.num_gradients;
-  program->hidden_random_ops = std::move(made.hidden_random_ops);
-  program->scaled = tensors;
-  program->scaled_graph = std::move(scaled);
-  program->num_trained = -1;  // its set is to be made again
 }
 
 absl::Status Trainer::PlanRun(const RunRequest& request, FeedPlan* plan) {

@@ -1,12 +1,11 @@
 #include "cc/training/learner_group.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cc/memory/learners_that_fit.h"
+#include "cc/support/cpus.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/framework/op_segment.h"
 #include "tensorflow/core/platform/cpu_info.h"
@@ -26,27 +25,17 @@ constexpr int kLearnersPerAccelerator = 2;
 // The node by which the central session is asked for the name of its kernels.
 constexpr char kHandleNode[] = "TensorBow.session_handle";
 
-std::vector<int> CpusOfThisProcess() {
-  std::vector<int> cpus;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-    }
+// The CPUs for learner j's threads, if all learners have some of their own; else none.
+// A process that is granted less time than it may use CPUs for competes for them with
+// others, and so leaves it to the system where it runs.
+std::vector<int> CpusOf(int learner, int num_learners, int threads) {
+  const std::vector<int> all = AllowedCpus();
+  if (NumCores() < static_cast<int>(all.size()) || threads == 0 ||
+      num_learners * threads > static_cast<int>(all.size())) {
+    return {};
   }
-  if (cpus.empty()) cpus.resize(std::max(1, tf::port::NumSchedulableCPUs()), -1);
-  return cpus;
-}
-
-int NumLearners(const Options& options, AcceleratorBackend* accelerators) {
-  if (accelerators != nullptr) {
-    const int on_each = options.learners_per_device > 0 ? options.learners_per_device
-                                                        : kLearnersPerAccelerator;
-    return on_each * accelerators->num_devices();
-  }
-  return options.learners_per_device > 0 ? options.learners_per_device
-                                         : static_cast<int>(CpusOfThisProcess().size());
+  const auto first = all.begin() + learner * threads;
+  return {first, first + threads};
 }
 
 }  // namespace
@@ -58,8 +47,7 @@ LearnerGroup::LearnerGroup(const tf::SessionOptions& session_options,
     : session_options_(session_options),
       options_(options),
       central_(central),
-      accelerators_(accelerators),
-      size_(NumLearners(options, accelerators)) {
+      accelerators_(accelerators) {
   environment_.options = &session_options_;
   environment_.central_device = central_device;
   environment_.host_runner = [this](std::function<void()> closure) {
@@ -70,7 +58,6 @@ LearnerGroup::LearnerGroup(const tf::SessionOptions& session_options,
     });
     host_pool_->Schedule(std::move(closure));
   };
-  environment_.shares_random_state = size_ == 1 && !options.seed.has_value();
   environment_.shared_kernel =
       [this, central_device](const std::shared_ptr<const tf::NodeProperties>& node,
                              tf::FunctionLibraryRuntime* runtime,
@@ -87,28 +74,49 @@ LearnerGroup::LearnerGroup(const tf::SessionOptions& session_options,
   }
 }
 
-absl::Status LearnerGroup::Start() {
+Layout LearnerGroup::FirstLayout() const {
+  if (options_.learners_per_device > 0) return LayoutOf(options_.learners_per_device);
+  if (accelerators_ != nullptr) return LayoutOf(kLearnersPerAccelerator);
+  const int threads = std::max(1, options_.threads_per_learner);
+  return LayoutOf(std::max(1, NumCores() / threads));
+}
+
+Layout LearnerGroup::LayoutOf(int learners_per_device) const {
+  if (options_.threads_per_learner > 0) {
+    return {learners_per_device, options_.threads_per_learner};
+  }
+  const bool lone = learners_per_device == 1 && accelerators_ == nullptr;
+  return {learners_per_device, lone ? 0 : 1};
+}
+
+absl::Status LearnerGroup::SetLayout(const Layout& layout) {
+  if (!learners_.empty()) ReleaseKernels();
+  learners_.clear();
+  layout_ = layout;
+  const int num_devices = accelerators_ == nullptr ? 1 : accelerators_->num_devices();
+  const int size = layout.learners * num_devices;
+  size_.store(size);
+  environment_.shares_random_state = size == 1 && !options_.seed.has_value();
   if (accelerators_ != nullptr && environment_.recording_refused &&
       !environment_.record_tasks) {
     environment_.recording_refused(
         "with a sync_period above 1 not every task is the same");
   }
-  const std::vector<int> cpus = CpusOfThisProcess();
-  const bool fits = size_ <= static_cast<int>(cpus.size());
+  const bool fits = size * std::max(1, layout.threads) <= NumCores();
   spin_ = fits ? kSpin : std::chrono::microseconds(0);
-  const int on_each =
-      accelerators_ == nullptr ? 0 : size_ / accelerators_->num_devices();
-  for (int j = 0; j < size_; ++j) {
-    const int cpu = options_.pin_threads && fits ? cpus[j] : -1;
+  for (int j = 0; j < size; ++j) {
+    LearnerThreads threads;
+    threads.count = layout.threads;
+    if (options_.pin_threads) threads.cpus = CpusOf(j, size, layout.threads);
     std::unique_ptr<AcceleratorDevice> accelerator;
     if (accelerators_ != nullptr) {
       TF_ASSIGN_OR_RETURN(
           accelerator,
           accelerators_->NewDevice(session_options_, environment_.central_device,
-                                   j / on_each, j, on_each));
+                                   j / layout.learners, j, layout.learners));
     }
-    learners_.push_back(
-        std::make_unique<Learner>(j, environment_, cpu, spin_, std::move(accelerator)));
+    learners_.push_back(std::make_unique<Learner>(j, environment_, threads, spin_,
+                                                  std::move(accelerator)));
   }
   return absl::OkStatus();
 }
@@ -169,8 +177,7 @@ absl::Status LearnerGroup::EnsureSharedKernels(const ProgramGraph& graph,
 absl::Status LearnerGroup::CheckMemory() const {
   if (accelerators_ == nullptr) return absl::OkStatus();
   AcceleratorDevice* const device = learners_[0]->accelerator();
-  return CheckLearnersFit(device->PeakBytes(), device->LimitBytes(),
-                          size_ / accelerators_->num_devices());
+  return CheckLearnersFit(device->PeakBytes(), device->LimitBytes(), layout_.learners);
 }
 
 void LearnerGroup::ReleaseKernels() {

@@ -3,6 +3,7 @@
 #ifndef TENSORBOW_CC_TRAINING_LEARNER_GROUP_H_
 #define TENSORBOW_CC_TRAINING_LEARNER_GROUP_H_
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "cc/rewrite/learner_graph.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/training/options.h"
+#include "cc/tuner/layout.h"
 #include "tensorflow/core/common_runtime/device_set.h"
 #include "tensorflow/core/public/session.h"
 
@@ -33,10 +35,18 @@ class LearnerGroup {
                const Options& options, tensorflow::Session* central,
                tensorflow::Device* central_device, AcceleratorBackend* accelerators,
                std::function<void(const std::string&)> recording_refused);
-  // Makes the learners. Called once, before anything but size().
-  absl::Status Start();
+  // Makes the learners, in place of those there are. Called first of all, and again
+  // when no program and no replica of a variable is left. After an error there are
+  // none.
+  absl::Status SetLayout(const Layout& layout);
+  // The layout that the user asks for, or the one to begin with.
+  Layout FirstLayout() const;
+  // So many learners on each device, of as many threads as the user asks for.
+  Layout LayoutOf(int learners_per_device) const;
 
-  int size() const { return size_; }
+  const Layout& layout() const { return layout_; }
+  // On all devices. May be called at any time.
+  int size() const { return size_.load(std::memory_order_relaxed); }
   Learner& operator[](int learner) const { return *learners_[learner]; }
   // Polling pays only if every learner has a core of its own; else 0.
   std::chrono::microseconds spin() const { return spin_; }
@@ -66,7 +76,8 @@ class LearnerGroup {
   const Options& options_;
   tensorflow::Session* const central_;      // not owned
   AcceleratorBackend* const accelerators_;  // not owned, or null
-  const int size_;
+  std::atomic<int> size_{0};
+  Layout layout_;
 
   std::unique_ptr<tensorflow::thread::ThreadPool> host_pool_;  // made when needed
   absl::once_flag host_pool_once_;

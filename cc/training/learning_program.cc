@@ -134,7 +134,7 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
 
 // Brings the updates of a task under the synchroniser.
 absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
-                      LearningProgram* program, TaskGraph* task) {
+                      int threads, LearningProgram* program, TaskGraph* task) {
   std::vector<std::string> trained;
   for (const auto& [name, use] : analysis.variables) {
     if (use.trained) trained.push_back(name);
@@ -147,10 +147,27 @@ absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
   if (!averages_models) {
     TF_ASSIGN_OR_RETURN(program->num_gradients, ReduceGradients(trained, task));
   }
+  // A fused product is computed on one thread.
+  if (threads != 1) return absl::OkStatus();
   return FuseProducts(/*with_input_gradients=*/averages_models, task);
 }
 
 }  // namespace
+
+void LearningProgram::ForgetLearners() {
+  if (set != nullptr) first_iteration = set->iterations;
+  learners.clear();
+  rates.ForgetLearner();
+  variables.clear();
+  written.clear();
+  trained.clear();
+  num_trained = -1;
+  set.reset();
+  only_read.clear();
+  only_read_set.reset();
+  measured_memory = false;
+  why_central.clear();
+}
 
 std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec) {
   std::vector<const tf::NodeDef*> nodes;
@@ -162,6 +179,21 @@ std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec) {
   const RowSource* const found =
       FindRowSource(sources, spec, InferShapes(graph, described));
   return found == nullptr ? "" : found->tensor;
+}
+
+absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
+                            const RunAnalysis& analysis, const Options& options,
+                            const tf::SessionOptions& session_options,
+                            LearnerGroup* learners) {
+  LearningProgram program;
+  TF_RETURN_IF_ERROR(Dissect(graph, spec, /*sparse_feeds=*/{}, options,
+                             /*replicated=*/true, &program));
+  tf::DeviceSet device_set;
+  TaskGraph task;
+  TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task_spec, session_options,
+                                    learners->Devices(&device_set), &task));
+  return FuseTask(analysis, Traits::Averages::kGradients, learners->layout().threads,
+                  &program, &task);
 }
 
 absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& spec,
@@ -185,7 +217,8 @@ absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& sp
                                     learners->Devices(&device_set), &task));
   (*learners)[0].Optimise(&task);
   if (averages != Traits::Averages::kNothing) {
-    TF_RETURN_IF_ERROR(FuseTask(analysis, averages, program, &task));
+    TF_RETURN_IF_ERROR(
+        FuseTask(analysis, averages, learners->layout().threads, program, &task));
   }
   for (int j = 0; j < learners->size(); ++j) {
     Specialisation specialisation;

@@ -48,6 +48,9 @@ struct LearningProgram {
   // are, and the graph.
   std::set<std::string> scaled;
   std::unique_ptr<ProgramGraph> scaled_graph;
+  // Why one learner executes the runs, where several learners, which there were not at
+  // first, cannot.
+  std::string why_central;
 
   // Kept by runs.
   std::unique_ptr<Divisions> divisions;
@@ -64,6 +67,9 @@ struct LearningProgram {
   // Of trained variables that tasks read and do not write; ids, and where they lie.
   std::vector<int> only_read;
   std::unique_ptr<TrainedSet> only_read_set;
+
+  // What it has of the learners goes; what runs have got to stays.
+  void ForgetLearners();
 };
 
 // The tensor that tells how many rows of data the run takes from the graph; empty if
@@ -80,6 +86,13 @@ absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& sp
                                     const tensorflow::SessionOptions& session_options,
                                     Traits::Averages averages, LearnerGroup* learners,
                                     LearningProgram* program);
+
+// Whether several learners could average the run's gradients: InvalidArgument if they
+// are not found.
+absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
+                            const RunAnalysis& analysis, const Options& options,
+                            const tensorflow::SessionOptions& session_options,
+                            LearnerGroup* learners);
 
 }  // namespace tensorbow
 

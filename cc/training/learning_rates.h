@@ -28,6 +28,8 @@ class LearningRates {
   // Evaluates the rates on `learner`, which compiled them, and notes a drop if one is
   // half or less of what it was before.
   absl::Status Update(const std::vector<tensorflow::Tensor>& feeds, Learner* learner);
+  // The learner goes, and with it what it compiled; the rates are kept.
+  void ForgetLearner() { computed_.reset(); }
   bool TestAndClearDrop() { return std::exchange(dropped_, false); }
 
   // What is saved: the rates as last evaluated, and whether they have dropped. Rates of

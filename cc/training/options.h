@@ -21,8 +21,11 @@ namespace tensorbow {
 enum class Combination { kMean, kSum, kConcat, kFirst, kStack };
 
 struct Options {
-  // 0: one for every CPU core this process may use, two for every accelerator.
+  // 0: as many as keep the CPU cores that this process may use busy, two for every
+  // accelerator.
   int learners_per_device = 0;
+  // 0: those of a stock session for a lone learner, else one.
+  int threads_per_learner = 0;
 
   // Rows of one learner's batch; 0: a run's rows are divided among the learners.
   int64_t batch_size = 0;

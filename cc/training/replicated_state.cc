@@ -1,11 +1,14 @@
 // The saved state of replicated variables: ReplicatedVariables::GetState and SetStates.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cc/training/replica_values.h"
 #include "cc/training/replicated_variables.h"
+#include "tensorflow/core/framework/tensor_util.h"
 
 namespace tensorbow {
 
@@ -51,6 +54,43 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
     state.model_iterations = model.iterations();
     const std::vector<int> present = synchroniser_->present(variable.model_index);
     state.present.assign(present.begin(), present.end());
+  }
+  return state;
+}
+
+absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id, int num_learners) {
+  TF_ASSIGN_OR_RETURN(ReplicaState state, GetState(id));
+  std::vector<tf::Tensor>& replicas = state.replicas;
+  if (replicas.empty()) return state;
+  const Variable& variable = variables_[id];
+  const tf::DataType dtype = replicas[0].dtype();
+  if (variable.trained && synchroniser_->traits().averages_models()) {
+    TF_ASSIGN_OR_RETURN(const tf::Tensor z, ModelValue(id, CentralModel::Which::kZ));
+    replicas.assign(num_learners, z);
+  }
+  const size_t count = num_learners;
+  const bool summed = variable.summed && SumOf(dtype) != nullptr;
+  if (summed && replicas.size() > count) {
+    std::vector<tf::Tensor> leaving = {replicas[0]};
+    leaving.insert(leaving.end(), replicas.begin() + count, replicas.end());
+    tf::Tensor sum(dtype, replicas[0].shape());
+    SumOf(dtype)(leaving, sum.data());
+    replicas[0] = sum;
+  }
+  while (replicas.size() > count) replicas.pop_back();
+  while (replicas.size() < count) {
+    tf::Tensor own = tf::tensor::DeepCopy(replicas[0]);
+    if (variable.generator) GiveOwnKey(static_cast<int>(replicas.size()), &own);
+    if (summed && own.TotalBytes() > 0) std::memset(own.data(), 0, own.TotalBytes());
+    replicas.push_back(std::move(own));
+  }
+  const auto gone = [num_learners](int64_t j) { return j >= num_learners; };
+  state.learned_by.erase(
+      std::remove_if(state.learned_by.begin(), state.learned_by.end(), gone),
+      state.learned_by.end());
+  if (!state.present.empty()) {
+    state.present.resize(count);
+    std::iota(state.present.begin(), state.present.end(), 0);
   }
   return state;
 }

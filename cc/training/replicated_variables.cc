@@ -219,6 +219,16 @@ absl::Status ReplicatedVariables::PublishAll() {
   return absl::OkStatus();
 }
 
+absl::Status ReplicatedVariables::PublishModel(int id) {
+  const Variable& variable = variables_[id];
+  if (variable.model_index < 0 || variable.replicas_stale) return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(const tf::Tensor z, ModelValue(id, CentralModel::Which::kZ));
+  VariableStorage central;
+  TF_RETURN_IF_ERROR(OpenCentral(variable, &central));
+  tf::mutex_lock lock(*central.mu());
+  return central.Assign(z, {central_device_->GetAllocator({})});
+}
+
 absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];

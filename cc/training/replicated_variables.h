@@ -95,6 +95,8 @@ class ReplicatedVariables {
   // it.
   absl::Status Gather(const std::vector<int>& ids);
   absl::Status PublishAll();
+  // The central variable gets z itself, not its moving average.
+  absl::Status PublishModel(int id);
 
   // The central variable of this name has been assigned to; no-op if not replicated.
   void MarkAssigned(const std::string& name);
@@ -114,6 +116,11 @@ class ReplicatedVariables {
   // next learning run.
   int size() const { return static_cast<int>(variables_.size()); }
   absl::StatusOr<ReplicaState> GetState(int id);
+  // The same for another number of learners, 2 or more: replicas of what is averaged
+  // are z; otherwise learners keep their own, new ones get a copy of learner 0's, and
+  // what is summed keeps its sum.
+  absl::StatusOr<ReplicaState> GetState(int id, int num_learners);
+  const tensorflow::NodeDef& node(int id) const { return variables_[id].node; }
   // Sets the learners' side of all variables: as in `states`, and for variables not
   // there it will be the central value at the next learning run. `uses`, for Add(), are
   // in the order of `states`. An error before anything has been changed, unless memory

@@ -15,13 +15,19 @@ void SetProgress(const RunProgress& progress, LearningProgram* program) {
 
 }  // namespace
 
-std::map<std::string, std::shared_ptr<LearningProgram>> RunProgressTable::Programs()
-    const {
+std::map<std::string, std::shared_ptr<LearningProgram>>
+RunProgressTable::ProgramsLocked() const {
   std::map<std::string, std::shared_ptr<LearningProgram>> programs;
   for (const auto& [key, weak] : programs_) {
     if (auto program = weak.lock()) programs[key] = std::move(program);
   }
   return programs;
+}
+
+std::map<std::string, std::shared_ptr<LearningProgram>> RunProgressTable::Programs()
+    const {
+  absl::MutexLock lock(&mu_);
+  return ProgramsLocked();
 }
 
 void RunProgressTable::Add(const std::string& key,
@@ -36,7 +42,7 @@ void RunProgressTable::Add(const std::string& key,
 std::map<std::string, RunProgress> RunProgressTable::Get() const {
   absl::MutexLock lock(&mu_);
   std::map<std::string, RunProgress> progress = loaded_;
-  for (const auto& [key, program] : Programs()) {
+  for (const auto& [key, program] : ProgramsLocked()) {
     RunProgress& run = progress[key];
     run.iterations =
         program->set == nullptr ? program->first_iteration : program->set->iterations;
@@ -48,7 +54,7 @@ std::map<std::string, RunProgress> RunProgressTable::Get() const {
 
 void RunProgressTable::Set(std::map<std::string, RunProgress> progress) {
   absl::MutexLock lock(&mu_);
-  for (const auto& [key, program] : Programs()) {
+  for (const auto& [key, program] : ProgramsLocked()) {
     SetProgress(progress[key], program.get());
     progress.erase(key);
   }
@@ -58,7 +64,7 @@ void RunProgressTable::Set(std::map<std::string, RunProgress> progress) {
 std::vector<std::string> RunProgressTable::HiddenRandomOps() const {
   absl::MutexLock lock(&mu_);
   std::set<std::string> names;
-  for (const auto& [key, program] : Programs()) {
+  for (const auto& [key, program] : ProgramsLocked()) {
     names.insert(program->hidden_random_ops.begin(), program->hidden_random_ops.end());
   }
   return {names.begin(), names.end()};

@@ -32,12 +32,15 @@ class RunProgressTable {
   // Of all runs; those that are not there start afresh.
   void Set(std::map<std::string, RunProgress> progress) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Those that still exist, by run.
+  std::map<std::string, std::shared_ptr<LearningProgram>> Programs() const
+      ABSL_LOCKS_EXCLUDED(mu_);
+
   // Of all programs: the random ops whose state is not with the learners.
   std::vector<std::string> HiddenRandomOps() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // Those that still exist.
-  std::map<std::string, std::shared_ptr<LearningProgram>> Programs() const
+  std::map<std::string, std::shared_ptr<LearningProgram>> ProgramsLocked() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable absl::Mutex mu_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@ constexpr int64_t kFormat = 4;
 constexpr char kFormatKey[] = "_tensorbow/format";
 // [n, 2]: names and values of the settings that a session must share with the state.
 constexpr char kSettingsKey[] = "_tensorbow/settings";
+constexpr char kLearnersKey[] = "_tensorbow/num_learners";
 // Which synchroniser has been chosen, and the central model's momentum.
 constexpr char kChoiceKey[] = "_tensorbow/choice";
 constexpr char kMomentumKey[] = "_tensorbow/momentum";
@@ -143,6 +145,7 @@ absl::Status WriteHeader(const SavedState& saved, StateWriter* state) {
     settings.insert(settings.end(), {name, value});
   }
   TF_RETURN_IF_ERROR(state->Add(kSettingsKey, StringVector(settings)));
+  TF_RETURN_IF_ERROR(state->Add(kLearnersKey, Vector<int64_t>({saved.num_learners})));
   TF_RETURN_IF_ERROR(state->Add(kChoiceKey, StringVector({saved.choice.name()})));
   TF_RETURN_IF_ERROR(state->Add(kMomentumKey, Vector<double>({saved.choice.momentum})));
   return state->Add(
@@ -150,7 +153,8 @@ absl::Status WriteHeader(const SavedState& saved, StateWriter* state) {
       Vector<int64_t>({saved.iterations, saved.learning_tasks, saved.samples_seen}));
 }
 
-absl::Status ReadHeader(StateReader* state, const Settings& settings,
+absl::Status ReadHeader(StateReader* state,
+                        const std::function<Settings(int num_learners)>& settings,
                         SavedState* saved) {
   TF_ASSIGN_OR_RETURN(const std::vector<int64_t> format,
                       ReadValues<int64_t>(state, kFormatKey, 1));
@@ -161,7 +165,14 @@ absl::Status ReadHeader(StateReader* state, const Settings& settings,
                      "with tf.compat.v1.train.Saver to go on from there."));
   }
   TF_ASSIGN_OR_RETURN(saved->settings, ReadSettings(state));
-  TF_RETURN_IF_ERROR(CheckSettings(saved->settings, settings));
+  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> learners,
+                      ReadValues<int64_t>(state, kLearnersKey, 1));
+  if (learners[0] < 1 || learners[0] > std::numeric_limits<int>::max()) {
+    return absl::DataLossError(
+        absl::StrCat("The saved state is of ", learners[0], " learners"));
+  }
+  saved->num_learners = static_cast<int>(learners[0]);
+  TF_RETURN_IF_ERROR(CheckSettings(saved->settings, settings(saved->num_learners)));
   TF_ASSIGN_OR_RETURN(const std::vector<std::string> choice,
                       ReadStrings(state, kChoiceKey));
   TF_ASSIGN_OR_RETURN(const std::vector<double> momentum,
@@ -340,12 +351,14 @@ absl::Status WriteState(const SavedState& saved, const std::string& path) {
   return state->Commit();
 }
 
-absl::StatusOr<SavedState> ReadState(const std::string& path, const Settings& settings,
-                                     int num_learners, const VariableNodes& variables) {
+absl::StatusOr<SavedState> ReadState(
+    const std::string& path, const std::function<Settings(int num_learners)>& settings,
+    const VariableNodes& variables) {
   std::unique_ptr<StateReader> state;
   TF_RETURN_IF_ERROR(StateReader::Open(path, &state));
   SavedState saved;
   TF_RETURN_IF_ERROR(ReadHeader(state.get(), settings, &saved));
+  const int num_learners = saved.num_learners;
   TF_RETURN_IF_ERROR(ReadCentral(state.get(), variables, &saved));
   TF_RETURN_IF_ERROR(
       ReadReplicas(state.get(), variables, num_learners, &saved.replicated));

@@ -15,6 +15,7 @@
 #define TENSORBOW_CC_TRAINING_SAVED_STATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,6 +40,7 @@ struct SavedState {
   using Settings = std::vector<std::pair<std::string, std::string>>;
 
   Settings settings;
+  int num_learners = 1;
   Choice choice;
   int64_t iterations = 0;
   int64_t learning_tasks = 0;
@@ -54,11 +56,12 @@ struct SavedState {
 // was.
 absl::Status WriteState(const SavedState& state, const std::string& path);
 
-// Reads a state for a session with these settings and variables, and checks that it is
-// one (state_checks.h).
-absl::StatusOr<SavedState> ReadState(const std::string& path,
-                                     const SavedState::Settings& settings,
-                                     int num_learners, const VariableNodes& variables);
+// Reads a state for a session with these variables and, with as many learners as it was
+// saved with, these settings; checks that it is one (state_checks.h).
+absl::StatusOr<SavedState> ReadState(
+    const std::string& path,
+    const std::function<SavedState::Settings(int num_learners)>& settings,
+    const VariableNodes& variables);
 
 }  // namespace tensorbow
 

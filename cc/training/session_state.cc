@@ -23,7 +23,6 @@ SavedState::Settings SettingsOf(const Options& options, int num_learners) {
   Choice choice;
   choice.algorithm = options.algorithm;
   SavedState::Settings settings = {
-      {"learners_per_device", absl::StrCat(num_learners)},
       {"synchroniser",
        options.algorithm == Options::Algorithm::kAuto ? "auto" : choice.name()},
   };
@@ -90,6 +89,7 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
   absl::MutexLock lock(&mu_);
   NoteWrites();
   SavedState state;
+  state.num_learners = num_learners();
   state.settings = SettingsOf(options_, num_learners());
   state.choice = choice();
   state.iterations = iterations_.load();
@@ -120,10 +120,11 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
   return absl::OkStatus();
 }
 
-absl::Status Trainer::AdoptChoice(const Choice& saved) {
-  if (saved.algorithm == Options::Algorithm::kAuto) return absl::OkStatus();
-  if (synchronisation_ == nullptr) return Choose(saved);
-  if (synchronisation_->choice == saved) return absl::OkStatus();
+absl::Status Trainer::CheckChoice(const Choice& saved) {
+  if (saved.algorithm == Options::Algorithm::kAuto || synchronisation_ == nullptr ||
+      synchronisation_->choice == saved) {
+    return absl::OkStatus();
+  }
   const auto text = [](const Choice& choice) {
     return absl::StrCat(choice.name(), " (momentum ", choice.momentum, ")");
   };
@@ -139,12 +140,29 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
   const std::map<std::string, const tf::NodeDef*> variables = ByName(nodes);
   TF_ASSIGN_OR_RETURN(
       SavedState state,
-      ReadState(path, SettingsOf(options_, num_learners()), num_learners(), variables));
+      ReadState(
+          path, [this](int learners) { return SettingsOf(options_, learners); },
+          variables));
   turns_.Take(/*waits=*/false);
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
+  TF_RETURN_IF_ERROR(CheckChoice(state.choice));
+  if (state.num_learners != num_learners()) {
+    const int num_devices = num_learners() / learners_.layout().learners;
+    if (state.num_learners % num_devices != 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "The saved state is of ", state.num_learners,
+          " learners, which cannot be divided evenly among this session's ",
+          num_devices, " devices. Load it on a machine with as many GPUs as it was ",
+          "saved on."));
+    }
+    TF_RETURN_IF_ERROR(
+        ChangeLayout(learners_.LayoutOf(state.num_learners / num_devices)));
+  }
   const bool had_choice = synchronisation_ != nullptr;
-  TF_RETURN_IF_ERROR(AdoptChoice(state.choice));
+  if (!had_choice && state.choice.algorithm != Options::Algorithm::kAuto) {
+    TF_RETURN_IF_ERROR(Choose(state.choice));
+  }
   std::vector<VariableUse> uses;
   for (const ReplicaState& variable : state.replicated) {
     VariableUse& use = uses.emplace_back();

@@ -25,13 +25,13 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
                       "cuda_graphs=\"on\": learning tasks are executed op by op, "
                       "because ",
                       why));
-                }),
-      scheduler_(learners_.size()) {}
+                }) {}
 
 Trainer::~Trainer() = default;
 
 absl::Status Trainer::Start() {
-  TF_RETURN_IF_ERROR(learners_.Start());
+  TF_RETURN_IF_ERROR(learners_.SetLayout(learners_.FirstLayout()));
+  scheduler_ = std::make_unique<TaskScheduler>(num_learners());
   // What is known to be impossible is said at once.
   if (options_.algorithm == Options::Algorithm::kSsgd && num_learners() > 1) {
     Choice choice;
@@ -117,6 +117,12 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     compiled = CompileFor(choice, graph, spec, analysis, sparse_feeds, made.get());
   }
   TF_RETURN_IF_ERROR(compiled);
+  if (first && num_learners() == 1 && options_.algorithm == Options::Algorithm::kAuto &&
+      choice.algorithm == Options::Algorithm::kSsgd &&
+      absl::IsInvalidArgument(CheckGradients(graph, spec, analysis, options_,
+                                             session_options_, &learners_))) {
+    choice.algorithm = Options::Algorithm::kSma;  // for learners that may come
+  }
   if (first) {
     absl::MutexLock lock(&mu_);
     if (synchronisation_ == nullptr) TF_RETURN_IF_ERROR(Choose(choice));
@@ -347,8 +353,9 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   LearningProgram* const program = request.program;
   RunOutcome outcome;
   FeedPlan plan;
+  const int planned_for = num_learners();
   TF_RETURN_IF_ERROR(PlanRun(request, &plan));
-  if (!plan.ambiguous.empty() && num_learners() > 1) return outcome;
+  if (!plan.ambiguous.empty() && planned_for > 1) return outcome;
   if (Refused(request, plan)) return outcome;
   TF_ASSIGN_OR_RETURN(const bool restart, AskForRestart());
 
@@ -357,6 +364,11 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   const ScopedFlushDenormals flush;
+  if (!program->why_central.empty()) return outcome;
+  if (program->learners.empty() || num_learners() != planned_for) {
+    outcome.recompile = program->scaled;  // learners have come or gone
+    return outcome;
+  }
   TF_RETURN_IF_ERROR(
       PrepareReplicas(program, *request.feeds, restart, &outcome.executed));
   if (!outcome.executed) return outcome;
@@ -372,15 +384,16 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   if (verdict != nullptr && options_.batch_size == 0 &&
       verdict->sums != program->scaled) {
     outcome.executed = false;
-    outcome.scale = verdict->sums;
+    outcome.recompile = verdict->sums;
     return outcome;
   }
   if (waits && read_meanwhile) {
     TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
   }
 
-  LearningRun run(program, *request.feeds, std::move(plan), &learners_, &scheduler_,
-                  synchronisation_->synchroniser.get(), request.cancellation);
+  LearningRun run(program, *request.feeds, std::move(plan), &learners_,
+                  scheduler_.get(), synchronisation_->synchroniser.get(),
+                  request.cancellation);
   TF_RETURN_IF_ERROR(RefreshWhatIsRead(program, run.num_active()));
   const tf::RunOptions& run_options = *request.run_options;
   if (request.metadata != nullptr &&

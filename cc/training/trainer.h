@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -55,8 +56,8 @@ struct RunOutcome {
   // initial value. Nothing has been executed; the caller runs it on the central model.
   bool executed = false;
   std::vector<tensorflow::Tensor> fetches;
-  // The run is to be compiled again, by Scale(), for these tensors; then to be run.
-  std::optional<std::set<std::string>> scale;
+  // The run is to be compiled again, by Recompile(), for these tensors; then to be run.
+  std::optional<std::set<std::string>> recompile;
 };
 
 // What would become of a run, and why.
@@ -82,7 +83,10 @@ class Trainer {
 
   int num_learners() const { return learners_.size(); }
   // For people: what each learner computes on.
-  std::vector<std::string> LearnerDevices() const { return learners_.Descriptions(); }
+  std::vector<std::string> LearnerDevices() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return learners_.Descriptions();
+  }
   // What keeps the learners together; nothing before the first learning run is compiled
   // or a state is loaded.
   Choice choice() const ABSL_LOCKS_EXCLUDED(choice_mu_);
@@ -93,13 +97,28 @@ class Trainer {
                        const std::set<std::string>& sparse_feeds,
                        std::shared_ptr<LearningProgram>* program);
 
-  // Compiles the program once more, with the gradients in `tensors` scaled by the
-  // number of learners that share the rows of a run. A run that cannot be compiled so
-  // is not divided from then on.
-  void Scale(const ProgramGraph& graph, const RunSpec& spec,
-             const std::set<std::string>& sparse_feeds,
-             const std::set<std::string>& tensors, LearningProgram* program)
+  // Compiles the program once more, for the learners there are now, with the gradients
+  // in `tensors` scaled by the number of learners that share the rows of a run. A run
+  // that cannot be compiled so is not divided from then on.
+  void Recompile(const ProgramGraph& graph, const RunSpec& spec,
+                 const std::set<std::string>& sparse_feeds,
+                 const std::set<std::string>& tensors, LearningProgram* program)
       ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Between two iterations: gives every device so many learners, of so many threads.
+  // The central model is what it was; where models are averaged all replicas begin at
+  // it; learners that stay keep their slots and statistics, new ones begin with learner
+  // 0's. Waits for the learning run that is under way, but not for Compile() or
+  // Recompile(). After an error the layout is what it was.
+  absl::Status SetLayout(const Layout& layout) ABSL_LOCKS_EXCLUDED(mu_);
+  // The same with the threads that the options say for so many learners on a device.
+  absl::Status SetLearners(int learners_per_device) ABSL_LOCKS_EXCLUDED(mu_) {
+    return SetLayout(learners_.LayoutOf(learners_per_device));
+  }
+  Layout layout() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return learners_.layout();
+  }
 
   absl::StatusOr<RunOutcome> Run(const RunRequest& request) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -156,6 +175,7 @@ class Trainer {
   // saved before, or the state of this session, is as it was.
   absl::Status SaveState(const std::vector<const tensorflow::NodeDef*>& nodes,
                          const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
+  // Not beside Compile() or Recompile(): it takes over the number of learners.
   absl::Status LoadState(const std::vector<const tensorflow::NodeDef*>& nodes,
                          const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -172,10 +192,17 @@ class Trainer {
                           LearningProgram* program);
   // Makes what keeps the learners together.
   absl::Status Choose(const Choice& choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The same for what a saved state was trained with; an error if something else has
-  // been chosen.
-  absl::Status AdoptChoice(const Choice& saved) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether what a saved state was trained with may be chosen, or has been.
+  absl::Status CheckChoice(const Choice& saved) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Unchoose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What all learners have of the variables, for so many learners; brings the central
+  // variables up to date.
+  struct Replicas;
+  absl::StatusOr<Replicas> TakeReplicas(int num_learners)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status PutReplicas(const Replicas& replicas) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status MakeLearners(const Layout& layout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ChangeLayout(const Layout& layout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum);
 
   // Whether runs can have more than one task.
@@ -244,13 +271,16 @@ class Trainer {
   const Warn warn_;
   std::atomic<int> num_proofs_{0};  // programs that have one
 
-  LearnerGroup learners_;
-  TaskScheduler scheduler_;
+  LearnerGroup learners_;  // changed where no run and no Compile() uses it
+  std::unique_ptr<TaskScheduler> scheduler_;
+  // Where each learner, also those that are gone, stopped drawing random numbers.
+  std::vector<std::map<std::string, RandomStreams::Position>> random_
+      ABSL_GUARDED_BY(mu_);
   RunProgressTable progress_;
 
   // Whoever works on replicated variables takes a turn, which comes before mu_.
   Turns turns_;
-  absl::Mutex mu_;  // taken by the holder of the turn, or for a moment
+  mutable absl::Mutex mu_;  // taken by the holder of the turn, or for a moment
   // Null before the first learning run is compiled or a state is loaded.
   std::unique_ptr<Synchronisation> synchronisation_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<ReplicatedVariables> variables_ ABSL_GUARDED_BY(mu_);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -119,6 +121,26 @@ class Restart(Described):
 
 
 @described
+class SetLearners(Described):
+    """So many learners from now on."""
+
+    learners: int = 3
+
+    def apply(self, c):
+        lagging = isinstance(c.setup.synchroniser, tensorbow.EASGD) or (
+            getattr(c.setup.synchroniser, "centre", "") == "lagging"
+        )
+        alpha = getattr(c.setup.synchroniser, "alpha", None)
+        if lagging and alpha and self.learners > 1 and alpha >= 2 / (self.learners + 1):
+            with pytest.raises(ValueError, match="the averaging diverges"):
+                c.session.set_learners(self.learners)
+            return
+        c.session.set_learners(self.learners)
+        c.reference.set_learners(self.learners)
+        c.setup = dataclasses.replace(c.setup, learners=self.learners)
+
+
+@described
 class SaveState(Described):
     """`save_state`; what was saved before is gone."""
 
@@ -146,6 +168,7 @@ class LoadState(Described):
             Refill().apply(c)
         c.session.load_state(c.directory / "state")
         c.reference.load(c.saved)
+        c.setup = dataclasses.replace(c.setup, learners=len(c.saved.values))
 
 
 @described

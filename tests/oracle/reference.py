@@ -80,22 +80,59 @@ class Reference:
     """A session's learners, their centre and the session's counters."""
 
     def __init__(self, built, setup):
-        self.built, self.setup = built, setup
-        self.learners = range(setup.learners)
+        self.built = built
         self.synchroniser = setup.chosen(built.program)
         self.kind = type(self.synchroniser)
         self.averages = self.kind in (tensorbow.SMA, tensorbow.EASGD)
         self.lagging = self.averages and getattr(self.synchroniser, "centre", "lagging") != (
             "current"
         )
-        self.alpha = getattr(self.synchroniser, "alpha", None) or 1 / setup.learners
         self.momentum = setup.momentum(built.program) if self.kind is tensorbow.SMA else 0.0
         self.period = getattr(self.synchroniser, "sync_period", 1)
+        self.replicas = []
+        self._use(setup.learners)
+        self.known = Knowledge([{} for _ in self.learners])
+
+    def _use(self, learners):
+        """Goes by so many learners from now on."""
+        self.learners = range(learners)
+        self.alpha = getattr(self.synchroniser, "alpha", None) or 1 / learners
         # "With one learner z is the model itself, whatever the synchroniser."
         decay = getattr(self.synchroniser, "ema_decay", None)
-        self.decay = decay if setup.learners > 1 else None
-        self.replicas = [Replica(built) for _ in self.learners]
-        self.known = Knowledge([{} for _ in self.learners])
+        self.decay = decay if learners > 1 else None
+        while len(self.replicas) < learners:
+            self.replicas.append(Replica(self.built))
+
+    def set_learners(self, learners):
+        """ "The central model is what it was. Where models are averaged all replicas begin
+        at it. Learners that stay keep their slots and statistics; new ones begin with copies
+        of learner 0's. With one learner slots are the learners' mean."
+        """
+        known, before = self.known, len(self.learners)
+        if learners == before:
+            return
+        if before == 1:
+            self._use(learners)
+            own, known.values = known.values[0], [{} for _ in self.learners]
+            self.assign(own)
+            return
+        self.restart_as_asked()
+        if learners == 1:
+            values = {name: self.central(name, averaged=False) for name in self.initialised()}
+            known.values = [values]
+        else:
+            while len(known.values) < learners:
+                known.values.append(dict(known.values[0]))
+            del known.values[learners:]
+        self._use(learners)
+        for name in self.initialised():
+            known.learned[name] &= set(self.learners) if learners > 1 else set()
+            if name not in known.z:
+                continue
+            known.present[name] = set(self.learners)
+            for own in known.values:
+                if self.averages:
+                    own[name] = known.z[name]
 
     def close(self):
         for replica in self.replicas:
@@ -108,6 +145,7 @@ class Reference:
     def load(self, saved):
         """Goes back to what was known."""
         self.known = copy.deepcopy(saved)
+        self._use(len(saved.values))
 
     # ------------------------------------------------------------------- central values
 
@@ -172,14 +210,14 @@ class Reference:
 
     def restart_as_asked(self):
         """ "Sets every replica to the central model before the next learning run." """
-        if self.known.restart and self.averages and self.setup.learners > 1:
+        if self.known.restart and self.averages and len(self.learners) > 1:
             self.restart(self.known.z)
         self.known.restart = False
 
     def begin_run(self, kind, rate, op):
         """What is due before a learning run; `kind`: what it feeds and fetches."""
         known = self.known
-        if self.averages and self.setup.learners > 1:
+        if self.averages and len(self.learners) > 1:
             # "When the learning rate falls to half or less from one iteration to the next";
             # an update written by hand has no such input.
             by_hand = self.built.program.optimiser.startswith("hand")
@@ -189,7 +227,8 @@ class Reference:
                 self.restart_as_asked()
             elif dropped and rate <= last / 2:
                 self.restart(op.trained)
-        known.rates[kind] = rate
+        if len(self.learners) > 1:
+            known.rates[kind] = rate  # a lone learner's are not watched
         known.restart = False
 
     def before_tasks(self, names, active):

@@ -116,6 +116,7 @@ def action(draw, setup, everybody):
             st.just(actions.Extend()),
             st.builds(actions.Undivided, rows=st.sampled_from([4, 1, 2, 5])),
             st.just(actions.Restart()),
+            st.builds(actions.SetLearners, learners=st.sampled_from([2, 3, 4, 1])),
             st.just(actions.SaveState()),
             st.builds(actions.LoadState, fresh=st.booleans()),
             st.just(actions.SaverSave()),
@@ -127,9 +128,8 @@ def action(draw, setup, everybody):
 
 @st.composite
 def case(draw):
-    """A whole case, without the faults that are known."""
+    """A whole case; in half of the histories no learner sits out."""
     program, setup = draw(_program()), draw(_setup())
-    # Learners that sit out are where known faults are: half of the histories are without.
     some = st.lists(action(setup, draw(st.booleans())), max_size=MAX_ACTIONS // 3)
     history = (*draw(some), *draw(some), *draw(some))  # one list would be of six on average
     return Case(program, setup, history)

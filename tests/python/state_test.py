@@ -377,7 +377,6 @@ def saved(tmp_path, **options):
 @pytest.mark.parametrize(
     "options, said",
     [
-        (dict(learners=3), "learners_per_device=2.*learners_per_device=3"),
         (dict(synchroniser=tensorbow.Independent()), "synchroniser=SMA.*synchroniser=Independent"),
         (dict(synchroniser=tensorbow.SSGD()), "synchroniser=SMA.*synchroniser=SSGD"),
         (dict(synchroniser=tensorbow.SMA(ema_decay=0.5)), "ema_decay=None.*ema_decay=0.5"),

@@ -1,10 +1,15 @@
 #define EIGEN_USE_THREADS
 #include "cc/device/cpu/learner_cpu_device.h"
 
+#include <pthread.h>
+
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/barrier.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "cc/support/cpus.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/framework/tensor_util.h"
@@ -30,21 +35,52 @@ tf::DeviceAttributes AttributesLike(const tf::Device& central) {
       central.attributes().locality(), "TensorBow learner");
 }
 
+// A pool whose threads are bound to their CPUs, and named for people who look at them.
+std::unique_ptr<tf::thread::ThreadPool> NewPool(int learner,
+                                                const LearnerThreads& threads) {
+  auto pool = std::make_unique<tf::thread::ThreadPool>(
+      tf::Env::Default(), absl::StrCat("tensorbow_learner_", learner), threads.count);
+  const std::string name = absl::StrCat("tensorbow_", learner);
+  // Each thread waits for the others, so that each has one of these.
+  absl::Barrier* const all = new absl::Barrier(threads.count);
+  absl::BlockingCounter bound(threads.count);
+  for (int i = 0; i < threads.count; ++i) {
+    pool->Schedule([&threads, &name, &bound, all] {
+      pthread_setname_np(pthread_self(), name.c_str());
+      PinThisThread(threads.cpus);
+      if (all->Block()) delete all;
+      bound.DecrementCount();
+    });
+  }
+  bound.Wait();
+  return pool;
+}
+
 }  // namespace
 
 LearnerCpuDevice::LearnerCpuDevice(int learner, tf::Device* central,
                                    tf::Allocator* allocator,
-                                   CompletionQueue* completions)
+                                   CompletionQueue* completions,
+                                   const LearnerThreads& threads)
     : Device(tf::Env::Default(), AttributesLike(*central)),
       LearnerDevice(learner),
       resources_(central->resource_manager()),
       allocator_(allocator),
-      completions_(completions),
-      inline_pool_(std::make_unique<InlinePool>()),
-      pool_(std::make_unique<tf::thread::ThreadPool>(inline_pool_.get())),
-      eigen_(std::make_unique<Eigen::ThreadPoolDevice>(inline_pool_.get(), 1)) {
-  worker_threads_.num_threads = 1;
-  worker_threads_.workers = pool_.get();
+      completions_(completions) {
+  const tf::DeviceBase::CpuWorkerThreads& shared =
+      *central->tensorflow_cpu_worker_threads();
+  if (threads.count == 0 && shared.num_threads > 1) {
+    worker_threads_ = shared;
+  } else if (threads.count > 1) {
+    pool_ = NewPool(learner, threads);
+    worker_threads_ = {threads.count, pool_.get()};
+  } else {
+    inline_pool_ = std::make_unique<InlinePool>();
+    pool_ = std::make_unique<tf::thread::ThreadPool>(inline_pool_.get());
+    worker_threads_ = {1, pool_.get()};
+  }
+  eigen_ = std::make_unique<Eigen::ThreadPoolDevice>(
+      worker_threads_.workers->AsEigenThreadPool(), worker_threads_.num_threads);
   set_tensorflow_cpu_worker_threads(&worker_threads_);
   set_eigen_cpu_device(eigen_.get());
 }

@@ -1,5 +1,5 @@
-// The device one learner computes on: a CPU with one thread (the learner's own), an
-// allocator of its own and kernels of its own.
+// The device one learner computes on: a CPU with an allocator of its own, kernels of
+// its own, and as many threads as it is given.
 //
 // It carries the name of the session's CPU, so that one placed graph serves every
 // learner and the central model alike, and it shares the session's resource manager:
@@ -7,7 +7,8 @@
 // live in a container of its own. Derives from Device, not LocalDevice: the first
 // LocalDevice of a process fixes a global thread pool.
 //
-// Kernels run inline on the thread that executes the graph. The completion of an
+// Kernels run inline on the thread that executes the graph; with several threads they
+// share their loops among those. The completion of an
 // asynchronous kernel is posted to the learner's queue, so that the graph continues
 // on the learner's own thread and never inside the call that completed the kernel (a
 // queue serves several learners in one call). Thread-compatible: one learning task at a
@@ -16,6 +17,7 @@
 #define TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
 
 #include <memory>
+#include <vector>
 
 #include "cc/device/learner_device.h"
 #include "cc/support/completion_queue.h"
@@ -24,13 +26,22 @@
 
 namespace tensorbow {
 
+// What the kernels of a learner share their work among.
+struct LearnerThreads {
+  // 1: the thread that executes the learner's graph, and no other. More: so many of its
+  // own. 0: those of the session's CPU, where a stock session computes.
+  int count = 1;
+  std::vector<int> cpus;  // that they are bound to; empty: any
+};
+
 class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
  public:
   // `central`: the session's CPU, whose name, locality and resource manager this
   // device takes over; must outlive it. `allocator`, `completions`: not owned, must
   // outlive it.
   LearnerCpuDevice(int learner, tensorflow::Device* central,
-                   tensorflow::Allocator* allocator, CompletionQueue* completions);
+                   tensorflow::Allocator* allocator, CompletionQueue* completions,
+                   const LearnerThreads& threads);
   ~LearnerCpuDevice() override;
 
   tensorflow::ResourceMgr* resource_manager() override;
@@ -53,8 +64,8 @@ class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
   tensorflow::ResourceMgr* const resources_;
   tensorflow::Allocator* const allocator_;
   CompletionQueue* const completions_;
-  std::unique_ptr<InlinePool> inline_pool_;
-  std::unique_ptr<tensorflow::thread::ThreadPool> pool_;
+  std::unique_ptr<InlinePool> inline_pool_;               // of one thread, or
+  std::unique_ptr<tensorflow::thread::ThreadPool> pool_;  // null: the session's CPU's
   tensorflow::DeviceBase::CpuWorkerThreads worker_threads_;
   std::unique_ptr<Eigen::ThreadPoolDevice> eigen_;
 };

@@ -1,0 +1,141 @@
+// Trainer::SetLayout and Trainer::Recompile: learners come and go between two
+// iterations.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/scale_gradients.h"
+#include "cc/support/flush_denormals.h"
+#include "cc/training/trainer.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+// The learners' side of all variables.
+struct Trainer::Replicas {
+  std::vector<tf::NodeDef> nodes;
+  std::vector<ReplicaState> states;
+};
+
+absl::StatusOr<Trainer::Replicas> Trainer::TakeReplicas(int num_learners) {
+  Replicas taken;
+  if (variables_ == nullptr) return taken;
+  NoteWrites();
+  TF_RETURN_IF_ERROR(RestartIfAsked());
+  TF_RETURN_IF_ERROR(variables_->PublishAll());
+  for (int id = 0; id < variables_->size(); ++id) {
+    if (num_learners == 1) {
+      TF_RETURN_IF_ERROR(variables_->PublishModel(id));
+      continue;
+    }
+    TF_ASSIGN_OR_RETURN(ReplicaState state, variables_->GetState(id, num_learners));
+    taken.states.push_back(std::move(state));
+    taken.nodes.push_back(variables_->node(id));
+  }
+  return taken;
+}
+
+absl::Status Trainer::PutReplicas(const Replicas& replicas) {
+  std::vector<VariableUse> uses;
+  for (size_t i = 0; i < replicas.states.size(); ++i) {
+    VariableUse& use = uses.emplace_back();
+    use.node = &replicas.nodes[i];
+    use.trained = replicas.states[i].trained;
+    use.generator = replicas.states[i].generator;
+  }
+  return variables_->SetStates(uses, replicas.states);
+}
+
+absl::Status Trainer::MakeLearners(const Layout& layout) {
+  const int before = num_learners();
+  random_.resize(std::max<size_t>(random_.size(), before));
+  for (int j = 0; j < before; ++j) {
+    random_[j] = learners_[j].device()->random_streams().Get();
+  }
+  TF_RETURN_IF_ERROR(learners_.SetLayout(layout));
+  scheduler_ = std::make_unique<TaskScheduler>(num_learners());
+  // A learner that comes back goes on drawing where it stopped.
+  const int known = std::min<int>(num_learners(), static_cast<int>(random_.size()));
+  for (int j = 0; j < known; ++j) {
+    learners_[j].device()->random_streams().Set(random_[j]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::SetLayout(const Layout& layout) {
+  turns_.Take(/*waits=*/false);
+  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
+  absl::MutexLock lock(&mu_);
+  const ScopedFlushDenormals flush;
+  return ChangeLayout(layout);
+}
+
+absl::Status Trainer::ChangeLayout(const Layout& layout) {
+  const Layout before = learners_.layout();
+  if (layout == before) return absl::OkStatus();
+  const int num_devices = num_learners() / before.learners;
+  TF_ASSIGN_OR_RETURN(const Replicas replicas,
+                      TakeReplicas(layout.learners * num_devices));
+
+  // Kernels go before the replicas they use, both before the learners.
+  for (const auto& [key, program] : progress_.Programs()) program->ForgetLearners();
+  const Choice choice = this->choice();
+  variables_.reset();
+  synchronisation_.reset();
+  absl::Status made = MakeLearners(layout);
+  const bool taken = made.ok();
+  if (!taken) TF_RETURN_IF_ERROR(MakeLearners(before));
+  if (choice.algorithm == Options::Algorithm::kAuto) return made;
+  TF_RETURN_IF_ERROR(Choose(choice));
+  // After an error the replicas begin at what has been published.
+  if (taken && num_learners() > 1) made = PutReplicas(replicas);
+  return made;
+}
+
+void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
+                        const std::set<std::string>& sparse_feeds,
+                        const std::set<std::string>& tensors,
+                        LearningProgram* program) {
+  std::unique_ptr<ProgramGraph> scaled;
+  absl::Status status;
+  if (!tensors.empty()) {
+    scaled = std::make_unique<ProgramGraph>();
+    status = ScaleGradients(graph, spec, tensors, scaled.get());
+  }
+  LearningProgram made;
+  if (status.ok()) {
+    status = CompileFor(choice(), scaled == nullptr ? graph : *scaled, spec,
+                        program->analysis, sparse_feeds, &made);
+  }
+  absl::MutexLock lock(&mu_);
+  if (!status.ok() && tensors != program->scaled) {
+    program->divisions->RefuseSums(
+        absl::StrCat("the loss sums over rows; ", status.message()));
+    return;
+  }
+  if (!status.ok()) {
+    program->why_central = std::string(status.message());
+    warn_(absl::StrCat("A learning run is executed by one learner only: ",
+                       status.message()));
+    return;
+  }
+  program->task_spec = std::move(made.task_spec);
+  program->fetches = std::move(made.fetches);
+  program->rows_fetch = made.rows_fetch;
+  program->learners = std::move(made.learners);
+  made.rates.Set(program->rates.last(), program->rates.dropped());
+  program->rates = std::move(made.rates);
+  program->corrects_itself = std::move(made.corrects_itself);
+  program->num_gradients = made.num_gradients;
+  program->hidden_random_ops = std::move(made.hidden_random_ops);
+  program->scaled = tensors;
+  program->scaled_graph = std::move(scaled);
+  program->num_trained = -1;  // its set is to be made again
+}
+
+}  // namespace tensorbow
