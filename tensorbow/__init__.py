@@ -17,6 +17,7 @@ except ImportError:
     if not _loader.for_doctor():
         raise
 else:
+    from tensorbow._session_state import Measurement
     from tensorbow.explanation import Explanation
     from tensorbow.monitored import SessionCreator, SessionManager
     from tensorbow.options import Options
@@ -39,6 +40,7 @@ __all__ = [
     "Explanation",
     "Independent",
     "InteractiveSession",
+    "Measurement",
     "Options",
     "SessionCreator",
     "SessionManager",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
 from typing import Any, Literal
@@ -23,6 +24,29 @@ def _layout_argument(name: str, value: Any) -> None:
         raise TypeError(f"set_learners: {name} must be an int, got {value!r}")
     if not 1 <= value <= MAX_LEARNERS:
         raise ValueError(f"set_learners: {name} must be from 1 to {MAX_LEARNERS}, got {value}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """How fast a program trains with so many learners.
+
+    Attributes:
+      learners: on each device.
+      threads: of each learner.
+      samples_per_second: the median of the windows in which it was measured, counted
+        while learning runs were executed; 0 if it was not.
+      spread: from the slowest window to the fastest, as a share of the median.
+      note: "skipped: <why>" if it could not be had, "again: <why>" for the first of
+        another round of tuning; else empty.
+      chosen: whether it was settled on.
+    """
+
+    learners: int
+    threads: int
+    samples_per_second: float
+    spread: float
+    note: str
+    chosen: bool
 
 
 class TensorBowWarning(UserWarning):
@@ -115,7 +139,8 @@ class SessionState(BaseSession):
         replicas begin at it. Learners that stay keep their optimiser slots, statistics
         and random numbers; new ones begin with copies of learner 0's. With one learner
         optimiser slots are the learners' mean. Learning runs are compiled again when they
-        come next; one that is under way in another thread is waited for.
+        come next; one that is under way in another thread is waited for. It
+        ends the tuning of `Options(learners_per_device="auto")`.
 
         Args:
           learners_per_device: 1 to 1024.
@@ -139,6 +164,12 @@ class SessionState(BaseSession):
         self._native.set_learners(
             int(learners_per_device), None if threads is None else int(threads)
         )
+
+    @property
+    def tuning(self) -> list[Measurement]:
+        """What `Options(learners_per_device="auto")` has tried, in order."""
+        self._check_open()
+        return [Measurement(*tried) for tried in self._native.tuning]
 
     @property
     def learner_devices(self) -> list[str]:

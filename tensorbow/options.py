@@ -72,7 +72,12 @@ class Options:
     Args:
       learners_per_device: learners on one device, 1 to 1024; None is two on every GPU
         or, without one, as many as the CPU cores this process may use allow, with
-        threads_per_learner each.
+        threads_per_learner each. "auto" finds the best number, and the threads of each,
+        by measuring the program's own learning runs: how a stock session computes is
+        always among what it tries, and the fewest learners of those that are as fast as
+        any are settled on. The first seconds of training are spent with all of them; the
+        number of learners then is no longer the same every time a program is executed.
+        `session.tuning` tells. On GPUs that is CROSSBOW's Algorithm 2.
       threads_per_learner: threads that the kernels of one learner share their work among,
         1 to 1024. None is one, which is best where kernels are short and there are as
         many learners as cores; a lone learner on the CPU computes on the threads that a
@@ -124,7 +129,7 @@ class Options:
       >>> tensorbow.Options(learners_per_device=2, batch_size=16)
     """
 
-    learners_per_device: int | None = None
+    learners_per_device: int | Literal["auto"] | None = None
     threads_per_learner: int | None = None
     batch_size: int | None = None
     synchroniser: Synchroniser | Literal["auto"] = AUTO
@@ -139,7 +144,13 @@ class Options:
     cuda_graphs: Literal["auto", "on", "off"] = "auto"
 
     def __post_init__(self) -> None:
-        _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
+        if not self.tunes_learners:
+            _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
+        elif self.threads_per_learner is not None:
+            raise ValueError(
+                'Options: learners_per_device="auto" finds the threads of each learner too; '
+                f"got threads_per_learner={self.threads_per_learner}"
+            )
         _optional_int("threads_per_learner", self.threads_per_learner, 1, MAX_LEARNERS)
         _optional_int("batch_size", self.batch_size, 1)
         _optional_int("seed", self.seed, -(2**62), 2**62)
@@ -189,16 +200,23 @@ class Options:
             object.__setattr__(self, name, {naming(name, e): c for e, c in given.items()})
 
     @property
+    def tunes_learners(self) -> bool:
+        """Whether the number of learners is found by measuring."""
+        return is_one_of(self.learners_per_device, "auto")
+
+    @property
     def num_learners(self) -> int:
-        """Learners of a session with these options on this machine."""
+        """Learners of a session with these options on this machine; to begin with, if
+        their number is found by measuring."""
         return self.learners_on(_native.num_accelerators())
 
     def learners_on(self, gpus: int) -> int:
         """Learners of a session that uses so many GPUs; 0 is the CPU."""
+        if isinstance(self.learners_per_device, int):
+            return max(1, gpus) * self.learners_per_device
         if gpus == 0:
-            threads = self.threads_per_learner or 1
-            return self.learners_per_device or max(1, cores() // threads)
-        return gpus * (self.learners_per_device or LEARNERS_PER_GPU)
+            return max(1, cores() // (self.threads_per_learner or 1))
+        return gpus * LEARNERS_PER_GPU
 
     def deposit(self, gpus: int | None = None) -> int:
         """Hands the options to the native runtime; returns their number.
@@ -215,6 +233,7 @@ class Options:
         number: int = _native.deposit_options(
             learners_per_device=self.learners_on(gpus) // max(1, gpus),
             threads_per_learner=self.threads_per_learner or 0,
+            tunes_learners=self.tunes_learners,
             batch_size=self.batch_size or 0,
             scheduling="round_robin" if deterministic else self.scheduling,
             **native_options(self.synchroniser),

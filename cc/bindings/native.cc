@@ -9,6 +9,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -65,8 +67,8 @@ std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
 }
 
 int64_t DepositOptionsFromPython(
-    int learners_per_device, int threads_per_learner, int64_t batch_size,
-    const std::string& scheduling, const std::string& algorithm,
+    int learners_per_device, int threads_per_learner, bool tunes_learners,
+    int64_t batch_size, const std::string& scheduling, const std::string& algorithm,
     const std::string& centre, double alpha, std::optional<double> momentum,
     int64_t sync_period, double ema_decay, const py::object& restart,
     std::set<std::string> shard, std::set<std::string> replicate,
@@ -76,6 +78,7 @@ int64_t DepositOptionsFromPython(
   Options options;
   options.learners_per_device = learners_per_device;
   options.threads_per_learner = threads_per_learner;
+  options.tunes_learners = tunes_learners;
   options.batch_size = batch_size;
   options.scheduling =
       Choose<SchedulingPolicy>({{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
@@ -228,8 +231,8 @@ PYBIND11_MODULE(_native, m) {
 
   m.def("deposit_options", &DepositOptionsFromPython, py::kw_only(),
         py::arg("learners_per_device"), py::arg("threads_per_learner"),
-        py::arg("batch_size"), py::arg("scheduling"), py::arg("algorithm"),
-        py::arg("centre"), py::arg("alpha"), py::arg("momentum"),
+        py::arg("tunes_learners"), py::arg("batch_size"), py::arg("scheduling"),
+        py::arg("algorithm"), py::arg("centre"), py::arg("alpha"), py::arg("momentum"),
         py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
         py::arg("shard"), py::arg("replicate"), py::arg("combine"), py::arg("run_kind"),
         py::arg("seed"), py::arg("pin_threads"), py::arg("cuda_graphs"),
@@ -280,6 +283,18 @@ PYBIND11_MODULE(_native, m) {
                                  return std::make_pair(layout.learners, layout.threads);
                                });
                              })
+      .def_property_readonly(
+          "tuning",
+          [](const SessionHandle& handle) {
+            return handle.Get([](TensorBowSession* session) {
+              std::vector<std::tuple<int, int, double, double, std::string, bool>> log;
+              for (const LayoutTuner::Measurement& m : session->Tuning()) {
+                log.emplace_back(m.layout.learners, m.layout.threads,
+                                 m.samples_per_second, m.spread, m.note, m.chosen);
+              }
+              return log;
+            });
+          })
       .def(
           "set_learners",
           [](const SessionHandle& handle, int learners_per_device,

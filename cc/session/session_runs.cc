@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "cc/session/tensorbow_session.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -139,26 +140,6 @@ void TensorBowSession::Recompile(const Signature& signature,
                       signature.program.get());
 }
 
-absl::Status TensorBowSession::SetLearners(int learners_per_device,
-                                           std::optional<int> threads) {
-  TF_RETURN_IF_ERROR(CheckOpen());
-  absl::MutexLock compiling(&compile_mu_);
-  TF_RETURN_IF_ERROR(threads.has_value()
-                         ? trainer_->SetLayout({learners_per_device, *threads})
-                         : trainer_->SetLearners(learners_per_device));
-  ForgetUncompiled();
-  return absl::OkStatus();
-}
-
-void TensorBowSession::ForgetUncompiled() {
-  absl::MutexLock lock(&mu_);
-  absl::erase_if(signatures_, [](const auto& known) {
-    const Signature& signature = *known.second;
-    return signature.program == nullptr && signature.analysis.central_only.empty() &&
-           signature.analysis.kind == RunAnalysis::Kind::kLearning;
-  });
-}
-
 absl::Status TensorBowSession::RunSignature(
     const Signature& signature, const Call& call,
     const std::function<absl::Status()>& central) {
@@ -179,13 +160,18 @@ absl::Status TensorBowSession::RunSignature(
     request.task_rows = call.task_rows;
     request.cancellation = &cancellation_;
     request.metadata = call.metadata;
+    absl::Time begin = absl::Now();
     TF_ASSIGN_OR_RETURN(RunOutcome outcome, trainer_->Run(request));
     while (outcome.recompile.has_value()) {
       Recompile(signature, *outcome.recompile);
+      begin = absl::Now();
       TF_ASSIGN_OR_RETURN(outcome, trainer_->Run(request));
     }
     if (outcome.executed) {
       *call.fetches = std::move(outcome.fetches);
+      if (options_.tunes_learners) {
+        Tune(signature, outcome, absl::ToDoubleSeconds(absl::Now() - begin));
+      }
       return absl::OkStatus();
     }
   }

@@ -72,7 +72,10 @@ absl::Status TensorBowSession::Start() {
   trainer_ = std::make_unique<Trainer>(session_options_, options_, central_.get(),
                                        central_device_, accelerators_,
                                        [this](const std::string& text) { Warn(text); });
-  return trainer_->Start();
+  TF_RETURN_IF_ERROR(trainer_->Start());
+  absl::MutexLock lock(&tuner_mu_);
+  if (options_.tunes_learners) StartTuning();
+  return absl::OkStatus();
 }
 
 TensorBowSession::~TensorBowSession() {
@@ -310,9 +313,13 @@ absl::Status TensorBowSession::SaveState(const std::string& path) {
 
 absl::Status TensorBowSession::LoadState(const std::string& path) {
   TF_RETURN_IF_ERROR(CheckOpen());
-  absl::MutexLock compiling(&compile_mu_);
-  TF_RETURN_IF_ERROR(trainer_->LoadState(VariableNodes(), path));
+  absl::MutexLock tuning(&tuner_mu_);
+  {
+    absl::MutexLock compiling(&compile_mu_);
+    TF_RETURN_IF_ERROR(trainer_->LoadState(VariableNodes(), path));
+  }
   ForgetUncompiled();
+  if (tuner_ != nullptr) StartTuning();
   return absl::OkStatus();
 }
 

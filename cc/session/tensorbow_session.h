@@ -23,6 +23,7 @@
 #include "cc/rewrite/run_analysis.h"
 #include "cc/training/options.h"
 #include "cc/training/trainer.h"
+#include "cc/tuner/layout_tuner.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/public/session.h"
 
@@ -120,11 +121,17 @@ class TensorBowSession : public tensorflow::Session {
 
   // See Trainer; the graph's variables are those known so far.
   absl::Status SaveState(const std::string& path);
-  absl::Status LoadState(const std::string& path) ABSL_LOCKS_EXCLUDED(compile_mu_);
+  absl::Status LoadState(const std::string& path)
+      ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_);
 
   // See Trainer::SetLayout; `threads` of each learner, by default as the options say.
+  // Nothing is tuned from then on.
   absl::Status SetLearners(int learners_per_device, std::optional<int> threads)
-      ABSL_LOCKS_EXCLUDED(compile_mu_);
+      ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_);
+
+  // What has been tried to find the best number of learners, in order; empty unless the
+  // options say to.
+  std::vector<LayoutTuner::Measurement> Tuning() ABSL_LOCKS_EXCLUDED(tuner_mu_);
 
   // Warnings since the last call, each text once per session.
   std::vector<std::string> TakeWarnings();
@@ -187,6 +194,15 @@ class TensorBowSession : public tensorflow::Session {
   tensorflow::Device* central_device_ = nullptr;  // owned by central_
   AcceleratorBackend* accelerators_ = nullptr;  // not owned; null: learners on the CPU
   std::unique_ptr<Trainer> trainer_;
+
+  // See tuning.cc.
+  void StartTuning() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tuner_mu_);
+  void Tune(const Signature& signature, const RunOutcome& outcome, double seconds)
+      ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_);
+  absl::Status TakeLayout(const Layout& layout) ABSL_LOCKS_EXCLUDED(compile_mu_);
+
+  absl::Mutex tuner_mu_ ABSL_ACQUIRED_BEFORE(compile_mu_);
+  std::unique_ptr<LayoutTuner> tuner_ ABSL_GUARDED_BY(tuner_mu_);  // or null
 
   absl::Mutex compile_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one new signature at a time
   absl::Mutex mu_;  // never held while waiting for a run

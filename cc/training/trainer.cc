@@ -420,6 +420,8 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const std::string broken = synchronisation_->synchroniser->error();
   if (!broken.empty()) return absl::InternalError(broken);
   TF_RETURN_IF_ERROR(run.status());
+  outcome.layout = learners_.layout();
+  outcome.rows = run.NumRows();
   TF_RETURN_IF_ERROR(
       CollectFetches(*program, verdict, run.TakeOutcomes(), &outcome.fetches));
   return outcome;

@@ -55,6 +55,9 @@ struct RunOutcome {
   // False: the learners cannot execute the run without guessing, or for want of an
   // initial value. Nothing has been executed; the caller runs it on the central model.
   bool executed = false;
+  // What executed it, and the rows that completed tasks used.
+  Layout layout;
+  int64_t rows = 0;
   std::vector<tensorflow::Tensor> fetches;
   // The run is to be compiled again, by Recompile(), for these tensors; then to be run.
   std::optional<std::set<std::string>> recompile;
@@ -111,13 +114,13 @@ class Trainer {
   // 0's. Waits for the learning run that is under way, but not for Compile() or
   // Recompile(). After an error the layout is what it was.
   absl::Status SetLayout(const Layout& layout) ABSL_LOCKS_EXCLUDED(mu_);
-  // The same with the threads that the options say for so many learners on a device.
-  absl::Status SetLearners(int learners_per_device) ABSL_LOCKS_EXCLUDED(mu_) {
-    return SetLayout(learners_.LayoutOf(learners_per_device));
-  }
   Layout layout() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return learners_.layout();
+  }
+  // The one with as many threads as the options say for so many learners on a device.
+  Layout LayoutOf(int learners_per_device) const {
+    return learners_.LayoutOf(learners_per_device);
   }
 
   absl::StatusOr<RunOutcome> Run(const RunRequest& request) ABSL_LOCKS_EXCLUDED(mu_);

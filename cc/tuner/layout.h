@@ -1,4 +1,5 @@
-// How the cores of a device are divided: so many learners, each on so many threads.
+// How the cores of a device are divided: among so many learners, each of so many
+// threads.
 #ifndef TENSORBOW_CC_TUNER_LAYOUT_H_
 #define TENSORBOW_CC_TUNER_LAYOUT_H_
 

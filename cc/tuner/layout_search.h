@@ -8,17 +8,9 @@
 #include <optional>
 #include <vector>
 
-namespace tensorbow {
+#include "cc/tuner/layout.h"
 
-// `learners` with `threads` threads each.
-struct Layout {
-  int learners;
-  int threads;
-};
-inline bool operator==(const Layout& a, const Layout& b) {
-  return a.learners == b.learners && a.threads == b.threads;
-}
-inline bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
+namespace tensorbow {
 
 // A layout and its throughput in every window in which it was measured.
 struct Trial {

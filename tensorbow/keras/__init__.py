@@ -87,6 +87,11 @@ def replicate(model: Any, options: Options | None = None) -> Any:
                 f"replicate: options has {name}={getattr(options, name)!r}, which names tensors of "
                 "a graph; a Keras model has none to name. Leave it out"
             )
+    if options.tunes_learners:
+        raise ValueError(
+            'replicate: options has learners_per_device="auto", which is for sessions; a Keras '
+            "model has the same number of learners all the time. Give a number, or None"
+        )
     check_learners(options.synchroniser, options.learners_on(0))
     earlier = model.__dict__.get(_REPLICATION)
     if earlier is not None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import psutil
@@ -285,3 +286,37 @@ def test_two_hundred_changes_leak_nothing():
     early, late = np.median(sizes[10:20]), np.median(sizes[-10:])
     assert late - early < 30, f"{early:.0f} MB became {late:.0f} MB"
     assert threads[-1] <= threads[5]
+
+
+def test_the_number_of_learners_is_found_while_a_program_trains():
+    p = linear(optimiser=momentum, columns=50)
+    x, y = rows(32, columns=50)
+    options = tensorbow.Options(learners_per_device="auto", synchroniser=tensorbow.SMA())
+    with tensorbow.TensorBowSession(graph=p.graph, options=options) as sess:
+        cores = sess.num_learners
+        assert cores == options.num_learners
+        assert sess.tuning == []
+        sess.run(p.init)
+        deadline = time.monotonic() + 120
+        while not any(tried.chosen for tried in sess.tuning):
+            assert time.monotonic() < deadline, sess.tuning
+            for _ in range(50):
+                sess.run(p.train, {p.x: x, p.y: y})
+        (chosen,) = [tried for tried in sess.tuning if tried.chosen]
+        assert sess.num_learners == chosen.learners
+        tried = {(tried.learners, tried.threads) for tried in sess.tuning}
+        assert {(1, cores), (cores, 1)} <= tried
+        best = max(tried.samples_per_second for tried in sess.tuning)
+        assert chosen.samples_per_second > 0.9 * best
+        assert sess.learning_tasks >= sess.iterations > 0
+        # Whatever was tried, the model was trained by every run.
+        assert sess.run(p.loss, {p.x: x, p.y: y}) < 1
+        sess.set_learners(1)
+        assert sess.tuning == []
+
+
+def test_what_is_tuned_is_not_said_as_well():
+    with pytest.raises(ValueError, match="finds the threads of each learner too"):
+        tensorbow.Options(learners_per_device="auto", threads_per_learner=2)
+    with pytest.raises(TypeError, match="learners_per_device"):
+        tensorbow.Options(learners_per_device="many")

@@ -1,0 +1,80 @@
+// How many learners a session has: TensorBowSession's layout, chosen by its user or
+// found by measuring the learning runs.
+#include "absl/hash/hash.h"
+#include "cc/session/tensorbow_session.h"
+#include "cc/support/cpus.h"
+
+namespace tensorbow {
+
+namespace {
+
+// More do not come to be tried on an accelerator.
+constexpr int kMostLearners = 64;
+
+// All cores for one learner are those that a stock session computes on.
+Layout TakenAs(const Layout& tried) {
+  return tried.learners == 1 && tried.threads > 1 ? Layout{1, 0} : tried;
+}
+Layout TriedAs(const Layout& taken) {
+  return taken.threads == 0 ? Layout{taken.learners, NumCores()} : taken;
+}
+
+}  // namespace
+
+void TensorBowSession::StartTuning() {
+  std::unique_ptr<LayoutSearch> search =
+      accelerators_ == nullptr ? SearchOnCores(NumCores())
+                               : SearchOnDevice(kMostLearners, /*threads=*/1);
+  tuner_ = std::make_unique<LayoutTuner>(LayoutTuner::Settings(), std::move(search),
+                                         TriedAs(trainer_->layout()));
+}
+
+absl::Status TensorBowSession::TakeLayout(const Layout& layout) {
+  {
+    absl::MutexLock compiling(&compile_mu_);
+    TF_RETURN_IF_ERROR(trainer_->SetLayout(layout));
+  }
+  ForgetUncompiled();
+  return absl::OkStatus();
+}
+
+absl::Status TensorBowSession::SetLearners(int learners_per_device,
+                                           std::optional<int> threads) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  absl::MutexLock lock(&tuner_mu_);
+  tuner_.reset();
+  return TakeLayout(threads.has_value() ? Layout{learners_per_device, *threads}
+                                        : trainer_->LayoutOf(learners_per_device));
+}
+
+void TensorBowSession::ForgetUncompiled() {
+  absl::MutexLock lock(&mu_);
+  absl::erase_if(signatures_, [](const auto& known) {
+    const Signature& signature = *known.second;
+    return signature.program == nullptr && signature.analysis.central_only.empty() &&
+           signature.analysis.kind == RunAnalysis::Kind::kLearning;
+  });
+}
+
+void TensorBowSession::Tune(const Signature& signature, const RunOutcome& outcome,
+                            double seconds) {
+  // While one thread changes the layout, the runs of others say nothing.
+  if (!tuner_mu_.TryLock()) return;
+  if (tuner_ != nullptr && TriedAs(outcome.layout) == tuner_->layout()) {
+    const uint64_t program = absl::HashOf(&signature, outcome.rows);
+    std::optional<Layout> next = tuner_->Ran(program, outcome.rows, seconds);
+    while (next.has_value()) {
+      const absl::Status taken = TakeLayout(TakenAs(*next));
+      next.reset();
+      if (!taken.ok()) next = tuner_->Failed(std::string(taken.message()));
+    }
+  }
+  tuner_mu_.Unlock();
+}
+
+std::vector<LayoutTuner::Measurement> TensorBowSession::Tuning() {
+  absl::MutexLock lock(&tuner_mu_);
+  return tuner_ == nullptr ? std::vector<LayoutTuner::Measurement>() : tuner_->log();
+}
+
+}  // namespace tensorbow
