@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from fully_connected import dying_rate
+from networks import network_session
 
 IMAGE_SHAPES = {
     "logistic": (28, 28, 1),
@@ -412,6 +413,7 @@ def tensorbow_session_on_keras_graph(
 
 
 MAKERS: dict[str, Callable[..., Stepper]] = {
+    "network_session": network_session,
     "stock_session": stock_session,
     "tensorbow_session": tensorbow_session,
     "pipeline_session": pipeline_session,

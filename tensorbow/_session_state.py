@@ -149,8 +149,7 @@ class SessionState(BaseSession):
         Raises:
           TypeError, ValueError: for an argument that is not one of these, or if the
             synchroniser does not work with this number of learners.
-          tf.errors.OpError: if a device has no memory for them. The layout is what it
-            was before.
+          tf.errors.UnimplementedError: where learners compute on GPUs.
 
         Example:
           >>> sess.set_learners(4)

@@ -77,7 +77,7 @@ class Options:
         always among what it tries, and the fewest learners of those that are as fast as
         any are settled on. The first seconds of training are spent with all of them; the
         number of learners then is no longer the same every time a program is executed.
-        `session.tuning` tells. On GPUs that is CROSSBOW's Algorithm 2.
+        `session.tuning` tells. For learners on the CPU.
       threads_per_learner: threads that the kernels of one learner share their work among,
         1 to 1024. None is one, which is best where kernels are short and there are as
         many learners as cores; a lone learner on the CPU computes on the threads that a
@@ -225,10 +225,17 @@ class Options:
           gpus: that the session will use; None is all there are.
 
         Raises:
-          ValueError: if the synchroniser does not work with this number of learners.
+          ValueError: if the synchroniser does not work with this number of learners, or
+            their number cannot be found on this device.
         """
         gpus = _native.num_accelerators() if gpus is None else gpus
         check_learners(self.synchroniser, self.learners_on(gpus))
+        if self.tunes_learners and gpus > 0:
+            raise ValueError(
+                'Options: learners_per_device="auto" is for learners on the CPU, and this '
+                "session would use GPUs; give a number, or hide the GPUs from it by "
+                'ConfigProto(device_count={"GPU": 0})'
+            )
         deterministic = tf_config.is_op_determinism_enabled()
         number: int = _native.deposit_options(
             learners_per_device=self.learners_on(gpus) // max(1, gpus),

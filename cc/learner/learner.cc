@@ -44,35 +44,44 @@ Learner::Program::~Program() {
 }
 
 Learner::Learner(int id, const LearnerEnvironment& environment,
-                 const LearnerThreads& threads, std::chrono::microseconds spin,
                  std::unique_ptr<AcceleratorDevice> accelerator)
-    : environment_(environment),
-      allocator_(LearnerAllocator::New(absl::StrCat("tensorbow_learner_", id),
-                                       PhysicalMemoryBytes())) {
-  auto device = std::make_unique<LearnerCpuDevice>(
-      id, environment.central_device, allocator_.get(), &completions_, threads);
+    : id_(id), environment_(environment) {
+  auto device =
+      std::make_unique<LearnerCpuDevice>(id, environment.central_device, &completions_);
   device_ = device.get();
-  device_->op_segment()->AddHold(kSessionHandle);
   std::vector<std::unique_ptr<tf::Device>> devices;
   devices.push_back(std::move(device));
   if (accelerator != nullptr) {
     accelerator_ = accelerator.release();
-    accelerator_->device()->op_segment()->AddHold(kSessionHandle);
     devices.emplace_back(accelerator_->device());
   }
   devices_ = std::make_unique<tf::StaticDeviceMgr>(std::move(devices));
-  if (id > 0) worker_ = std::make_unique<Worker>(threads.cpus, spin);
 }
 
-Learner::~Learner() = default;
+Learner::~Learner() { End(); }
 
-void Learner::ReleaseKernels() {
+void Learner::Begin(const LearnerThreads& threads, std::chrono::microseconds spin) {
+  working_ = true;
+  allocator_ = LearnerAllocator::New(absl::StrCat("tensorbow_learner_", id_),
+                                     PhysicalMemoryBytes());
+  device_->Begin(allocator_.get(), threads);
+  device_->op_segment()->AddHold(kSessionHandle);
+  if (accelerator_ != nullptr) {
+    accelerator_->device()->op_segment()->AddHold(kSessionHandle);
+  }
+  if (id_ > 0) worker_ = std::make_unique<Worker>(threads.cpus, spin);
+}
+
+void Learner::End() {
+  if (!std::exchange(working_, false)) return;
   worker_.reset();
   device_->op_segment()->RemoveHold(kSessionHandle);
   if (accelerator_ != nullptr) {
     Finish().IgnoreError();
     accelerator_->device()->op_segment()->RemoveHold(kSessionHandle);
   }
+  device_->End();
+  allocator_.reset();
 }
 
 bool Learner::KeepsOnAccelerator(const std::string& variable) const {
@@ -203,6 +212,7 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
     }
   };
 
+  const LearnerCpuDevice::ScopedTask executing(device_);
   const Learner* const outer = std::exchange(current_learner, this);
   absl::Mutex mu;
   absl::Status status;  // the first error

@@ -87,17 +87,20 @@ class Learner {
     tensorflow::StepStatsCollectorInterface* stats = nullptr;  // may be null
   };
 
-  // `threads`: what its kernels share their work among, and the CPUs they and its own
-  // thread are bound to. Learner 0 works on the thread that calls it and has no worker.
   // `accelerator`: where it computes, null for the CPU.
-  Learner(int id, const LearnerEnvironment& environment, const LearnerThreads& threads,
-          std::chrono::microseconds spin,
+  Learner(int id, const LearnerEnvironment& environment,
           std::unique_ptr<AcceleratorDevice> accelerator = nullptr);
   ~Learner();
 
-  // Deletes the learner's kernels. REQUIRES: its programs are gone. Called before the
-  // session's resources are released, which kernels may refer to.
-  void ReleaseKernels();
+  // Makes ready for programs. `threads`: what its kernels share their work among, and
+  // the CPUs they and its own thread are bound to. Learner 0 works on the thread that
+  // calls it and has no worker.
+  void Begin(const LearnerThreads& threads, std::chrono::microseconds spin);
+  // Deletes its kernels, ends its threads and gives back its memory, until it begins
+  // again. REQUIRES: its programs and its copies of variables are gone, or the session
+  // ends. Called before the session's resources are released, which kernels may refer
+  // to. Its device stays: a data pipeline may go on using it.
+  void End();
 
   LearnerCpuDevice* device() const { return device_; }
   AcceleratorDevice* accelerator() const { return accelerator_; }  // or null
@@ -134,6 +137,8 @@ class Learner {
   absl::Status ExecuteOnAccelerator(const Program& program, const Task& task,
                                     std::vector<tensorflow::Tensor>* fetches);
 
+  const int id_;
+  bool working_ = false;
   const LearnerEnvironment& environment_;
   CompletionQueue
       completions_;  // of asynchronous kernels, for the learner's own thread

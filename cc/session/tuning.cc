@@ -8,9 +8,6 @@ namespace tensorbow {
 
 namespace {
 
-// More do not come to be tried on an accelerator.
-constexpr int kMostLearners = 64;
-
 // All cores for one learner are those that a stock session computes on.
 Layout TakenAs(const Layout& tried) {
   return tried.learners == 1 && tried.threads > 1 ? Layout{1, 0} : tried;
@@ -22,11 +19,8 @@ Layout TriedAs(const Layout& taken) {
 }  // namespace
 
 void TensorBowSession::StartTuning() {
-  std::unique_ptr<LayoutSearch> search =
-      accelerators_ == nullptr ? SearchOnCores(NumCores())
-                               : SearchOnDevice(kMostLearners, /*threads=*/1);
-  tuner_ = std::make_unique<LayoutTuner>(LayoutTuner::Settings(), std::move(search),
-                                         TriedAs(trainer_->layout()));
+  tuner_ = std::make_unique<LayoutTuner>(
+      LayoutTuner::Settings(), SearchOnCores(NumCores()), TriedAs(trainer_->layout()));
 }
 
 absl::Status TensorBowSession::TakeLayout(const Layout& layout) {

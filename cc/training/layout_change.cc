@@ -51,22 +51,6 @@ absl::Status Trainer::PutReplicas(const Replicas& replicas) {
   return variables_->SetStates(uses, replicas.states);
 }
 
-absl::Status Trainer::MakeLearners(const Layout& layout) {
-  const int before = num_learners();
-  random_.resize(std::max<size_t>(random_.size(), before));
-  for (int j = 0; j < before; ++j) {
-    random_[j] = learners_[j].device()->random_streams().Get();
-  }
-  TF_RETURN_IF_ERROR(learners_.SetLayout(layout));
-  scheduler_ = std::make_unique<TaskScheduler>(num_learners());
-  // A learner that comes back goes on drawing where it stopped.
-  const int known = std::min<int>(num_learners(), static_cast<int>(random_.size()));
-  for (int j = 0; j < known; ++j) {
-    learners_[j].device()->random_streams().Set(random_[j]);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Trainer::SetLayout(const Layout& layout) {
   turns_.Take(/*waits=*/false);
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
@@ -78,23 +62,25 @@ absl::Status Trainer::SetLayout(const Layout& layout) {
 absl::Status Trainer::ChangeLayout(const Layout& layout) {
   const Layout before = learners_.layout();
   if (layout == before) return absl::OkStatus();
-  const int num_devices = num_learners() / before.learners;
-  TF_ASSIGN_OR_RETURN(const Replicas replicas,
-                      TakeReplicas(layout.learners * num_devices));
+  if (learners_.accelerators() != nullptr) {
+    return absl::UnimplementedError(absl::StrCat(
+        "The number of learners on a GPU cannot be changed: got ", layout.learners,
+        ", wanted ", before.learners,
+        ". Create another session, with Options(learners_per_device=", layout.learners,
+        ")."));
+  }
+  TF_ASSIGN_OR_RETURN(const Replicas replicas, TakeReplicas(layout.learners));
 
   // Kernels go before the replicas they use, both before the learners.
   for (const auto& [key, program] : progress_.Programs()) program->ForgetLearners();
   const Choice choice = this->choice();
   variables_.reset();
   synchronisation_.reset();
-  absl::Status made = MakeLearners(layout);
-  const bool taken = made.ok();
-  if (!taken) TF_RETURN_IF_ERROR(MakeLearners(before));
-  if (choice.algorithm == Options::Algorithm::kAuto) return made;
+  TF_RETURN_IF_ERROR(learners_.SetLayout(layout));
+  scheduler_ = std::make_unique<TaskScheduler>(num_learners());
+  if (choice.algorithm == Options::Algorithm::kAuto) return absl::OkStatus();
   TF_RETURN_IF_ERROR(Choose(choice));
-  // After an error the replicas begin at what has been published.
-  if (taken && num_learners() > 1) made = PutReplicas(replicas);
-  return made;
+  return num_learners() > 1 ? PutReplicas(replicas) : absl::OkStatus();
 }
 
 void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,

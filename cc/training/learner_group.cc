@@ -90,8 +90,7 @@ Layout LearnerGroup::LayoutOf(int learners_per_device) const {
 }
 
 absl::Status LearnerGroup::SetLayout(const Layout& layout) {
-  if (!learners_.empty()) ReleaseKernels();
-  learners_.clear();
+  for (const auto& learner : learners_) learner->End();
   layout_ = layout;
   const int num_devices = accelerators_ == nullptr ? 1 : accelerators_->num_devices();
   const int size = layout.learners * num_devices;
@@ -108,6 +107,10 @@ absl::Status LearnerGroup::SetLayout(const Layout& layout) {
     LearnerThreads threads;
     threads.count = layout.threads;
     if (options_.pin_threads) threads.cpus = CpusOf(j, size, layout.threads);
+    if (j < static_cast<int>(learners_.size())) {
+      learners_[j]->Begin(threads, spin_);  // it comes back
+      continue;
+    }
     std::unique_ptr<AcceleratorDevice> accelerator;
     if (accelerators_ != nullptr) {
       TF_ASSIGN_OR_RETURN(
@@ -115,18 +118,19 @@ absl::Status LearnerGroup::SetLayout(const Layout& layout) {
           accelerators_->NewDevice(session_options_, environment_.central_device,
                                    j / layout.learners, j, layout.learners));
     }
-    learners_.push_back(std::make_unique<Learner>(j, environment_, threads, spin_,
-                                                  std::move(accelerator)));
+    learners_.push_back(
+        std::make_unique<Learner>(j, environment_, std::move(accelerator)));
+    learners_.back()->Begin(threads, spin_);
   }
   return absl::OkStatus();
 }
 
 std::vector<std::string> LearnerGroup::Descriptions() const {
   std::vector<std::string> descriptions;
-  for (const auto& learner : learners_) {
-    descriptions.push_back(learner->accelerator() != nullptr
-                               ? learner->accelerator()->Description()
-                               : learner->device()->name());
+  for (int j = 0; j < size(); ++j) {
+    AcceleratorDevice* const accelerator = learners_[j]->accelerator();
+    descriptions.push_back(accelerator != nullptr ? accelerator->Description()
+                                                  : learners_[j]->device()->name());
   }
   return descriptions;
 }
@@ -181,7 +185,7 @@ absl::Status LearnerGroup::CheckMemory() const {
 }
 
 void LearnerGroup::ReleaseKernels() {
-  for (const auto& learner : learners_) learner->ReleaseKernels();
+  for (const auto& learner : learners_) learner->End();
 }
 
 }  // namespace tensorbow

@@ -35,9 +35,9 @@ class LearnerGroup {
                const Options& options, tensorflow::Session* central,
                tensorflow::Device* central_device, AcceleratorBackend* accelerators,
                std::function<void(const std::string&)> recording_refused);
-  // Makes the learners, in place of those there are. Called first of all, and again
-  // when no program and no replica of a variable is left. After an error there are
-  // none.
+  // Makes so many learners ready, and those that go stop until they come back. Called
+  // first of all, and on the CPU again when no program and no replica of a variable is
+  // left.
   absl::Status SetLayout(const Layout& layout);
   // The layout that the user asks for, or the one to begin with.
   Layout FirstLayout() const;
@@ -83,7 +83,7 @@ class LearnerGroup {
   absl::once_flag host_pool_once_;
   LearnerEnvironment environment_;
   std::chrono::microseconds spin_{0};
-  std::vector<std::unique_ptr<Learner>> learners_;
+  std::vector<std::unique_ptr<Learner>> learners_;  // also those that have gone
 
   // Nodes whose kernels exist, and the name under which the central session keeps them
   // ("" until it is needed).

@@ -110,9 +110,10 @@ tf::Device* ReplicatedVariables::DeviceOf(const Variable& variable, int learner)
 
 Memory ReplicatedVariables::MemoryOf(const Variable& variable, int learner) const {
   Learner* const l = learners_[learner];
-  const bool there = l->KeepsOnAccelerator(variable.node.name());
-  return {DeviceOf(variable, learner)->GetAllocator({}),
-          there ? l->accelerator() : nullptr};
+  if (!l->KeepsOnAccelerator(variable.node.name())) {
+    return {l->device()->own_allocator(), nullptr};
+  }
+  return {l->accelerator()->device()->GetAllocator({}), l->accelerator()};
 }
 
 absl::Status ReplicatedVariables::Collect(const Variable& variable) {
@@ -233,7 +234,9 @@ absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (variable.learned_by.empty()) continue;
-    TF_RETURN_IF_ERROR(PublishOne(&variable));
+    if (variable.central_stale || variable.model_index >= 0) {
+      TF_RETURN_IF_ERROR(PublishOne(&variable));
+    }
     variable.replicas_stale = true;
     variable.learned_by.clear();
     if (variable.model_index < 0) continue;

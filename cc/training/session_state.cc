@@ -148,16 +148,7 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
   absl::MutexLock lock(&mu_);
   TF_RETURN_IF_ERROR(CheckChoice(state.choice));
   if (state.num_learners != num_learners()) {
-    const int num_devices = num_learners() / learners_.layout().learners;
-    if (state.num_learners % num_devices != 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "The saved state is of ", state.num_learners,
-          " learners, which cannot be divided evenly among this session's ",
-          num_devices, " devices. Load it on a machine with as many GPUs as it was ",
-          "saved on."));
-    }
-    TF_RETURN_IF_ERROR(
-        ChangeLayout(learners_.LayoutOf(state.num_learners / num_devices)));
+    TF_RETURN_IF_ERROR(ChangeLayout(learners_.LayoutOf(state.num_learners)));
   }
   const bool had_choice = synchronisation_ != nullptr;
   if (!had_choice && state.choice.algorithm != Options::Algorithm::kAuto) {

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -112,7 +111,7 @@ class Trainer {
   // The central model is what it was; where models are averaged all replicas begin at
   // it; learners that stay keep their slots and statistics, new ones begin with learner
   // 0's. Waits for the learning run that is under way, but not for Compile() or
-  // Recompile(). After an error the layout is what it was.
+  // Recompile(). Unimplemented on accelerators.
   absl::Status SetLayout(const Layout& layout) ABSL_LOCKS_EXCLUDED(mu_);
   Layout layout() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
@@ -204,7 +203,6 @@ class Trainer {
   absl::StatusOr<Replicas> TakeReplicas(int num_learners)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status PutReplicas(const Replicas& replicas) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status MakeLearners(const Layout& layout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ChangeLayout(const Layout& layout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum);
 
@@ -276,9 +274,6 @@ class Trainer {
 
   LearnerGroup learners_;  // changed where no run and no Compile() uses it
   std::unique_ptr<TaskScheduler> scheduler_;
-  // Where each learner, also those that are gone, stopped drawing random numbers.
-  std::vector<std::map<std::string, RandomStreams::Position>> random_
-      ABSL_GUARDED_BY(mu_);
   RunProgressTable progress_;
 
   // Whoever works on replicated variables takes a turn, which comes before mu_.

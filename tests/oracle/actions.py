@@ -286,6 +286,7 @@ class Fail(Described):
             reference.restart(op.trained)
         for name in op.written:
             reference.known.learned[name] = before.learned[name] | set(tasks)
+            reference.known.read.pop(name, None)
         kept = set(op.written) - set(op.trained)
         if reference.kind is tensorbow.Independent:
             kept = set(op.written)  # there is no z to restart from

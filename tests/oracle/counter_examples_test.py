@@ -11,8 +11,10 @@ from tests.oracle.actions import (
     Fail,
     Initialise,
     LoadState,
+    Refill,
     Restart,
     SaveState,
+    SetLearners,
     Undivided,
 )
 from tests.oracle.history import Case
@@ -79,6 +81,38 @@ def test_a_learner_that_finds_no_data_does_not_count_in_the_mean_of_statistics()
         program=Program(data="pipeline"),
         setup=Setup(learners=4),
         history=(Train(), Train(), Initialise(), Train()),
+    ).check()
+
+
+def test_a_pipeline_goes_on_fetching_ahead_when_learners_go():
+    """Its threads keep the allocator and the runner of the learner that asked first."""
+    for _ in range(5):
+        Case(
+            program=Program(data="pipeline"),
+            setup=Setup(learners=4),
+            history=(Train(), SetLearners(learners=2), Train(), Refill(), Train())
+            + (SetLearners(learners=1), Train(), SetLearners(learners=3), Train()),
+        ).check()
+
+
+def test_what_two_learners_could_not_execute_is_compiled_again_for_one():
+    Case(
+        program=Program(optimiser="hand"),
+        setup=Setup(synchroniser=tensorbow.SSGD(), batch_size=2),
+        history=(Train(), SetLearners(learners=1), Train(rows=3)),
+    ).check()
+
+
+@pytest.mark.parametrize("centre", ["current", "lagging"])
+def test_learners_that_come_and_go_between_short_iterations(centre):
+    Case(
+        program=Program(optimiser="adam", norm="moments"),
+        setup=Setup(learners=3, synchroniser=tensorbow.SMA(centre=centre, ema_decay=0.5)),
+        history=(
+            *(Extend(), Train(rows=1), SetLearners(learners=4), Train(), Train(op="late")),
+            *(SetLearners(learners=2), Train(rows=1), Restart(), SetLearners(learners=1)),
+            *(Train(), Undivided(), SetLearners(learners=2), Train(op="late"), Train()),
+        ),
     ).check()
 
 

@@ -68,6 +68,8 @@ class Knowledge:
     averaged: dict = dataclasses.field(default_factory=dict)  # iterations since it began
     present: dict = dataclasses.field(default_factory=dict)
     learned: dict = dataclasses.field(default_factory=dict)  # by whom, since all were equal
+    # What was read when learners came or went, until they learn or somebody writes.
+    read: dict = dataclasses.field(default_factory=dict)
     counts: dict = dataclasses.field(default_factory=dict)  # iterations of one kind of run
     rates: dict = dataclasses.field(default_factory=dict)
     restart: bool = False
@@ -117,6 +119,8 @@ class Reference:
             self.assign(own)
             return
         self.restart_as_asked()
+        untrained = [name for name in self.initialised() if name not in known.z]
+        known.read = {name: self.central(name) for name in untrained}
         if learners == 1:
             values = {name: self.central(name, averaged=False) for name in self.initialised()}
             known.values = [values]
@@ -158,6 +162,8 @@ class Reference:
         known = self.known
         if name in known.z:
             return known.average[name] if averaged and self.decay else known.z[name]
+        if name in known.read:
+            return known.read[name]
         own = [values[name] for values in known.values]
         # "Integers and booleans: the central value is learner 0's." `Independent`: "learner
         # 0's replica stands for the model wherever the central model is asked for".
@@ -190,6 +196,7 @@ class Reference:
         known = self.known
         for name, value in values.items():
             known.learned[name] = set()
+            known.read.pop(name, None)
             for own in known.values:
                 own[name] = np.array(value)
             if name in self.built.trainable:
@@ -231,13 +238,16 @@ class Reference:
             known.rates[kind] = rate  # a lone learner's are not watched
         known.restart = False
 
-    def before_tasks(self, names, active):
-        """A learner that had no task in the last iteration "starts its next task from z"."""
+    def before_tasks(self, op, active):
+        """A learner that had no task in the last iteration "starts its next task from z", in
+        what the task reads or trains: all but what an extension of the graph adds to it."""
         known = self.known
         if self.kind is tensorbow.Independent:
             return  # each trains on its own
         for j in active:
-            for name in names:
+            for name in known.z:
+                if name == "late" and "late" not in op.trained:
+                    continue
                 if j not in known.present[name]:
                     known.values[j][name] = known.z[name]
 
@@ -251,7 +261,7 @@ class Reference:
         the update").
         """
         known, active = self.known, sorted(feeds)
-        self.before_tasks(known.z, active)
+        self.before_tasks(op, active)
         fetched = [self._run(j, fetch, feeds[j]) for j in active if fetch is not None]
         if self.kind is tensorbow.SSGD and len(self.learners) > 1:
             gradients = [self._run(j, op.gradients, feeds[j]) for j in active]
@@ -268,6 +278,7 @@ class Reference:
             self._correct(op.trained, before, active, due)
         for name in op.written:
             known.learned[name] = known.learned[name] | set(active)
+            known.read.pop(name, None)
         for name in op.trained:
             known.present[name] = set(active)
             if not self.lagging or len(self.learners) == 1:

@@ -95,7 +95,7 @@ class Train(Described):
             assert wanted == 0, f"OutOfRange with {c.elements_left} elements left"
             c.reference.begin_run(self._kind, self.rate, op)
             if not stock:
-                c.reference.before_tasks(c.reference.known.z, c.reference.learners)
+                c.reference.before_tasks(op, c.reference.learners)
             return
         assert wanted > 0, "a run without data has to raise OutOfRange"
         c.reference.begin_run(self._kind, self.rate, op)

@@ -58,39 +58,51 @@ std::unique_ptr<tf::thread::ThreadPool> NewPool(int learner,
 
 }  // namespace
 
+thread_local const LearnerCpuDevice* LearnerCpuDevice::executing_ = nullptr;
+
 LearnerCpuDevice::LearnerCpuDevice(int learner, tf::Device* central,
-                                   tf::Allocator* allocator,
-                                   CompletionQueue* completions,
-                                   const LearnerThreads& threads)
+                                   CompletionQueue* completions)
     : Device(tf::Env::Default(), AttributesLike(*central)),
       LearnerDevice(learner),
-      resources_(central->resource_manager()),
-      allocator_(allocator),
+      central_(central),
       completions_(completions) {
+  set_tensorflow_cpu_worker_threads(&worker_threads_);
+  End();
+}
+
+LearnerCpuDevice::~LearnerCpuDevice() = default;
+
+void LearnerCpuDevice::Begin(tf::Allocator* allocator, const LearnerThreads& threads) {
+  allocator_ = allocator;
   const tf::DeviceBase::CpuWorkerThreads& shared =
-      *central->tensorflow_cpu_worker_threads();
-  if (threads.count == 0 && shared.num_threads > 1) {
-    worker_threads_ = shared;
-  } else if (threads.count > 1) {
-    pool_ = NewPool(learner, threads);
+      *central_->tensorflow_cpu_worker_threads();
+  if (threads.count > 1) {
+    pool_ = NewPool(learner(), threads);
     worker_threads_ = {threads.count, pool_.get()};
-  } else {
+  } else if (threads.count == 1 || shared.num_threads == 1) {
     inline_pool_ = std::make_unique<InlinePool>();
     pool_ = std::make_unique<tf::thread::ThreadPool>(inline_pool_.get());
     worker_threads_ = {1, pool_.get()};
   }
   eigen_ = std::make_unique<Eigen::ThreadPoolDevice>(
       worker_threads_.workers->AsEigenThreadPool(), worker_threads_.num_threads);
-  set_tensorflow_cpu_worker_threads(&worker_threads_);
-  set_eigen_cpu_device(eigen_.get());
 }
 
-LearnerCpuDevice::~LearnerCpuDevice() = default;
+void LearnerCpuDevice::End() {
+  worker_threads_ = *central_->tensorflow_cpu_worker_threads();
+  eigen_ = std::make_unique<Eigen::ThreadPoolDevice>(
+      worker_threads_.workers->AsEigenThreadPool(), worker_threads_.num_threads);
+  pool_.reset();
+  inline_pool_.reset();
+  allocator_ = nullptr;
+}
 
-tf::ResourceMgr* LearnerCpuDevice::resource_manager() { return resources_; }
+tf::ResourceMgr* LearnerCpuDevice::resource_manager() {
+  return central_->resource_manager();
+}
 
-tf::Allocator* LearnerCpuDevice::GetAllocator(tf::AllocatorAttributes) {
-  return allocator_;
+tf::Allocator* LearnerCpuDevice::GetAllocator(tf::AllocatorAttributes attributes) {
+  return executing_ == this ? allocator_ : central_->GetAllocator(attributes);
 }
 
 absl::Status LearnerCpuDevice::MakeTensorFromProto(const tf::TensorProto& proto,

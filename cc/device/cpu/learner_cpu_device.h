@@ -17,6 +17,7 @@
 #define TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cc/device/learner_device.h"
@@ -36,16 +37,38 @@ struct LearnerThreads {
 
 class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
  public:
+  // Says that the calling thread executes a task of the learner.
+  class ScopedTask {
+   public:
+    explicit ScopedTask(const LearnerCpuDevice* device)
+        : before_(std::exchange(executing_, device)) {}
+    ~ScopedTask() { executing_ = before_; }
+
+   private:
+    const LearnerCpuDevice* const before_;
+  };
+
   // `central`: the session's CPU, whose name, locality and resource manager this
-  // device takes over; must outlive it. `allocator`, `completions`: not owned, must
-  // outlive it.
+  // device takes over; must outlive it. `completions`: not owned, must outlive it.
   LearnerCpuDevice(int learner, tensorflow::Device* central,
-                   tensorflow::Allocator* allocator, CompletionQueue* completions,
-                   const LearnerThreads& threads);
+                   CompletionQueue* completions);
   ~LearnerCpuDevice() override;
 
-  tensorflow::ResourceMgr* resource_manager() override;
+  // From here on tasks are executed, and from there on not. What a data pipeline keeps
+  // of the device after a task works in between, too. `allocator`: not owned, must live
+  // until then.
+  void Begin(tensorflow::Allocator* allocator, const LearnerThreads& threads);
+  void End();
+
+  // That of the learner, for its tasks, its constants and its copies of variables.
+  tensorflow::Allocator* own_allocator() const { return allocator_; }
+  // The same inside a task; elsewhere, as in a thread that fetches data ahead, the
+  // session's.
   tensorflow::Allocator* GetAllocator(tensorflow::AllocatorAttributes) override;
+
+  tensorflow::ResourceMgr* resource_manager() override;
+  const Eigen::ThreadPoolDevice* eigen_cpu_device() override { return eigen_.get(); }
+  bool has_eigen_cpu_device() const override { return true; }
   absl::Status MakeTensorFromProto(const tensorflow::TensorProto& proto,
                                    tensorflow::AllocatorAttributes,
                                    tensorflow::Tensor* tensor) override;
@@ -61,8 +84,10 @@ class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
  private:
   class InlinePool;
 
-  tensorflow::ResourceMgr* const resources_;
-  tensorflow::Allocator* const allocator_;
+  static thread_local const LearnerCpuDevice* executing_;
+
+  tensorflow::Device* const central_;
+  tensorflow::Allocator* allocator_ = nullptr;
   CompletionQueue* const completions_;
   std::unique_ptr<InlinePool> inline_pool_;               // of one thread, or
   std::unique_ptr<tensorflow::thread::ThreadPool> pool_;  // null: the session's CPU's

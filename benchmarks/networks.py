@@ -1,0 +1,250 @@
+"""Networks of many kinds as TensorFlow-1 programs, for what must hold for all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+TUNING_SECONDS = 120  # at most, before a network is measured
+SEED = 1
+
+Feeds = Callable[[np.random.Generator, int], list[np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """What is trained.
+
+    Attributes:
+      rows: fed to a run.
+      optimiser: "sgd", "momentum" or "adam".
+      make: makes the placeholders and the loss, inside a graph.
+      feeds: random values for the placeholders, so many rows of them.
+    """
+
+    rows: int
+    optimiser: str
+    make: Callable[[], tuple[list[Any], Any]]
+    feeds: Feeds
+
+
+def _layers() -> Any:
+    import tensorflow as tf
+
+    from tensorbow import models
+
+    return models._Layers(SEED, True, tf.float32)
+
+
+def _placeholders(*shapes: Sequence[int], integers: Sequence[int] = ()) -> list[Any]:
+    import tensorflow as tf
+
+    types = [tf.int32 if k in integers else tf.float32 for k in range(len(shapes))]
+    placeholder = tf.compat.v1.placeholder
+    return [placeholder(t, [None, *shape]) for t, shape in zip(types, shapes, strict=True)]
+
+
+def _classified(inputs: Sequence[int], classes: int) -> Feeds:
+    def feeds(random: np.random.Generator, rows: int) -> list[np.ndarray]:
+        x = random.standard_normal((rows, *inputs), np.float32)
+        return [x, random.integers(0, classes, rows).astype(np.int32)]
+
+    return feeds
+
+
+def _classifier(
+    rows: int,
+    optimiser: str,
+    inputs: Sequence[int],
+    scores: Callable[[Any], Any],
+    classes: int = 10,
+) -> Network:
+    def make() -> tuple[list[Any], Any]:
+        from fully_connected import cross_entropy
+
+        x, y = _placeholders(inputs, (), integers=[1])
+        return [x, y], cross_entropy(scores(x), y)
+
+    return Network(rows, optimiser, make, _classified(inputs, classes))
+
+
+def _dense(hidden: Sequence[int], classes: int = 10) -> Callable[[Any], Any]:
+    def scores(x: Any) -> Any:
+        import tensorflow as tf
+
+        layers = _layers()
+        for k, units in enumerate(hidden):
+            x = tf.nn.relu(layers.dense(x, units, f"dense{k}"))
+        return layers.dense(x, classes, "logits")
+
+    return scores
+
+
+def _model(name: str) -> Callable[[Any], Any]:
+    def scores(x: Any) -> Any:
+        from tensorbow import models
+
+        return models.MODELS[name](x, 10, _layers(), training=True)
+
+    return scores
+
+
+def _convolution(x: Any, channels: int, name: str, depthwise: bool = False) -> Any:
+    import tensorflow as tf
+
+    glorot = tf.compat.v1.glorot_uniform_initializer(seed=SEED)
+    shape = [3, 3, x.shape[-1], 1 if depthwise else channels]
+    w = tf.compat.v1.get_variable(name, shape, initializer=glorot)
+    if not depthwise:
+        return tf.nn.conv2d(x, w, 1, "SAME")
+    x = tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "SAME")
+    point = tf.compat.v1.get_variable(
+        f"{name}/point", [1, 1, x.shape[-1], channels], initializer=glorot
+    )
+    return tf.nn.conv2d(tf.nn.relu(x), point, 1, "SAME")
+
+
+def _convolutions(channels: Sequence[Any], depthwise: bool = False) -> Callable[[Any], Any]:
+    """Layers of so many channels; "pool" halves the image."""
+
+    def scores(x: Any) -> Any:
+        import tensorflow as tf
+
+        for k, units in enumerate(channels):
+            if units == "pool":
+                x = tf.nn.max_pool2d(x, 2, 2, "SAME")
+            else:
+                x = tf.nn.relu(_convolution(x, units, f"conv{k}", depthwise and k > 0))
+        return _layers().dense(tf.reduce_mean(x, [1, 2]), 10, "logits")
+
+    return scores
+
+
+def _lstm(x: Any) -> Any:
+    from drop_in_programs import _lstm as reads_rows
+
+    return reads_rows(x, SEED)
+
+
+def _attention(tokens: int, width: int, heads: int) -> Callable[[Any], Any]:
+    """One block of a transformer."""
+
+    def scores(x: Any) -> Any:
+        import tensorflow as tf
+
+        layers = _layers()
+
+        def dense(value: Any, units: int, name: str) -> Any:
+            flat = tf.reshape(value, [-1, value.shape[-1]])
+            return tf.reshape(layers.dense(flat, units, name), [-1, tokens, units])
+
+        def split(value: Any) -> Any:
+            return tf.transpose(
+                tf.reshape(value, [-1, tokens, heads, width // heads]), [0, 2, 1, 3]
+            )
+
+        q, k, v = (split(dense(x, width, name)) for name in ("q", "k", "v"))
+        weights = tf.nn.softmax(tf.matmul(q, k, transpose_b=True) / (width / heads) ** 0.5)
+        mixed = tf.reshape(tf.transpose(weights @ v, [0, 2, 1, 3]), [-1, tokens, width])
+        x = x + dense(mixed, width, "mixed")
+        x = x + dense(tf.nn.relu(dense(x, 4 * width, "wide")), width, "narrow")
+        return layers.dense(tf.reduce_mean(x, 1), 10, "logits")
+
+    return scores
+
+
+def _embedding(words: int, width: int, length: int = 20) -> Network:
+    def make() -> tuple[list[Any], Any]:
+        import tensorflow as tf
+        from fully_connected import cross_entropy
+
+        ids, labels = _placeholders((length,), (), integers=[0, 1])
+        uniform = tf.compat.v1.random_uniform_initializer(-0.05, 0.05, seed=SEED)
+        table = tf.compat.v1.get_variable("table", [words, width], initializer=uniform)
+        mean = tf.reduce_mean(tf.gather(table, ids), 1)
+        return [ids, labels], cross_entropy(_layers().dense(mean, 10, "logits"), labels)
+
+    def feeds(random: np.random.Generator, rows: int) -> list[np.ndarray]:
+        ids = random.integers(0, words, (rows, length)).astype(np.int32)
+        return [ids, random.integers(0, 10, rows).astype(np.int32)]
+
+    return Network(64, "adam", make, feeds)
+
+
+IMAGE, COLOURS = (28, 28, 1), (32, 32, 3)
+VGG16 = [64, 64, "pool", 128, 128, "pool", 256, 256, 256, "pool"]
+VGG16 += [512, 512, 512, "pool", 512, 512, 512]
+
+NETWORKS: dict[str, Network] = {
+    "logistic 32": _classifier(32, "sgd", (784,), _dense([])),
+    "MLP 3×512, Adam, 32": _classifier(32, "adam", (784,), _dense([512] * 3)),
+    "MLP 2×2048, 128": _classifier(128, "sgd", (784,), _dense([2048] * 2)),
+    "LeNet 32": _classifier(32, "sgd", IMAGE, _model("lenet")),
+    "LeNet 128": _classifier(128, "sgd", IMAGE, _model("lenet")),
+    "LeNet 512": _classifier(512, "sgd", IMAGE, _model("lenet")),
+    "small convnet 32": _classifier(32, "sgd", COLOURS, _convolutions([8, "pool", 16, "pool", 16])),
+    "small convnet 256": _classifier(
+        256, "sgd", COLOURS, _convolutions([8, "pool", 16, "pool", 16])
+    ),
+    "large convnet 32": _classifier(
+        32, "sgd", COLOURS, _convolutions([64, "pool", 128, "pool", 256])
+    ),
+    "ResNet-20 32": _classifier(32, "momentum", COLOURS, _model("resnet20")),
+    "VGG-16 32": _classifier(32, "momentum", COLOURS, _convolutions(VGG16)),
+    "depthwise convnet 32": _classifier(
+        32, "sgd", COLOURS, _convolutions([16, 32, "pool", 64, "pool", 128], depthwise=True)
+    ),
+    "LSTM 32": _classifier(32, "adam", IMAGE, _lstm),
+    "transformer block 16×64": _classifier(16, "adam", (64, 128), _attention(64, 128, 4)),
+    "embedding 50,000×64, Adam, 64": _embedding(50_000, 64),
+    "softmax 64×10,000, 64": _classifier(64, "sgd", (64,), _dense([64], 10_000), 10_000),
+    "softmax 64×100,000, 64": _classifier(64, "sgd", (64,), _dense([64], 100_000), 100_000),
+}
+
+
+def network_session(model: str, rows: int, learners: int | str | None) -> Callable[[int], None]:
+    """Trains a network of `NETWORKS` with feed dicts.
+
+    `learners`: of `Options(learners_per_device=...)`; 0 is a stock session. Tuning ends before
+    this returns. The stepper's `value()` is the number of learners.
+    """
+    import tensorflow as tf
+    from fully_connected import RATES, optimiser
+
+    import tensorbow
+
+    tf1 = tf.compat.v1
+    network = NETWORKS[model]
+    graph = tf.Graph()
+    with graph.as_default():
+        tf1.set_random_seed(SEED)
+        inputs, loss = network.make()
+        train_op = optimiser(network.optimiser, RATES[network.optimiser]).minimize(loss)
+        init = tf1.global_variables_initializer()
+    random = np.random.default_rng(0)
+    batches = [dict(zip(inputs, network.feeds(random, rows), strict=True)) for _ in range(4)]
+    if learners == 0:
+        session = tf1.Session(graph=graph)
+    else:
+        options = tensorbow.Options(learners_per_device=learners)
+        session = tensorbow.TensorBowSession(graph=graph, options=options)
+    session.run(init)
+    done = 0
+
+    def step(count: int) -> None:
+        nonlocal done
+        for _ in range(count):
+            session.run(train_op, batches[done % len(batches)])
+            done += 1
+
+    end = time.monotonic() + TUNING_SECONDS
+    while learners == "auto" and time.monotonic() < end:
+        step(5)
+        if any(tried.chosen for tried in session.tuning):
+            break
+    step.value = lambda: float(getattr(session, "num_learners", 1))  # type: ignore[attr-defined]
+    return step

@@ -1,0 +1,98 @@
+"""Is any network slower than in a stock session?
+
+    python benchmarks/never_slower.py [--networks NAME …] [--slices N] [--output NAME]
+
+Networks of many kinds (networks.py), as many rows fed to a run in all columns: a stock session,
+`TensorBowSession` with its default number of learners, and with `learners_per_device="auto"`
+after it has found one. Writes benchmarks/results/NAME.{json,md}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+from contenders import Contender
+from interleave import Process, machine, spread
+from networks import NETWORKS
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+STOCK, DEFAULT, AUTO = "tf.Session", "default", '"auto"'
+LEARNERS: dict[str, int | str | None] = {STOCK: 0, DEFAULT: None, AUTO: "auto"}
+
+
+def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
+    """Samples/s of each kind of session by slice, and the number of learners found."""
+    rows = NETWORKS[name].rows
+    processes = {
+        kind: Process(Contender(kind, "network_session", rows, {"learners": learners}), name)
+        for kind, learners in LEARNERS.items()
+    }
+    # One after the other: tuning measures, too.
+    for process in processes.values():
+        process.wait_until_ready()
+    for process in processes.values():
+        process.calibrate(seconds)
+    speeds: dict[str, list[float]] = {kind: [] for kind in processes}
+    for k in range(slices):
+        order = list(processes)
+        for kind in order[k % 3 :] + order[: k % 3]:
+            speeds[kind].append(processes[kind].slice())
+    learners = int(processes[AUTO].value())
+    for process in processes.values():
+        process.end()
+    return {"samples_per_second": speeds, "learners": learners}
+
+
+def ratio(found: dict[str, Any], kind: str) -> str:
+    """To stock: the median of the slices' ratios, with quartiles."""
+    speeds = found["samples_per_second"]
+    median, low, high = spread(list(np.divide(speeds[kind], speeds[STOCK])))
+    return f"{median:.2f} ({low:.2f}–{high:.2f})"
+
+
+def document(where: dict[str, Any], rows: dict[str, Any], slices: int) -> str:
+    """The report as Markdown."""
+    lines = [
+        "# Networks of many kinds, against a stock session at the same fed batch",
+        "",
+        f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
+        f"{where['tensorflow']}, Python {where['python']}; {where['date']}. Samples/s ÷ those of "
+        f"`tf.Session`, medians of {slices} interleaved slices with quartiles.",
+        "",
+        '| network, rows of a run | tf.Session, samples/s | default | "auto" | learners found |',
+        "|---|---|---|---|---|",
+    ]
+    for name, found in rows.items():
+        stock = spread(found["samples_per_second"][STOCK])[0]
+        lines.append(
+            f"| {name} | {stock:,.0f} | {ratio(found, DEFAULT)} | {ratio(found, AUTO)} | "
+            f"{found['learners']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
+    parser.add_argument("--slices", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a slice")
+    parser.add_argument("--output", default="never_slower", help="name of the results")
+    arguments = parser.parse_args()
+    where = machine()
+    rows: dict[str, Any] = {}
+    RESULTS.mkdir(exist_ok=True)
+    for name in arguments.networks:
+        rows[name] = measure(name, arguments.slices, arguments.seconds)
+        report = {"machine": where, "networks": rows}
+        (RESULTS / f"{arguments.output}.json").write_text(json.dumps(report, indent=1) + "\n")
+        text = document(where, rows, arguments.slices)
+        (RESULTS / f"{arguments.output}.md").write_text(text)
+        print(text.splitlines()[-1], flush=True)
+
+
+if __name__ == "__main__":
+    main()
