@@ -169,7 +169,7 @@ class Options:
             raise ValueError(
                 f'Options: cuda_graphs must be "auto", "on" or "off", got {self.cuda_graphs!r}'
             )
-        if self.proof not in ("auto", "off"):
+        if not is_one_of(self.proof, "auto", "off"):
             raise ValueError(f'Options: proof must be "auto" or "off", got {self.proof!r}')
         if not isinstance(self.pin_threads, bool):
             raise TypeError(f"Options: pin_threads must be a bool, got {self.pin_threads!r}")

@@ -8,19 +8,19 @@ namespace tensorbow {
 
 namespace {
 
-// All cores for one learner are those that a stock session computes on.
+// One learner is tried on all cores, which are those that a stock session computes on.
 Layout TakenAs(const Layout& tried) {
-  return tried.learners == 1 && tried.threads > 1 ? Layout{1, 0} : tried;
-}
-Layout TriedAs(const Layout& taken) {
-  return taken.threads == 0 ? Layout{taken.learners, NumCores()} : taken;
+  return tried.learners == 1 ? Layout{1, 0} : tried;
 }
 
 }  // namespace
 
 void TensorBowSession::StartTuning() {
-  tuner_ = std::make_unique<LayoutTuner>(
-      LayoutTuner::Settings(), SearchOnCores(NumCores()), TriedAs(trainer_->layout()));
+  const int cores = NumCores();
+  Layout first = trainer_->layout();
+  if (first.learners == 1) first.threads = cores;
+  tuner_ = std::make_unique<LayoutTuner>(LayoutTuner::Settings(), SearchOnCores(cores),
+                                         first);
 }
 
 absl::Status TensorBowSession::TakeLayout(const Layout& layout) {
@@ -54,7 +54,7 @@ void TensorBowSession::Tune(const Signature& signature, const RunOutcome& outcom
                             double seconds) {
   // While one thread changes the layout, the runs of others say nothing.
   if (!tuner_mu_.TryLock()) return;
-  if (tuner_ != nullptr && TriedAs(outcome.layout) == tuner_->layout()) {
+  if (tuner_ != nullptr && outcome.layout == TakenAs(tuner_->layout())) {
     const uint64_t program = absl::HashOf(&signature, outcome.rows);
     std::optional<Layout> next = tuner_->Ran(program, outcome.rows, seconds);
     while (next.has_value()) {

@@ -97,6 +97,12 @@ class Planner {
           "shard= names '", declaration.name,
           "', which was fed a scalar; only feeds with rows can be divided"));
     }
+    if (!declaration.shape.unknown_rank() && declaration.shape.dims() != feed.dims()) {
+      plan_->ambiguous =
+          absl::StrCat("'", declaration.name, "', which has ", declaration.shape.dims(),
+                       " dimensions, was fed ", feed.dims());
+      return absl::OkStatus();
+    }
     const int64_t leading =
         declaration.shape.unknown_rank() ? -1 : declaration.shape.dim_size(0);
     if (leading >= 0 && leading == feed.dim_size(0) &&

@@ -160,7 +160,8 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
         share_(std::make_shared<MemoryShare>(TheEmulation().limit_bytes / learners)),
         allocator_(
             New(AllocatorName(learner, learners, TheEmulation().limit_bytes), memory_)),
-        like_(learner, host, allocator_.get(), &completions_) {
+        like_(learner, host, &completions_) {
+    like_.Begin(allocator_.get(), LearnerThreads());
     set_tensorflow_cpu_worker_threads(
         const_cast<CpuWorkerThreads*>(like_.tensorflow_cpu_worker_threads()));
     set_eigen_cpu_device(

@@ -219,8 +219,12 @@ def test_gradient_of_any_number_of_inputs(batch):
     Layer("ApplyGradientDescent", batch=batch).check(input_gradients=1)
 
 
-def test_rows_longer_than_slices():
-    Layer("ApplyGradientDescent", shape=(7, 40_000)).check(input_gradients=1)
+def test_rows_that_begin_within_slices():
+    Layer("ApplyGradientDescent", shape=(70, 2000)).check(input_gradients=1)
+
+
+def test_rows_of_which_a_slice_has_few_are_not_computed_in_the_update():
+    Layer("ApplyGradientDescent", shape=(7, 40_000)).check(input_gradients=0)
 
 
 def update_waits(layer):

@@ -65,7 +65,7 @@ def test_replicas_and_z_equal_the_float64_model(learners, sma, digits):
 
 
 def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
-    iterations, rows, classes = 6, 8, 2100
+    iterations, rows, classes = 6, 8, 2048
     model = logistic(options(synchroniser=tensorbow.SMA()), rate=0.2, classes=classes)
     expected = SMAModel(model.get_weights(), 2, 0.2)
     images, labels = (a[: 2 * iterations * rows] for a in digits)

@@ -166,7 +166,7 @@ def test_the_average_is_of_what_the_replicas_are(digits):
 
 def test_gradient_of_a_large_dense_layer_is_computed_in_its_update(digits):
     x, y = (a[: 8 * ROWS] for a in digits)
-    stock, model = (logistic(o, rate=0.2, classes=2100) for o in (None, ssgd()))
+    stock, model = (logistic(o, rate=0.2, classes=2048) for o in (None, ssgd()))
     for each in (stock, model):
         each.fit(x, y, batch_size=2 * ROWS, verbose=0, shuffle=False)
     for ours, theirs in zip(model.get_weights(), stock.get_weights()):
