@@ -75,8 +75,9 @@ class Options:
         threads_per_learner each. "auto" finds the best number, and the threads of each,
         by measuring the program's own learning runs: one learner on the threads of a
         stock session is always among what it tries, and the fewest learners of those
-        that are as fast as any are settled on. The first seconds of training are spent with all of them; the
-        number of learners then is no longer the same every time a program is executed.
+        that are as fast as any are settled on. The first seconds of training are spent
+        with all of them; the number of learners then is no longer the same every time a
+        program is executed.
         `session.tuning` tells. For learners on the CPU.
       threads_per_learner: threads that the kernels of one learner share their work among,
         1 to 1024. None is one, which is best where kernels are short and there are as
