@@ -153,6 +153,14 @@ def machine() -> dict[str, Any]:
     }
 
 
+def told(where: dict[str, Any]) -> str:
+    """`machine()` in a sentence."""
+    return (
+        f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
+        f"{where['tensorflow']}, Python {where['python']}; {where['date']}."
+    )
+
+
 def floor(model: str, rows: int) -> float:
     """`contenders.kernel_seconds` in a process of its own."""
     job = json.dumps({"kernel_seconds": {"model": model, "rows": rows}})

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from contenders import Contender
-from interleave import Process, machine, spread
+from interleave import Process, machine, spread, told
 from networks import NETWORKS
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -59,8 +59,7 @@ def document(where: dict[str, Any], rows: dict[str, Any], slices: int) -> str:
     lines = [
         "# Networks of many kinds, against a stock session at the same fed batch",
         "",
-        f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
-        f"{where['tensorflow']}, Python {where['python']}; {where['date']}. Samples/s ÷ those of "
+        f"{told(where)} Samples/s ÷ those of "
         f"`tf.Session`, medians of {slices} interleaved slices with quartiles.",
         "",
         '| network, rows of a run | tf.Session, samples/s | default | "auto" | learners found |',

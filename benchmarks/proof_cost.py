@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from contenders import IMAGE_SHAPES, data
-from interleave import environment, machine, spread
+from interleave import environment, machine, spread, told
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 ROWS = {"logistic": 32, "lenet": 32, "resnet20": 64}
@@ -81,8 +81,7 @@ def document(where: dict[str, Any], rows: dict[str, Any], repeats: int) -> str:
     lines = [
         "# The cost of proving a division",
         "",
-        f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
-        f"{where['tensorflow']}, Python {where['python']}; {where['date']}. {repeats} processes "
+        f"{told(where)} {repeats} processes "
         "each; milliseconds, medians with quartiles. The first run builds and compiles the "
         "learners' graphs in both columns.",
         "",

@@ -17,12 +17,12 @@ except ImportError:
     if not _loader.for_doctor():
         raise
 else:
-    from tensorbow._session_state import Measurement
     from tensorbow.explanation import Explanation
     from tensorbow.monitored import SessionCreator, SessionManager
     from tensorbow.options import Options
     from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
     from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent
+    from tensorbow.tuning import Measurement
 from tensorbow.version import __version__
 
 

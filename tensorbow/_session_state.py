@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import warnings
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from tensorflow.python.client.session import BaseSession
 
 from tensorbow.options import MAX_LEARNERS, Options
 from tensorbow.synchronisers import Synchroniser, check_learners, named
+from tensorbow.tuning import Measurement
 
 
 def _layout_argument(name: str, value: Any) -> None:
@@ -24,29 +24,6 @@ def _layout_argument(name: str, value: Any) -> None:
         raise TypeError(f"set_learners: {name} must be an int, got {value!r}")
     if not 1 <= value <= MAX_LEARNERS:
         raise ValueError(f"set_learners: {name} must be from 1 to {MAX_LEARNERS}, got {value}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Measurement:
-    """How fast a program trains with so many learners.
-
-    Attributes:
-      learners: on each device.
-      threads: of each learner.
-      samples_per_second: the median of the windows in which it was measured, counted
-        while learning runs were executed; 0 if it was not.
-      spread: from the slowest window to the fastest, as a share of the median.
-      note: "skipped: <why>" if it could not be had, "again: <why>" for the first of
-        another round of tuning; else empty.
-      chosen: whether it was settled on.
-    """
-
-    learners: int
-    threads: int
-    samples_per_second: float
-    spread: float
-    note: str
-    chosen: bool
 
 
 class TensorBowWarning(UserWarning):

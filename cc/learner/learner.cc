@@ -6,6 +6,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "cc/learner/task_obstacles.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/support/flush_denormals.h"
@@ -27,6 +28,36 @@ constexpr char kSessionHandle[] = "tensorbow";
 
 // The learner whose task the current thread is executing.
 thread_local const Learner* current_learner = nullptr;
+
+bool AnyMayBlock(const std::vector<std::unique_ptr<tf::Graph>>& graphs,
+                 const tf::FunctionLibraryDefinition& functions) {
+  for (const auto& graph : graphs) {
+    for (const tf::Node* node : graph->op_nodes()) {
+      if (MayBlock(node->type_string())) return true;
+    }
+  }
+  for (const std::string& name : functions.ListFunctionNames()) {
+    for (const tf::NodeDef& node : functions.Find(name)->node_def()) {
+      if (MayBlock(node.op())) return true;
+    }
+  }
+  return false;
+}
+
+// Says that the current thread is executing a task of this learner.
+class ScopedLearner {
+ public:
+  explicit ScopedLearner(const Learner* learner)
+      : outer_(std::exchange(current_learner, learner)), task_(learner->device()) {}
+  ~ScopedLearner() { current_learner = outer_; }
+
+ private:
+  const Learner* const outer_;
+  const LearnerCpuDevice::ScopedTask task_;
+};
+
+// What takes less time is done before another thread has begun to help.
+constexpr absl::Duration kWorthHelp = absl::Microseconds(500);
 
 // Of an execution: unique in the process, out of the way of stock sessions.
 int64_t NextStepId() {
@@ -70,11 +101,13 @@ void Learner::Begin(const LearnerThreads& threads, std::chrono::microseconds spi
     accelerator_->device()->op_segment()->AddHold(kSessionHandle);
   }
   if (id_ > 0) worker_ = std::make_unique<Worker>(threads.cpus, spin);
+  if (threads.graph > 1) graph_threads_ = std::make_unique<GraphThreads>(threads.graph);
 }
 
 void Learner::End() {
   if (!std::exchange(working_, false)) return;
   worker_.reset();
+  graph_threads_.reset();
   device_->op_segment()->RemoveHold(kSessionHandle);
   if (accelerator_ != nullptr) {
     Finish().IgnoreError();
@@ -152,6 +185,7 @@ absl::Status Learner::Compile(const TaskGraph& task,
   auto made = std::make_unique<Program>();
   TF_RETURN_IF_ERROR(
       SpecialiseTaskGraph(task, specialisation, &made->functions_, &made->graphs_));
+  made->may_block_ = AnyMayBlock(made->graphs_, *made->functions_);
   made->feed_types_ = task.feed_types;
   made->fetch_types_ = task.fetch_types;
   made->feeds_accelerator_ = task.feeds_accelerator;
@@ -170,6 +204,19 @@ absl::Status Learner::Compile(const TaskGraph& task,
   }
   *program = std::move(made);
   return absl::OkStatus();
+}
+
+void Learner::RunClosure(std::function<void()> closure) {
+  if (current_learner != this) {
+    environment_.host_runner(std::move(closure));
+  } else if (graph_threads_ == nullptr) {
+    closure();
+  } else {
+    graph_threads_->Run([this, closure = std::move(closure)] {
+      const ScopedLearner executing(this);
+      closure();
+    });
+  }
 }
 
 absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
@@ -199,41 +246,44 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
   args.session_handle = kSessionHandle;
   args.tensor_store = &tensor_store;
   args.step_container = &step_container;
-  args.run_all_kernels_inline = true;
-  // Inline on the learner's own thread, where completions of asynchronous kernels come
-  // back to, too (LearnerCpuDevice). Closures from elsewhere (a data pipeline that
-  // keeps this runner) do not run on it.
-  const auto& host_runner = environment_.host_runner;
-  args.runner = [this, &host_runner](tf::Executor::Args::Closure closure) {
-    if (current_learner == this) {
-      closure();
-    } else {
-      host_runner(std::move(closure));
-    }
+  args.run_all_kernels_inline = graph_threads_ == nullptr;
+  // On the learner's own thread, where completions of asynchronous kernels come back
+  // to, too (LearnerCpuDevice), or on its graph's. Closures from elsewhere (a data
+  // pipeline that keeps this runner) do not run there.
+  args.runner = [this](tf::Executor::Args::Closure closure) {
+    RunClosure(std::move(closure));
   };
 
-  const LearnerCpuDevice::ScopedTask executing(device_);
-  const Learner* const outer = std::exchange(current_learner, this);
+  const ScopedLearner executing(this);
+  const absl::Time begin = absl::Now();
   absl::Mutex mu;
   absl::Status status;  // the first error
   std::atomic<size_t> running{program.executors_.size()};
-  for (const auto& executor : program.executors_) {
-    executor->RunAsync(
-        args, [&, completions = &completions_](const absl::Status& result) {
-          bool first = false;
-          {
-            absl::MutexLock lock(&mu);
-            first = status.ok() && !result.ok();
-            status.Update(result);
-          }
-          // The other parts must not wait for what will not come.
-          if (first && program.executors_.size() > 1) rendezvous.StartAbort(result);
-          running.fetch_sub(1);  // from here on nothing of this call may be touched
-          completions->Wake();
-        });
+  const auto start = [&] {
+    for (const auto& executor : program.executors_) {
+      executor->RunAsync(
+          args, [&, completions = &completions_](const absl::Status& result) {
+            bool first = false;
+            {
+              absl::MutexLock lock(&mu);
+              first = status.ok() && !result.ok();
+              status.Update(result);
+            }
+            // The other parts must not wait for what will not come.
+            if (first && program.executors_.size() > 1) rendezvous.StartAbort(result);
+            running.fetch_sub(1);  // from here on nothing of this call may be touched
+            completions->Wake();
+          });
+    }
+  };
+  if (graph_threads_ == nullptr) {
+    start();
+  } else {
+    const bool helped = program.may_block_ || program.last_task_ > kWorthHelp;
+    graph_threads_->Begin(start, helped);
   }
   completions_.RunUntil([&] { return running.load() == 0; });
-  current_learner = outer;
+  program.last_task_ = absl::Now() - begin;
   TF_RETURN_IF_ERROR(status);
   const absl::Status fetched =
       frame.ConsumeRetvals(fetches, /*allow_dead_tensors=*/false);

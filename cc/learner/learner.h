@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "cc/device/accelerator.h"
 #include "cc/device/cpu/learner_cpu_device.h"
+#include "cc/learner/graph_threads.h"
 #include "cc/learner/task_recorder.h"
 #include "cc/learner/worker.h"
 #include "cc/memory/learner_allocator.h"
@@ -78,6 +80,8 @@ class Learner {
     std::vector<bool> feeds_accelerator_;
     std::vector<bool> fetches_accelerator_;
     std::unique_ptr<TaskRecorder> recorder_;  // null: tasks are never recorded
+    bool may_block_ = false;                  // an op may wait for another one
+    mutable absl::Duration last_task_;        // how long it took
   };
 
   // One execution of a program.
@@ -92,8 +96,7 @@ class Learner {
           std::unique_ptr<AcceleratorDevice> accelerator = nullptr);
   ~Learner();
 
-  // Makes ready for programs. `threads`: what its kernels share their work among, and
-  // the CPUs they and its own thread are bound to. Learner 0 works on the thread that
+  // Makes ready for programs, with these threads. Learner 0 works on the thread that
   // calls it and has no worker.
   void Begin(const LearnerThreads& threads, std::chrono::microseconds spin);
   // Deletes its kernels, ends its threads and gives back its memory, until it begins
@@ -130,6 +133,8 @@ class Learner {
   absl::StatusOr<std::unique_ptr<tensorflow::Executor>> NewExecutor(
       const TaskPart& part, const tensorflow::Graph& graph,
       const tensorflow::ProcessFunctionLibraryRuntime& runtime) const;
+  // Executes a closure of the current task, or of what a data pipeline keeps of one.
+  void RunClosure(std::function<void()> closure);
   // Executes with feeds and fetches on the devices where the program has them.
   absl::Status ExecuteParts(const Program& program, const Task& task,
                             const std::vector<tensorflow::Tensor>& feeds,
@@ -148,6 +153,7 @@ class Learner {
   AcceleratorDevice* accelerator_ = nullptr;  // owned by devices_
   tensorflow::SessionState session_state_;
   std::unique_ptr<Worker> worker_;
+  std::unique_ptr<GraphThreads> graph_threads_;  // null: one thread executes the graph
 };
 
 }  // namespace tensorbow

@@ -121,10 +121,9 @@ absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
 
 bool Trainer::Refused(const RunRequest& request, const FeedPlan& plan) {
   LearningProgram* const program = request.program;
-  if (plan.tasks.size() < 2 || plan.trusted || program->divisions == nullptr) {
-    return false;
-  }
+  if (plan.tasks.size() < 2 || plan.trusted) return false;
   absl::MutexLock lock(&mu_);
+  if (program->divisions == nullptr) return false;
   const Verdict* const verdict = program->divisions->Find(plan);
   return verdict != nullptr && Refuses(*verdict, plan) &&
          !program->divisions->Due(plan, iterations());

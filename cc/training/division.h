@@ -40,6 +40,8 @@ class Divisions {
                        int64_t iterations);
   // Whether the verdict is one that nobody has asked for by this yet.
   bool TestAndClearNews(const FeedPlan& plan);
+  // Learners have come or gone: shards are others, and all is to be proved again.
+  void Forget() { entries_.clear(); }
   // Sums cannot be scaled after all: runs that would need that are not divided.
   void RefuseSums(const std::string& why);
 

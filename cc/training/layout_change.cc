@@ -1,13 +1,10 @@
-// Trainer::SetLayout and Trainer::Recompile: learners come and go between two
-// iterations.
-#include <algorithm>
+// Trainer::SetLayout: learners come and go between two iterations.
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/scale_gradients.h"
 #include "cc/support/flush_denormals.h"
 #include "cc/training/trainer.h"
 #include "tensorflow/core/platform/errors.h"
@@ -81,47 +78,6 @@ absl::Status Trainer::ChangeLayout(const Layout& layout) {
   if (choice.algorithm == Options::Algorithm::kAuto) return absl::OkStatus();
   TF_RETURN_IF_ERROR(Choose(choice));
   return num_learners() > 1 ? PutReplicas(replicas) : absl::OkStatus();
-}
-
-void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
-                        const std::set<std::string>& sparse_feeds,
-                        const std::set<std::string>& tensors,
-                        LearningProgram* program) {
-  std::unique_ptr<ProgramGraph> scaled;
-  absl::Status status;
-  if (!tensors.empty()) {
-    scaled = std::make_unique<ProgramGraph>();
-    status = ScaleGradients(graph, spec, tensors, scaled.get());
-  }
-  LearningProgram made;
-  if (status.ok()) {
-    status = CompileFor(choice(), scaled == nullptr ? graph : *scaled, spec,
-                        program->analysis, sparse_feeds, &made);
-  }
-  absl::MutexLock lock(&mu_);
-  if (!status.ok() && tensors != program->scaled) {
-    program->divisions->RefuseSums(
-        absl::StrCat("the loss sums over rows; ", status.message()));
-    return;
-  }
-  if (!status.ok()) {
-    program->why_central = std::string(status.message());
-    warn_(absl::StrCat("A learning run is executed by one learner only: ",
-                       status.message()));
-    return;
-  }
-  program->task_spec = std::move(made.task_spec);
-  program->fetches = std::move(made.fetches);
-  program->rows_fetch = made.rows_fetch;
-  program->learners = std::move(made.learners);
-  made.rates.Set(program->rates.last(), program->rates.dropped());
-  program->rates = std::move(made.rates);
-  program->corrects_itself = std::move(made.corrects_itself);
-  program->num_gradients = made.num_gradients;
-  program->hidden_random_ops = std::move(made.hidden_random_ops);
-  program->scaled = tensors;
-  program->scaled_graph = std::move(scaled);
-  program->num_trained = -1;  // its set is to be made again
 }
 
 }  // namespace tensorbow

@@ -7,6 +7,7 @@
 #include "cc/memory/learners_that_fit.h"
 #include "cc/support/cpus.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/common_runtime/process_util.h"
 #include "tensorflow/core/framework/op_segment.h"
 #include "tensorflow/core/platform/cpu_info.h"
 
@@ -106,6 +107,12 @@ absl::Status LearnerGroup::SetLayout(const Layout& layout) {
   for (int j = 0; j < size; ++j) {
     LearnerThreads threads;
     threads.count = layout.threads;
+    if (size == 1 && accelerators_ == nullptr) {
+      threads.graph =
+          layout.threads > 0
+              ? layout.threads
+              : std::max(1, tf::NumInterOpThreadsFromSessionOptions(session_options_));
+    }
     if (options_.pin_threads) threads.cpus = CpusOf(j, size, layout.threads);
     if (j < static_cast<int>(learners_.size())) {
       learners_[j]->Begin(threads, spin_);  // it comes back

@@ -167,6 +167,7 @@ void LearningProgram::ForgetLearners() {
   only_read_set.reset();
   measured_memory = false;
   why_central.clear();
+  if (divisions != nullptr) divisions->Forget();
 }
 
 std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec) {

@@ -116,9 +116,10 @@ class ReplicatedVariables {
   // next learning run.
   int size() const { return static_cast<int>(variables_.size()); }
   absl::StatusOr<ReplicaState> GetState(int id);
-  // The same for another number of learners, 2 or more: replicas of what is averaged
-  // are z; otherwise learners keep their own, new ones get a copy of learner 0's, and
-  // what is summed keeps its sum.
+  // The same, made ready for `num_learners` learners (2 or more). Where models are
+  // averaged, every replica of a trained variable is z. Of all other variables learners
+  // that stay keep their values, and new learners get copies of learner 0's. A learner
+  // that leaves adds its value of a summed variable to learner 0's.
   absl::StatusOr<ReplicaState> GetState(int id, int num_learners);
   const tensorflow::NodeDef& node(int id) const { return variables_[id].node; }
   // Sets the learners' side of all variables: as in `states`, and for variables not

@@ -88,68 +88,6 @@ void Trainer::Unchoose() {
   choice_ = Choice();
 }
 
-absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph,
-                                 const RunSpec& spec, const RunAnalysis& analysis,
-                                 const std::set<std::string>& sparse_feeds,
-                                 LearningProgram* program) {
-  const Traits::Averages averages =
-      num_learners() > 1 ? choice.averages() : Traits::Averages::kNothing;
-  return CompileLearningProgram(graph, spec, analysis, sparse_feeds, options_,
-                                session_options_, averages, &learners_, program);
-}
-
-absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
-                              const RunAnalysis& analysis,
-                              const std::set<std::string>& sparse_feeds,
-                              std::shared_ptr<LearningProgram>* program) {
-  Choice choice = this->choice();
-  const bool first = choice.algorithm == Options::Algorithm::kAuto;
-  if (first) choice = ChoiceFor(analysis, options_, learners_);
-  auto made = std::make_shared<LearningProgram>();
-  absl::Status compiled =
-      CompileFor(choice, graph, spec, analysis, sparse_feeds, made.get());
-  if (first && absl::IsInvalidArgument(compiled) &&
-      options_.algorithm == Options::Algorithm::kAuto &&
-      choice.algorithm == Options::Algorithm::kSsgd) {
-    // The gradients are not to be found: the models are averaged instead.
-    choice.algorithm = Options::Algorithm::kSma;
-    made = std::make_shared<LearningProgram>();
-    compiled = CompileFor(choice, graph, spec, analysis, sparse_feeds, made.get());
-  }
-  TF_RETURN_IF_ERROR(compiled);
-  if (first && num_learners() == 1 && options_.algorithm == Options::Algorithm::kAuto &&
-      choice.algorithm == Options::Algorithm::kSsgd &&
-      absl::IsInvalidArgument(CheckGradients(graph, spec, analysis, options_,
-                                             session_options_, &learners_))) {
-    choice.algorithm = Options::Algorithm::kSma;  // for learners that may come
-  }
-  if (first) {
-    absl::MutexLock lock(&mu_);
-    if (synchronisation_ == nullptr) TF_RETURN_IF_ERROR(Choose(choice));
-  }
-  if (first && !(this->choice() == choice)) {
-    // A state with another choice has been loaded meanwhile.
-    return Compile(graph, spec, analysis, sparse_feeds, program);
-  }
-  if (choice.averages() == Traits::Averages::kModels && num_learners() > 1) {
-    WarnOfTwoMomenta(analysis, choice.momentum);
-  }
-  if (MayDivide()) MakeProof(graph, spec, analysis, made.get());
-  progress_.Add(KeyOf(spec), made);
-  *program = std::move(made);
-  return absl::OkStatus();
-}
-
-void Trainer::WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum) {
-  constexpr double kStrong = 0.9 - 1e-6;  // 0.9 as a float is a little less
-  if (analysis.optimiser_momentum < kStrong || momentum < kStrong) return;
-  warn_(absl::StrCat("The learners' optimiser has momentum ",
-                     analysis.optimiser_momentum,
-                     " and the central model has momentum ", momentum,
-                     ". Together they shrink the usable learning rate 2- to 8-fold; "
-                     "momentum=\"auto\" leaves the central model's out."));
-}
-
 // ---------------------------------------------------------------------- replicas
 
 absl::Status Trainer::LocateReplicas(const std::vector<int>& ids, TrainedSet* set) {

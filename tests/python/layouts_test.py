@@ -320,3 +320,82 @@ def test_what_is_tuned_is_not_said_as_well():
         tensorbow.Options(learners_per_device="auto", threads_per_learner=2)
     with pytest.raises(TypeError, match="learners_per_device"):
         tensorbow.Options(learners_per_device="many")
+
+
+def of_groups_of_four():
+    """A loss of groups of four rows: it may be divided into groups, and no further."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, 3])
+        w = tf1.get_variable("w", initializer=np.ones(3, np.float32))
+        value = tf.tanh(tf.linalg.matvec(x, w))
+        spread = tf.math.reduce_variance(tf.reshape(value, [-1, 4]), 1)
+        step = tf1.train.GradientDescentOptimizer(0.5).minimize(tf.reduce_mean(spread))
+        init = tf1.global_variables_initializer()
+    return graph, x, w, step, init
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_division_among_other_learners_is_proved_again(first):
+    graph, x, w, step, init = of_groups_of_four()
+    data = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
+    averages = tensorbow.SSGD()  # computes what stock does
+    sess = session(graph, learners=first, synchroniser=averages)
+    with sess, tf1.Session(graph=graph) as stock:
+        sess.run(init)
+        stock.run(init)
+        for _ in range(3):
+            sess.run(step, {x: data})
+            stock.run(step, {x: data})
+        assert sess.learning_tasks == 3 * first
+        sess.set_learners(4)
+        with pytest.warns(tensorbow.TensorBowWarning, match="one learner only"):
+            for _ in range(3):
+                sess.run(step, {x: data})
+                stock.run(step, {x: data})
+        assert sess.learning_tasks == 3 * first + 3
+        np.testing.assert_allclose(sess.run(w), stock.run(w), rtol=1e-4)
+
+
+def test_a_lone_learner_executes_side_by_side_what_a_stock_session_does():
+    """Two Python functions that wait for each other."""
+    met = threading.Barrier(2, timeout=20)
+
+    def meet():
+        met.wait()
+        return np.float32(1)
+
+    graph = tf.Graph()
+    with graph.as_default():
+        w = tf1.get_variable("w", initializer=np.float32(0))
+        both = [tf1.py_func(meet, [], tf.float32, name=name) for name in ("one", "other")]
+        gradient = both[0] + both[1]
+        step = tf1.train.GradientDescentOptimizer(0.5).apply_gradients([(gradient, w)])
+        init = tf1.global_variables_initializer()
+    with session(graph, learners=1) as sess:
+        sess.run(init)
+        for _ in range(5):
+            sess.run(step)
+        assert sess.learning_tasks == 5
+        assert sess.run(w) == -5
+
+
+def test_pipelines_of_a_lone_learner_do_not_wait_for_each_other():
+    """As many elements asked for at once as there are threads, and more, each of them made
+    by functions that are executed by the threads of the graph."""
+    graph = tf.Graph()
+    with graph.as_default():
+        pipelines = [
+            tf1.data.make_one_shot_iterator(
+                tf.data.Dataset.range(1000).map(lambda i: tf.cast(i, tf.float32)).repeat()
+            ).get_next()
+            for _ in range(4 * os.cpu_count())
+        ]
+        w = tf1.get_variable("w", initializer=np.float32(0))
+        step = tf1.train.GradientDescentOptimizer(1.0).apply_gradients([(tf.add_n(pipelines), w)])
+        init = tf1.global_variables_initializer()
+    with session(graph, learners=1) as sess:
+        sess.run(init)
+        for _ in range(100):
+            sess.run(step)
+        assert sess.run(w) == -sum(range(100)) * 4 * os.cpu_count()

@@ -74,6 +74,7 @@ LearnerCpuDevice::~LearnerCpuDevice() = default;
 
 void LearnerCpuDevice::Begin(tf::Allocator* allocator, const LearnerThreads& threads) {
   allocator_ = allocator;
+  waits_inline_ = threads.graph == 1;
   const tf::DeviceBase::CpuWorkerThreads& shared =
       *central_->tensorflow_cpu_worker_threads();
   if (threads.count > 1) {
@@ -134,9 +135,11 @@ void LearnerCpuDevice::CopyTensorInSameDevice(const tf::Tensor* input,
 void LearnerCpuDevice::ComputeAsync(tf::AsyncOpKernel* kernel,
                                     tf::OpKernelContext* context,
                                     tf::AsyncOpKernel::DoneCallback done) {
-  // tf.data's GetNext would hop to a background thread only to wait there: the
-  // learner itself waits instead, and goes on with the element still in its cache.
-  if (absl::StartsWith(kernel->type_string_view(), "IteratorGetNext")) {
+  // tf.data's GetNext would hop to a background thread only to wait there: a learner
+  // of one thread itself waits instead, and goes on with the element still in its
+  // cache.
+  if (waits_inline_ &&
+      absl::StartsWith(kernel->type_string_view(), "IteratorGetNext")) {
     kernel->Compute(context);
     done();
     return;

@@ -7,7 +7,7 @@
 // live in a container of its own. Derives from Device, not LocalDevice: the first
 // LocalDevice of a process fixes a global thread pool.
 //
-// Kernels run inline on the thread that executes the graph; with several threads they
+// Kernels run inline on a thread that executes the graph; with several threads they
 // share their loops among those. The completion of an
 // asynchronous kernel is posted to the learner's queue, so that the graph continues
 // on the learner's own thread and never inside the call that completed the kernel (a
@@ -27,11 +27,15 @@
 
 namespace tensorbow {
 
-// What the kernels of a learner share their work among.
+// The threads that a learner computes on.
 struct LearnerThreads {
-  // 1: the thread that executes the learner's graph, and no other. More: so many of its
-  // own. 0: those of the session's CPU, where a stock session computes.
+  // What its kernels share their work among. 1: the thread that executes the kernel,
+  // and no other. More: so many of the learner's own. 0: those of the session's CPU,
+  // where a stock session computes.
   int count = 1;
+  // What executes its graph. 1: the learner's own thread. More: so many beside it, as
+  // in a stock session.
+  int graph = 1;
   std::vector<int> cpus;  // that they are bound to; empty: any
 };
 
@@ -84,6 +88,7 @@ class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
  private:
   class InlinePool;
 
+  bool waits_inline_ = true;  // for data, since nothing else could go on meanwhile
   static thread_local const LearnerCpuDevice* executing_;
 
   tensorflow::Device* const central_;
