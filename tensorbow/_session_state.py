@@ -35,6 +35,7 @@ class Remote:
 
     num_learners = 1
     synchroniser = ""  # nothing learns here
+    tunes_learners = False
 
     def __getattr__(self, name: str) -> Any:
         raise tf.errors.UnimplementedError(
@@ -43,6 +44,9 @@ class Remote:
             f"This session's runs are executed by a remote server, which knows no {name}; "
             "wanted a local session (an empty target).",
         )
+
+    def end_tuning(self) -> None:
+        """There is none."""
 
     def add_trainable(self, variables: list[str]) -> None:
         """Nothing to tell: nothing is classified."""
@@ -117,7 +121,7 @@ class SessionState(BaseSession):
         and random numbers; new ones begin with copies of learner 0's. With one learner
         optimiser slots are the learners' mean. Learning runs are compiled again when they
         come next; one that is under way in another thread is waited for. It
-        ends the tuning of `Options(learners_per_device="auto")`.
+        ends the search for the best number (`Options.learners_per_device`).
 
         Args:
           learners_per_device: 1 to 1024.
@@ -142,8 +146,16 @@ class SessionState(BaseSession):
         )
 
     @property
+    def tunes_learners(self) -> bool:
+        """Whether the number of learners may change by itself; see
+        `Options.learners_per_device`."""
+        self._check_open()
+        return bool(self._native.tunes_learners)
+
+    @property
     def tuning(self) -> list[Measurement]:
-        """What `Options(learners_per_device="auto")` has tried, in order."""
+        """The numbers of learners that have been tried, in order; see
+        `Options.learners_per_device`."""
         self._check_open()
         return [Measurement(*tried) for tried in self._native.tuning]
 
@@ -291,8 +303,9 @@ class SessionState(BaseSession):
         """Goes back to a state saved by `save_state`, in this process or another.
 
         The graph must have the same variables and the session the same synchroniser; it
-        takes over the number of learners. Initialisers need not be run before; variables that
-        had no value when the state was saved are left as they are.
+        takes over the number of learners, and keeps it unless `Options` say "auto".
+        Initialisers need not be run before; variables that had no value when the state was
+        saved are left as they are.
 
         Args:
           path: as given to `save_state`. The files may have been moved together.
@@ -309,6 +322,12 @@ class SessionState(BaseSession):
           >>> sess.load_state("run/state")
         """
         self._with_state(self._native.load_state, "load_state", path)
+        self._keep_learners()
+
+    def _keep_learners(self) -> None:
+        """The program is to do the same every time: ends tuning that nobody asked for."""
+        if not self._options.tunes_learners:
+            self._native.end_tuning()
 
     def _with_state(self, action: Any, name: str, path: Any) -> None:
         path = os.fspath(path) if isinstance(path, os.PathLike) else path

@@ -11,6 +11,7 @@ from tensorflow.python.framework import config as tf_config
 from tensorbow import _native
 from tensorbow.synchronisers import (
     AUTO,
+    Independent,
     Synchroniser,
     check_learners,
     is_one_of,
@@ -70,15 +71,20 @@ class Options:
     """How a session trains; everything has a default.
 
     Args:
-      learners_per_device: learners on one device, 1 to 1024; None is two on every GPU
-        or, without one, as many as the CPU cores this process may use allow, with
-        threads_per_learner each. "auto" finds the best number, and the threads of each,
-        by measuring the program's own learning runs: one learner on the threads of a
-        stock session is always among what it tries, and the fewest learners of those
-        that are as fast as any are settled on. The first seconds of training are spent
-        with all of them; the number of learners then is no longer the same every time a
-        program is executed.
-        `session.tuning` tells. For learners on the CPU.
+      learners_per_device: learners on one device, 1 to 1024. "auto" finds the best
+        number, and the threads of each, by measuring the program's own learning runs:
+        one learner on the threads of a stock session is always among what it tries, and
+        the fewest learners of those that are as fast as any are settled on. The first
+        seconds of training are spent with all of them, and the number of learners is not
+        the same every time a program is executed; `session.tuning` tells. For sessions
+        whose learners are on the CPU.
+        None is "auto" there, unless something says that the program is to do the same
+        every time or means a number of learners: seed=, a seed of the graph
+        (`tf.random.set_seed`), op determinism, scheduling="round_robin",
+        threads_per_learner=, `Independent()`, a fetch that is combined by "stack",
+        `load_state`. Otherwise, and for Keras models, None is two on every GPU or, without
+        one, as many as the CPU cores that this process may use allow, with
+        threads_per_learner each.
       threads_per_learner: threads that the kernels of one learner share their work among,
         1 to 1024. None is one, which is best where kernels are short and there are as
         many learners as cores; a lone learner on the CPU computes on the threads that a
@@ -202,8 +208,21 @@ class Options:
 
     @property
     def tunes_learners(self) -> bool:
-        """Whether the number of learners is found by measuring."""
+        """Whether it is said that the number of learners is found by measuring."""
         return is_one_of(self.learners_per_device, "auto")
+
+    @property
+    def may_tune_learners(self) -> bool:
+        """Whether it may be found by measuring: nothing here says otherwise."""
+        return self.tunes_learners or (
+            self.learners_per_device is None
+            and self.threads_per_learner is None
+            and self.seed is None
+            and self.scheduling == "fcfs"
+            and not isinstance(self.synchroniser, Independent)
+            and "stack" not in self.combine.values()
+            and not tf_config.is_op_determinism_enabled()
+        )
 
     @property
     def num_learners(self) -> int:
@@ -219,11 +238,12 @@ class Options:
             return max(1, cores() // (self.threads_per_learner or 1))
         return gpus * LEARNERS_PER_GPU
 
-    def deposit(self, gpus: int | None = None) -> int:
+    def deposit(self, gpus: int | None = None, seeded: bool = False) -> int:
         """Hands the options to the native runtime; returns their number.
 
         Args:
           gpus: that the session will use; None is all there are.
+          seeded: whether the graph has a seed.
 
         Raises:
           ValueError: if the synchroniser does not work with this number of learners, or
@@ -238,10 +258,11 @@ class Options:
                 'ConfigProto(device_count={"GPU": 0})'
             )
         deterministic = tf_config.is_op_determinism_enabled()
+        tunes = self.tunes_learners or (self.may_tune_learners and gpus == 0 and not seeded)
         number: int = _native.deposit_options(
             learners_per_device=self.learners_on(gpus) // max(1, gpus),
             threads_per_learner=self.threads_per_learner or 0,
-            tunes_learners=self.tunes_learners,
+            tunes_learners=tunes,
             batch_size=self.batch_size or 0,
             scheduling="round_robin" if deterministic else self.scheduling,
             **native_options(self.synchroniser),

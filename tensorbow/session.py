@@ -55,7 +55,10 @@ class _LearnerSession(SessionState):
             return
         # As in a stock session: device_count={"GPU": 0} keeps it off the GPUs.
         counts = config.device_count if isinstance(config, tf.compat.v1.ConfigProto) else {}
-        number = options.deposit(0 if "GPU" in counts and counts["GPU"] == 0 else None)
+        seed = getattr(graph or tf.compat.v1.get_default_graph(), "seed", None)
+        number = options.deposit(
+            0 if "GPU" in counts and counts["GPU"] == 0 else None, seeded=seed is not None
+        )
         try:
             super().__init__(f"tensorbow://{number}", graph, config=config)
         finally:
@@ -68,6 +71,8 @@ class _LearnerSession(SessionState):
             self._num_trainable = len(trainable)
             operations = (getattr(variable, "op", None) for variable in trainable)
             self._native.add_trainable([op.name for op in operations if op is not None])
+            if self._graph.seed is not None:
+                self._keep_learners()
         super()._extend_graph()
 
     def _run(

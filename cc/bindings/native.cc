@@ -1,7 +1,6 @@
 // The Python module tensorbow._native: options in, numbers and values out. Thin: every
 // check of what a user passes is made in Python, every error of the runtime becomes
 // TensorFlow's own exception type.
-#include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -15,12 +14,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cc/bindings/options.h"
 #include "cc/bindings/prepared_run.h"
 #include "cc/device/accelerator.h"
 #include "cc/session/session_registry.h"
 #include "cc/support/cpus.h"
-#include "cc/training/options.h"
-#include "cc/training/synchronisation.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 
@@ -39,99 +37,6 @@ void RaiseIfError(const absl::Status& status) {
                                             static_cast<int>(status.code()));
   PyErr_SetObject(py::type::of(error).ptr(), error.ptr());
   throw py::error_already_set();
-}
-
-template <typename T>
-T Choose(const std::map<std::string, T>& choices, const std::string& name) {
-  const auto choice = choices.find(name);
-  if (choice == choices.end()) throw py::value_error("unknown choice: " + name);
-  return choice->second;
-}
-
-// A Python predicate, called from whichever thread starts a run.
-std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
-  // Freed with the interpreter's lock held, wherever the last copy goes.
-  std::shared_ptr<py::function> shared(new py::function(std::move(function)),
-                                       [](py::function* f) {
-                                         py::gil_scoped_acquire gil;
-                                         delete f;
-                                       });
-  return [shared](int64_t iterations) -> absl::StatusOr<bool> {
-    py::gil_scoped_acquire gil;
-    try {
-      return py::cast<bool>(py::bool_((*shared)(iterations)));
-    } catch (py::error_already_set& e) {
-      return absl::UnknownError(std::string("restart= raised ") + e.what());
-    }
-  };
-}
-
-int64_t DepositOptionsFromPython(
-    int learners_per_device, int threads_per_learner, bool tunes_learners,
-    int64_t batch_size, const std::string& scheduling, const std::string& algorithm,
-    const std::string& centre, double alpha, std::optional<double> momentum,
-    int64_t sync_period, double ema_decay, const py::object& restart,
-    std::set<std::string> shard, std::set<std::string> replicate,
-    const std::map<std::string, std::string>& combine,
-    const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
-    bool pin_threads, const std::string& cuda_graphs, bool proof) {
-  Options options;
-  options.learners_per_device = learners_per_device;
-  options.threads_per_learner = threads_per_learner;
-  options.tunes_learners = tunes_learners;
-  options.batch_size = batch_size;
-  options.scheduling =
-      Choose<SchedulingPolicy>({{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
-                                {"round_robin", SchedulingPolicy::kRoundRobin}},
-                               scheduling);
-  options.algorithm = ChoiceOfName(algorithm).algorithm;
-  if (options.algorithm == Options::Algorithm::kAuto && algorithm != "auto") {
-    throw py::value_error("unknown algorithm: " + algorithm);
-  }
-  options.centre =
-      Choose<SmaOptions::Centre>({{"current", SmaOptions::Centre::kCurrent},
-                                  {"lagging", SmaOptions::Centre::kLagging}},
-                                 centre);
-  options.alpha = alpha;
-  options.momentum = momentum;
-  options.sync_period = sync_period;
-  options.ema_decay = ema_decay;
-  if (py::isinstance<py::str>(restart)) {
-    options.restart =
-        Choose<Options::Restart>({{"never", Options::Restart::kNever},
-                                  {"lr_drop", Options::Restart::kOnLearningRateDrop}},
-                                 py::cast<std::string>(restart));
-  } else {
-    options.restart = Options::Restart::kCallback;
-    options.restart_callback = Predicate(py::reinterpret_borrow<py::function>(restart));
-  }
-  options.shard = std::move(shard);
-  options.replicate = std::move(replicate);
-  for (const auto& [tensor, how] : combine) {
-    options.combine[tensor] = Choose<Combination>({{"mean", Combination::kMean},
-                                                   {"sum", Combination::kSum},
-                                                   {"concat", Combination::kConcat},
-                                                   {"first", Combination::kFirst},
-                                                   {"stack", Combination::kStack}},
-                                                  how);
-  }
-  for (const auto& [name, kind] : run_kind) {
-    options.run_kind[name] =
-        Choose<RunAnalysis::Kind>({{"read", RunAnalysis::Kind::kRead},
-                                   {"write", RunAnalysis::Kind::kWrite},
-                                   {"learning", RunAnalysis::Kind::kLearning}},
-                                  kind);
-  }
-  options.seed = seed;
-  options.proof = proof;
-  options.pin_threads = pin_threads;
-  options.task_recording =
-      Choose<Options::TaskRecording>({{"auto", Options::TaskRecording::kAuto},
-                                      {"on", Options::TaskRecording::kOn},
-                                      {"off", Options::TaskRecording::kOff}},
-                                     cuda_graphs);
-  options.collect_warnings = true;
-  return DepositOptions(std::move(options));
 }
 
 // The session of a number, as Python sees it; does not own it.
@@ -229,15 +134,7 @@ PYBIND11_MODULE(_native, m) {
   m.attr("tensorflow_version") = TENSORBOW_TENSORFLOW_VERSION;
   m.attr("compiler") = __VERSION__;
 
-  m.def("deposit_options", &DepositOptionsFromPython, py::kw_only(),
-        py::arg("learners_per_device"), py::arg("threads_per_learner"),
-        py::arg("tunes_learners"), py::arg("batch_size"), py::arg("scheduling"),
-        py::arg("algorithm"), py::arg("centre"), py::arg("alpha"), py::arg("momentum"),
-        py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
-        py::arg("shard"), py::arg("replicate"), py::arg("combine"), py::arg("run_kind"),
-        py::arg("seed"), py::arg("pin_threads"), py::arg("cuda_graphs"),
-        py::arg("proof"),
-        "Keeps options for the session to be created; returns its number.");
+  DefineOptions(&m);
   m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
   m.def("num_cores", &NumCores,
         "CPU cores this process may use: of its affinity mask, as many as its control "
@@ -283,6 +180,12 @@ PYBIND11_MODULE(_native, m) {
                                  return std::make_pair(layout.learners, layout.threads);
                                });
                              })
+      .def_property_readonly("tunes_learners",
+                             [](const SessionHandle& handle) {
+                               return handle.Get([](TensorBowSession* session) {
+                                 return session->tunes_learners();
+                               });
+                             })
       .def_property_readonly(
           "tuning",
           [](const SessionHandle& handle) {
@@ -304,6 +207,13 @@ PYBIND11_MODULE(_native, m) {
             });
           },
           py::arg("learners_per_device"), py::arg("threads"))
+      .def("end_tuning",
+           [](const SessionHandle& handle) {
+             handle.With([](TensorBowSession* session) {
+               session->EndTuning();
+               return absl::OkStatus();
+             });
+           })
       .def_property_readonly("learner_devices",
                              [](const SessionHandle& handle) {
                                return handle.Get([](TensorBowSession* session) {

@@ -129,6 +129,11 @@ class TensorBowSession : public tensorflow::Session {
   absl::Status SetLearners(int learners_per_device, std::optional<int> threads)
       ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_);
 
+  // Whether the number of learners may change by itself.
+  bool tunes_learners() ABSL_LOCKS_EXCLUDED(tuner_mu_);
+  // From now on it stays what it is.
+  void EndTuning() ABSL_LOCKS_EXCLUDED(tuner_mu_);
+
   // What has been tried to find the best number of learners, in order; empty unless the
   // options say to.
   std::vector<LayoutTuner::Measurement> Tuning() ABSL_LOCKS_EXCLUDED(tuner_mu_);

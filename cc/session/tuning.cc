@@ -32,6 +32,16 @@ absl::Status TensorBowSession::TakeLayout(const Layout& layout) {
   return absl::OkStatus();
 }
 
+bool TensorBowSession::tunes_learners() {
+  absl::MutexLock lock(&tuner_mu_);
+  return tuner_ != nullptr;
+}
+
+void TensorBowSession::EndTuning() {
+  absl::MutexLock lock(&tuner_mu_);
+  tuner_.reset();
+}
+
 absl::Status TensorBowSession::SetLearners(int learners_per_device,
                                            std::optional<int> threads) {
   TF_RETURN_IF_ERROR(CheckOpen());

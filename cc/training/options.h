@@ -26,7 +26,8 @@ struct Options {
   int learners_per_device = 0;
   // 0: those of a stock session for a lone learner, else one.
   int threads_per_learner = 0;
-  // Whether both are found by measuring the learning runs; then those above are 0.
+  // Whether both are found by measuring the learning runs; those above are what to
+  // begin with.
   bool tunes_learners = false;
 
   // Rows of one learner's batch; 0: a run's rows are divided among the learners.
