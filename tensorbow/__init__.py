@@ -18,6 +18,8 @@ except ImportError:
         raise
 else:
     from tensorbow.explanation import Explanation
+    from tensorbow.hooks import MetricsHook
+    from tensorbow.metrics import LearnerMetrics, Metrics, Quantiles
     from tensorbow.monitored import SessionCreator, SessionManager
     from tensorbow.options import Options
     from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
@@ -40,8 +42,12 @@ __all__ = [
     "Explanation",
     "Independent",
     "InteractiveSession",
+    "LearnerMetrics",
     "Measurement",
+    "Metrics",
+    "MetricsHook",
     "Options",
+    "Quantiles",
     "SessionCreator",
     "SessionManager",
     "TensorBowSession",

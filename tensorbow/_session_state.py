@@ -12,18 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
-from tensorflow.python.client.session import BaseSession
 
-from tensorbow.options import MAX_LEARNERS, Options
-from tensorbow.synchronisers import Synchroniser, check_learners, named
-from tensorbow.tuning import Measurement
-
-
-def _layout_argument(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"set_learners: {name} must be an int, got {value!r}")
-    if not 1 <= value <= MAX_LEARNERS:
-        raise ValueError(f"set_learners: {name} must be from 1 to {MAX_LEARNERS}, got {value}")
+from tensorbow._session_learners import SessionLearners
+from tensorbow.options import Options
+from tensorbow.synchronisers import Synchroniser, named
 
 
 class TensorBowWarning(UserWarning):
@@ -66,15 +58,13 @@ class Remote:
         return []
 
 
-class SessionState(BaseSession):
+class SessionState(SessionLearners):
     """The part of a session that answers questions, and saves and loads what it knows.
 
     Thread-safe as the native session is. The class that makes the session sets the
     attributes below.
     """
 
-    _options: Options
-    _native: Any  # the handle of the native session, or `Remote`
     _last_counts: dict[str, int]  # by property; empty until the session is closed
     _chosen: str  # the name of what "auto" became; empty until then
 
@@ -106,65 +96,6 @@ class SessionState(BaseSession):
     def num_learners(self) -> int:
         """Learners in the whole system."""
         return self._count("num_learners")
-
-    @property
-    def threads_per_learner(self) -> int:
-        """Threads of each learner; 0 where it computes on those of a stock session."""
-        self._check_open()
-        return int(self._native.layout[1])
-
-    def set_learners(self, learners_per_device: int, threads: int | None = None) -> None:
-        """Changes the number of learners and of their threads, between two learning runs.
-
-        The central model is what it was, bit for bit. Where models are averaged all
-        replicas begin at it. Learners that stay keep their optimiser slots, statistics
-        and random numbers; new ones begin with copies of learner 0's. With one learner
-        optimiser slots are the learners' mean. Learning runs are compiled again when they
-        come next; one that is under way in another thread is waited for. It
-        ends the search for the best number (`Options.learners_per_device`).
-
-        Args:
-          learners_per_device: 1 to 1024.
-          threads: of each learner, 1 to 1024; None is as the options say.
-
-        Raises:
-          TypeError, ValueError: for an argument that is not one of these, or if the
-            synchroniser does not work with this number of learners.
-          tf.errors.UnimplementedError: where learners compute on GPUs.
-
-        Example:
-          >>> sess.set_learners(4)
-        """
-        self._check_open()
-        _layout_argument("learners_per_device", learners_per_device)
-        if threads is not None:
-            _layout_argument("threads", threads)
-        devices = self.num_learners // self._native.layout[0]
-        check_learners(self._options.synchroniser, int(learners_per_device) * devices)
-        self._native.set_learners(
-            int(learners_per_device), None if threads is None else int(threads)
-        )
-
-    @property
-    def tunes_learners(self) -> bool:
-        """Whether the number of learners may change by itself; see
-        `Options.learners_per_device`."""
-        self._check_open()
-        return bool(self._native.tunes_learners)
-
-    @property
-    def tuning(self) -> list[Measurement]:
-        """The numbers of learners that have been tried, in order; see
-        `Options.learners_per_device`."""
-        self._check_open()
-        return [Measurement(*tried) for tried in self._native.tuning]
-
-    @property
-    def learner_devices(self) -> list[str]:
-        """What each learner computes on, for people: its CPU, or its GPU with the stream,
-        the cuDNN and cuBLAS handles and the allocator that are its own."""
-        self._check_open()
-        return list(self._native.learner_devices)
 
     @property
     def iterations(self) -> int:
@@ -351,10 +282,6 @@ class SessionState(BaseSession):
                     TensorBowWarning,
                     stacklevel=5,
                 )
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise RuntimeError("Attempted to use a closed Session.")
 
     def _warn(self) -> None:
         for text in self._native.take_warnings():

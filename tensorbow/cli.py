@@ -1,4 +1,5 @@
-"""The `tensorbow` command: train a classifier, or say what is installed."""
+"""The `tensorbow` command: train a classifier, find the best number of learners, or say what is
+installed."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ import json
 import math
 import os
 import pathlib
-import platform
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,8 +61,22 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--json", type=pathlib.Path, help="save all numbers")
     train.add_argument("--save", type=pathlib.Path, help="save the central model as a checkpoint")
 
+    _add_tune(commands)
     commands.add_parser("doctor", help="print versions, devices and whether everything loads")
     return parser
+
+
+def _add_tune(commands: Any) -> None:
+    tune = commands.add_parser("tune", help="how fast a program trains with which learners")
+    what = tune.add_mutually_exclusive_group(required=True)
+    what.add_argument("script", nargs="?", type=pathlib.Path, help="a program that trains")
+    what.add_argument("--model", choices=sorted(DEFAULT_TARGETS), help="a model of ours instead")
+    tune.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    tune.add_argument(
+        "--batch-size", type=int, default=32, help="with --model: rows of a run, of all learners"
+    )
+    tune.add_argument("--seconds", type=float, default=120, help="at most so long")
+    tune.add_argument("--plot", type=pathlib.Path, help="save the throughputs as a picture")
 
 
 def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
@@ -220,7 +234,8 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
     if target is None:
         target = DEFAULT_TARGETS[arguments.model]
     try:
-        options = tensorbow.Options(learners_per_device=arguments.learners)
+        # With a seed the number of learners stays what it is.
+        options = tensorbow.Options(learners_per_device=arguments.learners, seed=arguments.seed)
     except ValueError as error:
         parser.error(f"--learners: {error}")
 
@@ -324,64 +339,19 @@ def _report(arguments: argparse.Namespace, data: str, results: list[Any]) -> int
     return 0
 
 
-def _doctor() -> int:
-    """Prints what is installed; 0 if everything works."""
-    print(f"python       {platform.python_version()} on {platform.platform(terse=True)}")
-    try:
-        import tensorflow as tf
-
-        print(f"tensorflow   {tf.__version__} ({pathlib.Path(tf.__file__).parent})")
-        from tensorbow import _loader
-
-        native = _loader.load()
-    except ImportError as error:
-        print(f"FAILED       {error}")
-        return 1
-    import keras
-    import numpy as np
-
-    import tensorbow
-
-    print(f"keras        {keras.__version__}")
-    print(f"numpy        {np.__version__}")
-    print(f"tensorbow    {tensorbow.__version__} ({pathlib.Path(tensorbow.__file__).parent})")
-    print(f"  built for  TensorFlow {native.tensorflow_version}, compiler {native.compiler}")
-    print(f"cores        {len(os.sched_getaffinity(0))} for this process")
-    gpus = tf.config.list_physical_devices("GPU")
-    used = native.num_accelerators()
-    print(f"gpus         {len(gpus)}, of which learners use {used}")
-    library = _loader.load_gpu_library(pathlib.Path(tensorbow.__file__).parent)
-    print(f"gpu library  {library}")
-
-    tf1 = tf.compat.v1
-    graph = tf.Graph()
-    with graph.as_default():
-        w = tf1.get_variable("w", initializer=np.float32(0))
-        x = tf1.placeholder(tf.float32, [None])
-        train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean((w - x) ** 2))
-        init = tf1.global_variables_initializer()
-    options = tensorbow.Options(learners_per_device=2)
-    with tensorbow.TensorBowSession(graph=graph, options=options) as session:
-        for device in session.list_devices():
-            print(f"device       {device.name}")
-        session.run(init)
-        for _ in range(200):
-            session.run(train, {x: [1, 1, 3, 3]})
-        value = float(session.run(w))
-    works = abs(value - 2) < 1e-3
-    print(
-        f"training     {'works' if works else 'FAILED'}: two learners found {value:.4f} (wanted 2)"
-    )
-    return 0 if works else 1
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     parser = _parser()
     arguments = parser.parse_args(argv)
     if arguments.command == "doctor":
-        return _doctor()
+        from tensorbow import doctor
+
+        return doctor.run()
+    if arguments.command == "tune":
+        from tensorbow import tune
+
+        return tune.run(parser, arguments)
     return _train(parser, arguments)
 
 

@@ -122,7 +122,8 @@ class Options:
         where the classification by the graph is not what is wanted. "learning" averages
         the trainable floating-point variables that the run writes, in whatever way.
       seed: makes random operations that the program left unseeded reproducible inside
-        learning runs. Learners draw different numbers in any case.
+        learning runs. Learners draw different numbers in any case. A lone learner
+        executes its operations one after the other then.
       pin_threads: whether learners' threads are pinned to cores (as long as there are
         enough).
       cuda_graphs: whether learning tasks on GPUs are captured once as CUDA graphs and

@@ -101,6 +101,47 @@ class SessionHandle {
     return facts;
   }
 
+  py::dict GetMetrics() const {
+    Metrics found;
+    With([&](TensorBowSession* session) -> absl::Status {
+      TF_ASSIGN_OR_RETURN(found, session->trainer().GetMetrics());
+      return absl::OkStatus();
+    });
+    const ActivityLog::Figures& figures = found.figures;
+    py::list learners;
+    for (size_t j = 0; j < found.learners.size(); ++j) {
+      const ActivityLog::LearnerFigures& learner = figures.learners[j];
+      py::dict facts;
+      facts["tasks"] = learner.tasks;
+      facts["task_seconds"] = py::make_tuple(learner.task.median, learner.task.p95);
+      facts["wait_seconds"] = py::make_tuple(learner.wait.median, learner.wait.p95);
+      facts["memory_bytes"] = found.learners[j].bytes;
+      facts["peak_memory_bytes"] = found.learners[j].peak_bytes;
+      facts["spread"] = found.learners[j].spread;
+      learners.append(facts);
+    }
+    py::dict facts;
+    facts["runs"] = figures.runs;
+    facts["samples"] = figures.samples;
+    facts["seconds"] = figures.seconds;
+    facts["seconds_in_runs"] = figures.in_runs;
+    facts["synchronisation"] = figures.synchronisation;
+    facts["learners"] = learners;
+    return facts;
+  }
+
+  // JSON, or None where nothing is traced.
+  std::optional<std::string> StopTrace() const {
+    std::unique_ptr<Trace> trace;
+    With([&](TensorBowSession* session) {
+      trace = session->trainer().activity().StopTrace();
+      return absl::OkStatus();
+    });
+    if (trace == nullptr) return std::nullopt;
+    const py::gil_scoped_release no_gil;
+    return trace->Json();
+  }
+
   py::bytes LearnerValue(const std::string& variable, int learner) const {
     return Value([&](Trainer& t) { return t.LearnerValue(variable, learner); });
   }
@@ -207,6 +248,14 @@ PYBIND11_MODULE(_native, m) {
             });
           },
           py::arg("learners_per_device"), py::arg("threads"))
+      .def_property_readonly("metrics", &SessionHandle::GetMetrics)
+      .def("start_trace",
+           [](const SessionHandle& handle) {
+             return handle.Get([](TensorBowSession* session) {
+               return session->trainer().activity().StartTrace(NowNanos());
+             });
+           })
+      .def("stop_trace", &SessionHandle::StopTrace)
       .def("end_tuning",
            [](const SessionHandle& handle) {
              handle.With([](TensorBowSession* session) {

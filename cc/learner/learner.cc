@@ -117,6 +117,15 @@ void Learner::End() {
   allocator_.reset();
 }
 
+void Learner::GetMemory(int64_t* bytes, int64_t* peak_bytes) const {
+  tf::Allocator* const allocator = accelerator_ != nullptr
+                                       ? accelerator_->device()->GetAllocator({})
+                                       : allocator_.get();
+  const auto stats = allocator == nullptr ? std::nullopt : allocator->GetStats();
+  *bytes = stats.has_value() ? stats->bytes_in_use : 0;
+  *peak_bytes = stats.has_value() ? stats->peak_bytes_in_use : 0;
+}
+
 bool Learner::KeepsOnAccelerator(const std::string& variable) const {
   return accelerator_ != nullptr &&
          environment_.variable_devices.Of(variable) == accelerator_->device()->name();

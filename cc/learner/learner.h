@@ -105,6 +105,9 @@ class Learner {
   // to. Its device stays: a data pipeline may go on using it.
   void End();
 
+  // Of its allocator: the bytes in use, and the most there were.
+  void GetMemory(int64_t* bytes, int64_t* peak_bytes) const;
+
   LearnerCpuDevice* device() const { return device_; }
   AcceleratorDevice* accelerator() const { return accelerator_; }  // or null
   // Whether it keeps its copy of a variable, by the name of the node, there.

@@ -32,6 +32,7 @@ bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
   const std::vector<const void*> all =
       synchroniser->AllGather(learner, gradient, &mine);
   if (all.empty()) return false;
+  const int64_t begin = NowNanos();
   WithStorageType(type, [&](auto* storage) {
     using S = std::remove_pointer_t<decltype(storage)>;
     std::vector<const S*> values;
@@ -50,7 +51,10 @@ bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
       Mean(values.data(), shares.data(), count, n, static_cast<S*>(mean));
     }
   });
-  synchroniser->Release(gradient);
+  if (synchroniser->activity(learner) != nullptr) {
+    synchroniser->activity(learner)->Note(Activity::kAverage, begin, NowNanos());
+  }
+  synchroniser->Release(learner, gradient);
   return true;
 }
 

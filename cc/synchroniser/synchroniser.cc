@@ -141,6 +141,7 @@ bool Synchroniser::Aborted(int learner) const {
 bool Synchroniser::AwaitTurn(int learner) {
   const int64_t iteration = learners_[learner].iteration;
   if (completed_.load(std::memory_order_acquire) < iteration) {
+    const ScopedActivity waiting(learners_[learner].activity, Activity::kWait);
     gate_.Await([&] {
       return completed_.load(std::memory_order_acquire) >= iteration ||
              Aborted(learner);
@@ -157,6 +158,8 @@ bool Synchroniser::BeforeTask(int learner) {
     if (set_->corrects_itself(member)) continue;
     if (!EnterAll(learner, member)) return false;
     if (!IsDue(learner)) continue;
+    const ScopedActivity correcting(me.activity, Activity::kCorrect,
+                                    set_->variable(member));
     algorithm_->Remember(learner, *set_, member);
     me.remembered[member] = true;
   }
@@ -171,6 +174,8 @@ bool Synchroniser::AfterTask(int learner) {
     // is part of the central model's average.
     if (!EnterAll(learner, member)) return false;
     if (!IsDue(learner)) continue;
+    const ScopedActivity correcting(me.activity, Activity::kCorrect,
+                                    set_->variable(member));
     algorithm_->Correct(learner, *set_, member, me.remembered[member]);
   }
   return Finish(learner, /*took_part=*/true);
@@ -238,6 +243,8 @@ bool Synchroniser::Enter(int learner, int member, int slice) {
       std::this_thread::yield();
       seen = state.load(std::memory_order_acquire);
     } else if (state.compare_exchange_weak(seen, done - 1, std::memory_order_acquire)) {
+      const ScopedActivity averaging(learners_[learner].activity, Activity::kAverage,
+                                     index);
       algorithm_->PrepareSlice(*set_, member, slice, IsDue(learner), present_[index]);
       state.store(done, std::memory_order_release);
       break;
@@ -298,9 +305,12 @@ std::vector<const void*> Synchroniser::AllGather(int learner, int point,
   p.arrived.fetch_add(1, std::memory_order_acq_rel);
   gate_.Notify();
   const int expected = participants(learner);
-  gate_.Await([&] {
-    return p.arrived.load(std::memory_order_acquire) >= expected || Aborted(learner);
-  });
+  {
+    const ScopedActivity waiting(activity(learner), Activity::kWait);
+    gate_.Await([&] {
+      return p.arrived.load(std::memory_order_acquire) >= expected || Aborted(learner);
+    });
+  }
   if (p.arrived.load(std::memory_order_acquire) < expected) return {};
   // Everybody has arrived: nobody can abort this iteration between here and its end.
   std::vector<const void*> all;
@@ -309,10 +319,11 @@ std::vector<const void*> Synchroniser::AllGather(int learner, int point,
   return all;
 }
 
-void Synchroniser::Release(int point) {
+void Synchroniser::Release(int learner, int point) {
   Point& p = points_[point];
   p.staying.fetch_sub(1, std::memory_order_acq_rel);
   gate_.Notify();
+  const ScopedActivity waiting(activity(learner), Activity::kWait);
   gate_.Await([&] { return p.staying.load(std::memory_order_acquire) == 0; });
 }
 

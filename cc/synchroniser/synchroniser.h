@@ -44,6 +44,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/activity/learner_activity.h"
 #include "cc/central_model/central_model.h"
 #include "cc/scheduler/task_scheduler.h"
 #include "cc/support/gate.h"
@@ -71,6 +72,11 @@ class Synchroniser {
 
   // --- Between runs.
 
+  // Where the learner notes what it does from now on; null for nowhere. Not owned.
+  void set_activity(int learner, LearnerActivity* activity) {
+    learners_[learner].activity = activity;
+  }
+  LearnerActivity* activity(int learner) const { return learners_[learner].activity; }
   // REQUIRES: the set knows where all learners' replicas lie. The run's tasks are
   // executed by the first learners, as many as its first iteration has participants.
   void BeginRun(TrainedSet* set, const TaskScheduler* scheduler);
@@ -163,8 +169,8 @@ class Synchroniser {
   // task without. Returns what they have brought, in learner order, for use until
   // Release(); nothing if the iteration was aborted, which it cannot be from then on.
   std::vector<const void*> AllGather(int learner, int point, const void* brought);
-  // Waits until all who have gathered need what they were given no more.
-  void Release(int point);
+  // Waits until all who have gathered need what `learner` has brought no more.
+  void Release(int learner, int point);
 
  private:
   // Owned by the learner's thread, but for `took_part`.
@@ -173,6 +179,7 @@ class Synchroniser {
     std::vector<uint8_t> updated;     // by member, in this task
     std::vector<uint8_t> remembered;  // by member, in this task
     double share = 1;
+    LearnerActivity* activity = nullptr;
     // The last iteration it took part in; written in Finish() when the one before is
     // complete, and before the arrival that readers have acquired.
     int64_t took_part = -1;

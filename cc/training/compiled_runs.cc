@@ -25,6 +25,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
                               const RunAnalysis& analysis,
                               const std::set<std::string>& sparse_feeds,
                               std::shared_ptr<LearningProgram>* program) {
+  const ScopedMark marked(&activity_, "compile");
   Choice choice = this->choice();
   const bool first = choice.algorithm == Options::Algorithm::kAuto;
   if (first) choice = ChoiceFor(analysis, options_, learners_);
@@ -77,6 +78,7 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
                         const std::set<std::string>& sparse_feeds,
                         const std::set<std::string>& tensors,
                         LearningProgram* program) {
+  const ScopedMark marked(&activity_, "compile");
   std::unique_ptr<ProgramGraph> scaled;
   absl::Status status;
   if (!tensors.empty()) {

@@ -112,6 +112,7 @@ absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
     if (num_learners() > 1) {
       TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
     }
+    const ScopedMark marked(&activity_, "prove");
     program->divisions->Prove(central_, *request.feeds, plan, num_learners(),
                               options_.batch_size, iterations);
   }

@@ -66,6 +66,8 @@ absl::Status Trainer::ChangeLayout(const Layout& layout) {
         ". Create another session, with Options(learners_per_device=", layout.learners,
         ")."));
   }
+  const ScopedMark marked(
+      &activity_, absl::StrCat("learners ", before.learners, " -> ", layout.learners));
   TF_ASSIGN_OR_RETURN(const Replicas replicas, TakeReplicas(layout.learners));
 
   // Kernels go before the replicas they use, both before the learners.
@@ -74,6 +76,7 @@ absl::Status Trainer::ChangeLayout(const Layout& layout) {
   variables_.reset();
   synchronisation_.reset();
   TF_RETURN_IF_ERROR(learners_.SetLayout(layout));
+  activity_.SetLearners(num_learners());
   scheduler_ = std::make_unique<TaskScheduler>(num_learners());
   if (choice.algorithm == Options::Algorithm::kAuto) return absl::OkStatus();
   TF_RETURN_IF_ERROR(Choose(choice));

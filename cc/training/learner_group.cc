@@ -107,7 +107,8 @@ absl::Status LearnerGroup::SetLayout(const Layout& layout) {
   for (int j = 0; j < size; ++j) {
     LearnerThreads threads;
     threads.count = layout.threads;
-    if (size == 1 && accelerators_ == nullptr) {
+    // In which order operations draw random numbers is to be the same every time.
+    if (size == 1 && accelerators_ == nullptr && !options_.seed.has_value()) {
       threads.graph =
           layout.threads > 0
               ? layout.threads

@@ -51,13 +51,14 @@ int64_t NumTasksOf(const FeedPlan& plan, int num_learners) {
 LearningRun::LearningRun(LearningProgram* program, const std::vector<tf::Tensor>& feeds,
                          FeedPlan plan, LearnerGroup* learners,
                          TaskScheduler* scheduler, Synchroniser* synchroniser,
-                         tf::CancellationManager* cancellation)
+                         ActivityLog* activity, tf::CancellationManager* cancellation)
     : program_(program),
       feeds_(feeds),
       plan_(std::move(plan)),
       learners_(learners),
       scheduler_(scheduler),
       synchroniser_(synchroniser),
+      activity_(activity),
       cancellation_(cancellation),
       num_tasks_(NumTasksOf(plan_, learners->size())),
       active_(static_cast<int>(std::min<int64_t>(num_tasks_, learners->size()))),
@@ -85,6 +86,9 @@ void LearningRun::Execute(SchedulingPolicy policy, int64_t timeout_ms,
   after_task_ = std::move(after_task);
   const bool in_order = plan_.tasks.empty() || plan_.one_shard_per_learner;
   scheduler_->Begin(num_tasks_, in_order ? SchedulingPolicy::kRoundRobin : policy);
+  for (int j = 0; j < learners_->size(); ++j) {
+    synchroniser_->set_activity(j, activity_->learner(j));
+  }
   synchroniser_->BeginRun(program_->set.get(), scheduler_);
   Deadline deadline(timeout_ms, &cancellation_);
   for (int j = 1; j < active_; ++j) {
@@ -99,7 +103,10 @@ void LearningRun::Execute(SchedulingPolicy policy, int64_t timeout_ms,
 // ------------------------------------------------------------------------- tasks
 
 absl::Status LearningRun::RunTask(int learner, int64_t task) {
-  const std::vector<tf::Tensor> feeds = FeedsOfTask(plan_, task, feeds_);
+  const std::vector<tf::Tensor> feeds = [&] {
+    const ScopedActivity feeding(activity_->learner(learner), Activity::kFeed);
+    return FeedsOfTask(plan_, task, feeds_);
+  }();
   Learner::Task execution;
   execution.feeds = &feeds;
   // One of its own: the executor cancels it when a kernel fails, which is nobody
@@ -151,6 +158,7 @@ void LearningRun::RunTasks(int learner) {
   if (learner > 0 && measures_memory_) measured_.WaitForNotification();
   for (bool first = true; assignment.has_value() && !synchroniser_->Aborted(learner);
        first = false) {
+    activity_->learner(learner)->BeginTask(NowNanos());
     if (!synchroniser_->BeforeTask(learner)) break;
     if (learner == 0 && !first && averages_models) {
       program_->rates.Update(feeds_, &(*learners_)[0]).IgnoreError();
@@ -169,6 +177,7 @@ void LearningRun::RunTasks(int learner) {
     }
     task_iteration_[assignment->task] = assignment->iteration;
     if (!synchroniser_->AfterTask(learner)) break;
+    activity_->learner(learner)->EndTask(NowNanos(), assignment->iteration);
     assignment = scheduler_->Next(learner);
   }
   if (learner == 0 && measures_memory_ && !measured_.HasBeenNotified()) {

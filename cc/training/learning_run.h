@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
+#include "cc/activity/activity_log.h"
 #include "cc/scheduler/task_scheduler.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "cc/training/feeds.h"
@@ -34,7 +35,7 @@ class LearningRun {
   // `plan`: how `feeds` are divided.
   LearningRun(LearningProgram* program, const std::vector<tensorflow::Tensor>& feeds,
               FeedPlan plan, LearnerGroup* learners, TaskScheduler* scheduler,
-              Synchroniser* synchroniser,
+              Synchroniser* synchroniser, ActivityLog* activity,
               tensorflow::CancellationManager* cancellation);
 
   // Collects the execution times of all kernels.
@@ -83,6 +84,7 @@ class LearningRun {
   LearnerGroup* const learners_;
   TaskScheduler* const scheduler_;
   Synchroniser* const synchroniser_;
+  ActivityLog* const activity_;
   tensorflow::CancellationManager cancellation_;
   AfterTask after_task_;
 

@@ -31,6 +31,7 @@ Trainer::~Trainer() = default;
 
 absl::Status Trainer::Start() {
   TF_RETURN_IF_ERROR(learners_.SetLayout(learners_.FirstLayout()));
+  activity_.SetLearners(num_learners());
   scheduler_ = std::make_unique<TaskScheduler>(num_learners());
   // What is known to be impossible is said at once.
   if (options_.algorithm == Options::Algorithm::kSsgd && num_learners() > 1) {
@@ -330,7 +331,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   }
 
   LearningRun run(program, *request.feeds, std::move(plan), &learners_,
-                  scheduler_.get(), synchronisation_->synchroniser.get(),
+                  scheduler_.get(), synchronisation_->synchroniser.get(), &activity_,
                   request.cancellation);
   TF_RETURN_IF_ERROR(RefreshWhatIsRead(program, run.num_active()));
   const tf::RunOptions& run_options = *request.run_options;
@@ -342,11 +343,13 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const int64_t timeout_ms = run_options.timeout_in_ms() > 0
                                  ? run_options.timeout_in_ms()
                                  : session_options_.config.operation_timeout_in_ms();
+  activity_.BeginRun(NowNanos());
   run.Execute(options_.scheduling, timeout_ms,
               [this, program](int learner) ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 // This call holds mu_ for all learners.
                 return LocateAfterTask(program, learner);
               });
+  NoteRun(*program, run);
   TF_RETURN_IF_ERROR(Conclude(program, &run));
   if (request.metadata != nullptr) {
     run.AppendStats(request.metadata->mutable_step_stats());

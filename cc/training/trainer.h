@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "cc/activity/activity_log.h"
 #include "cc/central_model/central_model.h"
 #include "cc/device/accelerator.h"
 #include "cc/rewrite/program_graph.h"
@@ -66,6 +67,17 @@ struct RunOutcome {
 struct Explanation {
   FeedPlan plan;
   std::optional<Verdict> verdict;  // of the division, if there is one
+};
+
+// How learners fare.
+struct Metrics {
+  struct Learner {
+    int64_t bytes = 0;       // of its allocator, in use
+    int64_t peak_bytes = 0;  // the most there were
+    double spread = 0;       // ‖w − z‖ / ‖z‖ over all trained variables
+  };
+  ActivityLog::Figures figures;
+  std::vector<Learner> learners;
 };
 
 class Trainer {
@@ -160,6 +172,10 @@ class Trainer {
   int64_t iterations() const { return iterations_.load(); }
   int64_t learning_tasks() const { return learning_tasks_.load(); }
   int64_t samples_seen() const { return samples_seen_.load(); }
+
+  // Waits for the learning run that is under way.
+  absl::StatusOr<Metrics> GetMetrics() ABSL_LOCKS_EXCLUDED(mu_);
+  ActivityLog& activity() { return activity_; }
 
   // A copy of learner `learner`'s value of a variable that learning runs have reached;
   // NotFound for any other.
@@ -261,6 +277,8 @@ class Trainer {
   // iteration the state of one that had; after a failure, all that of learner 0.
   absl::Status MakeReplicasEqual(LearningProgram* program, const LearningRun& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteRun(const LearningProgram& program, const LearningRun& run)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CollectFetches(const LearningProgram& program, const Verdict* verdict,
                               const std::vector<TaskOutcome>& outcomes,
                               std::vector<tensorflow::Tensor>* fetches)
@@ -275,6 +293,7 @@ class Trainer {
   LearnerGroup learners_;  // changed where no run and no Compile() uses it
   std::unique_ptr<TaskScheduler> scheduler_;
   RunProgressTable progress_;
+  ActivityLog activity_;
 
   // Whoever works on replicated variables takes a turn, which comes before mu_.
   Turns turns_;

@@ -21,14 +21,13 @@ from tensorbow import _loader
 
 _loader.check_keras_version(keras.__version__)
 
-from tensorbow.keras._replication import Replication
+from tensorbow.keras._replication import ATTRIBUTE, Replication, replication_of
+from tensorbow.keras.callbacks import MetricsCallback
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
 from tensorbow.synchronisers import check_learners
 
-__all__ = ["learner_value", "replicate", "session_of"]
-
-_REPLICATION = "_tensorbow"
+__all__ = ["MetricsCallback", "learner_value", "replicate", "session_of"]
 
 
 def replicate(model: Any, options: Options | None = None) -> Any:
@@ -93,11 +92,11 @@ def replicate(model: Any, options: Options | None = None) -> Any:
             "model has the same number of learners all the time. Give a number, or None"
         )
     check_learners(options.synchroniser, options.learners_on(0))
-    earlier = model.__dict__.get(_REPLICATION)
+    earlier = replication_of(model)
     if earlier is not None:
         earlier.unhook()
     replication = Replication(model, options)
-    object.__setattr__(model, _REPLICATION, replication)
+    object.__setattr__(model, ATTRIBUTE, replication)
     object.__setattr__(model, "num_learners", options.learners_on(0))
     return model
 
@@ -140,10 +139,9 @@ def learner_value(model: Any, variable: Any, learner: int) -> np.ndarray:
 
 
 def _replication(model: Any) -> Replication:
-    replication = getattr(model, "__dict__", {}).get(_REPLICATION)
+    replication = replication_of(model)
     if replication is None:
         raise ValueError(
             f"{model!r} is not replicated; wanted what tensorbow.keras.replicate returned"
         )
-    assert isinstance(replication, Replication)
     return replication

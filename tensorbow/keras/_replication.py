@@ -19,6 +19,9 @@ from tensorbow.keras._variables import Mirror
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
 
+ATTRIBUTE = "_tensorbow"
+"""Where a replicated model has its `Replication`."""
+
 
 class Replication:
     """What `replicate` adds to a model.
@@ -174,3 +177,9 @@ def _take_arrays(given: dict[str, Any]) -> None:
     if batches is not None:
         given["x"], given["y"], given["sample_weight"] = batches, None, None
         given["class_weight"] = None
+
+
+def replication_of(model: Any) -> Replication | None:
+    """What `replicate` has added to the model, if it has."""
+    found = getattr(model, "__dict__", {}).get(ATTRIBUTE)
+    return found if isinstance(found, Replication) else None

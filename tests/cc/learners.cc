@@ -184,7 +184,7 @@ bool Learners::AddMeanForAll(int learner, int member, float step) {
     }
     variable.AverageNext(s, mine.w + slice.begin);
   }
-  synchroniser_->Release(point);
+  synchroniser_->Release(learner, point);
   synchroniser_->Updated(learner, member);
   return true;
 }

@@ -133,7 +133,7 @@ TEST_P(SsgdTest, LearnersThatGatherShareTheWork) {
         auto* const theirs = static_cast<std::vector<int>*>(const_cast<void*>(other));
         (*theirs)[place] = 10 * update + j;
       }
-      synchroniser_.Release(set_.update_point(update));
+      synchroniser_.Release(j, set_.update_point(update));
       for (size_t i = 0; i < shares.size(); ++i) EXPECT_EQ(mine[i], 10 * update + i);
     }
     return true;
@@ -181,7 +181,7 @@ TEST_P(SsgdTest, AverageTakesInSlicesAndWholeVariables) {
       variable.AverageNext(s, weights[0].data() + variable.slice(s).begin);
     }
     EXPECT_EQ(model.variable(0).iterations(), iteration);
-    ssgd.Release(set.update_point(0));
+    ssgd.Release(0, set.update_point(0));
     ssgd.Updated(0, 0);
     EXPECT_TRUE(ssgd.AfterTask(0));
   }

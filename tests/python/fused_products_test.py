@@ -22,7 +22,8 @@ tf1 = tf.compat.v1
 
 ALPHA, MOMENTUM, LEARNERS = 0.3, 0.5, 2
 ROWS, COLUMNS = 301, 450  # slices end inside rows; neither is a multiple of a block
-CLOSE = dict(rtol=2e-5, atol=2e-6)
+# What sums of 300 products in another order differ by.
+CLOSE = dict(rtol=2e-5, atol=1e-5)
 
 
 def fused_in_updates(session, fetches, feeds):

@@ -5,6 +5,7 @@ import csv
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras_models import (
     LOSS,
     ROWS,
@@ -261,3 +262,29 @@ def test_swap_ema_weights_evaluates_the_averages(data):
         return classifier(given, lambda: optimiser, small)
 
     both(data, lambda: [callbacks.SwapEMAWeights()], compiled, epochs=2)
+
+
+def test_a_callback_writes_the_metrics_of_a_keras_model(tmp_path):
+    data = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
+    for replicated in (True, False):
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        if replicated:
+            model = tensorbow.keras.replicate(model, tensorbow.Options(learners_per_device=2))
+        model.compile("sgd", "mse")
+        folder = tmp_path / str(replicated)
+        callback = tensorbow.keras.MetricsCallback(folder)
+        model.fit(data, data[:, :1], batch_size=8, epochs=2, verbose=0, callbacks=[callback])
+        found = {
+            (value.tag, event.step): float(tf.make_ndarray(value.tensor))
+            for path in folder.glob("*tfevents*")
+            for event in tf.compat.v1.train.summary_iterator(str(path))
+            for value in event.summary.value
+        }
+        if not replicated:
+            assert not found
+            continue
+        assert {at for _, at in found} == {5, 10}
+        assert found["tensorbow/learners", 5] == 2
+        assert found["tensorbow/samples_per_second", 10] > 0
+    with pytest.raises(TypeError, match="log_dir"):
+        tensorbow.keras.MetricsCallback(3)

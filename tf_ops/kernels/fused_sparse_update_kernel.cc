@@ -73,6 +73,8 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
     OP_REQUIRES(context, set != nullptr && member_ < set->size(),
                 absl::FailedPreconditionError(
                     absl::StrCat(name(), " is executed outside a learning run")));
+    const ScopedActivity updating(synchroniser->activity(device_->learner()),
+                                  Activity::kUpdate, set->variable(member_));
     std::unique_ptr<SparseCorrection<S>> correction;
     OP_REQUIRES_OK(context, BeforeUpdate(context, &correction));
     update_->Compute(context);

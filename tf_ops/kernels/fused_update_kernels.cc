@@ -65,6 +65,9 @@ class FusedUpdateKernel : public tf::OpKernel {
         absl::FailedPreconditionError(
             absl::StrCat(name(), " is executed outside a learning run")));
 
+    const bool in_set = member_ < set->size();
+    const ScopedActivity updating(synchroniser->activity(learner), Activity::kUpdate,
+                                  in_set ? set->variable(member_) : -1);
     std::array<VariableInput, 1 + Form::kSlots> variables;
     VariableLocks locks;
     for (int i = 0; i <= Form::kSlots; ++i) {
@@ -116,7 +119,6 @@ class FusedUpdateKernel : public tf::OpKernel {
     if (for_all) operand.SetShare(synchroniser->share(learner));
     OP_REQUIRES_OK(context, operand.Prepare(context));
 
-    const bool in_set = member_ < set->size();
     OP_REQUIRES(context,
                 !in_set || synchroniser->variable(member_).size() == w.NumElements(),
                 absl::FailedPreconditionError(absl::StrCat(
@@ -209,7 +211,7 @@ class FusedUpdateKernel : public tf::OpKernel {
         }
       }
     }
-    synchroniser->Release(point);
+    synchroniser->Release(device_->learner(), point);
     return alike ? absl::OkStatus()
                  : absl::FailedPreconditionError(
                        absl::StrCat(requested_input(0),

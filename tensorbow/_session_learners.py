@@ -1,0 +1,145 @@
+"""What one asks of a session about its learners: how many there are, and how they fare."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tensorflow.python.client.session import BaseSession
+
+from tensorbow.metrics import Metrics, from_native
+from tensorbow.options import MAX_LEARNERS, Options
+from tensorbow.synchronisers import check_learners
+from tensorbow.tuning import Measurement
+
+
+def _layout_argument(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"set_learners: {name} must be an int, got {value!r}")
+    if not 1 <= value <= MAX_LEARNERS:
+        raise ValueError(f"set_learners: {name} must be from 1 to {MAX_LEARNERS}, got {value}")
+
+
+class SessionLearners(BaseSession):
+    """The part of a session that is about its learners.
+
+    Thread-safe as the native session is. The class that makes the session sets the
+    attributes below.
+    """
+
+    _options: Options
+    _native: Any  # the handle of the native session, or a stand-in
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+
+    @property
+    def threads_per_learner(self) -> int:
+        """Threads of each learner; 0 where it computes on those of a stock session."""
+        self._check_open()
+        return int(self._native.layout[1])
+
+    def set_learners(self, learners_per_device: int, threads: int | None = None) -> None:
+        """Changes the number of learners and of their threads, between two learning runs.
+
+        The central model is what it was, bit for bit. Where models are averaged all
+        replicas begin at it. Learners that stay keep their optimiser slots, statistics
+        and random numbers; new ones begin with copies of learner 0's. With one learner
+        optimiser slots are the learners' mean. Learning runs are compiled again when they
+        come next; one that is under way in another thread is waited for. It
+        ends the search for the best number (`Options.learners_per_device`).
+
+        Args:
+          learners_per_device: 1 to 1024.
+          threads: of each learner, 1 to 1024; None is as the options say.
+
+        Raises:
+          TypeError, ValueError: for an argument that is not one of these, or if the
+            synchroniser does not work with this number of learners.
+          tf.errors.UnimplementedError: where learners compute on GPUs.
+
+        Example:
+          >>> sess.set_learners(4)
+        """
+        self._check_open()
+        _layout_argument("learners_per_device", learners_per_device)
+        if threads is not None:
+            _layout_argument("threads", threads)
+        devices = self._native.num_learners // self._native.layout[0]
+        check_learners(self._options.synchroniser, int(learners_per_device) * devices)
+        self._native.set_learners(
+            int(learners_per_device), None if threads is None else int(threads)
+        )
+
+    @property
+    def tunes_learners(self) -> bool:
+        """Whether the number of learners may change by itself; see
+        `Options.learners_per_device`."""
+        self._check_open()
+        return bool(self._native.tunes_learners)
+
+    @property
+    def tuning(self) -> list[Measurement]:
+        """The numbers of learners that have been tried, in order; see
+        `Options.learners_per_device`."""
+        self._check_open()
+        return [Measurement(*tried) for tried in self._native.tuning]
+
+    def metrics(self) -> Metrics:
+        """How the learners fare: throughput, what they wait for, memory, how far apart they are.
+
+        Waits for the learning run that is under way in another thread. Reads all replicas once.
+
+        Example:
+          >>> sess.metrics().samples_per_second
+        """
+        self._check_open()
+        return from_native(self._native.metrics)
+
+    @contextlib.contextmanager
+    def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:
+        """Records what every learner does, and when, until the block ends.
+
+        The file is in Chrome's trace event format, for https://ui.perfetto.dev or
+        chrome://tracing: a lane for the session (runs, compilations, proofs, changes of
+        the number of learners) and one for each learner (tasks, and inside of these:
+        feeding, updates, averages, corrections, waiting for others). Of 4,000,000 events, the
+        first ones are kept.
+
+        Args:
+          path: of the file; written when the block ends, also by an error.
+
+        Raises:
+          TypeError: if `path` is not a path.
+          OSError: if the file cannot be written.
+          RuntimeError: if the session is being traced already.
+
+        Example:
+          >>> with sess.trace("trace.json"):
+          ...     for _ in range(100):
+          ...         sess.run(train_op, feed_dict=batch())
+        """
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"trace: path must be a str or os.PathLike, got {path!r}")
+        self._check_open()
+        if not self._native.start_trace():
+            raise RuntimeError("trace: the session is being traced already; end that block first")
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                try:
+                    yield
+                finally:
+                    file.write(self._native.stop_trace() or "")
+        finally:
+            self._native.stop_trace()  # if there was no file to write to
+
+    @property
+    def learner_devices(self) -> list[str]:
+        """What each learner computes on, for people: its CPU, or its GPU with the stream,
+        the cuDNN and cuBLAS handles and the allocator that are its own."""
+        self._check_open()
+        return list(self._native.learner_devices)

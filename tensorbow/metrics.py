@@ -1,0 +1,102 @@
+"""How learners fare."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantiles:
+    """Of the last 256 tasks of a learner, in seconds.
+
+    Attributes:
+      median: of them.
+      p95: what 95 % of them do not exceed.
+    """
+
+    median: float
+    p95: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnerMetrics:
+    """How one learner fares.
+
+    Attributes:
+      tasks: learning tasks since the number of learners changed last.
+      task_seconds: computing, by task; waiting is not counted.
+      wait_seconds: waiting for other learners, by task. What it waits at the end of a run
+        counts for its last task.
+      memory_bytes: of its allocator, in use: its copies of variables, and what is kept
+        of tasks. A lone learner on the CPU trains the session's variables, which are not
+        counted.
+      peak_memory_bytes: the most there were.
+      spread: ‖w − z‖ / ‖z‖ over all trained variables, w being its replica and z the
+        central model; 0 where all replicas are the same.
+    """
+
+    tasks: int
+    task_seconds: Quantiles
+    wait_seconds: Quantiles
+    memory_bytes: int
+    peak_memory_bytes: int
+    spread: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Metrics:
+    """How a session's learners fare: of its last learning runs, at most 256, since the number of
+    learners changed last. Runs that are executed as stock does are not counted.
+
+    Attributes:
+      runs: how many these are.
+      samples: rows they trained.
+      seconds: from the begin of the first to the end of the last.
+      seconds_in_runs: of these; the rest is the program's own, between runs.
+      synchronisation: share of the learners' time in runs that they wait for each other,
+        average and correct, 0 to 1. Corrections inside update operations are not
+        counted.
+      learners: each of them.
+    """
+
+    runs: int
+    samples: int
+    seconds: float
+    seconds_in_runs: float
+    synchronisation: float
+    learners: list[LearnerMetrics]
+
+    @property
+    def samples_per_second(self) -> float:
+        """Rows trained per second; 0 before the first learning run."""
+        return self.samples / self.seconds if self.seconds > 0 else 0.0
+
+    def scalars(self) -> dict[str, float]:
+        """The numbers worth a curve, by name."""
+        values = {
+            "samples_per_second": self.samples_per_second,
+            "share_in_runs": self.seconds_in_runs / self.seconds if self.seconds > 0 else 0.0,
+            "synchronisation": self.synchronisation,
+            "learners": float(len(self.learners)),
+        }
+        for j, learner in enumerate(self.learners):
+            values |= {
+                f"learner_{j}/task_seconds": learner.task_seconds.median,
+                f"learner_{j}/wait_seconds": learner.wait_seconds.median,
+                f"learner_{j}/memory_bytes": float(learner.memory_bytes),
+                f"learner_{j}/spread": learner.spread,
+            }
+        return values
+
+
+def from_native(found: dict[str, Any]) -> Metrics:
+    """What the native runtime has found."""
+    learners = [
+        LearnerMetrics(
+            **learner
+            | {name: Quantiles(*learner[name]) for name in ("task_seconds", "wait_seconds")}
+        )
+        for learner in found["learners"]
+    ]
+    return Metrics(**found | {"learners": learners})

@@ -1,0 +1,211 @@
+"""`tensorbow tune`: how fast a program trains with which number of learners."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+import runpy
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tensorbow
+from tensorbow import models
+from tensorbow.tuning import Measurement
+
+tf1 = tf.compat.v1
+
+SHAPES: dict[str, tuple[int, int, int]] = {
+    "logistic": (28, 28, 1),
+    "lenet": (28, 28, 1),
+    "resnet20": (32, 32, 3),
+    "resnet32": (32, 32, 3),
+}
+CLASSES = 10
+
+
+class _SettledError(BaseException):
+    """Ends a script whose number of learners has been found; no `except Exception` stops it."""
+
+
+class _Watch:
+    """Sees the runs of sessions, until one of them has settled or the time is over."""
+
+    def __init__(self, seconds: float, say: Callable[[str], None]) -> None:
+        self._end = time.monotonic() + seconds
+        self._say = say
+        self._said = 0
+        self.tuning: list[Measurement] = []
+
+    def ran(self, session: tensorbow.TensorBowSession) -> bool:
+        """Whether there is nothing more to find."""
+        tuning = session.tuning
+        if len(tuning) >= len(self.tuning):
+            self.tuning = tuning
+        for tried in self.tuning[self._said :]:
+            self._say(_sentence(tried))
+            self._said += 1
+        return any(tried.chosen for tried in tuning) or time.monotonic() > self._end
+
+
+def _sentence(tried: Measurement) -> str:
+    return f"{_layout(tried)}: {tried.note or f'{tried.samples_per_second:,.0f} samples/s'}"
+
+
+def _layout(tried: Measurement) -> str:
+    learners = "learner " if tried.learners == 1 else "learners"
+    threads = "thread" if tried.threads == 1 else "threads"
+    return f"{tried.learners} {learners} x {tried.threads} {threads}"
+
+
+def table(tuning: Sequence[Measurement]) -> str:
+    """What was tried as aligned text; the layout that was settled on is marked."""
+    best = max((tried.samples_per_second for tried in tuning), default=0.0)
+    cells = [["", "samples/s", "of the best", "spread", ""]]
+    for tried in tuning:
+        share = tried.samples_per_second / best if best > 0 else 0.0
+        cells.append(
+            [
+                _layout(tried),
+                f"{tried.samples_per_second:,.0f}",
+                f"{share:.0%}",
+                f"{tried.spread:.0%}",
+                "chosen" if tried.chosen else tried.note,
+            ]
+        )
+    widths = [max(len(row[i]) for row in cells) for i in range(4)]
+    lines = [
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(row[1:4], widths[1:])]
+            + [row[4]]
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines)
+
+
+def plot(tuning: Sequence[Measurement], title: str, path: pathlib.Path) -> None:
+    """Saves the throughput of every layout as a picture."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(1.8 + 1.2 * len(tuning), 4))
+    rates = np.array([tried.samples_per_second for tried in tuning])
+    spread = np.array([tried.spread for tried in tuning]) * rates / 2
+    colours = ["tab:green" if tried.chosen else "tab:grey" for tried in tuning]
+    axes.bar(range(len(tuning)), rates, yerr=spread, color=colours, capsize=4)
+    axes.set_xticks(range(len(tuning)), [f"{t.learners} × {t.threads}" for t in tuning])
+    axes.set_xlabel("learners × threads")
+    axes.set_ylabel("samples per second")
+    axes.set_title(title)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def tune_model(name: str, rows: int, seconds: float, say: Callable[[str], None]) -> _Watch:
+    """Trains a model on made-up images until its number of learners is found."""
+    program = models.build(
+        name, SHAPES[name], CLASSES, lambda: tf1.train.GradientDescentOptimizer(0.01)
+    )
+    random = np.random.default_rng(0)
+    feeds = {
+        program.images: random.random((rows, *SHAPES[name]), np.float32),
+        program.labels: random.integers(0, CLASSES, rows),
+    }
+    options = tensorbow.Options(learners_per_device="auto")
+    watch = _Watch(seconds, say)
+    with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:
+        session.run(program.init)
+        while not watch.ran(session):
+            session.run(program.train_op, feeds)
+    return watch
+
+
+@contextlib.contextmanager
+def _watched(watch: _Watch) -> Iterator[None]:
+    """Sessions that a program makes, stock ones too, find their number of learners."""
+
+    class Watched(tensorbow.TensorBowSession):
+        def __init__(
+            self, target: Any = "", graph: Any = None, config: Any = None, options: Any = None
+        ) -> None:
+            if options is None or options.learners_per_device is None:
+                options = tensorbow.Options(learners_per_device="auto")
+            super().__init__(target, graph, config, options)
+
+        def run(self, *args: Any, **kwargs: Any) -> Any:
+            found = super().run(*args, **kwargs)
+            if self.tunes_learners and watch.ran(self):
+                raise _SettledError
+            return found
+
+    places = [(tensorbow, "TensorBowSession"), (tf1, "Session")]
+    before = [getattr(module, name) for module, name in places]
+    for module, name in places:
+        setattr(module, name, Watched)
+    try:
+        yield
+    finally:
+        for (module, name), original in zip(places, before):
+            setattr(module, name, original)
+
+
+def tune_script(
+    path: pathlib.Path, arguments: Sequence[str], seconds: float, say: Callable[[str], None]
+) -> _Watch:
+    """Executes a script until a session of it has found its number of learners."""
+    watch = _Watch(seconds, say)
+    before = sys.argv, list(sys.path)
+    sys.argv = [str(path), *arguments]
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        with _watched(watch), contextlib.suppress(_SettledError):
+            runpy.run_path(str(path), run_name="__main__")
+    finally:
+        sys.argv, sys.path[:] = before
+    return watch
+
+
+def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """`tensorbow tune`; returns the exit status."""
+    for name in ("batch_size", "seconds"):
+        if getattr(arguments, name) <= 0:
+            parser.error(
+                f"--{name.replace('_', '-')} must be greater than 0, got {getattr(arguments, name)}"
+            )
+    if arguments.plot is not None and not arguments.plot.resolve().parent.is_dir():
+        parser.error(f"--plot {arguments.plot}: there is no directory of that name")
+    if arguments.script is not None and not arguments.script.is_file():
+        parser.error(f"{arguments.script}: there is no such file")
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    if arguments.model:
+        name = f"{arguments.model}, {arguments.batch_size} rows a run"
+        watch = tune_model(arguments.model, arguments.batch_size, arguments.seconds, say)
+    else:
+        name = arguments.script.name
+        watch = tune_script(arguments.script, arguments.arguments, arguments.seconds, say)
+    if not watch.tuning:
+        print(
+            "Nothing was measured: no session trained long enough. Wanted learning runs on "
+            "the CPU for some seconds, in sessions without a number of learners of their own."
+        )
+        return 1
+    print()
+    print(table(watch.tuning))
+    if not any(tried.chosen for tried in watch.tuning):
+        print("The time was over before a number was settled on.")
+    if arguments.plot:
+        plot(watch.tuning, name, arguments.plot)
+        print(f"plot saved as {arguments.plot}")
+    return 0
