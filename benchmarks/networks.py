@@ -183,6 +183,7 @@ NETWORKS: dict[str, Network] = {
     "logistic 32": _classifier(32, "sgd", (784,), _dense([])),
     "MLP 3×512, Adam, 32": _classifier(32, "adam", (784,), _dense([512] * 3)),
     "MLP 2×2048, 128": _classifier(128, "sgd", (784,), _dense([2048] * 2)),
+    "25 million parameters, Adam, 32": _classifier(32, "adam", (784,), _dense([3340] * 3)),
     "LeNet 32": _classifier(32, "sgd", IMAGE, _model("lenet")),
     "LeNet 128": _classifier(128, "sgd", IMAGE, _model("lenet")),
     "LeNet 512": _classifier(512, "sgd", IMAGE, _model("lenet")),
@@ -206,16 +207,10 @@ NETWORKS: dict[str, Network] = {
 }
 
 
-def network_session(model: str, rows: int, learners: int | str | None) -> Callable[[int], None]:
-    """Trains a network of `NETWORKS` with feed dicts.
-
-    `learners`: of `Options(learners_per_device=...)`; 0 is a stock session. Tuning ends before
-    this returns. The stepper's `value()` is the number of learners.
-    """
+def network_program(model: str) -> tuple[Any, Any, Any, list[dict[Any, Any]]]:
+    """The graph of a network, its training and initialising operations, and four feed dicts."""
     import tensorflow as tf
     from fully_connected import RATES, optimiser
-
-    import tensorbow
 
     tf1 = tf.compat.v1
     network = NETWORKS[model]
@@ -226,9 +221,23 @@ def network_session(model: str, rows: int, learners: int | str | None) -> Callab
         train_op = optimiser(network.optimiser, RATES[network.optimiser]).minimize(loss)
         init = tf1.global_variables_initializer()
     random = np.random.default_rng(0)
-    batches = [dict(zip(inputs, network.feeds(random, rows), strict=True)) for _ in range(4)]
+    made = [network.feeds(random, network.rows) for _ in range(4)]
+    return graph, train_op, init, [dict(zip(inputs, values, strict=True)) for values in made]
+
+
+def network_session(model: str, rows: int, learners: int | str) -> Callable[[int], None]:
+    """Trains a network of `NETWORKS` with feed dicts.
+
+    `rows`: those of the network. `learners`: of `Options(learners_per_device=...)`; 0 is a stock
+    session. Tuning ends before this returns. The stepper's `value()` is the number of learners.
+    """
+    import tensorflow as tf
+
+    import tensorbow
+
+    graph, train_op, init, batches = network_program(model)
     if learners == 0:
-        session = tf1.Session(graph=graph)
+        session = tf.compat.v1.Session(graph=graph)
     else:
         options = tensorbow.Options(learners_per_device=learners)
         session = tensorbow.TensorBowSession(graph=graph, options=options)

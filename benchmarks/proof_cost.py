@@ -32,14 +32,14 @@ def times(model: str, proof: str) -> dict[str, float]:
     """Seconds of the first run, of the one that repeats the proof, of one between."""
     import tensorbow
     from tensorbow import models
+    from tensorbow.options import cores
 
     program = models.build(model, IMAGE_SHAPES[model])
     images, labels = (values[: ROWS[model]] for values in data(model))
     feeds = {program.images: images, program.labels: labels}
     taken = []
-    with tensorbow.TensorBowSession(
-        graph=program.graph, options=tensorbow.Options(proof=proof)
-    ) as session:
+    options = tensorbow.Options(learners_per_device=cores(), proof=proof)
+    with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:
         session.run(program.init)
         for _ in range(BETWEEN + 2):
             begin = time.perf_counter()

@@ -9,9 +9,11 @@ import math
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
 DEFAULT_TARGETS = {"logistic": 0.9, "lenet": 0.98, "resnet20": 0.6, "resnet32": 0.6}
 
 
@@ -102,6 +104,8 @@ class _Bar:
         self._name = name
         self._epochs = epochs
         self._bar: Any = None
+        self._next_metrics = 0.0  # time.monotonic()
+        self.session: Any = None  # its metrics are shown, if it has any
 
     def __call__(self, progress: Any, runs_done: int, runs: int) -> None:
         try:
@@ -117,10 +121,17 @@ class _Bar:
                 leave=False,
             )
         self._bar.update(1)
+        if self._bar.disable or time.monotonic() < self._next_metrics:
+            return
+        self._next_metrics = time.monotonic() + SECONDS_BETWEEN_METRICS
+        shown = {"epoch": str(len(progress.accuracy) + 1)}
         if progress.accuracy:
-            self._bar.set_postfix(
-                epoch=len(progress.accuracy) + 1, accuracy=f"{progress.accuracy[-1]:.4f}"
-            )
+            shown["accuracy"] = f"{progress.accuracy[-1]:.4f}"
+        if hasattr(self.session, "metrics"):
+            metrics = self.session.metrics()
+            shown["learners"] = str(len(metrics.learners))
+            shown["samples/s"] = f"{metrics.samples_per_second:,.0f}"
+        self._bar.set_postfix(shown)
 
     def close(self) -> None:
         if self._bar is not None:
@@ -271,6 +282,7 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
     def contend(name: str, make: Callable[[], Any], rows: int, then: Callable[[Any], None]) -> Any:
         bar = _Bar(name, arguments.epochs)
         with make() as session:
+            bar.session = session
             progress = training.train(
                 name,
                 session,

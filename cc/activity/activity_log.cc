@@ -24,11 +24,9 @@ Quantiles QuantilesOf(size_t count, Get get) {
 }
 
 std::string NameOf(const LearnerActivity::Event& event,
-                   const std::vector<std::string>& variables) {
-  const auto of_variable = [&](const char* what) {
-    const bool known =
-        event.detail >= 0 && event.detail < static_cast<int64_t>(variables.size());
-    return known ? std::string(what) + " " + variables[event.detail] : what;
+                   const std::function<std::string(int64_t)>& variable_name) {
+  const auto of_variable = [&](const std::string& what) {
+    return event.detail < 0 ? what : what + " " + variable_name(event.detail);
   };
   switch (event.activity) {
     case Activity::kFeed:
@@ -53,6 +51,7 @@ void ActivityLog::SetLearners(int count) {
   learners_ = std::vector<LearnerActivity>(count);
   MutexLock lock(&mu_);
   runs_.clear();
+  numbers_.clear();
   past_ = std::vector<Past>(count);
 }
 
@@ -66,10 +65,12 @@ void ActivityLog::BeginRun(int64_t now) {
 }
 
 void ActivityLog::EndRun(int64_t now, const std::string& name, int64_t samples,
-                         const std::vector<std::string>& variables) {
+                         const std::function<std::string(int64_t)>& variable_name) {
   Run run = {begin_, now, samples, 0, 0};
   MutexLock lock(&mu_);
-  if (trace_ != nullptr && recording_) trace_->Add(0, name, run.begin, run.end);
+  if (trace_ != nullptr && recording_) {
+    trace_->Add(0, trace_->Number(name), run.begin, run.end);
+  }
   for (size_t j = 0; j < learners_.size(); ++j) {
     LearnerActivity& learner = learners_[j];
     learner.EndRun(now);
@@ -85,7 +86,7 @@ void ActivityLog::EndRun(int64_t now, const std::string& name, int64_t samples,
     }
     for (const LearnerActivity::Event& event : learner.events()) {
       if (trace_ == nullptr) break;
-      trace_->Add(static_cast<int>(j) + 1, NameOf(event, variables), event.begin,
+      trace_->Add(static_cast<int>(j) + 1, NumberOf(event, variable_name), event.begin,
                   event.end);
     }
   }
@@ -93,9 +94,16 @@ void ActivityLog::EndRun(int64_t now, const std::string& name, int64_t samples,
   if (runs_.size() > kWindow) runs_.pop_front();
 }
 
+int ActivityLog::NumberOf(const LearnerActivity::Event& event,
+                          const std::function<std::string(int64_t)>& variable_name) {
+  const auto [known, is_new] = numbers_.try_emplace({event.activity, event.detail}, -1);
+  if (is_new) known->second = trace_->Number(NameOf(event, variable_name));
+  return known->second;
+}
+
 void ActivityLog::Mark(const std::string& name, int64_t begin, int64_t end) {
   MutexLock lock(&mu_);
-  if (trace_ != nullptr) trace_->Add(0, name, begin, end);
+  if (trace_ != nullptr) trace_->Add(0, trace_->Number(name), begin, end);
 }
 
 ActivityLog::Figures ActivityLog::figures() const {
@@ -130,6 +138,7 @@ bool ActivityLog::StartTrace(int64_t now) {
   MutexLock lock(&mu_);
   if (trace_ != nullptr) return false;
   trace_ = std::make_unique<Trace>(now);
+  numbers_.clear();
   return true;
 }
 

@@ -8,8 +8,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/activity/learner_activity.h"
@@ -52,10 +55,12 @@ class ActivityLog {
 
   // `now`: NowNanos().
   void BeginRun(int64_t now) TENSORBOW_EXCLUDES(mu_);
-  // `name`: of the run. `samples`: rows that it has trained. `variables`: the names of
-  // those that activities have numbers of.
+  // `name`: of the run. `samples`: rows that it has trained. `variable_name`: gives the
+  // name of a variable that activities have the number of, always the same until
+  // SetLearners().
   void EndRun(int64_t now, const std::string& name, int64_t samples,
-              const std::vector<std::string>& variables) TENSORBOW_EXCLUDES(mu_);
+              const std::function<std::string(int64_t)>& variable_name)
+      TENSORBOW_EXCLUDES(mu_);
   // Whether the run under way is traced.
   bool recording() const { return recording_; }
 
@@ -87,6 +92,11 @@ class ActivityLog {
     std::deque<PastTask> last;
   };
 
+  // The number of an event's name in the trace.
+  int NumberOf(const LearnerActivity::Event& event,
+               const std::function<std::string(int64_t)>& variable_name)
+      TENSORBOW_REQUIRES(mu_);
+
   // By the thread that begins and ends runs; during one, each by its learner.
   std::vector<LearnerActivity> learners_;
   bool recording_ = false;
@@ -96,6 +106,8 @@ class ActivityLog {
   std::deque<Run> runs_ TENSORBOW_GUARDED_BY(mu_);
   std::vector<Past> past_ TENSORBOW_GUARDED_BY(mu_);
   std::unique_ptr<Trace> trace_ TENSORBOW_GUARDED_BY(mu_);  // null: none is kept
+  // The numbers of names, by activity and detail.
+  std::map<std::pair<Activity, int64_t>, int> numbers_ TENSORBOW_GUARDED_BY(mu_);
 };
 
 // Marks what happens while this lives.

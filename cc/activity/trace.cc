@@ -35,7 +35,14 @@ std::string Micros(int64_t nanos) {
 
 }  // namespace
 
-void Trace::Add(int lane, const std::string& name, int64_t begin, int64_t end) {
+int Trace::Number(const std::string& name) {
+  const auto [known, is_new] =
+      numbers_.try_emplace(name, static_cast<int>(names_.size()));
+  if (is_new) names_.push_back(name);
+  return known->second;
+}
+
+void Trace::Add(int lane, int name, int64_t begin, int64_t end) {
   if (events_.size() >= most_events_) {
     ++dropped_;
     return;
@@ -43,10 +50,7 @@ void Trace::Add(int lane, const std::string& name, int64_t begin, int64_t end) {
   begin = std::max(begin, origin_);
   end = std::max(end, begin);
   num_lanes_ = std::max(num_lanes_, lane + 1);
-  const auto [known, is_new] =
-      numbers_.try_emplace(name, static_cast<int>(names_.size()));
-  if (is_new) names_.push_back(name);
-  events_.push_back({lane, known->second, begin - origin_, end - origin_});
+  events_.push_back({lane, name, begin - origin_, end - origin_});
 }
 
 std::string Trace::Json() const {

@@ -20,8 +20,10 @@ class Trace {
   explicit Trace(int64_t origin, size_t most_events = kMostEvents)
       : origin_(origin), most_events_(most_events) {}
 
-  // What began before the origin begins there.
-  void Add(int lane, const std::string& name, int64_t begin, int64_t end);
+  // The number by which events have this name.
+  int Number(const std::string& name);
+  // `name`: its number. What began before the origin begins there.
+  void Add(int lane, int name, int64_t begin, int64_t end);
 
   // In Chrome's trace event format, which chrome://tracing and Perfetto show.
   std::string Json() const;
@@ -29,7 +31,7 @@ class Trace {
  private:
   struct Event {
     int lane;
-    int name;  // of names_
+    int name;
     int64_t begin;
     int64_t end;
   };

@@ -86,6 +86,10 @@ const Verdict& Divisions::Prove(tf::Session* central,
   if (!found.ok()) {
     entry.verdict.kind = Verdict::Kind::kUnproven;
     entry.verdict.why = std::string(found.status().message());
+  } else if (entry.proofs > 1 && entry.verdict.greatest > 0 &&
+             found->greatest <= kNegligible * entry.verdict.greatest) {
+    // The program has converged: what is left of its gradients is rounding.
+    determined = true;
   } else if (found->kind != Verdict::Kind::kUnproven || entry.proofs == 1) {
     entry.verdict = *std::move(found);
     determined = entry.verdict.determined;

@@ -14,9 +14,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Gradients that are so much smaller than the greatest say nothing: they may be what
-// rounding leaves of zero.
-constexpr double kNegligible = 1e-4;
 // Rows given twice are summed in another order; the moments of a batch amplify what
 // rounding makes of that, layer by layer.
 constexpr double kAmplified = 10, kAmplifiedByMoments = 100;
@@ -99,6 +96,7 @@ class Judge {
       }
     }
     FindNegligible();
+    judgement.greatest = greatest_;
     ChooseBest();
     if (best_.empty()) {
       judgement.why = "all gradients are zero";
@@ -128,16 +126,15 @@ class Judge {
     const auto norm = [](const Products& products, size_t k) {
       return std::sqrt(products[k][k]);
     };
-    double greatest = 0;
     for (const GradientProducts& gradient : gradients_) {
-      greatest = std::max(greatest, norm(gradient.products, 0));
+      greatest_ = std::max(greatest_, norm(gradient.products, 0));
     }
     for (const GradientProducts& gradient : gradients_) {
       double norms = norm(gradient.products, 0);
       for (size_t k = 1; k <= rows_.size(); ++k) {
         norms = std::max(norms, norm(gradient.products, k));
       }
-      negligible_.push_back(norms <= kNegligible * greatest || greatest == 0);
+      negligible_.push_back(norms <= kNegligible * greatest_ || greatest_ == 0);
     }
   }
 
@@ -264,6 +261,7 @@ class Judge {
   const bool batch_moments_;
   bool has_twice_ = false;
   std::vector<double> mean_, sum_;  // the shards' weights in either
+  double greatest_ = 0;             // norm of a gradient by all rows
   std::vector<bool> negligible_;    // by gradient
   std::map<std::string, Best> best_;
 };

@@ -41,7 +41,13 @@ struct Judgement {
   std::vector<int> sums;
   // Nothing was too small to be told.
   bool determined = false;
+  // The norm of the greatest gradient by all rows.
+  double greatest = 0;
 };
+
+// Gradients that are so much smaller than others say nothing: they may be what rounding
+// leaves of zero.
+inline constexpr double kNegligible = 1e-4;
 
 // `rows`: of the shards. `batch_moments`: rows are normalised by moments of their
 // batch.

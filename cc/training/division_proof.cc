@@ -269,6 +269,7 @@ bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
   verdict->kind = judgement.kind;
   verdict->why = judgement.why;
   verdict->determined = judgement.determined;
+  verdict->greatest = judgement.greatest;
   verdict->sums.clear();
   if (judgement.needs_twice || !verdict->divides()) return judgement.needs_twice;
   std::set<int> sums;

@@ -58,6 +58,8 @@ struct Verdict {
   std::vector<int> uncombined;
   // Whether nothing was too small to be told apart: else it is worth looking again.
   bool determined = false;
+  // The norm of the greatest gradient by all rows.
+  double greatest = 0;
 
   bool divides() const { return kind != Kind::kNotSound; }
 };

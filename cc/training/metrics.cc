@@ -49,18 +49,17 @@ std::string NameOf(const RunSpec& spec) {
 }  // namespace
 
 void Trainer::NoteRun(const LearningProgram& program, const LearningRun& run) {
-  std::string name;
-  std::vector<std::string> variables;
-  if (activity_.recording()) {
-    name = NameOf(program.task_spec);
-    for (int id = 0; id < variables_->size(); ++id) {
-      if (!variables_->trained(id)) continue;
-      const int index = variables_->model_index(id);
-      if (index >= static_cast<int>(variables.size())) variables.resize(index + 1);
-      variables[index] = variables_->node(id).name();
-    }
-  }
-  activity_.EndRun(NowNanos(), name, run.NumRows(), variables);
+  const std::string name = activity_.recording() ? NameOf(program.task_spec) : "";
+  activity_.EndRun(NowNanos(), name, run.NumRows(),
+                   [this](int64_t index) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                     // The caller holds mu_.
+                     for (int id = 0; id < variables_->size(); ++id) {
+                       if (!variables_->trained(id)) continue;
+                       if (variables_->model_index(id) != index) continue;
+                       return variables_->node(id).name();
+                     }
+                     return std::string();
+                   });
 }
 
 absl::StatusOr<Metrics> Trainer::GetMetrics() {

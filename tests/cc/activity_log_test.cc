@@ -10,6 +10,8 @@ namespace {
 
 constexpr int64_t kMilli = 1000000;
 
+std::string NameOfVariable(int64_t number) { return number == 1 ? "w" : "v"; }
+
 // Learner j's only task of a run takes from `begin` to `end`, of which it waits for
 // `waited`; in milliseconds.
 void NoteTask(ActivityLog* log, int j, int begin, int end, int waited) {
@@ -41,7 +43,7 @@ TEST(ActivityLog, FiguresAreThoseOfTheRuns) {
     NoteTask(&log, 0, 100 * i, 100 * i + 50, 10);
     NoteTask(&log, 1, 100 * i, 100 * i + 20 + i, 0);
     log.learner(1)->Note(Activity::kAverage, 100 * i * kMilli, (100 * i + 5) * kMilli);
-    log.EndRun((100 * i + 50) * kMilli, "run", 32, {});
+    log.EndRun((100 * i + 50) * kMilli, "run", 32, NameOfVariable);
   }
   const ActivityLog::Figures figures = log.figures();
   EXPECT_EQ(figures.runs, 3);
@@ -66,7 +68,7 @@ TEST(ActivityLog, ForgetsWhatIsOld) {
   for (int i = 0; i < runs; ++i) {
     log.BeginRun(i * kMilli);
     NoteTask(&log, 0, i, i + (i < 10 ? 100 : 1), 0);
-    log.EndRun((i + (i < 10 ? 100 : 1)) * kMilli, "run", 1, {});
+    log.EndRun((i + (i < 10 ? 100 : 1)) * kMilli, "run", 1, NameOfVariable);
   }
   const ActivityLog::Figures figures = log.figures();
   EXPECT_EQ(figures.runs, ActivityLog::kWindow);
@@ -91,9 +93,9 @@ TEST(ActivityLog, TracesWhatHappensBetweenStartAndStop) {
   EXPECT_TRUE(log.recording());
   NoteTask(&log, 0, 20, 30, 4);
   log.learner(0)->Note(Activity::kUpdate, 26 * kMilli, 26 * kMilli + 1500, 1);
-  log.learner(0)->Note(Activity::kCorrect, 27 * kMilli, 28 * kMilli, 7);  // unknown
+  log.learner(0)->Note(Activity::kCorrect, 27 * kMilli, 28 * kMilli);
   NoteTask(&log, 1, 20, 25, 0);
-  log.EndRun(30 * kMilli, "run a", 32, {"v", "w"});
+  log.EndRun(30 * kMilli, "run a", 32, NameOfVariable);
   log.SetLearners(1);
   const std::string json = log.StopTrace()->Json();
   const auto has = [&](const std::string& text) {
@@ -117,7 +119,9 @@ TEST(ActivityLog, TracesWhatHappensBetweenStartAndStop) {
 
 TEST(Trace, CountsWhatIsTooMuch) {
   Trace trace(0, /*most_events=*/2);
-  for (int i = 0; i < 5; ++i) trace.Add(0, "event", i, i + 1);
+  const int event = trace.Number("event");
+  EXPECT_EQ(trace.Number("event"), event);
+  for (int i = 0; i < 5; ++i) trace.Add(0, event, i, i + 1);
   const std::string json = trace.Json();
   EXPECT_NE(json.find("\"dropped\": 3"), std::string::npos);
   EXPECT_EQ(json.find("\"ts\": 0.002"), std::string::npos);

@@ -175,8 +175,12 @@ def devices_and_learners(emulator: Emulator) -> None:
     with new_session(program) as session:
         assert session.num_learners == 4
         assert session.learner_devices == ["emulated"] * 4
+        assert not session.tunes_learners
         session.run(program.init)
         session.run(program.train, program.feeds(0))
+        learners = session.metrics().learners
+        assert [learner.tasks for learner in learners] == [1] * 4
+        assert all(learner.spread > 0 for learner in learners)
     used = emulator.transfers
     config = tf1.ConfigProto(device_count={"GPU": 0}, allow_soft_placement=True)
     with tensorbow.TensorBowSession(

@@ -154,10 +154,11 @@ def test_progress_bar_names_the_contender(digits_file, monkeypatch, capsys):
     train(digits_file)
     assert "TensorBow" not in capsys.readouterr().err
     monkeypatch.setenv("TENSORBOW_PROGRESS", "1")
+    monkeypatch.setattr(cli, "SECONDS_BETWEEN_METRICS", 0.0)
     train(digits_file, epochs=2)
     text = capsys.readouterr().err
     assert "TensorBow, 2 learners x batch 16" in text
-    assert re.search(r"accuracy=0\.\d{4}", text)
+    assert re.search(r"epoch=2, accuracy=0\.\d{4}, learners=2, samples/s=[1-9][\d,]*", text)
 
 
 def test_trains_without_tqdm(digits_file, monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """Each example runs by itself and finds what it should; so does the README's program."""
 
+import json
 import os
 import pathlib
 import re
@@ -113,3 +114,13 @@ def test_program_of_the_readme_trains(digits, tmp_path):
         tf.compat.v1.train.Saver().restore(stock, names["path"])
         feeds = {model.images: names["x_test"], model.labels: names["y_test"]}
         assert stock.run(model.accuracy, feeds) == printed[0]
+
+
+def test_traces_of_learners_are_recorded_and_drawn(tmp_path):
+    trace, picture = tmp_path / "trace.json", tmp_path / "trace.svg"
+    output = example("trace_learners.py", "--trace", trace, "--picture", picture)
+    assert re.search(r"^learner 1: 40 tasks of \d+\.\d+ ms, waits \d+\.\d+ ms$", output, re.M)
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert sum(e["name"] == "task 0" for e in events) == 2 * 10
+    drawn = picture.read_text()
+    assert "learner 1" in drawn and "milliseconds" in drawn

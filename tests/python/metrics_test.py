@@ -186,6 +186,22 @@ def test_a_trace_has_a_lane_for_every_learner(tmp_path):
                 ), event
 
 
+@pytest.mark.parametrize("learners", [1, 2])
+def test_a_trace_under_averaged_gradients(tmp_path, learners):
+    p = linear(optimiser=momentum)
+    path = tmp_path / "trace.json"
+    with session(p.graph, learners=learners, synchroniser=tensorbow.SSGD()) as sess:
+        sess.run(p.init)
+        with sess.trace(path):
+            train(p, sess, 5)
+    lanes, _ = events_of(path)
+    assert set(lanes) == set(range(learners + 1))
+    for j in range(learners):
+        assert len(lasted(lanes[j + 1], "task 0")) == 5
+        updates = [e for e in lanes[j + 1] if e["name"].startswith("update")]
+        assert len(updates) == (5 if learners > 1 else 0)  # a lone learner's are TensorFlow's
+
+
 def test_a_trace_and_the_metrics_agree(tmp_path):
     graph, x, step, init = slow_learner(0.02)
     path = tmp_path / "trace.json"

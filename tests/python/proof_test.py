@@ -320,3 +320,26 @@ def test_explaining_before_variables_have_values_says_so():
             feeds = dict(zip(program.feeds, programs.plain(np.random.RandomState(0))))
             with pytest.raises(tf.errors.FailedPreconditionError, match="initialisers first"):
                 session.explain(train, feeds)
+
+
+def test_a_program_that_has_converged_stays_divided():
+    """What is left of its gradients when the proof is repeated is rounding."""
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, 3])
+        y = tf1.placeholder(tf.float32, [None])
+        w = tf1.get_variable("w", initializer=np.zeros(3, np.float32))
+        loss = tf.reduce_mean(tf.square(tf.linalg.matvec(x, w) - y))
+        step = tf1.train.GradientDescentOptimizer(0.3).minimize(loss)
+        init = tf1.global_variables_initializer()
+    random = np.random.RandomState(0)
+    rows = random.standard_normal((64, 3)).astype(np.float32)
+    law = np.float32([1, -2, 3])
+    options = tensorbow.Options(learners_per_device=2)
+    session = tensorbow.TensorBowSession(graph=graph, options=options)
+    with session, warnings.catch_warnings():
+        warnings.simplefilter("error", tensorbow.TensorBowWarning)
+        session.run(init)
+        for _ in range(250):
+            session.run(step, {x: rows, y: rows @ law})
+        assert session.learning_tasks == 2 * 250
+        np.testing.assert_allclose(session.run(w), law, rtol=1e-5)

@@ -1,0 +1,163 @@
+"""What changing the number of learners costs, and what finding it costs.
+
+    python benchmarks/layout_changes.py [--networks NAME …] [--changes N]
+
+*A change*: `session.set_learners` between runs, and the first run after it, which compiles for the
+learners there are now and proves the division, less a run of the same layout later. *Finding*:
+from the first run of a session that finds its number of learners until it is settled; what it
+trained in that time is compared with what it would have trained with the layout that was settled
+on, at the pace that it has afterwards. Writes benchmarks/results/NAME.{json,md}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from interleave import environment, machine, spread, told
+from networks import NETWORKS, network_program
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+CHOSEN = (
+    "LeNet 32",
+    "25 million parameters, Adam, 32",
+    "ResNet-20 32",
+    "LSTM 32",
+    "MLP 3×512, Adam, 32",
+)
+LATER = 10  # runs after a change, whose median is an ordinary run
+PACE_SECONDS = 5.0  # in which the pace afterwards is measured
+MOST_SECONDS = 120.0  # that finding may take
+
+
+def changes(name: str, count: int) -> dict[str, list[float]]:
+    """Seconds of changes between one learner and one for every core."""
+    import tensorbow
+    from tensorbow.options import cores
+
+    graph, train_op, init, batches = network_program(name)
+    found: dict[str, list[float]] = {"change": [], "first run after": []}
+    options = tensorbow.Options(learners_per_device=cores())
+    with tensorbow.TensorBowSession(graph=graph, options=options) as session:
+        session.run(init)
+        for _ in range(LATER):
+            session.run(train_op, batches[0])
+        for k in range(count):
+            begin = time.perf_counter()
+            session.set_learners(1 if k % 2 == 0 else cores())
+            changed = time.perf_counter()
+            session.run(train_op, batches[0])
+            ran = time.perf_counter()
+            ordinary = []
+            for _ in range(LATER):
+                start = time.perf_counter()
+                session.run(train_op, batches[0])
+                ordinary.append(time.perf_counter() - start)
+            found["change"].append(changed - begin)
+            found["first run after"].append(ran - changed - float(np.median(ordinary)))
+    return found
+
+
+def finding(name: str) -> dict[str, float]:
+    """Seconds until the number of learners is settled, and how many of them were lost."""
+    import tensorbow
+
+    graph, train_op, init, batches = network_program(name)
+    options = tensorbow.Options(learners_per_device="auto")
+    with tensorbow.TensorBowSession(graph=graph, options=options) as session:
+        session.run(init)
+        begin = time.perf_counter()
+        while not any(tried.chosen for tried in session.tuning):
+            session.run(train_op, batches[0])
+            if time.perf_counter() - begin > MOST_SECONDS:
+                break
+        settled = time.perf_counter() - begin
+        trained = session.samples_seen
+        for _ in range(LATER):
+            session.run(train_op, batches[0])
+        start, seen = time.perf_counter(), session.samples_seen
+        while time.perf_counter() - start < PACE_SECONDS:
+            session.run(train_op, batches[0])
+        pace = (session.samples_seen - seen) / (time.perf_counter() - start)
+        return {
+            "settled": settled,
+            "lost": settled - trained / pace,
+            "learners": session.num_learners,
+            "layouts": len(session.tuning),
+        }
+
+
+def measure(name: str, count: int) -> dict[str, Any]:
+    """Both, each in a process of its own."""
+    found = []
+    for what in ("changes", "finding"):
+        answer = subprocess.run(
+            [sys.executable, __file__, "--process", what, name, str(count)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment("cpu"),
+        )
+        found.append(json.loads(answer.stdout.splitlines()[-1]))
+    return {"changes": found[0], "finding": found[1]}
+
+
+def cell(values: list[float]) -> str:
+    """Median and quartiles, in milliseconds."""
+    return "{:.0f} ({:.0f}–{:.0f})".format(*(1e3 * value for value in spread(values)))
+
+
+def document(where: dict[str, Any], rows: dict[str, Any], count: int) -> str:
+    """The report as Markdown."""
+    lines = [
+        "# What changing and finding the number of learners costs",
+        "",
+        f"{told(where)} Milliseconds, medians of {count} changes between one learner and one for "
+        "every core, with quartiles; seconds of training until the number of learners is settled, "
+        "and how many of these would have been enough at the pace afterwards.",
+        "",
+        "| network, rows of a run | set_learners, ms | first run after it, more by ms | settled "
+        "after, s | of which lost, s | layouts tried | learners |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, found in rows.items():
+        taken, tuned = found["changes"], found["finding"]
+        lines.append(
+            f"| {name} | {cell(taken['change'])} | {cell(taken['first run after'])} | "
+            f"{tuned['settled']:.1f} | {tuned['lost']:.1f} | {tuned['layouts']} | "
+            f"{tuned['learners']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--process"]:
+        what, name, count = sys.argv[2:]
+        found = changes(name, int(count)) if what == "changes" else finding(name)
+        print(json.dumps(found))
+        return
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--networks", nargs="+", default=list(CHOSEN), choices=list(NETWORKS))
+    parser.add_argument("--changes", type=int, default=20)
+    parser.add_argument("--output", default="layout_changes", help="name of the results")
+    arguments = parser.parse_args()
+    where = machine()
+    rows: dict[str, Any] = {}
+    RESULTS.mkdir(exist_ok=True)
+    for name in arguments.networks:
+        rows[name] = measure(name, arguments.changes)
+        report = {"machine": where, "networks": rows}
+        (RESULTS / f"{arguments.output}.json").write_text(json.dumps(report, indent=1) + "\n")
+        text = document(where, rows, arguments.changes)
+        (RESULTS / f"{arguments.output}.md").write_text(text)
+        print(text.splitlines()[-1], flush=True)
+
+
+if __name__ == "__main__":
+    main()
