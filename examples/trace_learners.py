@@ -48,7 +48,7 @@ def record(path):
             for _ in range(10):
                 session.run(program.train_op, feeds)
         metrics = session.metrics()
-    print(f"{metrics.samples_per_second:,.0f} samples/s, {metrics.synchronisation:.1%} of it together")
+    print(f"{metrics.samples_per_second:,.0f} samples/s, {metrics.synchronisation:.1%} together")
     for j, learner in enumerate(metrics.learners):
         print(
             f"learner {j}: {learner.tasks} tasks of {learner.task_seconds.median * 1e3:.2f} ms, "
