@@ -11,19 +11,17 @@ on, at the pace that it has afterwards. Writes benchmarks/results/NAME.{json,md}
 
 from __future__ import annotations
 
-import argparse
 import json
-import pathlib
 import subprocess
 import sys
 import time
 from typing import Any
 
+import network_table
 import numpy as np
-from interleave import environment, machine, spread, told
-from networks import NETWORKS, network_program
+from interleave import environment, spread, told
+from networks import network_program
 
-RESULTS = pathlib.Path(__file__).parent / "results"
 CHOSEN = (
     "LeNet 32",
     "25 million parameters, Adam, 32",
@@ -36,7 +34,7 @@ PACE_SECONDS = 5.0  # in which the pace afterwards is measured
 MOST_SECONDS = 120.0  # that finding may take
 
 
-def changes(name: str, count: int) -> dict[str, list[float]]:
+def change(name: str, count: int) -> dict[str, list[float]]:
     """Seconds of changes between one learner and one for every core."""
     import tensorbow
     from tensorbow.options import cores
@@ -93,12 +91,12 @@ def finding(name: str) -> dict[str, float]:
         }
 
 
-def measure(name: str, count: int) -> dict[str, Any]:
+def measure(name: str, changes: int) -> dict[str, Any]:
     """Both, each in a process of its own."""
     found = []
     for what in ("changes", "finding"):
         answer = subprocess.run(
-            [sys.executable, __file__, "--process", what, name, str(count)],
+            [sys.executable, __file__, "--process", what, name, str(changes)],
             capture_output=True,
             text=True,
             check=True,
@@ -113,12 +111,12 @@ def cell(values: list[float]) -> str:
     return "{:.0f} ({:.0f}–{:.0f})".format(*(1e3 * value for value in spread(values)))
 
 
-def document(where: dict[str, Any], rows: dict[str, Any], count: int) -> str:
+def document(where: dict[str, Any], rows: dict[str, Any], changes: int) -> str:
     """The report as Markdown."""
     lines = [
         "# What changing and finding the number of learners costs",
         "",
-        f"{told(where)} Milliseconds, medians of {count} changes between one learner and one for "
+        f"{told(where)} Milliseconds, medians of {changes} changes between one learner and one for "
         "every core, with quartiles; seconds of training until the number of learners is settled, "
         "and how many of these would have been enough at the pace afterwards.",
         "",
@@ -139,24 +137,11 @@ def document(where: dict[str, Any], rows: dict[str, Any], count: int) -> str:
 def main() -> None:
     if sys.argv[1:2] == ["--process"]:
         what, name, count = sys.argv[2:]
-        found = changes(name, int(count)) if what == "changes" else finding(name)
-        print(json.dumps(found))
+        print(json.dumps(change(name, int(count)) if what == "changes" else finding(name)))
         return
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--networks", nargs="+", default=list(CHOSEN), choices=list(NETWORKS))
-    parser.add_argument("--changes", type=int, default=20)
-    parser.add_argument("--output", default="layout_changes", help="name of the results")
-    arguments = parser.parse_args()
-    where = machine()
-    rows: dict[str, Any] = {}
-    RESULTS.mkdir(exist_ok=True)
-    for name in arguments.networks:
-        rows[name] = measure(name, arguments.changes)
-        report = {"machine": where, "networks": rows}
-        (RESULTS / f"{arguments.output}.json").write_text(json.dumps(report, indent=1) + "\n")
-        text = document(where, rows, arguments.changes)
-        (RESULTS / f"{arguments.output}.md").write_text(text)
-        print(text.splitlines()[-1], flush=True)
+    numbers: dict[str, int | float] = {"changes": 20}
+    description = __doc__.splitlines()[0]
+    network_table.make(description, "layout_changes", CHOSEN, numbers, measure, document)
 
 
 if __name__ == "__main__":

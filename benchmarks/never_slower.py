@@ -9,19 +9,16 @@ measuring, after it has been found. Writes benchmarks/results/NAME.{json,md}.
 
 from __future__ import annotations
 
-import argparse
-import json
-import pathlib
 from typing import Any
 
+import network_table
 import numpy as np
 from contenders import Contender
-from interleave import Process, machine, spread, told
+from interleave import Process, spread, told
 from networks import NETWORKS
 
 from tensorbow.options import cores
 
-RESULTS = pathlib.Path(__file__).parent / "results"
 STOCK, FIXED, FOUND = "tf.Session", "one learner a core", "learners found"
 LEARNERS: dict[str, int | str] = {STOCK: 0, FIXED: cores(), FOUND: "auto"}
 
@@ -56,7 +53,7 @@ def ratio(found: dict[str, Any], kind: str) -> str:
     return f"{median:.2f} ({low:.2f}–{high:.2f})"
 
 
-def document(where: dict[str, Any], rows: dict[str, Any], slices: int) -> str:
+def document(where: dict[str, Any], rows: dict[str, Any], slices: int, seconds: float) -> str:
     """The report as Markdown."""
     lines = [
         "# Networks of many kinds, against a stock session at the same fed batch",
@@ -77,22 +74,9 @@ def document(where: dict[str, Any], rows: dict[str, Any], slices: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
-    parser.add_argument("--slices", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a slice")
-    parser.add_argument("--output", default="never_slower", help="name of the results")
-    arguments = parser.parse_args()
-    where = machine()
-    rows: dict[str, Any] = {}
-    RESULTS.mkdir(exist_ok=True)
-    for name in arguments.networks:
-        rows[name] = measure(name, arguments.slices, arguments.seconds)
-        report = {"machine": where, "networks": rows}
-        (RESULTS / f"{arguments.output}.json").write_text(json.dumps(report, indent=1) + "\n")
-        text = document(where, rows, arguments.slices)
-        (RESULTS / f"{arguments.output}.md").write_text(text)
-        print(text.splitlines()[-1], flush=True)
+    numbers: dict[str, int | float] = {"slices": 9, "seconds": 0.5}
+    description = __doc__.splitlines()[0]
+    network_table.make(description, "never_slower", list(NETWORKS), numbers, measure, document)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,16 @@ short slices: one is traced all the time. Writes benchmarks/results/NAME.{json,m
 
 from __future__ import annotations
 
-import argparse
-import json
 import pathlib
 import tempfile
 import time
 from typing import Any
 
+import network_table
 import numpy as np
-from interleave import machine, spread, told
+from interleave import spread, told
 from networks import NETWORKS, network_program
 
-RESULTS = pathlib.Path(__file__).parent / "results"
 CHOSEN = ("logistic 32", "LeNet 32", "MLP 3×512, Adam, 32", "ResNet-20 32")
 
 
@@ -56,7 +54,7 @@ def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
     return {"samples_per_second": speeds, "bytes_per_run": size / (count * slices)}
 
 
-def document(where: dict[str, Any], rows: dict[str, Any], slices: int) -> str:
+def document(where: dict[str, Any], rows: dict[str, Any], slices: int, seconds: float) -> str:
     """The report as Markdown."""
     lines = [
         "# What a trace costs",
@@ -80,22 +78,9 @@ def document(where: dict[str, Any], rows: dict[str, Any], slices: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--networks", nargs="+", default=list(CHOSEN), choices=list(NETWORKS))
-    parser.add_argument("--slices", type=int, default=21)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a slice")
-    parser.add_argument("--output", default="observability", help="name of the results")
-    arguments = parser.parse_args()
-    where = machine()
-    rows: dict[str, Any] = {}
-    RESULTS.mkdir(exist_ok=True)
-    for name in arguments.networks:
-        rows[name] = measure(name, arguments.slices, arguments.seconds)
-        report = {"machine": where, "networks": rows}
-        (RESULTS / f"{arguments.output}.json").write_text(json.dumps(report, indent=1) + "\n")
-        text = document(where, rows, arguments.slices)
-        (RESULTS / f"{arguments.output}.md").write_text(text)
-        print(text.splitlines()[-1], flush=True)
+    numbers: dict[str, int | float] = {"slices": 21, "seconds": 0.5}
+    description = __doc__.splitlines()[0]
+    network_table.make(description, "observability", CHOSEN, numbers, measure, document)
 
 
 if __name__ == "__main__":

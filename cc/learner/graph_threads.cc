@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <utility>
 
+#include "cc/support/mutex.h"
 #include "tensorflow/core/platform/env.h"
 
 namespace tensorbow {
@@ -23,23 +25,35 @@ struct Roots {
   std::atomic<size_t> next{0};
 };
 
+tensorflow::thread::ThreadPool* PoolOf(int count) {
+  static Mutex mu;
+  static auto* const pools =
+      new std::map<int, std::unique_ptr<tensorflow::thread::ThreadPool>>;
+  MutexLock lock(&mu);
+  std::unique_ptr<tensorflow::thread::ThreadPool>& pool = (*pools)[count];
+  if (pool == nullptr) {
+    pool = std::make_unique<tensorflow::thread::ThreadPool>(tensorflow::Env::Default(),
+                                                            "tensorbow_graph", count);
+  }
+  return pool.get();
+}
+
 // Where the `start` that the current thread is in puts its closures.
 thread_local std::vector<GraphThreads::Closure>* collecting = nullptr;
 
 }  // namespace
 
-GraphThreads::GraphThreads(int count)
-    : pool_(tensorflow::Env::Default(), "tensorbow_graph", count) {}
+GraphThreads::GraphThreads(int count) : pool_(PoolOf(count)) {}
 
 void GraphThreads::Begin(const Closure& start, bool helped) {
   const auto roots = std::make_shared<Roots>();
   std::vector<Closure>* const outer = std::exchange(collecting, &roots->closures);
   start();
   collecting = outer;
-  const int threads = std::min<int>(pool_.NumThreads(), roots->closures.size());
+  const int threads = std::min<int>(pool_->NumThreads(), roots->closures.size());
   // A helper that comes late finds nothing left, and may come when all is over.
   for (int i = 1; helped && i < threads; ++i) {
-    pool_.Schedule([roots] { roots->Execute(); });
+    pool_->Schedule([roots] { roots->Execute(); });
   }
   roots->Execute();
 }
@@ -48,7 +62,7 @@ void GraphThreads::Run(Closure closure) {
   if (collecting != nullptr) {
     collecting->push_back(std::move(closure));
   } else {
-    pool_.Schedule(std::move(closure));
+    pool_->Schedule(std::move(closure));
   }
 }
 

@@ -1,4 +1,5 @@
-// Threads that execute one graph together, like a stock session's inter-op pool.
+// Threads that execute a graph together. As with stock sessions' inter-op pools, all
+// users of so many threads share them, in the whole process.
 #ifndef TENSORBOW_CC_LEARNER_GRAPH_THREADS_H_
 #define TENSORBOW_CC_LEARNER_GRAPH_THREADS_H_
 
@@ -13,6 +14,7 @@ class GraphThreads {
  public:
   using Closure = std::function<void()>;
 
+  // The threads are there for good.
   explicit GraphThreads(int count);
 
   // Calls `start`, then executes what that has given to Run() on this thread, with the
@@ -24,7 +26,7 @@ class GraphThreads {
   void Run(Closure closure);
 
  private:
-  tensorflow::thread::ThreadPool pool_;
+  tensorflow::thread::ThreadPool* const pool_;
 };
 
 }  // namespace tensorbow

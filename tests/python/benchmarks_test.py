@@ -15,8 +15,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 import accuracy_report
 import accuracy_runs
 import accuracy_tuning
-import networks
-import never_slower
 import synchronisation_cost
 from accuracy_report import Row
 from accuracy_runs import Recipe
@@ -355,28 +353,3 @@ def test_bytes_of_an_iteration_are_counted_from_the_algorithm():
     assert synchronisation_cost.update_bytes(1000, 2, momentum=True) == 2 * 5 * 4000
     assert synchronisation_cost.averaging_bytes(1000, 2, momentum=True) == (2 + 2 + 2) * 4000
     assert synchronisation_cost.averaging_bytes(1000, 1, momentum=False) == 0
-
-
-@pytest.mark.parametrize("name", [n for n in networks.NETWORKS if "VGG" not in n])
-def test_every_network_makes_a_loss_that_depends_on_its_weights(name):
-    network = networks.NETWORKS[name]
-    graph = tf.Graph()
-    with graph.as_default():
-        inputs, loss = network.make()
-        gradients = tf.compat.v1.gradients(loss, tf.compat.v1.trainable_variables())
-        init = tf.compat.v1.global_variables_initializer()
-    assert all(gradient is not None for gradient in gradients)
-    feeds = network.feeds(np.random.default_rng(0), 3)
-    with tf.compat.v1.Session(graph=graph) as session:
-        session.run(init)
-        value = session.run(loss, dict(zip(inputs, feeds, strict=True)))
-    assert 0 < value < 20
-
-
-def test_a_network_is_compared_with_a_stock_session():
-    found = never_slower.measure("logistic 32", slices=2, seconds=0.02)
-    assert {len(speeds) for speeds in found["samples_per_second"].values()} == {2}
-    assert found["learners"] >= 1
-    where = dict(cpu="a CPU", cores=2, memory_gib=1, tensorflow="2", python="3", date="today")
-    last = never_slower.document(where, {"logistic 32": found}, 2).splitlines()[-1]
-    assert last.startswith("| logistic 32 | ") and last.endswith(f"| {found['learners']} |")

@@ -1,0 +1,80 @@
+"""Benchmarks that compare networks of many kinds, in small."""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+
+import layout_changes
+import network_table
+import networks
+import never_slower
+import observability
+
+
+@pytest.mark.parametrize("name", [n for n in networks.NETWORKS if "VGG" not in n])
+def test_every_network_makes_a_loss_that_depends_on_its_weights(name):
+    network = networks.NETWORKS[name]
+    graph = tf.Graph()
+    with graph.as_default():
+        inputs, loss = network.make()
+        gradients = tf.compat.v1.gradients(loss, tf.compat.v1.trainable_variables())
+        init = tf.compat.v1.global_variables_initializer()
+    assert all(gradient is not None for gradient in gradients)
+    feeds = network.feeds(np.random.default_rng(0), 3)
+    with tf.compat.v1.Session(graph=graph) as session:
+        session.run(init)
+        value = session.run(loss, dict(zip(inputs, feeds, strict=True)))
+    assert 0 < value < 20
+
+
+WHERE = dict(cpu="a CPU", cores=2, memory_gib=1, tensorflow="2", python="3", date="today")
+
+
+def test_a_network_is_compared_with_a_stock_session():
+    found = never_slower.measure("logistic 32", slices=2, seconds=0.02)
+    assert {len(speeds) for speeds in found["samples_per_second"].values()} == {2}
+    assert found["learners"] >= 1
+    last = never_slower.document(WHERE, {"logistic 32": found}, 2, 0.02).splitlines()[-1]
+    assert last.startswith("| logistic 32 | ") and last.endswith(f"| {found['learners']} |")
+
+
+def test_what_a_trace_costs_is_measured():
+    found = observability.measure("logistic 32", slices=3, seconds=0.02)
+    assert {len(speeds) for speeds in found["samples_per_second"].values()} == {3}
+    assert found["bytes_per_run"] > 100
+    last = observability.document(WHERE, {"logistic 32": found}, 3, 0.02).splitlines()[-1]
+    assert last.startswith("| logistic 32 | ")
+
+
+def test_what_changing_the_number_of_learners_costs_is_measured():
+    taken = layout_changes.change("logistic 32", 2)
+    assert [len(seconds) for seconds in taken.values()] == [2, 2]
+    assert min(taken["change"]) > 0
+    tuned = dict(settled=4.0, lost=1.5, layouts=2, learners=1)
+    rows = {"logistic 32": {"changes": taken, "finding": tuned}}
+    last = layout_changes.document(WHERE, rows, 2).splitlines()[-1]
+    assert last.startswith("| logistic 32 | ") and last.endswith(" | 4.0 | 1.5 | 2 | 1 |")
+
+
+def test_a_table_of_networks_is_written_row_by_row(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(network_table, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["benchmark", "--networks", "LeNet 32", "--slices", "3"])
+
+    def measure(name, slices, seconds):
+        return {"name": name, "slices": slices, "seconds": seconds}
+
+    def document(where, rows, slices, seconds):
+        return f"{where['cores']} cores\n" + "\n".join(rows) + "\n"
+
+    numbers = {"slices": 9, "seconds": 0.5}
+    network_table.make("A table.", "table", ["LSTM 32"], numbers, measure, document)
+    assert capsys.readouterr().out == "LeNet 32\n"
+    assert (tmp_path / "table.md").read_text().splitlines()[1:] == ["LeNet 32"]
+    (found,) = json.loads((tmp_path / "table.json").read_text())["networks"].values()
+    assert found == {"name": "LeNet 32", "slices": 3, "seconds": 0.5}
