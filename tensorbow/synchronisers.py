@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, TypeGuard
 
+MAX_SYNC_PERIOD = 2**31 - 1
+
 
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -48,8 +50,10 @@ def _check_ema_decay(who: str, ema_decay: object) -> None:
 def _check_averaging(who: str, sync_period: object, restart: object, ema_decay: object) -> None:
     if not _is_int(sync_period):
         raise TypeError(f"{who}: sync_period must be an int, got {sync_period!r}")
-    if sync_period < 1:
-        raise ValueError(f"{who}: sync_period must be at least 1, got {sync_period}")
+    if not 1 <= sync_period <= MAX_SYNC_PERIOD:
+        raise ValueError(
+            f"{who}: sync_period must be from 1 to {MAX_SYNC_PERIOD}, got {sync_period}"
+        )
     if isinstance(restart, str):
         if restart not in ("lr_drop", "never"):
             raise ValueError(
@@ -112,7 +116,7 @@ class SMA:
       momentum: of the lagging centre, 0 <= momentum < 1; None or "auto" is 0 when the
         learners' optimiser has momentum or is adaptive, else 0.9. The current centre
         takes none.
-      sync_period: learning tasks of each learner between two corrections, >= 1.
+      sync_period: learning tasks of each learner between two corrections, 1 to 2,147,483,647.
       restart: when all replicas are set to z and the momentum of z is forgotten
         (optimiser slots are kept): "lr_drop" when the learning rate drops to half or
         less from one iteration to the next, "never", or a callable that is given the

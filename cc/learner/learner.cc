@@ -266,23 +266,24 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
   const ScopedLearner executing(this);
   const absl::Time begin = absl::Now();
   absl::Mutex mu;
-  absl::Status status;  // the first error
-  std::atomic<size_t> running{program.executors_.size()};
+  absl::Status status;                         // the first error
+  size_t running = program.executors_.size();  // changed with the queue locked
   const auto start = [&] {
     for (const auto& executor : program.executors_) {
-      executor->RunAsync(
-          args, [&, completions = &completions_](const absl::Status& result) {
-            bool first = false;
-            {
-              absl::MutexLock lock(&mu);
-              first = status.ok() && !result.ok();
-              status.Update(result);
-            }
-            // The other parts must not wait for what will not come.
-            if (first && program.executors_.size() > 1) rendezvous.StartAbort(result);
-            running.fetch_sub(1);  // from here on nothing of this call may be touched
-            completions->Wake();
-          });
+      executor->RunAsync(args,
+                         [&, completions = &completions_](const absl::Status& result) {
+                           bool first = false;
+                           {
+                             absl::MutexLock lock(&mu);
+                             first = status.ok() && !result.ok();
+                             status.Update(result);
+                           }
+                           // The other parts must not wait for what will not come.
+                           if (first && program.executors_.size() > 1)
+                             rendezvous.StartAbort(result);
+                           // From here on nothing of this call may be touched.
+                           completions->Wake([&] { --running; });
+                         });
     }
   };
   if (graph_threads_ == nullptr) {
@@ -291,7 +292,7 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
     const bool helped = program.may_block_ || program.last_task_ > kWorthHelp;
     graph_threads_->Begin(start, helped);
   }
-  completions_.RunUntil([&] { return running.load() == 0; });
+  completions_.RunUntil([&] { return running == 0; });
   program.last_task_ = absl::Now() - begin;
   TF_RETURN_IF_ERROR(status);
   const absl::Status fetched =

@@ -21,9 +21,12 @@ class CompletionQueue {
     closures_.push_back(std::move(closure));
     posted_.NotifyOne();
   }
-  // `finished` may have become true.
-  void Wake() TENSORBOW_EXCLUDES(mu_) {
+  // Has `finish` change what `finished` looks at. Whoever is inside RunUntil() returns
+  // only when this is over, so that the queue may be deleted then.
+  template <typename Finish>
+  void Wake(Finish finish) TENSORBOW_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
+    finish();
     posted_.NotifyOne();
   }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -67,19 +68,30 @@ TEST(CompletionQueue, APostWakesTheWaitingThread) {
 TEST(CompletionQueue, WakeMakesTheWaitingThreadAskAgain) {
   CompletionQueue queue;
   std::promise<void> waits;
-  std::atomic<bool> finished{false};
+  bool finished = false;  // changed with the queue locked
   bool told = false;
   std::thread other([&] {
     waits.get_future().wait();
-    finished = true;
-    queue.Wake();
+    queue.Wake([&] { finished = true; });
   });
   queue.RunUntil([&] {
     if (!std::exchange(told, true)) waits.set_value();
-    return finished.load();
+    return finished;
   });
   EXPECT_TRUE(finished);
   other.join();
+}
+
+TEST(CompletionQueue, MayBeDeletedOnceWhatItWaitedForIsFinished) {
+  for (int i = 0; i < 2000; ++i) {
+    auto queue = std::make_unique<CompletionQueue>();
+    bool finished = false;
+    std::thread other(
+        [&finished, queue = queue.get()] { queue->Wake([&] { finished = true; }); });
+    queue->RunUntil([&] { return finished; });
+    queue.reset();
+    other.join();
+  }
 }
 
 TEST(CompletionQueue, AClosureMayPostAnother) {

@@ -29,7 +29,7 @@ settings = hypothesis.settings(
     deadline=None,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
-REFUSALS = (ValueError, TypeError, RuntimeError, tf.errors.OpError)
+REFUSALS = (ValueError, TypeError, RuntimeError, OverflowError, tf.errors.OpError)
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,8 @@ parallel:
   `ChiefSessionCreator`; hooks, scaffold and checkpoints as always.
 * `Supervisor(session_manager=tensorbow.SessionManager(…))`.
 * Where only a target string can be given (`MonitoredTrainingSession(master="tensorbow")`): the
-  string `tensorbow` makes a session with default options, one learner for every core.
+  string `tensorbow` makes a session with default options, but with one learner for every core
+  all the time.
 
 ## What several learners change
 

@@ -22,8 +22,9 @@ tf1 = tf.compat.v1
 
 ALPHA, MOMENTUM, LEARNERS = 0.3, 0.5, 2
 ROWS, COLUMNS = 301, 450  # slices end inside rows; neither is a multiple of a block
-# What sums of 300 products in another order differ by.
-CLOSE = dict(rtol=2e-5, atol=1e-5)
+CLOSE = dict(rtol=2e-5, atol=2e-6)
+# Sums of 300 products of some units each, in another order on every kind of CPU.
+CLOSE_SUMS = dict(rtol=2e-5, atol=1e-5)
 
 
 def fused_in_updates(session, fetches, feeds):
@@ -89,7 +90,7 @@ class Update:
         return [random.standard_normal((LEARNERS, *s)).astype(np.float32) for s in self.shapes]
 
 
-def check(update, products, iterations=4, fetch=None, centre="current"):
+def check(update, products, iterations=4, fetch=None, centre="current", close=CLOSE):
     """Trains `update` and compares replicas and z with stock and the written formula."""
     variables = [update.w, *update.slots]
     synchroniser = tensorbow.SMA(ALPHA, centre, MOMENTUM if centre == "lagging" else None)
@@ -121,8 +122,8 @@ def check(update, products, iterations=4, fetch=None, centre="current"):
                 z = (state[0][0].astype(np.float64) + state[1][0]) / 2
             for j in range(LEARNERS):
                 for variable, value in zip(variables, state[j]):
-                    np.testing.assert_allclose(session.learner_value(variable, j), value, **CLOSE)
-            np.testing.assert_allclose(session.run(update.w), z, **CLOSE)
+                    np.testing.assert_allclose(session.learner_value(variable, j), value, **close)
+            np.testing.assert_allclose(session.run(update.w), z, **close)
     assert np.any(state[0][0] != state[1][0])
 
 
@@ -139,7 +140,8 @@ def test_every_optimiser_takes_a_product(op, centre, use_resource):
 @pytest.mark.parametrize("transpose_a", [True, False])
 @pytest.mark.parametrize("inner", [1, 5, 300])
 def test_product_of_any_inner_size(inner, transpose_a):
-    check(Update(inner=inner, transpose_a=transpose_a), products=1, iterations=2)
+    close = CLOSE if inner < 100 else CLOSE_SUMS
+    check(Update(inner=inner, transpose_a=transpose_a), products=1, iterations=2, close=close)
 
 
 def test_identities_on_the_way_are_seen_through():
