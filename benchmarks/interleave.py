@@ -161,17 +161,22 @@ def told(where: dict[str, Any]) -> str:
     )
 
 
-def floor(model: str, rows: int) -> float:
-    """`contenders.kernel_seconds` in a process of its own."""
-    job = json.dumps({"kernel_seconds": {"model": model, "rows": rows}})
-    output = subprocess.run(
-        [sys.executable, __file__, job],
+def answer_of(script: str, *arguments: str) -> Any:
+    """What a script prints last, as JSON; executed in a process of its own, on the CPU."""
+    process = subprocess.run(
+        [sys.executable, script, *arguments],
         capture_output=True,
         text=True,
         env=environment("cpu"),
         check=True,
     )
-    return float(output.stdout.splitlines()[-1])
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+def floor(model: str, rows: int) -> float:
+    """`contenders.kernel_seconds` in a process of its own."""
+    job = json.dumps({"kernel_seconds": {"model": model, "rows": rows}})
+    return float(answer_of(__file__, job))
 
 
 def _main() -> None:

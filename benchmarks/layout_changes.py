@@ -12,14 +12,13 @@ on, at the pace that it has afterwards. Writes benchmarks/results/NAME.{json,md}
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from typing import Any
 
 import network_table
 import numpy as np
-from interleave import environment, spread, told
+from interleave import answer_of, spread, told
 from networks import network_program
 
 CHOSEN = (
@@ -95,14 +94,7 @@ def measure(name: str, changes: int) -> dict[str, Any]:
     """Both, each in a process of its own."""
     found = []
     for what in ("changes", "finding"):
-        answer = subprocess.run(
-            [sys.executable, __file__, "--process", what, name, str(changes)],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=environment("cpu"),
-        )
-        found.append(json.loads(answer.stdout.splitlines()[-1]))
+        found.append(answer_of(__file__, "--process", what, name, str(changes)))
     return {"changes": found[0], "finding": found[1]}
 
 

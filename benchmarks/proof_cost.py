@@ -13,14 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
-import subprocess
-import sys
 import time
 from typing import Any
 
 import numpy as np
 from contenders import IMAGE_SHAPES, data
-from interleave import environment, machine, spread, told
+from interleave import answer_of, machine, spread, told
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 ROWS = {"logistic": 32, "lenet": 32, "resnet20": 64}
@@ -57,14 +55,7 @@ def measure(model: str, repeats: int) -> dict[str, dict[str, list[float]]]:
     """Times by proof and kind of run; each pair in a fresh process."""
     result: dict[str, dict[str, list[float]]] = {proof: {} for proof in PROOFS}
     for _ in range(repeats):
-        answer = subprocess.run(
-            [sys.executable, __file__, "--process", model],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=environment("cpu"),
-        )
-        for proof, found in json.loads(answer.stdout.splitlines()[-1]).items():
+        for proof, found in answer_of(__file__, "--process", model).items():
             for name, seconds in found.items():
                 result[proof].setdefault(name, []).append(seconds)
     return result

@@ -12,7 +12,7 @@
 namespace tensorbow {
 
 enum class Activity {
-  kFeed,     // cutting a task's rows out of what is fed
+  kFeed,     // cutting a task's rows from the feeds
   kTask,     // a learning task, with all that is beside and inside of it
   kUpdate,   // an update op that also corrects, or that shares gradients, by variable
   kAverage,  // means of replicas or gradients, by variable, for all learners

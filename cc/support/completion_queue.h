@@ -21,8 +21,8 @@ class CompletionQueue {
     closures_.push_back(std::move(closure));
     posted_.NotifyOne();
   }
-  // Has `finish` change what `finished` looks at. Whoever is inside RunUntil() returns
-  // only when this is over, so that the queue may be deleted then.
+  // Calls `finish`, which makes `finished()` true, with the queue locked. RunUntil()
+  // returns after that, and the queue may then be deleted.
   template <typename Finish>
   void Wake(Finish finish) TENSORBOW_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
