@@ -127,6 +127,26 @@ struct AdamStep {
   }
 };
 
+// Adam where only some elements have a gradient (see sparse_adam.h):
+//
+//   m ← β1·m         v ← β2·v            then what a gradient adds to them, then
+//   w ← w − γ_t·m / (√v + ε)
+template <typename T>
+struct SparseAdamStep {
+  T rate;  // γ_t
+  T beta1;
+  T beta2;
+  T epsilon;
+
+  TENSORBOW_HOST_DEVICE void Decay(T& m, T& v) const {
+    m = m * beta1;
+    v = v * beta2;
+  }
+  TENSORBOW_HOST_DEVICE T operator()(T w, T m, T v) const {
+    return w - (m * rate) / (SquareRoot(v) + epsilon);
+  }
+};
+
 //   s ← s + (1 − ρ)·(g² − s)
 //   a ← μ·a + γ·g / √(s + ε)
 //   w ← w − a

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/updates.h"
@@ -16,11 +17,16 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Whether there is an op that does the same as `update` and corrects, with a kernel for
-// its device and element type.
+// The op that does the same as `update` and corrects; one of ours may do so itself.
+std::string FusedOp(const tf::Node& update) {
+  const std::string& op = update.type_string();
+  return absl::StartsWith(op, "TensorBow") ? op : absl::StrCat("TensorBow", op);
+}
+
+// Whether there is one, with a kernel for the device and element type.
 bool HasFusedOp(const tf::Node& update) {
   tf::NodeDef fused = update.def();
-  fused.set_op(absl::StrCat("TensorBow", update.type_string()));
+  fused.set_op(FusedOp(update));
   tf::DeviceNameUtils::ParsedName device;
   return tf::DeviceNameUtils::ParseFullName(update.assigned_device_name(), &device) &&
          tf::KernelDefAvailable(tf::DeviceType(device.type), fused);
@@ -29,7 +35,7 @@ bool HasFusedOp(const tf::Node& update) {
 // Replaces `update` by the fused op.
 absl::Status Replace(tf::Node* update, int member, tf::Graph* graph) {
   tf::NodeDef definition = update->def();
-  definition.set_op(absl::StrCat("TensorBow", update->type_string()));
+  definition.set_op(FusedOp(*update));
   auto& attributes = *definition.mutable_attr();
   attributes["member"].set_i(member);
   TF_RETURN_IF_ERROR(ReplaceNode(update, std::move(definition), graph).status());

@@ -35,20 +35,24 @@ bool OnlyReads(const tf::Edge& edge, std::set<const tf::Node*>* seen) {
 
 }  // namespace
 
-tf::Node* OnlyUpdate(const tf::Node& variable) {
-  tf::Node* update = nullptr;
+std::vector<const tf::Edge*> WritingEdges(const tf::Node& variable) {
+  std::vector<const tf::Edge*> writing;
   std::set<const tf::Node*> seen;
+  const bool resource = variable.output_type(0) == tf::DT_RESOURCE;
   for (const tf::Edge* edge : variable.out_edges()) {
     if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
-    tf::Node* const user = edge->dst();
-    const bool resource = variable.output_type(0) == tf::DT_RESOURCE;
-    const bool reads = resource ? OnlyReads(*edge, &seen)
-                                : !tf::IsRefType(user->input_type(edge->dst_input()));
-    if (reads) continue;
-    if (update != nullptr || edge->dst_input() != 0) return nullptr;
-    update = user;
+    const bool reads = resource
+                           ? OnlyReads(*edge, &seen)
+                           : !tf::IsRefType(edge->dst()->input_type(edge->dst_input()));
+    if (!reads) writing.push_back(edge);
   }
-  if (update == nullptr) return nullptr;
+  return writing;
+}
+
+tf::Node* OnlyUpdate(const tf::Node& variable) {
+  const std::vector<const tf::Edge*> writing = WritingEdges(variable);
+  if (writing.size() != 1 || writing[0]->dst_input() != 0) return nullptr;
+  tf::Node* const update = writing[0]->dst();
   // What takes the reference that the update hands on may write it too.
   for (const tf::Edge* edge : update->out_edges()) {
     if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;

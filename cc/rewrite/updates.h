@@ -2,10 +2,16 @@
 #ifndef TENSORBOW_CC_REWRITE_UPDATES_H_
 #define TENSORBOW_CC_REWRITE_UPDATES_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
+
+// Where the variable is written: the edges from it that lead to an op that may change
+// it, directly or by handing a resource's handle on through loops and branches.
+std::vector<const tensorflow::Edge*> WritingEdges(const tensorflow::Node& variable);
 
 // The one op that writes the variable, if there is only one and it takes the variable
 // directly as its first input, not through control flow or a function: then executing

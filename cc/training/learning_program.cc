@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/fuse_products.h"
+#include "cc/rewrite/fuse_sparse_adam.h"
 #include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/learner_graph.h"
@@ -217,6 +218,7 @@ absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& sp
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program->task_spec, session_options,
                                     learners->Devices(&device_set), &task));
   (*learners)[0].Optimise(&task);
+  TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
   if (averages != Traits::Averages::kNothing) {
     TF_RETURN_IF_ERROR(
         FuseTask(analysis, averages, learners->layout().threads, program, &task));

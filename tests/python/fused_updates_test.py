@@ -146,7 +146,7 @@ def by_optimiser(make):
         optimiser = make()
         slices = tf.IndexedSlices(gradient + 0.1 * tf.gather(variable, indices), indices)
         step = optimiser.apply_gradients([(slices, variable)])
-        return step, [optimiser.get_slot(variable, s) for s in optimiser.get_slot_names()]
+        return step, optimiser.variables()
 
     return update
 
@@ -352,8 +352,9 @@ def test_updates_are_plain_between_corrections(use_resource, centre, sparse):
         lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
         lambda: tf1.train.AdagradOptimizer(0.1),
         lambda: tf1.train.RMSPropOptimizer(0.1),
+        lambda: tf1.train.AdamOptimizer(0.1),
     ],
-    ids=["sgd", "momentum", "adagrad", "rmsprop"],
+    ids=["sgd", "momentum", "adagrad", "rmsprop", "adam"],
 )
 @CENTRES
 def test_optimiser_given_indexed_slices_is_fused_and_exact(centre, optimiser, use_resource):

@@ -13,6 +13,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tf_ops/kernels/indices.h"
+#include "tf_ops/kernels/learner_errors.h"
 
 namespace tensorbow {
 namespace {
@@ -38,16 +40,6 @@ absl::Status MakeUpdate(tf::OpKernelConstruction* construction,
   return absl::OkStatus();
 }
 
-std::vector<int64_t> RowsOf(const tf::Tensor& indices) {
-  std::vector<int64_t> rows(indices.NumElements());
-  if (indices.dtype() == tf::DT_INT32) {
-    std::copy_n(indices.flat<int32_t>().data(), rows.size(), rows.begin());
-  } else {
-    std::copy_n(indices.flat<int64_t>().data(), rows.size(), rows.begin());
-  }
-  return rows;
-}
-
 // S is how cc/arithmetic sees the variable's elements.
 template <typename S>
 class FusedSparseUpdateKernel : public tf::OpKernel {
@@ -55,9 +47,7 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
   explicit FusedSparseUpdateKernel(tf::OpKernelConstruction* construction)
       : OpKernel(construction),
         device_(dynamic_cast<LearnerDevice*>(construction->device())) {
-    OP_REQUIRES(construction, device_ != nullptr,
-                absl::FailedPreconditionError(absl::StrCat(
-                    name(), " (", type_string(), ") works on a learner only")));
+    OP_REQUIRES(construction, device_ != nullptr, OnLearnersOnly(*this));
     OP_REQUIRES_OK(construction, construction->GetAttr("member", &member_));
     if (construction->HasAttr("use_locking")) {
       OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
@@ -71,8 +61,7 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
     Synchroniser* const synchroniser = device_->synchroniser();
     TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
     OP_REQUIRES(context, set != nullptr && member_ < set->size(),
-                absl::FailedPreconditionError(
-                    absl::StrCat(name(), " is executed outside a learning run")));
+                OutsideLearningRun(*this));
     const ScopedActivity updating(synchroniser->activity(device_->learner()),
                                   Activity::kUpdate, set->variable(member_));
     std::unique_ptr<SparseCorrection<S>> correction;
@@ -85,11 +74,6 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
 
  private:
   using A = Accumulator<S>;
-
-  static absl::Status Discarded() {
-    return absl::CancelledError(
-        "The iteration is discarded because another learner's task failed");
-  }
 
   // Corrects what will not be updated. `correction` is for AfterUpdate(); null if this
   // iteration is not synchronised.

@@ -12,6 +12,7 @@
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tf_ops/kernels/learner_errors.h"
 #include "tf_ops/kernels/update_inputs.h"
 #include "tf_ops/kernels/variable_input.h"
 #include "xla/stream_executor/stream.h"
@@ -55,9 +56,7 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
       : OpKernel(construction),
         device_(dynamic_cast<LearnerDevice*>(construction->device())),
         form_(construction) {
-    OP_REQUIRES(construction, device_ != nullptr,
-                absl::FailedPreconditionError(absl::StrCat(
-                    name(), " (", type_string(), ") works on a learner only")));
+    OP_REQUIRES(construction, device_ != nullptr, OnLearnersOnly(*this));
     OP_REQUIRES_OK(construction, construction->GetAttr("member", &member_));
     if (construction->HasAttr("use_locking")) {
       OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
@@ -69,8 +68,7 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
     const int learner = device_->learner();
     TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
     OP_REQUIRES(context, set != nullptr && member_ < set->size(),
-                absl::FailedPreconditionError(
-                    absl::StrCat(name(), " is executed outside a learning run")));
+                OutsideLearningRun(*this));
     const Stream stream(context);
     const auto copy = [&](const tf::Tensor& from, tf::Tensor* to) {
       return stream.Copy(from, to);
@@ -170,8 +168,7 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
   static absl::Status Discarded(const Synchroniser& synchroniser) {
     const std::string error = synchroniser.error();
     if (!error.empty()) return absl::InternalError(error);
-    return absl::CancelledError(
-        "The iteration is discarded because another learner's task failed");
+    return tensorbow::Discarded();
   }
 
   LearnerDevice* const device_;

@@ -12,6 +12,7 @@
 #include "cc/device/learner_device.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tf_ops/kernels/learner_errors.h"
 #include "tf_ops/kernels/update_inputs.h"
 #include "tf_ops/kernels/update_operand.h"
 #include "tf_ops/kernels/variable_input.h"
@@ -20,13 +21,6 @@ namespace tensorbow {
 namespace {
 
 namespace tf = ::tensorflow;
-
-// For VariableInput::Tensor().
-absl::Status CopyElements(const tf::Tensor& from, tf::Tensor* to) {
-  std::copy_n(static_cast<const char*>(from.data()), from.TotalBytes(),
-              static_cast<char*>(to->data()));
-  return absl::OkStatus();
-}
 
 // `Form` says what an op's inputs mean:
 //   T                the element type, as cc/arithmetic computes with it
@@ -43,9 +37,7 @@ class FusedUpdateKernel : public tf::OpKernel {
       : OpKernel(construction),
         device_(dynamic_cast<LearnerDevice*>(construction->device())),
         form_(construction) {
-    OP_REQUIRES(construction, device_ != nullptr,
-                absl::FailedPreconditionError(absl::StrCat(
-                    name(), " (", type_string(), ") works on a learner only")));
+    OP_REQUIRES(construction, device_ != nullptr, OnLearnersOnly(*this));
     OP_REQUIRES_OK(construction, construction->GetAttr("member", &member_));
     if (construction->HasAttr("use_locking")) {
       OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
@@ -62,8 +54,7 @@ class FusedUpdateKernel : public tf::OpKernel {
     OP_REQUIRES(
         context,
         set != nullptr && member_ < (for_all ? set->num_updates() : set->size()),
-        absl::FailedPreconditionError(
-            absl::StrCat(name(), " is executed outside a learning run")));
+        OutsideLearningRun(*this));
 
     const bool in_set = member_ < set->size();
     const ScopedActivity updating(synchroniser->activity(learner), Activity::kUpdate,
@@ -229,11 +220,6 @@ class FusedUpdateKernel : public tf::OpKernel {
 
   static T* Elements(const tf::Tensor& tensor) {
     return static_cast<T*>(tensor.data());
-  }
-
-  static absl::Status Discarded() {
-    return absl::CancelledError(
-        "The iteration is discarded because another learner's task failed");
   }
 
   LearnerDevice* const device_;

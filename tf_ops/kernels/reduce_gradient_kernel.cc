@@ -2,6 +2,7 @@
 #include "cc/device/learner_device.h"
 #include "cc/synchroniser/ssgd.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tf_ops/kernels/learner_errors.h"
 
 namespace tensorbow {
 namespace {
@@ -31,16 +32,14 @@ class ReduceGradientKernel : public tf::OpKernel {
     OP_REQUIRES(context,
                 synchroniser != nullptr && synchroniser->set() != nullptr &&
                     index_ < synchroniser->set()->num_gradients(),
-                absl::FailedPreconditionError(
-                    absl::StrCat(name(), " is executed outside a learning run")));
+                OutsideLearningRun(*this));
     const tf::Tensor& gradient = context->input(0);
     tf::Tensor* mean = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, gradient.shape(), &mean));
     OP_REQUIRES(context,
                 ReduceGradient(synchroniser, device_->learner(), index_, type_,
                                gradient.NumElements(), gradient.data(), mean->data()),
-                absl::CancelledError("The iteration is discarded because another "
-                                     "learner's task failed"));
+                Discarded());
   }
 
  private:

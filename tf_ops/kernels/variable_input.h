@@ -37,10 +37,8 @@ class VariableInput {
   // All below: REQUIRES that mu() is held (for references: may be held, `locked`).
 
   // Whether somebody else refers to the buffer, so that it must not be changed.
-  bool shared() const {
-    return is_resource() && (resource_->copy_on_read_mode.load() ||
-                             !resource_->tensor()->RefCountIsOne());
-  }
+  // (Whoever reads it without referring to it holds the mutex meanwhile.)
+  bool shared() const { return is_resource() && !resource_->tensor()->RefCountIsOne(); }
   // The variable's tensor, in a buffer of its own; `copy(from, to)` copies elements of
   // one tensor to another and returns a status.
   template <typename Copy>
@@ -66,6 +64,14 @@ class VariableInput {
   tensorflow::core::RefCountPtr<tensorflow::Var> resource_;
   tensorflow::mutex* mu_ = nullptr;
 };
+
+// For VariableInput::Tensor(), on the CPU.
+inline absl::Status CopyElements(const tensorflow::Tensor& from,
+                                 tensorflow::Tensor* to) {
+  std::copy_n(static_cast<const char*>(from.data()), from.TotalBytes(),
+              static_cast<char*>(to->data()));
+  return absl::OkStatus();
+}
 
 // Holds the mutexes of several variables, taken in the order of their addresses. Which
 // they are is known when the kernel runs, so that no annotation can name them.
