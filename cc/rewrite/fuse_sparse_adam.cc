@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/node_inputs.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/updates.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -21,52 +22,20 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// A tensor.
-struct Output {
-  tf::Node* node = nullptr;
-  int index = 0;
-
-  bool operator==(const Output& other) const {
-    return node == other.node && index == other.index;
-  }
-};
-
-Output Input(const tf::Node& node, int input) {
-  const tf::Edge* edge = nullptr;
-  if (!node.input_edge(input, &edge).ok()) return {};
-  return {edge->src(), edge->src_output()};
-}
-
-bool IsOp(const tf::Node* node, std::initializer_list<const char*> ops) {
-  if (node == nullptr) return false;
-  for (const char* op : ops) {
-    if (node->type_string() == op) return true;
-  }
-  return false;
-}
-
-// Whether `user` and control edges take all of the node's outputs.
-bool IsOnlyFor(const tf::Node& node, const tf::Node* user) {
-  for (const tf::Edge* edge : node.out_edges()) {
-    if (!edge->IsControlEdge() && edge->dst() != user) return false;
-  }
-  return true;
-}
-
 // One of the two slots.
 struct Slot {
   tf::Node* variable = nullptr;
-  Output beta;
-  Output updates;  // what is added to rows
-  Output rows;
+  NodeOutput beta;
+  NodeOutput updates;  // what is added to rows
+  NodeOutput rows;
   std::vector<tf::Node*> nodes;  // that update it and read it, the last one first
 };
 
 // What stands for a variable's value: itself, an identity of it or an op that reads it.
 // Returns the variable, null if the tensor is something else.
-tf::Node* VariableOf(const Output& value) {
+tf::Node* VariableOf(const NodeOutput& value) {
   tf::Node* node = value.node;
-  if (IsOp(node, {"Identity", "ReadVariableOp"})) node = Input(*node, 0).node;
+  if (IsOp(node, {"Identity", "ReadVariableOp"})) node = InputOf(*node, 0).node;
   return node != nullptr && IsVariableOp(node->type_string()) ? node : nullptr;
 }
 
@@ -76,7 +45,7 @@ tf::Node* WaitsFor(const tf::Node& node, std::initializer_list<const char*> ops,
                    const tf::Node& variable) {
   for (const tf::Edge* edge : node.in_edges()) {
     if (edge->IsControlEdge() && IsOp(edge->src(), ops) &&
-        Input(*edge->src(), 0).node == &variable) {
+        InputOf(*edge->src(), 0).node == &variable) {
       return edge->src();
     }
   }
@@ -85,15 +54,15 @@ tf::Node* WaitsFor(const tf::Node& node, std::initializer_list<const char*> ops,
 
 // The slot whose new value `value` is, taken by `user` alone; without a variable if it
 // is none.
-Slot FindSlot(const Output& value, const tf::Node& user) {
+Slot FindSlot(const NodeOutput& value, const tf::Node& user) {
   Slot slot;
   tf::Node* scatter = nullptr;
   tf::Node* variable = nullptr;
   if (IsOp(value.node, {"ScatterAdd"})) {
     scatter = value.node;
-    variable = Input(*scatter, 0).node;
+    variable = InputOf(*scatter, 0).node;
   } else if (IsOp(value.node, {"ReadVariableOp"}) && IsOnlyFor(*value.node, &user)) {
-    variable = Input(*value.node, 0).node;
+    variable = InputOf(*value.node, 0).node;
     scatter = WaitsFor(*value.node, {"ResourceScatterAdd"}, *variable);
     slot.nodes.push_back(value.node);
   }
@@ -104,9 +73,9 @@ Slot FindSlot(const Output& value, const tf::Node& user) {
   tf::Node* const assign =
       WaitsFor(*scatter, {"Assign", "AssignVariableOp"}, *variable);
   if (assign == nullptr || !IsOnlyFor(*assign, nullptr)) return {};
-  tf::Node* const decayed = Input(*assign, 1).node;
+  tf::Node* const decayed = InputOf(*assign, 1).node;
   if (!IsOp(decayed, {"Mul"}) || !IsOnlyFor(*decayed, assign)) return {};
-  const Output first = Input(*decayed, 0), second = Input(*decayed, 1);
+  const NodeOutput first = InputOf(*decayed, 0), second = InputOf(*decayed, 1);
   const bool value_first = VariableOf(first) == variable;
   if (!value_first && VariableOf(second) != variable) return {};
   slot.beta = value_first ? second : first;
@@ -115,8 +84,8 @@ Slot FindSlot(const Output& value, const tf::Node& user) {
     if (edge->dst() != scatter && edge->dst() != assign) return {};
   }
   slot.variable = variable;
-  slot.rows = Input(*scatter, 1);
-  slot.updates = Input(*scatter, 2);
+  slot.rows = InputOf(*scatter, 1);
+  slot.updates = InputOf(*scatter, 2);
   slot.nodes.insert(slot.nodes.end(), {scatter, assign, decayed});
   tf::Node* const read = (value_first ? first : second).node;
   if (read != variable && IsOnlyFor(*read, decayed)) slot.nodes.push_back(read);
@@ -128,14 +97,14 @@ struct SparseAdamUpdate {
   tf::Node* update = nullptr;  // the AssignSub
   tf::Node* variable = nullptr;
   Slot m, v;
-  Output rate, epsilon;
+  NodeOutput rate, epsilon;
   std::vector<tf::Node*> nodes;  // all of them, the update first
 };
 
 // Whether the tensor is known to have dimensions.
-bool IsArray(const Output& value) {
+bool IsArray(const NodeOutput& value) {
   const tf::Node* node = value.node;
-  if (IsOp(node, {"Identity", "ReadVariableOp"})) node = Input(*node, 0).node;
+  if (IsOp(node, {"Identity", "ReadVariableOp"})) node = InputOf(*node, 0).node;
   if (node == nullptr) return true;
   if (node->IsConstant()) {
     return node->def().attr().at("value").tensor().tensor_shape().dim_size() > 0;
@@ -147,38 +116,38 @@ bool IsArray(const Output& value) {
 
 bool FindSparseAdam(tf::Node* update, SparseAdamUpdate* found) {
   if (!IsOp(update, {"AssignSub", "AssignSubVariableOp"})) return false;
-  tf::Node* const variable = Input(*update, 0).node;
+  tf::Node* const variable = InputOf(*update, 0).node;
   if (variable == nullptr || !IsVariableOp(variable->type_string()) ||
       OnlyUpdate(*variable) != update) {
     return false;
   }
-  tf::Node* const quotient = Input(*update, 1).node;
+  tf::Node* const quotient = InputOf(*update, 1).node;
   if (!IsOp(quotient, {"RealDiv"}) || !IsOnlyFor(*quotient, update)) return false;
-  tf::Node* const scaled = Input(*quotient, 0).node;
-  tf::Node* const denominator = Input(*quotient, 1).node;
+  tf::Node* const scaled = InputOf(*quotient, 0).node;
+  tf::Node* const denominator = InputOf(*quotient, 1).node;
   if (!IsOp(scaled, {"Mul"}) || !IsOnlyFor(*scaled, quotient)) return false;
   if (!IsOp(denominator, {"Add", "AddV2"}) || !IsOnlyFor(*denominator, quotient)) {
     return false;
   }
   tf::Node* root = nullptr;
   for (int i = 0; i < 2; ++i) {
-    tf::Node* const input = Input(*denominator, i).node;
+    tf::Node* const input = InputOf(*denominator, i).node;
     if (!IsOp(input, {"Sqrt"}) || !IsOnlyFor(*input, denominator)) continue;
     root = input;
-    found->epsilon = Input(*denominator, 1 - i);
+    found->epsilon = InputOf(*denominator, 1 - i);
   }
   if (root == nullptr) return false;
   for (int i = 0; i < 2 && found->m.variable == nullptr; ++i) {
-    found->m = FindSlot(Input(*scaled, i), *scaled);
-    found->rate = Input(*scaled, 1 - i);
+    found->m = FindSlot(InputOf(*scaled, i), *scaled);
+    found->rate = InputOf(*scaled, 1 - i);
   }
-  found->v = FindSlot(Input(*root, 0), *root);
+  found->v = FindSlot(InputOf(*root, 0), *root);
   if (found->m.variable == nullptr || found->v.variable == nullptr) return false;
   if (!(found->m.rows == found->v.rows) || found->m.variable == found->v.variable ||
       found->m.variable == variable || found->v.variable == variable) {
     return false;
   }
-  for (const Output& scalar :
+  for (const NodeOutput& scalar :
        {found->rate, found->m.beta, found->v.beta, found->epsilon}) {
     if (IsArray(scalar)) return false;
   }
@@ -219,8 +188,8 @@ bool IsInterrupted(const std::vector<tf::Node*>& nodes) {
 }
 
 // The inputs of the op.
-std::array<Output, 10> InputsOf(const SparseAdamUpdate& found) {
-  return {Output{found.variable, 0},
+std::array<NodeOutput, 10> InputsOf(const SparseAdamUpdate& found) {
+  return {NodeOutput{found.variable, 0},
           {found.m.variable, 0},
           {found.v.variable, 0},
           found.rate,
@@ -239,7 +208,7 @@ tf::NodeDef Definition(const SparseAdamUpdate& found) {
   definition.set_op(resource ? "TensorBowResourceSparseApplyAdam"
                              : "TensorBowSparseApplyAdam");
   definition.set_device(found.update->requested_device());
-  for (const Output& input : InputsOf(found)) {
+  for (const NodeOutput& input : InputsOf(found)) {
     definition.add_input(absl::StrCat(input.node->name(), ":", input.index));
   }
   auto& attributes = *definition.mutable_attr();
@@ -280,7 +249,7 @@ absl::Status Replace(const SparseAdamUpdate& found, tf::Graph* graph) {
       }
     }
   }
-  const std::array<Output, 10> inputs = InputsOf(found);
+  const std::array<NodeOutput, 10> inputs = InputsOf(found);
   for (tf::Node* node : found.nodes) graph->RemoveNode(node);
   absl::Status status;
   tf::Node* const fused = graph->AddNode(std::move(definition), &status);

@@ -16,7 +16,6 @@ void Effects::AddCall(const Effects& inside) {
   accumulated |= inside.accumulated;
   replaced |= inside.replaced;
   replaced_by_itself |= inside.replaced_by_itself || (inside.replaced && inside.read);
-  sparse |= inside.sparse;
   generator |= inside.generator;
   optimiser = std::max(optimiser, inside.optimiser);
 }
@@ -240,7 +239,6 @@ void Dataflow::NoteInput(const tf::NodeDef& node, const std::vector<Input>& inpu
   }
   effects->written = true;
   effects->generator |= IsGeneratorOp(op);
-  effects->sparse |= IsSparseUpdate(op);
   const OptimiserKind optimiser = OptimiserKindOf(op);
   if (optimiser != OptimiserKind::kNone) {
     effects->read = true;

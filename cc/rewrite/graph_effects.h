@@ -27,7 +27,6 @@ struct Effects {
   bool accumulated = false;         // by an accumulating op
   bool replaced = false;            // by any other write
   bool replaced_by_itself = false;  // … whose value depends on the root
-  bool sparse = false;              // written in rows that an input names
   bool generator = false;
   OptimiserKind optimiser = OptimiserKind::kNone;  // the greatest of its updates
 

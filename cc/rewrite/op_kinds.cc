@@ -42,10 +42,6 @@ OptimiserKind OptimiserKindOf(absl::string_view op) {
   return OptimiserKind::kAdaptive;
 }
 
-bool IsSparseUpdate(absl::string_view op) {
-  return absl::StrContains(op, "SparseApply") || absl::StrContains(op, "Scatter");
-}
-
 bool IsAccumulatingOp(absl::string_view op) {
   if (absl::StrContains(op, "ScatterUpdate") ||
       absl::StrContains(op, "ScatterNdUpdate")) {

@@ -29,9 +29,6 @@ enum class OptimiserKind {
 };
 OptimiserKind OptimiserKindOf(absl::string_view op);
 
-// Whether the op updates some rows of a variable, which an input names.
-bool IsSparseUpdate(absl::string_view op);
-
 // Whether the op updates a variable by what it reads of it: v ← f(v, operand).
 bool IsAccumulatingOp(absl::string_view op);
 

@@ -94,15 +94,52 @@ bool SameShape(const tf::NodeDef& a, const tf::NodeDef& b) {
              .IsIdenticalTo(tf::PartialTensorShape(shape_b->second.shape()));
 }
 
-// Whether an update written by hand has momentum: it reads a slot, which is a variable
-// of the same shape, not trainable, that the run writes too.
-bool ReadsSlot(const RunEffects& effects, const tf::NodeDef& update,
-               const tf::NodeDef& variable) {
-  return effects.dataflow->OperandsDependOn(update, [&](int slot) {
+// Which roots are slots of the variable: of the same shape, not trainable, and written
+// by the run too.
+std::function<bool(int)> IsSlotOf(const RunEffects& effects,
+                                  const tf::NodeDef& variable) {
+  return [&effects, &variable](int slot) {
     return effects.summary.roots[slot].written && !effects.is_trainable(slot) &&
            IsFloating(*effects.variables[slot]) &&
            SameShape(*effects.variables[slot], variable);
-  });
+  };
+}
+
+// Whether an update that is no optimiser op has momentum: it reads a slot.
+bool ReadsSlot(const RunEffects& effects, const tf::NodeDef& update,
+               const tf::NodeDef& variable) {
+  return effects.dataflow->OperandsDependOn(update, IsSlotOf(effects, variable));
+}
+
+// Whether an update that is no optimiser op is adaptive: what it assigns contains the
+// root of something that is computed from a slot. (TensorFlow's Adam updates some rows
+// by such ops.)
+bool TakesRootOfSlot(const ProgramGraph& graph, const RunEffects& effects,
+                     const tf::NodeDef& update, const tf::NodeDef& variable) {
+  static const auto* const elementwise = new std::set<absl::string_view>(
+      {"Add", "AddV2", "Div", "Identity", "Mul", "Neg", "RealDiv", "Sub"});
+  std::set<absl::string_view> seen;
+  std::vector<absl::string_view> pending;
+  const auto follow = [&](const tf::NodeDef& node, size_t first) {
+    const std::vector<Input> inputs = effects.dataflow->Inputs(node);
+    for (size_t i = first; i < inputs.size(); ++i) {
+      if (seen.insert(inputs[i].producer).second) pending.push_back(inputs[i].producer);
+    }
+  };
+  follow(update, 1);
+  while (!pending.empty()) {
+    const tf::NodeDef* const node = graph.Find(pending.back());
+    pending.pop_back();
+    if (node == nullptr) continue;
+    if (node->op() == "Sqrt" || node->op() == "Rsqrt") {
+      if (effects.dataflow->DependsOn(node->name(), IsSlotOf(effects, variable))) {
+        return true;
+      }
+    } else if (elementwise->count(node->op()) > 0) {
+      follow(*node, 0);
+    }
+  }
+  return false;
 }
 
 // Adds the learning rate of an optimiser op, "node:index", if it can change between
@@ -135,7 +172,6 @@ void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
     analysis->plain_gradient_descent &=
         updates.optimiser <= OptimiserKind::kGradientDescent;
     analysis->adaptive_optimiser |= updates.optimiser == OptimiserKind::kAdaptive;
-    analysis->sparse_gradient |= updates.sparse;
   }
   std::set<std::string> rates;
   for (const tf::NodeDef* node : effects.dataflow->nodes()) {
@@ -145,8 +181,10 @@ void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
       for (int root : updated) {
         const tf::NodeDef& variable = *effects.variables[root];
         if (!analysis->variables[variable.name()].trained) continue;
-        if (!analysis->plain_gradient_descent) break;
-        analysis->plain_gradient_descent = !ReadsSlot(effects, *node, variable);
+        analysis->adaptive_optimiser = analysis->adaptive_optimiser ||
+                                       TakesRootOfSlot(graph, effects, *node, variable);
+        analysis->plain_gradient_descent =
+            analysis->plain_gradient_descent && !ReadsSlot(effects, *node, variable);
       }
       continue;
     }

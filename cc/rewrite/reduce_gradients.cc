@@ -6,7 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/node_inputs.h"
 #include "cc/rewrite/op_kinds.h"
+#include "cc/rewrite/sparse_gradient.h"
 #include "cc/rewrite/updates.h"
 #include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/graph/node_builder.h"
@@ -19,6 +21,7 @@ namespace tf = ::tensorflow;
 namespace {
 
 constexpr char kReduction[] = "TensorBowReduceGradient";
+constexpr char kReductionOfRows[] = "TensorBowReduceRows";
 
 using Nodes = std::set<const tf::Node*>;
 
@@ -37,11 +40,15 @@ Nodes Downstream(std::vector<const tf::Node*> start, Follow follow) {
   return reached;
 }
 
+// Whether the update averages by itself.
 bool IsFused(const tf::Node& update) {
-  return absl::StartsWith(update.type_string(), "TensorBow");
+  return absl::StartsWith(update.type_string(), "TensorBow") &&
+         GradientInput(update) >= 0;
 }
 
-bool IsReduction(const tf::Node& node) { return node.type_string() == kReduction; }
+bool IsReduction(const tf::Node& node) {
+  return IsOp(&node, {kReduction, kReductionOfRows});
+}
 
 // What differs from task to task where learners agree on everything else: what depends
 // on rows that are fed, on other data and on random numbers, but for averages of it.
@@ -77,8 +84,8 @@ std::vector<const tf::Node*> WritersOf(const tf::Node& variable) {
 
 absl::Status UpdatedOtherwise(const std::string& variable) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "S-SGD averages gradients, which it finds in TensorFlow's optimiser ops with a "
-      "dense gradient and in what Keras's optimisers are given; variable '",
+      "S-SGD averages gradients, which it finds in TensorFlow's optimisers and in what "
+      "Keras's are given; variable '",
       variable, "' is updated otherwise. Use tensorbow.SMA()"));
 }
 
@@ -101,8 +108,32 @@ absl::Status TakeOver(tf::Node* update, tf::Graph* graph) {
   return absl::OkStatus();
 }
 
+// Puts a reduction before an update with a gradient of some rows.
+absl::Status InsertForRows(const SparseGradient& gradient, tf::Node* update,
+                           tf::Graph* graph) {
+  const auto input = [](const NodeOutput& tensor) {
+    return tf::NodeBuilder::NodeOut(tensor.node, tensor.index);
+  };
+  tf::Node* reduction = nullptr;
+  TF_RETURN_IF_ERROR(tf::NodeBuilder(absl::StrCat(update->name(), "/TensorBow.average"),
+                                     kReductionOfRows, graph->op_registry())
+                         .Input(input(gradient.values))
+                         .Input(input(gradient.indices))
+                         .Attr("index", 0)
+                         .AssignedDevice(update->assigned_device_name())
+                         .Finalize(graph, &reduction));
+  for (const SparseGradient::Use& use : gradient.uses_of_values) {
+    TF_RETURN_IF_ERROR(graph->UpdateEdge(reduction, 0, use.node, use.input));
+  }
+  const SparseGradient::Use& indices = gradient.use_of_indices;
+  return graph->UpdateEdge(reduction, 1, indices.node, indices.input);
+}
+
 // Puts a reduction before the update, unless the program has one there.
 absl::Status Insert(tf::Node* update, tf::Graph* graph) {
+  if (const auto rows = SparseGradientOf(update)) {
+    return InsertForRows(*rows, update, graph);
+  }
   const int input = GradientInput(*update);
   const tf::Edge* gradient = nullptr;
   TF_RETURN_IF_ERROR(update->input_edge(input, &gradient));
@@ -133,6 +164,13 @@ bool IsOfAverages(const tf::Node& node) {
   return false;
 }
 
+// Whether the update takes a gradient of some rows that is a learner's own.
+bool IsOfRows(tf::Node* update) {
+  const auto gradient = SparseGradientOf(update);
+  return gradient.has_value() && !IsReduction(*gradient->values.node) &&
+         !IsOfAverages(*gradient->values.node);
+}
+
 // What updates the trained variables.
 struct Updates {
   std::vector<tf::Node*> by_gradient;  // optimiser ops
@@ -149,7 +187,7 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
     if (trained.count(node->name()) == 0 || !IsVariableOp(node->type_string()))
       continue;
     tf::Node* const update = OnlyUpdate(*node);
-    if (update != nullptr && IsOfGradient(*update)) {
+    if (update != nullptr && (IsOfGradient(*update) || IsOfRows(update))) {
       updates.by_gradient.push_back(update);
       updates.all.push_back(update);
       continue;
@@ -226,7 +264,11 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     graph->AddControlEdge(gradient, last);
     return absl::OkStatus();
   };
-  for (tf::Node* node : reductions) TF_RETURN_IF_ERROR(follow_gradient(node, 0));
+  for (tf::Node* node : reductions) {
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      TF_RETURN_IF_ERROR(follow_gradient(node, i));
+    }
+  }
   for (tf::Node* node : fused) {
     TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
   }

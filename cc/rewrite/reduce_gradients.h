@@ -1,7 +1,8 @@
 // Prepares a program's updates for averaged gradients, for S-SGD.
 //
-// Gradients are found in TensorFlow's optimiser ops. Fused updates average by
-// themselves; the gradients of others pass through a TensorBowReduceGradient. A program
+// Gradients are found in TensorFlow's optimiser ops. Fused updates of dense gradients
+// average by themselves; the gradients of others pass through a TensorBowReduceGradient
+// or, if they are of some rows, a TensorBowReduceRows. A program
 // whose updates are written otherwise has these ops where its gradients are known
 // (tensorbow/keras), and everything that its updates compute comes after them.
 //
@@ -25,8 +26,8 @@ bool IsOfGradient(const tensorflow::Node& update);
 
 // `trained`: names of variable nodes. Returns the number of reductions.
 // InvalidArgument, with the graph unusable, if
-//   - a trained variable is updated neither by one optimiser op with a dense gradient
-//     nor by what depends on a task's rows through the program's own reductions only;
+//   - a trained variable is updated neither by one optimiser op nor by what depends on
+//   a task's rows through the program's own reductions only;
 //   - a gradient is averaged in a conditional, or depends on an update or an average.
 // The task graph must have been optimised, and FuseUpdates() called for updates that
 // are of a gradient.

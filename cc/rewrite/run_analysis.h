@@ -64,11 +64,8 @@ struct RunAnalysis {
   // or adaptive slots.
   bool plain_gradient_descent = true;
   // A trained variable is updated by an optimiser op that is neither gradient descent
-  // nor momentum: Adam, RMSProp, Adagrad, …. Says nothing of updates written by hand.
+  // nor momentum: Adam, RMSProp, Adagrad, …; or by others that take the root of a slot.
   bool adaptive_optimiser = false;
-  // A trained variable is updated in rows that an input names: by a sparse optimiser op
-  // or a scatter.
-  bool sparse_gradient = false;
   // The largest constant momentum of the learners' optimisers, or 0.
   double optimiser_momentum = 0;
 };

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "cc/arithmetic/mean.h"
+#include "cc/arithmetic/mean_of_rows.h"
 
 namespace tensorbow {
 
@@ -56,6 +57,43 @@ bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
   }
   synchroniser->Release(learner, gradient);
   return true;
+}
+
+bool ReduceRows(
+    Synchroniser* synchroniser, int learner, int gradient, const RowGradient& own,
+    const std::function<void*(const std::vector<int64_t>& rows)>& allocate) {
+  struct Brought {
+    const RowGradient* gradient;
+    double share;
+  };
+  const Brought mine{&own, synchroniser->share(learner)};
+  const std::vector<const void*> all =
+      synchroniser->AllGather(learner, gradient, &mine);
+  if (all.empty()) return false;
+  const int64_t begin = NowNanos();
+  bool alike = true;
+  WithStorageType(own.type, [&](auto* storage) {
+    using S = std::remove_pointer_t<decltype(storage)>;
+    std::vector<LearnerRows<S>> learners;
+    for (const void* brought : all) {
+      const auto* const others = static_cast<const Brought*>(brought);
+      alike &= others->gradient->row_size == own.row_size;
+      learners.push_back({&others->gradient->rows,
+                          static_cast<const S*>(others->gradient->values),
+                          others->share});
+    }
+    if (!alike) return;
+    const std::vector<int64_t> rows = UnionOfRows(learners);
+    void* const mean = allocate(rows);
+    if (mean != nullptr) {
+      MeanOfRows(learners, rows, own.row_size, static_cast<S*>(mean));
+    }
+  });
+  if (synchroniser->activity(learner) != nullptr) {
+    synchroniser->activity(learner)->Note(Activity::kAverage, begin, NowNanos());
+  }
+  synchroniser->Release(learner, gradient);
+  return alike;
 }
 
 }  // namespace tensorbow

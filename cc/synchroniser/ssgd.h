@@ -13,6 +13,7 @@
 #define TENSORBOW_CC_SYNCHRONISER_SSGD_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "cc/central_model/central_model.h"
@@ -43,6 +44,22 @@ class Ssgd : public Algorithm {
 // iteration was aborted.
 bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
                     ElementType type, int64_t n, const void* own, void* mean);
+
+// A learner's gradient of some rows of a variable, elements stored as `type`.
+struct RowGradient {
+  ElementType type;
+  std::vector<int64_t> rows;
+  int64_t row_size;  // elements
+  const void* values;
+};
+
+// The same for gradients of some rows: gives the average of the rows that any learner
+// has. `allocate(rows)`: called once with these; returns where the average goes, null
+// if it cannot, which is the caller's to report. False if the iteration was aborted or
+// the learners' rows differ in size.
+bool ReduceRows(Synchroniser* synchroniser, int learner, int gradient,
+                const RowGradient& own,
+                const std::function<void*(const std::vector<int64_t>& rows)>& allocate);
 
 }  // namespace tensorbow
 

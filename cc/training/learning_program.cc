@@ -194,6 +194,7 @@ absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
   TaskGraph task;
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task_spec, session_options,
                                     learners->Devices(&device_set), &task));
+  TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
   return FuseTask(analysis, Traits::Averages::kGradients, learners->layout().threads,
                   &program, &task);
 }

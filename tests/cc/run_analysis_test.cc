@@ -182,7 +182,6 @@ TEST(RunAnalysisTest, AdamIsAdaptive) {
   const RunAnalysis analysis = Analyse(Adam());
   EXPECT_TRUE(analysis.adaptive_optimiser);
   EXPECT_FALSE(analysis.plain_gradient_descent);
-  EXPECT_FALSE(analysis.sparse_gradient);
 }
 
 TEST(RunAnalysisTest, OneAdaptiveOptimiserAmongOthersMakesTheRunAdaptive) {
@@ -228,7 +227,7 @@ TEST(RunAnalysisTest, AnOptimiserInsideAFunctionIsSeen) {
   EXPECT_FALSE(analysis.plain_gradient_descent);
 }
 
-TEST(RunAnalysisTest, ASparseUpdateHasASparseGradient) {
+TEST(RunAnalysisTest, AnUpdateOfSomeRowsIsLearning) {
   const Attributes indices = {{"dtype", "type: DT_INT32"}};
   const auto analyse = [&](const tf::NodeDef& update) {
     return Analyse(With({NodeOf("s", "VarHandleOp"),
@@ -237,13 +236,11 @@ TEST(RunAnalysisTest, ASparseUpdateHasASparseGradient) {
   const RunAnalysis adagrad = analyse(NodeOf("train", "ResourceSparseApplyAdagrad",
                                              {"w", "s", "constant", "gradient", "rows"},
                                              {{"Tindices", "type: DT_INT32"}}));
-  EXPECT_TRUE(adagrad.sparse_gradient);
   EXPECT_TRUE(adagrad.adaptive_optimiser);
   const RunAnalysis scatter =
       analyse(NodeOf("train", "ResourceScatterSub", {"w", "rows", "gradient"},
                      {{"Tindices", "type: DT_INT32"}}));
   EXPECT_EQ(scatter.kind, Kind::kLearning);
-  EXPECT_TRUE(scatter.sparse_gradient);
   EXPECT_FALSE(scatter.adaptive_optimiser);
 }
 

@@ -211,6 +211,19 @@ def in_a_branch(optimiser):
     return p
 
 
+def adaptive_by_hand(_):
+    """Divides by the root of a slot, by assignments."""
+    p = linear()
+    with p.graph.as_default():
+        slot = tf1.get_variable("v", initializer=np.ones(2, "f"), trainable=False)
+        (gradient,) = tf.gradients(p.loss, [p.w])
+        squares = 0.9 * slot + 0.1 * gradient**2
+        moved = p.w - 0.05 * gradient / (tf.sqrt(squares) + 1e-3)
+        p.train = tf.group(slot.assign(squares), p.w.assign(moved))
+        p.init = tf1.global_variables_initializer()
+    return p
+
+
 def by_hand(optimiser):
     """No optimiser at all."""
     p = linear()
@@ -220,8 +233,17 @@ def by_hand(optimiser):
     return p
 
 
-@pytest.mark.parametrize("make", [embedding, in_a_branch, by_hand])
-def test_models_are_averaged_where_no_dense_gradients_are_found(make):
+def test_gradients_of_rows_are_averaged_under_an_adaptive_optimiser():
+    program = embedding(ADAPTIVE["adam"])
+    with session(program.graph) as s:
+        s.run(program.init)
+        train(s, program)
+        assert s.synchroniser == tensorbow.SSGD()
+        assert replicas_are_equal(s, program.w)
+
+
+@pytest.mark.parametrize("make", [in_a_branch, adaptive_by_hand, by_hand])
+def test_models_are_averaged_where_no_gradients_are_found(make):
     program = make(ADAPTIVE["adam"])
     with session(program.graph) as s:
         s.run(program.init)

@@ -148,9 +148,14 @@ def test_a_run_that_several_learners_cannot_execute_is_executed_by_one():
     graph = tf.Graph()
     with graph.as_default():
         table = tf1.get_variable("table", initializer=np.ones((5, 2), np.float32))
+        slot = tf1.get_variable("slot", initializer=np.ones((5, 2), "f"), trainable=False)
         ids = tf1.placeholder(tf.int32, [None])
         loss = tf.reduce_mean(tf.square(tf.gather(table, ids)))
-        step = tf1.train.AdamOptimizer(0.1).minimize(loss)
+        gradient = tf.convert_to_tensor(tf.gradients(loss, table)[0])
+        squares = 0.9 * slot + gradient**2
+        step = tf.group(  # adaptive, and not by an optimiser of TensorFlow's
+            slot.assign(squares), table.assign_sub(0.1 * gradient / tf.sqrt(squares))
+        )
         init = tf1.global_variables_initializer()
     for synchroniser, learners in (("auto", 2), (tensorbow.SSGD(), 1)):
         with session(graph, learners=1, synchroniser=synchroniser) as sess:

@@ -21,6 +21,15 @@ inline std::vector<int64_t> RowsOf(const tensorflow::Tensor& indices) {
   return rows;
 }
 
+// The other way round; `indices`: int32 or int64, of as many elements.
+inline void SetRows(const std::vector<int64_t>& rows, tensorflow::Tensor* indices) {
+  if (indices->dtype() == tensorflow::DT_INT32) {
+    std::copy(rows.begin(), rows.end(), indices->flat<int32_t>().data());
+  } else {
+    std::copy(rows.begin(), rows.end(), indices->flat<int64_t>().data());
+  }
+}
+
 }  // namespace tensorbow
 
 #endif  // TENSORBOW_TF_OPS_KERNELS_INDICES_H_

@@ -17,4 +17,22 @@ that is not a learner's, where one alone executes the step, the gradient itself.
 index: the gradient's number in the learning task.
 )doc");
 
+REGISTER_OP("TensorBowReduceRows")
+    .Input("gradient: T")
+    .Input("indices: Tindices")
+    .Output("mean: T")
+    .Output("rows: Tindices")
+    .Attr("T: {float, double, half, bfloat16}")
+    .Attr("Tindices: {int32, int64}")
+    .Attr("index: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(::tensorflow::shape_inference::UnknownShape)
+    .Doc(R"doc(
+The same for the gradient of some rows of a variable: the average of each row that any
+learner has, ascending.
+
+gradient: [shape of indices, elements of a row].
+index: the gradient's number in the learning task.
+)doc");
+
 }  // namespace tensorbow
