@@ -228,15 +228,13 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
             import matplotlib  # noqa: F401
         except ImportError:
             parser.error("--plot needs matplotlib: pip install matplotlib")
-    import numpy as np
     import tensorflow as tf
 
     import tensorbow
-    from tensorbow import datasets, models, training
+    from tensorbow import datasets
 
-    tf1 = tf.compat.v1
     if arguments.frontend == "session":
-        tf1.disable_eager_execution()
+        tf.compat.v1.disable_eager_execution()
     try:
         data = datasets.load(arguments.data)
     except (OSError, ValueError, ImportError) as error:
@@ -258,9 +256,21 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
         f"{options.num_learners} learners; target accuracy {target:g}",
         flush=True,
     )
-    if arguments.frontend == "keras":
-        return _report(arguments, data.name, _with_keras(arguments, data, options, target))
+    train = _with_keras if arguments.frontend == "keras" else _with_sessions
+    return _report(arguments, data.name, train(arguments, data, options, target))
 
+
+def _with_sessions(
+    arguments: argparse.Namespace, data: Any, options: Any, target: float
+) -> list[Any]:
+    """How training went in a stock session, if it is compared with, and on learners."""
+    import numpy as np
+    import tensorflow as tf
+
+    import tensorbow
+    from tensorbow import models, training
+
+    tf1 = tf.compat.v1
     rate: Any = None
 
     def optimiser() -> Any:
@@ -324,7 +334,7 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
             save,
         )
     )
-    return _report(arguments, data.name, results)
+    return results
 
 
 def _report(arguments: argparse.Namespace, data: str, results: list[Any]) -> int:

@@ -255,6 +255,60 @@ def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
     return concrete.graph
 
 
+def _captured(
+    function: Any, model: Any, mirror: Mirror, graph: tf.Graph
+) -> tuple[dict[str, Any], set[int]]:
+    """What a traced step takes from outside of it.
+
+    Returns what stands for it in the graph, by the names of the function's tensors, and which of
+    the mirror's variables the step may write.
+    """
+    is_trainable = _trainable_test(model)
+    slots = [v.value for o in optimisers_of(model) for v in o.variables]  # by their handles
+    variables = {id(v.handle): v for v in [*slots, *function.variables]}
+    captured = {}
+    written = set()
+    for outer, inner in function.captures:
+        if inner.dtype == tf.resource:
+            variable = variables.get(id(outer))
+            if variable is None:
+                raise CannotTraceError(
+                    "train_step uses a resource that is not a variable, such as a lookup table; "
+                    "preprocessing with it belongs into the input pipeline"
+                )
+            captured[inner.name] = mirror.add(variable, is_trainable(variable))
+            if any(consumer.type not in _READERS for consumer in inner.consumers()):
+                written.add(mirror.index_of(variable))
+        elif not hasattr(outer, "numpy"):
+            raise CannotTraceError("train_step uses a tensor that has no value outside of it")
+        else:
+            with graph.as_default():
+                captured[inner.name] = tf.constant(outer.numpy())
+    return captured, written
+
+
+def _placeholder(tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """A placeholder of any number of rows for an input of the step, and what the step takes."""
+    any_rows = [None] if tensor.shape.rank else []
+    placeholder = tf.compat.v1.placeholder(tensor.dtype, [*any_rows, *tensor.shape[1:]])
+    # With one learner, the optimiser sees the same static shapes as in stock Keras.
+    static = any_rows and tensor.shape[0] is not None
+    return placeholder, tf.ensure_shape(placeholder, tensor.shape) if static else placeholder
+
+
+def _without(nodes: set[str], definition: Any) -> Any:
+    """A GraphDef without those nodes, and without what would tie the others to devices."""
+    stripped = tf.compat.v1.GraphDef()
+    stripped.CopyFrom(definition)
+    del stripped.node[:]
+    stripped.node.extend(node for node in definition.node if node.name not in nodes)
+    for node in stripped.node:
+        node.device = ""
+        if "_class" in node.attr:
+            del node.attr["_class"]
+    return stripped
+
+
 def trace(
     model: Any,
     spec: Any,
@@ -289,29 +343,7 @@ def trace(
             f"tracing train_step raised {type(error).__name__}: {error}"
         ) from error
 
-    is_trainable = _trainable_test(model)
-    slots = [v.value for o in optimisers_of(model) for v in o.variables]  # by their handles
-    variables = {id(v.handle): v for v in [*slots, *function.variables]}
-    captured = {}
-    written = set()
-    for outer, inner in function.captures:
-        if inner.dtype == tf.resource:
-            variable = variables.get(id(outer))
-            if variable is None:
-                raise CannotTraceError(
-                    "train_step uses a resource that is not a variable, such as a lookup table; "
-                    "preprocessing with it belongs into the input pipeline"
-                )
-            captured[inner.name] = mirror.add(variable, is_trainable(variable))
-            if any(consumer.type not in _READERS for consumer in inner.consumers()):
-                written.add(mirror.index_of(variable))
-        elif not hasattr(outer, "numpy"):
-            raise CannotTraceError("train_step uses a tensor that has no value outside of it")
-        else:
-            with graph.as_default():
-                captured[inner.name] = tf.constant(outer.numpy())
-
-    definition = function.as_graph_def()
+    captured, written = _captured(function, model, mirror, graph)
     dropped = {name.split(":")[0] for name in captured}
     specs = function.inputs[: len(function.inputs) - len(function.captures)]
     ranks = [tensor.shape.rank for tensor in specs]
@@ -323,24 +355,10 @@ def trace(
     inputs = []
     with graph.as_default():
         for tensor in specs:
-            any_rows = [None] if tensor.shape.rank else []
-            placeholder = tf.compat.v1.placeholder(tensor.dtype, [*any_rows, *tensor.shape[1:]])
+            placeholder, captured[tensor.name] = _placeholder(tensor)
             inputs.append(placeholder)
-            # With one learner, the optimiser sees the same static shapes as in stock Keras.
-            static = any_rows and tensor.shape[0] is not None
-            captured[tensor.name] = (
-                tf.ensure_shape(placeholder, tensor.shape) if static else placeholder
-            )
             dropped.add(tensor.op.name)
-        kept = [node for node in definition.node if node.name not in dropped]
-        for node in kept:
-            node.device = ""
-            if "_class" in node.attr:
-                del node.attr["_class"]
-        stripped = tf.compat.v1.GraphDef()
-        stripped.CopyFrom(definition)
-        del stripped.node[:]
-        stripped.node.extend(kept)
+        stripped = _without(dropped, function.as_graph_def())
         scope = graph.unique_name("train_step", mark_as_used=False)
         tf.import_graph_def(stripped, input_map=captured, name=scope)
 

@@ -1,0 +1,14 @@
+// A session that exists, from Python: what it tells and what it can be told to do.
+#ifndef TENSORBOW_CC_BINDINGS_SESSION_HANDLE_H_
+#define TENSORBOW_CC_BINDINGS_SESSION_HANDLE_H_
+
+#include <pybind11/pybind11.h>
+
+namespace tensorbow {
+
+// Adds the class SessionHandle. REQUIRES: PreparedRun has been added.
+void DefineSessionHandle(pybind11::module_* m);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_BINDINGS_SESSION_HANDLE_H_
