@@ -34,8 +34,60 @@ class StockGradients:
         self._session.close()
 
 
+def heavy_ball(momentum):
+    """a ← μ·a + g; the update is −γ·a. With μ = 0 gradient descent."""
+
+    def update(slots, gradient, rate):
+        slots["a"] = momentum * slots.get("a", 0.0) + gradient
+        return -rate * slots["a"]
+
+    return update
+
+
+def sparse_heavy_ball(momentum):
+    """The same of rows that have a gradient; others keep their slots and do not move."""
+
+    def update(slots, gradient, rate):
+        used = np.any(gradient != 0, axis=-1, keepdims=True)
+        a = slots.get("a", np.zeros_like(gradient))
+        slots["a"] = np.where(used, momentum * a + gradient, a)
+        return np.where(used, -rate * slots["a"], 0.0)
+
+    return update
+
+
+def adam():
+    """β1 = 0.9, β2 = 0.999, ε = 1e-8; TensorFlow has these and the powers as float32.
+
+    Rows without a gradient decay and move as others do.
+    """
+    betas = np.float32(0.9), np.float32(0.999)
+    beta1, beta2 = map(np.float64, betas)
+
+    def update(slots, gradient, rate):
+        powers = slots["powers"] = [p * b for p, b in zip(slots.get("powers", (1, 1)), betas)]
+        slots["m"] = beta1 * slots.get("m", 0.0) + (1 - beta1) * gradient
+        slots["v"] = beta2 * slots.get("v", 0.0) + (1 - beta2) * gradient**2
+        power1, power2 = map(np.float64, powers)
+        rate = rate * np.sqrt(1 - power2) / (1 - power1)
+        return -rate * slots["m"] / (np.sqrt(slots["v"]) + np.float64(np.float32(1e-8)))
+
+    return update
+
+
+def adagrad(initial=0.1):
+    """a ← a + g²; the update is −γ·g/√a: nothing where there is no gradient."""
+
+    def update(slots, gradient, rate):
+        slots["a"] = slots.get("a", initial) + gradient**2
+        return -rate * gradient / np.sqrt(slots["a"])
+
+    return update
+
+
 class SMAModel:
-    """L replicas, the central model, and one optimiser (SGD with optional momentum).
+    """L replicas, the central model, and one optimiser (by default SGD, with or without
+    momentum).
 
     `centre` "current" is synchronous model averaging around the replicas' mean, "lagging"
     CROSSBOW's Algorithm 1.
@@ -51,14 +103,15 @@ class SMAModel:
         alpha=None,
         momentum=0.0,
         sync_period=1,
+        optimiser=None,
     ):
         self.z = [v.astype(np.float64) for v in initial]
         self.z_prev = [v.copy() for v in self.z]
         self.w = [[v.copy() for v in self.z] for _ in range(num_learners)]
-        self.slots = [[np.zeros_like(v) for v in self.z] for _ in range(num_learners)]
+        self.slots = [[{} for _ in self.z] for _ in range(num_learners)]
         self.present = set(range(num_learners))  # in the last iteration
         self.learning_rate = learning_rate
-        self.optimiser_momentum = optimiser_momentum
+        self.optimiser = optimiser or heavy_ball(optimiser_momentum)
         self.centre = centre
         self.alpha = 1 / num_learners if alpha is None else alpha
         self.momentum = momentum
@@ -76,8 +129,7 @@ class SMAModel:
         for j in sorted(active):
             gradients = gradients_of(self.w[j], *batches[j])
             for i, g in enumerate(gradients):
-                self.slots[j][i] = self.optimiser_momentum * self.slots[j][i] + g
-                update = -self.learning_rate * self.slots[j][i]
+                update = self.optimiser(self.slots[j][i], g, self.learning_rate)
                 c = self.alpha * (self.w[j][i] - self.z[i]) if synchronise else 0.0
                 self.w[j][i] = self.w[j][i] + update - c
                 corrections[i] = corrections[i] + c
