@@ -57,7 +57,7 @@ class TrainOp:
     op: tf.Operation
     trained: list  # names of variables
     written: list  # names of all variables that it changes, those among them
-    gradients: list  # of an optimiser, in the order of `trained`; None if not dense
+    gradients: list  # of an optimiser, in the order of `trained`; None without one
 
 
 class Built:
@@ -123,12 +123,14 @@ class Built:
             self.y = tf1.placeholder(dtype, [None], name="y")
             return
         batch = self.batch(0, ELEMENTS * ELEMENT_ROWS)
-        data = tf.data.Dataset.from_tensor_slices(batch).batch(ELEMENT_ROWS, drop_remainder=True)
+        # Of unknown length: a mean of gradients of rows may have more of them.
+        data = tf.data.Dataset.from_tensor_slices(batch).batch(ELEMENT_ROWS)
         self.iterator = tf1.data.make_initializable_iterator(data)
         self.x, self.ids, self.y = self.iterator.get_next()
         # What a learner was given, for the reference to be given the same.
         for name, tensor in (("x", self.x), ("ids", self.ids), ("y", self.y)):
-            variable = self._variable(f"seen_{name}", tensor.shape, trainable=False, value=0)
+            shape = [ELEMENT_ROWS, *tensor.shape[1:]]
+            variable = self._variable(f"seen_{name}", shape, trainable=False, value=0)
             self.seen.append(tf1.assign(variable, tf.cast(tensor, dtype)))
 
     def _model_variables(self):
@@ -217,8 +219,6 @@ class Built:
             with tf.control_dependencies(before):
                 update = self._optimiser.apply_gradients(pairs, self.step, name=name)
             gradients = [gradient for gradient, _ in pairs]
-            if not all(isinstance(gradient, tf.Tensor) for gradient in gradients):
-                gradients = None
         trained = [v.op.name for v in variables]
         untrained = {v.op.name for v in tf1.global_variables()} - {
             v.op.name for v in tf1.trainable_variables()

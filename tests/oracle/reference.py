@@ -28,6 +28,18 @@ def _mean(values, weights=None):
     return np.average(exact, axis=0, weights=weights).astype(values[0].dtype)
 
 
+def _mean_gradient(parts, weights):
+    """Of dense gradients, or of gradients of some rows: then of all that anybody has."""
+    if isinstance(parts[0], np.ndarray):
+        return _mean(parts, weights)
+    rows = np.unique(np.concatenate([part.indices for part in parts]))
+    values = []
+    for part in parts:
+        values.append(np.zeros((len(rows), *part.values.shape[1:]), part.values.dtype))
+        np.add.at(values[-1], np.searchsorted(rows, part.indices), part.values)
+    return parts[0]._replace(values=_mean(values, weights), indices=rows)
+
+
 class Replica:
     """A stock session that holds one learner's values while they are used."""
 
@@ -265,7 +277,7 @@ class Reference:
         fetched = [self._run(j, fetch, feeds[j]) for j in active if fetch is not None]
         if self.kind is tensorbow.SSGD and len(self.learners) > 1:
             gradients = [self._run(j, op.gradients, feeds[j]) for j in active]
-            mean = [_mean(parts, rows) for parts in zip(*gradients)]
+            mean = [_mean_gradient(parts, rows) for parts in zip(*gradients)]
             averaged = dict(zip(op.gradients, mean))
             feeds = {j: feed | averaged for j, feed in feeds.items()}
         before = {j: {n: known.values[j][n] for n in op.trained} for j in active}

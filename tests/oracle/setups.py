@@ -54,9 +54,8 @@ class Setup(Described):
         """The synchroniser that "auto" stands for in a program."""
         if self.synchroniser != "auto":
             return self.synchroniser
-        dense = program.inputs == "dense"
         adaptive = program.optimiser in programs.ADAPTIVE
-        return tensorbow.SSGD() if adaptive and dense else tensorbow.SMA()
+        return tensorbow.SSGD() if adaptive else tensorbow.SMA()
 
     def trains_as_stock(self, program, op):
         """Whether one learner executes a run, as a stock session would."""
