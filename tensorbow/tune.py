@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import pathlib
 import runpy
 import sys
@@ -129,6 +130,15 @@ def tune_model(name: str, rows: int, seconds: float, say: Callable[[str], None])
     return watch
 
 
+def _version_1() -> list[Any]:
+    """The modules that are called `tf.compat.v1`: what that names is another module after
+    `import tensorflow.compat.v1`, which a script may begin with or an import of its own have
+    done."""
+    importlib.import_module("tensorflow.compat.v1")
+    modules = [module for name, module in sys.modules.items() if name.endswith("compat.v1")]
+    return [module for module in modules if getattr(module, "Session", None) is tf1.Session]
+
+
 @contextlib.contextmanager
 def _watched(watch: _Watch) -> Iterator[None]:
     """Sessions that a program makes, stock ones too, find their number of learners."""
@@ -143,11 +153,11 @@ def _watched(watch: _Watch) -> Iterator[None]:
 
         def run(self, *args: Any, **kwargs: Any) -> Any:
             found = super().run(*args, **kwargs)
-            if self.tunes_learners and watch.ran(self):
+            if watch.ran(self):
                 raise _SettledError
             return found
 
-    places = [(tensorbow, "TensorBowSession"), (tf1, "Session")]
+    places = [(tensorbow, "TensorBowSession"), *((module, "Session") for module in _version_1())]
     before = [getattr(module, name) for module, name in places]
     for module, name in places:
         setattr(module, name, Watched)

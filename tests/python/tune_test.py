@@ -15,8 +15,8 @@ PROGRAM = """
     import sys
     import numpy as np
     import tensorflow as tf
+    IMPORT
 
-    tf1 = tf.compat.v1
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [None, 20])
         y = tf1.placeholder(tf.float32, [None])
@@ -34,9 +34,10 @@ PROGRAM = """
 """
 
 
-def script(folder, session="tf1.Session()", runs=10_000_000):
+def script(folder, session="tf1.Session()", runs=10_000_000, imports="tf1 = tf.compat.v1"):
     path = folder / "program.py"
     text = textwrap.dedent(PROGRAM).replace("SESSION", session).replace("RUNS", str(runs))
+    text = text.replace("IMPORT", imports)
     path.write_text("import tensorbow\n" + text)
     return path
 
@@ -54,10 +55,13 @@ def rows_of(lines):
     return [tuple(match.groups()) for match in found if match]
 
 
-def test_a_script_with_stock_sessions_is_tuned_and_ended(tmp_path, capsys):
+# The second makes `tf.compat.v1` the name of another module, for good.
+@pytest.mark.parametrize("imports", ["tf1 = tf.compat.v1", "import tensorflow.compat.v1 as tf1"])
+def test_a_script_with_stock_sessions_is_tuned_and_ended(imports, tmp_path, capsys):
     stock, ours = tf.compat.v1.Session, tensorbow.TensorBowSession
-    lines, status = tuned(capsys, script(tmp_path), "one", "--two")
-    assert status == 0
+    program = script(tmp_path, imports=imports)
+    lines, status = tuned(capsys, "--seconds", 300, program, "one", "--two")
+    assert status == 0, lines
     assert "session of TensorBowSession ['one', '--two']" in lines
     assert "the end" not in lines
     rows = rows_of(lines)
@@ -75,6 +79,13 @@ def test_a_script_that_says_how_many_or_trains_too_little_is_not_tuned(tmp_path,
         assert status == 1
         assert "the end" in lines
         assert any("Nothing was measured" in line for line in lines)
+
+
+def test_the_time_limit_ends_a_script_that_is_not_tuned(tmp_path, capsys):
+    fixed = "tensorbow.TensorBowSession(options=tensorbow.Options(learners_per_device=2))"
+    lines, status = tuned(capsys, "--seconds", 3, script(tmp_path, fixed))
+    assert status == 1
+    assert "the end" not in lines
 
 
 def test_a_model_is_tuned_and_drawn(tmp_path, capsys):
