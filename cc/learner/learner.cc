@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
@@ -42,6 +43,20 @@ bool AnyMayBlock(const std::vector<std::unique_ptr<tf::Graph>>& graphs,
     }
   }
   return false;
+}
+
+// The same division as in a stock session: stateful kernels belong to the op segment
+// (they outlive the executor and are shared between programs). But a rewritten
+// program's own ops are another program's of the same name in nothing else.
+bool OutlivesExecutor(tf::FunctionLibraryRuntime* runtime, const std::string& op) {
+  return tf::OpSegment::ShouldOwnKernel(runtime, op) &&
+         !absl::StartsWith(op, "TensorBow");
+}
+
+// Its name there. A variable may come to lie in another container.
+std::string KernelName(const tf::NodeDef& node) {
+  if (!IsVariableOp(node.op())) return node.name();
+  return absl::StrCat(node.name(), "/", node.attr().at("container").s());
 }
 
 // Says that the current thread is executing a task of this learner.
@@ -163,9 +178,7 @@ absl::StatusOr<std::unique_ptr<tf::Executor>> Learner::NewExecutor(
   params.create_kernel = [this, runtime, device](
                              const std::shared_ptr<const tf::NodeProperties>& node,
                              tf::OpKernel** kernel) -> absl::Status {
-    // The same division as in a stock session: stateful kernels belong to the op
-    // segment (they outlive the executor and are shared between runs).
-    if (!tf::OpSegment::ShouldOwnKernel(runtime, node->node_def.op())) {
+    if (!OutlivesExecutor(runtime, node->node_def.op())) {
       return runtime->CreateKernel(node, kernel);
     }
     if (HasSharedKernel(node->node_def, *node->op_def) ||
@@ -174,12 +187,11 @@ absl::StatusOr<std::unique_ptr<tf::Executor>> Learner::NewExecutor(
       return environment_.shared_kernel(node, runtime, kernel);
     }
     return device->op_segment()->FindOrCreate(
-        kSessionHandle, node->node_def.name(), kernel,
+        kSessionHandle, KernelName(node->node_def), kernel,
         [&](tf::OpKernel** created) { return runtime->CreateKernel(node, created); });
   };
   params.delete_kernel = [runtime](tf::OpKernel* kernel) {
-    if (kernel != nullptr &&
-        !tf::OpSegment::ShouldOwnKernel(runtime, kernel->type_string())) {
+    if (kernel != nullptr && !OutlivesExecutor(runtime, kernel->type_string())) {
       delete kernel;
     }
   };

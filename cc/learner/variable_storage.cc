@@ -110,6 +110,11 @@ absl::Status VariableStorage::Overwrite(tf::DataType dtype,
   return absl::OkStatus();
 }
 
+void VariableStorage::Clear() {
+  *tensor_ = tf::Tensor(tensor_->dtype());
+  if (resource_ != nullptr) resource_->is_initialized = false;
+}
+
 absl::StatusOr<tf::Tensor> VariableStorage::HostValue(const Memory& memory) const {
   if (memory.accelerator == nullptr || tensor_->TotalBytes() == 0) return *tensor_;
   tf::Tensor host(tensor_->dtype(), tensor_->shape());

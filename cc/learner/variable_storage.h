@@ -44,6 +44,8 @@ class VariableStorage {
   // Copies `value`, in host memory, in; into the present buffer if nobody else refers
   // to it.
   absl::Status Assign(const tensorflow::Tensor& value, const Memory& memory);
+  // Gives the value's memory back; the variable is uninitialised afterwards.
+  void Clear();
   // Makes `value` the variable's tensor, without a copy. REQUIRES: initialised().
   void Replace(const tensorflow::Tensor& value) { *tensor_ = value; }
   // Gives the variable's buffer for overwriting in place: its own, or a new one of

@@ -36,7 +36,8 @@ bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
   if (IsVariableOp(node->op())) {
     if (!specialisation.own_variables) return false;
     std::string* container = attributes["container"].mutable_s();
-    *container = LearnerContainer(specialisation.learner, *container);
+    const bool shared = specialisation.shared_variables.count(node->name()) > 0;
+    *container = LearnerContainer(shared ? 0 : specialisation.learner, *container);
     return true;
   }
   if (!KeepsRandomState(*node, op)) return false;

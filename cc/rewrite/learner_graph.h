@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -93,6 +94,8 @@ struct Specialisation {
   int learner = 0;
   // Whether the learner has variables of its own (else it uses the central ones).
   bool own_variables = true;
+  // Names of those of which all learners have one copy, where learner 0 has its own.
+  std::set<std::string> shared_variables;
   // Whether the learner's random ops have streams of their own, which can be saved
   // (else their kernels keep the state, as in a stock session).
   bool own_random_state = true;

@@ -28,6 +28,11 @@ bool OnlyReadsResource(absl::string_view op) {
   return readers->contains(op) || IsDatasetOp(op) || absl::StrContains(op, "Iterator");
 }
 
+bool KeepsResource(absl::string_view op) {
+  return IsDatasetOp(op) || absl::StrContains(op, "Iterator") ||
+         op == "MakeWeakResourceHandle";
+}
+
 bool WritesInput(absl::string_view op, const tf::OpDef::ArgDef& input) {
   if (input.is_ref()) return op != "IsVariableInitialized";
   return input.type() == tf::DT_RESOURCE && !OnlyReadsResource(op);

@@ -17,6 +17,9 @@ bool IsVariableOp(absl::string_view op);
 // Whether an op that takes a resource variable leaves it as it is.
 bool OnlyReadsResource(absl::string_view op);
 
+// Whether such an op may read it after it has been executed, too: a data pipeline's.
+bool KeepsResource(absl::string_view op);
+
 // Whether `op` writes to the variable that it takes as this input.
 bool WritesInput(absl::string_view op, const tensorflow::OpDef::ArgDef& input);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/downstream.h"
 #include "cc/rewrite/node_inputs.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/sparse_gradient.h"
@@ -23,23 +24,6 @@ namespace {
 constexpr char kReduction[] = "TensorBowReduceGradient";
 constexpr char kReductionOfRows[] = "TensorBowReduceRows";
 
-using Nodes = std::set<const tf::Node*>;
-
-// Everything that edges which `follow` accepts lead to from `start`.
-template <typename Follow>
-Nodes Downstream(std::vector<const tf::Node*> start, Follow follow) {
-  Nodes reached;
-  while (!start.empty()) {
-    const tf::Node* const node = start.back();
-    start.pop_back();
-    for (const tf::Edge* edge : node->out_edges()) {
-      if (!follow(*edge) || !reached.insert(edge->dst()).second) continue;
-      start.push_back(edge->dst());
-    }
-  }
-  return reached;
-}
-
 // Whether the update averages by itself.
 bool IsFused(const tf::Node& update) {
   return absl::StartsWith(update.type_string(), "TensorBow") &&
@@ -52,7 +36,7 @@ bool IsReduction(const tf::Node& node) {
 
 // What differs from task to task where learners agree on everything else: what depends
 // on rows that are fed, on other data and on random numbers, but for averages of it.
-Nodes OfOneTask(const tf::Graph& graph) {
+NodeSet OfOneTask(const tf::Graph& graph) {
   std::vector<const tf::Node*> sources;
   for (const tf::Node* node : graph.op_nodes()) {
     const bool random = KeepsRandomState(node->def(), node->op_def()) ||
@@ -68,7 +52,7 @@ Nodes OfOneTask(const tf::Graph& graph) {
 
 // The ops that change the resource variable, wherever they get its handle from.
 std::vector<const tf::Node*> WritersOf(const tf::Node& variable) {
-  const Nodes users = Downstream({&variable}, [](const tf::Edge& edge) {
+  const NodeSet users = Downstream({&variable}, [](const tf::Edge& edge) {
     return !edge.IsControlEdge() &&
            edge.src()->output_type(edge.src_output()) == tf::DT_RESOURCE;
   });
@@ -150,7 +134,7 @@ absl::Status Insert(tf::Node* update, tf::Graph* graph) {
 
 // Whether `node` computes from averages.
 bool IsOfAverages(const tf::Node& node) {
-  Nodes seen;
+  NodeSet seen;
   std::vector<const tf::Node*> pending{&node};
   while (!pending.empty()) {
     const tf::Node* const current = pending.back();
@@ -181,7 +165,7 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
                                     const tf::Graph& graph) {
   bool averages_itself = false;
   for (const tf::Node* node : graph.op_nodes()) averages_itself |= IsReduction(*node);
-  const Nodes of_one_task = OfOneTask(graph);
+  const NodeSet of_one_task = OfOneTask(graph);
   Updates updates;
   for (const tf::Node* node : graph.op_nodes()) {
     if (trained.count(node->name()) == 0 || !IsVariableOp(node->type_string()))
@@ -227,27 +211,25 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
   }
 
   // Where learners meet: in one order for all.
-  const Nodes by_gradient(updates.by_gradient.begin(), updates.by_gradient.end());
+  const NodeSet by_gradient(updates.by_gradient.begin(), updates.by_gradient.end());
   std::vector<tf::Node*> ordered, fused, reductions;
-  std::vector<const tf::Node*> switches;
   tf::GetReversePostOrder(*graph, &ordered, tf::NodeComparatorName());
   for (tf::Node* node : ordered) {
-    if (node->IsSwitch()) switches.push_back(node);
     if (IsReduction(*node)) reductions.push_back(node);
     if (IsFused(*node) && by_gradient.count(node) > 0) fused.push_back(node);
   }
 
   // Whatever can fail comes before: the gradients; then all reductions; the updates.
   // None of it may be something that is not executed.
-  const Nodes conditional = Downstream(switches, [](const tf::Edge& edge) {
-    return !edge.dst()->IsMerge() && !edge.dst()->IsExit();
-  });
-  Nodes after = Downstream(updates.all, [](const tf::Edge&) { return true; });
+  const NodeSet conditional = Conditional(*graph);
+  NodeSet after = Downstream(updates.all, [](const tf::Edge&) { return true; });
   after.merge(Downstream({reductions.begin(), reductions.end()},
                          [](const tf::Edge& edge) { return !edge.IsControlEdge(); }));
   tf::Node* last = nullptr;
-  TF_RETURN_IF_ERROR(tf::NodeBuilder(graph->NewName("TensorBow.gradients"), "NoOp",
-                                     graph->op_registry())
+  TF_RETURN_IF_ERROR(tf::NodeBuilder(graph->NewName("TensorBow.gradients"),
+                                     kBeginUpdates, graph->op_registry())
+                         .Input(std::vector<tf::NodeBuilder::NodeOut>())
+                         .Input(std::vector<tf::NodeBuilder::NodeOut>())
                          .AssignedDevice(task->parts[0].device->name())
                          .Finalize(graph, &last));
   auto follow_gradient = [&](tf::Node* node, int input) -> absl::Status {

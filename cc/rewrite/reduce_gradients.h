@@ -8,7 +8,8 @@
 //
 // All that meets other learners is chained by control edges, so that everybody comes to
 // it in the same order, and no update is executed before all gradients have been
-// computed: a task that fails before has changed nothing. Pure function.
+// computed, which is when the one node of op kBeginUpdates is executed: a task that
+// fails before has changed nothing. Pure function.
 #ifndef TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 #define TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 
@@ -19,6 +20,8 @@
 #include "cc/rewrite/learner_graph.h"
 
 namespace tensorbow {
+
+constexpr char kBeginUpdates[] = "TensorBowBeginUpdates";
 
 // Whether the update is an optimiser op with a dense gradient that is still a learner's
 // own, or passes through a reduction of the program's on its way to the op.

@@ -17,8 +17,12 @@ absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph
                                  LearningProgram* program) {
   const Traits::Averages averages =
       num_learners() > 1 ? choice.averages() : Traits::Averages::kNothing;
+  const auto agree = [this](const SharableVariables& sharable) {
+    absl::MutexLock lock(&sharing_mu_);
+    return sharing_.Agree(sharable, &separated_);
+  };
   return CompileLearningProgram(graph, spec, analysis, sparse_feeds, options_,
-                                session_options_, averages, &learners_, program);
+                                session_options_, averages, agree, &learners_, program);
 }
 
 absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
@@ -115,6 +119,7 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   program->rates = std::move(made.rates);
   program->corrects_itself = std::move(made.corrects_itself);
   program->num_gradients = made.num_gradients;
+  program->shared = std::move(made.shared);
   program->hidden_random_ops = std::move(made.hidden_random_ops);
   program->scaled = tensors;
   program->scaled_graph = std::move(scaled);

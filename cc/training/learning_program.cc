@@ -161,7 +161,9 @@ void LearningProgram::ForgetLearners() {
   rates.ForgetLearner();
   variables.clear();
   written.clear();
+  one_copy.clear();
   trained.clear();
+  shared.clear();
   num_trained = -1;
   set.reset();
   only_read.clear();
@@ -199,13 +201,11 @@ absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
                   &program, &task);
 }
 
-absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& spec,
-                                    const RunAnalysis& analysis,
-                                    const std::set<std::string>& sparse_feeds,
-                                    const Options& options,
-                                    const tf::SessionOptions& session_options,
-                                    Traits::Averages averages, LearnerGroup* learners,
-                                    LearningProgram* program) {
+absl::Status CompileLearningProgram(
+    const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis,
+    const std::set<std::string>& sparse_feeds, const Options& options,
+    const tf::SessionOptions& session_options, Traits::Averages averages,
+    const AgreeOnSharing& agree, LearnerGroup* learners, LearningProgram* program) {
   const bool replicated = learners->size() > 1;
   TF_RETURN_IF_ERROR(Dissect(graph, spec, sparse_feeds, options, replicated, program));
   program->analysis = analysis;
@@ -224,10 +224,15 @@ absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& sp
     TF_RETURN_IF_ERROR(
         FuseTask(analysis, averages, learners->layout().threads, program, &task));
   }
+  if (averages == Traits::Averages::kGradients && learners->accelerators() == nullptr) {
+    program->shared = agree(FindSharableVariables(task));
+    TF_RETURN_IF_ERROR(ShareVariables(program->shared, &task, &program->num_gradients));
+  }
   for (int j = 0; j < learners->size(); ++j) {
     Specialisation specialisation;
     specialisation.learner = j;
     specialisation.own_variables = replicated;
+    specialisation.shared_variables = program->shared;
     specialisation.own_random_state = !learners->shares_random_state();
     specialisation.seed = options.seed;
     std::unique_ptr<Learner::Program> learner_program;

@@ -4,6 +4,7 @@
 #define TENSORBOW_CC_TRAINING_LEARNING_PROGRAM_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "cc/learner/learner.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/shared_variables.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "cc/training/division.h"
 #include "cc/training/feeds.h"
@@ -42,6 +44,7 @@ struct LearningProgram {
   std::vector<std::unique_ptr<Learner::Program>> learners;
   LearningRates rates;                // watched only where a drop restarts
   int num_gradients = 0;              // averaged in a task
+  std::set<std::string> shared;       // variables of which learners have one copy
   std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order
   std::vector<std::string> hidden_random_ops;
   // What the learners were compiled from, if gradients are scaled: the tensors that
@@ -56,6 +59,7 @@ struct LearningProgram {
   std::unique_ptr<Divisions> divisions;
   std::vector<int> variables;  // replicated ids: all,
   std::vector<int> written;    // those that tasks change,
+  std::vector<int> one_copy;   // those of `shared`,
   // Those the synchroniser keeps together: first what this program trains, in the order
   // of its analysis.
   std::vector<int> trained;
@@ -76,16 +80,17 @@ struct LearningProgram {
 // there is none. A fetch of it may be added to the run.
 std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec);
 
+// Says which variables learners are to have one copy of, of those that can be.
+using AgreeOnSharing = std::function<std::set<std::string>(const SharableVariables&)>;
+
 // `sparse_feeds`: feeds that are parts of sparse tensors. `averages`: what several
 // learners average; InvalidArgument if the run's gradients are wanted and not found.
 // `*program` refers to the nodes of `graph`.
-absl::Status CompileLearningProgram(const ProgramGraph& graph, const RunSpec& spec,
-                                    const RunAnalysis& analysis,
-                                    const std::set<std::string>& sparse_feeds,
-                                    const Options& options,
-                                    const tensorflow::SessionOptions& session_options,
-                                    Traits::Averages averages, LearnerGroup* learners,
-                                    LearningProgram* program);
+absl::Status CompileLearningProgram(
+    const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis,
+    const std::set<std::string>& sparse_feeds, const Options& options,
+    const tensorflow::SessionOptions& session_options, Traits::Averages averages,
+    const AgreeOnSharing& agree, LearnerGroup* learners, LearningProgram* program);
 
 // Whether several learners could average the run's gradients: InvalidArgument if they
 // are not found.

@@ -130,6 +130,10 @@ absl::Status ReplicatedVariables::CheckState(const VariableUse& use,
 
 absl::Status ReplicatedVariables::SetState(Variable* variable,
                                            const ReplicaState& state) {
+  if (variable->shared) {  // until a program shares it again
+    variable->replicas.clear();
+    variable->shared = false;
+  }
   TF_RETURN_IF_ERROR(OpenReplicas(variable));
   for (size_t j = 0; j < learners_.size(); ++j) {
     TF_RETURN_IF_ERROR(variable->replicas[j].Assign(

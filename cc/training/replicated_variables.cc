@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/learner_graph.h"
+#include "cc/rewrite/shared_variables.h"
 #include "cc/training/replica_values.h"
 #include "tensorflow/core/framework/tensor_util.h"
 
@@ -140,7 +141,9 @@ absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
   for (size_t j = variable->replicas.size(); j < learners_.size(); ++j) {
     VariableStorage storage;
     TF_RETURN_IF_ERROR(VariableStorage::Open(
-        variable->node, LearnerContainer(static_cast<int>(j), variable->container),
+        variable->node,
+        LearnerContainer(variable->shared ? 0 : static_cast<int>(j),
+                         variable->container),
         DeviceOf(*variable, static_cast<int>(j)), /*create=*/true, &storage));
     variable->replicas.push_back(std::move(storage));
   }
@@ -150,7 +153,7 @@ absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
 absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
                                                const tf::Tensor& value) {
   TF_RETURN_IF_ERROR(OpenReplicas(variable));
-  for (size_t j = 0; j < learners_.size(); ++j) {
+  for (size_t j = 0; j < NumCopies(*variable); ++j) {
     tf::Tensor own = value;
     if (variable->generator && j > 0) {
       own = tf::tensor::DeepCopy(value);
@@ -292,7 +295,8 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
   const bool has_model = variable->model_index >= 0;
   const bool averages = synchroniser_->traits().averages != Traits::Averages::kNothing;
   // Where all replicas are the same, learner 0's stands for the trained variables.
-  if (!has_model && (variable->trained || !averages || aggregate == nullptr)) {
+  if (!has_model &&
+      (variable->trained || variable->shared || !averages || aggregate == nullptr)) {
     TF_ASSIGN_OR_RETURN(const tf::Tensor value,
                         variable->replicas[0].HostValue(MemoryOf(*variable, 0)));
     return central.Assign(value, {allocator});
@@ -372,7 +376,7 @@ absl::Status ReplicatedVariables::CopyReplicas(const std::vector<int>& ids, int 
                                                int to) {
   for (int id : ids) {
     Variable& variable = variables_[id];
-    if (variable.generator || variable.summed) continue;
+    if (variable.generator || variable.summed || variable.shared) continue;
     if (!variable.replicas[from].initialised()) continue;
     TF_ASSIGN_OR_RETURN(const tf::Tensor value,
                         variable.replicas[from].HostValue(MemoryOf(variable, from)));

@@ -3,7 +3,8 @@
 //
 //   central variable   what reads, writes and Saver use: an ordinary variable of the
 //                      stock session
-//   replica            a learner's variable, in the learner's container
+//   replica            a learner's variable, in the learner's container; of a variable
+//                      that learners share, all are learner 0's
 //
 // Both directions are lazy. Broadcast() brings replicas up to date after a write,
 // Publish() brings central variables up to date after learning: a trained variable
@@ -30,12 +31,6 @@
 #include "tensorflow/core/framework/device.h"
 
 namespace tensorbow {
-
-// An attribute of a variable's node: how learners' values of a variable that they do
-// not train make the central one. "sum" adds them up (accumulators: a central value
-// goes to learner 0, the others start from zero), "first" takes learner 0's,
-// "generator" does so, too, and gives every learner a state of its own.
-constexpr char kAggregationAttribute[] = "_tensorbow_aggregation";
 
 // Learners' side of a replicated variable, as it is saved.
 struct ReplicaState {
@@ -66,6 +61,12 @@ class ReplicatedVariables {
   int Add(const VariableUse& use);
   // Its id, or -1 if the variable (by node name) is not replicated.
   int Find(const std::string& name) const;
+
+  // Has all learners use one copy of these variables, or a copy each; names of what is
+  // not replicated mean nothing. REQUIRES: no program uses them otherwise from now on,
+  // and those that are trained are the same in all replicas.
+  absl::Status Share(const std::vector<int>& ids);
+  absl::Status Separate(const std::set<std::string>& names);
 
   // Copies central values to all replicas that are out of date. Lists variables whose
   // central value is uninitialised; their replicas are left alone.
@@ -137,6 +138,7 @@ class ReplicatedVariables {
     bool generator = false;
     bool summed = false;
     bool first_only = false;
+    bool shared = false;
     int model_index = -1;
     bool replicas_stale = true;
     bool central_stale = false;
@@ -165,6 +167,12 @@ class ReplicatedVariables {
   absl::Status CopyModelTo(const Variable& variable, CentralModel::Which which,
                            void* values);
   absl::Status CopyMeanTo(const Variable& variable, void* values);
+  // Before replicas that are out of date go: the central value is then all there is.
+  absl::Status PublishIfStale(Variable* variable);
+  // The number of replicas that are to be written.
+  size_t NumCopies(const Variable& variable) const {
+    return variable.shared ? 1 : learners_.size();
+  }
   // Makes the replicas that the variable has not got yet, uninitialised.
   absl::Status OpenReplicas(Variable* variable);
   absl::Status CheckState(const VariableUse& use, const ReplicaState& state) const;

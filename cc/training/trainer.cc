@@ -186,6 +186,22 @@ void Trainer::NoteWrites() {
   writes_.clear();
 }
 
+absl::Status Trainer::SeparateVariables() {
+  Sharing::Names names;
+  {
+    absl::MutexLock lock(&sharing_mu_);
+    names.swap(separated_);
+  }
+  if (names.empty()) return absl::OkStatus();
+  for (const auto& [key, program] : progress_.Programs()) {
+    const bool shares = std::any_of(
+        names.begin(), names.end(),
+        [&p = *program](const auto& name) { return p.shared.count(name) > 0; });
+    if (shares) program->ForgetLearners();
+  }
+  return variables_->Separate(names);
+}
+
 absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
   *ready = true;
   if (num_learners() == 1) return absl::OkStatus();
@@ -195,8 +211,10 @@ absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
       const int id = variables_->Add(use);
       program->variables.push_back(id);
       if (use.written) program->written.push_back(id);
+      if (program->shared.count(name) > 0) program->one_copy.push_back(id);
     }
   }
+  TF_RETURN_IF_ERROR(variables_->Share(program->one_copy));
   std::vector<int> uninitialised;
   bool moved = false;
   TF_RETURN_IF_ERROR(variables_->Broadcast(program->variables, &uninitialised, &moved));
@@ -303,6 +321,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   const ScopedFlushDenormals flush;
+  TF_RETURN_IF_ERROR(SeparateVariables());
   if (!program->why_central.empty()) return outcome;
   if (program->learners.empty() || num_learners() != planned_for) {
     outcome.recompile = program->scaled;  // learners have come or gone

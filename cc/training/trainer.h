@@ -32,6 +32,7 @@
 #include "cc/training/options.h"
 #include "cc/training/replicated_variables.h"
 #include "cc/training/run_progress.h"
+#include "cc/training/sharing.h"
 #include "cc/training/synchronisation.h"
 #include "cc/training/turns.h"
 #include "tensorflow/core/public/session.h"
@@ -252,6 +253,9 @@ class Trainer {
   // any other.
   absl::StatusOr<int> FindReplicated(const std::string& variable)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Gives every learner its own copy of what a program that has been compiled since
+  // cannot share; those that have shared it are to be compiled again.
+  absl::Status SeparateVariables() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Brings replicas up to date with what central runs have written.
   absl::Status BroadcastWrites(LearningProgram* program, bool* ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -305,6 +309,11 @@ class Trainer {
   Choice choice_ ABSL_GUARDED_BY(choice_mu_);
   std::atomic<int64_t> restarts_requested_{0};
   int64_t restarts_made_ ABSL_GUARDED_BY(mu_) = 0;  // of those
+
+  absl::Mutex sharing_mu_ ABSL_ACQUIRED_AFTER(mu_);
+  Sharing sharing_ ABSL_GUARDED_BY(sharing_mu_);
+  // Since SeparateVariables().
+  Sharing::Names separated_ ABSL_GUARDED_BY(sharing_mu_);
 
   // Variables that central runs have written since NoteWrites().
   absl::Mutex writes_mu_ ABSL_ACQUIRED_AFTER(mu_);

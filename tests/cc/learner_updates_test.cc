@@ -2,17 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/reduce_gradients.h"
-#include "tensorflow/core/common_runtime/graph_constructor.h"
-#include "tensorflow/core/framework/device_factory.h"
-#include "tensorflow/core/public/session_options.h"
-#include "tests/cc/graphs.h"
+#include "tests/cc/tasks.h"
 
 namespace tensorbow {
 namespace {
@@ -20,46 +16,6 @@ namespace {
 namespace tf = ::tensorflow;
 
 using Nodes = std::vector<tf::NodeDef>;
-
-// A task graph on one CPU, with its nodes by name.
-class Task {
- public:
-  explicit Task(const Nodes& nodes) {
-    device_ = tf::DeviceFactory::NewDevice("CPU", tf::SessionOptions(),
-                                           "/job:localhost/replica:0/task:0");
-    task_.functions = std::make_unique<tf::FunctionLibraryDefinition>(
-        tf::OpRegistry::Global(), tf::FunctionDefLibrary());
-    auto graph = std::make_unique<tf::Graph>(task_.functions.get());
-    const absl::Status status = tf::ConvertGraphDefToGraph(
-        tf::GraphConstructorOptions(), GraphOf(nodes), graph.get());
-    EXPECT_TRUE(status.ok()) << status;
-    for (tf::Node* node : graph->op_nodes()) {
-      node->set_assigned_device_name(device_->name());
-    }
-    task_.parts.push_back({device_.get(), std::move(graph)});
-  }
-
-  TaskGraph* get() { return &task_; }
-
-  // Null if there is no such node.
-  const tf::Node* Find(const std::string& name) const {
-    for (const tf::Node* node : task_.parts[0].graph->op_nodes()) {
-      if (node->name() == name) return node;
-    }
-    return nullptr;
-  }
-
-  bool Waits(const std::string& node, const std::string& before) const {
-    for (const tf::Edge* edge : Find(node)->in_edges()) {
-      if (edge->IsControlEdge() && edge->src()->name() == before) return true;
-    }
-    return false;
-  }
-
- private:
-  std::unique_ptr<tf::Device> device_;
-  TaskGraph task_;
-};
 
 bool Always(const tf::Node&) { return true; }
 

@@ -21,7 +21,8 @@ def train(sessions, seed, directory):
     parameters = tf1.trainable_variables()
     gradients, norm = tf.clip_by_global_norm(tf1.gradients(loss, parameters), 1.0)
     optimizer = tf1.train.MomentumOptimizer(0.02, 0.9, use_nesterov=True)
-    train_op = optimizer.apply_gradients(zip(gradients, parameters))
+    with tf1.control_dependencies([loss]):  # of the weights as they were, in stock sessions, too
+        train_op = optimizer.apply_gradients(zip(gradients, parameters))
 
     with sessions.Session() as sess:
         sess.run(tf1.global_variables_initializer())

@@ -1,7 +1,7 @@
 // CPU kernels of the fused updates: they check what they are given as TensorFlow's
 // kernels do, and have cc/arithmetic do the work slice by slice, as the synchroniser
 // lets them. Under S-SGD, where all learners make the same update, each makes it for
-// all in some of the slices.
+// all in some of the slices: of one copy, or of a copy for each learner.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -43,6 +43,7 @@ class FusedUpdateKernel : public tf::OpKernel {
       OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
     }
     OP_REQUIRES_OK(construction, construction->GetAttr("transpose", &transpose_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("shared", &shared_));
   }
 
   void Compute(tf::OpKernelContext* context) override {
@@ -63,6 +64,8 @@ class FusedUpdateKernel : public tf::OpKernel {
     VariableLocks locks;
     for (int i = 0; i <= Form::kSlots; ++i) {
       OP_REQUIRES_OK(context, VariableInput::Open(context, i, &variables[i]));
+      // What learners share, they touch in this update only.
+      if (shared_) continue;
       if (variables[i].is_resource() || use_locking_) locks.Add(variables[i].mu());
     }
     locks.Lock();
@@ -76,8 +79,12 @@ class FusedUpdateKernel : public tf::OpKernel {
     }
     Tensors tensors;
     for (int i = 0; i <= Form::kSlots; ++i) {
-      OP_REQUIRES_OK(context,
-                     variables[i].Tensor(use_locking_, CopyElements, &tensors[i]));
+      if (shared_) {
+        tensors[i] = variables[i].Present();
+      } else {
+        OP_REQUIRES_OK(context,
+                       variables[i].Tensor(use_locking_, CopyElements, &tensors[i]));
+      }
       OP_REQUIRES(
           context, tensors[i].IsInitialized(),
           absl::FailedPreconditionError(absl::StrCat(
@@ -182,7 +189,7 @@ class FusedUpdateKernel : public tf::OpKernel {
     for (const void* brought : shares) {
       const auto* const share = static_cast<const Share*>(brought);
       operands.push_back(share->operand);
-      if (share != &mine) others.push_back(share->tensors);
+      if (share != &mine && !shared_) others.push_back(share->tensors);
       alike &= (*share->tensors)[0].NumElements() == size;
     }
 
@@ -226,6 +233,7 @@ class FusedUpdateKernel : public tf::OpKernel {
   int member_ = 0;
   bool use_locking_ = false;
   bool transpose_ = false;  // of the operand, if it is a product
+  bool shared_ = false;     // all learners have one copy
   const Form form_;
 };
 

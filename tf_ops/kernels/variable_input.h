@@ -39,6 +39,12 @@ class VariableInput {
   // Whether somebody else refers to the buffer, so that it must not be changed.
   // (Whoever reads it without referring to it holds the mutex meanwhile.)
   bool shared() const { return is_resource() && !resource_->tensor()->RefCountIsOne(); }
+  // The variable's tensor as it is. REQUIRES: nobody gives the variable another one
+  // meanwhile; mu() need not be held.
+  tensorflow::Tensor Present() const {
+    return is_resource() ? *resource_->tensor()
+                         : context_->mutable_input(index_, /*lock_held=*/true);
+  }
   // The variable's tensor, in a buffer of its own; `copy(from, to)` copies elements of
   // one tensor to another and returns a status.
   template <typename Copy>

@@ -26,6 +26,8 @@ Of a dense layer y = x var, the factors are x transposed and the gradient of y; 
 with var as it was before the update.
 
 member: the variable's number among those that the run trains.
+shared: whether all learners have one copy of the variable and its slots. Of learners
+  that average gradients only.
 factor: one matrix, or none.
 transpose: whether the left factor is given transposed.
 input_gradient: [rows of `factor`, rows of `var`], or none.
@@ -63,6 +65,7 @@ absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c
           .Attr("num_input_gradients: int >= 0 = 0")               \
           .Attr("transpose: bool = false")                         \
           .Attr("member: int >= 0")                                \
+          .Attr("shared: bool = false")                            \
           .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
           .Doc(kDoc)
 #define TENSORBOW_OUT .Output("out: Ref(T)")
@@ -138,17 +141,19 @@ TENSORBOW_UPDATE_OP("Assign", TENSORBOW_REF_ASSIGN.Attr("validate_shape: bool = 
 TENSORBOW_UPDATE_OP("AssignAdd", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
 TENSORBOW_UPDATE_OP("AssignSub", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
 
-#define TENSORBOW_ASSIGN_VARIABLE_OP(NAME, ATTR)                                    \
-  REGISTER_OP("TensorBow" NAME)                                                     \
-      .Input("resource: resource")                                                  \
-      .Input("value: dtype")                                                        \
-      .Input("factor: num_factors * dtype")                                         \
-      .Output("input_gradient: num_input_gradients * dtype")                        \
-      .Attr("dtype: {float, double, half, bfloat16}") ATTR.Attr("member: int >= 0") \
-      .Attr("num_factors: int >= 0 = 0")                                            \
-      .Attr("num_input_gradients: int >= 0 = 0")                                    \
-      .Attr("transpose: bool = false")                                              \
-      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); })                      \
+#define TENSORBOW_ASSIGN_VARIABLE_OP(NAME, ATTR)               \
+  REGISTER_OP("TensorBow" NAME)                                \
+      .Input("resource: resource")                             \
+      .Input("value: dtype")                                   \
+      .Input("factor: num_factors * dtype")                    \
+      .Output("input_gradient: num_input_gradients * dtype")   \
+      .Attr("dtype: {float, double, half, bfloat16}")          \
+          ATTR.Attr("shared: bool = false")                    \
+      .Attr("member: int >= 0")                                \
+      .Attr("num_factors: int >= 0 = 0")                       \
+      .Attr("num_input_gradients: int >= 0 = 0")               \
+      .Attr("transpose: bool = false")                         \
+      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
       .Doc(kDoc)
 TENSORBOW_ASSIGN_VARIABLE_OP("AssignVariableOp", .Attr("validate_shape: bool = false"));
 TENSORBOW_ASSIGN_VARIABLE_OP("AssignAddVariableOp", );

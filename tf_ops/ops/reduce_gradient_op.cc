@@ -17,6 +17,23 @@ that is not a learner's, where one alone executes the step, the gradient itself.
 index: the gradient's number in the learning task.
 )doc");
 
+REGISTER_OP("TensorBowBeginUpdates")
+    .Input("resources: N * resource")
+    .Input("references: Ref(M * T)")
+    .Attr("N: int >= 0 = 0")
+    .Attr("M: int >= 0 = 0")
+    .Attr("T: type = DT_FLOAT")
+    .Attr("index: int >= 0 = 0")
+    .SetIsStateful()
+    .SetShapeFn(::tensorflow::shape_inference::NoOutputs)
+    .Doc(R"doc(
+Executed when all gradients of a learning task have been computed, and before any of its
+updates. Waits for all learners, and makes variables of which they have one copy ready
+for being updated in place: those whose buffer is still referred to are copied.
+
+index: the number of the meeting, among those of gradients.
+)doc");
+
 REGISTER_OP("TensorBowReduceRows")
     .Input("gradient: T")
     .Input("indices: Tindices")

@@ -1,0 +1,212 @@
+// Which variables learners can keep one copy of, and what is done for it.
+#include "cc/rewrite/shared_variables.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cc/rewrite/fuse_updates.h"
+#include "cc/rewrite/reduce_gradients.h"
+#include "cc/training/sharing.h"
+#include "tests/cc/tasks.h"
+
+namespace tensorbow {
+namespace {
+
+namespace tf = ::tensorflow;
+
+using Groups = std::set<std::vector<std::string>>;
+using Names = std::set<std::string>;
+
+// w with a slot and a gradient of what is read of it, and whatever else.
+class Momentum {
+ public:
+  Momentum(bool resource, std::vector<tf::NodeDef> others = {})
+      : task_(Nodes(resource, std::move(others))) {
+    const std::vector<std::string> trained = {"w"};
+    EXPECT_TRUE(FuseUpdates(trained, IsOfGradient, task_.get()).ok());
+    const auto count = ReduceGradients(trained, task_.get());
+    EXPECT_TRUE(count.ok()) << count.status();
+    EXPECT_EQ(task_.Find("update")->type_string(),
+              resource ? "TensorBowResourceApplyMomentum" : "TensorBowApplyMomentum");
+  }
+
+  Groups SharableGroups() {
+    const SharableVariables found = FindSharableVariables(*task_.get());
+    return {found.groups.begin(), found.groups.end()};
+  }
+
+  // Where learners meet before their updates.
+  const tf::Node* begin() const {
+    for (const tf::Node* node : task_.get()->parts[0].graph->op_nodes()) {
+      if (node->type_string() == kBeginUpdates) return node;
+    }
+    return nullptr;
+  }
+
+  Task task_;
+
+ private:
+  static std::vector<tf::NodeDef> Nodes(bool resource,
+                                        std::vector<tf::NodeDef> others) {
+    const char* const variable = resource ? "VarHandleOp" : "VariableV2";
+    const char* const read = resource ? "ReadVariableOp" : "Identity";
+    const char* const update = resource ? "ResourceApplyMomentum" : "ApplyMomentum";
+    std::vector<tf::NodeDef> nodes = {
+        NodeOf("rate", "Const"),
+        NodeOf("w", variable),
+        NodeOf("m", variable),
+        NodeOf("read", read, {"w"}),
+        NodeOf("gradient", "Neg", {"read"}),
+        NodeOf("update", update, {"w", "m", "rate", "gradient", "rate"})};
+    nodes.insert(nodes.end(), others.begin(), others.end());
+    return nodes;
+  }
+};
+
+class SharedVariablesTest : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(, SharedVariablesTest, testing::Bool(), [](const auto& info) {
+  return info.param ? "resource" : "reference";
+});
+
+TEST_P(SharedVariablesTest, AVariableGoesWithItsSlots) {
+  EXPECT_EQ(Momentum(GetParam()).SharableGroups(), Groups({{"w", "m"}}));
+}
+
+TEST_P(SharedVariablesTest, WhatIsWrittenOtherwiseAndItsGroupAreNot) {
+  const bool resource = GetParam();
+  const std::string assign = resource ? "AssignAddVariableOp" : "AssignAdd";
+  Momentum step(resource, {NodeOf("step", resource ? "VarHandleOp" : "VariableV2"),
+                           NodeOf("count", assign, {"step", "rate"})});
+  EXPECT_EQ(step.SharableGroups(), Groups({{"w", "m"}}));
+  EXPECT_EQ(FindSharableVariables(*step.task_.get()).used, Names({"w", "m", "step"}));
+  Momentum slot(resource, {NodeOf("decay", assign, {"m", "rate"})});
+  EXPECT_EQ(slot.SharableGroups(), Groups());
+}
+
+TEST_P(SharedVariablesTest, WhatIsOnlyReadIsAGroupOfItsOwn) {
+  const bool resource = GetParam();
+  Momentum frozen(resource, {NodeOf("frozen", resource ? "VarHandleOp" : "VariableV2"),
+                             NodeOf("value", resource ? "ReadVariableOp" : "Identity",
+                                    {"frozen"})});
+  EXPECT_EQ(frozen.SharableGroups(), Groups({{"w", "m"}, {"frozen"}}));
+}
+
+TEST_P(SharedVariablesTest, EveryReaderIsBeforeAllUpdatesOrAfterItsVariables) {
+  const char* const read = GetParam() ? "ReadVariableOp" : "Identity";
+  Momentum after(GetParam(), {NodeOf("new", read, {"w", "^update"})});
+  EXPECT_EQ(after.SharableGroups(), Groups({{"w", "m"}}));
+  Momentum before(GetParam(), {NodeOf("old", read, {"m"})});
+  int gradients = 3;
+  ASSERT_TRUE(ShareVariables({"w", "m"}, before.task_.get(), &gradients).ok());
+  EXPECT_TRUE(before.task_.Waits(before.begin()->name(), "old"));
+}
+
+TEST(SharableVariablesTest, AReaderBetweenTheGradientsAndTheUpdateKeepsItApart) {
+  const std::vector<tf::NodeDef> nodes = {
+      NodeOf("rate", "Const"),
+      NodeOf("a", "VarHandleOp"),
+      NodeOf("b", "VarHandleOp"),
+      NodeOf("gradient", "Neg", {"rate"}),
+      NodeOf("update_a", "ResourceApplyGradientDescent", {"a", "rate", "gradient"}),
+      NodeOf("update_b", "ResourceApplyGradientDescent", {"b", "rate", "gradient"}),
+      NodeOf("read_a", "ReadVariableOp", {"a", "^update_b"}),
+      NodeOf("read_b", "ReadVariableOp", {"b", "^update_b"})};
+  Task task(nodes);
+  ASSERT_TRUE(FuseUpdates({"a", "b"}, IsOfGradient, task.get()).ok());
+  ASSERT_TRUE(ReduceGradients({"a", "b"}, task.get()).ok());
+  const auto groups = FindSharableVariables(*task.get()).groups;
+  // Fused updates are one after the other; where a's is the first, its reader is last.
+  const bool a_first = task.Waits("update_b", "update_a");
+  EXPECT_EQ(Groups(groups.begin(), groups.end()),
+            a_first ? Groups({{"a"}, {"b"}}) : Groups({{"b"}}));
+}
+
+TEST_P(SharedVariablesTest, AReaderInABranchKeepsItApart) {
+  const char* const read = GetParam() ? "ReadVariableOp" : "Identity";
+  const std::string type = "type: DT_BOOL";
+  std::vector<tf::NodeDef> nodes = {
+      NodeOf("condition", "Placeholder", {}, {{"dtype", type}}),
+      NodeOf("branch", "Switch", {"condition", "condition"}, {{"T", type}}),
+      NodeOf("pivot", "Identity", {"branch:1"}, {{"T", type}})};
+  nodes.push_back(NodeOf("may_read", read, {"m", "^pivot"}));
+  EXPECT_EQ(Momentum(GetParam(), nodes).SharableGroups(), Groups());
+  nodes.back() = NodeOf("may_read", read, {"m", "^pivot", "^update"});
+  EXPECT_EQ(Momentum(GetParam(), nodes).SharableGroups(), Groups({{"w", "m"}}));
+}
+
+TEST(SharableVariablesTest, VariablesOfOneNameOrWithAnAggregationAreNot) {
+  Momentum twice(true, {NodeOf("other", "VarHandleOp", {}, {{"shared_name", "s: 'w'"}}),
+                        NodeOf("value", "ReadVariableOp", {"other"})});
+  EXPECT_EQ(twice.SharableGroups(), Groups());
+  Momentum counts(
+      true, {NodeOf("sum", "VarHandleOp", {}, {{kAggregationAttribute, "s: 'sum'"}}),
+             NodeOf("value", "ReadVariableOp", {"sum"})});
+  EXPECT_EQ(counts.SharableGroups(), Groups({{"w", "m"}}));
+}
+
+TEST(SharableVariablesTest, ReferencesOfASecondTypeAreNot) {
+  const std::string type = "type: DT_DOUBLE";
+  std::vector<tf::NodeDef> nodes = {
+      NodeOf("a", "VariableV2"),
+      NodeOf("b", "VariableV2", {}, {{"dtype", type}}),
+      NodeOf("one", "Const"),
+      NodeOf("two", "Cast", {"one"}, {{"SrcT", "type: DT_FLOAT"}, {"DstT", type}}),
+      NodeOf("update_a", "ApplyGradientDescent", {"a", "one", "one"}),
+      NodeOf("update_b", "ApplyGradientDescent", {"b", "two", "two"}, {{"T", type}})};
+  Task task(nodes);
+  ASSERT_TRUE(FuseUpdates({"a", "b"}, IsOfGradient, task.get()).ok());
+  ASSERT_TRUE(ReduceGradients({"a", "b"}, task.get()).ok());
+  const auto groups = FindSharableVariables(*task.get()).groups;
+  EXPECT_EQ(Groups(groups.begin(), groups.end()), Groups({{"a"}}));
+}
+
+TEST_P(SharedVariablesTest, LearnersMeetBeforeTheUpdatesOfOneCopy) {
+  Momentum momentum(GetParam());
+  Task& task = momentum.task_;
+  int gradients = 3;
+  ASSERT_TRUE(ShareVariables({}, task.get(), &gradients).ok());
+  EXPECT_EQ(gradients, 3);
+  EXPECT_FALSE(task.Find("update")->attrs().Find("shared")->b());
+  ASSERT_TRUE(ShareVariables({"w", "m"}, task.get(), &gradients).ok());
+  EXPECT_EQ(gradients, 4);
+  EXPECT_TRUE(task.Find("update")->attrs().Find("shared")->b());
+  const tf::Node* const begin = momentum.begin();
+  ASSERT_NE(begin, nullptr);
+  EXPECT_EQ(begin->attrs().Find("index")->i(), 3);
+  ASSERT_EQ(begin->num_inputs(), 2);
+  Names inputs;
+  for (int i = 0; i < 2; ++i) {
+    const tf::Node* input = nullptr;
+    ASSERT_TRUE(begin->input_node(i, &input).ok());
+    inputs.insert(input->name());
+  }
+  EXPECT_EQ(inputs, Names({"m", "w"}));
+  EXPECT_TRUE(task.Waits(begin->name(), "gradient"));
+  EXPECT_TRUE(task.Waits(begin->name(), "read"));
+  EXPECT_TRUE(task.Waits("update", begin->name()));
+}
+
+TEST(SharingTest, AGroupIsSharedWhileEveryProgramCan) {
+  Sharing sharing;
+  Names separated;
+  EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}, &separated),
+            Names({"w", "m"}));
+  EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}, &separated),
+            Names({"w", "v", "f"}));
+  EXPECT_EQ(separated, Names());
+  // Writes m in another way: w, and through it v, go with it.
+  EXPECT_EQ(sharing.Agree({{"m", "f"}, {{"f"}}}, &separated), Names({"f"}));
+  EXPECT_EQ(separated, Names({"m"}));
+  EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}, &separated), Names());
+  EXPECT_EQ(separated, Names({"m", "w"}));
+  EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}, &separated),
+            Names({"f"}));
+  EXPECT_EQ(separated, Names({"m", "v", "w"}));
+}
+
+}  // namespace
+}  // namespace tensorbow

@@ -1,0 +1,79 @@
+// What learners do together before they update variables of which they have one copy.
+#include "cc/device/learner_device.h"
+#include "cc/synchroniser/synchroniser.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tf_ops/kernels/learner_errors.h"
+#include "tf_ops/kernels/variable_input.h"
+
+namespace tensorbow {
+namespace {
+
+namespace tf = ::tensorflow;
+
+class BeginUpdatesKernel : public tf::OpKernel {
+ public:
+  explicit BeginUpdatesKernel(tf::OpKernelConstruction* construction)
+      : OpKernel(construction),
+        device_(dynamic_cast<LearnerDevice*>(construction->device())) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("index", &index_));
+  }
+
+  void Compute(tf::OpKernelContext* context) override {
+    if (num_inputs() == 0) return;
+    OP_REQUIRES(context, device_ != nullptr, OnLearnersOnly(*this));
+    Synchroniser* const synchroniser = device_->synchroniser();
+    OP_REQUIRES(context,
+                synchroniser != nullptr && synchroniser->set() != nullptr &&
+                    index_ < synchroniser->set()->num_gradients(),
+                OutsideLearningRun(*this));
+    const int learner = device_->learner();
+    const auto all = synchroniser->AllGather(learner, index_, this);
+    OP_REQUIRES(context, !all.empty(), Discarded());
+    absl::Status status;
+    if (all.front() == this) status = Detach(context);
+    synchroniser->Release(learner, index_);
+    OP_REQUIRES_OK(context, status);
+  }
+
+ private:
+  // Copies what others refer to: they go on with what it was.
+  absl::Status Detach(tf::OpKernelContext* context) const {
+    for (int i = 0; i < num_inputs(); ++i) {
+      VariableInput variable;
+      TF_RETURN_IF_ERROR(VariableInput::Open(context, i, &variable));
+      const tf::mutex_lock lock(*variable.mu());
+      TF_RETURN_IF_ERROR(variable.is_resource() ? DetachResource(variable)
+                                                : DetachReference(context, i));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status DetachResource(const VariableInput& variable) {
+    tf::Tensor own;
+    return variable.Tensor(/*locked=*/true, CopyElements, &own);
+  }
+
+  // The variable's own reference is out of the way while the others are counted.
+  static absl::Status DetachReference(tf::OpKernelContext* context, int i) {
+    tf::Tensor value = context->mutable_input(i, /*lock_held=*/true);
+    context->replace_ref_input(i, tf::Tensor(value.dtype()), /*lock_held=*/true);
+    absl::Status status;
+    if (value.IsInitialized() && !value.RefCountIsOne()) {
+      tf::Tensor own;
+      status = context->allocate_temp(value.dtype(), value.shape(), &own);
+      if (status.ok()) status = CopyElements(value, &own);
+      if (status.ok()) value = own;
+    }
+    context->replace_ref_input(i, value, /*lock_held=*/true);
+    return status;
+  }
+
+  LearnerDevice* const device_;
+  int index_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("TensorBowBeginUpdates").Device(tf::DEVICE_CPU),
+                        BeginUpdatesKernel);
+
+}  // namespace
+}  // namespace tensorbow
