@@ -3,6 +3,7 @@
 # make test      lint, C++ tests, Python tests
 # make runtime-test C++ tests of what needs TensorFlow
 # make fuzz      sessions against stock sessions and NumPy, at random, for half an hour
+# make peers     installs what benchmarks/peers.py compares with
 # make lint · make bench · make sanitize · make format · make clean
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null
 ALL_CPP := $(shell find cc tf_ops tests/cc -name '*.cc' -o -name '*.h' 2>/dev/null)
 PYTHON_DIRS := tensorbow tests benchmarks examples tools setup.py
 
-.PHONY: all install demo test lint format cc-test runtime-test py-test fuzz bench sanitize clean
+.PHONY: all install demo test lint format cc-test runtime-test py-test fuzz bench peers sanitize clean
 
 all: install
 
@@ -70,6 +71,14 @@ fuzz: install
 
 bench: install
 	$(BIN)/python benchmarks/throughput.py
+
+# PyTorch and JAX, in an environment of their own.
+peers: build/peers/requirements.stamp
+
+build/peers/requirements.stamp: tools/peers_requirements.txt
+	$(PYTHON) -m venv build/peers
+	build/peers/bin/pip install --quiet -r tools/peers_requirements.txt
+	touch $@
 
 sanitize: $(VENV)/requirements.stamp
 	for s in thread address undefined; do \

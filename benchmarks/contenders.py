@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 from fully_connected import dying_rate
 from networks import network_session
+from peers_jax import jax_network
+from peers_tensorflow import mirrored_network
+from peers_torch import torch_distributed, torch_network
 
 IMAGE_SHAPES = {
     "logistic": (28, 28, 1),
@@ -24,6 +27,8 @@ IMAGE_SHAPES = {
 LEARNING_RATE = 0.01
 EMA_DECAY = 0.999
 ROWS = 4096
+# TensorFlow's switch for oneDNN's kernels, which it leaves off on processors without AVX512_VNNI.
+WITH_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 
 Stepper = Callable[[int], None]
 
@@ -38,6 +43,8 @@ class Contender:
       rows_per_step: rows that one step trains on.
       settings: for the maker.
       device: "cpu", or "gpu" for a process that sees the GPUs.
+      python: the interpreter; "" is this one.
+      environment: variables of its process besides this one's.
     """
 
     name: str
@@ -45,6 +52,8 @@ class Contender:
     rows_per_step: int
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     device: str = "cpu"
+    python: str = ""
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def data(model: str) -> tuple[np.ndarray, np.ndarray]:
@@ -414,6 +423,10 @@ def tensorbow_session_on_keras_graph(
 
 MAKERS: dict[str, Callable[..., Stepper]] = {
     "network_session": network_session,
+    "mirrored_network": mirrored_network,
+    "torch_network": torch_network,
+    "torch_distributed": torch_distributed,
+    "jax_network": jax_network,
     "stock_session": stock_session,
     "tensorbow_session": tensorbow_session,
     "pipeline_session": pipeline_session,

@@ -41,12 +41,12 @@ class Process:
         self.contender = contender
         job = dict(dataclasses.asdict(contender), model=model)
         self._process = subprocess.Popen(
-            [sys.executable, __file__, json.dumps(job)],
+            [contender.python or sys.executable, __file__, json.dumps(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log or subprocess.DEVNULL,
             text=True,
-            env=environment(contender.device),
+            env=environment(contender.device) | contender.environment,
         )
         self._steps = 1
 

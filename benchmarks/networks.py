@@ -11,6 +11,7 @@ import numpy as np
 
 TUNING_SECONDS = 120  # at most, before a network is measured
 SEED = 1
+BATCHES = 4  # fed in turn
 
 Feeds = Callable[[np.random.Generator, int], list[np.ndarray]]
 
@@ -208,7 +209,7 @@ NETWORKS: dict[str, Network] = {
 
 
 def network_program(model: str) -> tuple[Any, Any, Any, list[dict[Any, Any]]]:
-    """The graph of a network, its training and initialising operations, and four feed dicts."""
+    """The graph of a network, its training and initialising operations, and feed dicts."""
     import tensorflow as tf
     from fully_connected import RATES, optimiser
 
@@ -221,7 +222,7 @@ def network_program(model: str) -> tuple[Any, Any, Any, list[dict[Any, Any]]]:
         train_op = optimiser(network.optimiser, RATES[network.optimiser]).minimize(loss)
         init = tf1.global_variables_initializer()
     random = np.random.default_rng(0)
-    made = [network.feeds(random, network.rows) for _ in range(4)]
+    made = [network.feeds(random, network.rows) for _ in range(BATCHES)]
     return graph, train_op, init, [dict(zip(inputs, values, strict=True)) for values in made]
 
 

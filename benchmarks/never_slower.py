@@ -2,9 +2,10 @@
 
     python benchmarks/never_slower.py [--networks NAME …] [--slices N] [--output NAME]
 
-Networks of many kinds (networks.py), as many rows fed to a run in all columns: a stock session,
-`TensorBowSession` with one learner for every core, and the same with the number that is found by
-measuring, after it has been found. Writes benchmarks/results/NAME.{json,md}.
+Networks of many kinds (networks.py), as many rows fed to a run in all columns: a stock session, the
+same with TensorFlow's switch for oneDNN on, `TensorBowSession` with one learner for every core, and
+the same with the number that is found by measuring, after it has been found. Writes
+benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -13,33 +14,37 @@ from typing import Any
 
 import network_table
 import numpy as np
-from contenders import Contender
+from contenders import WITH_ONEDNN, Contender
 from interleave import Process, spread, told
 from networks import NETWORKS
 
 from tensorbow.options import cores
 
-STOCK, FIXED, FOUND = "tf.Session", "one learner a core", "learners found"
-LEARNERS: dict[str, int | str] = {STOCK: 0, FIXED: cores(), FOUND: "auto"}
+STOCK, ONEDNN = "tf.Session", "tf.Session, oneDNN on"
+FIXED, FOUND = "one learner a core", "learners found"
+LEARNERS: dict[str, int | str] = {STOCK: 0, ONEDNN: 0, FIXED: cores(), FOUND: "auto"}
 
 
 def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
     """Samples/s of each kind of session by slice, and the number of learners found."""
     rows = NETWORKS[name].rows
-    processes = {
-        kind: Process(Contender(kind, "network_session", rows, {"learners": learners}), name)
-        for kind, learners in LEARNERS.items()
-    }
+    processes = {}
+    for kind, learners in LEARNERS.items():
+        switch = WITH_ONEDNN if kind == ONEDNN else {}
+        settings = {"learners": learners}
+        contender = Contender(kind, "network_session", rows, settings, environment=switch)
+        processes[kind] = Process(contender, name)
     # One after the other: tuning measures, too.
     for process in processes.values():
         process.wait_until_ready()
     for process in processes.values():
         process.calibrate(seconds)
     speeds: dict[str, list[float]] = {kind: [] for kind in processes}
-    for k in range(slices):
-        order = list(processes)
-        for kind in order[k % 3 :] + order[: k % 3]:
+    order = list(processes)
+    for _ in range(slices):
+        for kind in order:
             speeds[kind].append(processes[kind].slice())
+        order = order[1:] + order[:1]
     learners = int(processes[FOUND].value())
     for process in processes.values():
         process.end()
@@ -59,16 +64,18 @@ def document(where: dict[str, Any], rows: dict[str, Any], slices: int, seconds: 
         "# Networks of many kinds, against a stock session at the same fed batch",
         "",
         f"{told(where)} Samples/s ÷ those of "
-        f"`tf.Session`, medians of {slices} interleaved slices with quartiles.",
+        f"`tf.Session`, medians of {slices} interleaved slices with quartiles. *oneDNN on*: with "
+        "TF_ENABLE_ONEDNN_OPTS=1, which TensorFlow does by itself on processors with AVX512_VNNI.",
         "",
-        f"| network, rows of a run | {STOCK}, samples/s | {FIXED} | {FOUND} | how many |",
-        "|---|---|---|---|---|",
+        f"| network, rows of a run | {STOCK}, samples/s | {ONEDNN} | {FIXED} | {FOUND} "
+        "| how many |",
+        "|---|---|---|---|---|---|",
     ]
     for name, found in rows.items():
         stock = spread(found["samples_per_second"][STOCK])[0]
         lines.append(
-            f"| {name} | {stock:,.0f} | {ratio(found, FIXED)} | {ratio(found, FOUND)} | "
-            f"{found['learners']} |"
+            f"| {name} | {stock:,.0f} | {ratio(found, ONEDNN)} | {ratio(found, FIXED)} | "
+            f"{ratio(found, FOUND)} | {found['learners']} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -26,16 +26,18 @@ namespace {
 constexpr int64_t kMinElements = 128 * 1024;
 // Fewer columns are not worth the width of the vectors.
 constexpr int64_t kMinColumns = 64;
-// A slice of a variable is updated from whole rows of the product, of which the first
-// and the last belong to its neighbours, too. With more columns these would be more
-// than a quarter of the work.
-constexpr int64_t kMaxColumns = CentralModel::kSliceElements / 8;
+// Some rows of the product exist at a time. More columns would not fit into a core's
+// second-level cache.
+constexpr int64_t kMaxColumns = CentralModel::kSliceElements;
+// The gradient of the inputs is computed from rows of the weights that lie in a slice.
+// Fewer of them would be too few.
+constexpr int64_t kMaxColumnsOfInputGradient = kMaxColumns / 8;
 
-bool IsLargeMatrix(const tf::Node& variable) {
+bool IsLargeMatrix(const tf::Node& variable, int64_t max_columns) {
   tf::PartialTensorShape shape;
   return tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() && shape.dims() == 2 &&
          shape.num_elements() >= kMinElements && shape.dim_size(1) >= kMinColumns &&
-         shape.dim_size(1) <= kMaxColumns;
+         shape.dim_size(1) <= max_columns;
 }
 
 bool IsFloatProduct(const tf::Node& node) {
@@ -177,6 +179,7 @@ absl::Status FuseInputGradient(tf::Node* update, tf::Graph* graph) {
   const tf::Edge* b = nullptr;
   TF_RETURN_IF_ERROR(update->input_node(0, &variable));
   TF_RETURN_IF_ERROR(update->input_edge(update->num_inputs() - 1, &b));
+  if (!IsLargeMatrix(*variable, kMaxColumnsOfInputGradient)) return absl::OkStatus();
   tf::Node* const product = InputGradient(*update, *b, *variable);
   if (product == nullptr) return absl::OkStatus();
 
@@ -247,7 +250,7 @@ absl::Status FuseProductsOf(bool with_input_gradients, tf::Graph* graph) {
     }
     const tf::Node* variable = nullptr;
     TF_RETURN_IF_ERROR(node->input_node(0, &variable));
-    if (!IsLargeMatrix(*variable)) continue;
+    if (!IsLargeMatrix(*variable, kMaxColumns)) continue;
     std::vector<tf::Node*> path = PathToProduct(*node);
     if (path.empty()) continue;
     const tf::Node *a = nullptr, *b = nullptr;

@@ -11,6 +11,7 @@
 #include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/learner_graph.h"
+#include "cc/rewrite/onednn.h"
 #include "cc/rewrite/random_state.h"
 #include "cc/rewrite/reduce_gradients.h"
 #include "cc/rewrite/shapes.h"
@@ -218,6 +219,7 @@ absl::Status CompileLearningProgram(
   TaskGraph task;
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program->task_spec, session_options,
                                     learners->Devices(&device_set), &task));
+  if (replicated) UseOneDnn(&task);  // one learner computes what a stock session does
   (*learners)[0].Optimise(&task);
   TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
   if (averages != Traits::Averages::kNothing) {

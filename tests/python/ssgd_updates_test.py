@@ -9,7 +9,7 @@ import numpy as np
 import programs
 import pytest
 import tensorflow as tf
-from fused_products_test import COLUMNS, ROWS, Update, fused_in_updates
+from fused_products_test import COLUMNS, ROWS, WIDE, Update, fused_in_updates
 from fused_updates_test import ALL_TYPES, APPLY, KINDS, Program, assert_within, of_op
 
 import tensorbow
@@ -26,6 +26,9 @@ def mean_of(gradients):
     for gradient in gradients[1:]:
         total = total + gradient.astype(accumulate)
     return (total * (accumulate(1) / accumulate(len(gradients)))).astype(gradients.dtype)
+
+
+NARROW = (ROWS, COLUMNS)
 
 
 def normal(seed, *shape):
@@ -86,10 +89,13 @@ def test_every_update_is_made_together(op, average, use_resource, dtype, one_thr
 
 @KINDS
 @pytest.mark.parametrize("op", ["ApplyMomentum", "ApplyAdagradV2"])
-@pytest.mark.parametrize("inner", [1, 4, 300])
-def test_product_is_summed_over_all_rows(op, inner, use_resource):
+@pytest.mark.parametrize(
+    ("inner", "shape"),
+    [(1, NARROW), (4, NARROW), (300, NARROW), *((4, shape) for shape in WIDE)],
+)
+def test_product_is_summed_over_all_rows(op, inner, shape, use_resource):
     """A dense layer's gradient: the mean over learners of aᵀ·b, summed by every learner."""
-    update = Update(op, use_resource, inner=inner)
+    update = Update(op, use_resource, inner=inner, shape=shape)
     variables = [update.w, *update.slots]
     outcomes = []
     for _ in range(2):

@@ -138,8 +138,7 @@ class FusedUpdateKernel : public tf::OpKernel {
   // Updates the learner's own variables.
   template <typename Rule>
   absl::Status UpdateOwn(Synchroniser* synchroniser, const Rule& rule,
-                         const UpdateOperand<T>& operand,
-                         const Tensors& tensors) const {
+                         UpdateOperand<T>& operand, const Tensors& tensors) const {
     const int learner = device_->learner();
     TrainedSet* const set = synchroniser->set();
     if (set->weights(learner, member_) != tensors[0].data()) {
@@ -147,17 +146,21 @@ class FusedUpdateKernel : public tf::OpKernel {
       set->set_weights(learner, member_, tensors[0].data());
     }
     const CentralModel::Variable& variable = synchroniser->variable(member_);
-    const int num_slices = variable.num_slices();
-    for (int i = 0; i < num_slices; ++i) {
-      const int s = synchroniser->SliceAt(learner, i, num_slices);
-      if (!synchroniser->Enter(learner, member_, s)) return Discarded();
-      const CentralModel::Slice slice = variable.slice(s);
-      Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
-                   static_cast<Accumulator<T>>(synchroniser->traits().alpha)};
-      if (pull.z != nullptr) pull.z += slice.begin;
-      operand.AddInputGradient(slice, Elements(tensors[0]) + slice.begin);
-      Update(rule, slice, operand.At(slice), pull, tensors,
-             std::make_index_sequence<Form::kSlots>());
+    const int at_once = operand.slices_at_once();
+    const int num_blocks = (variable.num_slices() + at_once - 1) / at_once;
+    for (int i = 0; i < num_blocks; ++i) {
+      const int first = synchroniser->SliceAt(learner, i, num_blocks) * at_once;
+      const int end = std::min(first + at_once, variable.num_slices());
+      for (int s = first; s < end; ++s) {
+        if (!synchroniser->Enter(learner, member_, s)) return Discarded();
+        const CentralModel::Slice slice = variable.slice(s);
+        Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
+                     static_cast<Accumulator<T>>(synchroniser->traits().alpha)};
+        if (pull.z != nullptr) pull.z += slice.begin;
+        operand.AddInputGradient(slice, Elements(tensors[0]) + slice.begin);
+        Update(rule, slice, operand.At(slice), pull, tensors,
+               std::make_index_sequence<Form::kSlots>());
+      }
     }
     return absl::OkStatus();
   }
@@ -172,8 +175,7 @@ class FusedUpdateKernel : public tf::OpKernel {
   // operands, while the others update the rest.
   template <typename Rule>
   absl::Status UpdateForAll(Synchroniser* synchroniser, const Rule& rule,
-                            const UpdateOperand<T>& operand,
-                            const Tensors& tensors) const {
+                            UpdateOperand<T>& operand, const Tensors& tensors) const {
     const Share mine{&operand, &tensors};
     const int point = synchroniser->set()->update_point(member_);
     const auto shares = synchroniser->AllGather(device_->learner(), point, &mine);
@@ -194,7 +196,7 @@ class FusedUpdateKernel : public tf::OpKernel {
     }
 
     for (int s = 0; alike && s < CentralModel::NumSlices(size); ++s) {
-      if ((member_ + s) % count != place) continue;
+      if ((member_ + s / operand.slices_at_once()) % count != place) continue;
       const CentralModel::Slice slice = CentralModel::SliceOf(size, s);
       Update(rule, slice, operand.MeanAt(operands, slice), Pull<T>(), tensors,
              std::make_index_sequence<Form::kSlots>());

@@ -56,6 +56,13 @@ class UpdateOperand {
     return {tensor_.dim_size(transposed_ ? 1 : 0), factor_->dim_size(1)};
   }
 
+  // How many slices, from a multiple of it on, are computed at once: updates go through
+  // them one after the other.
+  int slices_at_once() const {
+    if (!product_.has_value()) return 1;
+    return static_cast<int>(CentralModel::NumSlices(kMinRows * columns_));
+  }
+
   // From now on `other` may be changed.
   absl::Status DetachFrom(tensorflow::OpKernelContext* context,
                           const tensorflow::Tensor& other) {
@@ -81,15 +88,15 @@ class UpdateOperand {
       const Product::Factors factors{tensor_.flat<float>().data(),  transposed_,
                                      factor_->flat<float>().data(), shape.dim_size(0),
                                      factor_->dim_size(0),          shape.dim_size(1)};
-      const int64_t rows_of_slice = CentralModel::kSliceElements / columns_ + 2;
       TF_RETURN_IF_ERROR(context->allocate_temp(
           tensorflow::DT_FLOAT, {Product::WorkspaceSize(factors)}, &workspace_));
       TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT,
                                                 {Product::kScratchSize}, &scratch_));
-      TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT,
-                                                {rows_of_slice * columns_}, &values_));
       product_.emplace(factors, workspace_.flat<float>().data(),
                        static_cast<float>(share_));
+      const int64_t rows = slices_at_once() * CentralModel::kSliceElements / columns_;
+      TF_RETURN_IF_ERROR(context->allocate_temp(tensorflow::DT_FLOAT,
+                                                {(rows + 2) * columns_}, &values_));
       return PrepareInputGradient(context);
     }
     return absl::OkStatus();
@@ -105,11 +112,11 @@ class UpdateOperand {
   }
 
   // The values of a slice's elements; good until the next call.
-  const T* At(const CentralModel::Slice& slice) const {
+  const T* At(const CentralModel::Slice& slice) {
     if constexpr (std::is_same_v<T, float>) {
       if (product_.has_value()) return SumAt({this}, slice);
     }
-    return static_cast<const T*>(tensor_.data()) + slice.begin;
+    return InTensor(slice);
   }
 
   // Makes ready to give the mean of several, after Prepare().
@@ -122,21 +129,17 @@ class UpdateOperand {
   // The same of the mean of several, this one being among them: they are alike, and
   // belong to learners that do not change them meanwhile.
   const T* MeanAt(const std::vector<const UpdateOperand*>& all,
-                  const CentralModel::Slice& slice) const {
+                  const CentralModel::Slice& slice) {
     const int count = static_cast<int>(all.size());
     if constexpr (std::is_same_v<T, float>) {
-      if (product_.has_value()) {
-        float* const sum = SumAt(all, slice);
-        MeanOfSum(count, slice.size(), sum);
-        return sum;
-      }
+      if (product_.has_value()) return SumAt(all, slice, /*mean=*/true);
     }
     T* const mean = static_cast<T*>(values_.data());
     std::vector<const T*> values;
     std::vector<double> shares;
     bool equal = true;
     for (const UpdateOperand* operand : all) {
-      values.push_back(operand->At(slice));
+      values.push_back(operand->InTensor(slice));
       shares.push_back(operand->share_);
       equal &= operand->share_ == 1;
     }
@@ -149,19 +152,34 @@ class UpdateOperand {
   }
 
  private:
-  // The sum of several products; good until the next call.
-  float* SumAt(const std::vector<const UpdateOperand*>& all,
-               const CentralModel::Slice& slice) const {
-    const int64_t begin = slice.begin / columns_;
-    const int64_t end = (slice.end + columns_ - 1) / columns_;
-    float* const scratch = static_cast<float*>(scratch_.data());
+  // Rows of a product that are computed at once, at least: the first and the last
+  // belong in part to the slices before and after, which compute them, too.
+  static constexpr int64_t kMinRows = 8;
+
+  const T* InTensor(const CentralModel::Slice& slice) const {
+    return static_cast<const T*>(tensor_.data()) + slice.begin;
+  }
+
+  // The sum of several products, or their mean; good until the next call.
+  const float* SumAt(const std::vector<const UpdateOperand*>& all,
+                     const CentralModel::Slice& slice, bool mean = false) {
+    const int64_t at_once = slices_at_once() * CentralModel::kSliceElements;
+    const int64_t first = slice.begin / at_once * at_once;
+    const int64_t begin = first / columns_;
     float* const rows = static_cast<float*>(values_.data());
-    for (const UpdateOperand* operand : all) {
-      if (operand == all.front()) {
-        operand->product_->Rows(begin, end, scratch, rows);
-      } else {
-        operand->product_->AddRows(begin, end, scratch, rows);
+    if (first != computed_) {
+      const int64_t last = std::min(first + at_once, shape().num_elements());
+      const int64_t end = (last + columns_ - 1) / columns_;
+      float* const scratch = static_cast<float*>(scratch_.data());
+      for (const UpdateOperand* operand : all) {
+        if (operand == all.front()) {
+          operand->product_->Rows(begin, end, scratch, rows);
+        } else {
+          operand->product_->AddRows(begin, end, scratch, rows);
+        }
       }
+      if (mean) MeanOfSum(all.size(), (end - begin) * columns_, rows);
+      computed_ = first;
     }
     return rows + (slice.begin - begin * columns_);
   }
@@ -194,6 +212,7 @@ class UpdateOperand {
   tensorflow::Tensor workspace_;
   tensorflow::Tensor scratch_;
   std::optional<Product> product_;
+  int64_t computed_ = -1;  // the element from which on `values_` are
   // If somebody takes the gradient of the inputs:
   tensorflow::Tensor* gradient_ = nullptr;  // an output of the context
   tensorflow::Tensor gradient_workspace_;

@@ -1,0 +1,91 @@
+"""The benchmark that compares with other systems, without them."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+
+import peers
+from contenders import Contender
+from interleave import Process
+
+WHERE = dict(cpu="a CPU", cores=2, memory_gib=1, tensorflow="2", python="3", date="today")
+WHERE |= dict(torch="4", jax="5")
+
+
+def found(**speeds):
+    every = {name: [2.0, 4.0] for name in [peers.STOCK, *peers.COLUMNS]}
+    return {"samples_per_second": every | speeds, "learners": 2, "parameters": 7}
+
+
+def test_ratios_are_formed_slice_by_slice_and_the_largest_is_bold():
+    row = found(**{peers.OURS: [4.0, 8.0], peers.JAX: [1.0, 12.0]})
+    text = peers.document(WHERE, {"a net": row}, 2, 0.5)
+    last = text.splitlines()[-1].split(" | ")
+    assert last[:4] == ["| a net", "3", "1.00 (1.00–1.00)", "**2.00** (2.00–2.00)"]
+    assert last[7] == "1.75 (1.12–2.38)"
+    assert "PyTorch 4, JAX 5" in text
+
+
+def test_the_faster_layout_of_pytorch_counts():
+    slower, faster = [1.0, 2.0], [6.0, 12.0]
+    row = found(**{peers.TORCH: slower, peers.TORCH + peers.CHANNELS_LAST: faster})
+    assert peers.ratios(row, peers.TORCH) == [3.0, 3.0]
+    assert peers.ratios(row, peers.TORCH_DISTRIBUTED) == [1.0, 1.0]
+
+
+def test_both_layouts_are_tried_for_images_only():
+    def layouts(name):
+        names = [c.name for c in peers.contenders(name)]
+        return sum(name.endswith(peers.CHANNELS_LAST) for name in names)
+
+    assert [layouts(n) for n in ("LeNet 32", "logistic 32")] == [2, 0]
+    assert len(peers.COMPARED) >= 9
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("logistic 32", 7850), ("embedding 50,000×64, Adam, 64", 50_000 * 64 + 650)],
+)
+def test_a_mirrored_strategy_trains_every_replicas_share(name, parameters):
+    contender = Contender("mirrored", "mirrored_network", 32)
+    process = Process(contender, name)
+    assert process.seconds(3) > 0
+    assert process.value() == parameters
+    process.end()
+
+
+def test_networks_that_differ_are_refused(monkeypatch):
+    class Counts:
+        def __init__(self, contender, model):
+            self._count = 8 if contender.name == peers.JAX else 7
+
+        def wait_until_ready(self):
+            pass
+
+        def calibrate(self, seconds):
+            pass
+
+        def value(self):
+            return self._count
+
+    monkeypatch.setattr(peers, "Process", Counts)
+    with pytest.raises(peers.DifferentNetworksError, match="'JAX, jit': 8"):
+        peers.measure("logistic 32", slices=1, seconds=0.0)
+
+
+def test_a_missing_environment_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(peers, "PYTHON", tmp_path / "bin/python")
+    with pytest.raises(SystemExit, match="make peers"):
+        peers.main()
+
+
+def test_networks_of_pytorch_and_jax_are_those_of_the_table():
+    assert set(peers.peers_torch.MODELS) == set(peers.peers_jax.MODELS) == set(peers.COMPARED)
+    for name in peers.COMPARED:
+        rows = peers.NETWORKS[name].rows
+        feeds = peers.NETWORKS[name].feeds(np.random.default_rng(0), rows)
+        assert all(len(part) == rows for part in feeds)
