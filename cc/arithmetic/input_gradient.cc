@@ -18,20 +18,33 @@ namespace {
 constexpr int kRows = 8;       // of w, that are multiplied together
 constexpr int kMaxWidth = 16;  // columns of bᵀ that are
 
-// sums(i, k) ← Σ_j w(i, j)·b(j, k): kRows rows of w, and kWidth columns of bᵀ, which
-// lie one row after the other. One vector is as wide as they are.
-template <int kWidth>
+// Loops over vectors are unrolled early, so that all sums live in registers.
+#define TENSORBOW_UNROLL _Pragma("GCC unroll 8")
+
+// sums(i, k) ← Σ_j w(i, j)·b(j, k): some rows of w, and kLanes·kVectors columns of bᵀ,
+// which lie one row after the other.
+template <int kHeight, int kLanes, int kVectors>
 TENSORBOW_INLINE void MultiplyRows(const float* const* w, const float* b,
                                    int64_t columns, float* sums) {
-  typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
-  Vector sum[kRows] = {};
+  typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+  Vector sum[kHeight][kVectors] = {};
   for (int64_t j = 0; j < columns; ++j) {
-    Vector factor;
-    std::memcpy(&factor, b + j * kWidth, sizeof factor);
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) sum[i] += w[i][j] * factor;
+    TENSORBOW_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      Vector factor;
+      std::memcpy(&factor, b + (j * kVectors + v) * kLanes, sizeof factor);
+      TENSORBOW_UNROLL
+      for (int i = 0; i < kHeight; ++i) sum[i][v] += w[i][j] * factor;
+    }
   }
-  std::memcpy(sums, sum, sizeof sum);
+  TENSORBOW_UNROLL
+  for (int i = 0; i < kHeight; ++i) {
+    TENSORBOW_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      const Vector after = sum[i][v];
+      std::memcpy(sums + (i * kVectors + v) * kLanes, &after, sizeof after);
+    }
+  }
 }
 
 // The loop above for one instruction set.
@@ -41,24 +54,29 @@ struct Loops {
                       float* sums);  // widths 4, 8, 16
 };
 
-#define TENSORBOW_LOOP(name, target, width)                                       \
-  target void name##width(const float* const* w, const float* b, int64_t columns, \
-                          float* sums) {                                          \
-    MultiplyRows<width>(w, b, columns, sums);                                     \
+// As many rows at once as there are registers for their sums.
+#define TENSORBOW_LOOP(name, target, lanes, vectors, height)                \
+  target void name(const float* const* w, const float* b, int64_t columns,  \
+                   float* sums) {                                           \
+    for (int i = 0; i < kRows; i += height) {                               \
+      MultiplyRows<height, lanes, vectors>(w + i, b, columns,               \
+                                           sums + i * (lanes) * (vectors)); \
+    }                                                                       \
   }
 
-TENSORBOW_LOOP(Portable, , 4)
+TENSORBOW_LOOP(Portable4, , 4, 1, 8)
 constexpr Loops kPortable = {4, {Portable4}};
 #if defined(__x86_64__) && defined(__GNUC__)
 #define TENSORBOW_AVX2 __attribute__((target("avx2,fma")))
-TENSORBOW_LOOP(Avx2, TENSORBOW_AVX2, 4)
-TENSORBOW_LOOP(Avx2, TENSORBOW_AVX2, 8)
-constexpr Loops kAvx2 = {8, {Avx24, Avx28}};
+TENSORBOW_LOOP(Avx2Of4, TENSORBOW_AVX2, 4, 1, 8)
+TENSORBOW_LOOP(Avx2Of8, TENSORBOW_AVX2, 8, 1, 8)
+TENSORBOW_LOOP(Avx2Of16, TENSORBOW_AVX2, 8, 2, 4)
+constexpr Loops kAvx2 = {16, {Avx2Of4, Avx2Of8, Avx2Of16}};
 #define TENSORBOW_AVX512 __attribute__((target("avx512f,avx512vl,fma")))
-TENSORBOW_LOOP(Avx512, TENSORBOW_AVX512, 4)
-TENSORBOW_LOOP(Avx512, TENSORBOW_AVX512, 8)
-TENSORBOW_LOOP(Avx512, TENSORBOW_AVX512, 16)
-constexpr Loops kAvx512 = {16, {Avx5124, Avx5128, Avx51216}};
+TENSORBOW_LOOP(Avx512Of4, TENSORBOW_AVX512, 4, 1, 8)
+TENSORBOW_LOOP(Avx512Of8, TENSORBOW_AVX512, 8, 1, 8)
+TENSORBOW_LOOP(Avx512Of16, TENSORBOW_AVX512, 16, 1, 8)
+constexpr Loops kAvx512 = {16, {Avx512Of4, Avx512Of8, Avx512Of16}};
 #endif
 
 const Loops& FindLoops() {
