@@ -95,6 +95,17 @@ class Process:
             self._process.kill()
 
 
+def in_turns(processes: dict[str, Process], slices: int) -> dict[str, list[float]]:
+    """Samples/s by slice of contenders that are ready; another one is first in each slice."""
+    speeds: dict[str, list[float]] = {name: [] for name in processes}
+    order = list(processes)
+    for _ in range(slices):
+        for name in order:
+            speeds[name].append(processes[name].slice())
+        order = order[1:] + order[:1]
+    return speeds
+
+
 def measure(
     model: str,
     contenders: Sequence[Contender],

@@ -208,6 +208,13 @@ NETWORKS: dict[str, Network] = {
 }
 
 
+def batches(model: str) -> list[list[np.ndarray]]:
+    """What is fed in turn, the same for every contender."""
+    random = np.random.default_rng(0)
+    network = NETWORKS[model]
+    return [network.feeds(random, network.rows) for _ in range(BATCHES)]
+
+
 def network_program(model: str) -> tuple[Any, Any, Any, list[dict[Any, Any]]]:
     """The graph of a network, its training and initialising operations, and feed dicts."""
     import tensorflow as tf
@@ -221,9 +228,8 @@ def network_program(model: str) -> tuple[Any, Any, Any, list[dict[Any, Any]]]:
         inputs, loss = network.make()
         train_op = optimiser(network.optimiser, RATES[network.optimiser]).minimize(loss)
         init = tf1.global_variables_initializer()
-    random = np.random.default_rng(0)
-    made = [network.feeds(random, network.rows) for _ in range(BATCHES)]
-    return graph, train_op, init, [dict(zip(inputs, values, strict=True)) for values in made]
+    feeds = [dict(zip(inputs, values, strict=True)) for values in batches(model)]
+    return graph, train_op, init, feeds
 
 
 def network_session(model: str, rows: int, learners: int | str) -> Callable[[int], None]:

@@ -15,7 +15,7 @@ from typing import Any
 import network_table
 import numpy as np
 from contenders import WITH_ONEDNN, Contender
-from interleave import Process, spread, told
+from interleave import Process, in_turns, spread, told
 from networks import NETWORKS
 
 from tensorbow.options import cores
@@ -39,12 +39,7 @@ def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
         process.wait_until_ready()
     for process in processes.values():
         process.calibrate(seconds)
-    speeds: dict[str, list[float]] = {kind: [] for kind in processes}
-    order = list(processes)
-    for _ in range(slices):
-        for kind in order:
-            speeds[kind].append(processes[kind].slice())
-        order = order[1:] + order[:1]
+    speeds = in_turns(processes, slices)
     learners = int(processes[FOUND].value())
     for process in processes.values():
         process.end()

@@ -18,7 +18,7 @@ import numpy as np
 import peers_jax
 import peers_torch
 from contenders import WITH_ONEDNN, Contender
-from interleave import Process, spread, told
+from interleave import Process, in_turns, spread, told
 from networks import NETWORKS
 
 PYTHON = pathlib.Path(__file__).parents[1] / "build/peers/bin/python"
@@ -73,12 +73,7 @@ def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
     counted = {k: int(p.value()) for k, p in processes.items() if k not in (STOCK, ONEDNN, OURS)}
     if len(set(counted.values())) > 1:
         raise DifferentNetworksError(f"parameters of {name}: {counted}")
-    speeds: dict[str, list[float]] = {kind: [] for kind in processes}
-    order = list(processes)
-    for _ in range(slices):
-        for kind in order:
-            speeds[kind].append(processes[kind].slice())
-        order = order[1:] + order[:1]
+    speeds = in_turns(processes, slices)
     learners = int(processes[OURS].value())
     for process in processes.values():
         process.end()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from fully_connected import RATES
-from networks import BATCHES, NETWORKS
+from networks import NETWORKS, batches
 
 Weights = dict[str, Any]
 
@@ -247,14 +247,13 @@ def jax_network(model: str, rows: int, replicas: int = 1) -> Callable[[int], Non
         copies = lambda w: jnp.stack([w] * replicas)  # noqa: E731
         weights, slots = jax.tree.map(copies, weights), jax.tree.map(copies, slots)
     compiled = jax.jit(averaged if replicas > 1 else alone, donate_argnums=(0, 1))
-    random = np.random.default_rng(0)
-    batches = [network.feeds(random, network.rows) for _ in range(BATCHES)]
+    ready = batches(model)
     done = 0
 
     def step(count: int) -> None:
         nonlocal done, weights, slots
         for _ in range(count):
-            weights, slots = compiled(weights, slots, *batches[done % len(batches)])
+            weights, slots = compiled(weights, slots, *ready[done % len(ready)])
             done += 1
         jax.block_until_ready((weights, slots))
 

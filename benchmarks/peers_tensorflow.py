@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from fully_connected import RATES, optimiser
-from networks import BATCHES, NETWORKS, SEED
+from networks import NETWORKS, SEED, batches
 
 
 def mirrored_network(model: str, rows: int) -> Callable[[int], None]:
@@ -39,13 +39,12 @@ def mirrored_network(model: str, rows: int) -> Callable[[int], None]:
         init = tf1.global_variables_initializer()
         parameters = sum(np.prod(v.shape) for v in tf1.trainable_variables())
     shares = [strategy.experimental_local_results(part) for part in inputs]
-    random = np.random.default_rng(0)
-    batches = []
-    for _ in range(BATCHES):
+    ready = []
+    for made in batches(model):
         feeds: dict[Any, np.ndarray] = {}
-        for part, values in zip(shares, network.feeds(random, network.rows), strict=True):
+        for part, values in zip(shares, made, strict=True):
             feeds.update(zip(part, np.split(values, replicas), strict=True))
-        batches.append(feeds)
+        ready.append(feeds)
     config = tf1.ConfigProto(device_count={"CPU": replicas}, allow_soft_placement=True)
     session = tf1.Session(graph=graph, config=config)
     session.run(init)
@@ -54,7 +53,7 @@ def mirrored_network(model: str, rows: int) -> Callable[[int], None]:
     def step(count: int) -> None:
         nonlocal done
         for _ in range(count):
-            session.run(run, batches[done % len(batches)])
+            session.run(run, ready[done % len(ready)])
             done += 1
 
     step.value = lambda: float(parameters)  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from fully_connected import RATES
-from networks import BATCHES, NETWORKS
+from networks import NETWORKS, batches
 
 
 def _dense(*units: int) -> Any:
@@ -166,20 +166,19 @@ def _stepper(
     optimiser = _optimiser(network.optimiser, weights)
     if ranks > 1:
         trained = torch.nn.parallel.DistributedDataParallel(trained)
-    random = np.random.default_rng(0)
-    batches = []
-    for _ in range(BATCHES):
-        x, y = (part[rank::ranks] for part in network.feeds(random, network.rows))
+    ready = []
+    for values in batches(model):
+        x, y = (part[rank::ranks] for part in values)
         if x.ndim == 4:
             x = x.transpose(0, 3, 1, 2)
             x = x if channels_last else np.ascontiguousarray(x)
-        batches.append((np.asarray(x), y.astype(np.int64)))
+        ready.append((x, y.astype(np.int64)))
     done = 0
 
     def step(count: int) -> None:
         nonlocal done
         for _ in range(count):
-            x, y = map(torch.from_numpy, batches[done % len(batches)])
+            x, y = map(torch.from_numpy, ready[done % len(ready)])
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(trained(x), y).backward()
             optimiser.step()

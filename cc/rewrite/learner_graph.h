@@ -1,9 +1,10 @@
 // From a run of the program's graph to the graph a learner executes.
 //
 // The graph is pruned, placed and optimised once, exactly as a stock session would do
-// it (the same passes, hence the same kernels); every learner gets a copy in which its
-// variables live in a container of its own and its random ops draw numbers of their
-// own. Names are kept, so error messages and checkpoints look the same. Pure functions.
+// it (the same passes, hence the same kernels; see onednn.h for an exception); every
+// learner gets a copy in which its variables live in a container of its own and its
+// random ops draw numbers of their own. Names are kept, so error messages and
+// checkpoints look the same. Pure functions.
 #ifndef TENSORBOW_CC_REWRITE_LEARNER_GRAPH_H_
 #define TENSORBOW_CC_REWRITE_LEARNER_GRAPH_H_
 

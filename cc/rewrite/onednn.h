@@ -3,7 +3,8 @@
 // TensorFlow for x86 has oneDNN's kernels of convolutions, matrix products, pooling and
 // normalisation in it. It uses them on processors with instructions for neural networks
 // (AVX512_VNNI and later), or with TF_ENABLE_ONEDNN_OPTS=1. They are faster on others
-// with AVX2, too, above all on a thread or two; sums are rounded in another order.
+// with AVX2, too. They add numbers up in another order, so that sums are rounded
+// differently.
 #ifndef TENSORBOW_CC_REWRITE_ONEDNN_H_
 #define TENSORBOW_CC_REWRITE_ONEDNN_H_
 

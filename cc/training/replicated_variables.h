@@ -62,9 +62,10 @@ class ReplicatedVariables {
   // Its id, or -1 if the variable (by node name) is not replicated.
   int Find(const std::string& name) const;
 
-  // Has all learners use one copy of these variables, or a copy each; names of what is
-  // not replicated mean nothing. REQUIRES: no program uses them otherwise from now on,
-  // and those that are trained are the same in all replicas.
+  // From now on all learners use one copy of these variables (Share), or each learner
+  // has its own (Separate). Separate() ignores names of variables that are not
+  // replicated. REQUIRES: from now on all programs use the variables in that way. If a
+  // variable is trained, its replicas are equal.
   absl::Status Share(const std::vector<int>& ids);
   absl::Status Separate(const std::set<std::string>& names);
 

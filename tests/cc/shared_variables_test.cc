@@ -21,7 +21,8 @@ namespace tf = ::tensorflow;
 using Groups = std::set<std::vector<std::string>>;
 using Names = std::set<std::string>;
 
-// w with a slot and a gradient of what is read of it, and whatever else.
+// The task graph of a momentum step: a variable w, its slot, and a gradient that is
+// computed from the value of w. `others` are more nodes.
 class Momentum {
  public:
   Momentum(bool resource, std::vector<tf::NodeDef> others = {})

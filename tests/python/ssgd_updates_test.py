@@ -17,6 +17,7 @@ import tensorbow
 tf1 = tf.compat.v1
 
 LEARNERS = 3
+NARROW = (ROWS, COLUMNS)
 
 
 def mean_of(gradients):
@@ -26,9 +27,6 @@ def mean_of(gradients):
     for gradient in gradients[1:]:
         total = total + gradient.astype(accumulate)
     return (total * (accumulate(1) / accumulate(len(gradients)))).astype(gradients.dtype)
-
-
-NARROW = (ROWS, COLUMNS)
 
 
 def normal(seed, *shape):
