@@ -42,9 +42,12 @@ class _Feed:
     def __init__(self, graph: tf.Graph, tensor: tf.Tensor) -> None:
         self.tensor = tensor
         self.output = tensor._as_tf_output()
-        self.dtype = tensor.dtype.as_numpy_dtype
+        self._type = tensor.dtype.as_numpy_dtype
+        self.dtype = np.dtype(self._type)
         shape = tensor.get_shape()
         self._dims = None if shape.rank is None else shape.as_list()
+        self._known = [k for k, n in enumerate(self._dims or ()) if n is not None]
+        self._sizes = [n for n in self._dims or () if n is not None]
         if not graph.is_feedable(tensor):
             raise ValueError(f"Tensor {tensor.name} may not be fed.")
 
@@ -55,7 +58,9 @@ class _Feed:
           is_divided: tells whether learners divide the feed of that name in this run. Asked
             only about several batches of a fixed number of rows.
         """
-        if type(value) is not np.ndarray or value.dtype != self.dtype:
+        if type(value) is not np.ndarray or (
+            value.dtype is not self.dtype and value.dtype != self.dtype
+        ):
             value = self._convert(value)
         if not self._takes(value.shape) and not (
             self._takes_batches(value.shape) and is_divided(self.tensor.name)
@@ -76,22 +81,21 @@ class _Feed:
             )
         if isinstance(value, session_ops.TensorHandle):
             raise NeedsStockRunError
-        if isinstance(value, int) and tf_session._convert_to_numpy_obj(self.dtype, value) != value:
+        if isinstance(value, int) and tf_session._convert_to_numpy_obj(self._type, value) != value:
             raise TypeError(
                 f"Type of feed value {value} with type {type(value)} is not compatible with "
-                f"Tensor type {self.dtype}. Try explicitly setting the type of the feed tensor "
+                f"Tensor type {self._type}. Try explicitly setting the type of the feed tensor "
                 "to a larger type (e.g. int64)."
             )
-        return numpy_compat.np_asarray(value, self.dtype)
+        return numpy_compat.np_asarray(value, self._type)
 
     def _takes(self, shape: tuple[int, ...]) -> bool:
         """Whether the tensor's static shape allows a value of this shape."""
-        dims = self._dims
-        if dims is None:
+        if self._dims is None:
             return True
-        if len(dims) != len(shape):
+        if len(self._dims) != len(shape):
             return False
-        return not any(d is not None and d != n for d, n in zip(dims, shape))
+        return [shape[k] for k in self._known] == self._sizes
 
     def _takes_batches(self, shape: tuple[int, ...]) -> bool:
         """Whether the value is several batches of the tensor's fixed number of rows."""

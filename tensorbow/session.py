@@ -16,6 +16,7 @@ from tensorbow.explanation import Explanation, explain
 from tensorbow.options import Options
 
 _MAX_PLANS = 1024
+_TRAINABLE = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
 
 
 class _LearnerSession(SessionState):
@@ -66,7 +67,8 @@ class _LearnerSession(SessionState):
         self._native = _native.SessionHandle(number)
 
     def _extend_graph(self) -> None:
-        trainable = self._graph.get_collection_ref(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+        # In every run: get_collection_ref() takes a lock.
+        trainable = self._graph._collections.get(_TRAINABLE, ())
         if len(trainable) != self._num_trainable:
             self._num_trainable = len(trainable)
             operations = (getattr(variable, "op", None) for variable in trainable)

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/op_kinds.h"
@@ -137,6 +138,18 @@ RunAnalysis::Kind KindOf(const ProgramGraph& graph, const RunEffects& effects,
              : RunAnalysis::Kind::kRead;
 }
 
+// Marks the variables that datasets of the run refer to.
+void MarkCaptured(const RunEffects& effects, RunAnalysis* analysis) {
+  for (const tf::NodeDef* node : effects.dataflow->nodes()) {
+    if (!absl::StrContains(node->op(), "Dataset")) continue;
+    for (const Input& input : effects.dataflow->Inputs(*node)) {
+      for (int root : effects.dataflow->Traced(input.producer)) {
+        analysis->variables[effects.variables[root]->name()].captured = true;
+      }
+    }
+  }
+}
+
 // Notes what the run, of the kind that `analysis` says, does with each variable.
 void DescribeVariables(const RunEffects& effects, RunAnalysis* analysis) {
   const bool learning = analysis->kind == RunAnalysis::Kind::kLearning;
@@ -183,6 +196,7 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
                            }};
   analysis->kind = forced.has_value() ? *forced : KindOf(graph, effects, &callees);
   DescribeVariables(effects, analysis);
+  MarkCaptured(effects, analysis);
   if (analysis->kind == RunAnalysis::Kind::kLearning) {
     DescribeOptimisers(graph, effects, analysis);
   }

@@ -31,6 +31,7 @@ struct VariableUse {
   bool written = false;
   bool trained = false;    // updated by learning: belongs to the replica's model
   bool generator = false;  // holds the state of a random number generator
+  bool captured = false;   // by a data pipeline, which reads it after the run, too
 };
 
 struct RunAnalysis {

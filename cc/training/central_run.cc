@@ -14,6 +14,8 @@ absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& ana
     ABSL_NO_THREAD_SAFETY_ANALYSIS {
   trainer_ = trainer;
   analysis_ = &analysis;
+  trainer->central_runs_.fetch_add(1);
+  trainer->NoteCaptured(analysis);
   if (trainer->num_learners() == 1 || analysis.variables.empty()) {
     return absl::OkStatus();
   }
@@ -61,6 +63,27 @@ void Trainer::CentralRun::End() {
 
 Trainer::CentralRun::~CentralRun() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (locked_) Unlock();
+  if (trainer_ != nullptr) trainer_->central_runs_.fetch_sub(1);
+}
+
+void Trainer::NoteCaptured(const RunAnalysis& analysis) {
+  for (const auto& [name, use] : analysis.variables) {
+    if (!use.captured) continue;
+    absl::MutexLock lock(&writes_mu_);
+    captured_.insert(name);
+  }
+}
+
+absl::Status Trainer::PrepareCentral(bool waits, bool read_meanwhile,
+                                     const LearningProgram& program) {
+  if (num_learners() == 1) return absl::OkStatus();
+  if (!waits) {
+    if (central_runs_.load() > 0) return absl::OkStatus();
+    absl::MutexLock lock(&writes_mu_);
+    return variables_->ReleaseStale(captured_);
+  }
+  if (read_meanwhile) TF_RETURN_IF_ERROR(variables_->Publish(program.variables));
+  return variables_->PublishReleased();
 }
 
 absl::StatusOr<int> Trainer::FindReplicated(const std::string& variable) {

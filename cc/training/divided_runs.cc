@@ -135,7 +135,8 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   TF_RETURN_IF_ERROR(PlanRun(request, &explanation.plan));
   if (explanation.plan.tasks.size() < 2) return explanation;
   const LearningProgram& program = *request.program;
-  turns_.Take(program.analysis.may_block || program.analysis.reads_iterator);
+  const bool waits = program.analysis.may_block || program.analysis.reads_iterator;
+  const bool read_meanwhile = turns_.Take(waits);
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   bool ready = true;
@@ -144,6 +145,7 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
     return absl::FailedPreconditionError(
         "explain() wants variables that have values: run their initialisers first");
   }
+  TF_RETURN_IF_ERROR(PrepareCentral(waits, read_meanwhile, program));
   const Verdict* verdict = nullptr;
   TF_RETURN_IF_ERROR(Prove(request, explanation.plan, &verdict));
   if (verdict != nullptr) explanation.verdict = *verdict;

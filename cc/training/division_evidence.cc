@@ -15,6 +15,7 @@ namespace tf = ::tensorflow;
 namespace {
 
 constexpr int64_t kChunk = 4096;
+constexpr int64_t kSketch = 64 * 1024;  // elements
 
 bool IsNumber(tf::DataType dtype) {
   switch (dtype) {
@@ -80,6 +81,14 @@ void Read(const tf::Tensor& tensor, int64_t begin, int64_t n, double* out) {
     default:
       return ReadAs<uint64_t>(tensor, begin, n, out);
   }
+}
+
+// A random-looking number of another (splitmix64).
+uint64_t Mixed(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
 }
 
 // How far the mean over rows and the sum of the shards are from the whole, relative.
@@ -178,6 +187,32 @@ Products InnerProducts(const std::vector<tf::Tensor>& values) {
     for (size_t l = 0; l < k; ++l) products[l][k] = products[k][l];
   }
   return products;
+}
+
+tf::Tensor Sketched(const tf::Tensor& values) {
+  const int64_t size = values.NumElements();
+  if (!tf::DataTypeIsFloating(values.dtype()) || size <= kSketch) return values;
+  // Every block of kSketch elements is turned by a random distance, every element gets
+  // a random sign. A group of signs may pass the end, where the sketch begins again.
+  constexpr int64_t kGroup = 64;
+  std::vector<double> sums(kSketch + kGroup), chunk(kChunk);
+  uint64_t turn = 0;
+  for (int64_t begin = 0; begin < size; begin += kChunk) {
+    if (begin % kSketch == 0) turn = Mixed(~begin);
+    const int64_t n = std::min(kChunk, size - begin);
+    Read(values, begin, n, chunk.data());
+    for (int64_t group = 0; group < n; group += kGroup) {
+      const uint64_t signs = Mixed(begin + group);
+      double* const to = sums.data() + (turn + begin + group) % kSketch;
+      for (int64_t k = 0; k < std::min(n - group, kGroup); ++k) {
+        to[k] += (signs >> k) & 1 ? chunk[group + k] : -chunk[group + k];
+      }
+    }
+  }
+  for (int64_t k = 0; k < kGroup; ++k) sums[k] += sums[kSketch + k];
+  tf::Tensor sketch(tf::DT_DOUBLE, {kSketch});
+  std::copy_n(sums.begin(), kSketch, sketch.flat<double>().data());
+  return sketch;
 }
 
 std::vector<tf::Tensor> Densified(const std::vector<tf::Tensor>& values,

@@ -16,6 +16,13 @@ namespace tensorbow {
 // The inner products of values of equal shapes.
 Products InnerProducts(const std::vector<tensorflow::Tensor>& values);
 
+// A fixed linear function of the values of a floating-point tensor, float64, that keeps
+// inner products to about 0.5 % of the lengths (a count sketch: Charikar, Chen,
+// Farach-Colton 2002): what several evaluations have in common can be told without
+// keeping large gradients of each. A tensor that is not larger than a sketch, or not of
+// real floating-point numbers, is its own.
+tensorflow::Tensor Sketched(const tensorflow::Tensor& values);
+
 // A sparse gradient, added up over equal indices, dense in the rows that any of
 // `indices` names: one tensor for each of them, float64.
 std::vector<tensorflow::Tensor> Densified(

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/support/freed_memory.h"
 #include "cc/training/division_evidence.h"
 #include "tensorflow/core/framework/tensor_util.h"
 #include "tensorflow/core/framework/types.h"
@@ -56,14 +57,44 @@ absl::StatusOr<std::vector<tf::Tensor>> Twice(std::vector<tf::Tensor> feeds,
   return feeds;
 }
 
+// `value` − `now`, of a type that has gradients; nothing where that cannot be said.
+std::optional<tf::Tensor> Change(const tf::Tensor& value, const tf::Tensor& now) {
+  if (now.dtype() != value.dtype() || now.NumElements() != value.NumElements()) {
+    return std::nullopt;
+  }
+  tf::Tensor change(value.dtype(), value.shape());
+  switch (value.dtype()) {
+    case tf::DT_FLOAT:
+      change.flat<float>() = value.flat<float>() - now.flat<float>();
+      return change;
+    case tf::DT_DOUBLE:
+      change.flat<double>() = value.flat<double>() - now.flat<double>();
+      return change;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
+
+// What is compared of one evaluation.
+struct DivisionProof::Evaluation {
+  struct Gradient {
+    tf::DataType dtype;
+    int64_t size;        // elements; -1 if it cannot be compared
+    tf::Tensor values;   // where dense, a sketch; where a new value, the change
+    tf::Tensor indices;  // of rows, where sparse
+  };
+  std::vector<Gradient> gradients;  // by source
+  Values fetches;                   // by fetch; empty where it is not evaluated
+};
 
 // What has been evaluated, and of which rows.
 struct DivisionProof::Evaluations {
-  Values whole;
-  std::vector<Values> shards;
-  std::vector<int64_t> rows;    // of the shards
-  std::optional<Values> twice;  // the first shard's rows
+  Evaluation whole;
+  std::vector<Evaluation> shards;
+  std::vector<int64_t> rows;        // of the shards
+  std::optional<Evaluation> twice;  // the first shard's rows
 };
 
 absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
@@ -152,13 +183,39 @@ void DivisionProof::Release(tf::Session* central) {
   prepared_ = false;
 }
 
-absl::StatusOr<DivisionProof::Values> DivisionProof::Evaluate(tf::Session* central,
-                                                              Values feeds,
-                                                              double how_far) const {
+absl::StatusOr<DivisionProof::Evaluation> DivisionProof::Evaluate(
+    tf::Session* central, Values feeds, double how_far) const {
   feeds.push_back(tf::Tensor(static_cast<float>(how_far)));
   Values values;
   TF_RETURN_IF_ERROR(central->RunCallable(callable_, feeds, &values, nullptr));
-  return values;
+  Evaluation evaluation = Digest(values);
+  int64_t bytes = 0;
+  for (const tf::Tensor& value : values) bytes += value.TotalBytes();
+  values.clear();
+  ReturnFreedMemory(bytes);
+  return evaluation;
+}
+
+DivisionProof::Evaluation DivisionProof::Digest(const Values& values) const {
+  Evaluation evaluation;
+  for (const Places& places : places_) {
+    const tf::Tensor& value = values[places.tensor];
+    Evaluation::Gradient gradient = {value.dtype(), value.NumElements(), value, {}};
+    if (places.indices >= 0) {
+      gradient.indices = values[places.indices];
+    } else if (places.variable < 0) {
+      gradient.values = Sketched(value);
+    } else if (const auto change = Change(value, values[places.variable])) {
+      gradient.values = Sketched(*change);
+    } else {
+      gradient.size = -1;
+    }
+    evaluation.gradients.push_back(std::move(gradient));
+  }
+  for (int at : fetches_) {
+    evaluation.fetches.push_back(at < 0 ? tf::Tensor() : values[at]);
+  }
+  return evaluation;
 }
 
 absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
@@ -210,57 +267,35 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
 // --------------------------------------------------------------------- judgement
 
 std::vector<tf::Tensor> DivisionProof::Gradients(
-    int source, const std::vector<const Values*>& evaluations) const {
-  const Places& places = places_[source];
-  std::vector<tf::Tensor> values, indices;
-  for (const Values* evaluation : evaluations) {
-    values.push_back((*evaluation)[places.tensor]);
-    if (places.indices >= 0) indices.push_back((*evaluation)[places.indices]);
-  }
-  if (places.indices >= 0) return Densified(values, indices);
+    int source, const std::vector<const Evaluation*>& evaluations) const {
   const auto shape = shapes_.find(sources_[source].variable);
-  for (const tf::Tensor& value : values) {
-    if (value.NumElements() != values[0].NumElements()) return {};
-    if (shape != shapes_.end() && value.NumElements() != shape->second.num_elements()) {
+  const Evaluation::Gradient& first = evaluations[0]->gradients[source];
+  std::vector<tf::Tensor> values, indices;
+  for (const Evaluation* evaluation : evaluations) {
+    const Evaluation::Gradient& gradient = evaluation->gradients[source];
+    values.push_back(gradient.values);
+    if (places_[source].indices >= 0) {
+      indices.push_back(gradient.indices);
+    } else if (gradient.size < 0 || gradient.size != first.size ||
+               (shape != shapes_.end() &&
+                gradient.size != shape->second.num_elements())) {
       return {};
     }
   }
-  if (places.variable < 0) return values;
-  // A new value: the change is what counts.
-  const tf::Tensor& now = (*evaluations[0])[places.variable];
-  if (now.dtype() != values[0].dtype() ||
-      now.NumElements() != values[0].NumElements()) {
-    return {};
-  }
-  for (tf::Tensor& value : values) {
-    tf::Tensor change(value.dtype(), value.shape());
-    switch (value.dtype()) {
-      case tf::DT_FLOAT:
-        change.flat<float>() = value.flat<float>() - now.flat<float>();
-        break;
-      case tf::DT_DOUBLE:
-        change.flat<double>() = value.flat<double>() - now.flat<double>();
-        break;
-      default:
-        return {};
-    }
-    value = std::move(change);
-  }
-  return values;
+  return indices.empty() ? values : Densified(values, indices);
 }
 
 bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
                                    Verdict* verdict) const {
-  std::vector<const Values*> all = {&evaluations.whole};
-  for (const Values& shard : evaluations.shards) all.push_back(&shard);
+  std::vector<const Evaluation*> all = {&evaluations.whole};
+  for (const Evaluation& shard : evaluations.shards) all.push_back(&shard);
   if (evaluations.twice.has_value()) all.push_back(&*evaluations.twice);
   std::vector<GradientProducts> gradients;
   std::vector<int> source_of;  // by gradient
   for (size_t i = 0; i < sources_.size(); ++i) {
     const std::vector<tf::Tensor> values = Gradients(i, all);
     if (values.empty()) continue;
-    gradients.push_back({sources_[i].variable,
-                         evaluations.whole[places_[i].tensor].dtype(),
+    gradients.push_back({sources_[i].variable, evaluations.whole.gradients[i].dtype,
                          InnerProducts(values)});
     source_of.push_back(i);
   }
@@ -301,13 +336,13 @@ void DivisionProof::JudgeFetches(const Evaluations& evaluations,
   for (size_t i = 0; i < fetches_.size(); ++i) {
     if (fetches_[i] < 0) continue;
     Values shards;
-    for (const Values& shard : evaluations.shards) {
-      shards.push_back(shard[fetches_[i]]);
+    for (const Evaluation& shard : evaluations.shards) {
+      shards.push_back(shard.fetches[i]);
     }
-    if (twice) shards.assign(2, evaluations.shards[0][fetches_[i]]);
-    const Values& whole = twice ? *evaluations.twice : evaluations.whole;
+    if (twice) shards.assign(2, evaluations.shards[0].fetches[i]);
+    const Evaluation& whole = twice ? *evaluations.twice : evaluations.whole;
     const FetchEvidence evidence =
-        CompareFetch(whole[fetches_[i]], shards, rows, depends_[i]);
+        CompareFetch(whole.fetches[i], shards, rows, depends_[i]);
     verdict->determined &= evidence.determined || !evidence.rule.has_value();
     verdict->fetches[i] = evidence.rule;
     if (!evidence.rule.has_value()) {

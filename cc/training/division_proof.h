@@ -96,14 +96,18 @@ class DivisionProof {
 
  private:
   using Values = std::vector<tensorflow::Tensor>;
+  struct Evaluation;
   struct Evaluations;
 
   absl::Status Prepare(tensorflow::Session* central);
-  absl::StatusOr<Values> Evaluate(tensorflow::Session* central, Values feeds,
-                                  double how_far) const;
-  // The gradient of a source, comparable between evaluations: dense, and a change.
+  absl::StatusOr<Evaluation> Evaluate(tensorflow::Session* central, Values feeds,
+                                      double how_far) const;
+  // What is to be compared of the values evaluated, in little memory.
+  Evaluation Digest(const Values& values) const;
+  // The gradient of a source in several evaluations; nothing if they cannot be
+  // compared.
   std::vector<tensorflow::Tensor> Gradients(
-      int source, const std::vector<const Values*>& evaluations) const;
+      int source, const std::vector<const Evaluation*>& evaluations) const;
   // Whether the rows given twice are needed to say more.
   bool JudgeGradients(const Evaluations& evaluations, Verdict* verdict) const;
   void JudgeFetches(const Evaluations& evaluations, Verdict* verdict) const;

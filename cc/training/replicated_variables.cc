@@ -205,6 +205,7 @@ void ReplicatedVariables::MarkLearned(const std::vector<int>& ids,
                                       const std::vector<int>& learners) {
   for (int id : ids) {
     variables_[id].central_stale = true;
+    ++variables_[id].stale_for;
     variables_[id].learned_by.insert(learners.begin(), learners.end());
   }
 }
@@ -284,7 +285,8 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
   VariableStorage central;
   TF_RETURN_IF_ERROR(VariableStorage::Open(variable->node, variable->container,
                                            central_device_, /*create=*/true, &central));
-  variable->central_stale = false;
+  variable->central_stale = variable->released = false;
+  variable->stale_for = 0;
   if (!variable->replicas[0].initialised()) return absl::OkStatus();
   const tf::Tensor& first = variable->replicas[0].value();  // perhaps not on the host
   tf::Allocator* const allocator = central_device_->GetAllocator({});
@@ -325,7 +327,7 @@ void ReplicatedVariables::MarkAssigned(const std::string& name) {
   const int id = Find(name);
   if (id < 0) return;
   variables_[id].replicas_stale = true;
-  variables_[id].central_stale = false;
+  variables_[id].central_stale = variables_[id].released = false;
   variables_[id].learned_by.clear();
 }
 

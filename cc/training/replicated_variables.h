@@ -97,6 +97,13 @@ class ReplicatedVariables {
   // it.
   absl::Status Gather(const std::vector<int>& ids);
   absl::Status PublishAll();
+  // Gives back the memory of central values that have been out of date for some
+  // learning runs, until they are published again. `kept`: variables to leave alone.
+  // REQUIRES: no central run that is under way reads any, nor will one that does not
+  // call Publish() before.
+  absl::Status ReleaseStale(const std::set<std::string>& kept);
+  // Publishes what has been released.
+  absl::Status PublishReleased();
   // The central variable gets z itself, not its moving average.
   absl::Status PublishModel(int id);
 
@@ -143,6 +150,8 @@ class ReplicatedVariables {
     int model_index = -1;
     bool replicas_stale = true;
     bool central_stale = false;
+    bool released = false;                  // the central value, which is stale
+    int stale_for = 0;                      // learning runs
     std::set<int> learned_by;               // since the replicas have been equal
     std::vector<VariableStorage> replicas;  // by learner
   };

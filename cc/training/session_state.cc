@@ -162,6 +162,7 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
     use.generator = variable.generator;
   }
   if (variables_ != nullptr) {
+    TF_RETURN_IF_ERROR(variables_->PublishReleased());
     const absl::Status set = variables_->SetStates(uses, state.replicated);
     if (!set.ok() && !had_choice) Unchoose();
     TF_RETURN_IF_ERROR(set);

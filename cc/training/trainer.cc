@@ -207,6 +207,7 @@ absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
   if (num_learners() == 1) return absl::OkStatus();
   NoteWrites();
   if (program->variables.empty()) {
+    NoteCaptured(program->analysis);
     for (const auto& [name, use] : program->analysis.variables) {
       const int id = variables_->Add(use);
       program->variables.push_back(id);
@@ -345,9 +346,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
     outcome.recompile = verdict->sums;
     return outcome;
   }
-  if (waits && read_meanwhile) {
-    TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
-  }
+  TF_RETURN_IF_ERROR(PrepareCentral(waits, read_meanwhile, *program));
 
   LearningRun run(program, *request.feeds, std::move(plan), &learners_,
                   scheduler_.get(), synchronisation_->synchroniser.get(), &activity_,

@@ -247,6 +247,13 @@ class Trainer {
                                const std::vector<tensorflow::Tensor>& feeds,
                                bool restart, bool* ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Before learners begin: releases central values that nobody reads; or publishes
+  // them, where central runs go on beside a run that `waits`.
+  absl::Status PrepareCentral(bool waits, bool read_meanwhile,
+                              const LearningProgram& program)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Notes which variables data pipelines read whenever they like.
+  void NoteCaptured(const RunAnalysis& analysis);
   // From now on replicas start from what central runs have written.
   void NoteWrites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The id of a variable that learners have copies of, with writes noted; NotFound for
@@ -318,6 +325,9 @@ class Trainer {
   // Variables that central runs have written since NoteWrites().
   absl::Mutex writes_mu_ ABSL_ACQUIRED_AFTER(mu_);
   std::set<std::string> writes_ ABSL_GUARDED_BY(writes_mu_);
+  // Variables that data pipelines refer to.
+  std::set<std::string> captured_ ABSL_GUARDED_BY(writes_mu_);
+  std::atomic<int> central_runs_{0};  // under way
 
   std::atomic<int64_t> iterations_{0};
   std::atomic<int64_t> learning_tasks_{0};

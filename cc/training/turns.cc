@@ -22,7 +22,7 @@ bool Turns::Take(bool waits) {
 bool Turns::TakeCentral(bool at_once) {
   absl::MutexLock lock(&mu_);
   while (taken_) {
-    if (at_once) return false;
+    if (at_once && waits_) return false;
     // Evaluated with mu_ held, by absl::Mutex, which an annotation of a lambda does not
     // tell clang.
     auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !taken_; };

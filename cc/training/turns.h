@@ -16,8 +16,8 @@ class Turns {
   // Waits for the turn. `waits`: the caller may, while it has the turn, wait for
   // another run of the session. Returns whether central runs go on beside such holders.
   bool Take(bool waits) ABSL_LOCKS_EXCLUDED(mu_);
-  // For a central run: false if the holder may be waiting for the caller. `at_once`:
-  // or if there is any holder.
+  // For a central run: false if the holder may be waiting for the caller; at once, or
+  // after some patience with it.
   bool TakeCentral(bool at_once) ABSL_LOCKS_EXCLUDED(mu_);
   void End() ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -7,6 +7,7 @@ import pytest
 
 import tensorbow
 from tests.oracle.actions import (
+    Assign,
     Extend,
     Fail,
     Initialise,
@@ -48,6 +49,15 @@ def test_a_learner_that_sat_out_reads_z_where_it_trains_something_else(centre):
         program=Program(),
         setup=Setup(synchroniser=tensorbow.SMA(centre=centre)),
         history=(Extend(), Train(), Train(rows=1), Train(op="late")),
+    ).check()
+
+
+def test_values_beside_one_that_is_not_finite_are_compared_to_rounding():
+    """A fault of the oracle's: it had no tolerance left."""
+    Case(
+        program=Program(inputs="sparse", optimiser="adam"),
+        setup=Setup(),
+        history=(Assign(which=6), Train(), Train()),
     ).check()
 
 

@@ -1,13 +1,16 @@
 """benchmarks/keras_fit.py: what it compares, and how its table is computed."""
 
+import dataclasses
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
 import contenders
+import keras_accuracy
 import keras_fit
 
 from tensorbow.keras import session_of
@@ -59,3 +62,30 @@ def test_ratios_are_to_the_default_and_to_the_best_of_stock():
         "3.00 (2.50–3.50)",
         "2.00 (1.25–2.50) |",
     ]
+
+
+def test_accuracies_are_compared_epoch_by_epoch_and_seed_by_seed():
+    found = {
+        "stock Keras": [
+            {"loss": [1.0, 0.5], "accuracy": [0.5, 0.75]},
+            {"loss": [2.0, 1.0], "accuracy": [0.25, 0.5]},
+        ],
+        "SMA": [
+            {"loss": [1.0, 0.5], "accuracy": [0.25, 0.25]},
+            {"loss": [2.0, 1.25], "accuracy": [0.5, 0.5]},
+        ],
+    }
+    lines = keras_accuracy.lines_of(found)
+    assert lines[2] == "| stock Keras | 0.3750 (0.2500–0.5000) | 0.6250 (0.5000–0.7500) |"
+    assert "below stock's worst seed after 1 of 2 epochs" in lines[-1]
+    assert "differ from stock's by at most 0.5000" in lines[-1]
+    assert "0.0e+00, 2.5e-01 (relative)" in lines[-1]
+
+
+def test_averaged_gradients_learn_what_stock_learns():
+    data = keras_accuracy.images(None, (8, 8, 1))
+    rows = slice(256)
+    data = dataclasses.replace(data, x_train=data.x_train[rows], y_train=data.y_train[rows])
+    stock, ours = (keras_accuracy.curves(data, 1, 2, name) for name in (None, "SSGD"))
+    np.testing.assert_allclose(ours["loss"], stock["loss"], rtol=1e-3)
+    np.testing.assert_allclose(ours["accuracy"], stock["accuracy"], atol=0.02)
