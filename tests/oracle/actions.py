@@ -248,7 +248,9 @@ class Fail(Described):
             assert "x is not a number" in str(error), error
         else:
             raise AssertionError(f"{self!r} did not fail")
-        c.reference.begin_run(("train", "none"), self.rate, op)
+        # With dropout, Train() fetches what is drawn: another kind of run.
+        kind = ("train", "nothing" if c.program.dropout else "none")
+        c.reference.begin_run(kind, self.rate, op)
         if c.setup.trains_as_stock(c.program, op):
             c.reference.assign(c.reference.gathered(op.written))
             return
@@ -261,7 +263,7 @@ class Fail(Described):
             }
             if not holds:
                 shared = c.setup.shares(iteration)
-                c.reference.iteration(op, ("train", "none"), tasks, rows=shared)
+                c.reference.iteration(op, kind, tasks, rows=shared)
                 c.reference.known.samples_seen += sum(r.stop - r.start for r in iteration.values())
                 continue
             failing = next(j for j, r in iteration.items() if r.start <= bad < r.stop)

@@ -52,6 +52,15 @@ def test_a_learner_that_sat_out_reads_z_where_it_trains_something_else(centre):
     ).check()
 
 
+def test_a_failing_run_that_fetches_less_is_another_kind_of_run():
+    """A fault of the oracle's: rates are remembered for every kind of run by itself."""
+    Case(
+        program=Program(dropout=True),
+        setup=Setup(),
+        history=(Fail(rows=8, bad_row=0), Train(fetch="loss"), Train(rate=0.01)),
+    ).check()
+
+
 def test_values_beside_one_that_is_not_finite_are_compared_to_rounding():
     """A fault of the oracle's: it had no tolerance left."""
     Case(
