@@ -114,6 +114,8 @@ class Comparison:
             np.testing.assert_array_equal(actual, expected, err_msg=what)
             return
         assert actual.dtype == expected.dtype, f"{what} is {actual.dtype}, not {expected.dtype}"
+        if actual.tobytes() == expected.tobytes() and actual.shape == expected.shape:
+            return
         tolerance = tolerance_of(self.program, expected.dtype)
         size = np.max(np.abs(expected[np.isfinite(expected)]), initial=1e-3)
         np.testing.assert_allclose(
