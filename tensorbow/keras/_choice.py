@@ -43,14 +43,15 @@ def session_options(
     """The options of the session that trains a model with this synchroniser.
 
     What a session works out from its graph is said outright where Keras knows it better:
-    the momentum of z by the model's optimisers, and restarts, which `RateWatch` asks for.
+    the momentum of z by the model's optimisers, and restarts, which `RateWatch` asks for. So is
+    the number of learners, which the traced step has in it and the session must not tune.
     """
     if isinstance(synchroniser, SMA) and synchroniser.centre == "lagging":
         synchroniser = _with_central_momentum(model, synchroniser, num_learners)
     if watches_rates(synchroniser, num_learners):
         assert isinstance(synchroniser, (SMA, EASGD))
         synchroniser = dataclasses.replace(synchroniser, restart="never")
-    return dataclasses.replace(options, synchroniser=synchroniser)
+    return dataclasses.replace(options, synchroniser=synchroniser, learners_per_device=num_learners)
 
 
 def _with_central_momentum(model: Any, synchroniser: SMA, num_learners: int) -> SMA:

@@ -309,4 +309,4 @@ class Fail(Described):
 
 
 def _near(a, b):
-    return np.allclose(a, b, rtol=1e-4, atol=1e-6)
+    return np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True)

@@ -14,6 +14,7 @@ from tests.oracle.actions import (
     LoadState,
     Refill,
     Restart,
+    SaverSave,
     SaveState,
     SetLearners,
     Undivided,
@@ -58,6 +59,24 @@ def test_a_failing_run_that_fetches_less_is_another_kind_of_run():
         program=Program(dropout=True),
         setup=Setup(),
         history=(Fail(rows=8, bad_row=0), Train(fetch="loss"), Train(rate=0.01)),
+    ).check()
+
+
+def test_without_data_what_is_read_is_the_mean_of_the_learners_that_stayed():
+    """A fault of the oracle's: a run may write before it finds that there is no data."""
+    Case(
+        program=Program(data="pipeline"),
+        setup=Setup(learners=3, synchroniser="auto"),
+        history=(Train(), Train(), Train(), SetLearners(learners=2), Train()),
+    ).check()
+
+
+def test_values_that_are_not_finite_may_be_those_before_a_failing_run_or_after_it():
+    """A fault of the oracle's: nothing was near them."""
+    Case(
+        program=Program(optimiser="adam"),
+        setup=Setup(),
+        history=(Assign(which=17), Train(), SaverSave(), Fail(rows=8, bad_row=0)),
     ).check()
 
 

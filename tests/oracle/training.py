@@ -96,6 +96,9 @@ class Train(Described):
             c.reference.begin_run(self._kind, self.rate, op)
             if not stock:
                 c.reference.before_tasks(op, c.reference.learners)
+                # Learners may have written something: what is read next is their mean.
+                for name in op.written:
+                    c.reference.known.read.pop(name, None)
             return
         assert wanted > 0, "a run without data has to raise OutOfRange"
         c.reference.begin_run(self._kind, self.rate, op)

@@ -231,3 +231,16 @@ def test_a_drop_of_the_rate_restarts_what_was_chosen(digits):
     # Both replicas begin at z, and nothing moves them.
     fit(model, digits, batches=2)
     assert replicas_are_equal(model)
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_with_default_options_the_number_of_learners_stays(optimiser, digits):
+    """A session on its own tunes it: within some hundred runs."""
+    model = classifier(tensorbow.Options(), optimiser)
+    fit(model, digits, batches=20)
+    session = session_of(model)
+    for _ in range(20):
+        fit(model, digits, batches=20)
+        assert session.num_learners == model.num_learners
+    assert not session.tunes_learners
+    assert session.iterations == 21 * 20
