@@ -83,9 +83,7 @@ bool TensorBowSession::Analyse(Signature* signature) {
                                                     sparse_feeds_, &signature->program);
     signature->why_central = std::string(compiled.message());
   }
-  if (signature->program == nullptr) {
-    signature->rows_tensor = RowsTensor(graph_, signature->spec);
-  }
+  signature->rows_tensor = RowsTensor(graph_, signature->spec);
   return true;
 }
 
@@ -220,8 +218,9 @@ absl::Status TensorBowSession::RunLearning(const Signature& signature,
     for (size_t i = 0; i < feeds.size(); ++i) {
       inputs.emplace_back(signature.spec.feeds[i], Aligned(feeds[i]));
     }
-    return central_->Run(inputs, signature.spec.fetches, signature.spec.targets,
-                         fetches);
+    std::vector<std::string> wanted = signature.spec.fetches;
+    if (!signature.rows_tensor.empty()) wanted.push_back(signature.rows_tensor);
+    return central_->Run(inputs, wanted, signature.spec.targets, fetches);
   });
 }
 

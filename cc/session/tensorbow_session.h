@@ -84,7 +84,7 @@ class TensorBowSession : public tensorflow::Session {
     std::shared_ptr<LearningProgram> program;
     std::string why_central;  // why not, of a learning run
     // What the central session is to fetch last, for its number of rows: of a learning
-    // run that only it executes and that takes data from the graph. Else empty.
+    // run that takes data from the graph. Else empty.
     std::string rows_tensor;
   };
   // The signature of a run if learners execute it; null otherwise, or if it has not

@@ -97,6 +97,15 @@ def test_rows_of_a_pipeline_count_where_one_learner_trains_on_them():
     ).check()
 
 
+def test_rows_of_a_pipeline_count_where_one_of_several_learners_trains():
+    """What one learner compiled, two leave to the central model."""
+    Case(
+        program=Program(optimiser="hand_momentum", data="pipeline"),
+        setup=Setup(learners=1, synchroniser=tensorbow.SSGD()),
+        history=(Train(), SetLearners(learners=2), Train()),
+    ).check()
+
+
 def test_statistics_of_learners_without_a_task_do_not_count_after_loading_either():
     Case(
         program=Program(norm="moments"),
