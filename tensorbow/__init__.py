@@ -17,6 +17,7 @@ except ImportError:
     if not _loader.for_doctor():
         raise
 else:
+    from tensorbow.cluster import Cluster
     from tensorbow.explanation import Explanation
     from tensorbow.hooks import MetricsHook
     from tensorbow.metrics import LearnerMetrics, Metrics, Quantiles
@@ -39,6 +40,7 @@ __all__ = [
     "EASGD",
     "SMA",
     "SSGD",
+    "Cluster",
     "Explanation",
     "Independent",
     "InteractiveSession",

@@ -9,8 +9,10 @@ from typing import Any, Literal, TypeGuard
 from tensorflow.python.framework import config as tf_config
 
 from tensorbow import _native
+from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import (
     AUTO,
+    SMA,
     Independent,
     Synchroniser,
     check_learners,
@@ -129,6 +131,9 @@ class Options:
       cuda_graphs: whether learning tasks on GPUs are captured once as CUDA graphs and
         replayed: "auto" where that is possible, "on" the same with a warning that names
         the operation where it is not, "off" never. Not with a sync_period above 1.
+      cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
+        if it is set. Sessions only, on the CPU, with `SMA()`; not with set_learners,
+        save_state and load_state. See docs/hosts.md.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.
@@ -150,6 +155,7 @@ class Options:
     seed: int | None = None
     pin_threads: bool = True
     cuda_graphs: Literal["auto", "on", "off"] = "auto"
+    cluster: Cluster | Literal["auto"] | None = None
 
     def __post_init__(self) -> None:
         if not self.tunes_learners:
@@ -179,6 +185,7 @@ class Options:
             )
         if not is_one_of(self.proof, "auto", "off"):
             raise ValueError(f'Options: proof must be "auto" or "off", got {self.proof!r}')
+        self._check_cluster()
         if not isinstance(self.pin_threads, bool):
             raise TypeError(f"Options: pin_threads must be a bool, got {self.pin_threads!r}")
         for name in ("shard", "replicate"):
@@ -207,6 +214,30 @@ class Options:
                     )
             object.__setattr__(self, name, {naming(name, e): c for e, c in given.items()})
 
+    def _check_cluster(self) -> None:
+        if is_one_of(self.cluster, "auto"):
+            object.__setattr__(self, "cluster", Cluster.from_tf_config())
+        if self.cluster is None:
+            return
+        if not isinstance(self.cluster, Cluster):
+            raise TypeError(
+                f'Options: cluster must be a tensorbow.Cluster, "auto" or None, got '
+                f"{self.cluster!r}"
+            )
+        averages = self.synchroniser
+        if not is_one_of(averages, AUTO) and not (
+            isinstance(averages, SMA) and averages.centre == "current"
+        ):
+            raise ValueError(
+                "Options: with a cluster the synchroniser must be SMA() with the current "
+                f"centre, got {averages!r}"
+            )
+        if self.tunes_learners:
+            raise ValueError(
+                'Options: learners_per_device="auto" is for one host; with a cluster give a '
+                "number, the same on every host"
+            )
+
     @property
     def tunes_learners(self) -> bool:
         """Whether it is said that the number of learners is found by measuring."""
@@ -218,6 +249,7 @@ class Options:
         return self.tunes_learners or (
             self.learners_per_device is None
             and self.threads_per_learner is None
+            and self.cluster is None
             and self.seed is None
             and self.scheduling == "fcfs"
             and not isinstance(self.synchroniser, Independent)
@@ -251,6 +283,11 @@ class Options:
             their number cannot be found on this device.
         """
         gpus = _native.num_accelerators() if gpus is None else gpus
+        if self.cluster is not None and gpus > 0:
+            raise ValueError(
+                "Options: a cluster's learners compute on the CPU, and this session would use "
+                'GPUs; hide them from it by ConfigProto(device_count={"GPU": 0})'
+            )
         check_learners(self.synchroniser, self.learners_on(gpus))
         if self.tunes_learners and gpus > 0:
             raise ValueError(
@@ -275,5 +312,6 @@ class Options:
             pin_threads=self.pin_threads,
             cuda_graphs=self.cuda_graphs,
             proof=self.proof == "auto",
+            cluster=None if self.cluster is None else self.cluster.join(),
         )
         return number

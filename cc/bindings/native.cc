@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/bindings/cluster.h"
 #include "cc/bindings/errors.h"
 #include "cc/bindings/options.h"
 #include "cc/bindings/prepared_run.h"
@@ -26,6 +27,7 @@ PYBIND11_MODULE(_native, m) {
   m.attr("tensorflow_version") = TENSORBOW_TENSORFLOW_VERSION;
   m.attr("compiler") = __VERSION__;
 
+  DefineCluster(&m);
   DefineOptions(&m);
   m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
   m.def("num_cores", &NumCores,

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cc/cluster/cluster.h"
 #include "cc/session/session_registry.h"
 #include "cc/training/options.h"
 #include "cc/training/synchronisation.h"
@@ -56,7 +57,8 @@ int64_t DepositOptionsFromPython(
     std::set<std::string> shard, std::set<std::string> replicate,
     const std::map<std::string, std::string>& combine,
     const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
-    bool pin_threads, const std::string& cuda_graphs, bool proof) {
+    bool pin_threads, const std::string& cuda_graphs, bool proof,
+    std::shared_ptr<Cluster> cluster) {
   Options options;
   options.learners_per_device = learners_per_device;
   options.threads_per_learner = threads_per_learner;
@@ -105,6 +107,7 @@ int64_t DepositOptionsFromPython(
                                   kind);
   }
   options.seed = seed;
+  options.hosts = std::move(cluster);
   options.proof = proof;
   options.pin_threads = pin_threads;
   options.task_recording =
@@ -126,7 +129,7 @@ void DefineOptions(py::module_* m) {
          py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
          py::arg("shard"), py::arg("replicate"), py::arg("combine"),
          py::arg("run_kind"), py::arg("seed"), py::arg("pin_threads"),
-         py::arg("cuda_graphs"), py::arg("proof"),
+         py::arg("cuda_graphs"), py::arg("proof"), py::arg("cluster"),
          "Keeps options for the session to be created; returns its number.");
 }
 

@@ -101,6 +101,10 @@ class CentralModel {
       ++iterations_;
     }
 
+    // The last iteration does not count after all: z is what it began with. REQUIRES:
+    // no slice has been brought up to date since.
+    void UndoIteration() { --iterations_; }
+
     // All values have been overwritten with those after `iterations` iterations, of
     // which `averaged` have moved the average.
     void Resume(int64_t iterations, int64_t averaged);

@@ -47,10 +47,10 @@ bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
     if (!specialisation.seed.has_value()) return false;
     first = *specialisation.seed;
     second = static_cast<int64_t>(tf::Hash64(node->name()) >> 1);
-  } else if (specialisation.learner == 0) {
+  } else if (specialisation.random_stream == 0) {
     return false;
   }
-  second += specialisation.learner * kSeedStride;
+  second += specialisation.random_stream * kSeedStride;
   seed->second.set_i(first);
   seed2->second.set_i(second);
   return true;

@@ -93,6 +93,8 @@ void OptimiseTaskGraph(const tensorflow::SessionOptions& options,
 // How one learner's copy differs.
 struct Specialisation {
   int learner = 0;
+  // Tells its draws from those of other learners, on other hosts too.
+  int random_stream = 0;
   // Whether the learner has variables of its own (else it uses the central ones).
   bool own_variables = true;
   // Names of those of which all learners have one copy, where learner 0 has its own.

@@ -87,6 +87,18 @@ bool TensorBowSession::Analyse(Signature* signature) {
   return true;
 }
 
+namespace {
+
+absl::Status NotOnManyHosts(const std::string& why) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "The learning run cannot be divided among the learners of this host",
+      why.empty() ? "" : ": ", why,
+      ". Where several hosts train together that is needed; give each one learner "
+      "(Options(learners_per_device=1)), or train on one host."));
+}
+
+}  // namespace
+
 std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnalyse(
     RunSpec spec) {
   const std::string key = KeyOf(spec);
@@ -172,6 +184,9 @@ absl::Status TensorBowSession::RunSignature(
       }
       return absl::OkStatus();
     }
+    if (trainer_->has_other_hosts() && !outcome.uninitialised) return NotOnManyHosts("");
+  } else if (learning && trainer_->has_other_hosts()) {
+    return NotOnManyHosts(debugging ? "a debugger watches it" : signature.why_central);
   }
   Trainer::CentralRun beside;
   TF_RETURN_IF_ERROR(beside.Begin(trainer_.get(), signature.analysis));

@@ -101,6 +101,7 @@ absl::Status TensorBowSession::CheckOpen() const {
 
 absl::Status TensorBowSession::Close() {
   cancellation_.StartCancel();
+  if (trainer_ != nullptr) trainer_->Leave();
   return central_->Close();
 }
 

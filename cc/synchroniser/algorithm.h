@@ -50,7 +50,7 @@ class Algorithm {
                        bool remembered) {}
 
   // Every learner has finished the iteration, or sits it out. `present`: those that
-  // took part, at least one, ascending.
+  // took part, ascending; at least one, unless other hosts have some.
   virtual void Complete(const TrainedSet& set, bool due,
                         const std::vector<int>& present) {}
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <type_traits>
+#include <utility>
 
 #include "cc/arithmetic/correction_passes.h"
 #include "cc/support/vectorise.h"
@@ -181,37 +182,48 @@ class Sma : public Algorithm {
 
 class CurrentCentre : public Sma {
  public:
-  using Sma::Sma;
+  CurrentCentre(const SmaOptions& options, int num_learners, CentralModel* central,
+                std::unique_ptr<HostAverage> hosts)
+      : Sma(options, num_learners, central), hosts_(std::move(hosts)) {}
 
   void PrepareSlice(const TrainedSet& set, int member, int slice, bool,
                     const std::vector<int>& present) override {
-    PrepareSliceOf(&variable(set, member), slice, set.replicas(member), present);
+    PrepareSliceOf(set.variable(member), slice, set.replicas(member), present);
   }
 
-  void Complete(const TrainedSet& set, bool, const std::vector<int>&) override {
+  void Complete(const TrainedSet& set, bool, const std::vector<int>& present) override {
     for (int m = 0; m < set.size(); ++m) variable(set, m).NextIteration();
+    if (hosts_ != nullptr) hosts_->Send(set, present);
   }
 
  private:
-  static void PrepareSliceOf(CentralModel::Variable* v, int slice,
-                             const std::vector<void*>& replicas,
-                             const std::vector<int>& present) {
-    if (v->up_to_date(slice)) return;  // replicas have been set to z, or it was read
-    const CentralModel::Slice part = v->slice(slice);
-    WithStorageType(v->type(), [&](auto* storage) {
-      using S = std::remove_pointer_t<decltype(storage)>;
-      const auto w = SlicesOf<S>(replicas, present, part.begin);
-      Passes<S>::Mean(w.data(), static_cast<int>(w.size()), part.size(),
-                      v->template z<Accumulator<S>>() + part.begin);
-    });
-    v->MarkUpToDate(slice);
+  void PrepareSliceOf(int variable, int slice, const std::vector<void*>& replicas,
+                      const std::vector<int>& present) {
+    CentralModel::Variable& v = central().variable(variable);
+    if (v.up_to_date(slice)) return;  // replicas have been set to z, or it was read
+    if (hosts_ != nullptr) {
+      hosts_->Receive(variable, slice);
+    } else {
+      const CentralModel::Slice part = v.slice(slice);
+      WithStorageType(v.type(), [&](auto* storage) {
+        using S = std::remove_pointer_t<decltype(storage)>;
+        const auto w = SlicesOf<S>(replicas, present, part.begin);
+        Passes<S>::Mean(w.data(), static_cast<int>(w.size()), part.size(),
+                        v.template z<Accumulator<S>>() + part.begin);
+      });
+    }
+    v.MarkUpToDate(slice);
   }
 
   void BringUpToDate(int variable, const std::vector<void*>& replicas,
                      const std::vector<int>& present) override {
-    CentralModel::Variable& v = central().variable(variable);
-    for (int s = 0; s < v.num_slices(); ++s) PrepareSliceOf(&v, s, replicas, present);
+    const int num_slices = central().variable(variable).num_slices();
+    for (int s = 0; s < num_slices; ++s) {
+      PrepareSliceOf(variable, s, replicas, present);
+    }
   }
+
+  const std::unique_ptr<HostAverage> hosts_;  // null where there is one host
 };
 
 class LaggingCentre : public Sma {
@@ -277,9 +289,11 @@ class LaggingCentre : public Sma {
 }  // namespace
 
 std::unique_ptr<Algorithm> NewSma(const SmaOptions& options, int num_learners,
-                                  CentralModel* central) {
+                                  CentralModel* central,
+                                  std::unique_ptr<HostAverage> hosts) {
   if (options.centre == SmaOptions::Centre::kCurrent) {
-    return std::make_unique<CurrentCentre>(options, num_learners, central);
+    return std::make_unique<CurrentCentre>(options, num_learners, central,
+                                           std::move(hosts));
   }
   return std::make_unique<LaggingCentre>(options, num_learners, central);
 }

@@ -35,6 +35,7 @@
 #include "cc/central_model/central_model.h"
 #include "cc/support/aligned_buffer.h"
 #include "cc/synchroniser/algorithm.h"
+#include "cc/synchroniser/host_average.h"
 
 namespace tensorbow {
 
@@ -47,9 +48,11 @@ struct SmaOptions {
 };
 
 // Makes the algorithm. `central`: keeps z and, for the lagging centre, its predecessor;
-// not owned.
+// not owned. `hosts`: where z is the mean over the learners of several hosts, for the
+// current centre only; else null.
 std::unique_ptr<Algorithm> NewSma(const SmaOptions& options, int num_learners,
-                                  CentralModel* central);
+                                  CentralModel* central,
+                                  std::unique_ptr<HostAverage> hosts = nullptr);
 
 // What of a central model the algorithm works on.
 inline CentralModel::Keeps KeptBySma(SmaOptions::Centre centre) {

@@ -21,11 +21,13 @@ std::vector<int> FirstLearners(int count) {
 
 Synchroniser::Synchroniser(int num_learners, CentralModel* central,
                            std::chrono::microseconds spin,
-                           std::unique_ptr<Algorithm> algorithm, DeviceQueue* queue)
+                           std::unique_ptr<Algorithm> algorithm, DeviceQueue* queue,
+                           HostRounds* rounds)
     : num_learners_(num_learners),
       central_(central),
       algorithm_(std::move(algorithm)),
       queue_(queue),
+      rounds_(rounds),
       traits_(algorithm_->traits()),
       gate_(spin),
       learners_(num_learners) {}
@@ -55,9 +57,11 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
   completed_.store(0, std::memory_order_relaxed);
   arrived_.store(0, std::memory_order_relaxed);
   nobody_took_part_ = false;
+  stopped_by_hosts_.store(false, std::memory_order_relaxed);
   for (LearnerState& learner : learners_) {
     learner.iteration = 0;
     learner.share = 1;
+    learner.rows = 0;
     learner.took_part = -1;
     learner.updated.assign(set->size(), false);
     learner.remembered.assign(set->size(), false);
@@ -89,12 +93,19 @@ void Synchroniser::ResetAbsent(const TrainedSet& set, int active) {
     std::vector<int> absent;
     std::set_difference(first.begin(), first.end(), here.begin(), here.end(),
                         std::back_inserter(absent));
-    if (!absent.empty()) algorithm_->Reset(set, member, absent, here);
+    if (absent.empty()) continue;
+    SettleHosts();
+    algorithm_->Reset(set, member, absent, here);
   }
 }
 
 int64_t Synchroniser::EndRun() {
   const int64_t over = completed_.load(std::memory_order_acquire);
+  if (rounds_ != nullptr && !stopped_by_hosts() &&
+      first_aborted_.load() != std::numeric_limits<int64_t>::max() &&
+      rounds_->Await() == HostRounds::Fate::kCounts) {
+    Attend(*set_, HostRounds::Kind::kFailed);
+  }
   const int64_t completed = nobody_took_part_ ? over - 1 : over;
   if (queue_ != nullptr) queue_->EndRun(*set_);
   for (int member = 0; nobody_took_part_ && member < set_->size(); ++member) {
@@ -113,6 +124,7 @@ int64_t Synchroniser::EndRun() {
 void Synchroniser::Restart(const TrainedSet& set) {
   if (!traits_.averages_models()) return;
   const ScopedFlushDenormals flush;
+  SettleHosts();
   const std::vector<int> all = FirstLearners(num_learners_);
   for (int member = 0; member < set.size(); ++member) {
     const int variable = set.variable(member);
@@ -124,6 +136,7 @@ void Synchroniser::Restart(const TrainedSet& set) {
 
 std::string Synchroniser::Collect(int variable, const std::vector<void*>& replicas) {
   const ScopedFlushDenormals flush;
+  SettleHosts();
   return algorithm_->Collect(variable, replicas, present(variable));
 }
 
@@ -147,7 +160,16 @@ bool Synchroniser::AwaitTurn(int learner) {
              Aborted(learner);
     });
   }
-  return !Aborted(learner);
+  return !Aborted(learner) && (rounds_ == nullptr || AwaitHosts(learner));
+}
+
+bool Synchroniser::AwaitHosts(int learner) {
+  if (rounds_->clear()) return true;
+  const ScopedActivity waiting(learners_[learner].activity, Activity::kWait);
+  if (rounds_->Await() == HostRounds::Fate::kCounts) return true;
+  stopped_by_hosts_.store(true);
+  Abort(learner);
+  return false;
 }
 
 bool Synchroniser::BeforeTask(int learner) {
@@ -213,11 +235,50 @@ void Synchroniser::Complete(int64_t iteration) {
   }
   ClearPoints();
   nobody_took_part_ = present.empty();
-  if (nobody_took_part_) return;
+  if (nobody_took_part_) {
+    if (rounds_ == nullptr) return;
+    CollectAll(*set_);
+  }
   algorithm_->Complete(*set_, Due(iteration), present);
   for (int member = 0; member < set_->size(); ++member) {
     present_[set_->variable(member)] = present;
   }
+  if (rounds_ == nullptr) return;
+  Report(*set_, present.empty() ? HostRounds::Kind::kNoData : HostRounds::Kind::kTrained,
+         present);
+}
+
+// ------------------------------------------------------------------------- hosts
+
+void Synchroniser::CollectAll(const TrainedSet& set) {
+  for (int member = 0; member < set.size(); ++member) {
+    const int variable = set.variable(member);
+    algorithm_->Collect(variable, set.replicas(member), present(variable));
+  }
+}
+
+void Synchroniser::Report(const TrainedSet& set, HostRounds::Kind kind,
+                          const std::vector<int>& present) {
+  HostRounds::Report report{kind, set.program,
+                            static_cast<int64_t>(present.size()), /*rows=*/0};
+  std::vector<int> variables;
+  for (int j : present) report.rows += std::max<int64_t>(1, learners_[j].rows);
+  for (int member = 0; member < set.size(); ++member) {
+    variables.push_back(set.variable(member));
+  }
+  rounds_->Send(report, [central = central_, variables = std::move(variables)] {
+    for (int variable : variables) central->variable(variable).UndoIteration();
+  });
+}
+
+HostRounds::Fate Synchroniser::Attend(const TrainedSet& set, HostRounds::Kind kind) {
+  const ScopedFlushDenormals flush;
+  const HostRounds::Fate fate = rounds_->Await();
+  if (fate != HostRounds::Fate::kCounts) return fate;
+  CollectAll(set);
+  algorithm_->Complete(set, /*due=*/true, {});
+  Report(set, kind, {});
+  return rounds_->Await();
 }
 
 void Synchroniser::Abort(int learner) {

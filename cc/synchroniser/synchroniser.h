@@ -31,6 +31,9 @@
 // Where learners enqueue tasks on streams (GPUs), "finished" means enqueued, and a
 // DeviceQueue orders what is enqueued.
 //
+// On several hosts an iteration is complete when it is on all of them: no learner enters
+// a slice before all hosts have reported on the iteration before (host_rounds.h).
+//
 // Everything that takes a learner may be called concurrently by different learners, the
 // rest only between runs. Does not own the model.
 #ifndef TENSORBOW_CC_SYNCHRONISER_SYNCHRONISER_H_
@@ -50,6 +53,7 @@
 #include "cc/support/gate.h"
 #include "cc/synchroniser/algorithm.h"
 #include "cc/synchroniser/device_queue.h"
+#include "cc/synchroniser/host_rounds.h"
 #include "cc/synchroniser/trained_set.h"
 
 namespace tensorbow {
@@ -57,9 +61,11 @@ namespace tensorbow {
 class Synchroniser {
  public:
   // `spin`: see Gate. `queue`: where tasks are enqueued on streams; null where they are
-  // executed; not owned, lives as long as `algorithm`.
+  // executed; not owned, lives as long as `algorithm`. `rounds`: with other hosts, null
+  // where there are none; not owned.
   Synchroniser(int num_learners, CentralModel* central, std::chrono::microseconds spin,
-               std::unique_ptr<Algorithm> algorithm, DeviceQueue* queue = nullptr);
+               std::unique_ptr<Algorithm> algorithm, DeviceQueue* queue = nullptr,
+               HostRounds* rounds = nullptr);
 
   Synchroniser(const Synchroniser&) = delete;
   Synchroniser& operator=(const Synchroniser&) = delete;
@@ -82,6 +88,11 @@ class Synchroniser {
   void BeginRun(TrainedSet* set, const TaskScheduler* scheduler);
   // Returns the number of iterations that completed.
   int64_t EndRun();
+  // After a run: whether it ended because an iteration does not count on all hosts.
+  bool stopped_by_hosts() const { return stopped_by_hosts_.load(); }
+  // Takes part in one iteration of the other hosts without a task. REQUIRES: they train
+  // the same variables.
+  HostRounds::Fate Attend(const TrainedSet& set, HostRounds::Kind kind);
   // All replicas of the set ← z, without momentum. After a run that was aborted, z is
   // what the aborted iteration began with.
   void Restart(const TrainedSet& set);
@@ -112,6 +123,8 @@ class Synchroniser {
   // one; set before the task is executed, 1 when a run begins.
   void SetShare(int learner, double share) { learners_[learner].share = share; }
   double share(int learner) const { return learners_[learner].share; }
+  // The rows of the learner's task, before AfterTask().
+  void NoteRows(int learner, int64_t rows) { learners_[learner].rows = rows; }
   // Whether the iteration that `learner` is in, or would enter, has been aborted.
   bool Aborted(int learner) const;
 
@@ -179,6 +192,7 @@ class Synchroniser {
     std::vector<uint8_t> updated;     // by member, in this task
     std::vector<uint8_t> remembered;  // by member, in this task
     double share = 1;
+    int64_t rows = 0;
     LearnerActivity* activity = nullptr;
     // The last iteration it took part in; written in Finish() when the one before is
     // complete, and before the arrival that readers have acquired.
@@ -204,6 +218,16 @@ class Synchroniser {
   // Waits until the iteration before the learner's is complete. False if the learner's
   // own was aborted.
   bool AwaitTurn(int learner);
+  bool AwaitHosts(int learner);
+  // Whether the replicas are what they have been told to be: nothing is under way.
+  void SettleHosts() {
+    if (rounds_ != nullptr) rounds_->Await();
+  }
+  // z of the whole set ← what the iteration under way began with.
+  void CollectAll(const TrainedSet& set);
+  // Tells the other hosts what has become of an iteration.
+  void Report(const TrainedSet& set, HostRounds::Kind kind,
+              const std::vector<int>& present);
   bool EnterQueue(int learner, bool replays);
   bool Finish(int learner, bool took_part);
   void Complete(int64_t iteration);
@@ -213,6 +237,7 @@ class Synchroniser {
   CentralModel* const central_;
   const std::unique_ptr<Algorithm> algorithm_;
   DeviceQueue* const queue_;  // not owned, or null
+  HostRounds* const rounds_;  // not owned, or null
   const Traits traits_;
   Gate gate_;
   std::vector<LearnerState> learners_;
@@ -231,6 +256,7 @@ class Synchroniser {
   bool nobody_took_part_ = false;  // in the last one: the data had ended
   // The first iteration of the run that a learner aborted.
   std::atomic<int64_t> first_aborted_{0};
+  std::atomic<bool> stopped_by_hosts_{false};
 };
 
 }  // namespace tensorbow

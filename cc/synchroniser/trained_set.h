@@ -47,6 +47,9 @@ class TrainedSet {
     num_updates_ = num_updates;
   }
 
+  // What hosts go by to tell whether they train the same.
+  int64_t program = 0;
+
   // Completed iterations that trained this set.
   int64_t iterations = 0;
 

@@ -16,7 +16,7 @@ absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& ana
   analysis_ = &analysis;
   trainer->central_runs_.fetch_add(1);
   trainer->NoteCaptured(analysis);
-  if (trainer->num_learners() == 1 || analysis.variables.empty()) {
+  if (!trainer->replicates() || analysis.variables.empty()) {
     return absl::OkStatus();
   }
   for (const auto& [name, use] : analysis.variables) writes_ |= use.written;
@@ -76,7 +76,7 @@ void Trainer::NoteCaptured(const RunAnalysis& analysis) {
 
 absl::Status Trainer::PrepareCentral(bool waits, bool read_meanwhile,
                                      const LearningProgram& program) {
-  if (num_learners() == 1) return absl::OkStatus();
+  if (!replicates()) return absl::OkStatus();
   if (!waits) {
     if (central_runs_.load() > 0) return absl::OkStatus();
     absl::MutexLock lock(&writes_mu_);

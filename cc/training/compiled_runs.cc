@@ -16,7 +16,7 @@ absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph
                                  const std::set<std::string>& sparse_feeds,
                                  LearningProgram* program) {
   const Traits::Averages averages =
-      num_learners() > 1 ? choice.averages() : Traits::Averages::kNothing;
+      replicates() ? choice.averages() : Traits::Averages::kNothing;
   const auto agree = [this](const SharableVariables& sharable) {
     absl::MutexLock lock(&sharing_mu_);
     return sharing_.Agree(sharable, &separated_);
@@ -45,7 +45,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     compiled = CompileFor(choice, graph, spec, analysis, sparse_feeds, made.get());
   }
   TF_RETURN_IF_ERROR(compiled);
-  if (first && num_learners() == 1 && options_.algorithm == Options::Algorithm::kAuto &&
+  if (first && !replicates() && options_.algorithm == Options::Algorithm::kAuto &&
       choice.algorithm == Options::Algorithm::kSsgd &&
       absl::IsInvalidArgument(CheckGradients(graph, spec, analysis, options_,
                                              session_options_, &learners_))) {
@@ -59,7 +59,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     // A state with another choice has been loaded meanwhile.
     return Compile(graph, spec, analysis, sparse_feeds, program);
   }
-  if (choice.averages() == Traits::Averages::kModels && num_learners() > 1) {
+  if (choice.averages() == Traits::Averages::kModels && replicates()) {
     WarnOfTwoMomenta(analysis, choice.momentum);
   }
   if (MayDivide()) MakeProof(graph, spec, analysis, made.get());

@@ -207,7 +207,8 @@ absl::Status CompileLearningProgram(
     const std::set<std::string>& sparse_feeds, const Options& options,
     const tf::SessionOptions& session_options, Traits::Averages averages,
     const AgreeOnSharing& agree, LearnerGroup* learners, LearningProgram* program) {
-  const bool replicated = learners->size() > 1;
+  const bool replicated = learners->size() > 1 || options.num_hosts() > 1;
+  program->replicated = replicated;
   TF_RETURN_IF_ERROR(Dissect(graph, spec, sparse_feeds, options, replicated, program));
   program->analysis = analysis;
   TF_RETURN_IF_ERROR(learners->EnsureSharedKernels(graph, analysis.shared_kernels));
@@ -233,6 +234,11 @@ absl::Status CompileLearningProgram(
   for (int j = 0; j < learners->size(); ++j) {
     Specialisation specialisation;
     specialisation.learner = j;
+    if (options.hosts != nullptr) {
+      specialisation.random_stream = options.hosts->rank() * learners->size() + j;
+    } else {
+      specialisation.random_stream = j;
+    }
     specialisation.own_variables = replicated;
     specialisation.shared_variables = program->shared;
     specialisation.own_random_state = !learners->shares_random_state();

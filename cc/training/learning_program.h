@@ -29,6 +29,7 @@ namespace tensorbow {
 // Made by CompileLearningProgram(); what runs keep in it belongs to the Trainer.
 struct LearningProgram {
   RunAnalysis analysis;
+  bool replicated = true;  // learners have variables of their own
   RunSpec task_spec;  // what a task computes
   std::vector<FeedDeclaration> feeds;
 

@@ -62,7 +62,7 @@ LearningRun::LearningRun(LearningProgram* program, const std::vector<tf::Tensor>
       cancellation_(cancellation),
       num_tasks_(NumTasksOf(plan_, learners->size())),
       active_(static_cast<int>(std::min<int64_t>(num_tasks_, learners->size()))),
-      ends_with_data_(plan_.tasks.empty() && learners->size() > 1),
+      ends_with_data_(plan_.tasks.empty() && program->replicated),
       measures_memory_(learners->accelerators() != nullptr && learners->size() > 1 &&
                        !program->measured_memory),
       outcomes_(num_tasks_),
@@ -130,6 +130,7 @@ absl::Status LearningRun::RunTask(int learner, int64_t task) {
     const tf::Tensor& data = outcome.fetches[program_->rows_fetch];
     outcome.rows = data.dims() > 0 ? data.dim_size(0) : 0;
   }
+  synchroniser_->NoteRows(learner, outcome.rows);
   return absl::OkStatus();
 }
 

@@ -70,7 +70,7 @@ absl::StatusOr<Metrics> Trainer::GetMetrics() {
   for (int j = 0; j < num_learners(); ++j) {
     learners_[j].GetMemory(&metrics.learners[j].bytes, &metrics.learners[j].peak_bytes);
   }
-  if (variables_ == nullptr || num_learners() == 1) return metrics;
+  if (variables_ == nullptr || !replicates()) return metrics;
   NoteWrites();
   std::vector<Distance> sums(num_learners());
   for (int id = 0; id < variables_->size(); ++id) {

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cc/cluster/hosts.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/scheduler/task_scheduler.h"
 #include "cc/synchroniser/sma.h"
@@ -49,6 +51,10 @@ struct Options {
   Restart restart = Restart::kOnLearningRateDrop;
   // Called before a learning run with the number of completed iterations.
   std::function<absl::StatusOr<bool>(int64_t iterations)> restart_callback;
+
+  // The hosts that train together; null where there is only this one.
+  std::shared_ptr<Hosts> hosts;
+  int num_hosts() const { return hosts == nullptr ? 1 : hosts->size(); }
 
   // By tensor name ("x:0"): feeds to divide by rows, feeds to give whole to every
   // learner, how to combine a fetch.

@@ -69,11 +69,14 @@ class ReplicatedVariables {
   absl::Status Share(const std::vector<int>& ids);
   absl::Status Separate(const std::set<std::string>& names);
 
+  // Overwrites values, by name of the variable, with those to go on from.
+  using Agreement = std::function<absl::Status(std::map<std::string, tensorflow::Tensor>*)>;
   // Copies central values to all replicas that are out of date. Lists variables whose
-  // central value is uninitialised; their replicas are left alone.
+  // central value is uninitialised; their replicas are left alone. With an `agree`, and
+  // if there are none of those, central values get what it makes of them before.
   // `*any`: whether there was one to copy.
-  absl::Status Broadcast(const std::vector<int>& ids, std::vector<int>* uninitialised,
-                         bool* any);
+  absl::Status Broadcast(const std::vector<int>& ids, const Agreement& agree,
+                         std::vector<int>* uninitialised, bool* any);
   // Whether some program trains the variable.
   bool trained(int id) const { return variables_[id].trained; }
   // Whether the replicas are what learners left, not what is still to be broadcast.
@@ -167,6 +170,8 @@ class ReplicatedVariables {
   absl::StatusOr<std::vector<tensorflow::Tensor>> HostValues(
       const Variable& variable) const;
   absl::Status OpenCentral(const Variable& variable, VariableStorage* storage) const;
+  // Of those of the variables whose replicas are out of date.
+  absl::Status AgreeOnCentral(const std::vector<int>& ids, const Agreement& agree);
   // The central tensor as it is now (not a copy), or nothing if uninitialised.
   absl::StatusOr<std::optional<tensorflow::Tensor>> CentralTensor(
       const Variable& variable) const;

@@ -84,6 +84,7 @@ absl::Status SetCentral(const std::map<std::string, const tf::NodeDef*>& variabl
 
 absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
                                 const std::string& path) {
+  TF_RETURN_IF_ERROR(OnOneHostOnly("save_state"));
   turns_.Take(/*waits=*/false);
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
@@ -136,6 +137,7 @@ absl::Status Trainer::CheckChoice(const Choice& saved) {
 
 absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
                                 const std::string& path) {
+  TF_RETURN_IF_ERROR(OnOneHostOnly("load_state"));
   // First everything is read and checked, then it is set.
   const std::map<std::string, const tf::NodeDef*> variables = ByName(nodes);
   TF_ASSIGN_OR_RETURN(

@@ -23,16 +23,20 @@ SmaOptions SmaOptionsOf(const Choice& choice, const Options& options,
                         int num_learners) {
   SmaOptions sma;
   sma.centre = options.centre;
-  sma.alpha = options.alpha > 0 ? options.alpha : 1.0 / num_learners;
+  const int of_all_hosts = num_learners * options.num_hosts();
+  sma.alpha = options.alpha > 0 ? options.alpha : 1.0 / of_all_hosts;
   sma.period = options.sync_period;
   sma.momentum = choice.momentum;
   return sma;
 }
 
-absl::StatusOr<DeviceSma> NewSmaFor(const SmaOptions& options,
+absl::StatusOr<DeviceSma> NewSmaFor(const SmaOptions& options, Hosts* hosts,
                                     const LearnerGroup& learners, CentralModel* model) {
   if (learners.accelerators() == nullptr) {
-    return DeviceSma{NewSma(options, learners.size(), model), nullptr, ""};
+    std::unique_ptr<HostAverage> average;
+    if (hosts != nullptr) average = std::make_unique<HostAverage>(hosts, model);
+    return DeviceSma{NewSma(options, learners.size(), model, std::move(average)),
+                     nullptr, ""};
   }
   std::vector<LearnerStream> streams;
   for (int j = 0; j < learners.size(); ++j) {
@@ -85,7 +89,8 @@ Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
   choice.algorithm = options.algorithm;
   if (choice.algorithm == Kind::kAuto) {
     const bool averages_gradients =
-        analysis.adaptive_optimiser && learners.accelerators() == nullptr;
+        analysis.adaptive_optimiser && learners.accelerators() == nullptr &&
+        options.num_hosts() == 1;
     choice.algorithm = averages_gradients ? Kind::kSsgd : Kind::kSma;
   }
   if (options.centre == SmaOptions::Centre::kLagging) {
@@ -96,20 +101,22 @@ Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
 }
 
 absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
-    const Choice& choice, const Options& options, const LearnerGroup& learners) {
+    const Choice& choice, const Options& options, const LearnerGroup& learners,
+    HostRounds* rounds) {
   const int count = learners.size();
+  const bool alone = count == 1 && rounds == nullptr;
   auto made = std::make_unique<Synchronisation>();
   made->choice = choice;
   CentralModel::Keeps keeps = CentralModel::Keeps::kAverageOnly;
-  if (count > 1 && choice.algorithm == Kind::kSma) keeps = KeptBySma(options.centre);
-  made->model =
-      std::make_unique<CentralModel>(keeps, count > 1 ? options.ema_decay : 0);
+  if (!alone && choice.algorithm == Kind::kSma) keeps = KeptBySma(options.centre);
+  made->model = std::make_unique<CentralModel>(keeps, alone ? 0 : options.ema_decay);
 
   DeviceSma algorithm;
-  if (count == 1 || choice.algorithm == Kind::kIndependent) {
+  if (alone || choice.algorithm == Kind::kIndependent) {
     algorithm.algorithm = std::make_unique<Independent>();
   } else if (choice.algorithm == Kind::kSma) {
-    TF_ASSIGN_OR_RETURN(algorithm, NewSmaFor(SmaOptionsOf(choice, options, count),
+    Hosts* const hosts = rounds == nullptr ? nullptr : rounds->hosts();
+    TF_ASSIGN_OR_RETURN(algorithm, NewSmaFor(SmaOptionsOf(choice, options, count), hosts,
                                              learners, made->model.get()));
   } else if (learners.accelerators() == nullptr) {
     algorithm.algorithm = std::make_unique<Ssgd>(made->model.get());
@@ -123,7 +130,8 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
   }
   made->synchroniser =
       std::make_unique<Synchroniser>(count, made->model.get(), learners.spin(),
-                                     std::move(algorithm.algorithm), algorithm.queue);
+                                     std::move(algorithm.algorithm), algorithm.queue,
+                                     rounds);
   return made;
 }
 

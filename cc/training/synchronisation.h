@@ -44,9 +44,10 @@ struct Synchronisation {
 };
 
 // REQUIRES: an algorithm has been chosen. A lone learner is left alone whatever that
-// is.
+// is, unless there are other hosts. `rounds`: with them, null without; not owned.
 absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
-    const Choice& choice, const Options& options, const LearnerGroup& learners);
+    const Choice& choice, const Options& options, const LearnerGroup& learners,
+    HostRounds* rounds);
 
 }  // namespace tensorbow
 

@@ -7,10 +7,25 @@
 #include "absl/strings/str_cat.h"
 #include "cc/support/flush_denormals.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/hash.h"
 
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
+
+namespace {
+
+// What hosts tell a program by: the variables that it reads and writes.
+int64_t FingerprintOf(const RunAnalysis& analysis) {
+  std::string text;
+  for (const auto& [name, use] : analysis.variables) {
+    absl::StrAppend(&text, name, use.trained ? " trained" : "",
+                    use.written ? " written" : "", "\n");
+  }
+  return static_cast<int64_t>(tf::Hash64(text));
+}
+
+}  // namespace
 
 Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
                  tf::Session* central, tf::Device* central_device,
@@ -19,6 +34,9 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
       options_(options),
       central_(central),
       warn_(std::move(warn)),
+      rounds_(options.num_hosts() > 1
+                  ? std::make_unique<HostRounds>(options.hosts.get())
+                  : nullptr),
       learners_(session_options, options, central, central_device, accelerators,
                 [this](const std::string& why) {
                   warn_(absl::StrCat(
@@ -37,7 +55,7 @@ absl::Status Trainer::Start() {
   if (options_.algorithm == Options::Algorithm::kSsgd && num_learners() > 1) {
     Choice choice;
     choice.algorithm = options_.algorithm;
-    return NewSynchronisation(choice, options_, learners_).status();
+    return NewSynchronisation(choice, options_, learners_, rounds_.get()).status();
   }
   return absl::OkStatus();
 }
@@ -57,7 +75,7 @@ Choice Trainer::choice() const {
 
 absl::Status Trainer::Choose(const Choice& choice) {
   TF_ASSIGN_OR_RETURN(synchronisation_,
-                      NewSynchronisation(choice, options_, learners_));
+                      NewSynchronisation(choice, options_, learners_, rounds_.get()));
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
   std::vector<Learner*> learners;
   for (int j = 0; j < num_learners(); ++j) {
@@ -101,6 +119,7 @@ absl::Status Trainer::LocateReplicas(const std::vector<int>& ids, TrainedSet* se
 }
 
 absl::Status Trainer::RestartIfAsked() {
+  if (std::exchange(behind_hosts_, false)) Restart();
   const int64_t requested = restarts_requested_.load();
   if (std::exchange(restarts_made_, requested) == requested || variables_ == nullptr) {
     return absl::OkStatus();
@@ -171,6 +190,7 @@ void Trainer::ChooseTrainedSet(LearningProgram* program) {
       program->set == nullptr ? program->first_iteration : program->set->iterations;
   program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices));
   program->set->iterations = iterations;
+  program->set->program = FingerprintOf(program->analysis);
   const int num_updates = static_cast<int>(program->corrects_itself.size());
   program->set->set_exchanges(program->num_gradients,
                               averages_models ? 0 : num_updates);
@@ -204,7 +224,7 @@ absl::Status Trainer::SeparateVariables() {
 
 absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
   *ready = true;
-  if (num_learners() == 1) return absl::OkStatus();
+  if (!replicates()) return absl::OkStatus();
   NoteWrites();
   if (program->variables.empty()) {
     NoteCaptured(program->analysis);
@@ -218,7 +238,13 @@ absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
   TF_RETURN_IF_ERROR(variables_->Share(program->one_copy));
   std::vector<int> uninitialised;
   bool moved = false;
-  TF_RETURN_IF_ERROR(variables_->Broadcast(program->variables, &uninitialised, &moved));
+  ReplicatedVariables::Agreement agree;
+  if (rounds_ != nullptr) {
+    agree = [this](std::map<std::string, tf::Tensor>* values)
+                ABSL_NO_THREAD_SAFETY_ANALYSIS { return AgreeWithHosts(values); };
+  }
+  TF_RETURN_IF_ERROR(
+      variables_->Broadcast(program->variables, agree, &uninitialised, &moved));
   if (moved) learners_.NoteMovedReplicas();
   *ready = uninitialised.empty();
   return absl::OkStatus();
@@ -273,12 +299,13 @@ absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
   iterations_.fetch_add(run->completed());
   learning_tasks_.fetch_add(run->NumTasks());
   samples_seen_.fetch_add(run->NumRows());
-  if (num_learners() > 1) variables_->MarkLearned(program->written, run->learned());
+  if (replicates()) variables_->MarkLearned(program->written, run->learned());
   const Traits& traits = synchronisation_->synchroniser->traits();
   if (traits.averages_gradients()) {
     TF_RETURN_IF_ERROR(MakeReplicasEqual(program, *run));
   }
-  const bool broken = !synchronisation_->synchroniser->error().empty();
+  const bool broken = !synchronisation_->synchroniser->error().empty() ||
+                      synchronisation_->synchroniser->stopped_by_hosts();
   if (traits.averages_models() && (run->failed() || broken)) {
     TF_RETURN_IF_ERROR(LocateReplicas(program->trained, program->set.get()));
     synchronisation_->synchroniser->Restart(*program->set);
@@ -330,6 +357,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   }
   TF_RETURN_IF_ERROR(
       PrepareReplicas(program, *request.feeds, restart, &outcome.executed));
+  outcome.uninitialised = !outcome.executed;
   if (!outcome.executed) return outcome;
   const Verdict* verdict = nullptr;
   TF_RETURN_IF_ERROR(Prove(request, plan, &verdict));
@@ -378,6 +406,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   }
   const std::string broken = synchronisation_->synchroniser->error();
   if (!broken.empty()) return absl::InternalError(broken);
+  TF_RETURN_IF_ERROR(FollowHosts(*program, run));
   TF_RETURN_IF_ERROR(run.status());
   outcome.layout = learners_.layout();
   outcome.rows = run.NumRows();

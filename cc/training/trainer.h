@@ -60,6 +60,7 @@ struct RunOutcome {
   Layout layout;
   int64_t rows = 0;
   std::vector<tensorflow::Tensor> fetches;
+  bool uninitialised = false;  // for want of an initial value
   // The run is to be compiled again, by Recompile(), for these tensors; then to be run.
   std::optional<std::set<std::string>> recompile;
 };
@@ -96,7 +97,10 @@ class Trainer {
   // Makes the learners. Called once, before anything else.
   absl::Status Start();
 
-  int num_learners() const { return learners_.size(); }
+  int num_learners() const { return learners_.size(); }  // of this host
+  // Whether learners have variables of their own, beside the central ones.
+  bool replicates() const { return num_learners() > 1 || rounds_ != nullptr; }
+  bool has_other_hosts() const { return rounds_ != nullptr; }
   // For people: what each learner computes on.
   std::vector<std::string> LearnerDevices() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
@@ -170,9 +174,16 @@ class Trainer {
 
   // Counts a learning run that was executed on the central model.
   void CountCentralTask(int64_t rows);
-  int64_t iterations() const { return iterations_.load(); }
-  int64_t learning_tasks() const { return learning_tasks_.load(); }
-  int64_t samples_seen() const { return samples_seen_.load(); }
+  // Of all hosts; wait until these have ended the last iteration.
+  int64_t iterations() const { return iterations_.load() + CountsOfHosts().iterations; }
+  int64_t learning_tasks() const {
+    return learning_tasks_.load() + CountsOfHosts().tasks;
+  }
+  int64_t samples_seen() const { return samples_seen_.load() + CountsOfHosts().rows; }
+
+  // The session is closed: waits until it is on all hosts, whose learning runs go on
+  // without this one.
+  void Leave() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Waits for the learning run that is under way.
   absl::StatusOr<Metrics> GetMetrics() ABSL_LOCKS_EXCLUDED(mu_);
@@ -275,6 +286,19 @@ class Trainer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LocateAfterTask(LearningProgram* program, int learner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  HostRounds::Counts CountsOfHosts() const;
+  // Unimplemented where there are other hosts.
+  absl::Status OnOneHostOnly(const char* what) const;
+  // Sees to it that all hosts begin with the same: overwrites `values`, by variable,
+  // with the chief's.
+  absl::Status AgreeWithHosts(std::map<std::string, tensorflow::Tensor>* values)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What the user is told of an iteration that does not count on all hosts.
+  absl::Status HostsError() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // After a run: what the hosts have made of it; goes on without data as long as others
+  // have some.
+  absl::Status FollowHosts(const LearningProgram& program, const LearningRun& run)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sets all replicas of all trained variables to z, if Restart() has asked for that.
   absl::Status RestartIfAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Learners that sat out begin from z in what they are to read and do not train, too.
@@ -300,6 +324,12 @@ class Trainer {
   tensorflow::Session* const central_;  // not owned
   const Warn warn_;
   std::atomic<int> num_proofs_{0};  // programs that have one
+
+  const std::unique_ptr<HostRounds> rounds_;  // null where there is one host
+  bool behind_hosts_ ABSL_GUARDED_BY(mu_) = false;  // replicas are not to go on as they are
+  std::vector<int> last_trained_ ABSL_GUARDED_BY(mu_);  // indices into the central model
+  int64_t last_program_ ABSL_GUARDED_BY(mu_) = 0;
+  std::atomic<bool> left_{false};
 
   LearnerGroup learners_;  // changed where no run and no Compile() uses it
   std::unique_ptr<TaskScheduler> scheduler_;

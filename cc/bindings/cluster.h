@@ -1,0 +1,13 @@
+// Adds to the module what tells Python of the hosts of a cluster.
+#ifndef TENSORBOW_CC_BINDINGS_CLUSTER_H_
+#define TENSORBOW_CC_BINDINGS_CLUSTER_H_
+
+#include <pybind11/pybind11.h>
+
+namespace tensorbow {
+
+void DefineCluster(pybind11::module_* m);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_BINDINGS_CLUSTER_H_

@@ -1,0 +1,146 @@
+#define EIGEN_USE_THREADS
+#include "cc/cluster/collective_server.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/base/const_init.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/distributed_runtime/worker_env.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/platform/threadpool.h"
+#include "tensorflow/core/protobuf/tensorflow_server.pb.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+constexpr char kJob[] = "worker";
+
+// Where the sums are computed, on one thread. Of our own: TensorFlow's CPU device would,
+// as the first of the process, decide how many threads all others have.
+class SumDevice : public tf::Device {
+ public:
+  explicit SumDevice(const std::string& name)
+      : Device(tf::Env::Default(),
+               BuildDeviceAttributes(name, tf::DEVICE_CPU, tf::Bytes(256 << 20),
+                                     tf::DeviceLocality())),
+        pool_(tf::Env::Default(), "tensorbow_cluster", /*num_threads=*/1),
+        eigen_device_(pool_.AsEigenThreadPool(), 1) {
+    threads_.num_threads = 1;
+    threads_.workers = &pool_;
+    set_tensorflow_cpu_worker_threads(&threads_);
+    set_eigen_cpu_device(&eigen_device_);
+  }
+  tf::Allocator* GetAllocator(tf::AllocatorAttributes) override {
+    return tf::cpu_allocator();
+  }
+  absl::Status Sync() override { return absl::OkStatus(); }
+
+ private:
+  tf::thread::ThreadPool pool_;
+  Eigen::ThreadPoolDevice eigen_device_;
+  CpuWorkerThreads threads_;
+};
+
+tf::ServerDef DefinitionOf(const std::vector<std::string>& addresses, int rank) {
+  tf::ServerDef definition;
+  definition.set_protocol("grpc");
+  definition.set_job_name(kJob);
+  definition.set_task_index(rank);
+  tf::JobDef* const job = definition.mutable_cluster()->add_job();
+  job->set_name(kJob);
+  for (size_t i = 0; i < addresses.size(); ++i) (*job->mutable_tasks())[i] = addresses[i];
+  tf::ConfigProto* const config = definition.mutable_default_session_config();
+  (*config->mutable_device_count())["GPU"] = 0;
+  (*config->mutable_device_count())["CPU"] = 1;
+  // Who tells the others the members of a group; without it nobody does.
+  config->mutable_experimental()->set_collective_group_leader(TaskName(0));
+  return definition;
+}
+
+// gRPC connects through the proxy of the environment, which does not know the hosts.
+void KeepFromProxy(const std::vector<std::string>& addresses) {
+  const char* exceptions = std::getenv("no_grpc_proxy");
+  if (exceptions == nullptr) exceptions = std::getenv("no_proxy");
+  std::vector<std::string> all;
+  if (exceptions != nullptr && *exceptions != '\0') all.push_back(exceptions);
+  for (const std::string& address : addresses) {
+    all.push_back(address.substr(0, address.rfind(':')));
+  }
+  setenv("no_grpc_proxy", absl::StrJoin(all, ",").c_str(), /*overwrite=*/1);
+}
+
+}  // namespace
+
+std::string TaskName(int rank) {
+  return absl::StrCat("/job:", kJob, "/replica:0/task:", rank);
+}
+
+CollectiveServer::CollectiveServer(std::vector<std::string> addresses, int rank)
+    : addresses_(std::move(addresses)), rank_(rank) {}
+
+absl::StatusOr<CollectiveServer*> CollectiveServer::Start(
+    const std::vector<std::string>& addresses, int rank) {
+  static absl::Mutex mu(absl::kConstInit);
+  static CollectiveServer* started = nullptr;  // never destroyed
+  absl::MutexLock lock(&mu);
+  if (started != nullptr) {
+    if (started->addresses_ == addresses && started->rank_ == rank) return started;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "This process is host ", started->rank_, " of ",
+        absl::StrJoin(started->addresses_, ", "), " and cannot become host ", rank,
+        " of ", absl::StrJoin(addresses, ", "),
+        ": a process joins one cluster. Start another process."));
+  }
+  KeepFromProxy(addresses);
+  // Leaked in any case: requests of others may be in it.
+  auto* const server = new CollectiveServer(addresses, rank);
+  const absl::Status status = server->Open();
+  if (!status.ok()) {
+    return absl::UnavailableError(absl::StrCat(
+        "Host ", rank, " cannot listen at ", addresses[rank], ": ", status.message(),
+        ". Another program may have the port; give this host another one, in the "
+        "cluster of every host."));
+  }
+  started = server;
+  return started;
+}
+
+absl::Status CollectiveServer::Open() {
+  auto* const devices = new tf::StaticDeviceMgr(
+      std::make_unique<SumDevice>(absl::StrCat(TaskName(rank_), "/device:CPU:0")));
+  TF_RETURN_IF_ERROR(
+      tf::NewServerWithOptions(DefinitionOf(addresses_, rank_), {devices}, &server_));
+  TF_RETURN_IF_ERROR(server_->Start());
+  TF_RETURN_IF_ERROR(devices->LookupDevice("CPU:0", &device_));
+  executor_ = server_->worker_env()->collective_executor_mgr->FindOrCreate(/*step_id=*/0);
+  return absl::OkStatus();
+}
+
+std::vector<absl::Status> CollectiveServer::CheckHealth(absl::Duration timeout) const {
+  std::vector<absl::Status> health(addresses_.size());
+  absl::BlockingCounter left(static_cast<int>(addresses_.size()) - 1);
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    if (static_cast<int>(i) == rank_) continue;
+    executor_->remote_access()->CheckPeerHealth(
+        TaskName(static_cast<int>(i)), absl::ToInt64Milliseconds(timeout),
+        [&health, &left, i](const absl::Status& status) {
+          health[i] = status;
+          left.DecrementCount();
+        });
+  }
+  left.Wait();  // no longer than `timeout`
+  return health;
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,59 @@
+// This process as a member of a TensorFlow cluster: TensorFlow's own gRPC server, with a
+// device of ours beside those of sessions and of the eager context, and its collective
+// executor. A process has at most one server, which cannot be shut down: it is never
+// destroyed.
+//
+// The server listens on all network addresses of the machine and authenticates nobody.
+#ifndef TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_
+#define TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tensorflow/core/distributed_runtime/server_lib.h"
+#include "tensorflow/core/framework/collective.h"
+#include "tensorflow/core/framework/device.h"
+
+namespace tensorbow {
+
+class CollectiveServer {
+ public:
+  // Starts the process's server as number `rank` of `addresses` ("host:port"). Others
+  // need not be there yet. FailedPrecondition if the process is part of another cluster,
+  // Unavailable if its port is taken.
+  static absl::StatusOr<CollectiveServer*> Start(
+      const std::vector<std::string>& addresses, int rank);
+
+  CollectiveServer(const CollectiveServer&) = delete;
+  CollectiveServer& operator=(const CollectiveServer&) = delete;
+
+  const std::vector<std::string>& addresses() const { return addresses_; }
+  int rank() const { return rank_; }
+  tensorflow::Device* device() const { return device_; }
+  tensorflow::CollectiveExecutor* executor() const { return executor_; }
+
+  // Whether each of the other hosts answers within the time and is the process it was;
+  // OK for this one. Thread-safe.
+  std::vector<absl::Status> CheckHealth(absl::Duration timeout) const;
+
+ private:
+  CollectiveServer(std::vector<std::string> addresses, int rank);
+  absl::Status Open();
+
+  const std::vector<std::string> addresses_;
+  const int rank_;
+  std::unique_ptr<tensorflow::ServerInterface> server_;
+  tensorflow::Device* device_ = nullptr;                // the server's
+  tensorflow::CollectiveExecutor* executor_ = nullptr;  // one reference is ours
+};
+
+// "/job:worker/replica:0/task:2"
+std::string TaskName(int rank);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_

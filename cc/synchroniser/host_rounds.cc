@@ -1,0 +1,152 @@
+#include "cc/synchroniser/host_rounds.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tensorbow {
+namespace {
+
+std::string HostName(int host) { return "host " + std::to_string(host); }
+
+const char* Doing(HostRounds::Kind kind) {
+  switch (kind) {
+    case HostRounds::Kind::kTrained:
+      return "has trained";
+    case HostRounds::Kind::kFailed:
+      return "has failed in a learning task";
+    case HostRounds::Kind::kNoData:
+      return "has no data left";
+    case HostRounds::Kind::kLeft:
+      return "has closed its session";
+    case HostRounds::Kind::kAgrees:
+      return "has written variables or begins to train";
+  }
+  return "";
+}
+
+}  // namespace
+
+HostRounds::HostRounds(Hosts* hosts)
+    : hosts_(hosts),
+      reports_(hosts->NewSum(Hosts::Type::kInt64, int64_t{kFields} * hosts->size())) {}
+
+void HostRounds::Send(const Report& report, std::function<void()> undo) {
+  const MutexLock lock(&mu_);
+  own_ = report;
+  undo_ = std::move(undo);
+  int64_t* const all = reports_->as<int64_t>();
+  std::fill_n(all, kFields * hosts_->size(), 0);
+  int64_t* const mine = all + kFields * hosts_->rank();
+  mine[0] = static_cast<int64_t>(report.kind);
+  mine[1] = report.program;
+  mine[2] = report.tasks;
+  mine[3] = report.rows;
+  reports_->Start();
+  under_way_ = true;
+  why_.clear();
+  clear_.store(false, std::memory_order_relaxed);
+}
+
+HostRounds::Fate HostRounds::Await() {
+  if (clear()) return Fate::kCounts;
+  const MutexLock lock(&mu_);
+  if (!under_way_) return fate_;
+  under_way_ = false;
+  const std::string error = reports_->Await();
+  fate_ = error.empty() ? Judge() : Break(error);
+  if (fate_ == Fate::kCounts) {
+    Count();
+    clear_.store(true, std::memory_order_release);
+  } else {
+    if (undo_ != nullptr) undo_();
+    if (own_.kind == Kind::kTrained) {
+      --counts_.iterations;
+      counts_.tasks -= own_.tasks;
+      counts_.rows -= own_.rows;
+    }
+  }
+  undo_ = nullptr;
+  return fate_;
+}
+
+HostRounds::Report HostRounds::ReportOf(int host) const {
+  const int64_t* const fields = reports_->as<int64_t>() + kFields * host;
+  return {static_cast<Kind>(fields[0]), fields[1], fields[2], fields[3]};
+}
+
+HostRounds::Fate HostRounds::Break(const std::string& why) {
+  why_ = why;
+  hosts_->Fail(why);
+  return Fate::kBroken;
+}
+
+HostRounds::Fate HostRounds::Judge() {
+  int trained = -1, failed = -1, agrees = -1;
+  for (int host = 0; host < hosts_->size(); ++host) {
+    const Kind kind = ReportOf(host).kind;
+    if (kind == Kind::kTrained && trained < 0) trained = host;
+    if (kind == Kind::kFailed && failed < 0) failed = host;
+    if (kind == Kind::kAgrees && agrees < 0) agrees = host;
+  }
+  const int first = agrees >= 0 ? agrees : failed >= 0 ? failed : trained;
+  if (first < 0) return Fate::kNone;
+  for (int host = 0; host < hosts_->size(); ++host) {
+    const Report report = ReportOf(host), other = ReportOf(first);
+    const bool both_agree = (report.kind == Kind::kAgrees) == (other.kind == Kind::kAgrees);
+    if (!both_agree) {
+      return Break(HostName(host) + " " + Doing(report.kind) + " while " +
+                   HostName(first) + " " + Doing(other.kind) +
+                   ". All hosts have to run the same program: the same learning runs, "
+                   "and the same writes between them");
+    }
+    if (report.program != other.program) {
+      return Break(HostName(host) + " and " + HostName(first) +
+                   (agrees >= 0 ? " begin with different variables, optimisers, options or "
+                                  "numbers of learners"
+                                : " train different things at the same time") +
+                   ". All hosts have to run the same program with the same options");
+    }
+  }
+  if (failed < 0) return Fate::kCounts;
+  why_ = "a learning task of " + HostName(failed) +
+         " has failed; its iteration is discarded on all hosts";
+  return Fate::kDiscarded;
+}
+
+void HostRounds::Count() {
+  if (own_.kind == Kind::kAgrees) return;
+  for (int host = 0; host < hosts_->size(); ++host) {
+    if (host == hosts_->rank()) continue;
+    const Report report = ReportOf(host);
+    counts_.tasks += report.tasks;
+    counts_.rows += report.rows;
+  }
+  if (own_.kind != Kind::kTrained) ++counts_.iterations;
+}
+
+std::string HostRounds::why() const {
+  const MutexLock lock(&mu_);
+  return why_;
+}
+
+void HostRounds::Forgive() {
+  const MutexLock lock(&mu_);
+  if (under_way_ || fate_ == Fate::kBroken) return;
+  fate_ = Fate::kCounts;
+  why_.clear();
+  clear_.store(true, std::memory_order_release);
+}
+
+bool HostRounds::Agree(int64_t what) {
+  Report report{Kind::kAgrees};
+  report.program = what;
+  Send(report, nullptr);
+  return Await() == Fate::kCounts;
+}
+
+HostRounds::Counts HostRounds::counts() const {
+  const MutexLock lock(&mu_);
+  return counts_;
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,96 @@
+// What the hosts of a cluster do has one fate: an iteration counts on all of them or on
+// none. After every iteration each host reports what became of its part, in a small sum
+// beside those of the values (host_average.h). The reports of all hosts are awaited
+// before the next iteration updates anything.
+//
+//   all have trained, have no data or have left,
+//     and at least one has trained                  the iteration counts
+//   nobody has trained                              it is none, without an error
+//   a task of some host has failed                  it is discarded
+//   hosts do different things                       the cluster fails
+//
+// Before its first iteration, and again when variables have been written since the
+// last, a host says what it begins with (Agree), which has to be the same everywhere.
+//
+// Await() may be called concurrently, everything else between two iterations.
+#ifndef TENSORBOW_CC_SYNCHRONISER_HOST_ROUNDS_H_
+#define TENSORBOW_CC_SYNCHRONISER_HOST_ROUNDS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/cluster/hosts.h"
+#include "cc/support/mutex.h"
+
+namespace tensorbow {
+
+class HostRounds {
+ public:
+  enum class Kind { kTrained, kFailed, kNoData, kLeft, kAgrees };
+  struct Report {
+    Kind kind;
+    int64_t program = 0;  // what was trained, or (kAgrees) is begun with
+    int64_t tasks = 0;    // that count if the iteration does
+    int64_t rows = 0;
+  };
+  enum class Fate { kCounts, kNone, kDiscarded, kBroken };
+  // What a host's own numbers lack of the whole cluster's.
+  struct Counts {
+    int64_t iterations = 0;
+    int64_t tasks = 0;
+    int64_t rows = 0;
+  };
+
+  explicit HostRounds(Hosts* hosts);  // not owned
+
+  Hosts* hosts() const { return hosts_; }
+
+  // Reports on an iteration. `undo` takes the iteration back on this host, where it does
+  // not count. REQUIRES: the last one's fate has been awaited.
+  void Send(const Report& report, std::function<void()> undo) TENSORBOW_EXCLUDES(mu_);
+  // Whether the last iteration is known to count.
+  bool clear() const { return clear_.load(std::memory_order_acquire); }
+  // The fate of the last iteration, which stays until the next one is sent or it is
+  // forgiven.
+  Fate Await() TENSORBOW_EXCLUDES(mu_);
+  // Why it does not count, for people; empty if it does.
+  std::string why() const TENSORBOW_EXCLUDES(mu_);
+  // The user has been told: the next iteration may begin.
+  void Forgive() TENSORBOW_EXCLUDES(mu_);
+
+  // Waits for the other hosts. Returns whether all of them begin with the same.
+  bool Agree(int64_t what) TENSORBOW_EXCLUDES(mu_);
+
+  // After Await().
+  Counts counts() const TENSORBOW_EXCLUDES(mu_);
+
+ private:
+  static constexpr int kFields = 4;  // of a report
+
+  Report ReportOf(int host) const TENSORBOW_REQUIRES(mu_);
+  Fate Judge() TENSORBOW_REQUIRES(mu_);
+  Fate Break(const std::string& why) TENSORBOW_REQUIRES(mu_);
+  void Count() TENSORBOW_REQUIRES(mu_);
+
+  Hosts* const hosts_;
+  const std::unique_ptr<HostSum> reports_;  // of all hosts, kFields each
+
+  mutable Mutex mu_;
+  Report own_ TENSORBOW_GUARDED_BY(mu_);
+  std::function<void()> undo_ TENSORBOW_GUARDED_BY(mu_);
+  std::string why_ TENSORBOW_GUARDED_BY(mu_);
+  Fate fate_ TENSORBOW_GUARDED_BY(mu_) = Fate::kCounts;
+  Counts counts_ TENSORBOW_GUARDED_BY(mu_);
+  // No report is under way and the last iteration counts. The release store in Await()
+  // pairs with the acquire load there.
+  std::atomic<bool> clear_{true};
+  bool under_way_ TENSORBOW_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SYNCHRONISER_HOST_ROUNDS_H_

@@ -1,0 +1,123 @@
+// Training together with other hosts: what Trainer does beside its learning runs.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "cc/training/trainer.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/hash.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+constexpr int64_t kWordsAtATime = 1 << 19;
+
+// values ← the chief's, byte for byte: the other hosts add zeros.
+std::string TakeChiefs(Hosts* hosts, std::map<std::string, tf::Tensor>* values) {
+  int64_t most_bytes = 1;
+  for (const auto& [name, value] : *values) {
+    most_bytes = std::max(most_bytes, static_cast<int64_t>(value.TotalBytes()));
+  }
+  const int64_t words = std::min(kWordsAtATime, (most_bytes + 7) / 8);
+  const auto sum = hosts->NewSum(Hosts::Type::kInt64, words);
+  for (auto& [name, value] : *values) {
+    char* const bytes = static_cast<char*>(value.data());
+    const int64_t size = static_cast<int64_t>(value.TotalBytes());
+    for (int64_t begin = 0; begin < size; begin += words * 8) {
+      const int64_t part = std::min(words * 8, size - begin);
+      std::memset(sum->data(), 0, words * 8);
+      if (hosts->rank() == 0) std::memcpy(sum->data(), bytes + begin, part);
+      sum->Start();
+      std::string error = sum->Await();
+      if (!error.empty()) return error;
+      std::memcpy(bytes + begin, sum->data(), part);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::Status Trainer::OnOneHostOnly(const char* what) const {
+  if (rounds_ == nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(what, " is implemented for one host, and this session trains with ",
+                   options_.num_hosts(), "."));
+}
+
+HostRounds::Counts Trainer::CountsOfHosts() const {
+  if (rounds_ == nullptr) return {};
+  rounds_->Await();
+  return rounds_->counts();
+}
+
+absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) {
+  if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
+  std::string text = absl::StrCat(
+      num_learners(), " ", synchronisation_->choice.name(), " ", options_.alpha, " ",
+      options_.sync_period, " ", options_.ema_decay, " ", options_.batch_size, "\n");
+  for (const auto& [name, value] : *values) {
+    absl::StrAppend(&text, name, " ", tf::DataTypeString(value.dtype()), " ",
+                    value.shape().DebugString(), "\n");
+  }
+  if (!rounds_->Agree(static_cast<int64_t>(tf::Hash64(text)))) return HostsError();
+  const std::string error = TakeChiefs(rounds_->hosts(), values);
+  return error.empty() ? absl::OkStatus() : absl::UnavailableError(error);
+}
+
+absl::Status Trainer::HostsError() {
+  behind_hosts_ = true;
+  const HostRounds::Fate fate = rounds_->Await();
+  const std::string why = rounds_->why();
+  rounds_->Forgive();
+  if (fate == HostRounds::Fate::kBroken) return absl::UnavailableError(why);
+  return absl::AbortedError(why);
+}
+
+absl::Status Trainer::FollowHosts(const LearningProgram& program,
+                                  const LearningRun& run) {
+  if (rounds_ == nullptr) return absl::OkStatus();
+  Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
+  last_program_ = program.set->program;
+  last_trained_.clear();
+  for (int member = 0; member < program.set->size(); ++member) {
+    last_trained_.push_back(program.set->variable(member));
+  }
+  if (synchroniser->stopped_by_hosts()) return HostsError();
+  if (run.failed()) {
+    HostsError().IgnoreError();  // the user is told why the run has failed
+    return absl::OkStatus();
+  }
+  if (!absl::IsOutOfRange(run.status())) return absl::OkStatus();
+  HostRounds::Fate fate = rounds_->Await();
+  while (fate == HostRounds::Fate::kCounts) {
+    fate = synchroniser->Attend(*program.set, HostRounds::Kind::kNoData);
+  }
+  const absl::Status error = HostsError();
+  return fate == HostRounds::Fate::kNone ? absl::OkStatus() : error;
+}
+
+void Trainer::Leave() {
+  if (rounds_ == nullptr || left_.exchange(true)) return;
+  turns_.Take(/*waits=*/false);
+  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
+  absl::MutexLock lock(&mu_);
+  HostRounds::Fate fate = rounds_->Await();
+  while (fate == HostRounds::Fate::kCounts || fate == HostRounds::Fate::kDiscarded) {
+    rounds_->Forgive();
+    if (synchronisation_ != nullptr) {
+      TrainedSet set(num_learners(), last_trained_);
+      set.program = last_program_;
+      fate = synchronisation_->synchroniser->Attend(set, HostRounds::Kind::kLeft);
+    } else {
+      rounds_->Send({HostRounds::Kind::kLeft}, nullptr);
+      fate = rounds_->Await();
+    }
+  }
+}
+
+}  // namespace tensorbow

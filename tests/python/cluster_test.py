@@ -1,0 +1,73 @@
+"""Sums over the hosts of a cluster: exact, equal on all, and failing with a name."""
+
+import signal
+import socket
+
+import pytest
+import tensorflow as tf
+
+from tensorbow import _native
+from tests.python.hosts import Hosts, free_addresses
+
+CASES = [["float32", 1], ["float64", 1000], ["int64", 7], ["float32", 270_001]]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_sums_are_exact_to_rounding_and_the_same_bits_everywhere(count):
+    with Hosts(count, "sums", CASES, 5) as hosts:
+        results = hosts.results()
+    assert max(result["error"] for result in results) < 1
+    assert len({result["bits"] for result in results}) == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_host_that_dies_or_hangs_is_named_by_all_others(how, victim):
+    with Hosts(3, "until_it_fails") as hosts:
+        for rank in range(3):
+            hosts.await_mark(rank)
+        hosts.signal(victim, how)
+        others = [hosts.result(rank) for rank in range(3) if rank != victim]
+    for result in others:
+        assert f"host {victim} ({hosts.addresses[victim]}) does not answer" in result["error"]
+        assert result["later"] == result["error"], "what has failed stays failed"
+        assert result["seconds"] < 5
+
+
+def test_a_host_ends_the_cluster_for_all():
+    with Hosts(3, "fail") as hosts:
+        results = hosts.results()
+    for result in results:
+        assert "host 1 has had enough" in result["error"]
+        assert result["seconds"] < 5
+
+
+def test_a_host_that_never_comes_is_named():
+    """The others wait for `start_limit_seconds`, not for ever."""
+    with Hosts(2, "join", 1.5) as hosts:
+        hosts.processes[1].kill()
+        error = hosts.result(0)
+    assert "DeadlineExceededError: Not all hosts of the cluster are there after 1.5s" in error
+    assert f"host 1 ({hosts.addresses[1]}) does not answer" in error
+
+
+def test_a_port_that_is_taken_is_an_error():
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(tf.errors.UnavailableError, match=f"cannot listen at {address}"):
+            _native.join_cluster([address, *free_addresses(1)], 0, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "rank", "message"),
+    [
+        ([], 0, "a cluster without hosts"),
+        (["a:1", "b:1"], 2, "host 2 of 2, wanted 0 to 1"),
+        (["a:1", "b:1", "a:1"], 0, "the address a:1 twice"),
+    ],
+)
+def test_a_cluster_that_makes_no_sense_is_refused(addresses, rank, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        _native.join_cluster(addresses, rank, 1, 4)

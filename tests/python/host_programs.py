@@ -1,0 +1,290 @@
+"""What the hosts of cluster tests run, see hosts.py."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tensorbow
+from tensorbow import _native
+
+MARK = pathlib.Path()  # what mark() makes
+
+
+def mark() -> None:
+    """Tells the test that the program has come here."""
+    MARK.touch()
+
+
+def _join(addresses: list[str], rank: int, start_limit: float = 60, hang_limit: float = 4) -> Any:
+    return _native.join_cluster(addresses, rank, start_limit, hang_limit)
+
+
+def values_of(rank: int, dtype: str, size: int, turn: int) -> np.ndarray:
+    """What a host brings: numbers whose sum is rounded."""
+    random = np.random.default_rng([rank, size, turn])
+    if dtype == "int64":
+        return random.integers(-(1 << 40), 1 << 40, size)
+    return random.standard_normal(size).astype(dtype)
+
+
+def sums(rank: int, addresses: list[str], cases: list[list[Any]], turns: int) -> dict[str, Any]:
+    """Makes sums of all `cases` (dtype, size), together, again and again.
+
+    Returns the largest error relative to exact sums, in units of the
+    type's rounding, and a hash of all bits.
+    """
+    cluster = _join(addresses, rank)
+    assert (cluster.size, cluster.rank) == (len(addresses), rank)
+    made = [cluster.new_sum(np.dtype(dtype), size) for dtype, size in cases]
+    bits, error = hashlib.sha256(), 0.0
+    for turn in range(turns):
+        for s, (dtype, size) in zip(made, cases):
+            s.start(values_of(rank, dtype, size, turn))
+        for s, (dtype, size) in zip(made, cases):
+            got = s.wait()
+            bits.update(got.tobytes())
+            brought = [values_of(r, dtype, size, turn) for r in range(len(addresses))]
+            exact = np.int64 if dtype == "int64" else np.longdouble
+            expected = np.sum([b.astype(exact) for b in brought], axis=0)
+            if dtype == "int64":
+                np.testing.assert_array_equal(got, expected)
+                continue
+            unit = np.finfo(dtype).eps * np.sum(np.abs(brought), axis=0)
+            error = max(error, float(np.max(np.abs(got - expected) / unit)))
+    return {"bits": bits.hexdigest(), "error": error}
+
+
+def until_it_fails(rank: int, addresses: list[str]) -> dict[str, Any]:
+    """Makes sums until one fails; says after how long a wait, and why."""
+    cluster = _join(addresses, rank)
+    s = cluster.new_sum(np.dtype("float32"), 1000)
+    for turn in range(100_000):
+        begin = time.monotonic()
+        try:
+            s.start(values_of(rank, "float32", 1000, turn))
+            s.wait()
+        except tf.errors.UnavailableError as error:
+            later = None
+            try:
+                s.start(values_of(rank, "float32", 1000, turn))
+                s.wait()
+            except tf.errors.UnavailableError as again:
+                later = str(again)
+            waited = time.monotonic() - begin
+            return {"error": str(error), "later": later, "seconds": waited, "turn": turn}
+        if turn == 20:
+            mark()
+    raise AssertionError("no sum failed")
+
+
+def fail(rank: int, addresses: list[str]) -> dict[str, Any]:
+    """Host 1 ends the cluster while the others wait for it."""
+    cluster = _join(addresses, rank)
+    s = cluster.new_sum(np.dtype("float32"), 10)
+    s.start(np.ones(10, np.float32))
+    s.wait()
+    if rank == 1:
+        cluster.fail("host 1 has had enough")
+    begin = time.monotonic()
+    try:
+        s.start(np.ones(10, np.float32))
+        s.wait()
+    except tf.errors.UnavailableError as error:
+        waited = time.monotonic() - begin
+        time.sleep(1)  # who ends at once may take the words along
+        return {"error": str(error), "seconds": waited}
+    raise AssertionError("the sum did not fail")
+
+
+def join(rank: int, addresses: list[str], *arguments: Any) -> str:
+    """Tries to join; returns the error."""
+    try:
+        _join(addresses, rank, *arguments)
+    except tf.errors.OpError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+ROWS, COLUMNS = 6, 3  # of a host's batch
+RATE, MOMENTUM = 0.125, 0.875  # exact in float32, as which TensorFlow keeps them
+
+
+def rows_of(rank: int, iteration: int) -> tuple[np.ndarray, np.ndarray]:
+    """What a host is fed."""
+    random = np.random.default_rng([rank, iteration])
+    x = random.standard_normal((ROWS, COLUMNS))
+    return x, np.tanh(x.sum(1)) + 0.1 * random.standard_normal(ROWS)
+
+
+class Regression:
+    """Linear regression in float64; initial weights differ by host."""
+
+    def __init__(self, rank: int, momentum: float = MOMENTUM, elements: int = 0) -> None:
+        self.graph = tf.Graph()
+        tf1 = tf.compat.v1
+        with self.graph.as_default():
+            if not elements:
+                self.x = tf1.placeholder(tf.float64, [None, COLUMNS])
+                self.y = tf1.placeholder(tf.float64, [None])
+            else:
+                x, y = zip(*(rows_of(rank, k) for k in range(elements)))
+                data = tf.data.Dataset.from_tensor_slices((np.stack(x), np.stack(y)))
+                self.iterator = tf1.data.make_initializable_iterator(data)
+                self.x, self.y = self.iterator.get_next()
+            x = tf.debugging.check_numerics(self.x, "x is not a number")
+            self.w = tf1.get_variable("w", dtype=tf.float64, initializer=weights_of(rank))
+            self.b = tf1.get_variable("b", dtype=tf.float64, initializer=np.float64(rank))
+            errors = tf.linalg.matvec(x, self.w) + self.b - self.y
+            self.loss = tf.reduce_mean(tf.square(errors))
+            optimiser = tf1.train.MomentumOptimizer(RATE, momentum)
+            self.train = optimiser.minimize(self.loss, tf1.train.get_or_create_global_step())
+            self.init = tf1.global_variables_initializer()
+
+    def session(self, addresses: list[str], rank: int, learners: int, **options: Any) -> Any:
+        """A session on all hosts."""
+        cluster = tensorbow.Cluster(addresses, rank, start_limit_seconds=60)
+        return tensorbow.TensorBowSession(
+            graph=self.graph,
+            options=tensorbow.Options(
+                learners_per_device=learners, cluster=cluster, pin_threads=False, **options
+            ),
+        )
+
+    def feeds(self, rank: int, iteration: int) -> dict[Any, np.ndarray]:
+        return dict(zip((self.x, self.y), rows_of(rank, iteration)))
+
+
+def weights_of(rank: int) -> np.ndarray:
+    """What a host's weights begin with."""
+    return np.random.default_rng(rank).standard_normal(COLUMNS)
+
+
+def trains(
+    rank: int, addresses: list[str], learners: int, iterations: int, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Trains and returns z on the way, and what the learners have in the end."""
+    program = Regression(rank)
+    synchroniser = tensorbow.SMA(**options)
+    with program.session(addresses, rank, learners, synchroniser=synchroniser) as session:
+        session.run(program.init)
+        z = []
+        for iteration in range(iterations):
+            session.run(program.train, program.feeds(rank, iteration))
+            if iteration % 5 == 4:
+                z.append([session.run(v).tolist() for v in (program.w, program.b)])
+        replicas = [
+            [session.learner_value(v, j).tolist() for v in (program.w, program.b)]
+            for j in range(learners)
+        ]
+        counts = session.iterations, session.learning_tasks, session.samples_seen
+    return {"z": z, "replicas": replicas, "counts": counts}
+
+
+def fails(
+    rank: int, addresses: list[str], learners: int, runs: int, bad: list[list[int]]
+) -> dict[str, Any]:
+    """Trains by gradient descent, in runs some of which fail: `bad` are (host, run).
+
+    Returns z after every run, and the errors by run.
+    """
+    program = Regression(rank, momentum=0.0)
+    with program.session(addresses, rank, learners) as session:
+        session.run(program.init)
+        z, errors = [], {}
+        for run in range(runs):
+            feeds = program.feeds(rank, run)
+            if [rank, run] in bad:
+                feeds[program.x][-1] = np.nan
+            try:
+                session.run(program.train, feeds)
+            except tf.errors.OpError as error:
+                errors[run] = f"{type(error).__name__}: {error.message}"
+            z.append([session.run(v).tolist() for v in (program.w, program.b)])
+        counts = session.iterations, session.learning_tasks, session.samples_seen
+    return {"z": z, "errors": errors, "counts": counts}
+
+
+def pipelines(
+    rank: int, addresses: list[str], learners: int, elements: list[int], epochs: int
+) -> dict[str, Any]:
+    """Trains on so many elements of a tf.data pipeline, by host, again and again."""
+    program = Regression(rank, elements=elements[rank])
+    z, runs = [], []
+    with program.session(addresses, rank, learners) as session:
+        session.run(program.init)
+        for _ in range(epochs):
+            session.run(program.iterator.initializer)
+            runs.append(0)
+            try:
+                while True:
+                    session.run(program.train)
+                    runs[-1] += 1
+            except tf.errors.OutOfRangeError:
+                z.append([session.run(v).tolist() for v in (program.w, program.b)])
+        counts = session.iterations, session.learning_tasks, session.samples_seen
+    return {"z": z, "runs": runs, "counts": counts}
+
+
+def leaves(rank: int, addresses: list[str], runs: list[int]) -> dict[str, Any]:
+    """Trains so many times, by host, and closes the session."""
+    program = Regression(rank)
+    with program.session(addresses, rank, 1) as session:
+        session.run(program.init)
+        for run in range(runs[rank]):
+            session.run(program.train, program.feeds(rank, run))
+        z = [session.run(v).tolist() for v in (program.w, program.b)]
+        trained = session.iterations
+    return {"z": z, "iterations": trained}
+
+
+def differs(rank: int, addresses: list[str], how: str) -> str:
+    """Does something else than host 0, in one way; returns the error."""
+    other = rank > 0
+    program = Regression(rank)
+    if other and how == "variables":
+        with program.graph.as_default():
+            optimiser = tf.compat.v1.train.GradientDescentOptimizer(RATE)
+            program.train = optimiser.minimize(program.loss)
+    options: dict[str, Any] = {}
+    if other and how == "options":
+        options["synchroniser"] = tensorbow.SMA(sync_period=2)
+    learners = 2 if other and how == "learners" else 1
+    with program.session(addresses, rank, learners, **options) as session:
+        session.run(program.init)
+        try:
+            for run in range(4):
+                if other and how == "writes" and run == 2:
+                    program.w.load(weights_of(0), session)
+                if other and how == "order" and run == 2:
+                    with program.graph.as_default():
+                        only_b = tf.compat.v1.train.GradientDescentOptimizer(RATE).minimize(
+                            program.loss, var_list=[program.b]
+                        )
+                    session.run(only_b, program.feeds(rank, run))
+                session.run(program.train, program.feeds(rank, run))
+        except tf.errors.OpError as error:
+            return f"{type(error).__name__}: {error.message}"
+    return ""
+
+
+def trains_on(rank: int, addresses: list[str]) -> dict[str, Any]:
+    """Trains until a run fails; says after how long, and why."""
+    program = Regression(rank)
+    with program.session(addresses, rank, 1) as session:
+        session.run(program.init)
+        for run in range(100_000):
+            begin = time.monotonic()
+            try:
+                session.run(program.train, program.feeds(rank, run))
+            except tf.errors.OpError as error:
+                waited = time.monotonic() - begin
+                return {"error": f"{type(error).__name__}: {error.message}", "seconds": waited}
+            if run == 20:
+                mark()
+    raise AssertionError("no run failed")

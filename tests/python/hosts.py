@@ -1,0 +1,102 @@
+"""Several hosts of one cluster on this machine: a process for each, which runs a program.
+
+A program is a function of `host_programs.py`; it is given its rank, the addresses and
+arguments, and returns what JSON can say. A process that does not end in time is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pathlib
+import signal
+import socket
+import tempfile
+import time
+import traceback
+from typing import Any
+
+LIMIT_SECONDS = 120
+
+# Processes are copies of one that has imported TensorFlow, which takes seconds, and has
+# done nothing with it.
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.python.host_programs"])
+
+
+def free_addresses(count: int) -> list[str]:
+    """Addresses of this machine with ports that nobody has."""
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    return addresses
+
+
+def _run(program: str, result: pathlib.Path, rank: int, addresses: list[str], *arguments: Any):
+    from tests.python import host_programs
+
+    host_programs.MARK = result.with_suffix(".mark")
+    try:
+        returned = getattr(host_programs, program)(rank, addresses, *arguments)
+        result.write_text(json.dumps({"returned": returned}))
+    except BaseException:
+        result.write_text(json.dumps({"error": traceback.format_exc()}))
+        raise
+
+
+class Hosts:
+    """Processes that run `program(rank, addresses, *arguments)`, as a context manager."""
+
+    def __init__(self, count: int, program: str, *arguments: Any) -> None:
+        self.addresses = free_addresses(count)
+        self._directory = tempfile.TemporaryDirectory()
+        self._results = [pathlib.Path(self._directory.name) / str(k) for k in range(count)]
+        self.processes = [
+            _CONTEXT.Process(
+                target=_run,
+                args=(program, self._results[rank], rank, self.addresses, *arguments),
+            )
+            for rank in range(count)
+        ]
+        for process in self.processes:
+            process.start()
+
+    def __enter__(self) -> Hosts:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        for process in self.processes:
+            process.kill()
+            process.join()
+            process.close()
+        self._directory.cleanup()
+
+    def signal(self, rank: int, number: signal.Signals) -> None:
+        """Sends a signal to one host."""
+        os.kill(self.processes[rank].pid, number)
+
+    def result(self, rank: int) -> Any:
+        """What the host's program has returned; an error if it failed or takes too long."""
+        self.processes[rank].join(LIMIT_SECONDS)
+        assert self.processes[rank].exitcode is not None, f"host {rank} takes too long"
+        assert self._results[rank].exists(), f"host {rank}: exit {self.processes[rank].exitcode}"
+        result = json.loads(self._results[rank].read_text())
+        assert "error" not in result, f"host {rank}:\n{result['error']}"
+        return result["returned"]
+
+    def results(self) -> list[Any]:
+        """Those of all hosts."""
+        return [self.result(rank) for rank in range(len(self.processes))]
+
+    def await_mark(self, rank: int) -> None:
+        """Waits until the host's program calls `mark()`."""
+        mark = self._results[rank].with_suffix(".mark")
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while not mark.exists():
+            assert self.processes[rank].is_alive(), f"host {rank} has ended"
+            assert time.monotonic() < deadline, f"host {rank} takes too long"
+            time.sleep(0.01)
