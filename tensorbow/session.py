@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import sys
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,18 @@ from tensorbow.options import Options
 
 _MAX_PLANS = 1024
 _TRAINABLE = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
+
+
+# Sessions that train with other hosts, which wait for them.
+_with_hosts: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_hosts() -> None:
+    """The program ends: other hosts go on without it, unless it has failed."""
+    for session in list(_with_hosts):
+        session._tell_hosts(getattr(sys, "last_value", None))
+        session.close()
 
 
 class _LearnerSession(SessionState):
@@ -42,6 +57,7 @@ class _LearnerSession(SessionState):
         self._num_trainable = 0
         self._checked_names = False
         self._last_counts = {}
+        self._hosts: Any = None
         self._chosen = ""
         if target:
             super().__init__(target, graph, config=config)  # checks its type, too
@@ -65,6 +81,21 @@ class _LearnerSession(SessionState):
         finally:
             _native.withdraw_options(number)
         self._native = _native.SessionHandle(number)
+        if options.cluster is not None:
+            self._hosts = options.cluster.join()
+            _with_hosts.add(self)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if not isinstance(error, tf.errors.OutOfRangeError):
+            self._tell_hosts(error)
+        super().__exit__(kind, error, trace)
+
+    def _tell_hosts(self, error: BaseException | None) -> None:
+        """Ends the cluster for all hosts, if the program of this one has failed."""
+        if error is None or self._hosts is None:
+            return
+        last = (str(error).strip().splitlines() or [""])[-1]
+        self._hosts.fail(f"host {self._hosts.rank} has failed: {type(error).__name__}: {last}")
 
     def _extend_graph(self) -> None:
         # In every run: get_collection_ref() takes a lock.

@@ -21,7 +21,7 @@ CentralModel::Keeps KeptBy(const AlgorithmCase& algorithm) {
 }  // namespace
 
 Learners::Learners(const AlgorithmCase& algorithm, int count, Update update,
-                   std::chrono::microseconds spin, bool skips)
+                   std::chrono::microseconds spin, bool skips, Hosts* hosts)
     : algorithm_(algorithm),
       update_(update),
       skips_(skips),
@@ -42,11 +42,12 @@ Learners::Learners(const AlgorithmCase& algorithm, int count, Update update,
     if (update != Update::kByTheSynchroniser) set_->set_corrects_itself(m);
     for (int j = 0; j < count; ++j) set_->set_weights(j, m, replicas_[j][m].data());
   }
-  synchroniser_ =
-      std::make_unique<Synchroniser>(count, &model_, spin, NewAlgorithm(count));
+  if (hosts != nullptr) rounds_ = std::make_unique<HostRounds>(hosts);
+  synchroniser_ = std::make_unique<Synchroniser>(
+      count, &model_, spin, NewAlgorithm(count, hosts), /*queue=*/nullptr, rounds_.get());
 }
 
-std::unique_ptr<Algorithm> Learners::NewAlgorithm(int count) {
+std::unique_ptr<Algorithm> Learners::NewAlgorithm(int count, Hosts* hosts) {
   switch (algorithm_.kind) {
     case Kind::kSsgd:
       return std::make_unique<Ssgd>(&model_);
@@ -55,7 +56,9 @@ std::unique_ptr<Algorithm> Learners::NewAlgorithm(int count) {
     case Kind::kSma:
       break;
   }
-  return NewSma(algorithm_.sma, count, &model_);
+  std::unique_ptr<HostAverage> average;
+  if (hosts != nullptr) average = std::make_unique<HostAverage>(hosts, &model_);
+  return NewSma(algorithm_.sma, count, &model_, std::move(average));
 }
 
 int64_t Learners::Run(int64_t tasks, SchedulingPolicy policy, const Task& task,

@@ -46,9 +46,10 @@ class Learners {
   enum class End { kTrained, kFailed, kNoData };
   using Task = std::function<End(int learner, int64_t task, int64_t iteration)>;
 
-  // `skips`: tasks leave out what they leave out with Update::kNowAndThen.
+  // `skips`: tasks leave out what they leave out with Update::kNowAndThen. `hosts`: that
+  // average together, by the current centre; null for one host.
   Learners(const AlgorithmCase& algorithm, int count, Update update,
-           std::chrono::microseconds spin, bool skips);
+           std::chrono::microseconds spin, bool skips, Hosts* hosts = nullptr);
   Learners(const AlgorithmCase& algorithm, int count, Update update,
            std::chrono::microseconds spin)
       : Learners(algorithm, count, update, spin, update == Update::kNowAndThen) {}
@@ -86,13 +87,14 @@ class Learners {
   CentralModel& model() { return model_; }
   TrainedSet& set() { return *set_; }
   Synchroniser& synchroniser() { return *synchroniser_; }
+  HostRounds* rounds() { return rounds_.get(); }
 
  private:
   void RunTasks(int learner, const Task& task);
   bool AddWithCorrection(int learner, int member, float step);
   bool AddMean(int learner, int member, float step);
   bool AddMeanForAll(int learner, int member, float step);
-  std::unique_ptr<Algorithm> NewAlgorithm(int count);
+  std::unique_ptr<Algorithm> NewAlgorithm(int count, Hosts* hosts);
 
   const AlgorithmCase algorithm_;
   const Update update_;
@@ -101,6 +103,7 @@ class Learners {
   TaskScheduler scheduler_;
   std::vector<std::vector<std::vector<float>>> replicas_;  // by learner and member
   std::unique_ptr<TrainedSet> set_;
+  std::unique_ptr<HostRounds> rounds_;  // null where there is one host
   std::unique_ptr<Synchroniser> synchroniser_;
 };
 

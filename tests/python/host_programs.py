@@ -273,6 +273,23 @@ def differs(rank: int, addresses: list[str], how: str) -> str:
     return ""
 
 
+def program_fails(rank: int, addresses: list[str]) -> str:
+    """Host 1's program fails beside its session; returns what the others are told."""
+    program = Regression(rank)
+    try:
+        with program.session(addresses, rank, 1) as session:
+            session.run(program.init)
+            for run in range(100_000):
+                session.run(program.train, program.feeds(rank, run))
+                if rank == 1 and run == 5:
+                    raise RuntimeError("disk full")
+    except RuntimeError:
+        return ""
+    except tf.errors.UnavailableError as error:
+        return error.message
+    raise AssertionError("nothing failed")
+
+
 def trains_on(rank: int, addresses: list[str]) -> dict[str, Any]:
     """Trains until a run fails; says after how long, and why."""
     program = Regression(rank)

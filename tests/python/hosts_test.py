@@ -158,3 +158,10 @@ def test_a_host_that_dies_or_hangs_in_training_is_named(how):
         assert result["error"].startswith("UnavailableError")
         assert f"host 0 ({running.addresses[0]}) does not answer" in result["error"]
         assert result["seconds"] < 5
+
+
+def test_hosts_whose_program_fails_say_why():
+    with Hosts(3, "program_fails") as running:
+        results = running.results()
+    for rank in (0, 2):
+        assert "host 1 has failed: RuntimeError: disk full" in results[rank]

@@ -1,0 +1,187 @@
+// Model averaging over several hosts: the same as on one host with all learners, and one
+// fate for all. Hosts are threads here (fake_hosts.h).
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "cc/synchroniser/host_rounds.h"
+#include "tests/cc/fake_hosts.h"
+#include "tests/cc/learners.h"
+
+namespace tensorbow {
+namespace {
+
+using End = Learners::End;
+using Fate = HostRounds::Fate;
+using Kind = HostRounds::Kind;
+using std::chrono::microseconds;
+
+constexpr int kHosts = 2;
+
+AlgorithmCase Averaging(int learners, int64_t period = 1) {
+  return {"", AlgorithmCase::Kind::kSma,
+          {SmaOptions::Centre::kCurrent, 1.0 / learners, period, 0}, 0.9};
+}
+
+// The learners of each host, which do something on a thread of its own.
+class HostsOfLearners {
+ public:
+  HostsOfLearners(const AlgorithmCase& algorithm, int count, Update update) {
+    for (int rank = 0; rank < kHosts; ++rank) {
+      hosts_.push_back(std::make_unique<Learners>(algorithm, count, update,
+                                                  microseconds(0), /*skips=*/false,
+                                                  cluster_.host(rank)));
+    }
+  }
+  Learners& operator[](int rank) { return *hosts_[rank]; }
+  void Do(const std::function<void(int rank, Learners& host)>& what) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kHosts; ++rank) {
+      threads.emplace_back([&, rank] { what(rank, *hosts_[rank]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  FakeCluster cluster_{kHosts};
+  std::vector<std::unique_ptr<Learners>> hosts_;
+};
+
+// Task k of a host is the learners' in turn; over all hosts, `learners` each, it is this
+// one of a host that has all of them.
+int64_t OfAll(int rank, int learners, int64_t task) {
+  return task / learners * learners * kHosts + rank * learners + task % learners;
+}
+
+void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], 1e-5) << "element " << i;
+  }
+}
+
+class HostsTest : public testing::TestWithParam<std::tuple<int, Update, int64_t>> {};
+
+TEST_P(HostsTest, AreOneHostWithAllLearners) {
+  const auto [learners, update, period] = GetParam();
+  const AlgorithmCase algorithm = Averaging(learners * kHosts, period);
+  Learners alone(algorithm, learners * kHosts, update, microseconds(0), /*skips=*/false);
+  HostsOfLearners hosts(algorithm, learners, update);
+  for (int run = 0; run < 3; ++run) {
+    alone.Run(4 * learners * kHosts);
+    hosts.Do([learners = learners](int rank, Learners& host) {
+      const int64_t completed =
+          host.Run(4 * learners, SchedulingPolicy::kRoundRobin,
+                   [&](int j, int64_t task, int64_t) {
+                     return host.Train(j, OfAll(rank, learners, task));
+                   });
+      EXPECT_EQ(completed, 4);
+    });
+  }
+  hosts.Do([](int, Learners& host) { host.Collect(); });
+  alone.Collect();
+  ExpectNear(hosts[0].Central(), alone.Central());
+  EXPECT_EQ(hosts[0].Central(), hosts[1].Central());
+  for (int j = 0; j < learners * kHosts; ++j) {
+    ExpectNear(hosts[j / learners].Replica(j % learners), alone.Replica(j));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HostsTest,
+                         testing::Combine(testing::Values(1, 2, 3),
+                                          testing::Values(Update::kByTheSynchroniser,
+                                                          Update::kByItself),
+                                          testing::Values(1, 2)));
+
+TEST(OneFateTest, AFailureOnOneHostDiscardsTheIterationOnAll) {
+  HostsOfLearners hosts(Averaging(4), 2, Update::kByItself);
+  std::vector<float> before[kHosts];
+  hosts.Do([&](int rank, Learners& host) {
+    host.Run(2);
+    host.Collect();
+    before[rank] = host.Central();
+    host.Run(2, SchedulingPolicy::kRoundRobin, [&](int j, int64_t task, int64_t) {
+      return rank == 1 && j == 1 ? End::kFailed : host.Train(j, task);
+    });
+    if (rank == 0) {
+      EXPECT_EQ(host.Run(2), 0) << "the next run has no effect";
+      EXPECT_TRUE(host.synchroniser().stopped_by_hosts());
+    }
+    EXPECT_EQ(host.rounds()->Await(), Fate::kDiscarded);
+    EXPECT_EQ(host.rounds()->why(),
+              "a learning task of host 1 has failed; its iteration is discarded on all "
+              "hosts");
+    EXPECT_EQ(host.rounds()->counts().iterations, rank == 0 ? -1 : 0);
+    host.synchroniser().Restart(host.set());
+    host.rounds()->Forgive();
+    host.Collect();
+    EXPECT_EQ(host.Central(), before[rank]);
+    EXPECT_EQ(host.Replica(0), before[rank]);
+    EXPECT_EQ(host.Run(2), 1);
+    host.Collect();
+  });
+  EXPECT_EQ(hosts[0].Central(), hosts[1].Central());
+  EXPECT_NE(hosts[0].Central(), before[0]);
+}
+
+TEST(OneFateTest, AHostWithoutDataTakesOverWhatTheOthersLearn) {
+  HostsOfLearners hosts(Averaging(2), 1, Update::kByItself);
+  hosts.Do([](int rank, Learners& host) {
+    host.Run(1);
+    const auto nothing = [](int, int64_t, int64_t) { return End::kNoData; };
+    if (rank == 0) {
+      host.Run(3);
+      host.Run(1, SchedulingPolicy::kRoundRobin, nothing);
+    } else {
+      host.Run(1, SchedulingPolicy::kRoundRobin, nothing);
+      Fate fate = host.rounds()->Await();
+      int attended = 1;
+      for (; fate == Fate::kCounts; ++attended) {
+        fate = host.synchroniser().Attend(host.set(), Kind::kNoData);
+      }
+      EXPECT_EQ(attended, 4);
+      EXPECT_EQ(host.rounds()->counts().iterations, 3);
+      EXPECT_EQ(host.rounds()->counts().tasks, 4);
+    }
+    EXPECT_EQ(host.rounds()->Await(), Fate::kNone);
+    host.rounds()->Forgive();
+    host.Collect();
+  });
+  EXPECT_EQ(hosts[0].Central(), hosts[1].Central());
+  // The other host's mean over one learner, in the last iterations.
+  ExpectNear(hosts[0].Central(), hosts[0].Replica(0));
+}
+
+TEST(OneFateTest, HostsThatDoDifferentThingsFail) {
+  FakeCluster cluster(kHosts);
+  HostRounds first(cluster.host(0)), second(cluster.host(1));
+  const auto both = [&](const HostRounds::Report& a, const HostRounds::Report& b) {
+    first.Send(a, nullptr);
+    second.Send(b, nullptr);
+    EXPECT_EQ(first.Await(), second.Await());
+    EXPECT_EQ(first.why(), second.why());
+    return first.Await();
+  };
+  EXPECT_EQ(both({Kind::kAgrees, 7}, {Kind::kAgrees, 7}), Fate::kCounts);
+  EXPECT_EQ(both({Kind::kTrained, 1, 2, 8}, {Kind::kLeft, 1}), Fate::kCounts);
+  EXPECT_EQ(second.counts().iterations, 1);
+  EXPECT_EQ(second.counts().rows, 8);
+  EXPECT_EQ(both({Kind::kLeft, 1}, {Kind::kNoData, 1}), Fate::kNone);
+  first.Forgive();
+  second.Forgive();
+  EXPECT_EQ(both({Kind::kTrained, 1}, {Kind::kTrained, 2}), Fate::kBroken);
+  EXPECT_EQ(first.why(),
+            "host 1 and host 0 train different things at the same time. All hosts have to "
+            "run the same program with the same options");
+  first.Forgive();
+  EXPECT_EQ(first.Await(), Fate::kBroken) << "for good";
+}
+
+}  // namespace
+}  // namespace tensorbow

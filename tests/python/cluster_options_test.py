@@ -1,0 +1,111 @@
+"""`Cluster`: what is taken, what TF_CONFIG means, and what does not go with it."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+import tensorbow
+from tensorbow import Cluster
+
+TWO = ("a:1", "b:2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("a:1", 0), TypeError, "hosts must be a list"),
+        ((["a"], 0), ValueError, '"name:port" each, got \'a\''),
+        ((["a:0"], 0), ValueError, '"name:port" each'),
+        (([], 0), ValueError, "at least one"),
+        ((["a:1", "a:1"], 0), ValueError, "must be different"),
+        ((TWO, 2), ValueError, "rank must be 0 to 1, got 2"),
+        ((TWO, "0"), TypeError, "rank must be an int"),
+        ((TWO, 0, -1), ValueError, "start_limit_seconds must be at least 0"),
+        ((TWO, 0, 60, 1), ValueError, "hang_limit_seconds must be at least 2"),
+        ((TWO, 0, "60"), TypeError, "start_limit_seconds must be a number"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Cluster(*arguments)
+
+
+def tf_config(cluster, kind, index):
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kind", "index", "rank"),
+    [
+        ({"worker": ["a:1", "b:2"]}, "worker", 1, 1),
+        ({"worker": ["b:2"], "chief": ["a:1"]}, "chief", 0, 0),
+        ({"worker": ["b:2"], "chief": ["a:1"]}, "worker", 0, 1),
+    ],
+)
+def test_the_chief_comes_first_in_tf_config(cluster, kind, index, rank):
+    assert Cluster.from_tf_config(tf_config(cluster, kind, index)) == Cluster(TWO, rank)
+
+
+@pytest.mark.parametrize("environment", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}])
+def test_there_is_no_cluster_without_tf_config(environment):
+    assert Cluster.from_tf_config(environment) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"TF_CONFIG": "worker 0"}, "must be JSON like"),
+        ({"TF_CONFIG": "[1]"}, "must be JSON like"),
+        (tf_config({"ps": ["a:1"], "worker": ["b:2"]}, "worker", 0), "of the kind 'ps'"),
+        (tf_config({"worker": ["b:2"]}, "evaluator", 0), "of the kind 'evaluator'"),
+        (tf_config({"worker": ["b:2"]}, "worker", 1), "this is worker 1, and there are 1"),
+        (tf_config({"worker": ["b:2"]}, "chief", 0), "this is chief 0, and there are 0"),
+    ],
+)
+def test_a_tf_config_that_is_not_for_us_is_refused(environment, message):
+    with pytest.raises(ValueError, match=message):
+        Cluster.from_tf_config(environment)
+
+
+def test_auto_is_what_tf_config_says(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    assert tensorbow.Options(cluster="auto").cluster is None
+    monkeypatch.setenv("TF_CONFIG", tf_config({"worker": list(TWO)}, "worker", 1)["TF_CONFIG"])
+    assert tensorbow.Options(cluster="auto").cluster == Cluster(TWO, 1)
+    assert tensorbow.Options().cluster is None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"cluster": "a:1"}, TypeError, "cluster must be a tensorbow.Cluster"),
+        ({"synchroniser": tensorbow.SSGD()}, ValueError, "must be SMA"),
+        ({"synchroniser": tensorbow.EASGD()}, ValueError, "must be SMA"),
+        ({"synchroniser": tensorbow.SMA(centre="lagging")}, ValueError, "must be SMA"),
+        ({"learners_per_device": "auto"}, ValueError, "with a cluster give a number"),
+    ],
+)
+def test_options_that_do_not_go_with_a_cluster_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        tensorbow.Options(**{"cluster": Cluster(TWO, 0), **options})
+
+
+def test_a_keras_model_trains_on_one_host():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    with pytest.raises(ValueError, match="a Keras model trains on one host"):
+        tensorbow.keras.replicate(model, tensorbow.Options(cluster=Cluster(TWO, 0)))
+
+
+def test_a_cluster_of_one_host_is_none():
+    """Learners train as without it, and everything works."""
+    from tests.python.host_programs import Regression
+    from tests.python.hosts import free_addresses
+
+    program = Regression(0)
+    with program.session(free_addresses(1), 0, 2) as session:
+        session.run(program.init)
+        session.run(program.train, program.feeds(0, 0))
+        session.set_learners(3)
+        session.run(program.train, program.feeds(0, 1))
+        assert (session.iterations, session.learning_tasks) == (2, 5)
