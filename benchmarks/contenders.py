@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from fully_connected import dying_rate
+from host_contenders import host_mirrored, host_session
 from networks import network_session
 from peers_jax import jax_network
 from peers_tensorflow import mirrored_network
@@ -65,7 +66,7 @@ def data(model: str) -> tuple[np.ndarray, np.ndarray]:
     return images, labels.astype(np.int32)
 
 
-def _batches(model: str, rows: int) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+def batches_of(model: str, rows: int) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
     images, labels = data(model)
     count = ROWS // rows
 
@@ -78,7 +79,7 @@ def _batches(model: str, rows: int) -> Callable[[int], tuple[np.ndarray, np.ndar
 
 def _session_stepper(session: Any, program: Any, model: str, rows: int) -> Stepper:
     session.run(program.init)
-    batch = _batches(model, rows)
+    batch = batches_of(model, rows)
     done = 0
 
     def step(count: int) -> None:
@@ -252,7 +253,7 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
         for weight, gradient in zip(weights, tape.gradient(loss, weights)):
             weight.assign_sub(LEARNING_RATE * gradient)
 
-    batch = _batches(model, rows)
+    batch = batches_of(model, rows)
     ready = [tuple(map(tf.constant, batch(k))) for k in range(ROWS // rows)]
     done = 0
 
@@ -408,7 +409,7 @@ def tensorbow_session_on_keras_graph(
     fit(1)
     replication = fit.network._tensorbow  # type: ignore[attr-defined]
     session, traced = replication.session, replication.program.step
-    batch = _batches(model, batch_size)
+    batch = batches_of(model, batch_size)
     done = 0
 
     def step(count: int) -> None:
@@ -434,6 +435,8 @@ MAKERS: dict[str, Callable[..., Stepper]] = {
     "keras_fit": keras_fit,
     "keras_epochs": keras_epochs,
     "dense_update": dense_update,
+    "host_mirrored": host_mirrored,
+    "host_session": host_session,
     "memory_bandwidth": memory_bandwidth,
     "dying_rate": dying_rate,
     "tensorbow_session_on_keras_graph": tensorbow_session_on_keras_graph,
@@ -452,7 +455,7 @@ def kernel_seconds(model: str, rows: int, steps: int = 30) -> float:
 
     tf.compat.v1.disable_eager_execution()
     program = models.build(model, IMAGE_SHAPES[model], seed=1)
-    batch = _batches(model, rows)
+    batch = batches_of(model, rows)
     totals = []
     options = tensorbow.Options(learners_per_device=1)
     trace = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)

@@ -62,10 +62,19 @@ class Process:
         return self._ask("value", "value")
 
     def _ask(self, question: str, answer: str) -> float:
-        assert self._process.stdin and self._process.stdout
+        self.tell(question)
+        return self.hear(answer)
+
+    def tell(self, question: str) -> None:
+        """Has it begin with what hear() waits for."""
+        assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):  # its output says that it has ended
             self._process.stdin.write(f"{question}\n")
             self._process.stdin.flush()
+
+    def hear(self, answer: str) -> float:
+        """The answer, by its name."""
+        assert self._process.stdout
         for line in self._process.stdout:
             if line.startswith(f"{answer} "):
                 return float(line.split()[1])
@@ -85,10 +94,14 @@ class Process:
         """Samples per second over one slice."""
         return self._steps * self.contender.rows_per_step / self.seconds(self._steps)
 
-    def end(self) -> None:
+    def close_input(self) -> None:
+        """Lets it end."""
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
+
+    def end(self) -> None:
+        self.close_input()
         try:
             self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tensorbow import launch
+
 SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
 DEFAULT_TARGETS = {"logistic": 0.9, "lenet": 0.98, "resnet20": 0.6, "resnet32": 0.6}
 
@@ -64,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--save", type=pathlib.Path, help="save the central model as a checkpoint")
 
     _add_tune(commands)
+    launch.add_parser(commands)
     commands.add_parser("doctor", help="print versions, devices and whether everything loads")
     return parser
 
@@ -374,6 +377,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from tensorbow import tune
 
         return tune.run(parser, arguments)
+    if arguments.command == "launch":
+        return launch.run(parser, arguments)
     return _train(parser, arguments)
 
 

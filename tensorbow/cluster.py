@@ -62,9 +62,7 @@ class Cluster:
         if isinstance(self.rank, bool) or not isinstance(self.rank, int):
             raise TypeError(f"Cluster: rank must be an int, got {self.rank!r}")
         if not 0 <= self.rank < len(self.hosts):
-            raise ValueError(
-                f"Cluster: rank must be 0 to {len(self.hosts) - 1}, got {self.rank}"
-            )
+            raise ValueError(f"Cluster: rank must be 0 to {len(self.hosts) - 1}, got {self.rank}")
         for name, least in (("start_limit_seconds", 0), ("hang_limit_seconds", 2)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)):

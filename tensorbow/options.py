@@ -132,8 +132,8 @@ class Options:
         replayed: "auto" where that is possible, "on" the same with a warning that names
         the operation where it is not, "off" never. Not with a sync_period above 1.
       cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
-        if it is set. Sessions only, on the CPU, with `SMA()`; not with set_learners,
-        save_state and load_state. See docs/hosts.md.
+        if it is set. On the CPU, with `SMA()`; without set_learners,
+        save_state, load_state and explain. See docs/hosts.md.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.
@@ -239,6 +239,13 @@ class Options:
             )
 
     @property
+    def other_hosts(self) -> Cluster | None:
+        """The cluster, if it has more than this host."""
+        if isinstance(self.cluster, Cluster) and len(self.cluster.hosts) > 1:
+            return self.cluster
+        return None
+
+    @property
     def tunes_learners(self) -> bool:
         """Whether it is said that the number of learners is found by measuring."""
         return is_one_of(self.learners_per_device, "auto")
@@ -249,7 +256,7 @@ class Options:
         return self.tunes_learners or (
             self.learners_per_device is None
             and self.threads_per_learner is None
-            and self.cluster is None
+            and self.other_hosts is None
             and self.seed is None
             and self.scheduling == "fcfs"
             and not isinstance(self.synchroniser, Independent)
@@ -283,7 +290,7 @@ class Options:
             their number cannot be found on this device.
         """
         gpus = _native.num_accelerators() if gpus is None else gpus
-        if self.cluster is not None and gpus > 0:
+        if self.other_hosts is not None and gpus > 0:
             raise ValueError(
                 "Options: a cluster's learners compute on the CPU, and this session would use "
                 'GPUs; hide them from it by ConfigProto(device_count={"GPU": 0})'
@@ -312,6 +319,6 @@ class Options:
             pin_threads=self.pin_threads,
             cuda_graphs=self.cuda_graphs,
             proof=self.proof == "auto",
-            cluster=None if self.cluster is None else self.cluster.join(),
+            cluster=None if self.other_hosts is None else self.other_hosts.join(),
         )
         return number

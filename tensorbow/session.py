@@ -81,8 +81,8 @@ class _LearnerSession(SessionState):
         finally:
             _native.withdraw_options(number)
         self._native = _native.SessionHandle(number)
-        if options.cluster is not None:
-            self._hosts = options.cluster.join()
+        if options.other_hosts is not None:
+            self._hosts = options.other_hosts.join()
             _with_hosts.add(self)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:

@@ -62,7 +62,8 @@ void DefineCluster(py::module_* m) {
            "Starts a sum of this host's values and the others'.")
       .def("wait", &SumHandle::Await, "The sum; UnavailableError if it failed.");
 
-  py::class_<Cluster, std::shared_ptr<Cluster>>(*m, "Cluster", "The hosts of a cluster.")
+  py::class_<Cluster, std::shared_ptr<Cluster>>(*m, "Cluster",
+                                                "The hosts of a cluster.")
       .def_property_readonly("size", &Cluster::size)
       .def_property_readonly("rank", &Cluster::rank)
       .def_property_readonly("error", &Cluster::error, "Why it has failed; else empty.")
@@ -71,7 +72,8 @@ void DefineCluster(py::module_* m) {
           "new_sum",
           [](const std::shared_ptr<Cluster>& cluster, const py::dtype& dtype,
              py::ssize_t size) {
-            return SumHandle{cluster, cluster->NewSum(TypeOf(dtype), size), dtype, size};
+            return SumHandle{cluster, cluster->NewSum(TypeOf(dtype), size), dtype,
+                             size};
           },
           py::arg("dtype"), py::arg("size"),
           "An array of so many elements that is added up over the hosts.");

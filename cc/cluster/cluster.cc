@@ -54,11 +54,12 @@ tf::Tensor Scalar(int value) {
 absl::Status CheckSettings(const Cluster::Settings& settings) {
   const int size = static_cast<int>(settings.addresses.size());
   if (size == 0) {
-    return absl::InvalidArgumentError("Got a cluster without hosts; wanted at least one");
+    return absl::InvalidArgumentError(
+        "Got a cluster without hosts; wanted at least one");
   }
   if (settings.rank < 0 || settings.rank >= size) {
-    return absl::InvalidArgumentError(absl::StrCat("Got host ", settings.rank, " of ", size,
-                                                   ", wanted 0 to ", size - 1));
+    return absl::InvalidArgumentError(absl::StrCat("Got host ", settings.rank, " of ",
+                                                   size, ", wanted 0 to ", size - 1));
   }
   std::vector<std::string> sorted = settings.addresses;
   std::sort(sorted.begin(), sorted.end());
@@ -140,7 +141,7 @@ class Cluster::Sum : public HostSum {
  private:
   void Clear() { std::fill_n(static_cast<char*>(data()), values_.TotalBytes(), 0); }
 
-  Cluster* const cluster_;    // not owned
+  Cluster* const cluster_;      // not owned
   tf::OpKernel* const kernel_;  // not owned
   tf::Tensor values_, group_size_, group_key_, key_;
   std::vector<tf::TensorValue> inputs_;
@@ -196,8 +197,9 @@ absl::Status Cluster::MakeKernels() {
                            .Input(absl::Span<const tf::NodeDefBuilder::NodeOut>())
                            .Finalize(&node));
     absl::Status status;
-    kernels_.push_back(tf::CreateOpKernel(tf::DEVICE_CPU, device, device->GetAllocator({}),
-                                          node, TF_GRAPH_DEF_VERSION, &status));
+    kernels_.push_back(tf::CreateOpKernel(tf::DEVICE_CPU, device,
+                                          device->GetAllocator({}), node,
+                                          TF_GRAPH_DEF_VERSION, &status));
     TF_RETURN_IF_ERROR(status);
   }
   return absl::OkStatus();
@@ -211,10 +213,9 @@ absl::Status Cluster::AwaitHosts(absl::Duration limit) {
     missing = FindDead(absl::Seconds(1));
   }
   if (missing.empty()) return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      absl::StrCat("Not all hosts of the cluster are there after ",
-                   absl::FormatDuration(limit), ": ", missing,
-                   ". Start the program on every host, and check the addresses."));
+  return absl::DeadlineExceededError(absl::StrCat(
+      "Not all hosts of the cluster are there after ", absl::FormatDuration(limit),
+      ": ", missing, ". Start the program on every host, and check the addresses."));
 }
 
 std::string Cluster::FindDead(absl::Duration timeout) const {
@@ -223,8 +224,9 @@ std::string Cluster::FindDead(absl::Duration timeout) const {
   for (size_t i = 0; i < health.size(); ++i) {
     if (health[i].ok()) continue;
     const std::string message(health[i].message());
-    dead.push_back(absl::StrCat("host ", i, " (", server_->addresses()[i],
-                                ") does not answer: ", message.substr(0, message.find('\n'))));
+    dead.push_back(
+        absl::StrCat("host ", i, " (", server_->addresses()[i],
+                     ") does not answer: ", message.substr(0, message.find('\n'))));
   }
   return absl::StrJoin(dead, "; ");
 }
@@ -250,8 +252,8 @@ std::string Cluster::Explain(const absl::Status& status) {
 
 std::unique_ptr<HostSum> Cluster::NewSum(Type type, int64_t n) {
   absl::MutexLock lock(&mu_);
-  return std::make_unique<Sum>(this, kernels_[static_cast<int>(type)].get(), next_key_++,
-                               DataTypeOf(type), n);
+  return std::make_unique<Sum>(this, kernels_[static_cast<int>(type)].get(),
+                               next_key_++, DataTypeOf(type), n);
 }
 
 void Cluster::Fail(const std::string& why) {
@@ -260,8 +262,7 @@ void Cluster::Fail(const std::string& why) {
     if (!error_.empty()) return;
     error_ = why;
   }
-  server_->executor()->StartAbort(
-      absl::UnavailableError(absl::StrCat(kOurs, why)));
+  server_->executor()->StartAbort(absl::UnavailableError(absl::StrCat(kOurs, why)));
 }
 
 std::string Cluster::error() const {

@@ -19,7 +19,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "cc/cluster/collective_server.h"
-#include "cc/cluster/hosts.h"
+#include "cc/synchroniser/hosts.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tensorbow {

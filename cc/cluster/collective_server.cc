@@ -17,6 +17,7 @@
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/platform/threadpool.h"
 #include "tensorflow/core/protobuf/tensorflow_server.pb.h"
+#include "unsupported/Eigen/CXX11/Tensor"
 
 namespace tensorbow {
 
@@ -26,8 +27,8 @@ namespace {
 
 constexpr char kJob[] = "worker";
 
-// Where the sums are computed, on one thread. Of our own: TensorFlow's CPU device would,
-// as the first of the process, decide how many threads all others have.
+// Where the sums are computed, on one thread. Of our own: TensorFlow's CPU device
+// would, as the first of the process, decide how many threads all others have.
 class SumDevice : public tf::Device {
  public:
   explicit SumDevice(const std::string& name)
@@ -59,7 +60,8 @@ tf::ServerDef DefinitionOf(const std::vector<std::string>& addresses, int rank) 
   definition.set_task_index(rank);
   tf::JobDef* const job = definition.mutable_cluster()->add_job();
   job->set_name(kJob);
-  for (size_t i = 0; i < addresses.size(); ++i) (*job->mutable_tasks())[i] = addresses[i];
+  for (size_t i = 0; i < addresses.size(); ++i)
+    (*job->mutable_tasks())[i] = addresses[i];
   tf::ConfigProto* const config = definition.mutable_default_session_config();
   (*config->mutable_device_count())["GPU"] = 0;
   (*config->mutable_device_count())["CPU"] = 1;
@@ -123,7 +125,8 @@ absl::Status CollectiveServer::Open() {
       tf::NewServerWithOptions(DefinitionOf(addresses_, rank_), {devices}, &server_));
   TF_RETURN_IF_ERROR(server_->Start());
   TF_RETURN_IF_ERROR(devices->LookupDevice("CPU:0", &device_));
-  executor_ = server_->worker_env()->collective_executor_mgr->FindOrCreate(/*step_id=*/0);
+  executor_ =
+      server_->worker_env()->collective_executor_mgr->FindOrCreate(/*step_id=*/0);
   return absl::OkStatus();
 }
 

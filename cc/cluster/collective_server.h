@@ -1,7 +1,7 @@
-// This process as a member of a TensorFlow cluster: TensorFlow's own gRPC server, with a
-// device of ours beside those of sessions and of the eager context, and its collective
-// executor. A process has at most one server, which cannot be shut down: it is never
-// destroyed.
+// This process as a member of a TensorFlow cluster: TensorFlow's own gRPC server, with
+// a device of ours beside those of sessions and of the eager context, and its
+// collective executor. A process has at most one server, which cannot be shut down: it
+// is never destroyed.
 //
 // The server listens on all network addresses of the machine and authenticates nobody.
 #ifndef TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_
@@ -23,8 +23,8 @@ namespace tensorbow {
 class CollectiveServer {
  public:
   // Starts the process's server as number `rank` of `addresses` ("host:port"). Others
-  // need not be there yet. FailedPrecondition if the process is part of another cluster,
-  // Unavailable if its port is taken.
+  // need not be there yet. FailedPrecondition if the process is part of another
+  // cluster, Unavailable if its port is taken.
   static absl::StatusOr<CollectiveServer*> Start(
       const std::vector<std::string>& addresses, int rank);
 

@@ -184,7 +184,8 @@ absl::Status TensorBowSession::RunSignature(
       }
       return absl::OkStatus();
     }
-    if (trainer_->has_other_hosts() && !outcome.uninitialised) return NotOnManyHosts("");
+    if (trainer_->has_other_hosts() && !outcome.uninitialised)
+      return NotOnManyHosts("");
   } else if (learning && trainer_->has_other_hosts()) {
     return NotOnManyHosts(debugging ? "a debugger watches it" : signature.why_central);
   }

@@ -43,8 +43,8 @@ const HostAverage::Layout& HostAverage::LayoutOf(const TrainedSet& set) {
     }
   }
   for (const auto& chunk : layout.chunks) {
-    chunk->sum = hosts_->NewSum(chunk->wide ? Hosts::Type::kDouble : Hosts::Type::kFloat,
-                                chunk->size + 1);
+    chunk->sum = hosts_->NewSum(
+        chunk->wide ? Hosts::Type::kDouble : Hosts::Type::kFloat, chunk->size + 1);
   }
   return layout;
 }

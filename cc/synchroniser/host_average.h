@@ -1,7 +1,8 @@
 // Sums of the replicas over the hosts of a cluster, made while the next iteration
 // computes. The values of a set of variables travel in chunks: a host that has ended an
-// iteration of the set sends what its learners' replicas add up to (Send), and needs the
-// mean of all hosts' learners when the first slice is updated in the next one (Receive).
+// iteration of the set sends what its learners' replicas add up to (Send), and needs
+// the mean of all hosts' learners when the first slice is updated in the next one
+// (Receive).
 //
 // Send() is called between two iterations, Receive() concurrently for different slices.
 // All slices of a set are received before the set is sent again.
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "cc/central_model/central_model.h"
-#include "cc/cluster/hosts.h"
 #include "cc/support/mutex.h"
+#include "cc/synchroniser/hosts.h"
 #include "cc/synchroniser/trained_set.h"
 
 namespace tensorbow {
@@ -33,8 +34,8 @@ class HostAverage {
   // before it returns.
   void Send(const TrainedSet& set, const std::vector<int>& present);
 
-  // z of a slice ← the mean of what all hosts have sent. Leaves it as it is if the hosts
-  // have failed (Hosts::error()). REQUIRES: the variable has been sent.
+  // z of a slice ← the mean of what all hosts have sent. Leaves it as it is if the
+  // hosts have failed (Hosts::error()). REQUIRES: the variable has been sent.
   void Receive(int variable, int slice);
   bool has_sent(int variable) const {
     return variable < static_cast<int>(places_.size()) && !places_[variable].empty();

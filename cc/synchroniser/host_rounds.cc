@@ -92,7 +92,8 @@ HostRounds::Fate HostRounds::Judge() {
   if (first < 0) return Fate::kNone;
   for (int host = 0; host < hosts_->size(); ++host) {
     const Report report = ReportOf(host), other = ReportOf(first);
-    const bool both_agree = (report.kind == Kind::kAgrees) == (other.kind == Kind::kAgrees);
+    const bool both_agree =
+        (report.kind == Kind::kAgrees) == (other.kind == Kind::kAgrees);
     if (!both_agree) {
       return Break(HostName(host) + " " + Doing(report.kind) + " while " +
                    HostName(first) + " " + Doing(other.kind) +
@@ -101,9 +102,10 @@ HostRounds::Fate HostRounds::Judge() {
     }
     if (report.program != other.program) {
       return Break(HostName(host) + " and " + HostName(first) +
-                   (agrees >= 0 ? " begin with different variables, optimisers, options or "
-                                  "numbers of learners"
-                                : " train different things at the same time") +
+                   (agrees >= 0
+                        ? " begin with different variables, optimisers, options or "
+                          "numbers of learners"
+                        : " train different things at the same time") +
                    ". All hosts have to run the same program with the same options");
     }
   }

@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "cc/cluster/hosts.h"
 #include "cc/support/mutex.h"
+#include "cc/synchroniser/hosts.h"
 
 namespace tensorbow {
 
@@ -49,8 +49,8 @@ class HostRounds {
 
   Hosts* hosts() const { return hosts_; }
 
-  // Reports on an iteration. `undo` takes the iteration back on this host, where it does
-  // not count. REQUIRES: the last one's fate has been awaited.
+  // Reports on an iteration. `undo` takes the iteration back on this host, where it
+  // does not count. REQUIRES: the last one's fate has been awaited.
   void Send(const Report& report, std::function<void()> undo) TENSORBOW_EXCLUDES(mu_);
   // Whether the last iteration is known to count.
   bool clear() const { return clear_.load(std::memory_order_acquire); }

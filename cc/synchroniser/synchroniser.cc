@@ -244,7 +244,8 @@ void Synchroniser::Complete(int64_t iteration) {
     present_[set_->variable(member)] = present;
   }
   if (rounds_ == nullptr) return;
-  Report(*set_, present.empty() ? HostRounds::Kind::kNoData : HostRounds::Kind::kTrained,
+  Report(*set_,
+         present.empty() ? HostRounds::Kind::kNoData : HostRounds::Kind::kTrained,
          present);
 }
 
@@ -259,8 +260,8 @@ void Synchroniser::CollectAll(const TrainedSet& set) {
 
 void Synchroniser::Report(const TrainedSet& set, HostRounds::Kind kind,
                           const std::vector<int>& present) {
-  HostRounds::Report report{kind, set.program,
-                            static_cast<int64_t>(present.size()), /*rows=*/0};
+  HostRounds::Report report{kind, set.program, static_cast<int64_t>(present.size()),
+                            /*rows=*/0};
   std::vector<int> variables;
   for (int j : present) report.rows += std::max<int64_t>(1, learners_[j].rows);
   for (int member = 0; member < set.size(); ++member) {

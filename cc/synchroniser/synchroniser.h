@@ -31,8 +31,9 @@
 // Where learners enqueue tasks on streams (GPUs), "finished" means enqueued, and a
 // DeviceQueue orders what is enqueued.
 //
-// On several hosts an iteration is complete when it is on all of them: no learner enters
-// a slice before all hosts have reported on the iteration before (host_rounds.h).
+// On several hosts an iteration is complete when it is on all of them: no learner
+// enters a slice before all hosts have reported on the iteration before
+// (host_rounds.h).
 //
 // Everything that takes a learner may be called concurrently by different learners, the
 // rest only between runs. Does not own the model.

@@ -107,7 +107,7 @@ absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
   if (plan.tasks.size() < 2 || plan.trusted || program->divisions == nullptr) {
     return absl::OkStatus();
   }
-  const int64_t iterations = this->iterations();
+  const int64_t iterations = iterations_.load();
   if (program->divisions->Due(plan, iterations)) {
     if (num_learners() > 1) {
       TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
@@ -127,10 +127,11 @@ bool Trainer::Refused(const RunRequest& request, const FeedPlan& plan) {
   if (program->divisions == nullptr) return false;
   const Verdict* const verdict = program->divisions->Find(plan);
   return verdict != nullptr && Refuses(*verdict, plan) &&
-         !program->divisions->Due(plan, iterations());
+         !program->divisions->Due(plan, iterations_.load());
 }
 
 absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
+  TF_RETURN_IF_ERROR(OnOneHostOnly("explain"));
   Explanation explanation;
   TF_RETURN_IF_ERROR(PlanRun(request, &explanation.plan));
   if (explanation.plan.tasks.size() < 2) return explanation;

@@ -30,7 +30,7 @@ namespace tensorbow {
 struct LearningProgram {
   RunAnalysis analysis;
   bool replicated = true;  // learners have variables of their own
-  RunSpec task_spec;  // what a task computes
+  RunSpec task_spec;       // what a task computes
   std::vector<FeedDeclaration> feeds;
 
   // Of the run's fetches, in order.

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "cc/cluster/hosts.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/scheduler/task_scheduler.h"
+#include "cc/synchroniser/hosts.h"
 #include "cc/synchroniser/sma.h"
 
 namespace tensorbow {

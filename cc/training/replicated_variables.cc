@@ -182,9 +182,10 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
   TF_RETURN_IF_ERROR(OpenReplicas(variable));
   for (size_t j = 0; j < NumCopies(*variable); ++j) {
     tf::Tensor own = value;
-    if (variable->generator && j > 0) {
+    const int stream = first_random_stream_ + static_cast<int>(j);
+    if (variable->generator && stream > 0) {
       own = tf::tensor::DeepCopy(value);
-      GiveOwnKey(static_cast<int>(j), &own);
+      GiveOwnKey(stream, &own);
     }
     if (variable->summed && !variable->trained && j > 0 &&
         SumOf(value.dtype()) != nullptr) {

@@ -54,6 +54,10 @@ class ReplicatedVariables {
                       std::vector<Learner*> learners, CentralModel* model,
                       Synchroniser* synchroniser);
 
+  // Learners draw as number `first` and the following ones; 0 unless set before
+  // anything is replicated.
+  void set_first_random_stream(int first) { first_random_stream_ = first; }
+
   // Deletes the replicas.
   ~ReplicatedVariables();
 
@@ -70,7 +74,8 @@ class ReplicatedVariables {
   absl::Status Separate(const std::set<std::string>& names);
 
   // Overwrites values, by name of the variable, with those to go on from.
-  using Agreement = std::function<absl::Status(std::map<std::string, tensorflow::Tensor>*)>;
+  using Agreement =
+      std::function<absl::Status(std::map<std::string, tensorflow::Tensor>*)>;
   // Copies central values to all replicas that are out of date. Lists variables whose
   // central value is uninitialised; their replicas are left alone. With an `agree`, and
   // if there are none of those, central values get what it makes of them before.
@@ -200,6 +205,7 @@ class ReplicatedVariables {
   std::vector<Variable> variables_;
   std::map<std::string, int> ids_;
   int num_trained_ = 0;
+  int first_random_stream_ = 0;
 };
 
 }  // namespace tensorbow

@@ -88,9 +88,9 @@ Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
   Choice choice;
   choice.algorithm = options.algorithm;
   if (choice.algorithm == Kind::kAuto) {
-    const bool averages_gradients =
-        analysis.adaptive_optimiser && learners.accelerators() == nullptr &&
-        options.num_hosts() == 1;
+    const bool averages_gradients = analysis.adaptive_optimiser &&
+                                    learners.accelerators() == nullptr &&
+                                    options.num_hosts() == 1;
     choice.algorithm = averages_gradients ? Kind::kSsgd : Kind::kSma;
   }
   if (options.centre == SmaOptions::Centre::kLagging) {
@@ -116,8 +116,8 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
     algorithm.algorithm = std::make_unique<Independent>();
   } else if (choice.algorithm == Kind::kSma) {
     Hosts* const hosts = rounds == nullptr ? nullptr : rounds->hosts();
-    TF_ASSIGN_OR_RETURN(algorithm, NewSmaFor(SmaOptionsOf(choice, options, count), hosts,
-                                             learners, made->model.get()));
+    TF_ASSIGN_OR_RETURN(algorithm, NewSmaFor(SmaOptionsOf(choice, options, count),
+                                             hosts, learners, made->model.get()));
   } else if (learners.accelerators() == nullptr) {
     algorithm.algorithm = std::make_unique<Ssgd>(made->model.get());
   } else {
@@ -128,10 +128,9 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
         "the session off them: ConfigProto(device_count={'",
         type, "': 0})"));
   }
-  made->synchroniser =
-      std::make_unique<Synchroniser>(count, made->model.get(), learners.spin(),
-                                     std::move(algorithm.algorithm), algorithm.queue,
-                                     rounds);
+  made->synchroniser = std::make_unique<Synchroniser>(
+      count, made->model.get(), learners.spin(), std::move(algorithm.algorithm),
+      algorithm.queue, rounds);
   return made;
 }
 

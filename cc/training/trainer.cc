@@ -89,6 +89,9 @@ absl::Status Trainer::Choose(const Choice& choice) {
   variables_ = std::make_unique<ReplicatedVariables>(
       learners_.central_device(), std::move(learners), synchronisation_->model.get(),
       synchroniser);
+  if (rounds_ != nullptr) {
+    variables_->set_first_random_stream(options_.hosts->rank() * num_learners());
+  }
   absl::MutexLock lock(&choice_mu_);
   choice_ = choice;
   return absl::OkStatus();

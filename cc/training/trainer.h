@@ -326,8 +326,10 @@ class Trainer {
   std::atomic<int> num_proofs_{0};  // programs that have one
 
   const std::unique_ptr<HostRounds> rounds_;  // null where there is one host
-  bool behind_hosts_ ABSL_GUARDED_BY(mu_) = false;  // replicas are not to go on as they are
-  std::vector<int> last_trained_ ABSL_GUARDED_BY(mu_);  // indices into the central model
+  bool behind_hosts_ ABSL_GUARDED_BY(mu_) =
+      false;  // replicas are not to go on as they are
+  std::vector<int> last_trained_
+      ABSL_GUARDED_BY(mu_);  // indices into the central model
   int64_t last_program_ ABSL_GUARDED_BY(mu_) = 0;
   std::atomic<bool> left_{false};
 

@@ -91,11 +91,6 @@ def replicate(model: Any, options: Options | None = None) -> Any:
             'replicate: options has learners_per_device="auto", which is for sessions; a Keras '
             "model has the same number of learners all the time. Give a number, or None"
         )
-    if options.cluster is not None:
-        raise ValueError(
-            "replicate: options has a cluster, which is for sessions; a Keras model trains on "
-            "one host. Leave it out"
-        )
     check_learners(options.synchroniser, options.learners_on(0))
     earlier = replication_of(model)
     if earlier is not None:

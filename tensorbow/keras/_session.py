@@ -47,6 +47,8 @@ class ModelSession:
         chosen = _choice.session_options(model, options, synchroniser, learners)
         self.session: TensorBowSession = _LearnerSession(synchroniser, chosen)
         self.mirror = _variables.Mirror(self.session)
+        # Whether there are replicas to keep together, here or on other hosts.
+        self._several = learners > 1 or options.other_hosts is not None
         self._divides = learners > 1 or options.batch_size is not None
         self._rates: RateWatch | None = None
         if _choice.watches_rates(synchroniser, learners):
@@ -85,7 +87,7 @@ class ModelSession:
         return program
 
     def _trace(self, spec: Any) -> Program:
-        several = self.session.num_learners > 1
+        several = self._several
         inputs = getattr(self._model, "inputs", None) or []
         if self._divides and any(tensor.shape[0] is not None for tensor in inputs):
             raise _tracing.CannotTraceError("its inputs have a fixed number of rows")

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/cluster/hosts.h"
+#include "cc/synchroniser/hosts.h"
 
 namespace tensorbow {
 

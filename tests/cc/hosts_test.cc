@@ -1,5 +1,5 @@
-// Model averaging over several hosts: the same as on one host with all learners, and one
-// fate for all. Hosts are threads here (fake_hosts.h).
+// Model averaging over several hosts: the same as on one host with all learners, and
+// one fate for all. Hosts are threads here (fake_hosts.h).
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -25,8 +25,10 @@ using std::chrono::microseconds;
 constexpr int kHosts = 2;
 
 AlgorithmCase Averaging(int learners, int64_t period = 1) {
-  return {"", AlgorithmCase::Kind::kSma,
-          {SmaOptions::Centre::kCurrent, 1.0 / learners, period, 0}, 0.9};
+  return {"",
+          AlgorithmCase::Kind::kSma,
+          {SmaOptions::Centre::kCurrent, 1.0 / learners, period, 0},
+          0.9};
 }
 
 // The learners of each host, which do something on a thread of its own.
@@ -53,8 +55,8 @@ class HostsOfLearners {
   std::vector<std::unique_ptr<Learners>> hosts_;
 };
 
-// Task k of a host is the learners' in turn; over all hosts, `learners` each, it is this
-// one of a host that has all of them.
+// Task k of a host is the learners' in turn; over all hosts, `learners` each, it is
+// this one of a host that has all of them.
 int64_t OfAll(int rank, int learners, int64_t task) {
   return task / learners * learners * kHosts + rank * learners + task % learners;
 }
@@ -71,7 +73,8 @@ class HostsTest : public testing::TestWithParam<std::tuple<int, Update, int64_t>
 TEST_P(HostsTest, AreOneHostWithAllLearners) {
   const auto [learners, update, period] = GetParam();
   const AlgorithmCase algorithm = Averaging(learners * kHosts, period);
-  Learners alone(algorithm, learners * kHosts, update, microseconds(0), /*skips=*/false);
+  Learners alone(algorithm, learners * kHosts, update, microseconds(0),
+                 /*skips=*/false);
   HostsOfLearners hosts(algorithm, learners, update);
   for (int run = 0; run < 3; ++run) {
     alone.Run(4 * learners * kHosts);
@@ -176,9 +179,10 @@ TEST(OneFateTest, HostsThatDoDifferentThingsFail) {
   first.Forgive();
   second.Forgive();
   EXPECT_EQ(both({Kind::kTrained, 1}, {Kind::kTrained, 2}), Fate::kBroken);
-  EXPECT_EQ(first.why(),
-            "host 1 and host 0 train different things at the same time. All hosts have to "
-            "run the same program with the same options");
+  EXPECT_EQ(
+      first.why(),
+      "host 1 and host 0 train different things at the same time. All hosts have to "
+      "run the same program with the same options");
   first.Forgive();
   EXPECT_EQ(first.Await(), Fate::kBroken) << "for good";
 }

@@ -43,8 +43,9 @@ Learners::Learners(const AlgorithmCase& algorithm, int count, Update update,
     for (int j = 0; j < count; ++j) set_->set_weights(j, m, replicas_[j][m].data());
   }
   if (hosts != nullptr) rounds_ = std::make_unique<HostRounds>(hosts);
-  synchroniser_ = std::make_unique<Synchroniser>(
-      count, &model_, spin, NewAlgorithm(count, hosts), /*queue=*/nullptr, rounds_.get());
+  synchroniser_ =
+      std::make_unique<Synchroniser>(count, &model_, spin, NewAlgorithm(count, hosts),
+                                     /*queue=*/nullptr, rounds_.get());
 }
 
 std::unique_ptr<Algorithm> Learners::NewAlgorithm(int count, Hosts* hosts) {

@@ -46,8 +46,8 @@ class Learners {
   enum class End { kTrained, kFailed, kNoData };
   using Task = std::function<End(int learner, int64_t task, int64_t iteration)>;
 
-  // `skips`: tasks leave out what they leave out with Update::kNowAndThen. `hosts`: that
-  // average together, by the current centre; null for one host.
+  // `skips`: tasks leave out what they leave out with Update::kNowAndThen. `hosts`:
+  // that average together, by the current centre; null for one host.
   Learners(const AlgorithmCase& algorithm, int count, Update update,
            std::chrono::microseconds spin, bool skips, Hosts* hosts = nullptr);
   Learners(const AlgorithmCase& algorithm, int count, Update update,

@@ -1,13 +1,12 @@
 """Sums over the hosts of a cluster: exact, equal on all, and failing with a name."""
 
 import signal
-import socket
 
 import pytest
 import tensorflow as tf
 
 from tensorbow import _native
-from tests.python.hosts import Hosts, free_addresses
+from tests.python.hosts import Hosts
 
 CASES = [["float32", 1], ["float64", 1000], ["int64", 7], ["float32", 270_001]]
 
@@ -52,12 +51,10 @@ def test_a_host_that_never_comes_is_named():
 
 
 def test_a_port_that_is_taken_is_an_error():
-    with socket.socket() as taken:
-        taken.bind(("0.0.0.0", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(tf.errors.UnavailableError, match=f"cannot listen at {address}"):
-            _native.join_cluster([address, *free_addresses(1)], 0, 1, 4)
+    with Hosts(2, "port_is_taken") as hosts:
+        results = hosts.results()
+    for rank, (error, address) in enumerate(zip(results, hosts.addresses)):
+        assert error.startswith(f"UnavailableError: Host {rank} cannot listen at {address}")
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,23 @@ def test_traces_of_learners_are_recorded_and_drawn(tmp_path):
     assert sum(e["name"] == "task 0" for e in events) == 2 * 10
     drawn = picture.read_text()
     assert "learner 1" in drawn and "milliseconds" in drawn
+
+
+def test_hosts_learn_the_digits_together():
+    process = subprocess.run(
+        [
+            *(sys.executable, "-m", "tensorbow.cli", "launch", "--hosts=2"),
+            *(str(EXAMPLES / "hosts_mnist.py"), "--steps=80"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stdout
+    for host, images in ((0, 719), (1, 718)):
+        says = f"[host {host}] LeNet on scikit-learn's digits: {images} images of 1437 are this"
+        assert says in process.stdout
+    learners = max(1, len(os.sched_getaffinity(0)) // 2) * 2
+    (seen, accuracy) = re.findall(r"2 hosts saw (\d+) samples, accuracy (\S+)", process.stdout)[0]
+    assert int(seen) == 80 * learners * 16
+    assert float(accuracy) > 0.8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
+import socket
 import time
 from typing import Any
 
@@ -109,6 +110,14 @@ def join(rank: int, addresses: list[str], *arguments: Any) -> str:
     except tf.errors.OpError as error:
         return f"{type(error).__name__}: {error}"
     return ""
+
+
+def port_is_taken(rank: int, addresses: list[str]) -> str:
+    """Tries to join where another program listens; returns the error."""
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", int(addresses[rank].rpartition(":")[2])))
+        taken.listen()
+        return join(rank, addresses)
 
 
 ROWS, COLUMNS = 6, 3  # of a host's batch
@@ -271,6 +280,34 @@ def differs(rank: int, addresses: list[str], how: str) -> str:
         except tf.errors.OpError as error:
             return f"{type(error).__name__}: {error.message}"
     return ""
+
+
+def keras_fits(
+    rank: int, addresses: list[str], learners: int, batches: int, epochs: int
+) -> dict[str, Any]:
+    """`fit` of the same regression; the weights after every epoch."""
+    import keras
+
+    initial = weights_of(rank)[:, None], np.array([float(rank)])
+    model = keras.Sequential([keras.layers.Dense(1, dtype="float64")])
+    model.build((None, COLUMNS))
+    model.set_weights(initial)
+    tensorbow.keras.replicate(
+        model,
+        tensorbow.Options(
+            learners_per_device=learners,
+            cluster=tensorbow.Cluster(addresses, rank, start_limit_seconds=60),
+            pin_threads=False,
+        ),
+    )
+    model.compile(keras.optimizers.SGD(RATE, momentum=MOMENTUM), "mse")
+    z: list[Any] = []
+    remember = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: z.append([w.ravel().tolist() for w in model.get_weights()])
+    )
+    x, y = map(np.concatenate, zip(*(rows_of(rank, k) for k in range(batches))))
+    history = model.fit(x, y, ROWS, epochs=epochs, shuffle=False, verbose=0, callbacks=[remember])
+    return {"z": z, "losses": history.history["loss"]}
 
 
 def program_fails(rank: int, addresses: list[str]) -> str:

@@ -165,3 +165,16 @@ def test_hosts_whose_program_fails_say_why():
         results = running.results()
     for rank in (0, 2):
         assert "host 1 has failed: RuntimeError: disk full" in results[rank]
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+def test_keras_models_are_averaged_over_hosts(learners):
+    with Hosts(2, "keras_fits", learners, 4, 3) as running:
+        results = running.results()
+    model = Model(2, learners)
+    for epoch in range(3):
+        for batch in range(4):
+            model.train([rows_of(host, batch) for host in range(2)])
+        for result in results:
+            np.testing.assert_allclose(np.append(*result["z"][epoch]), model.z, rtol=1e-5)
+            assert result["z"] == results[0]["z"], "the same bits on all hosts"

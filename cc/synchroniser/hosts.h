@@ -4,8 +4,8 @@
 // All hosts make the same sums in the same order and start each of them equally often;
 // several different sums may be under way at a time. What differs between hosts shows
 // in an error or, at the latest, in the one that ends the cluster (Fail()).
-#ifndef TENSORBOW_CC_CLUSTER_HOSTS_H_
-#define TENSORBOW_CC_CLUSTER_HOSTS_H_
+#ifndef TENSORBOW_CC_SYNCHRONISER_HOSTS_H_
+#define TENSORBOW_CC_SYNCHRONISER_HOSTS_H_
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,8 @@ class HostSum {
   virtual ~HostSum() = default;
 
   // What this host has; after Await() the sum, with the same bits on every host. Moves
-  // when a sum fails, and is then undefined. Not to be touched while a sum is under way.
+  // when a sum fails, and is then undefined. Not to be touched while a sum is under
+  // way.
   virtual void* data() = 0;
   template <typename T>
   T* as() {
@@ -57,4 +58,4 @@ class Hosts {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_CLUSTER_HOSTS_H_
+#endif  // TENSORBOW_CC_SYNCHRONISER_HOSTS_H_

@@ -1,0 +1,171 @@
+"""How fast several hosts train: MultiWorkerMirroredStrategy against TensorBow.
+
+    python benchmarks/hosts.py [--models lenet:32 …] [--hosts N] [--slices N] [--output NAME]
+
+The hosts are processes on this machine that talk over loopback, with a share of its cores each.
+All contenders train on the same number of rows in a step, take turns, slice by slice, and a slice
+is over when all hosts have done its steps. Hosts that do not average show what averaging costs.
+Writes benchmarks/results/NAME.{json,md}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from contenders import Contender
+from interleave import Process, in_turns, machine, spread, told
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+DEFAULT_ROWS = ["logistic:32", "lenet:32", "resnet20:32"]
+
+
+def free_addresses(count: int) -> list[str]:
+    """Of this machine."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
+
+
+class Hosts(Process):
+    """A contender that is several processes; as one for in_turns()."""
+
+    def __init__(self, contender: Contender, model: str, hosts: int) -> None:
+        self.contender = contender
+        settings = [dict(contender.settings)]
+        if hosts > 1:
+            addresses = free_addresses(hosts)
+            settings = [
+                {**contender.settings, "addresses": addresses, "rank": rank}
+                for rank in range(hosts)
+            ]
+        rows = contender.rows_per_step // hosts
+        self._hosts = [
+            Process(Contender(contender.name, contender.make, rows, own), model) for own in settings
+        ]
+        self._steps = 1
+
+    def seconds(self, steps: int) -> float:
+        for host in self._hosts:
+            host.tell(str(steps))
+        return max(host.hear("seconds") for host in self._hosts)
+
+    def end(self) -> None:
+        for host in self._hosts:
+            host.close_input()
+        for host in self._hosts:
+            host.end()
+
+
+def contenders(hosts: int, rows: int, cores: int) -> list[tuple[Contender, int]]:
+    """With how many processes each is."""
+    everything = hosts * rows
+    mine = max(1, cores // hosts)
+    learners = {"learners": mine}
+    return [
+        (
+            Contender(f"MultiWorkerMirroredStrategy, {hosts} hosts", "host_mirrored", everything),
+            hosts,
+        ),
+        (
+            Contender(
+                f"TensorBow, {hosts} hosts × {mine} learners",
+                "host_session",
+                everything,
+                learners | {"averaging": True},
+            ),
+            hosts,
+        ),
+        (
+            Contender(
+                f"TensorBow, {hosts} hosts that do not average",
+                "host_session",
+                everything,
+                learners | {"averaging": False},
+            ),
+            hosts,
+        ),
+        (
+            Contender(
+                f"TensorBow, one process, {hosts * mine} learners",
+                "tensorbow_session",
+                everything,
+                {"learners": hosts * mine},
+            ),
+            1,
+        ),
+        (Contender("tf.Session, one process", "stock_session", everything), 1),
+    ]
+
+
+def measure(model: str, rows: int, hosts: int, slices: int, seconds: float) -> dict[str, Any]:
+    """Samples/s of every contender by slice."""
+    cores = len(os.sched_getaffinity(0))
+    running = {
+        contender.name: Hosts(contender, model, count)
+        for contender, count in contenders(hosts, rows, cores)
+    }
+    for contender in running.values():
+        contender.wait_until_ready()
+        contender.calibrate(seconds)
+    speeds = in_turns(running, slices)
+    for contender in running.values():
+        contender.end()
+    return speeds
+
+
+def table(speeds: dict[str, list[float]]) -> list[str]:
+    """Markdown: samples/s with quartiles, and ratios to the first contender by slice."""
+    first = next(iter(speeds))
+    lines = ["| | samples/s (quartiles) | ÷ MultiWorkerMirroredStrategy |", "|---|---|---|"]
+    for name, values in speeds.items():
+        median, low, high = spread(values)
+        ratio, least, most = spread(np.divide(values, speeds[first]).tolist())
+        lines.append(
+            f"| {name} | {median:,.0f} ({low:,.0f}–{high:,.0f}) "
+            f"| {ratio:.2f} ({least:.2f}–{most:.2f}) |"
+        )
+    return lines
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", default=DEFAULT_ROWS, metavar="MODEL:ROWS")
+    parser.add_argument("--hosts", type=int, default=2)
+    parser.add_argument("--slices", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=0.7, help="length of a slice")
+    parser.add_argument("--output", default="hosts")
+    arguments = parser.parse_args(argv)
+    where = machine()
+    lines = [
+        f"# {arguments.hosts} hosts",
+        "",
+        told(where)
+        + " Hosts are processes on this machine with a share of its cores each; they talk over "
+        "loopback. All contenders train on as many rows in a step. Medians of "
+        f"{arguments.slices} slices taken in turn.",
+    ]
+    found = {}
+    for name in arguments.models:
+        model, rows = name.split(":")
+        speeds = measure(model, int(rows), arguments.hosts, arguments.slices, arguments.seconds)
+        found[name] = speeds
+        lines += ["", f"## {model}, {rows} rows a host", "", *table(speeds)]
+        print("\n".join(lines[-len(speeds) - 4 :]), flush=True)
+    RESULTS.mkdir(exist_ok=True)
+    report = {"machine": where, "hosts": arguments.hosts, "samples_per_second": found}
+    (RESULTS / f"{arguments.output}.json").write_text(json.dumps(report) + "\n")
+    (RESULTS / f"{arguments.output}.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
