@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from contenders import Contender
+from contenders import WITH_ONEDNN, Contender
 from interleave import Process, in_turns, machine, spread, told
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -50,7 +51,8 @@ class Hosts(Process):
             ]
         rows = contender.rows_per_step // hosts
         self._hosts = [
-            Process(Contender(contender.name, contender.make, rows, own), model) for own in settings
+            Process(dataclasses.replace(contender, rows_per_step=rows, settings=own), model)
+            for own in settings
         ]
         self._steps = 1
 
@@ -78,6 +80,15 @@ def contenders(hosts: int, rows: int, cores: int) -> list[tuple[Contender, int]]
         ),
         (
             Contender(
+                f"MultiWorkerMirroredStrategy, {hosts} hosts, oneDNN on",
+                "host_mirrored",
+                everything,
+                environment=WITH_ONEDNN,
+            ),
+            hosts,
+        ),
+        (
+            Contender(
                 f"TensorBow, {hosts} hosts × {mine} learners",
                 "host_session",
                 everything,
@@ -91,6 +102,8 @@ def contenders(hosts: int, rows: int, cores: int) -> list[tuple[Contender, int]]
                 "host_session",
                 everything,
                 learners | {"averaging": False},
+                # A lone learner computes as a stock session does; learners use oneDNN.
+                environment=WITH_ONEDNN,
             ),
             hosts,
         ),

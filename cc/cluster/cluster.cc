@@ -251,9 +251,8 @@ std::string Cluster::Explain(const absl::Status& status) {
 }
 
 std::unique_ptr<HostSum> Cluster::NewSum(Type type, int64_t n) {
-  absl::MutexLock lock(&mu_);
   return std::make_unique<Sum>(this, kernels_[static_cast<int>(type)].get(),
-                               next_key_++, DataTypeOf(type), n);
+                               server_->NextKey(), DataTypeOf(type), n);
 }
 
 void Cluster::Fail(const std::string& why) {

@@ -63,7 +63,6 @@ class Cluster : public Hosts {
 
   mutable absl::Mutex mu_;
   std::string error_ ABSL_GUARDED_BY(mu_);
-  int next_key_ ABSL_GUARDED_BY(mu_) = 1;  // of sums; the same on all hosts
 
   absl::Notification ended_;
   std::thread watchdog_;

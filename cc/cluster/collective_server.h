@@ -7,6 +7,7 @@
 #ifndef TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_
 #define TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,10 @@ class CollectiveServer {
   tensorflow::Device* device() const { return device_; }
   tensorflow::CollectiveExecutor* executor() const { return executor_; }
 
+  // Of a sum: the same on all hosts, which make the same sums in the same order, and
+  // never the same again. Thread-safe.
+  int NextKey() { return next_key_.fetch_add(1); }
+
   // Whether each of the other hosts answers within the time and is the process it was;
   // OK for this one. Thread-safe.
   std::vector<absl::Status> CheckHealth(absl::Duration timeout) const;
@@ -47,6 +52,7 @@ class CollectiveServer {
   const std::vector<std::string> addresses_;
   const int rank_;
   std::unique_ptr<tensorflow::ServerInterface> server_;
+  std::atomic<int> next_key_{1};
   tensorflow::Device* device_ = nullptr;                // the server's
   tensorflow::CollectiveExecutor* executor_ = nullptr;  // one reference is ours
 };

@@ -19,6 +19,11 @@ def test_sums_are_exact_to_rounding_and_the_same_bits_everywhere(count):
     assert len({result["bits"] for result in results}) == 1
 
 
+def test_a_process_joins_again():
+    with Hosts(2, "one_after_the_other") as hosts:
+        assert hosts.results() == [[3000.0, 21.0]] * 2
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_host_that_dies_or_hangs_is_named_by_all_others(how, victim):

@@ -61,6 +61,18 @@ def sums(rank: int, addresses: list[str], cases: list[list[Any]], turns: int) ->
     return {"bits": bits.hexdigest(), "error": error}
 
 
+def one_after_the_other(rank: int, addresses: list[str]) -> list[float]:
+    """Joins again when nothing is left of the first time; sums of another kind."""
+    found = []
+    for dtype, size in (("float32", 1000), ("int64", 7)):
+        cluster = _join(addresses, rank)
+        s = cluster.new_sum(np.dtype(dtype), size)
+        s.start(np.full(size, rank + 1, dtype))
+        found.append(float(s.wait().sum()))
+        del cluster, s
+    return found
+
+
 def until_it_fails(rank: int, addresses: list[str]) -> dict[str, Any]:
     """Makes sums until one fails; says after how long a wait, and why."""
     cluster = _join(addresses, rank)

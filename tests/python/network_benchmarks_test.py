@@ -10,6 +10,7 @@ import tensorflow as tf
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
+import hosts
 import layout_changes
 import network_table
 import networks
@@ -78,3 +79,15 @@ def test_a_table_of_networks_is_written_row_by_row(monkeypatch, tmp_path, capsys
     assert (tmp_path / "table.md").read_text().splitlines()[1:] == ["LeNet 32"]
     (found,) = json.loads((tmp_path / "table.json").read_text())["networks"].values()
     assert found == {"name": "LeNet 32", "slices": 3, "seconds": 0.5}
+
+
+def test_hosts_take_their_steps_together(monkeypatch):
+    of_two_hosts = [c for c in hosts.contenders(2, 8, 2) if "2 hosts × 1 learners" in c[0].name]
+    assert len(of_two_hosts) == 1
+    monkeypatch.setattr(hosts, "contenders", lambda *_: of_two_hosts)
+    speeds = hosts.measure("logistic", 8, 2, slices=2, seconds=0.05)
+    (name,) = speeds
+    assert len(speeds[name]) == 2
+    assert min(speeds[name]) > 0
+    assert f"| {name} | " in hosts.table(speeds)[-1]
+    assert "| 1.00 (1.00–1.00) |" in hosts.table(speeds)[-1]
