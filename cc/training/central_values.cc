@@ -1,11 +1,15 @@
-// The memory of central values that nobody reads while learners train:
-// ReplicatedVariables::ReleaseStale and PublishReleased.
+// What becomes of central values between learning runs: those that nobody reads give
+// their memory back (ReplicatedVariables::ReleaseStale, PublishReleased), and all hosts
+// begin with the same (AgreeOnCentral).
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "cc/support/freed_memory.h"
 #include "cc/training/replicated_variables.h"
+#include "tensorflow/core/framework/tensor_util.h"
 
 namespace tensorbow {
 
@@ -41,6 +45,31 @@ absl::Status ReplicatedVariables::ReleaseStale(const std::set<std::string>& kept
 absl::Status ReplicatedVariables::PublishReleased() {
   for (Variable& variable : variables_) {
     if (variable.released) TF_RETURN_IF_ERROR(PublishOne(&variable));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicatedVariables::AgreeOnCentral(const std::vector<int>& ids,
+                                                 const Agreement& agree) {
+  std::map<std::string, tf::Tensor> values;
+  for (int id : ids) {
+    Variable& variable = variables_[id];
+    if (!variable.replicas_stale) continue;
+    if (variable.central_stale) TF_RETURN_IF_ERROR(PublishOne(&variable));
+    TF_ASSIGN_OR_RETURN(const std::optional<tf::Tensor> value, CentralTensor(variable));
+    if (!value.has_value()) return absl::OkStatus();  // nothing begins yet
+    values.emplace(variable.node.name(), tf::tensor::DeepCopy(*value));
+  }
+  if (values.empty()) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(agree(&values));
+  for (int id : ids) {
+    const auto value = values.find(variables_[id].node.name());
+    if (value == values.end()) continue;
+    VariableStorage central;
+    TF_RETURN_IF_ERROR(OpenCentral(variables_[id], &central));
+    tf::mutex_lock lock(*central.mu());
+    TF_RETURN_IF_ERROR(
+        central.Assign(value->second, {central_device_->GetAllocator({})}));
   }
   return absl::OkStatus();
 }

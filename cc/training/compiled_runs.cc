@@ -1,4 +1,6 @@
-// What learners execute: Trainer::Compile and Trainer::Recompile.
+// What learners execute: Trainer::Compile, Trainer::Recompile, and what is compiled
+// again because variables are no longer shared (SeparateVariables).
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -124,6 +126,22 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   program->scaled = tensors;
   program->scaled_graph = std::move(scaled);
   program->num_trained = -1;  // its set is to be made again
+}
+
+absl::Status Trainer::SeparateVariables() {
+  Sharing::Names names;
+  {
+    absl::MutexLock lock(&sharing_mu_);
+    names.swap(separated_);
+  }
+  if (names.empty()) return absl::OkStatus();
+  for (const auto& [key, program] : progress_.Programs()) {
+    const bool shares = std::any_of(
+        names.begin(), names.end(),
+        [&p = *program](const auto& name) { return p.shared.count(name) > 0; });
+    if (shares) program->ForgetLearners();
+  }
+  return variables_->Separate(names);
 }
 
 }  // namespace tensorbow

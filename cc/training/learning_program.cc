@@ -15,6 +15,7 @@
 #include "cc/rewrite/random_state.h"
 #include "cc/rewrite/reduce_gradients.h"
 #include "cc/rewrite/shapes.h"
+#include "tensorflow/core/platform/hash.h"
 
 namespace tensorbow {
 
@@ -155,6 +156,15 @@ absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
 }
 
 }  // namespace
+
+int64_t LearningProgram::Fingerprint() const {
+  std::string text;
+  for (const auto& [name, use] : analysis.variables) {
+    absl::StrAppend(&text, name, use.trained ? " trained" : "",
+                    use.written ? " written" : "", "\n");
+  }
+  return static_cast<int64_t>(tf::Hash64(text));
+}
 
 void LearningProgram::ForgetLearners() {
   if (set != nullptr) first_iteration = set->iterations;

@@ -75,6 +75,9 @@ struct LearningProgram {
 
   // What it has of the learners goes; what runs have got to stays.
   void ForgetLearners();
+
+  // What hosts tell it by: the variables that it reads and writes.
+  int64_t Fingerprint() const;
 };
 
 // The tensor that tells how many rows of data the run takes from the graph; empty if

@@ -105,31 +105,6 @@ absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::AgreeOnCentral(const std::vector<int>& ids,
-                                                 const Agreement& agree) {
-  std::map<std::string, tf::Tensor> values;
-  for (int id : ids) {
-    Variable& variable = variables_[id];
-    if (!variable.replicas_stale) continue;
-    if (variable.central_stale) TF_RETURN_IF_ERROR(PublishOne(&variable));
-    TF_ASSIGN_OR_RETURN(const std::optional<tf::Tensor> value, CentralTensor(variable));
-    if (!value.has_value()) return absl::OkStatus();  // nothing begins yet
-    values.emplace(variable.node.name(), tf::tensor::DeepCopy(*value));
-  }
-  if (values.empty()) return absl::OkStatus();
-  TF_RETURN_IF_ERROR(agree(&values));
-  for (int id : ids) {
-    const auto value = values.find(variables_[id].node.name());
-    if (value == values.end()) continue;
-    VariableStorage central;
-    TF_RETURN_IF_ERROR(OpenCentral(variables_[id], &central));
-    tf::mutex_lock lock(*central.mu());
-    TF_RETURN_IF_ERROR(
-        central.Assign(value->second, {central_device_->GetAllocator({})}));
-  }
-  return absl::OkStatus();
-}
-
 tf::Device* ReplicatedVariables::DeviceOf(const Variable& variable, int learner) const {
   Learner* const l = learners_[learner];
   return l->KeepsOnAccelerator(variable.node.name()) ? l->accelerator()->device()

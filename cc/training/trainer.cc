@@ -7,25 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "cc/support/flush_denormals.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tensorflow/core/platform/hash.h"
 
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
-
-namespace {
-
-// What hosts tell a program by: the variables that it reads and writes.
-int64_t FingerprintOf(const RunAnalysis& analysis) {
-  std::string text;
-  for (const auto& [name, use] : analysis.variables) {
-    absl::StrAppend(&text, name, use.trained ? " trained" : "",
-                    use.written ? " written" : "", "\n");
-  }
-  return static_cast<int64_t>(tf::Hash64(text));
-}
-
-}  // namespace
 
 Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
                  tf::Session* central, tf::Device* central_device,
@@ -193,7 +178,7 @@ void Trainer::ChooseTrainedSet(LearningProgram* program) {
       program->set == nullptr ? program->first_iteration : program->set->iterations;
   program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices));
   program->set->iterations = iterations;
-  program->set->program = FingerprintOf(program->analysis);
+  program->set->program = program->Fingerprint();
   const int num_updates = static_cast<int>(program->corrects_itself.size());
   program->set->set_exchanges(program->num_gradients,
                               averages_models ? 0 : num_updates);
@@ -207,22 +192,6 @@ void Trainer::NoteWrites() {
   if (variables_ == nullptr) return;  // nothing has been replicated yet
   for (const std::string& name : writes_) variables_->MarkAssigned(name);
   writes_.clear();
-}
-
-absl::Status Trainer::SeparateVariables() {
-  Sharing::Names names;
-  {
-    absl::MutexLock lock(&sharing_mu_);
-    names.swap(separated_);
-  }
-  if (names.empty()) return absl::OkStatus();
-  for (const auto& [key, program] : progress_.Programs()) {
-    const bool shares = std::any_of(
-        names.begin(), names.end(),
-        [&p = *program](const auto& name) { return p.shared.count(name) > 0; });
-    if (shares) program->ForgetLearners();
-  }
-  return variables_->Separate(names);
 }
 
 absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
