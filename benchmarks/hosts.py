@@ -11,12 +11,10 @@ Writes benchmarks/results/NAME.{json,md}.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import json
 import os
 import pathlib
-import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,17 +22,10 @@ import numpy as np
 from contenders import WITH_ONEDNN, Contender
 from interleave import Process, in_turns, machine, spread, told
 
+from tensorbow.launch import free_addresses
+
 RESULTS = pathlib.Path(__file__).parent / "results"
 DEFAULT_ROWS = ["logistic:32", "lenet:32", "resnet20:32"]
-
-
-def free_addresses(count: int) -> list[str]:
-    """Of this machine."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
 
 
 class Hosts(Process):

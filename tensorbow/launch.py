@@ -37,12 +37,13 @@ def add_parser(commands: Any) -> None:
     launch.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_addresses(count: int) -> list[str]:
+    """Different addresses of this machine, "127.0.0.1:port", at which nobody listens yet."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for s in sockets:
             s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
+        return [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
 
 
 def _shares(cores: Sequence[int], hosts: int) -> list[set[int]]:
@@ -53,7 +54,7 @@ def _shares(cores: Sequence[int], hosts: int) -> list[set[int]]:
 
 
 def _start(script: pathlib.Path, arguments: Sequence[str], hosts: int) -> list[subprocess.Popen]:
-    addresses = [f"127.0.0.1:{port}" for port in _free_ports(hosts)]
+    addresses = free_addresses(hosts)
     all_cores = sorted(os.sched_getaffinity(0))
     processes = []
     for index, cores in enumerate(_shares(all_cores, hosts)):

@@ -66,7 +66,6 @@ void DefineCluster(py::module_* m) {
                                                 "The hosts of a cluster.")
       .def_property_readonly("size", &Cluster::size)
       .def_property_readonly("rank", &Cluster::rank)
-      .def_property_readonly("error", &Cluster::error, "Why it has failed; else empty.")
       .def("fail", &Cluster::Fail, py::arg("why"), "Ends it, for all hosts.")
       .def(
           "new_sum",

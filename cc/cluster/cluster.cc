@@ -39,10 +39,10 @@ tf::DataType DataTypeOf(Hosts::Type type) {
 
 // How many elements a sum of n has. The ring cuts a vector into one part for each host,
 // at multiples of Eigen's alignment. Where a part is empty, a host waits for nothing
-// that comes from its neighbour, and does not hear of a failure: so none is.
+// that comes from its neighbour, and does not hear of a failure: so all are equal.
 int64_t Padded(int64_t n, int num_hosts) {
-  constexpr int64_t kElementsOfPart = EIGEN_MAX_ALIGN_BYTES / sizeof(float);
-  return std::max(n, kElementsOfPart * num_hosts);
+  const int64_t unit = num_hosts * (EIGEN_MAX_ALIGN_BYTES / sizeof(float));
+  return (n + unit - 1) / unit * unit;
 }
 
 tf::Tensor Scalar(int value) {

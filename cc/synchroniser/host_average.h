@@ -37,9 +37,6 @@ class HostAverage {
   // z of a slice ← the mean of what all hosts have sent. Leaves it as it is if the
   // hosts have failed (Hosts::error()). REQUIRES: the variable has been sent.
   void Receive(int variable, int slice);
-  bool has_sent(int variable) const {
-    return variable < static_cast<int>(places_.size()) && !places_[variable].empty();
-  }
 
  private:
   struct Chunk {

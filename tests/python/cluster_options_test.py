@@ -92,8 +92,8 @@ def test_options_that_do_not_go_with_a_cluster_are_refused(options, error, messa
 
 def test_a_cluster_of_one_host_is_none():
     """Learners train as without it, and everything works."""
+    from tensorbow.launch import free_addresses
     from tests.python.host_programs import Regression
-    from tests.python.hosts import free_addresses
 
     program = Regression(0)
     with program.session(free_addresses(1), 0, 2) as session:

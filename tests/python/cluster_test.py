@@ -38,8 +38,10 @@ def test_a_host_that_dies_or_hangs_is_named_by_all_others(how, victim):
         assert result["seconds"] < 5
 
 
-def test_a_host_ends_the_cluster_for_all():
-    with Hosts(3, "fail") as hosts:
+@pytest.mark.parametrize("size", [10, 49, 1000])
+def test_a_host_ends_the_cluster_for_all(size):
+    """Also where not every host would get a part of the vector."""
+    with Hosts(3, "fail", size) as hosts:
         results = hosts.results()
     for result in results:
         assert "host 1 has had enough" in result["error"]

@@ -22,6 +22,14 @@ def mark() -> None:
     MARK.touch()
 
 
+def _await_marks(hosts: int) -> None:
+    """Waits until all hosts have called mark()."""
+    deadline = time.monotonic() + 60
+    while len(list(MARK.parent.glob("*.mark"))) < hosts:
+        assert time.monotonic() < deadline, "a host has not come so far"
+        time.sleep(0.01)
+
+
 def _join(addresses: list[str], rank: int, start_limit: float = 60, hang_limit: float = 4) -> Any:
     return _native.join_cluster(addresses, rank, start_limit, hang_limit)
 
@@ -96,21 +104,22 @@ def until_it_fails(rank: int, addresses: list[str]) -> dict[str, Any]:
     raise AssertionError("no sum failed")
 
 
-def fail(rank: int, addresses: list[str]) -> dict[str, Any]:
+def fail(rank: int, addresses: list[str], size: int) -> dict[str, Any]:
     """Host 1 ends the cluster while the others wait for it."""
     cluster = _join(addresses, rank)
-    s = cluster.new_sum(np.dtype("float32"), 10)
-    s.start(np.ones(10, np.float32))
+    s = cluster.new_sum(np.dtype("float32"), size)
+    s.start(np.ones(size, np.float32))
     s.wait()
     if rank == 1:
         cluster.fail("host 1 has had enough")
     begin = time.monotonic()
     try:
-        s.start(np.ones(10, np.float32))
+        s.start(np.ones(size, np.float32))
         s.wait()
     except tf.errors.UnavailableError as error:
         waited = time.monotonic() - begin
-        time.sleep(1)  # who ends at once may take the words along
+        mark()
+        _await_marks(len(addresses))  # who ends before takes the words along
         return {"error": str(error), "seconds": waited}
     raise AssertionError("the sum did not fail")
 

@@ -11,11 +11,12 @@ import multiprocessing
 import os
 import pathlib
 import signal
-import socket
 import tempfile
 import time
 import traceback
 from typing import Any
+
+from tensorbow.launch import free_addresses
 
 LIMIT_SECONDS = 120
 
@@ -23,17 +24,6 @@ LIMIT_SECONDS = 120
 # done nothing with it.
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.python.host_programs"])
-
-
-def free_addresses(count: int) -> list[str]:
-    """Addresses of this machine with ports that nobody has."""
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
-    for s in sockets:
-        s.close()
-    return addresses
 
 
 def _run(program: str, result: pathlib.Path, rank: int, addresses: list[str], *arguments: Any):

@@ -17,7 +17,7 @@ config = json.loads(os.environ["TF_CONFIG"])
 print(config["task"]["index"], len(config["cluster"]["worker"]), sys.argv[1:])
 print(len(os.sched_getaffinity(0)), "cores", file=sys.stderr)
 """
-# Host 1 fails, the others would go on for ever; a file counts how often it has failed.
+# Host 1 fails, the others would go on for a minute; a file counts how often it has failed.
 FAILS = """
 import json, os, pathlib, sys, time
 print("pid", os.getpid(), flush=True)
@@ -25,9 +25,9 @@ if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
     failures = pathlib.Path(sys.argv[1])
     failures.write_text(failures.read_text() + "x" if failures.exists() else "x")
     sys.exit(3 if len(failures.read_text()) <= int(sys.argv[2]) else 0)
-while len(pathlib.Path(sys.argv[1]).read_text() if os.path.exists(sys.argv[1]) else "") <= int(
-    sys.argv[2]
-):
+failures, end = pathlib.Path(sys.argv[1]), time.monotonic() + 60
+while len(failures.read_text() if failures.exists() else "") <= int(sys.argv[2]):
+    assert time.monotonic() < end
     time.sleep(0.01)
 """
 
