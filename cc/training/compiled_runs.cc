@@ -113,6 +113,7 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
                        status.message()));
     return;
   }
+  program->replicated = made.replicated;
   program->task_spec = std::move(made.task_spec);
   program->fetches = std::move(made.fetches);
   program->rows_fetch = made.rows_fetch;

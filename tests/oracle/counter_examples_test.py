@@ -97,6 +97,14 @@ def test_rows_of_a_pipeline_count_where_one_learner_trains_on_them():
     ).check()
 
 
+def test_learners_that_come_later_train_on_what_is_left_of_a_pipeline():
+    Case(
+        program=Program(data="pipeline"),
+        setup=Setup(learners=1),
+        history=(Train(), Train(), SetLearners(learners=4), Train(), Train()),
+    ).check()
+
+
 def test_rows_of_a_pipeline_count_where_one_of_several_learners_trains():
     """What one learner compiled, two leave to the central model."""
     Case(
