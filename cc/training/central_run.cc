@@ -37,6 +37,7 @@ absl::Status Trainer::CentralRun::Begin(Trainer* trainer, const RunAnalysis& ana
       if (use.written) written.push_back(id);
     }
     if (analysis.kind == RunAnalysis::Kind::kLearning) {
+      TF_RETURN_IF_ERROR(trainer->RestartIfAsked());
       TF_RETURN_IF_ERROR(trainer->variables_->Gather(written));
     }
     TF_RETURN_IF_ERROR(trainer->variables_->Publish(reached));

@@ -97,6 +97,15 @@ def test_rows_of_a_pipeline_count_where_one_learner_trains_on_them():
     ).check()
 
 
+@pytest.mark.parametrize("synchroniser", [tensorbow.EASGD(), tensorbow.SMA()])
+def test_a_requested_restart_comes_before_a_run_that_one_learner_executes(synchroniser):
+    Case(
+        program=Program(),
+        setup=Setup(synchroniser=synchroniser),
+        history=(Train(), Restart(), Undivided(), Train()),
+    ).check()
+
+
 def test_learners_that_come_later_train_on_what_is_left_of_a_pipeline():
     Case(
         program=Program(data="pipeline"),
