@@ -13,6 +13,7 @@ from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import (
     AUTO,
     SMA,
+    SSGD,
     Independent,
     Synchroniser,
     check_learners,
@@ -132,7 +133,7 @@ class Options:
         replayed: "auto" where that is possible, "on" the same with a warning that names
         the operation where it is not, "off" never. Not with a sync_period above 1.
       cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
-        if it is set. On the CPU, with `SMA()`; without set_learners,
+        if it is set. On the CPU, with `SMA()` or `SSGD()`; without set_learners,
         save_state, load_state and explain. See docs/hosts.md.
 
     Raises:
@@ -226,11 +227,12 @@ class Options:
             )
         averages = self.synchroniser
         if not is_one_of(averages, AUTO) and not (
-            isinstance(averages, SMA) and averages.centre == "current"
+            (isinstance(averages, SMA) and averages.centre == "current")
+            or (isinstance(averages, SSGD) and averages.ema_decay is None)
         ):
             raise ValueError(
                 "Options: with a cluster the synchroniser must be SMA() with the current "
-                f"centre, got {averages!r}"
+                f"centre, or SSGD() without ema_decay, got {averages!r}"
             )
         if self.tunes_learners:
             raise ValueError(

@@ -21,9 +21,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-constexpr char kReduction[] = "TensorBowReduceGradient";
-constexpr char kReductionOfRows[] = "TensorBowReduceRows";
-
 // Whether the update averages by itself.
 bool IsFused(const tf::Node& update) {
   return absl::StartsWith(update.type_string(), "TensorBow") &&
@@ -31,7 +28,7 @@ bool IsFused(const tf::Node& update) {
 }
 
 bool IsReduction(const tf::Node& node) {
-  return IsOp(&node, {kReduction, kReductionOfRows});
+  return IsOp(&node, {kReduceGradient, kReduceRows});
 }
 
 // What differs from task to task where learners agree on everything else: what depends
@@ -100,7 +97,7 @@ absl::Status InsertForRows(const SparseGradient& gradient, tf::Node* update,
   };
   tf::Node* reduction = nullptr;
   TF_RETURN_IF_ERROR(tf::NodeBuilder(absl::StrCat(update->name(), "/TensorBow.average"),
-                                     kReductionOfRows, graph->op_registry())
+                                     kReduceRows, graph->op_registry())
                          .Input(input(gradient.values))
                          .Input(input(gradient.indices))
                          .Attr("index", 0)
@@ -113,8 +110,22 @@ absl::Status InsertForRows(const SparseGradient& gradient, tf::Node* update,
   return graph->UpdateEdge(reduction, 1, indices.node, indices.input);
 }
 
+// The shape of what the update updates.
+tf::PartialTensorShape ShapeOf(const tf::Node& update) {
+  tf::PartialTensorShape shape;
+  const tf::Node* variable = nullptr;
+  if (update.input_node(0, &variable).ok()) {
+    tf::GetNodeAttr(variable->attrs(), "shape", &shape).IgnoreError();
+  }
+  return shape;
+}
+
 // Puts a reduction before the update, unless the program has one there.
 absl::Status Insert(tf::Node* update, tf::Graph* graph) {
+  if (IsFused(*update)) {
+    update->ClearAttr("averaged");
+    update->AddAttr("averaged", true);
+  }
   if (const auto rows = SparseGradientOf(update)) {
     return InsertForRows(*rows, update, graph);
   }
@@ -124,9 +135,10 @@ absl::Status Insert(tf::Node* update, tf::Graph* graph) {
   if (IsReduction(*gradient->src())) return absl::OkStatus();
   tf::Node* reduction = nullptr;
   TF_RETURN_IF_ERROR(tf::NodeBuilder(absl::StrCat(update->name(), "/TensorBow.average"),
-                                     kReduction, graph->op_registry())
+                                     kReduceGradient, graph->op_registry())
                          .Input(gradient->src(), gradient->src_output())
                          .Attr("index", 0)
+                         .Attr("shape", ShapeOf(*update))
                          .AssignedDevice(update->assigned_device_name())
                          .Finalize(graph, &reduction));
   return graph->UpdateEdge(reduction, 0, update, input);
@@ -197,7 +209,7 @@ bool IsOfGradient(const tf::Node& update) {
 }
 
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
-                                    TaskGraph* task) {
+                                    Averaging averaging, TaskGraph* task) {
   if (task->parts.size() != 1) {
     return absl::InvalidArgumentError(
         "S-SGD works on one device for each learner, the CPU. Use tensorbow.SMA()");
@@ -206,8 +218,8 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
   TF_ASSIGN_OR_RETURN(const Updates updates,
                       FindUpdates({trained.begin(), trained.end()}, *graph));
   for (tf::Node* update : updates.by_gradient) {
-    TF_RETURN_IF_ERROR(IsFused(*update) ? TakeOver(update, graph)
-                                        : Insert(update, graph));
+    const bool by_itself = IsFused(*update) && averaging == Averaging::kInUpdates;
+    TF_RETURN_IF_ERROR(by_itself ? TakeOver(update, graph) : Insert(update, graph));
   }
 
   // Where learners meet: in one order for all.
@@ -252,6 +264,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     }
   }
   for (tf::Node* node : fused) {
+    if (averaging == Averaging::kBefore) break;  // of reductions
     TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
   }
   for (size_t i = 0; i < reductions.size(); ++i) {

@@ -1,9 +1,9 @@
 // Prepares a program's updates for averaged gradients, for S-SGD.
 //
 // Gradients are found in TensorFlow's optimiser ops. Fused updates of dense gradients
-// average by themselves; the gradients of others pass through a TensorBowReduceGradient
-// or, if they are of some rows, a TensorBowReduceRows. A program
-// whose updates are written otherwise has these ops where its gradients are known
+// average by themselves, unless that is to be done before; the gradients of others pass
+// through a TensorBowReduceGradient or, if they are of some rows, a
+// TensorBowReduceRows. A program whose updates are written otherwise has these ops where its gradients are known
 // (tensorbow/keras), and everything that its updates compute comes after them.
 //
 // All that meets other learners is chained by control edges, so that everybody comes to
@@ -22,6 +22,11 @@
 namespace tensorbow {
 
 constexpr char kBeginUpdates[] = "TensorBowBeginUpdates";
+constexpr char kReduceGradient[] = "TensorBowReduceGradient";
+constexpr char kReduceRows[] = "TensorBowReduceRows";
+
+// Where dense gradients of fused updates are averaged.
+enum class Averaging { kInUpdates, kBefore };
 
 // Whether the update is an optimiser op with a dense gradient that is still a learner's
 // own, or passes through a reduction of the program's on its way to the op.
@@ -35,7 +40,7 @@ bool IsOfGradient(const tensorflow::Node& update);
 // The task graph must have been optimised, and FuseUpdates() called for updates that
 // are of a gradient.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
-                                    TaskGraph* task);
+                                    Averaging averaging, TaskGraph* task);
 
 }  // namespace tensorbow
 

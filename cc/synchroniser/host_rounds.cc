@@ -28,12 +28,25 @@ const char* Doing(HostRounds::Kind kind) {
 
 HostRounds::HostRounds(Hosts* hosts)
     : hosts_(hosts),
-      reports_(hosts->NewSum(Hosts::Type::kInt64, int64_t{kFields} * hosts->size())) {}
+      reports_(hosts->NewSum(Hosts::Type::kInt64, int64_t{kFields} * hosts->size())),
+      behind_(hosts->size()) {}
 
 void HostRounds::Send(const Report& report, std::function<void()> undo) {
   const MutexLock lock(&mu_);
-  own_ = report;
   undo_ = std::move(undo);
+  votes_ = false;
+  SendLocked(report);
+}
+
+void HostRounds::Vote(Kind kind, int64_t program) {
+  const MutexLock lock(&mu_);
+  undo_ = nullptr;
+  votes_ = true;
+  SendLocked({kind, program});
+}
+
+void HostRounds::SendLocked(const Report& report) {
+  own_ = report;
   int64_t* const all = reports_->as<int64_t>();
   std::fill_n(all, kFields * hosts_->size(), 0);
   int64_t* const mine = all + kFields * hosts_->rank();
@@ -59,7 +72,7 @@ HostRounds::Fate HostRounds::Await() {
     clear_.store(true, std::memory_order_release);
   } else {
     if (undo_ != nullptr) undo_();
-    if (own_.kind == Kind::kTrained) {
+    if (own_.kind == Kind::kTrained && !votes_) {
       --counts_.iterations;
       counts_.tasks -= own_.tasks;
       counts_.rows -= own_.rows;
@@ -78,6 +91,12 @@ HostRounds::Fate HostRounds::Break(const std::string& why) {
   why_ = why;
   hosts_->Fail(why);
   return Fate::kBroken;
+}
+
+HostRounds::Fate HostRounds::Break() {
+  const MutexLock lock(&mu_);
+  clear_.store(false, std::memory_order_relaxed);
+  return fate_ = Break(hosts_->error());
 }
 
 HostRounds::Fate HostRounds::Judge() {
@@ -116,7 +135,13 @@ HostRounds::Fate HostRounds::Judge() {
 }
 
 void HostRounds::Count() {
-  if (own_.kind == Kind::kAgrees) return;
+  if (own_.kind == Kind::kAgrees || votes_) return;
+  leader_ = -1;
+  for (int host = hosts_->size() - 1; host >= 0; --host) {
+    const Kind kind = ReportOf(host).kind;
+    if (kind == Kind::kNoData) behind_[host] = true;
+    if (kind == Kind::kTrained && !behind_[host]) leader_ = host;
+  }
   for (int host = 0; host < hosts_->size(); ++host) {
     if (host == hosts_->rank()) continue;
     const Report report = ReportOf(host);
@@ -144,6 +169,17 @@ bool HostRounds::Agree(int64_t what) {
   report.program = what;
   Send(report, nullptr);
   return Await() == Fate::kCounts;
+}
+
+HostRounds::Stragglers HostRounds::TakeStragglers() {
+  const MutexLock lock(&mu_);
+  Stragglers stragglers;
+  stragglers.leader = leader_;
+  for (int host = 0; host < hosts_->size(); ++host) {
+    if (behind_[host]) stragglers.hosts.push_back(host);
+    behind_[host] = false;
+  }
+  return stragglers;
 }
 
 HostRounds::Counts HostRounds::counts() const {

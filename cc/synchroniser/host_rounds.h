@@ -9,6 +9,9 @@
 //   a task of some host has failed                  it is discarded
 //   hosts do different things                       the cluster fails
 //
+// Where hosts average gradients and nothing can be taken back, they also vote before
+// they update anything (Vote): the same reports, which then count nothing.
+//
 // Before its first iteration, and again when variables have been written since the
 // last, a host says what it begins with (Agree), which has to be the same everywhere.
 //
@@ -52,6 +55,9 @@ class HostRounds {
   // Reports on an iteration. `undo` takes the iteration back on this host, where it
   // does not count. REQUIRES: the last one's fate has been awaited.
   void Send(const Report& report, std::function<void()> undo) TENSORBOW_EXCLUDES(mu_);
+  // Says what becomes of this host's part of the iteration that is under way. What
+  // Await() returns then is whether it goes on.
+  void Vote(Kind kind, int64_t program) TENSORBOW_EXCLUDES(mu_);
   // Whether the last iteration is known to count.
   bool clear() const { return clear_.load(std::memory_order_acquire); }
   // The fate of the last iteration, which stays until the next one is sent or it is
@@ -59,6 +65,8 @@ class HostRounds {
   Fate Await() TENSORBOW_EXCLUDES(mu_);
   // Why it does not count, for people; empty if it does.
   std::string why() const TENSORBOW_EXCLUDES(mu_);
+  // What else the hosts exchanged in the iteration has not arrived.
+  Fate Break() TENSORBOW_EXCLUDES(mu_);
   // The user has been told: the next iteration may begin.
   void Forgive() TENSORBOW_EXCLUDES(mu_);
 
@@ -68,9 +76,19 @@ class HostRounds {
   // After Await().
   Counts counts() const TENSORBOW_EXCLUDES(mu_);
 
+  // Hosts that had no data in iterations that count, and a host that has had a part in
+  // all of them; the same on all hosts.
+  struct Stragglers {
+    std::vector<int> hosts;
+    int leader = -1;
+  };
+  // After Await(); the next call knows of later iterations only.
+  Stragglers TakeStragglers() TENSORBOW_EXCLUDES(mu_);
+
  private:
   static constexpr int kFields = 4;  // of a report
 
+  void SendLocked(const Report& report) TENSORBOW_REQUIRES(mu_);
   Report ReportOf(int host) const TENSORBOW_REQUIRES(mu_);
   Fate Judge() TENSORBOW_REQUIRES(mu_);
   Fate Break(const std::string& why) TENSORBOW_REQUIRES(mu_);
@@ -85,6 +103,9 @@ class HostRounds {
   std::string why_ TENSORBOW_GUARDED_BY(mu_);
   Fate fate_ TENSORBOW_GUARDED_BY(mu_) = Fate::kCounts;
   Counts counts_ TENSORBOW_GUARDED_BY(mu_);
+  bool votes_ TENSORBOW_GUARDED_BY(mu_) = false;  // the report under way is a vote
+  std::vector<bool> behind_ TENSORBOW_GUARDED_BY(mu_);  // by host
+  int leader_ TENSORBOW_GUARDED_BY(mu_) = -1;           // of the last that counts
   // No report is under way and the last iteration counts. The release store in Await()
   // pairs with the acquire load there.
   std::atomic<bool> clear_{true};

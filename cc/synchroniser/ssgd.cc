@@ -4,12 +4,14 @@
 
 #include "cc/arithmetic/mean.h"
 #include "cc/arithmetic/mean_of_rows.h"
+#include "cc/synchroniser/host_gradients.h"
 
 namespace tensorbow {
 
 // Where there is an average, a fused update that was executed has moved it slice by
 // slice.
 void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& present) {
+  if (present.empty()) return;  // other hosts' iteration
   for (int member = 0; member < set.size(); ++member) {
     CentralModel::Variable& variable = central_->variable(set.variable(member));
     const char* const weights =
@@ -56,6 +58,30 @@ bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
     synchroniser->activity(learner)->Note(Activity::kAverage, begin, NowNanos());
   }
   synchroniser->Release(learner, gradient);
+  return true;
+}
+
+bool SendGradient(Synchroniser* synchroniser, int learner, int gradient,
+                  const void* own) {
+  const HostGradients::Values mine{own, synchroniser->share(learner)};
+  const std::vector<const void*> all =
+      synchroniser->AllGather(learner, gradient, &mine);
+  if (all.empty()) return false;
+  HostGradients* const sums = synchroniser->set()->host_gradients.get();
+  std::vector<HostGradients::Values> learners;
+  double count = 0;
+  int part = 0;
+  for (const void* brought : all) {
+    if (brought == &mine) part = static_cast<int>(learners.size());
+    learners.push_back(*static_cast<const HostGradients::Values*>(brought));
+    count += learners.back().share;
+  }
+  {
+    const ScopedActivity averaging(synchroniser->activity(learner), Activity::kAverage);
+    sums->Add(gradient, learners, part, static_cast<int>(learners.size()));
+  }
+  synchroniser->Release(learner, gradient);
+  if (part == 0) sums->Send(gradient, count);
   return true;
 }
 

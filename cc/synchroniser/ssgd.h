@@ -45,6 +45,11 @@ class Ssgd : public Algorithm {
 bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
                     ElementType type, int64_t n, const void* own, void* mean);
 
+// With other hosts, in two steps. Sends gradient number `gradient` of the set's
+// host_gradients; waits for the other learners. False if the iteration was aborted.
+bool SendGradient(Synchroniser* synchroniser, int learner, int gradient,
+                  const void* own);
+
 // A learner's gradient of some rows of a variable, elements stored as `type`.
 struct RowGradient {
   ElementType type;

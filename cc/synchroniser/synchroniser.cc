@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cc/support/flush_denormals.h"
+#include "cc/synchroniser/host_gradients.h"
 
 namespace tensorbow {
 namespace {
@@ -81,6 +82,7 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
   }
   ClearPoints();
   if (queue_ != nullptr) queue_->BeginRun(*set);
+  if (set->host_gradients != nullptr) set->host_gradients->Open();
   ResetAbsent(*set_, scheduler_->participants(0));
 }
 
@@ -236,7 +238,8 @@ void Synchroniser::Complete(int64_t iteration) {
   ClearPoints();
   nobody_took_part_ = present.empty();
   if (nobody_took_part_) {
-    if (rounds_ == nullptr) return;
+    // Who averages gradients takes part without a task between runs.
+    if (rounds_ == nullptr || set_->host_gradients != nullptr) return;
     CollectAll(*set_);
   }
   algorithm_->Complete(*set_, Due(iteration), present);
@@ -278,8 +281,28 @@ HostRounds::Fate Synchroniser::Attend(const TrainedSet& set, HostRounds::Kind ki
   if (fate != HostRounds::Fate::kCounts) return fate;
   CollectAll(set);
   algorithm_->Complete(set, /*due=*/true, {});
+  if (set.host_gradients != nullptr) {
+    set.host_gradients->SendRest();
+    const HostRounds::Fate vote = VoteOn(set, kind);
+    if (vote != HostRounds::Fate::kCounts) return vote;
+  }
   Report(set, kind, {});
   return rounds_->Await();
+}
+
+HostRounds::Fate Synchroniser::VoteOn(const TrainedSet& set, HostRounds::Kind kind) {
+  rounds_->Vote(kind, set.program);
+  // First the vote: hosts that do different things make sums that never end.
+  const HostRounds::Fate fate = rounds_->Await();
+  const bool summed = set.host_gradients->Await();
+  return fate == HostRounds::Fate::kCounts && !summed ? rounds_->Break() : fate;
+}
+
+void Synchroniser::Vote(int learner) {
+  const ScopedActivity waiting(learners_[learner].activity, Activity::kWait);
+  if (VoteOn(*set_, HostRounds::Kind::kTrained) == HostRounds::Fate::kCounts) return;
+  stopped_by_hosts_.store(true);
+  Abort(learner);
 }
 
 void Synchroniser::Abort(int learner) {

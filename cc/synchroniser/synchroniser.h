@@ -186,6 +186,11 @@ class Synchroniser {
   // Waits until all who have gathered need what `learner` has brought no more.
   void Release(int learner, int point);
 
+  // Called by one learner, for all, when everybody has sent what hosts average
+  // (TrainedSet::host_gradients) and before anything is updated: waits for the other
+  // hosts. If the iteration does not go on there, it is aborted here.
+  void Vote(int learner);
+
  private:
   // Owned by the learner's thread, but for `took_part`.
   struct alignas(64) LearnerState {
@@ -226,6 +231,8 @@ class Synchroniser {
   }
   // z of the whole set ← what the iteration under way began with.
   void CollectAll(const TrainedSet& set);
+  // The other hosts' part of an iteration that averages gradients.
+  HostRounds::Fate VoteOn(const TrainedSet& set, HostRounds::Kind kind);
   // Tells the other hosts what has become of an iteration.
   void Report(const TrainedSet& set, HostRounds::Kind kind,
               const std::vector<int>& present);

@@ -8,10 +8,13 @@
 #define TENSORBOW_CC_SYNCHRONISER_TRAINED_SET_H_
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 namespace tensorbow {
+
+class HostGradients;
 
 class TrainedSet {
  public:
@@ -49,6 +52,8 @@ class TrainedSet {
 
   // What hosts go by to tell whether they train the same.
   int64_t program = 0;
+  // What they average before they update, null for nothing.
+  std::shared_ptr<HostGradients> host_gradients;
 
   // Completed iterations that trained this set.
   int64_t iterations = 0;

@@ -122,6 +122,7 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   program->rates = std::move(made.rates);
   program->corrects_itself = std::move(made.corrects_itself);
   program->num_gradients = made.num_gradients;
+  program->host_gradients = std::move(made.host_gradients);
   program->shared = std::move(made.shared);
   program->hidden_random_ops = std::move(made.hidden_random_ops);
   program->scaled = tensors;

@@ -16,8 +16,9 @@ namespace {
 
 constexpr int64_t kWordsAtATime = 1 << 19;
 
-// values ← the chief's, byte for byte: the other hosts add zeros.
-std::string TakeChiefs(Hosts* hosts, std::map<std::string, tf::Tensor>* values) {
+// values ← those of one host, byte for byte: the other hosts add zeros.
+std::string TakeValuesOf(Hosts* hosts, int rank,
+                         std::map<std::string, tf::Tensor>* values) {
   int64_t most_bytes = 1;
   for (const auto& [name, value] : *values) {
     most_bytes = std::max(most_bytes, static_cast<int64_t>(value.TotalBytes()));
@@ -30,7 +31,7 @@ std::string TakeChiefs(Hosts* hosts, std::map<std::string, tf::Tensor>* values) 
     for (int64_t begin = 0; begin < size; begin += words * 8) {
       const int64_t part = std::min(words * 8, size - begin);
       std::memset(sum->data(), 0, words * 8);
-      if (hosts->rank() == 0) std::memcpy(sum->data(), bytes + begin, part);
+      if (hosts->rank() == rank) std::memcpy(sum->data(), bytes + begin, part);
       sum->Start();
       std::string error = sum->Await();
       if (!error.empty()) return error;
@@ -65,8 +66,38 @@ absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) 
                     value.shape().DebugString(), "\n");
   }
   if (!rounds_->Agree(static_cast<int64_t>(tf::Hash64(text)))) return HostsError();
-  const std::string error = TakeChiefs(rounds_->hosts(), values);
+  const std::string error = TakeValuesOf(rounds_->hosts(), 0, values);
   return error.empty() ? absl::OkStatus() : absl::UnavailableError(error);
+}
+
+absl::Status Trainer::CatchUp(const std::vector<int>& ids) {
+  const HostRounds::Fate fate = rounds_->Await();
+  if (fate != HostRounds::Fate::kNone && fate != HostRounds::Fate::kDiscarded) {
+    return absl::OkStatus();
+  }
+  const HostRounds::Stragglers stragglers = rounds_->TakeStragglers();
+  if (stragglers.hosts.empty() || stragglers.leader < 0) return absl::OkStatus();
+  if (!synchronisation_->synchroniser->traits().averages_gradients()) {
+    return absl::OkStatus();
+  }
+  std::map<std::string, tf::Tensor> values;
+  for (int id : ids) {
+    if (!variables_->follows_others(id)) continue;
+    TF_ASSIGN_OR_RETURN(values[variables_->node(id).name()],
+                        variables_->ReplicaValue(id, /*learner=*/0));
+  }
+  Hosts* const hosts = rounds_->hosts();
+  const std::string error = TakeValuesOf(hosts, stragglers.leader, &values);
+  if (!error.empty()) return absl::UnavailableError(error);
+  if (!std::count(stragglers.hosts.begin(), stragglers.hosts.end(), hosts->rank())) {
+    return absl::OkStatus();
+  }
+  for (int id : ids) {
+    const auto value = values.find(variables_->node(id).name());
+    if (value == values.end()) continue;
+    TF_RETURN_IF_ERROR(variables_->TakeOver(id, value->second));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::HostsError() {
@@ -82,13 +113,14 @@ absl::Status Trainer::FollowHosts(const LearningProgram& program,
                                   const LearningRun& run) {
   if (rounds_ == nullptr) return absl::OkStatus();
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
-  last_program_ = program.set->program;
-  last_trained_.clear();
-  for (int member = 0; member < program.set->size(); ++member) {
-    last_trained_.push_back(program.set->variable(member));
+  last_trained_ = std::make_unique<TrainedSet>(*program.set);
+  last_written_ = program.written;
+  if (synchroniser->stopped_by_hosts()) {
+    TF_RETURN_IF_ERROR(CatchUp(program.written));
+    return HostsError();
   }
-  if (synchroniser->stopped_by_hosts()) return HostsError();
   if (run.failed()) {
+    TF_RETURN_IF_ERROR(CatchUp(program.written));
     HostsError().IgnoreError();  // the user is told why the run has failed
     return absl::OkStatus();
   }
@@ -97,6 +129,7 @@ absl::Status Trainer::FollowHosts(const LearningProgram& program,
   while (fate == HostRounds::Fate::kCounts) {
     fate = synchroniser->Attend(*program.set, HostRounds::Kind::kNoData);
   }
+  TF_RETURN_IF_ERROR(CatchUp(program.written));
   const absl::Status error = HostsError();
   return fate == HostRounds::Fate::kNone ? absl::OkStatus() : error;
 }
@@ -109,10 +142,10 @@ void Trainer::Leave() {
   HostRounds::Fate fate = rounds_->Await();
   while (fate == HostRounds::Fate::kCounts || fate == HostRounds::Fate::kDiscarded) {
     rounds_->Forgive();
-    if (synchronisation_ != nullptr) {
-      TrainedSet set(num_learners(), last_trained_);
-      set.program = last_program_;
-      fate = synchronisation_->synchroniser->Attend(set, HostRounds::Kind::kLeft);
+    if (last_trained_ != nullptr) {
+      fate = synchronisation_->synchroniser->Attend(*last_trained_,
+                                                    HostRounds::Kind::kLeft);
+      CatchUp(last_written_).IgnoreError();  // others may have to
     } else {
       rounds_->Send({HostRounds::Kind::kLeft}, nullptr);
       fate = rounds_->Await();

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/element_types.h"
 #include "cc/rewrite/fuse_products.h"
 #include "cc/rewrite/fuse_sparse_adam.h"
 #include "cc/rewrite/fuse_updates.h"
@@ -14,6 +15,7 @@
 #include "cc/rewrite/onednn.h"
 #include "cc/rewrite/random_state.h"
 #include "cc/rewrite/reduce_gradients.h"
+#include "cc/rewrite/send_gradients.h"
 #include "cc/rewrite/shapes.h"
 #include "tensorflow/core/platform/hash.h"
 
@@ -137,7 +139,8 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
 
 // Brings the updates of a task under the synchroniser.
 absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
-                      int threads, LearningProgram* program, TaskGraph* task) {
+                      Averaging averaging, int threads, LearningProgram* program,
+                      TaskGraph* task) {
   std::vector<std::string> trained;
   for (const auto& [name, use] : analysis.variables) {
     if (use.trained) trained.push_back(name);
@@ -148,17 +151,33 @@ absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
   };
   TF_ASSIGN_OR_RETURN(program->corrects_itself, FuseUpdates(trained, fuses, task));
   if (!averages_models) {
-    TF_ASSIGN_OR_RETURN(program->num_gradients, ReduceGradients(trained, task));
+    TF_ASSIGN_OR_RETURN(program->num_gradients,
+                        ReduceGradients(trained, averaging, task));
   }
   // A fused product is computed on one thread.
   if (threads != 1) return absl::OkStatus();
   return FuseProducts(/*with_input_gradients=*/averages_models, task);
 }
 
+// Has the task send its gradients to the other hosts.
+absl::Status SendToHosts(Hosts* hosts, LearningProgram* program, TaskGraph* task) {
+  TF_ASSIGN_OR_RETURN(const std::vector<SentGradient> sent,
+                      SendGradients(task, &program->num_gradients));
+  std::vector<HostGradients::Gradient> gradients;
+  for (const SentGradient& gradient : sent) {
+    gradients.push_back({ElementTypeOf(gradient.type), gradient.size});
+  }
+  program->host_gradients = std::make_shared<HostGradients>(hosts, gradients);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t LearningProgram::Fingerprint() const {
   std::string text;
+  for (int k = 0; host_gradients != nullptr && k < host_gradients->size(); ++k) {
+    absl::StrAppend(&text, host_gradients->gradient(k).size, " ");
+  }
   for (const auto& [name, use] : analysis.variables) {
     absl::StrAppend(&text, name, use.trained ? " trained" : "",
                     use.written ? " written" : "", "\n");
@@ -208,8 +227,8 @@ absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task_spec, session_options,
                                     learners->Devices(&device_set), &task));
   TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
-  return FuseTask(analysis, Traits::Averages::kGradients, learners->layout().threads,
-                  &program, &task);
+  return FuseTask(analysis, Traits::Averages::kGradients, Averaging::kInUpdates,
+                  learners->layout().threads, &program, &task);
 }
 
 absl::Status CompileLearningProgram(
@@ -234,12 +253,17 @@ absl::Status CompileLearningProgram(
   (*learners)[0].Optimise(&task);
   TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
   if (averages != Traits::Averages::kNothing) {
-    TF_RETURN_IF_ERROR(
-        FuseTask(analysis, averages, learners->layout().threads, program, &task));
+    const Averaging averaging =
+        options.num_hosts() > 1 ? Averaging::kBefore : Averaging::kInUpdates;
+    TF_RETURN_IF_ERROR(FuseTask(analysis, averages, averaging,
+                                learners->layout().threads, program, &task));
   }
   if (averages == Traits::Averages::kGradients && learners->accelerators() == nullptr) {
     program->shared = agree(FindSharableVariables(task));
     TF_RETURN_IF_ERROR(ShareVariables(program->shared, &task, &program->num_gradients));
+    if (options.num_hosts() > 1) {
+      TF_RETURN_IF_ERROR(SendToHosts(options.hosts.get(), program, &task));
+    }
   }
   for (int j = 0; j < learners->size(); ++j) {
     Specialisation specialisation;

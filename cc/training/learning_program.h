@@ -17,6 +17,7 @@
 #include "cc/rewrite/shared_variables.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "cc/training/division.h"
+#include "cc/synchroniser/host_gradients.h"
 #include "cc/training/feeds.h"
 #include "cc/training/fetches.h"
 #include "cc/training/learner_group.h"
@@ -45,6 +46,7 @@ struct LearningProgram {
   std::vector<std::unique_ptr<Learner::Program>> learners;
   LearningRates rates;                // watched only where a drop restarts
   int num_gradients = 0;              // averaged in a task
+  std::shared_ptr<HostGradients> host_gradients;  // what hosts average, or null
   std::set<std::string> shared;       // variables of which learners have one copy
   std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order
   std::vector<std::string> hidden_random_ops;

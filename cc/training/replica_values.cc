@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/element_types.h"
 #include "tensorflow/core/framework/register_types.h"
 
 namespace tensorbow {
@@ -47,13 +48,10 @@ void Sum(const std::vector<tf::Tensor>& replicas, void* sum) {
 absl::StatusOr<ModelShape> ModelShapeOf(const std::string& name, const tf::Tensor& t) {
   switch (t.dtype()) {
     case tf::DT_FLOAT:
-      return ModelShape{ElementType::kFloat32, t.NumElements()};
     case tf::DT_DOUBLE:
-      return ModelShape{ElementType::kFloat64, t.NumElements()};
     case tf::DT_HALF:
-      return ModelShape{ElementType::kFloat16, t.NumElements()};
     case tf::DT_BFLOAT16:
-      return ModelShape{ElementType::kBfloat16, t.NumElements()};
+      return ModelShape{ElementTypeOf(t.dtype()), t.NumElements()};
     case tf::DT_COMPLEX64:
       return ModelShape{ElementType::kFloat32, 2 * t.NumElements()};
     case tf::DT_COMPLEX128:

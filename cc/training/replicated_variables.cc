@@ -186,6 +186,11 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
   return absl::OkStatus();
 }
 
+absl::Status ReplicatedVariables::TakeOver(int id, const tf::Tensor& value) {
+  variables_[id].central_stale = true;
+  return BroadcastOne(&variables_[id], value);
+}
+
 absl::Status ReplicatedVariables::Locate(int id, int learner, int member,
                                          TrainedSet* set) {
   Variable& variable = variables_[id];

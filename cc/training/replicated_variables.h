@@ -84,6 +84,12 @@ class ReplicatedVariables {
                          std::vector<int>* uninitialised, bool* any);
   // Whether some program trains the variable.
   bool trained(int id) const { return variables_[id].trained; }
+  // Whether a host that had no data takes over what others have made of the variable:
+  // not of what every learner has its own of.
+  bool follows_others(int id) const {
+    const Variable& variable = variables_[id];
+    return variable.trained || !(variable.generator || variable.summed);
+  }
   // Whether the replicas are what learners left, not what is still to be broadcast.
   bool replicas_up_to_date(int id) const { return !variables_[id].replicas_stale; }
   int num_trained() const { return num_trained_; }
@@ -124,6 +130,9 @@ class ReplicatedVariables {
   // A copy of the central model's value of a trained variable; of others, the central
   // value.
   absl::StatusOr<tensorflow::Tensor> ModelValue(int id, CentralModel::Which which);
+
+  // What a learning run has left is another host's value, for all learners.
+  absl::Status TakeOver(int id, const tensorflow::Tensor& value);
 
   // Gives one learner the values of another; random generators and what is summed over
   // the learners stay each learner's own.

@@ -89,8 +89,7 @@ Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
   choice.algorithm = options.algorithm;
   if (choice.algorithm == Kind::kAuto) {
     const bool averages_gradients = analysis.adaptive_optimiser &&
-                                    learners.accelerators() == nullptr &&
-                                    options.num_hosts() == 1;
+                                    learners.accelerators() == nullptr;
     choice.algorithm = averages_gradients ? Kind::kSsgd : Kind::kSma;
   }
   if (options.centre == SmaOptions::Centre::kLagging) {
@@ -119,6 +118,11 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
     TF_ASSIGN_OR_RETURN(algorithm, NewSmaFor(SmaOptionsOf(choice, options, count),
                                              hosts, learners, made->model.get()));
   } else if (learners.accelerators() == nullptr) {
+    if (rounds != nullptr && options.ema_decay > 0) {
+      return absl::UnimplementedError(
+          "Got ema_decay with the synchroniser SSGD on several hosts, where it is not "
+          "implemented. Leave it out, or use tensorbow.SMA(ema_decay=...)");
+    }
     algorithm.algorithm = std::make_unique<Ssgd>(made->model.get());
   } else {
     const std::string type = learners.accelerators()->type();

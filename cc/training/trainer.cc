@@ -179,6 +179,7 @@ void Trainer::ChooseTrainedSet(LearningProgram* program) {
   program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices));
   program->set->iterations = iterations;
   program->set->program = program->Fingerprint();
+  program->set->host_gradients = program->host_gradients;
   const int num_updates = static_cast<int>(program->corrects_itself.size());
   program->set->set_exchanges(program->num_gradients,
                               averages_models ? 0 : num_updates);

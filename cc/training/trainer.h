@@ -293,6 +293,9 @@ class Trainer {
   // with the chief's.
   absl::Status AgreeWithHosts(std::map<std::string, tensorflow::Tensor>* values)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Where hosts average gradients: those that had no data for a while get what the
+  // others have learned of these variables. After an iteration that does not count.
+  absl::Status CatchUp(const std::vector<int>& ids) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What the user is told of an iteration that does not count on all hosts.
   absl::Status HostsError() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // After a run: what the hosts have made of it; goes on without data as long as others
@@ -328,9 +331,9 @@ class Trainer {
   const std::unique_ptr<HostRounds> rounds_;  // null where there is one host
   bool behind_hosts_ ABSL_GUARDED_BY(mu_) =
       false;  // replicas are not to go on as they are
-  std::vector<int> last_trained_
-      ABSL_GUARDED_BY(mu_);  // indices into the central model
-  int64_t last_program_ ABSL_GUARDED_BY(mu_) = 0;
+  // Of the last learning run, for iterations without one.
+  std::unique_ptr<TrainedSet> last_trained_ ABSL_GUARDED_BY(mu_);
+  std::vector<int> last_written_ ABSL_GUARDED_BY(mu_);  // ids
   std::atomic<bool> left_{false};
 
   LearnerGroup learners_;  // changed where no run and no Compile() uses it

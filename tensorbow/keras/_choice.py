@@ -25,8 +25,6 @@ def choose(model: Any, options: Options) -> Synchroniser:
     """
     if not isinstance(options.synchroniser, str):
         return options.synchroniser
-    if options.other_hosts is not None:
-        return SMA()  # hosts average models
     # A wrapper hands its gradients on to the optimiser inside.
     optimisers = [o for o in _tracing.optimisers_of(model) if not hasattr(o, "inner_optimizer")]
     return SSGD() if any(map(_is_adaptive, optimisers)) else SMA()

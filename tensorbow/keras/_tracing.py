@@ -96,6 +96,7 @@ def _average(gradient: Any) -> Any:
         attrs={
             "T": tf.compat.v1.AttrValue(type=gradient.dtype.as_datatype_enum),
             "index": tf.compat.v1.AttrValue(i=0),  # the runtime numbers them
+            "shape": tf.compat.v1.AttrValue(shape=gradient.shape.as_proto()),
         },
     )
     return operation.outputs[0]

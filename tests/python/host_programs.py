@@ -143,6 +143,7 @@ def port_is_taken(rank: int, addresses: list[str]) -> str:
 
 ROWS, COLUMNS = 6, 3  # of a host's batch
 RATE, MOMENTUM = 0.125, 0.875  # exact in float32, as which TensorFlow keeps them
+ADAM = 0.875, 0.96875, 2.0**-10  # β₁, β₂, ε
 
 
 def rows_of(rank: int, iteration: int) -> tuple[np.ndarray, np.ndarray]:
@@ -155,16 +156,19 @@ def rows_of(rank: int, iteration: int) -> tuple[np.ndarray, np.ndarray]:
 class Regression:
     """Linear regression in float64; initial weights differ by host."""
 
-    def __init__(self, rank: int, momentum: float = MOMENTUM, elements: int = 0) -> None:
+    def __init__(
+        self, rank: int, momentum: float = MOMENTUM, elements: int | None = None, adam: bool = False
+    ) -> None:
         self.graph = tf.Graph()
         tf1 = tf.compat.v1
         with self.graph.as_default():
-            if not elements:
+            if elements is None:
                 self.x = tf1.placeholder(tf.float64, [None, COLUMNS])
                 self.y = tf1.placeholder(tf.float64, [None])
             else:
-                x, y = zip(*(rows_of(rank, k) for k in range(elements)))
+                x, y = zip(*(rows_of(rank, k) for k in range(max(1, elements))))
                 data = tf.data.Dataset.from_tensor_slices((np.stack(x), np.stack(y)))
+                data = data.take(elements)
                 self.iterator = tf1.data.make_initializable_iterator(data)
                 self.x, self.y = self.iterator.get_next()
             x = tf.debugging.check_numerics(self.x, "x is not a number")
@@ -173,6 +177,8 @@ class Regression:
             errors = tf.linalg.matvec(x, self.w) + self.b - self.y
             self.loss = tf.reduce_mean(tf.square(errors))
             optimiser = tf1.train.MomentumOptimizer(RATE, momentum)
+            if adam:
+                optimiser = tf1.train.AdamOptimizer(RATE, *ADAM)
             self.train = optimiser.minimize(self.loss, tf1.train.get_or_create_global_step())
             self.init = tf1.global_variables_initializer()
 
@@ -196,12 +202,18 @@ def weights_of(rank: int) -> np.ndarray:
 
 
 def trains(
-    rank: int, addresses: list[str], learners: int, iterations: int, options: dict[str, Any]
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    iterations: int,
+    options: dict[str, Any],
+    synchroniser: str = "SMA",
+    adam: bool = False,
 ) -> dict[str, Any]:
     """Trains and returns z on the way, and what the learners have in the end."""
-    program = Regression(rank)
-    synchroniser = tensorbow.SMA(**options)
-    with program.session(addresses, rank, learners, synchroniser=synchroniser) as session:
+    program = Regression(rank, adam=adam)
+    chosen = getattr(tensorbow, synchroniser)(**options) if synchroniser != "auto" else "auto"
+    with program.session(addresses, rank, learners, synchroniser=chosen) as session:
         session.run(program.init)
         z = []
         for iteration in range(iterations):
@@ -213,18 +225,25 @@ def trains(
             for j in range(learners)
         ]
         counts = session.iterations, session.learning_tasks, session.samples_seen
-    return {"z": z, "replicas": replicas, "counts": counts}
+        chosen = type(session.synchroniser).__name__
+    return {"z": z, "replicas": replicas, "counts": counts, "synchroniser": chosen}
 
 
 def fails(
-    rank: int, addresses: list[str], learners: int, runs: int, bad: list[list[int]]
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    runs: int,
+    bad: list[list[int]],
+    synchroniser: str = "SMA",
 ) -> dict[str, Any]:
     """Trains by gradient descent, in runs some of which fail: `bad` are (host, run).
 
     Returns z after every run, and the errors by run.
     """
     program = Regression(rank, momentum=0.0)
-    with program.session(addresses, rank, learners) as session:
+    chosen = getattr(tensorbow, synchroniser)()
+    with program.session(addresses, rank, learners, synchroniser=chosen) as session:
         session.run(program.init)
         z, errors = [], {}
         for run in range(runs):
@@ -241,12 +260,18 @@ def fails(
 
 
 def pipelines(
-    rank: int, addresses: list[str], learners: int, elements: list[int], epochs: int
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    elements: list[int],
+    epochs: int,
+    synchroniser: str = "SMA",
 ) -> dict[str, Any]:
     """Trains on so many elements of a tf.data pipeline, by host, again and again."""
     program = Regression(rank, elements=elements[rank])
     z, runs = [], []
-    with program.session(addresses, rank, learners) as session:
+    chosen = getattr(tensorbow, synchroniser)()
+    with program.session(addresses, rank, learners, synchroniser=chosen) as session:
         session.run(program.init)
         for _ in range(epochs):
             session.run(program.iterator.initializer)
@@ -303,8 +328,33 @@ def differs(rank: int, addresses: list[str], how: str) -> str:
     return ""
 
 
+def embeds(rank: int, addresses: list[str], synchroniser: str) -> list[str]:
+    """Trains an embedding by Adam; what is chosen, or the error, and whether it learns."""
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        ids = tf1.placeholder(tf.int32, [None])
+        table = tf1.get_variable("table", [50, 4])
+        loss = tf.reduce_mean(tf.square(tf.nn.embedding_lookup(table, ids) - 1))
+        train = tf1.train.AdamOptimizer(0.1).minimize(loss)
+        init = tf1.global_variables_initializer()
+    options = tensorbow.Options(
+        learners_per_device=2,
+        cluster=tensorbow.Cluster(addresses, rank, start_limit_seconds=60),
+        synchroniser=tensorbow.SSGD() if synchroniser == "SSGD" else "auto",
+        pin_threads=False,
+    )
+    with tensorbow.TensorBowSession(graph=graph, options=options) as session:
+        session.run(init)
+        try:
+            for run in range(20):
+                session.run(train, {ids: np.arange(8) + run % 3 + 10 * rank})
+        except tf.errors.OpError as error:
+            return [f"{type(error).__name__}: {error.message}"]
+        return [type(session.synchroniser).__name__]
+
+
 def keras_fits(
-    rank: int, addresses: list[str], learners: int, batches: int, epochs: int
+    rank: int, addresses: list[str], learners: int, batches: int, epochs: int, adam: bool = False
 ) -> dict[str, Any]:
     """`fit` of the same regression; the weights after every epoch."""
     import keras
@@ -321,14 +371,16 @@ def keras_fits(
             pin_threads=False,
         ),
     )
-    model.compile(keras.optimizers.SGD(RATE, momentum=MOMENTUM), "mse")
+    sgd = keras.optimizers.SGD(RATE, momentum=MOMENTUM)
+    model.compile(keras.optimizers.Adam(RATE, *ADAM) if adam else sgd, "mse")
     z: list[Any] = []
     remember = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda *_: z.append([w.ravel().tolist() for w in model.get_weights()])
     )
     x, y = map(np.concatenate, zip(*(rows_of(rank, k) for k in range(batches))))
     history = model.fit(x, y, ROWS, epochs=epochs, shuffle=False, verbose=0, callbacks=[remember])
-    return {"z": z, "losses": history.history["loss"]}
+    chosen = type(tensorbow.keras.session_of(model).synchroniser).__name__
+    return {"z": z, "losses": history.history["loss"], "synchroniser": chosen}
 
 
 def program_fails(rank: int, addresses: list[str]) -> str:
@@ -348,10 +400,11 @@ def program_fails(rank: int, addresses: list[str]) -> str:
     raise AssertionError("nothing failed")
 
 
-def trains_on(rank: int, addresses: list[str]) -> dict[str, Any]:
+def trains_on(rank: int, addresses: list[str], synchroniser: str = "SMA") -> dict[str, Any]:
     """Trains until a run fails; says after how long, and why."""
     program = Regression(rank)
-    with program.session(addresses, rank, 1) as session:
+    chosen = getattr(tensorbow, synchroniser)()
+    with program.session(addresses, rank, 1, synchroniser=chosen) as session:
         session.run(program.init)
         for run in range(100_000):
             begin = time.monotonic()

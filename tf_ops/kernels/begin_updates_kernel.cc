@@ -1,4 +1,5 @@
-// What learners do together before they update variables of which they have one copy.
+// What learners do together before they update variables of which they have one copy,
+// or that those of other hosts train, too.
 #include "cc/device/learner_device.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -16,10 +17,11 @@ class BeginUpdatesKernel : public tf::OpKernel {
       : OpKernel(construction),
         device_(dynamic_cast<LearnerDevice*>(construction->device())) {
     OP_REQUIRES_OK(construction, construction->GetAttr("index", &index_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("votes", &votes_));
   }
 
   void Compute(tf::OpKernelContext* context) override {
-    if (num_inputs() == 0) return;
+    if (num_inputs() == 0 && !votes_) return;
     OP_REQUIRES(context, device_ != nullptr, OnLearnersOnly(*this));
     Synchroniser* const synchroniser = device_->synchroniser();
     OP_REQUIRES(context,
@@ -30,9 +32,13 @@ class BeginUpdatesKernel : public tf::OpKernel {
     const auto all = synchroniser->AllGather(learner, index_, this);
     OP_REQUIRES(context, !all.empty(), Discarded());
     absl::Status status;
-    if (all.front() == this) status = Detach(context);
+    if (all.front() == this) {
+      status = Detach(context);
+      if (votes_ && status.ok()) synchroniser->Vote(learner);
+    }
     synchroniser->Release(learner, index_);
     OP_REQUIRES_OK(context, status);
+    OP_REQUIRES(context, !synchroniser->Aborted(learner), Discarded());
   }
 
  private:
@@ -70,6 +76,7 @@ class BeginUpdatesKernel : public tf::OpKernel {
 
   LearnerDevice* const device_;
   int index_ = 0;
+  bool votes_ = false;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TensorBowBeginUpdates").Device(tf::DEVICE_CPU),

@@ -44,6 +44,7 @@ class FusedUpdateKernel : public tf::OpKernel {
     }
     OP_REQUIRES_OK(construction, construction->GetAttr("transpose", &transpose_));
     OP_REQUIRES_OK(construction, construction->GetAttr("shared", &shared_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("averaged", &averaged_));
   }
 
   void Compute(tf::OpKernelContext* context) override {
@@ -198,7 +199,9 @@ class FusedUpdateKernel : public tf::OpKernel {
     for (int s = 0; alike && s < CentralModel::NumSlices(size); ++s) {
       if ((member_ + s / operand.slices_at_once()) % count != place) continue;
       const CentralModel::Slice slice = CentralModel::SliceOf(size, s);
-      Update(rule, slice, operand.MeanAt(operands, slice), Pull<T>(), tensors,
+      const T* const mean =
+          averaged_ ? operand.At(slice) : operand.MeanAt(operands, slice);
+      Update(rule, slice, mean, Pull<T>(), tensors,
              std::make_index_sequence<Form::kSlots>());
       if (in_set) {
         synchroniser->variable(member_).AverageNext(s,
@@ -236,6 +239,7 @@ class FusedUpdateKernel : public tf::OpKernel {
   bool use_locking_ = false;
   bool transpose_ = false;  // of the operand, if it is a product
   bool shared_ = false;     // all learners have one copy
+  bool averaged_ = false;   // all learners have one gradient
   const Form form_;
 };
 

@@ -1,6 +1,8 @@
 // Averages gradients over the learners; on other devices they stay as they are.
 #include "absl/strings/str_cat.h"
 #include "cc/device/learner_device.h"
+#include "cc/rewrite/element_types.h"
+#include "cc/synchroniser/host_gradients.h"
 #include "cc/synchroniser/ssgd.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_ops/kernels/indices.h"
@@ -20,15 +22,12 @@ class ReduceKernel : public tf::OpKernel {
     OP_REQUIRES_OK(construction, construction->GetAttr("index", &index_));
     tf::DataType dtype;
     OP_REQUIRES_OK(construction, construction->GetAttr("T", &dtype));
-    type_ = dtype == tf::DT_DOUBLE     ? ElementType::kFloat64
-            : dtype == tf::DT_HALF     ? ElementType::kFloat16
-            : dtype == tf::DT_BFLOAT16 ? ElementType::kBfloat16
-                                       : ElementType::kFloat32;
+    type_ = ElementTypeOf(dtype);
   }
 
   void Compute(tf::OpKernelContext* context) override {
     if (device_ == nullptr) {
-      for (int i = 0; i < num_inputs(); ++i) context->set_output(i, context->input(i));
+      for (int i = 0; i < num_outputs(); ++i) context->set_output(i, context->input(i));
       return;
     }
     Synchroniser* const synchroniser = device_->synchroniser();
@@ -53,7 +52,23 @@ class ReduceKernel : public tf::OpKernel {
   ElementType type_ = ElementType::kFloat32;
 };
 
-class ReduceGradientKernel : public ReduceKernel {
+// The hosts' sum of a gradient that has as many elements; null if there is none.
+HostGradients* SumsOf(const Synchroniser& synchroniser, int index,
+                      const tf::Tensor& gradient) {
+  HostGradients* const sums = synchroniser.set()->host_gradients.get();
+  const bool known = sums != nullptr && index < sums->size() &&
+                     sums->gradient(index).size == gradient.NumElements();
+  return known ? sums : nullptr;
+}
+
+absl::Status OtherSize(const tf::OpKernel& kernel, const tf::Tensor& gradient) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "The gradient at ", kernel.name(), " has got the shape ",
+      gradient.shape().DebugString(), ", which is not its variable's. ",
+      "Hosts that average gradients have to know their sizes. Use tensorbow.SMA()"));
+}
+
+class SendGradientKernel : public ReduceKernel {
  public:
   using ReduceKernel::ReduceKernel;
 
@@ -61,13 +76,43 @@ class ReduceGradientKernel : public ReduceKernel {
   absl::Status Reduce(tf::OpKernelContext* context,
                       Synchroniser* synchroniser) override {
     const tf::Tensor& gradient = context->input(0);
+    if (SumsOf(*synchroniser, index(), gradient) == nullptr) {
+      return OtherSize(*this, gradient);
+    }
+    return SendGradient(synchroniser, learner(), index(), gradient.data())
+               ? absl::OkStatus()
+               : Discarded();
+  }
+};
+
+class ReduceGradientKernel : public ReduceKernel {
+ public:
+  explicit ReduceGradientKernel(tf::OpKernelConstruction* construction)
+      : ReduceKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("sent", &sent_));
+  }
+
+ private:
+  absl::Status Reduce(tf::OpKernelContext* context,
+                      Synchroniser* synchroniser) override {
+    const tf::Tensor& gradient = context->input(0);
     tf::Tensor* mean = nullptr;
+    if (sent_) {
+      const HostGradients* const sums = SumsOf(*synchroniser, index(), gradient);
+      if (sums == nullptr) return OtherSize(*this, gradient);
+      TF_RETURN_IF_ERROR(context->forward_input_or_allocate_output(
+          {0}, 0, gradient.shape(), &mean));
+      sums->Mean(index(), mean->data());
+      return absl::OkStatus();
+    }
     TF_RETURN_IF_ERROR(context->allocate_output(0, gradient.shape(), &mean));
     const bool reduced =
         ReduceGradient(synchroniser, learner(), index(), type(), gradient.NumElements(),
                        gradient.data(), mean->data());
     return reduced ? absl::OkStatus() : Discarded();
   }
+
+  bool sent_ = false;
 };
 
 class ReduceRowsKernel : public ReduceKernel {
@@ -110,6 +155,8 @@ class ReduceRowsKernel : public ReduceKernel {
   }
 };
 
+REGISTER_KERNEL_BUILDER(Name("TensorBowSendGradient").Device(tf::DEVICE_CPU),
+                        SendGradientKernel);
 REGISTER_KERNEL_BUILDER(Name("TensorBowReduceGradient").Device(tf::DEVICE_CPU),
                         ReduceGradientKernel);
 REGISTER_KERNEL_BUILDER(Name("TensorBowReduceRows").Device(tf::DEVICE_CPU),

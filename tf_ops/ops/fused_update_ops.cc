@@ -28,6 +28,7 @@ with var as it was before the update.
 member: the variable's number among those that the run trains.
 shared: whether all learners have one copy of the variable and its slots. Of learners
   that average gradients only.
+averaged: whether the gradient is the learners' mean already, the same for all.
 factor: one matrix, or none.
 transpose: whether the left factor is given transposed.
 input_gradient: [rows of `factor`, rows of `var`], or none.
@@ -66,6 +67,7 @@ absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c
           .Attr("transpose: bool = false")                         \
           .Attr("member: int >= 0")                                \
           .Attr("shared: bool = false")                            \
+          .Attr("averaged: bool = false")                          \
           .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
           .Doc(kDoc)
 #define TENSORBOW_OUT .Output("out: Ref(T)")
@@ -149,6 +151,7 @@ TENSORBOW_UPDATE_OP("AssignSub", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
       .Output("input_gradient: num_input_gradients * dtype")   \
       .Attr("dtype: {float, double, half, bfloat16}")          \
           ATTR.Attr("shared: bool = false")                    \
+      .Attr("averaged: bool = false")                          \
       .Attr("member: int >= 0")                                \
       .Attr("num_factors: int >= 0 = 0")                       \
       .Attr("num_input_gradients: int >= 0 = 0")               \

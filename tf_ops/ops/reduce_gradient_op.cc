@@ -8,11 +8,29 @@ REGISTER_OP("TensorBowReduceGradient")
     .Output("mean: T")
     .Attr("T: {float, double, half, bfloat16}")
     .Attr("index: int >= 0")
+    .Attr("shape: shape = { unknown_rank: true }")
+    .Attr("sent: bool = false")
     .SetIsStateful()
     .SetShapeFn(::tensorflow::shape_inference::UnchangedShape)
     .Doc(R"doc(
 The average of a gradient over all learners, in learner order; waits for them. On a device
 that is not a learner's, where one alone executes the step, the gradient itself.
+
+index: the gradient's number in the learning task.
+shape: of the gradient, where it is known. Several hosts have to know it.
+sent: the average has been made by TensorBowSendGradient and TensorBowBeginUpdates.
+)doc");
+
+REGISTER_OP("TensorBowSendGradient")
+    .Input("gradient: T")
+    .Attr("T: {float, double, half, bfloat16}")
+    .Attr("index: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(::tensorflow::shape_inference::NoOutputs)
+    .Doc(R"doc(
+Adds a gradient up over all learners, in learner order, waiting for them, and sends it to
+the other hosts. Executed for all gradients of a task in the order of their numbers,
+before TensorBowBeginUpdates, which waits until they have been averaged.
 
 index: the gradient's number in the learning task.
 )doc");
@@ -24,6 +42,7 @@ REGISTER_OP("TensorBowBeginUpdates")
     .Attr("M: int >= 0 = 0")
     .Attr("T: type = DT_FLOAT")
     .Attr("index: int >= 0 = 0")
+    .Attr("votes: bool = false")
     .SetIsStateful()
     .SetShapeFn(::tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
@@ -32,6 +51,7 @@ updates. Waits for all learners, and makes variables of which they have one copy
 for being updated in place: those whose buffer is still referred to are copied.
 
 index: the number of the meeting, among those of gradients.
+votes: there are other hosts, which have to have come so far, too.
 )doc");
 
 REGISTER_OP("TensorBowReduceRows")

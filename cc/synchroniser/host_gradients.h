@@ -1,0 +1,93 @@
+// Sums of gradients over the hosts of a cluster, made while back-propagation goes on.
+// The gradients of a task are sent in their order: as soon as a learner's host has all
+// its learners' values of one, they are added up (Add) and travel with their
+// neighbours, in chunks (Send). Before the first update all sums are awaited.
+//
+//   Add(0, …), Send(0, …), Add(1, …), …; Await(); Mean(0, …), Mean(1, …), …
+//
+// Every host sends every gradient once an iteration: one that has no task, or whose
+// task has failed, sends zeros for the rest.
+//
+// Add() and Mean() may be called concurrently for different parts and by different
+// learners; everything else by one at a time.
+#ifndef TENSORBOW_CC_SYNCHRONISER_HOST_GRADIENTS_H_
+#define TENSORBOW_CC_SYNCHRONISER_HOST_GRADIENTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cc/support/element.h"
+#include "cc/synchroniser/hosts.h"
+
+namespace tensorbow {
+
+class HostGradients {
+ public:
+  // Elements of a chunk. Several that are under way together use the network better
+  // than one, and the first travel while later gradients are computed.
+  static constexpr int64_t kChunkElements = 1 << 20;
+
+  struct Gradient {
+    ElementType type;
+    int64_t size;
+  };
+  // A learner's values, and their weight.
+  struct Values {
+    const void* elements;
+    double share;
+  };
+
+  // `hosts` is not owned.
+  HostGradients(Hosts* hosts, std::vector<Gradient> gradients);
+
+  int size() const { return static_cast<int>(gradients_.size()); }
+  const Gradient& gradient(int k) const { return gradients_[k]; }
+
+  // Before anything else; again it has no effect. All hosts do it in the same order.
+  void Open();
+
+  // What is sent of gradient k ← Σ_j share_j · values_j, j in order, in one of so many
+  // parts of it. REQUIRES: the gradients before have been sent.
+  void Add(int k, const std::vector<Values>& learners, int part, int num_parts);
+  // All parts have been added, of learners whose shares add up to `count`.
+  void Send(int k, double count);
+  // Zeros for all gradients that have not been sent in this iteration.
+  void SendRest();
+  // Waits for all sums; the iteration has sent all there is. False if the hosts have
+  // failed (Hosts::error()).
+  bool Await();
+
+  // mean ← gradient k's sum over all hosts by their count, stored as its type.
+  // REQUIRES: Await() has returned true since the gradient was sent.
+  void Mean(int k, void* mean) const;
+
+ private:
+  struct Chunk {
+    bool wide;         // of doubles, else of floats
+    int64_t size = 0;  // elements of gradients; one more counts the learners
+    std::unique_ptr<HostSum> sum;
+    int64_t filled = 0;
+  };
+  // Elements [begin, begin + size) of a gradient lie at `at` in the chunk.
+  struct Piece {
+    Chunk* chunk;
+    int64_t at;
+    int64_t begin;
+    int64_t size;
+  };
+
+  void Place(int k, std::vector<Chunk*>* open);
+
+  Hosts* const hosts_;
+  const std::vector<Gradient> gradients_;
+  std::vector<std::vector<Piece>> pieces_;  // by gradient
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  int sent_ = 0;  // gradients, in this iteration
+  bool opened_ = false;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SYNCHRONISER_HOST_GRADIENTS_H_
