@@ -15,7 +15,13 @@ def _take_share_of_cores(hosts: int, rank: int) -> None:
 
 
 def host_session(
-    model: str, rows: int, addresses: Sequence[str], rank: int, learners: int, averaging: bool
+    model: str,
+    rows: int,
+    addresses: Sequence[str],
+    rank: int,
+    learners: int,
+    averaging: bool,
+    synchroniser: str = "SMA",
 ) -> Callable[[int], None]:
     """A TensorBowSession on `learners` learners of one host; `rows` are this host's.
 
@@ -27,7 +33,9 @@ def host_session(
     import tensorbow
 
     cluster = tensorbow.Cluster(addresses, rank, hang_limit_seconds=60) if averaging else None
-    return tensorbow_session(model, rows, learners, options={"cluster": cluster})
+    return tensorbow_session(
+        model, rows, learners, synchroniser=synchroniser, options={"cluster": cluster}
+    )
 
 
 def host_mirrored(

@@ -89,6 +89,15 @@ def contenders(hosts: int, rows: int, cores: int) -> list[tuple[Contender, int]]
         ),
         (
             Contender(
+                f"TensorBow, {hosts} hosts × {mine} learners, S-SGD",
+                "host_session",
+                everything,
+                learners | {"averaging": True, "synchroniser": "SSGD"},
+            ),
+            hosts,
+        ),
+        (
+            Contender(
                 f"TensorBow, {hosts} hosts that do not average",
                 "host_session",
                 everything,

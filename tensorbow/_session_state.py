@@ -206,6 +206,9 @@ class SessionState(SessionLearners):
             It is replaced by renaming, when the new files are on the disk: killed at any
             moment, the process leaves the old state or the new one, whole.
 
+        Where several hosts train together, all of them call it at the same place; each
+        saves its part as `<path>-host<rank>`, and all parts are replaced or none.
+
         Not saved: positions in input pipelines, queues and tables; random state in the
         stock session (initialisers, runs that learners do not execute, and one learner's
         runs unless `Options(seed=...)` is given), in functions, and of ops other than
@@ -215,6 +218,7 @@ class SessionState(SessionLearners):
         Raises:
           TypeError: if `path` is not a path.
           tf.errors.FailedPreconditionError: if `path` exists and is not a saved state.
+          tf.errors.AbortedError: if another host cannot write its part.
           tf.errors.OpError: if it cannot be written; the state saved before is intact.
 
         Example:
@@ -236,7 +240,8 @@ class SessionState(SessionLearners):
         The graph must have the same variables and the session the same synchroniser; it
         takes over the number of learners, and keeps it unless `Options` say "auto".
         Initialisers need not be run before; variables that had no value when the state was
-        saved are left as they are.
+        saved are left as they are. Where several hosts train together, all of them call it,
+        each finds its own part, and there are as many hosts and learners as there were.
 
         Args:
           path: as given to `save_state`. The files may have been moved together.

@@ -3,8 +3,9 @@
 // Gradients are found in TensorFlow's optimiser ops. Fused updates of dense gradients
 // average by themselves, unless that is to be done before; the gradients of others pass
 // through a TensorBowReduceGradient or, if they are of some rows, a
-// TensorBowReduceRows. A program whose updates are written otherwise has these ops where its gradients are known
-// (tensorbow/keras), and everything that its updates compute comes after them.
+// TensorBowReduceRows. A program whose updates are written otherwise has these ops
+// where its gradients are known (tensorbow/keras), and everything that its updates
+// compute comes after them.
 //
 // All that meets other learners is chained by control edges, so that everybody comes to
 // it in the same order, and no update is executed before all gradients have been

@@ -71,7 +71,8 @@ void HostGradients::Add(int k, const std::vector<Values>& learners, int part,
       const int64_t last = std::min(end, piece.begin + piece.size);
       if (first >= last) continue;
       A* const sum = piece.chunk->sum->template as<A>();
-      WeightedSum<S>(learners, first, last - first, sum + piece.at + first - piece.begin);
+      WeightedSum<S>(learners, first, last - first,
+                     sum + piece.at + first - piece.begin);
     }
   });
 }

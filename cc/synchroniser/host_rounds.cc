@@ -19,7 +19,7 @@ const char* Doing(HostRounds::Kind kind) {
     case HostRounds::Kind::kLeft:
       return "has closed its session";
     case HostRounds::Kind::kAgrees:
-      return "has written variables or begins to train";
+      return "has written variables, begins to train, or saves or loads its state";
   }
   return "";
 }

@@ -4,6 +4,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "cc/training/saved_state.h"
+#include "cc/training/state_file.h"
 #include "cc/training/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/hash.h"
@@ -68,6 +70,70 @@ absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) 
   if (!rounds_->Agree(static_cast<int64_t>(tf::Hash64(text)))) return HostsError();
   const std::string error = TakeValuesOf(rounds_->hosts(), 0, values);
   return error.empty() ? absl::OkStatus() : absl::UnavailableError(error);
+}
+
+absl::Status Trainer::MeetHosts(const char* call, const std::string& path) {
+  if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
+  const std::string text = absl::StrCat(call, " ", path);
+  if (!rounds_->Agree(static_cast<int64_t>(tf::Hash64(text)))) return HostsError();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int64_t>> Trainer::GatherFromHosts(int64_t brought) {
+  Hosts* const hosts = rounds_->hosts();
+  const auto sum = hosts->NewSum(Hosts::Type::kInt64, hosts->size());
+  sum->as<int64_t>()[hosts->rank()] = brought;
+  sum->Start();
+  const std::string error = sum->Await();
+  if (!error.empty()) return absl::UnavailableError(error);
+  const int64_t* const all = sum->as<int64_t>();
+  return std::vector<int64_t>(all, all + hosts->size());
+}
+
+absl::Status Trainer::AgreeOnOutcome(const char* what, const absl::Status& outcome) {
+  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> failed,
+                      GatherFromHosts(outcome.ok() ? 0 : 1));
+  const auto first = std::find(failed.begin(), failed.end(), 1);
+  if (!outcome.ok() || first == failed.end()) return outcome;
+  return absl::AbortedError(absl::StrCat("Host ", first - failed.begin(), " cannot ",
+                                         what, " its part of the state, so no host ",
+                                         what, "s one; it says why"));
+}
+
+absl::Status Trainer::SavePart(const SavedState& state, const std::string& path) {
+  const absl::StatusOr<int64_t> own = StateReader::Current(PathOfHost(path));
+  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> saves,
+                      GatherFromHosts(own.value_or(0)));
+  const auto agree =
+      [this](const absl::Status& written) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return AgreeOnOutcome("save", written);  // the caller holds mu_
+      };
+  return WritePart(state, PathOfHost(path),
+                   *std::max_element(saves.begin(), saves.end()), agree);
+}
+
+absl::Status Trainer::AgreeOnSave(const std::string& path) {
+  TF_RETURN_IF_ERROR(MeetHosts("load_state", path));
+  const absl::StatusOr<int64_t> own = StateReader::Current(PathOfHost(path));
+  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> saves,
+                      GatherFromHosts(own.value_or(0)));
+  const int64_t common = *std::min_element(saves.begin(), saves.end());
+  const int64_t last = *std::max_element(saves.begin(), saves.end());
+  absl::Status found = own.status();
+  if (found.ok() && common == 0 && last > 0) {
+    const auto without = std::find(saves.begin(), saves.end(), 0) - saves.begin();
+    found = absl::FailedPreconditionError(absl::StrCat(
+        "Host ", without, " has no part of the saved state '", path,
+        "', and others have one. Every host has to find what it has saved"));
+  } else if (found.ok() && common > 0) {
+    found = StateReader::GoBackTo(PathOfHost(path), common);
+  }
+  return AgreeOnOutcome("find", found);
+}
+
+std::string Trainer::PathOfHost(const std::string& path) const {
+  if (rounds_ == nullptr) return path;
+  return absl::StrCat(path, "-host", options_.hosts->rank());
 }
 
 absl::Status Trainer::CatchUp(const std::vector<int>& ids) {

@@ -15,9 +15,9 @@
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/rewrite/shared_variables.h"
+#include "cc/synchroniser/host_gradients.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "cc/training/division.h"
-#include "cc/synchroniser/host_gradients.h"
 #include "cc/training/feeds.h"
 #include "cc/training/fetches.h"
 #include "cc/training/learner_group.h"
@@ -44,8 +44,8 @@ struct LearningProgram {
   int rows_fetch = -1;  // the task's fetch that tells the rows of its data, or -1
 
   std::vector<std::unique_ptr<Learner::Program>> learners;
-  LearningRates rates;                // watched only where a drop restarts
-  int num_gradients = 0;              // averaged in a task
+  LearningRates rates;                            // watched only where a drop restarts
+  int num_gradients = 0;                          // averaged in a task
   std::shared_ptr<HostGradients> host_gradients;  // what hosts average, or null
   std::set<std::string> shared;       // variables of which learners have one copy
   std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order

@@ -336,19 +336,34 @@ absl::Status ReadProgress(StateReader* state,
   return absl::OkStatus();
 }
 
+// Until it is on the disk.
+absl::Status WriteTensors(const SavedState& saved, StateWriter* state) {
+  TF_RETURN_IF_ERROR(WriteHeader(saved, state));
+  TF_RETURN_IF_ERROR(WriteCentral(saved, state));
+  TF_RETURN_IF_ERROR(WriteReplicas(saved.replicated, state));
+  for (size_t j = 0; j < saved.random.size(); ++j) {
+    TF_RETURN_IF_ERROR(WriteRandom(static_cast<int>(j), saved.random[j], state));
+  }
+  TF_RETURN_IF_ERROR(WriteProgress(saved.progress, state));
+  return state->Finish();
+}
+
 }  // namespace
 
 absl::Status WriteState(const SavedState& saved, const std::string& path) {
   std::unique_ptr<StateWriter> state;
-  TF_RETURN_IF_ERROR(StateWriter::Open(path, &state));
-  TF_RETURN_IF_ERROR(WriteHeader(saved, state.get()));
-  TF_RETURN_IF_ERROR(WriteCentral(saved, state.get()));
-  TF_RETURN_IF_ERROR(WriteReplicas(saved.replicated, state.get()));
-  for (size_t j = 0; j < saved.random.size(); ++j) {
-    TF_RETURN_IF_ERROR(WriteRandom(static_cast<int>(j), saved.random[j], state.get()));
-  }
-  TF_RETURN_IF_ERROR(WriteProgress(saved.progress, state.get()));
-  return state->Commit();
+  TF_RETURN_IF_ERROR(StateWriter::Open(path, /*after=*/0, &state));
+  TF_RETURN_IF_ERROR(WriteTensors(saved, state.get()));
+  return state->Commit(/*keeps_last=*/false);
+}
+
+absl::Status WritePart(const SavedState& saved, const std::string& path, int64_t last,
+                       const AgreeOnSaving& agree) {
+  std::unique_ptr<StateWriter> state;
+  absl::Status written = StateWriter::Open(path, last, &state);
+  if (written.ok()) written = WriteTensors(saved, state.get());
+  TF_RETURN_IF_ERROR(agree(written));
+  return state->Commit(/*keeps_last=*/true);
 }
 
 absl::StatusOr<SavedState> ReadState(

@@ -55,6 +55,12 @@ struct SavedState {
 // Makes it the current state of `path`. After an error, what was saved before is as it
 // was.
 absl::Status WriteState(const SavedState& state, const std::string& path);
+// The same where other hosts have parts of the state, as its save number `last` + 1.
+// `agree` is called with what came of writing this part, when it is on the disk: what
+// it returns decides whether the state becomes the current one.
+using AgreeOnSaving = std::function<absl::Status(const absl::Status& written)>;
+absl::Status WritePart(const SavedState& state, const std::string& path, int64_t last,
+                       const AgreeOnSaving& agree);
 
 // Reads a state for a session with these variables and, with as many learners as it was
 // saved with, these settings; checks that it is one (state_checks.h).

@@ -20,6 +20,7 @@ namespace {
 
 // In the user's words (tensorbow.Options).
 SavedState::Settings SettingsOf(const Options& options, int num_learners) {
+  const int num_hosts = options.num_hosts();
   Choice choice;
   choice.algorithm = options.algorithm;
   SavedState::Settings settings = {
@@ -27,7 +28,8 @@ SavedState::Settings SettingsOf(const Options& options, int num_learners) {
        options.algorithm == Options::Algorithm::kAuto ? "auto" : choice.name()},
   };
   if (options.algorithm == Options::Algorithm::kSma) {
-    const double alpha = options.alpha > 0 ? options.alpha : 1.0 / num_learners;
+    const double alpha =
+        options.alpha > 0 ? options.alpha : 1.0 / (num_learners * num_hosts);
     const bool lags = options.centre == SmaOptions::Centre::kLagging;
     settings.emplace_back("centre", lags ? "lagging" : "current");
     settings.emplace_back("alpha", absl::StrCat(alpha));
@@ -42,6 +44,7 @@ SavedState::Settings SettingsOf(const Options& options, int num_learners) {
     settings.emplace_back(
         "ema_decay", options.ema_decay > 0 ? absl::StrCat(options.ema_decay) : "None");
   }
+  if (num_hosts > 1) settings.emplace_back("hosts", absl::StrCat(num_hosts));
   return settings;
 }
 
@@ -84,7 +87,6 @@ absl::Status SetCentral(const std::map<std::string, const tf::NodeDef*>& variabl
 
 absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
                                 const std::string& path) {
-  TF_RETURN_IF_ERROR(OnOneHostOnly("save_state"));
   turns_.Take(/*waits=*/false);
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
@@ -93,9 +95,10 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
   state.num_learners = num_learners();
   state.settings = SettingsOf(options_, num_learners());
   state.choice = choice();
-  state.iterations = iterations_.load();
-  state.learning_tasks = learning_tasks_.load();
-  state.samples_seen = samples_seen_.load();
+  state.iterations = iterations();
+  state.learning_tasks = learning_tasks();
+  state.samples_seen = samples_seen();
+  if (rounds_ != nullptr) TF_RETURN_IF_ERROR(MeetHosts("save_state", path));
   TF_RETURN_IF_ERROR(RestartIfAsked());
   if (variables_ != nullptr) TF_RETURN_IF_ERROR(variables_->PublishAll());
   TF_RETURN_IF_ERROR(GetCentral(nodes, learners_.central_device(), &state));
@@ -107,7 +110,8 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
     state.random.push_back(learners_[j].device()->random_streams().Get());
   }
   state.progress = progress_.Get();
-  TF_RETURN_IF_ERROR(WriteState(state, path));
+  TF_RETURN_IF_ERROR(rounds_ == nullptr ? WriteState(state, path)
+                                        : SavePart(state, path));
 
   const std::vector<std::string> hidden = progress_.HiddenRandomOps();
   if (!hidden.empty()) {
@@ -137,18 +141,28 @@ absl::Status Trainer::CheckChoice(const Choice& saved) {
 
 absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
                                 const std::string& path) {
-  TF_RETURN_IF_ERROR(OnOneHostOnly("load_state"));
-  // First everything is read and checked, then it is set.
   const std::map<std::string, const tf::NodeDef*> variables = ByName(nodes);
-  TF_ASSIGN_OR_RETURN(
-      SavedState state,
-      ReadState(
-          path, [this](int learners) { return SettingsOf(options_, learners); },
-          variables));
   turns_.Take(/*waits=*/false);
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
-  TF_RETURN_IF_ERROR(CheckChoice(state.choice));
+  // First everything is read and checked, then it is set.
+  if (rounds_ != nullptr) TF_RETURN_IF_ERROR(AgreeOnSave(path));
+  absl::StatusOr<SavedState> read = ReadState(
+      PathOfHost(path), [this](int learners) { return SettingsOf(options_, learners); },
+      variables);
+  absl::Status checked = read.status();
+  if (checked.ok()) checked = CheckChoice(read->choice);
+  if (rounds_ != nullptr) {
+    if (checked.ok() && read->num_learners != num_learners()) {
+      checked = absl::FailedPreconditionError(
+          absl::StrCat("The saved state is of hosts with ", read->num_learners,
+                       " learners each; this session has ", num_learners(),
+                       ". Create the session with as many"));
+    }
+    checked = AgreeOnOutcome("load", checked);
+  }
+  TF_RETURN_IF_ERROR(checked);
+  SavedState& state = *read;
   if (state.num_learners != num_learners()) {
     TF_RETURN_IF_ERROR(ChangeLayout(learners_.LayoutOf(state.num_learners)));
   }
@@ -174,9 +188,10 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
     absl::MutexLock writes_lock(&writes_mu_);
     writes_.clear();
   }
-  iterations_.store(state.iterations);
-  learning_tasks_.store(state.learning_tasks);
-  samples_seen_.store(state.samples_seen);
+  const HostRounds::Counts of_others = CountsOfHosts();
+  iterations_.store(state.iterations - of_others.iterations);
+  learning_tasks_.store(state.learning_tasks - of_others.tasks);
+  samples_seen_.store(state.samples_seen - of_others.rows);
   for (int j = 0; j < num_learners(); ++j) {
     learners_[j].device()->random_streams().Set(state.random[j]);
   }

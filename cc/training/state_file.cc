@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <utility>
@@ -79,14 +80,14 @@ std::string NewPointerOf(const std::string& path) {
   return absl::StrCat(path, kMark, "new");
 }
 
-// Removes the bundles of `path` but number `current`, finished or not.
-void RemoveOtherBundles(const std::string& path, int64_t current) {
+// Removes the bundles of `path` but number `current` and `last`, finished or not.
+void RemoveOtherBundles(const std::string& path, int64_t current, int64_t last = 0) {
   const std::string directory = DirectoryOf(path);
   std::vector<std::string> names;
   tf::Env::Default()->GetChildren(directory, &names).IgnoreError();
   for (const std::string& name : names) {
     const int64_t number = NumberOf(tf::io::Basename(path), name, /*bundle_file=*/true);
-    if (number < 0 || number == current) continue;
+    if (number < 0 || number == current || number == last) continue;
     unlink(tf::io::JoinPath(directory, name).c_str());
   }
   unlink(NewPointerOf(path).c_str());
@@ -128,6 +129,18 @@ std::string BundleOf(const std::string& path, int64_t number) {
   return absl::StrCat(path, kMark, number);
 }
 
+// Has `path` name the bundle, if it is on the disk.
+absl::Status PointTo(const std::string& path, const std::string& bundle) {
+  const std::string name(tf::io::Basename(bundle));
+  const std::string pointer = NewPointerOf(path);
+  TF_RETURN_IF_ERROR(
+      WriteFlushed(pointer, absl::StrCat(kPointer, absl::CEscape(name), "\"\n")));
+  if (rename(pointer.c_str(), path.c_str()) != 0) {
+    return SystemError("Cannot rename to", path);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StateWriter::StateWriter(std::string path, std::string bundle)
@@ -135,13 +148,13 @@ StateWriter::StateWriter(std::string path, std::string bundle)
       bundle_(std::move(bundle)),
       writer_(std::make_unique<tf::BundleWriter>(tf::Env::Default(), bundle_)) {}
 
-absl::Status StateWriter::Open(const std::string& path,
+absl::Status StateWriter::Open(const std::string& path, int64_t after,
                                std::unique_ptr<StateWriter>* writer) {
   int64_t current = 0;
   TF_RETURN_IF_ERROR(ReadPointer(path, &current));
   TF_RETURN_IF_ERROR(tf::Env::Default()->RecursivelyCreateDir(DirectoryOf(path)));
   RemoveOtherBundles(path, current);  // left over from a crash
-  writer->reset(new StateWriter(path, BundleOf(path, current + 1)));
+  writer->reset(new StateWriter(path, BundleOf(path, std::max(current, after) + 1)));
   return (*writer)->writer_->status();
 }
 
@@ -156,25 +169,43 @@ absl::Status StateWriter::Add(absl::string_view key, const tf::Tensor& value) {
   return writer_->Add(key, value);
 }
 
-absl::Status StateWriter::Commit() {
-  const std::string directory = DirectoryOf(path_);
+absl::Status StateWriter::Finish() {
+  if (std::exchange(finished_, true)) return absl::OkStatus();
   TF_RETURN_IF_ERROR(writer_->Finish());
   TF_RETURN_IF_ERROR(Flush(tf::DataFilename(bundle_, 0, 1)));
   TF_RETURN_IF_ERROR(Flush(tf::MetaFilename(bundle_)));
-  TF_RETURN_IF_ERROR(Flush(directory));
-  const std::string name(tf::io::Basename(bundle_));
-  const std::string pointer = NewPointerOf(path_);
-  TF_RETURN_IF_ERROR(
-      WriteFlushed(pointer, absl::StrCat(kPointer, absl::CEscape(name), "\"\n")));
-  if (rename(pointer.c_str(), path_.c_str()) != 0) {
-    return SystemError("Cannot rename to", path_);
-  }
+  return Flush(DirectoryOf(path_));
+}
+
+absl::Status StateWriter::Commit(bool keeps_last) {
+  TF_RETURN_IF_ERROR(Finish());
+  int64_t last = 0, current = 0;
+  TF_RETURN_IF_ERROR(ReadPointer(path_, &last));
+  TF_RETURN_IF_ERROR(PointTo(path_, bundle_));
   committed_ = true;
-  TF_RETURN_IF_ERROR(Flush(directory));
-  int64_t current = 0;
+  TF_RETURN_IF_ERROR(Flush(DirectoryOf(path_)));
   TF_RETURN_IF_ERROR(ReadPointer(path_, &current));
-  RemoveOtherBundles(path_, current);
+  RemoveOtherBundles(path_, current, keeps_last ? last : 0);
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> StateReader::Current(const std::string& path) {
+  int64_t number = 0;
+  TF_RETURN_IF_ERROR(ReadPointer(path, &number));
+  return number;
+}
+
+absl::Status StateReader::GoBackTo(const std::string& path, int64_t number) {
+  int64_t current = 0;
+  TF_RETURN_IF_ERROR(ReadPointer(path, &current));
+  if (current == number) return absl::OkStatus();
+  const std::string bundle = BundleOf(path, number);
+  struct stat about;
+  if (stat(tf::MetaFilename(bundle).c_str(), &about) != 0) {
+    return SystemError("The save before the last one is gone:", bundle);
+  }
+  TF_RETURN_IF_ERROR(PointTo(path, bundle));
+  return Flush(DirectoryOf(path));
 }
 
 absl::Status StateReader::Open(const std::string& path,

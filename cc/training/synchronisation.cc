@@ -88,8 +88,8 @@ Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
   Choice choice;
   choice.algorithm = options.algorithm;
   if (choice.algorithm == Kind::kAuto) {
-    const bool averages_gradients = analysis.adaptive_optimiser &&
-                                    learners.accelerators() == nullptr;
+    const bool averages_gradients =
+        analysis.adaptive_optimiser && learners.accelerators() == nullptr;
     choice.algorithm = averages_gradients ? Kind::kSsgd : Kind::kSma;
   }
   if (options.centre == SmaOptions::Centre::kLagging) {

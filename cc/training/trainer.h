@@ -82,6 +82,8 @@ struct Metrics {
   std::vector<Learner> learners;
 };
 
+struct SavedState;
+
 class Trainer {
  public:
   // Called with a sentence that the user should read, at most once per text.
@@ -289,6 +291,23 @@ class Trainer {
   HostRounds::Counts CountsOfHosts() const;
   // Unimplemented where there are other hosts.
   absl::Status OnOneHostOnly(const char* what) const;
+  // Where other hosts come to the same call with the same path, too; an error if they
+  // do something else.
+  absl::Status MeetHosts(const char* call, const std::string& path)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What each host has brought, by host.
+  absl::StatusOr<std::vector<int64_t>> GatherFromHosts(int64_t brought)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // This host's error or, if another has one, that it has; OK if nobody has.
+  absl::Status AgreeOnOutcome(const char* what, const absl::Status& outcome)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Saves this host's part of a state, if all hosts can save theirs.
+  absl::Status SavePart(const SavedState& state, const std::string& path)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Goes back to the save that all hosts have, if this one has come further.
+  absl::Status AgreeOnSave(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Where this host's part of a saved state is.
+  std::string PathOfHost(const std::string& path) const;
   // Sees to it that all hosts begin with the same: overwrites `values`, by variable,
   // with the chief's.
   absl::Status AgreeWithHosts(std::map<std::string, tensorflow::Tensor>* values)

@@ -59,11 +59,10 @@ TYPED_TEST_SUITE(HostGradientsTest, All);
 TYPED_TEST(HostGradientsTest, AreWeightedMeansOfAllLearners) {
   using T = TypeParam;
   const int64_t large = 2 * HostGradients::kChunkElements + 9;
-  const std::vector<HostGradients::Gradient> gradients = {
-      {Types::Of<T>(), 5},
-      {Types::Of<T>(), large},
-      {ElementType::kFloat64, 3},
-      {Types::Of<T>(), 1}};
+  const std::vector<HostGradients::Gradient> gradients = {{Types::Of<T>(), 5},
+                                                          {Types::Of<T>(), large},
+                                                          {ElementType::kFloat64, 3},
+                                                          {Types::Of<T>(), 1}};
   FakeCluster cluster(kHosts);
   OnAllHosts([&](int rank) {
     HostGradients sums(cluster.host(rank), gradients);
@@ -151,7 +150,8 @@ class Host {
         synchroniser_.NoteRows(j, 4);
         if (end == End::kNoData) {
           synchroniser_.SitOut(j);
-        } else if (Task(j, value + static_cast<float>(j), j == 1 ? end : End::kTrained)) {
+        } else if (Task(j, value + static_cast<float>(j),
+                        j == 1 ? end : End::kTrained)) {
           synchroniser_.AfterTask(j);
         } else {
           synchroniser_.Abort(j);

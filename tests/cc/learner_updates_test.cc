@@ -140,7 +140,8 @@ TEST(ReduceGradientsTest, AnUpdateWithoutAGradientIsRefusedByName) {
   nodes.push_back(NodeOf("scale", "Mul", {"rate", "gradient"}));
   nodes.push_back(NodeOf("by_hand", "AssignSubVariableOp", {"a", "scale"}));
   Task task(nodes);
-  const absl::Status status = ReduceGradients({"a"}, Averaging::kInUpdates, task.get()).status();
+  const absl::Status status =
+      ReduceGradients({"a"}, Averaging::kInUpdates, task.get()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(status.message(), "'a'")) << status;
 }
@@ -151,7 +152,8 @@ TEST(ReduceGradientsTest, AGradientThatDependsOnAnUpdateIsRefused) {
   nodes.push_back(NodeOf("later", "Neg", {"gradient", "^update_a"}));
   nodes.push_back(Descend("b", "later"));
   Task task(nodes);
-  const absl::Status status = ReduceGradients({"a", "b"}, Averaging::kInUpdates, task.get()).status();
+  const absl::Status status =
+      ReduceGradients({"a", "b"}, Averaging::kInUpdates, task.get()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(status.message(), "'later'")) << status;
 }

@@ -8,6 +8,7 @@ import pytest
 import tensorbow
 from tests.oracle.actions import (
     Assign,
+    Evaluate,
     Extend,
     Fail,
     Initialise,
@@ -77,6 +78,17 @@ def test_values_that_are_not_finite_may_be_those_before_a_failing_run_or_after_i
         program=Program(optimiser="adam"),
         setup=Setup(),
         history=(Assign(which=17), Train(), SaverSave(), Fail(rows=8, bad_row=0)),
+    ).check()
+
+
+def test_a_mean_of_powers_of_adams_beta_is_rounded():
+    Case(
+        program=Program(optimiser="adam"),
+        setup=Setup(batch_size=2),
+        history=(
+            *(Train(rows=4), Evaluate(rows=1), Train(rows=4), SetLearners(), Train(rows=4)),
+            *(Initialise(), Train(), Undivided(), Train(rows=4)),
+        ),
     ).check()
 
 

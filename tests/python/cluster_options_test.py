@@ -79,7 +79,7 @@ def test_auto_is_what_tf_config_says(monkeypatch):
     ("options", "error", "message"),
     [
         ({"cluster": "a:1"}, TypeError, "cluster must be a tensorbow.Cluster"),
-        ({"synchroniser": tensorbow.SSGD()}, ValueError, "must be SMA"),
+        ({"synchroniser": tensorbow.SSGD(ema_decay=0.9)}, ValueError, "must be SMA"),
         ({"synchroniser": tensorbow.EASGD()}, ValueError, "must be SMA"),
         ({"synchroniser": tensorbow.SMA(centre="lagging")}, ValueError, "must be SMA"),
         ({"learners_per_device": "auto"}, ValueError, "with a cluster give a number"),

@@ -416,3 +416,51 @@ def trains_on(rank: int, addresses: list[str], synchroniser: str = "SMA") -> dic
             if run == 20:
                 mark()
     raise AssertionError("no run failed")
+
+
+def saves(
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    synchroniser: str,
+    path: str,
+    runs: list[int],
+    load: bool,
+    late: list[int],
+) -> dict[str, Any]:
+    """Trains in the given runs, from a saved state or the beginning, and saves after every 5th.
+
+    `late` hosts lose their last save before they load: as if they had been killed before it
+    was theirs. Returns weights and slots in the end, counts and the error, if there is one.
+    """
+    program = Regression(rank)
+    if rank in late:
+        part = pathlib.Path(f"{path}-host{rank}")
+        part.write_bytes(pathlib.Path(f"{path}-host{rank}.before").read_bytes())
+    chosen = getattr(tensorbow, synchroniser)()
+    values: list[Any] = []
+    error = ""
+    with program.session(addresses, rank, learners, synchroniser=chosen) as session:
+        try:
+            if load:
+                session.load_state(path)
+            else:
+                session.run(program.init)
+            begin = session.iterations
+            for run in range(begin, runs[rank]):
+                session.run(program.train, program.feeds(rank, run))
+                if run % 5 == 4:
+                    part = pathlib.Path(f"{path}-host{rank}")
+                    if part.exists():
+                        part.with_name(part.name + ".before").write_bytes(part.read_bytes())
+                    session.save_state(path)
+        except tf.errors.OpError as failure:
+            error = f"{type(failure).__name__}: {failure.message}"
+        else:
+            with program.graph.as_default():
+                variables = tf.compat.v1.global_variables()
+            for variable in variables:
+                values.append(session.run(variable).tolist())
+                values += [session.learner_value(variable, j).tolist() for j in range(learners)]
+        counts = session.iterations, session.learning_tasks, session.samples_seen
+    return {"values": values, "counts": counts, "error": error}

@@ -135,7 +135,7 @@ def test_a_host_that_has_closed_its_session_contributes_nothing():
         ("variables", "begin with different variables, optimisers, options"),
         ("options", "begin with different variables, optimisers, options"),
         ("learners", "begin with different variables, optimisers, options"),
-        ("writes", "host 0 has trained while host 1 has written variables or begins to"),
+        ("writes", "host 0 has trained while host 1 has written variables, begins"),
         ("order", "host 1 and host 0 train different things at the same time"),
     ],
 )

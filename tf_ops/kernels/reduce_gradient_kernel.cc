@@ -100,8 +100,8 @@ class ReduceGradientKernel : public ReduceKernel {
     if (sent_) {
       const HostGradients* const sums = SumsOf(*synchroniser, index(), gradient);
       if (sums == nullptr) return OtherSize(*this, gradient);
-      TF_RETURN_IF_ERROR(context->forward_input_or_allocate_output(
-          {0}, 0, gradient.shape(), &mean));
+      TF_RETURN_IF_ERROR(
+          context->forward_input_or_allocate_output({0}, 0, gradient.shape(), &mean));
       sums->Mean(index(), mean->data());
       return absl::OkStatus();
     }
