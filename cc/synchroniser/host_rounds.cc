@@ -29,7 +29,8 @@ const char* Doing(HostRounds::Kind kind) {
 HostRounds::HostRounds(Hosts* hosts)
     : hosts_(hosts),
       reports_(hosts->NewSum(Hosts::Type::kInt64, int64_t{kFields} * hosts->size())),
-      behind_(hosts->size()) {}
+      behind_(hosts->size()),
+      trained_(hosts->size()) {}
 
 void HostRounds::Send(const Report& report, std::function<void()> undo) {
   const MutexLock lock(&mu_);
@@ -38,11 +39,16 @@ void HostRounds::Send(const Report& report, std::function<void()> undo) {
   SendLocked(report);
 }
 
-void HostRounds::Vote(Kind kind, int64_t program) {
+void HostRounds::Vote(const Report& report) {
   const MutexLock lock(&mu_);
   undo_ = nullptr;
   votes_ = true;
-  SendLocked({kind, program});
+  SendLocked(report);
+}
+
+bool HostRounds::counted() const {
+  const MutexLock lock(&mu_);
+  return counted_;
 }
 
 void HostRounds::SendLocked(const Report& report) {
@@ -129,18 +135,24 @@ HostRounds::Fate HostRounds::Judge() {
     }
   }
   if (failed < 0) return Fate::kCounts;
+  NoteBehind();
   why_ = "a learning task of " + HostName(failed) +
          " has failed; its iteration is discarded on all hosts";
   return Fate::kDiscarded;
 }
 
 void HostRounds::Count() {
-  if (own_.kind == Kind::kAgrees || votes_) return;
-  leader_ = -1;
-  for (int host = hosts_->size() - 1; host >= 0; --host) {
+  if (own_.kind == Kind::kAgrees) return;
+  counted_ = true;
+  for (int host = 0; votes_ && host < hosts_->size(); ++host) {
+    const Report report = ReportOf(host);
+    counted_ &= report.kind != Kind::kTrained || report.rows != kUnknown;
+  }
+  if (!counted_) return;
+  for (int host = 0; host < hosts_->size(); ++host) {
     const Kind kind = ReportOf(host).kind;
+    trained_[host] = kind == Kind::kTrained;
     if (kind == Kind::kNoData) behind_[host] = true;
-    if (kind == Kind::kTrained && !behind_[host]) leader_ = host;
   }
   for (int host = 0; host < hosts_->size(); ++host) {
     if (host == hosts_->rank()) continue;
@@ -154,6 +166,13 @@ void HostRounds::Count() {
 std::string HostRounds::why() const {
   const MutexLock lock(&mu_);
   return why_;
+}
+
+void HostRounds::CountOwn() {
+  const MutexLock lock(&mu_);
+  ++counts_.iterations;
+  counts_.tasks += own_.tasks;
+  counts_.rows += std::max<int64_t>(0, own_.rows);
 }
 
 void HostRounds::Forgive() {
@@ -171,10 +190,19 @@ bool HostRounds::Agree(int64_t what) {
   return Await() == Fate::kCounts;
 }
 
+void HostRounds::NoteBehind() {
+  for (int host = 0; host < hosts_->size(); ++host) {
+    const Report report = ReportOf(host);
+    if (report.kind == Kind::kFailed && report.rows == kBehind) behind_[host] = true;
+  }
+}
+
 HostRounds::Stragglers HostRounds::TakeStragglers() {
   const MutexLock lock(&mu_);
   Stragglers stragglers;
-  stragglers.leader = leader_;
+  for (int host = hosts_->size() - 1; host >= 0; --host) {
+    if (trained_[host] && !behind_[host]) stragglers.leader = host;
+  }
   for (int host = 0; host < hosts_->size(); ++host) {
     if (behind_[host]) stragglers.hosts.push_back(host);
     behind_[host] = false;

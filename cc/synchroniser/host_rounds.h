@@ -9,8 +9,9 @@
 //   a task of some host has failed                  it is discarded
 //   hosts do different things                       the cluster fails
 //
-// Where hosts average gradients and nothing can be taken back, they also vote before
-// they update anything (Vote): the same reports, which then count nothing.
+// Where hosts average gradients and nothing can be taken back, they report before they
+// update anything (Vote). If some do not know their rows yet, the iteration is counted
+// by a report after it.
 //
 // Before its first iteration, and again when variables have been written since the
 // last, a host says what it begins with (Agree), which has to be the same everywhere.
@@ -38,8 +39,11 @@ class HostRounds {
     Kind kind;
     int64_t program = 0;  // what was trained, or (kAgrees) is begun with
     int64_t tasks = 0;    // that count if the iteration does
-    int64_t rows = 0;
+    int64_t rows = 0;     // kUnknown in a vote, if they are
   };
+  static constexpr int64_t kUnknown = -1;
+  // The rows of a failed vote of a host that has lost what the others have learned.
+  static constexpr int64_t kBehind = -2;
   enum class Fate { kCounts, kNone, kDiscarded, kBroken };
   // What a host's own numbers lack of the whole cluster's.
   struct Counts {
@@ -57,7 +61,9 @@ class HostRounds {
   void Send(const Report& report, std::function<void()> undo) TENSORBOW_EXCLUDES(mu_);
   // Says what becomes of this host's part of the iteration that is under way. What
   // Await() returns then is whether it goes on.
-  void Vote(Kind kind, int64_t program) TENSORBOW_EXCLUDES(mu_);
+  void Vote(const Report& report) TENSORBOW_EXCLUDES(mu_);
+  // After Await() of a vote: no report has to follow.
+  bool counted() const TENSORBOW_EXCLUDES(mu_);
   // Whether the last iteration is known to count.
   bool clear() const { return clear_.load(std::memory_order_acquire); }
   // The fate of the last iteration, which stays until the next one is sent or it is
@@ -67,6 +73,9 @@ class HostRounds {
   std::string why() const TENSORBOW_EXCLUDES(mu_);
   // What else the hosts exchanged in the iteration has not arrived.
   Fate Break() TENSORBOW_EXCLUDES(mu_);
+  // Counts this host's part of the iteration that it has reported on last, which
+  // nobody else here does.
+  void CountOwn() TENSORBOW_EXCLUDES(mu_);
   // The user has been told: the next iteration may begin.
   void Forgive() TENSORBOW_EXCLUDES(mu_);
 
@@ -76,8 +85,8 @@ class HostRounds {
   // After Await().
   Counts counts() const TENSORBOW_EXCLUDES(mu_);
 
-  // Hosts that had no data in iterations that count, and a host that has had a part in
-  // all of them; the same on all hosts.
+  // Hosts that lack some of the iterations that count, and a host that has had a part
+  // in all of them; the same on all hosts.
   struct Stragglers {
     std::vector<int> hosts;
     int leader = -1;
@@ -93,6 +102,7 @@ class HostRounds {
   Fate Judge() TENSORBOW_REQUIRES(mu_);
   Fate Break(const std::string& why) TENSORBOW_REQUIRES(mu_);
   void Count() TENSORBOW_REQUIRES(mu_);
+  void NoteBehind() TENSORBOW_REQUIRES(mu_);
 
   Hosts* const hosts_;
   const std::unique_ptr<HostSum> reports_;  // of all hosts, kFields each
@@ -104,8 +114,9 @@ class HostRounds {
   Fate fate_ TENSORBOW_GUARDED_BY(mu_) = Fate::kCounts;
   Counts counts_ TENSORBOW_GUARDED_BY(mu_);
   bool votes_ TENSORBOW_GUARDED_BY(mu_) = false;  // the report under way is a vote
-  std::vector<bool> behind_ TENSORBOW_GUARDED_BY(mu_);  // by host
-  int leader_ TENSORBOW_GUARDED_BY(mu_) = -1;           // of the last that counts
+  bool counted_ TENSORBOW_GUARDED_BY(mu_) = true;
+  std::vector<bool> behind_ TENSORBOW_GUARDED_BY(mu_);   // by host
+  std::vector<bool> trained_ TENSORBOW_GUARDED_BY(mu_);  // in the last that counts
   // No report is under way and the last iteration counts. The release store in Await()
   // pairs with the acquire load there.
   std::atomic<bool> clear_{true};

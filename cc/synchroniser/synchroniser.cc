@@ -106,8 +106,16 @@ int64_t Synchroniser::EndRun() {
   if (rounds_ != nullptr && !stopped_by_hosts() &&
       first_aborted_.load() != std::numeric_limits<int64_t>::max() &&
       rounds_->Await() == HostRounds::Fate::kCounts) {
-    Attend(*set_, HostRounds::Kind::kFailed);
+    HostRounds::Report failed{HostRounds::Kind::kFailed, set_->program};
+    if (!voted_.empty()) {
+      // The others have updated what this host may have updated in part.
+      failed.rows = HostRounds::kBehind;
+      if (!rounds_->counted()) Report(*set_, HostRounds::Kind::kTrained, voted_);
+      rounds_->CountOwn();
+    }
+    AttendAs(*set_, failed);
   }
+  voted_.clear();
   const int64_t completed = nobody_took_part_ ? over - 1 : over;
   if (queue_ != nullptr) queue_->EndRun(*set_);
   for (int member = 0; nobody_took_part_ && member < set_->size(); ++member) {
@@ -176,6 +184,7 @@ bool Synchroniser::AwaitHosts(int learner) {
 
 bool Synchroniser::BeforeTask(int learner) {
   LearnerState& me = learners_[learner];
+  me.rows = HostRounds::kUnknown;
   std::fill(me.updated.begin(), me.updated.end(), false);
   std::fill(me.remembered.begin(), me.remembered.end(), false);
   for (int member = 0; traits_.averages_models() && member < set_->size(); ++member) {
@@ -247,6 +256,8 @@ void Synchroniser::Complete(int64_t iteration) {
     present_[set_->variable(member)] = present;
   }
   if (rounds_ == nullptr) return;
+  voted_.clear();
+  if (set_->host_gradients != nullptr && rounds_->counted()) return;
   Report(*set_,
          present.empty() ? HostRounds::Kind::kNoData : HostRounds::Kind::kTrained,
          present);
@@ -276,6 +287,11 @@ void Synchroniser::Report(const TrainedSet& set, HostRounds::Kind kind,
 }
 
 HostRounds::Fate Synchroniser::Attend(const TrainedSet& set, HostRounds::Kind kind) {
+  return AttendAs(set, {kind, set.program});
+}
+
+HostRounds::Fate Synchroniser::AttendAs(const TrainedSet& set,
+                                        const HostRounds::Report& report) {
   const ScopedFlushDenormals flush;
   const HostRounds::Fate fate = rounds_->Await();
   if (fate != HostRounds::Fate::kCounts) return fate;
@@ -283,24 +299,39 @@ HostRounds::Fate Synchroniser::Attend(const TrainedSet& set, HostRounds::Kind ki
   algorithm_->Complete(set, /*due=*/true, {});
   if (set.host_gradients != nullptr) {
     set.host_gradients->SendRest();
-    const HostRounds::Fate vote = VoteOn(set, kind);
-    if (vote != HostRounds::Fate::kCounts) return vote;
+    const HostRounds::Fate vote = VoteOn(set, report);
+    if (vote != HostRounds::Fate::kCounts || rounds_->counted()) return vote;
   }
-  Report(set, kind, {});
+  Report(set, report.kind, {});
   return rounds_->Await();
 }
 
-HostRounds::Fate Synchroniser::VoteOn(const TrainedSet& set, HostRounds::Kind kind) {
-  rounds_->Vote(kind, set.program);
+HostRounds::Fate Synchroniser::VoteOn(const TrainedSet& set,
+                                      const HostRounds::Report& report) {
+  rounds_->Vote(report);
   // First the vote: hosts that do different things make sums that never end.
   const HostRounds::Fate fate = rounds_->Await();
   const bool summed = set.host_gradients->Await();
   return fate == HostRounds::Fate::kCounts && !summed ? rounds_->Break() : fate;
 }
 
-void Synchroniser::Vote(int learner) {
+void Synchroniser::Vote(int learner, int point) {
   const ScopedActivity waiting(learners_[learner].activity, Activity::kWait);
-  if (VoteOn(*set_, HostRounds::Kind::kTrained) == HostRounds::Fate::kCounts) return;
+  HostRounds::Report report{HostRounds::Kind::kTrained, set_->program};
+  std::vector<int> present;
+  for (int j = 0; j < num_learners_; ++j) {
+    if (points_[point].brought[j] == nullptr) continue;
+    present.push_back(j);
+    ++report.tasks;
+    const int64_t rows = learners_[j].rows;
+    const bool known = rows != HostRounds::kUnknown && report.rows >= 0;
+    report.rows =
+        known ? report.rows + std::max<int64_t>(1, rows) : HostRounds::kUnknown;
+  }
+  if (VoteOn(*set_, report) == HostRounds::Fate::kCounts) {
+    voted_ = std::move(present);
+    return;
+  }
   stopped_by_hosts_.store(true);
   Abort(learner);
 }

@@ -124,7 +124,7 @@ class Synchroniser {
   // one; set before the task is executed, 1 when a run begins.
   void SetShare(int learner, double share) { learners_[learner].share = share; }
   double share(int learner) const { return learners_[learner].share; }
-  // The rows of the learner's task, before AfterTask().
+  // The rows of the learner's task, before AfterTask(); better before it is executed.
   void NoteRows(int learner, int64_t rows) { learners_[learner].rows = rows; }
   // Whether the iteration that `learner` is in, or would enter, has been aborted.
   bool Aborted(int learner) const;
@@ -188,8 +188,9 @@ class Synchroniser {
 
   // Called by one learner, for all, when everybody has sent what hosts average
   // (TrainedSet::host_gradients) and before anything is updated: waits for the other
-  // hosts. If the iteration does not go on there, it is aborted here.
-  void Vote(int learner);
+  // hosts. If the iteration does not go on there, it is aborted here. `point`: where
+  // all have come together.
+  void Vote(int learner, int point);
 
  private:
   // Owned by the learner's thread, but for `took_part`.
@@ -231,8 +232,9 @@ class Synchroniser {
   }
   // z of the whole set ← what the iteration under way began with.
   void CollectAll(const TrainedSet& set);
+  HostRounds::Fate AttendAs(const TrainedSet& set, const HostRounds::Report& report);
   // The other hosts' part of an iteration that averages gradients.
-  HostRounds::Fate VoteOn(const TrainedSet& set, HostRounds::Kind kind);
+  HostRounds::Fate VoteOn(const TrainedSet& set, const HostRounds::Report& report);
   // Tells the other hosts what has become of an iteration.
   void Report(const TrainedSet& set, HostRounds::Kind kind,
               const std::vector<int>& present);
@@ -261,6 +263,9 @@ class Synchroniser {
   // Iterations of the run that are over; the release store in Finish() pairs with the
   // acquire load in AwaitTurn().
   std::atomic<int64_t> completed_{0};
+  // Who takes part in an iteration that all hosts have voted for and that has not been
+  // completed here.
+  std::vector<int> voted_;
   bool nobody_took_part_ = false;  // in the last one: the data had ended
   // The first iteration of the run that a learner aborted.
   std::atomic<int64_t> first_aborted_{0};

@@ -122,15 +122,17 @@ absl::Status LearningRun::RunTask(int learner, int64_t task) {
     synchroniser_->SetShare(learner, static_cast<double>(plan_.tasks[task].count()) *
                                          num_tasks_ / all.count());
   }
-  TF_RETURN_IF_ERROR((*learners_)[learner].Execute(*program_->learners[learner],
-                                                   execution, &outcome.fetches));
   if (!plan_.tasks.empty()) {
     outcome.rows = plan_.tasks[task].count();
-  } else if (program_->rows_fetch >= 0) {
+    synchroniser_->NoteRows(learner, outcome.rows);
+  }
+  TF_RETURN_IF_ERROR((*learners_)[learner].Execute(*program_->learners[learner],
+                                                   execution, &outcome.fetches));
+  if (plan_.tasks.empty() && program_->rows_fetch >= 0) {
     const tf::Tensor& data = outcome.fetches[program_->rows_fetch];
     outcome.rows = data.dims() > 0 ? data.dim_size(0) : 0;
+    synchroniser_->NoteRows(learner, outcome.rows);
   }
-  synchroniser_->NoteRows(learner, outcome.rows);
   return absl::OkStatus();
 }
 

@@ -124,7 +124,7 @@ TEST(HostGradientsRestTest, AHostThatHasNothingSendsZeros) {
 // A host's learners, which send two gradients and then add their means to a weight.
 class Host {
  public:
-  enum class End { kTrained, kFailsBefore, kFailsBetween, kNoData };
+  enum class End { kTrained, kFailsBefore, kFailsBetween, kFailsAfter, kNoData };
 
   explicit Host(Hosts* hosts)
       : rounds_(hosts),
@@ -147,11 +147,12 @@ class Host {
     for (int j = 0; j < kLearners; ++j) {
       threads.emplace_back([&, j] {
         if (!scheduler_.Next(j).has_value() || !synchroniser_.BeforeTask(j)) return;
-        synchroniser_.NoteRows(j, 4);
+        if (knows_rows) synchroniser_.NoteRows(j, 4);
         if (end == End::kNoData) {
           synchroniser_.SitOut(j);
         } else if (Task(j, value + static_cast<float>(j),
                         j == 1 ? end : End::kTrained)) {
+          synchroniser_.NoteRows(j, 4);
           synchroniser_.AfterTask(j);
         } else {
           synchroniser_.Abort(j);
@@ -161,6 +162,8 @@ class Host {
     for (std::thread& thread : threads) thread.join();
     return synchroniser_.EndRun();
   }
+
+  bool knows_rows = true;  // of a task before it is executed
 
   Synchroniser& synchroniser() { return synchroniser_; }
   HostRounds& rounds() { return rounds_; }
@@ -177,7 +180,7 @@ class Host {
     if (!SendGradient(&synchroniser_, j, 1, &second)) return false;
     const auto all = synchroniser_.AllGather(j, 2, &weights_[j]);
     if (all.empty()) return false;
-    if (all.front() == &weights_[j]) synchroniser_.Vote(j);
+    if (all.front() == &weights_[j]) synchroniser_.Vote(j, 2);
     synchroniser_.Release(j, 2);
     if (synchroniser_.Aborted(j)) return false;
     std::vector<float> mean(3);
@@ -186,7 +189,7 @@ class Host {
     set_.host_gradients->Mean(1, &other);
     EXPECT_EQ(mean[2], static_cast<float>(other));
     weights_[j] += other;
-    return true;
+    return end != End::kFailsAfter;
   }
 
   HostRounds rounds_;
@@ -214,9 +217,13 @@ class TwoHosts {
   std::vector<std::unique_ptr<Host>> hosts_;
 };
 
-TEST(GradientsFateTest, HostsAverageAndCount) {
+class RowsTest : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(KnownBeforeOrAfter, RowsTest, testing::Bool());
+
+TEST_P(RowsTest, HostsAverageAndCount) {
   TwoHosts hosts;
   hosts.Do([](int rank, Host& host) {
+    host.knows_rows = GetParam() || rank == 0;
     // Gradients 1, 2 of one and 11, 12 of the other.
     EXPECT_EQ(host.Run(1 + 10 * rank), 1);
     EXPECT_EQ(host.Run(1 + 10 * rank), 1);
@@ -252,6 +259,27 @@ TEST_P(FailingTest, NobodyUpdatesAnything) {
 INSTANTIATE_TEST_SUITE_P(All, FailingTest,
                          testing::Values(Host::End::kFailsBefore,
                                          Host::End::kFailsBetween));
+
+// Updates have been made then, on this host perhaps in part.
+TEST_P(RowsTest, AHostThatFailsAfterTheVoteIsAStraggler) {
+  TwoHosts hosts;
+  hosts.Do([](int rank, Host& host) {
+    host.knows_rows = GetParam();
+    EXPECT_EQ(host.Run(1), 1);
+    EXPECT_EQ(host.Run(2, rank == 1 ? Host::End::kFailsAfter : Host::End::kTrained),
+              rank == 0 ? 1 : 0);
+    if (rank == 0) EXPECT_EQ(host.Run(3), 0) << "is discarded";
+    EXPECT_EQ(host.rounds().Await(), Fate::kDiscarded);
+    const HostRounds::Stragglers stragglers = host.rounds().TakeStragglers();
+    EXPECT_EQ(stragglers.hosts, std::vector<int>{1});
+    EXPECT_EQ(stragglers.leader, 0);
+    host.rounds().Forgive();
+    EXPECT_EQ(host.rounds().counts().iterations, rank);
+    EXPECT_EQ(host.rounds().counts().tasks, rank == 0 ? 4 : 4 + 2);
+    EXPECT_EQ(host.Run(4), 1);
+    EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
+  });
+}
 
 TEST(GradientsFateTest, AHostWithoutDataIsAStraggler) {
   TwoHosts hosts;

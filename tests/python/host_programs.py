@@ -171,6 +171,7 @@ class Regression:
                 data = data.take(elements)
                 self.iterator = tf1.data.make_initializable_iterator(data)
                 self.x, self.y = self.iterator.get_next()
+            self.late = tf1.placeholder_with_default(np.float64(0), [])
             x = tf.debugging.check_numerics(self.x, "x is not a number")
             self.w = tf1.get_variable("w", dtype=tf.float64, initializer=weights_of(rank))
             self.b = tf1.get_variable("b", dtype=tf.float64, initializer=np.float64(rank))
@@ -180,6 +181,10 @@ class Regression:
             if adam:
                 optimiser = tf1.train.AdamOptimizer(RATE, *ADAM)
             self.train = optimiser.minimize(self.loss, tf1.train.get_or_create_global_step())
+            with tf.control_dependencies([self.train]):
+                last = tf.debugging.check_numerics(self.late, "late is not a number")
+            with tf.control_dependencies([last]):
+                self.train_and_check = tf.no_op()
             self.init = tf1.global_variables_initializer()
 
     def session(self, addresses: list[str], rank: int, learners: int, **options: Any) -> Any:
@@ -252,6 +257,25 @@ def fails(
                 feeds[program.x][-1] = np.nan
             try:
                 session.run(program.train, feeds)
+            except tf.errors.OpError as error:
+                errors[run] = f"{type(error).__name__}: {error.message}"
+            z.append([session.run(v).tolist() for v in (program.w, program.b)])
+        counts = session.iterations, session.learning_tasks, session.samples_seen
+    return {"z": z, "errors": errors, "counts": counts}
+
+
+def fails_late(rank: int, addresses: list[str], learners: int, bad: list[int]) -> dict[str, Any]:
+    """Under S-SGD a run fails on one host, `bad` are (host, run), after its updates."""
+    program = Regression(rank)
+    synchroniser = tensorbow.SSGD()
+    with program.session(addresses, rank, learners, synchroniser=synchroniser) as session:
+        session.run(program.init)
+        z, errors = [], {}
+        for run in range(8):
+            late = np.nan if [rank, run] == bad else 0.0
+            feeds = program.feeds(rank, run) | {program.late: late}
+            try:
+                session.run(program.train_and_check, feeds)
             except tf.errors.OpError as error:
                 errors[run] = f"{type(error).__name__}: {error.message}"
             z.append([session.run(v).tolist() for v in (program.w, program.b)])

@@ -89,6 +89,26 @@ def test_a_failing_task_updates_nothing_on_any_host(learners):
     assert first["counts"] == second["counts"] == [7, 14 * learners, 14 * ROWS]
 
 
+@pytest.mark.parametrize("learners", [1, 2])
+def test_a_task_that_fails_after_its_updates_leaves_all_hosts_equal(learners):
+    """Its iteration counts; the others learn of it in their next run, which has no effect."""
+    with Hosts(2, "fails_late", learners, [1, 3]) as running:
+        first, second = running.results()
+    assert list(second["errors"]) == ["3"]
+    assert "late is not a number" in second["errors"]["3"]
+    assert list(first["errors"]) == ["4"]
+    assert "a learning task of host 1 has failed" in first["errors"]["4"]
+    model = Model(learners)
+    for run in range(8):
+        if run == 4:
+            assert first["z"][4] == first["z"][3] == second["z"][3]
+            continue
+        model.train([rows_of(0, run), rows_of(1, run if run < 4 else run - 1)])
+        close(first["z"][run], model.w)
+        close(second["z"][run if run < 4 else run - 1], model.w)
+    assert first["counts"] == [7, 14 * learners, 14 * ROWS]
+
+
 @pytest.mark.parametrize("elements", [[7, 4], [2, 5], [0, 3]])
 def test_a_host_without_data_takes_over_what_the_others_learn(elements):
     with Hosts(2, "pipelines", 1, elements, 2, "SSGD") as running:

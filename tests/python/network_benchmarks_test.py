@@ -82,7 +82,8 @@ def test_a_table_of_networks_is_written_row_by_row(monkeypatch, tmp_path, capsys
 
 
 def test_hosts_take_their_steps_together(monkeypatch):
-    of_two_hosts = [c for c in hosts.contenders(2, 8, 2) if "2 hosts × 1 learners" in c[0].name]
+    found = hosts.contenders(2, 8, 2)
+    of_two_hosts = [c for c in found if c[0].name.endswith("2 hosts × 1 learners")]
     assert len(of_two_hosts) == 1
     monkeypatch.setattr(hosts, "contenders", lambda *_: of_two_hosts)
     speeds = hosts.measure("logistic", 8, 2, slices=2, seconds=0.05)

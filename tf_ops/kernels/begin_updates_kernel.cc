@@ -34,7 +34,7 @@ class BeginUpdatesKernel : public tf::OpKernel {
     absl::Status status;
     if (all.front() == this) {
       status = Detach(context);
-      if (votes_ && status.ok()) synchroniser->Vote(learner);
+      if (votes_ && status.ok()) synchroniser->Vote(learner, index_);
     }
     synchroniser->Release(learner, index_);
     OP_REQUIRES_OK(context, status);
