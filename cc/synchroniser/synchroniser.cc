@@ -173,15 +173,6 @@ bool Synchroniser::AwaitTurn(int learner) {
   return !Aborted(learner) && (rounds_ == nullptr || AwaitHosts(learner));
 }
 
-bool Synchroniser::AwaitHosts(int learner) {
-  if (rounds_->clear()) return true;
-  const ScopedActivity waiting(learners_[learner].activity, Activity::kWait);
-  if (rounds_->Await() == HostRounds::Fate::kCounts) return true;
-  stopped_by_hosts_.store(true);
-  Abort(learner);
-  return false;
-}
-
 bool Synchroniser::BeforeTask(int learner) {
   LearnerState& me = learners_[learner];
   me.rows = HostRounds::kUnknown;
@@ -261,79 +252,6 @@ void Synchroniser::Complete(int64_t iteration) {
   Report(*set_,
          present.empty() ? HostRounds::Kind::kNoData : HostRounds::Kind::kTrained,
          present);
-}
-
-// ------------------------------------------------------------------------- hosts
-
-void Synchroniser::CollectAll(const TrainedSet& set) {
-  for (int member = 0; member < set.size(); ++member) {
-    const int variable = set.variable(member);
-    algorithm_->Collect(variable, set.replicas(member), present(variable));
-  }
-}
-
-void Synchroniser::Report(const TrainedSet& set, HostRounds::Kind kind,
-                          const std::vector<int>& present) {
-  HostRounds::Report report{kind, set.program, static_cast<int64_t>(present.size()),
-                            /*rows=*/0};
-  std::vector<int> variables;
-  for (int j : present) report.rows += std::max<int64_t>(1, learners_[j].rows);
-  for (int member = 0; member < set.size(); ++member) {
-    variables.push_back(set.variable(member));
-  }
-  rounds_->Send(report, [central = central_, variables = std::move(variables)] {
-    for (int variable : variables) central->variable(variable).UndoIteration();
-  });
-}
-
-HostRounds::Fate Synchroniser::Attend(const TrainedSet& set, HostRounds::Kind kind) {
-  return AttendAs(set, {kind, set.program});
-}
-
-HostRounds::Fate Synchroniser::AttendAs(const TrainedSet& set,
-                                        const HostRounds::Report& report) {
-  const ScopedFlushDenormals flush;
-  const HostRounds::Fate fate = rounds_->Await();
-  if (fate != HostRounds::Fate::kCounts) return fate;
-  CollectAll(set);
-  algorithm_->Complete(set, /*due=*/true, {});
-  if (set.host_gradients != nullptr) {
-    set.host_gradients->SendRest();
-    const HostRounds::Fate vote = VoteOn(set, report);
-    if (vote != HostRounds::Fate::kCounts || rounds_->counted()) return vote;
-  }
-  Report(set, report.kind, {});
-  return rounds_->Await();
-}
-
-HostRounds::Fate Synchroniser::VoteOn(const TrainedSet& set,
-                                      const HostRounds::Report& report) {
-  rounds_->Vote(report);
-  // First the vote: hosts that do different things make sums that never end.
-  const HostRounds::Fate fate = rounds_->Await();
-  const bool summed = set.host_gradients->Await();
-  return fate == HostRounds::Fate::kCounts && !summed ? rounds_->Break() : fate;
-}
-
-void Synchroniser::Vote(int learner, int point) {
-  const ScopedActivity waiting(learners_[learner].activity, Activity::kWait);
-  HostRounds::Report report{HostRounds::Kind::kTrained, set_->program};
-  std::vector<int> present;
-  for (int j = 0; j < num_learners_; ++j) {
-    if (points_[point].brought[j] == nullptr) continue;
-    present.push_back(j);
-    ++report.tasks;
-    const int64_t rows = learners_[j].rows;
-    const bool known = rows != HostRounds::kUnknown && report.rows >= 0;
-    report.rows =
-        known ? report.rows + std::max<int64_t>(1, rows) : HostRounds::kUnknown;
-  }
-  if (VoteOn(*set_, report) == HostRounds::Fate::kCounts) {
-    voted_ = std::move(present);
-    return;
-  }
-  stopped_by_hosts_.store(true);
-  Abort(learner);
 }
 
 void Synchroniser::Abort(int learner) {
