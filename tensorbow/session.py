@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+import time
 import warnings
 import weakref
 from typing import Any
@@ -19,6 +20,7 @@ from tensorbow.explanation import Explanation, explain
 from tensorbow.options import Options
 
 _MAX_PLANS = 1024
+_SECONDS_TO_TELL = 1.0
 _TRAINABLE = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
 
 
@@ -96,6 +98,10 @@ class _LearnerSession(SessionState):
             return
         last = (str(error).strip().splitlines() or [""])[-1]
         self._hosts.fail(f"host {self._hosts.rank} has failed: {type(error).__name__}: {last}")
+        _with_hosts.discard(self)
+        # The answers are on their way, and some hosts ask only in their next iteration: to
+        # a process that has ended nobody can ask why.
+        time.sleep(_SECONDS_TO_TELL)
 
     def _extend_graph(self) -> None:
         # In every run: get_collection_ref() takes a lock.
