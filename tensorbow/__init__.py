@@ -17,6 +17,7 @@ except ImportError:
     if not _loader.for_doctor():
         raise
 else:
+    from tensorbow.adaptive import AdaptiveSGD, MegaBatch
     from tensorbow.cluster import Cluster
     from tensorbow.explanation import Explanation
     from tensorbow.hooks import MetricsHook
@@ -40,12 +41,14 @@ __all__ = [
     "EASGD",
     "SMA",
     "SSGD",
+    "AdaptiveSGD",
     "Cluster",
     "Explanation",
     "Independent",
     "InteractiveSession",
     "LearnerMetrics",
     "Measurement",
+    "MegaBatch",
     "Metrics",
     "MetricsHook",
     "Options",

@@ -22,6 +22,7 @@ def deposit_options(
     sync_period: int,
     ema_decay: float,
     restart: str | Callable[[int], bool],
+    adaptive: dict[str, float],
     shard: set[str],
     replicate: set[str],
     combine: dict[str, str],

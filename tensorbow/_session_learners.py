@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tensorflow.python.client.session import BaseSession
 
+from tensorbow.adaptive import MegaBatch
 from tensorbow.metrics import Metrics, from_native
 from tensorbow.options import MAX_LEARNERS, Options
 from tensorbow.synchronisers import check_learners
@@ -136,6 +137,13 @@ class SessionLearners(BaseSession):
                     file.write(self._native.stop_trace() or "")
         finally:
             self._native.stop_trace()  # if there was no file to write to
+
+    @property
+    def adaptive(self) -> tuple[MegaBatch, ...]:
+        """What has become of the last mega-batches, at most 1,000, oldest first; empty
+        with any synchroniser but `AdaptiveSGD`."""
+        self._check_open()
+        return tuple(MegaBatch(*map(tuple, record)) for record in self._native.mega_batches)
 
     @property
     def learner_devices(self) -> list[str]:

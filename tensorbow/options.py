@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeGuard
 from tensorflow.python.framework import config as tf_config
 
 from tensorbow import _native
+from tensorbow._checks import is_one_of
+from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import (
     AUTO,
@@ -17,7 +19,6 @@ from tensorbow.synchronisers import (
     Independent,
     Synchroniser,
     check_learners,
-    is_one_of,
     native_options,
 )
 
@@ -84,7 +85,7 @@ class Options:
         None is "auto" there, unless something says that the program is to do the same
         every time or means a number of learners: seed=, a seed of the graph
         (`tf.random.set_seed`), op determinism, scheduling="round_robin",
-        threads_per_learner=, `Independent()`, a fetch that is combined by "stack",
+        threads_per_learner=, `Independent()`, `AdaptiveSGD()`, a fetch that is combined by "stack",
         `load_state`. Otherwise, and for Keras models, None is two on every GPU or, without
         one, as many as the CPU cores that this process may use allow, with
         threads_per_learner each.
@@ -96,11 +97,11 @@ class Options:
         ceil(N / batch_size) learning tasks; None divides the rows of every run evenly
         among the learners.
       synchroniser: how the learners are kept together: `SMA(...)`, `EASGD(...)`,
-        `SSGD(...)`, `Independent()` or "auto". "auto" is `SMA()` where the program's
-        optimisers are gradient descent with or without momentum, `SSGD()` where some are
-        adaptive (Adam, RMSProp, Adagrad, …), their gradients are found and learners
-        compute on the CPU, else `SMA()`. The reason: under gradient descent, averaging
-        models is averaging gradients. An
+        `SSGD(...)`, `AdaptiveSGD(...)`, `Independent()` or "auto". "auto" is `SMA()`
+        where the program's optimisers are gradient descent with or without momentum,
+        `SSGD()` where some are adaptive (Adam, RMSProp, Adagrad, …), their gradients are
+        found and learners compute on the CPU, else `SMA()`. The reason: under gradient
+        descent, averaging models is averaging gradients. An
         adaptive optimiser divides by a second moment, which holds more noise the fewer
         rows it sees: the private ones of L learners take up to √L shorter steps than one
         that sees all rows. It is chosen at the first learning run and kept;
@@ -174,7 +175,7 @@ class Options:
         ):
             raise TypeError(
                 'Options: synchroniser must be "auto", tensorbow.SMA(...), EASGD(...), '
-                f"SSGD(...) or Independent(), got {self.synchroniser!r}"
+                f"SSGD(...), AdaptiveSGD(...) or Independent(), got {self.synchroniser!r}"
             )
         if not is_one_of(self.scheduling, "fcfs", "round_robin"):
             raise ValueError(
@@ -186,6 +187,16 @@ class Options:
             )
         if not is_one_of(self.proof, "auto", "off"):
             raise ValueError(f'Options: proof must be "auto" or "off", got {self.proof!r}')
+        if isinstance(self.synchroniser, AdaptiveSGD) and self.batch_size is not None:
+            raise ValueError(
+                f"Options: AdaptiveSGD chooses the rows of each learner's batch; give b_max= to "
+                f"it, got batch_size={self.batch_size}"
+            )
+        if isinstance(self.synchroniser, AdaptiveSGD) and self.tunes_learners:
+            raise ValueError(
+                'Options: learners_per_device="auto" is for learners of the same speed; give '
+                "AdaptiveSGD a number of them"
+            )
         self._check_cluster()
         if not isinstance(self.pin_threads, bool):
             raise TypeError(f"Options: pin_threads must be a bool, got {self.pin_threads!r}")
@@ -261,7 +272,7 @@ class Options:
             and self.other_hosts is None
             and self.seed is None
             and self.scheduling == "fcfs"
-            and not isinstance(self.synchroniser, Independent)
+            and not isinstance(self.synchroniser, (AdaptiveSGD, Independent))
             and "stack" not in self.combine.values()
             and not tf_config.is_op_determinism_enabled()
         )

@@ -5,28 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
+
+from tensorbow._checks import is_int, is_number, is_one_of
+from tensorbow.adaptive import AdaptiveSGD
 
 MAX_SYNC_PERIOD = 2**31 - 1
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_int(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_one_of(value: object, *choices: str) -> bool:
-    """Whether a value of any type is one of these texts; an array is equal to none."""
-    return isinstance(value, str) and value in choices
 
 
 def _check_alpha(who: str, alpha: object) -> None:
     if alpha is None:
         return
-    if not _is_number(alpha):
+    if not is_number(alpha):
         raise TypeError(f"{who}: alpha must be a number or None, got {alpha!r}")
     if not (math.isfinite(alpha) and alpha > 0):
         raise ValueError(
@@ -38,7 +28,7 @@ def _check_alpha(who: str, alpha: object) -> None:
 def _check_ema_decay(who: str, ema_decay: object) -> None:
     if ema_decay is None:
         return
-    if not _is_number(ema_decay):
+    if not is_number(ema_decay):
         raise TypeError(f"{who}: ema_decay must be a number or None, got {ema_decay!r}")
     if not 0 < ema_decay < 1:
         raise ValueError(
@@ -48,7 +38,7 @@ def _check_ema_decay(who: str, ema_decay: object) -> None:
 
 
 def _check_averaging(who: str, sync_period: object, restart: object, ema_decay: object) -> None:
-    if not _is_int(sync_period):
+    if not is_int(sync_period):
         raise TypeError(f"{who}: sync_period must be an int, got {sync_period!r}")
     if not 1 <= sync_period <= MAX_SYNC_PERIOD:
         raise ValueError(
@@ -160,7 +150,7 @@ class SMA:
         momentum = self.momentum
         if momentum is None:
             return
-        if not is_one_of(momentum, "auto") and not _is_number(momentum):
+        if not is_one_of(momentum, "auto") and not is_number(momentum):
             raise TypeError(f'SMA: momentum must be a number, "auto" or None, got {momentum!r}')
         if self.centre == "current":
             raise ValueError(
@@ -188,6 +178,7 @@ class SMA:
             sync_period=self.sync_period,
             ema_decay=float(self.ema_decay or 0),
             restart=self.restart,
+            adaptive={},
         )
 
 
@@ -284,10 +275,11 @@ def _unaveraged(algorithm: str, ema_decay: float | None = None) -> dict[str, Any
         sync_period=1,
         ema_decay=float(ema_decay or 0),
         restart="never",
+        adaptive={},
     )
 
 
-Synchroniser = SMA | EASGD | SSGD | Independent
+Synchroniser = SMA | EASGD | SSGD | Independent | AdaptiveSGD
 """What keeps the learners of a session together."""
 
 AUTO: Literal["auto"] = "auto"
@@ -296,7 +288,8 @@ AUTO: Literal["auto"] = "auto"
 
 def named(name: str) -> Synchroniser:
     """The synchroniser that "auto" stands for, by the name the native runtime gives it."""
-    return {"SMA": SMA, "SSGD": SSGD, "Independent": Independent}[name]()
+    kinds = {"SMA": SMA, "SSGD": SSGD, "Independent": Independent, "AdaptiveSGD": AdaptiveSGD}
+    return kinds[name]()
 
 
 def check_learners(choice: Synchroniser | Literal["auto"], num_learners: int) -> None:

@@ -49,13 +49,28 @@ std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
   };
 }
 
+AdaptiveOptions AdaptiveOptionsOf(const std::map<std::string, double>& values) {
+  AdaptiveOptions options;
+  if (values.empty()) return options;
+  options.mega_batch = static_cast<int64_t>(values.at("mega_batch"));
+  options.b_max = static_cast<int64_t>(values.at("b_max"));
+  options.b_min = static_cast<int64_t>(values.at("b_min"));
+  options.beta = values.at("beta");
+  options.perturbation = values.at("perturbation");
+  options.threshold = values.at("threshold");
+  options.momentum = values.at("momentum");
+  options.scales = values.at("scaling") != 0;
+  options.normalises = values.at("normalisation") != 0;
+  return options;
+}
+
 int64_t DepositOptionsFromPython(
     int learners_per_device, int threads_per_learner, bool tunes_learners,
     int64_t batch_size, const std::string& scheduling, const std::string& algorithm,
     const std::string& centre, double alpha, std::optional<double> momentum,
     int64_t sync_period, double ema_decay, const py::object& restart,
-    std::set<std::string> shard, std::set<std::string> replicate,
-    const std::map<std::string, std::string>& combine,
+    const std::map<std::string, double>& adaptive, std::set<std::string> shard,
+    std::set<std::string> replicate, const std::map<std::string, std::string>& combine,
     const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
     bool pin_threads, const std::string& cuda_graphs, bool proof,
     std::shared_ptr<Cluster> cluster) {
@@ -80,6 +95,7 @@ int64_t DepositOptionsFromPython(
   options.momentum = momentum;
   options.sync_period = sync_period;
   options.ema_decay = ema_decay;
+  options.adaptive = AdaptiveOptionsOf(adaptive);
   if (py::isinstance<py::str>(restart)) {
     options.restart =
         Choose<Options::Restart>({{"never", Options::Restart::kNever},
@@ -127,9 +143,10 @@ void DefineOptions(py::module_* m) {
          py::arg("tunes_learners"), py::arg("batch_size"), py::arg("scheduling"),
          py::arg("algorithm"), py::arg("centre"), py::arg("alpha"), py::arg("momentum"),
          py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
-         py::arg("shard"), py::arg("replicate"), py::arg("combine"),
-         py::arg("run_kind"), py::arg("seed"), py::arg("pin_threads"),
-         py::arg("cuda_graphs"), py::arg("proof"), py::arg("cluster"),
+         py::arg("adaptive"), py::arg("shard"), py::arg("replicate"),
+         py::arg("combine"), py::arg("run_kind"), py::arg("seed"),
+         py::arg("pin_threads"), py::arg("cuda_graphs"), py::arg("proof"),
+         py::arg("cluster"),
          "Keeps options for the session to be created; returns its number.");
 }
 

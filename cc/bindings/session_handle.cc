@@ -189,6 +189,17 @@ Log TuningOf(TensorBowSession* session) {
   return log;
 }
 
+// By mega-batch and learner: sizes, rates, updates, rows, weights.
+auto MegaBatchesOf(TensorBowSession* session) {
+  using Counts = std::vector<int64_t>;
+  using Numbers = std::vector<double>;
+  std::vector<std::tuple<Counts, Numbers, Counts, Counts, Numbers>> all;
+  for (const MegaBatches::Record& r : session->trainer().MegaBatchRecords()) {
+    all.emplace_back(r.sizes, r.rates, r.updates, r.rows, r.weights);
+  }
+  return all;
+}
+
 void DefineLearners(Class* handle) {
   using S = TensorBowSession;
   handle
@@ -207,6 +218,7 @@ void DefineLearners(Class* handle) {
       .def_property_readonly("tunes_learners",
                              Getting([](S* s) { return s->tunes_learners(); }))
       .def_property_readonly("tuning", Getting(&TuningOf))
+      .def_property_readonly("mega_batches", Getting(&MegaBatchesOf))
       .def("end_tuning", Doing([](S* s) { s->EndTuning(); }))
       .def_property_readonly("learner_devices", Getting([](S* s) {
                                return s->trainer().LearnerDevices();

@@ -43,14 +43,14 @@ TENSORBOW_VECTORISED void MoveAverage(const Bfloat16* z, float d, int64_t n,
 }  // namespace
 
 CentralModel::Variable::Variable(ElementType type, int64_t size, int num_values,
-                                 double ema_decay)
+                                 bool keeps_average, double ema_decay)
     : type_(type),
       size_(size),
       ema_decay_(ema_decay),
       up_to_date_with_(NumSlices(size), 0) {
   const int64_t size_bytes = size * AccumulatorSizeBytes(type);
   for (int i = 0; i < num_values; ++i) z_[i] = AlignedBuffer(size_bytes);
-  if (ema_decay > 0) average_ = AlignedBuffer(size_bytes);
+  if (keeps_average) average_ = AlignedBuffer(size_bytes);
 }
 
 void CentralModel::Variable::MarkUpToDate(int s) {
@@ -86,10 +86,8 @@ void CentralModel::Variable::Resume(int64_t iterations, int64_t averaged) {
 }
 
 int CentralModel::Add(ElementType type, int64_t size) {
-  const int num_values = keeps_ == Keeps::kZAndPrevious ? 2
-                         : keeps_ == Keeps::kZ          ? 1
-                                                        : 0;
-  variables_.emplace_back(type, size, num_values, ema_decay_);
+  const int num_values = keeps_previous() ? 2 : keeps_z() ? 1 : 0;
+  variables_.emplace_back(type, size, num_values, keeps_average(), ema_decay_);
   return num_variables() - 1;
 }
 

@@ -8,7 +8,8 @@
 //   previous   z before the last synchronised iteration; while an iteration is under
 //              way z after it takes its place, slice by slice. Only for algorithms
 //              whose z has momentum.
-//   average    with an `ema_decay`, the exponential moving average of z over the
+//   average    what is read. For an algorithm that merges models, their mean as they
+//              are; with an `ema_decay`, the exponential moving average of z over the
 //              iterations t = 0, 1, …,
 //
 //                z̄ ← d·z̄ + (1 − d)·z ,  d = min(ema_decay, (1 + t) / (10 + t))
@@ -56,7 +57,8 @@ class CentralModel {
 
   class Variable {
    public:
-    Variable(ElementType type, int64_t size, int num_values, double ema_decay);
+    Variable(ElementType type, int64_t size, int num_values, bool keeps_average,
+             double ema_decay);
 
     ElementType type() const { return type_; }
     int64_t size() const { return size_; }  // elements
@@ -126,18 +128,21 @@ class CentralModel {
         up_to_date_with_;  // by slice: iterations it is up to date with
   };
 
-  // What the model keeps of every variable: nothing but the average, z, or both z and
-  // its predecessor.
-  enum class Keeps { kAverageOnly, kZ, kZAndPrevious };
+  // What the model keeps of every variable: nothing but the average, z, both z and its
+  // predecessor, or these and an average that the algorithm computes.
+  enum class Keeps { kAverageOnly, kZ, kZAndPrevious, kMerged };
 
-  // `ema_decay`: of the moving average, 0 <= ema_decay < 1; 0 for none.
+  // `ema_decay`: of the moving average, 0 <= ema_decay < 1; 0 for none; 0 with kMerged.
   explicit CentralModel(Keeps keeps, double ema_decay = 0)
       : keeps_(keeps), ema_decay_(ema_decay) {}
 
   bool keeps_z() const { return keeps_ != Keeps::kAverageOnly; }
   // Whether z is behind the replicas by the last update of each.
   bool lags() const { return keeps_ == Keeps::kZAndPrevious; }
-  bool keeps_average() const { return ema_decay_ > 0; }
+  bool keeps_previous() const { return lags() || merges(); }
+  // Whether z is what the replicas last went on from, and the average what they are.
+  bool merges() const { return keeps_ == Keeps::kMerged; }
+  bool keeps_average() const { return ema_decay_ > 0 || merges(); }
   double ema_decay() const { return ema_decay_; }
 
   // `d` above, for taking in z as it is after `iterations` iterations.
@@ -159,6 +164,8 @@ class CentralModel {
   // REQUIRES: the model keeps it, and all slices are up to date.
   enum class Which { kZ, kAverage };
   void CopyTo(int variable, Which which, void* values) const;
+  // The model as the replicas are: not a moving average of it.
+  Which as_it_is() const { return merges() ? Which::kAverage : Which::kZ; }
 
   int num_variables() const { return static_cast<int>(variables_.size()); }
   Variable& variable(int index) { return variables_[index]; }

@@ -155,6 +155,51 @@ void AddLearningRate(const ProgramGraph& graph, const tf::NodeDef& update,
   rates->insert(absl::StrCat(name.node, ":", name.index));
 }
 
+// Whether the tensor is known to be a scalar, seen through identities.
+bool IsScalar(const ProgramGraph& graph, absl::string_view tensor) {
+  const tf::NodeDef* node = graph.Find(ParseTensor(tensor).node);
+  while (node != nullptr && node->input_size() > 0 &&
+         (node->op() == "Identity" || node->op() == "ReadVariableOp")) {
+    node = graph.Find(ParseTensor(node->input(0)).node);
+  }
+  if (node == nullptr) return false;
+  if (node->op() == "Const") {
+    return node->attr().at("value").tensor().tensor_shape().dim_size() == 0;
+  }
+  const auto shape = node->attr().find("shape");
+  return (IsVariableOp(node->op()) || node->op() == "Placeholder") &&
+         shape != node->attr().end() && !shape->second.shape().unknown_rank() &&
+         shape->second.shape().dim_size() == 0;
+}
+
+// Notes which input is the learning rate of an update: of an optimiser op, or of the
+// product that gradient descent of some rows scatters.
+void NoteRate(const ProgramGraph& graph, const tf::NodeDef& update,
+              const std::vector<Input>& inputs, RunAnalysis* analysis) {
+  for (absl::string_view name : {"lr", "alpha"}) {
+    const Input* const rate = FindInput(inputs, name);
+    if (rate == nullptr) continue;
+    analysis->rate_inputs[update.name()] = static_cast<int>(rate - inputs.data());
+    return;
+  }
+  static const auto* const scatters = new std::set<absl::string_view>(
+      {"ResourceScatterAdd", "ResourceScatterSub", "ScatterAdd", "ScatterSub"});
+  const tf::NodeDef* product = nullptr;
+  if (scatters->count(update.op()) > 0) {
+    product = graph.Find(ParseTensor(update.input(2)).node);
+    while (product != nullptr &&
+           (product->op() == "Identity" || product->op() == "Neg")) {
+      product = graph.Find(ParseTensor(product->input(0)).node);
+    }
+  }
+  for (int i = 0; product != nullptr && product->op() == "Mul" && i < 2; ++i) {
+    if (!IsScalar(graph, product->input(i))) continue;
+    analysis->rate_inputs[product->name()] = i;
+    return;
+  }
+  analysis->without_rate = update.name();
+}
+
 }  // namespace
 
 bool IsFloating(const tf::NodeDef& variable) {
@@ -173,14 +218,24 @@ void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
         updates.optimiser <= OptimiserKind::kGradientDescent;
     analysis->adaptive_optimiser |= updates.optimiser == OptimiserKind::kAdaptive;
   }
+  const auto is_trained = [&](int root) {
+    return analysis->variables[effects.variables[root]->name()].trained;
+  };
   std::set<std::string> rates;
+  std::set<int> with_rate;  // or without, which has been noted
   for (const tf::NodeDef* node : effects.dataflow->nodes()) {
     const std::set<int> updated = effects.dataflow->FirstRoots(*node);
     if (updated.empty()) continue;
+    const std::vector<Input> inputs = effects.dataflow->Inputs(*node);
+    if (std::any_of(updated.begin(), updated.end(), is_trained) &&
+        WritesInput(node->op(), *inputs[0].declaration)) {
+      NoteRate(graph, *node, inputs, analysis);
+      with_rate.insert(updated.begin(), updated.end());
+    }
     if (OptimiserKindOf(node->op()) == OptimiserKind::kNone) {
       for (int root : updated) {
         const tf::NodeDef& variable = *effects.variables[root];
-        if (!analysis->variables[variable.name()].trained) continue;
+        if (!is_trained(root)) continue;
         analysis->adaptive_optimiser = analysis->adaptive_optimiser ||
                                        TakesRootOfSlot(graph, effects, *node, variable);
         analysis->plain_gradient_descent =
@@ -188,13 +243,16 @@ void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
       }
       continue;
     }
-    const std::vector<Input> inputs = effects.dataflow->Inputs(*node);
     AddLearningRate(graph, *node, inputs, &rates);
     if (const Input* momentum = FindInput(inputs, "momentum")) {
       analysis->optimiser_momentum =
           std::max(analysis->optimiser_momentum,
                    ConstantScalar(graph, momentum->producer).value_or(0));
     }
+  }
+  for (size_t root = 0; root < effects.variables.size(); ++root) {
+    if (!is_trained(root) || with_rate.count(root) > 0) continue;
+    analysis->without_rate = effects.variables[root]->name();
   }
   analysis->learning_rates.assign(rates.begin(), rates.end());
 }

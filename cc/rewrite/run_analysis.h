@@ -61,6 +61,10 @@ struct RunAnalysis {
   // Tensors that are an optimiser's learning rate, can change between runs and can be
   // evaluated on their own without side effects.
   std::vector<std::string> learning_rates;
+  // By update of a trained variable, or what computes the operand of one, the input
+  // that is the learning rate; and an update whose rate is not known, if there is one.
+  std::map<std::string, int> rate_inputs;
+  std::string without_rate;
   // Every trained variable is updated by plain gradient descent, without momentum
   // or adaptive slots.
   bool plain_gradient_descent = true;

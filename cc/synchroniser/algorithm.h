@@ -19,7 +19,9 @@ namespace tensorbow {
 
 // What the learners have in common, and how often.
 struct Traits {
-  enum class Averages { kNothing, kModels, kGradients };
+  // kModels: in every iteration, or every so many; kMergedModels: learners go their own
+  // ways between merges.
+  enum class Averages { kNothing, kModels, kGradients, kMergedModels };
   Averages averages = Averages::kNothing;
   double alpha = 0;     // of a correction α (w − z), where models are averaged
   int64_t period = 1;   // iterations from one correction to the next
@@ -27,6 +29,7 @@ struct Traits {
 
   bool averages_models() const { return averages == Averages::kModels; }
   bool averages_gradients() const { return averages == Averages::kGradients; }
+  bool merges_models() const { return averages == Averages::kMergedModels; }
 };
 
 class Algorithm {

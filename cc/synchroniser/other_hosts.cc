@@ -30,7 +30,9 @@ void Synchroniser::Report(const TrainedSet& set, HostRounds::Kind kind,
   HostRounds::Report report{kind, set.program, static_cast<int64_t>(present.size()),
                             /*rows=*/0};
   std::vector<int> variables;
-  for (int j : present) report.rows += std::max<int64_t>(1, learners_[j].rows);
+  for (int j : present) {
+    report.rows += std::max<int64_t>(1, learners_[j].finished_rows);
+  }
   for (int member = 0; member < set.size(); ++member) {
     variables.push_back(set.variable(member));
   }

@@ -61,7 +61,7 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
   stopped_by_hosts_.store(false, std::memory_order_relaxed);
   for (LearnerState& learner : learners_) {
     learner.iteration = 0;
-    learner.share = 1;
+    learner.share = learner.rate = 1;
     learner.rows = 0;
     learner.took_part = -1;
     learner.updated.assign(set->size(), false);
@@ -110,6 +110,7 @@ int64_t Synchroniser::EndRun() {
     if (!voted_.empty()) {
       // The others have updated what this host may have updated in part.
       failed.rows = HostRounds::kBehind;
+      for (int j : voted_) learners_[j].finished_rows = learners_[j].rows;
       if (!rounds_->counted()) Report(*set_, HostRounds::Kind::kTrained, voted_);
       rounds_->CountOwn();
     }
@@ -220,6 +221,7 @@ bool Synchroniser::Finish(int learner, bool took_part) {
   if (num_points > 0) gate_.Notify();
   const int64_t iteration = learners_[learner].iteration++;
   if (took_part) learners_[learner].took_part = iteration;
+  learners_[learner].finished_rows = learners_[learner].rows;
   const int before = arrived_.fetch_add(1, std::memory_order_acq_rel);
   if (before + 1 == scheduler_->participants(iteration)) {
     arrived_.store(0, std::memory_order_relaxed);

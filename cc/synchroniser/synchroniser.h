@@ -124,6 +124,9 @@ class Synchroniser {
   // one; set before the task is executed, 1 when a run begins.
   void SetShare(int learner, double share) { learners_[learner].share = share; }
   double share(int learner) const { return learners_[learner].share; }
+  // What the learner's learning rate is multiplied by; likewise.
+  void SetRate(int learner, double rate) { learners_[learner].rate = rate; }
+  double rate(int learner) const { return learners_[learner].rate; }
   // The rows of the learner's task, before AfterTask(); better before it is executed.
   void NoteRows(int learner, int64_t rows) { learners_[learner].rows = rows; }
   // Whether the iteration that `learner` is in, or would enter, has been aborted.
@@ -193,17 +196,20 @@ class Synchroniser {
   void Vote(int learner, int point);
 
  private:
-  // Owned by the learner's thread, but for `took_part`.
+  // Owned by the learner's thread, but for what Finish() leaves.
   struct alignas(64) LearnerState {
     int64_t iteration = 0;            // of the run
     std::vector<uint8_t> updated;     // by member, in this task
     std::vector<uint8_t> remembered;  // by member, in this task
     double share = 1;
+    double rate = 1;
     int64_t rows = 0;
     LearnerActivity* activity = nullptr;
-    // The last iteration it took part in; written in Finish() when the one before is
-    // complete, and before the arrival that readers have acquired.
+    // Written in Finish() when the iteration before is complete, and before the arrival
+    // that readers have acquired: the last iteration it took part in, and its rows then
+    // (`rows` may already be those of its next task).
     int64_t took_part = -1;
+    int64_t finished_rows = 0;
   };
   // Of a slice: twice the number (over all runs) of the last iteration that has been
   // prepared, and one more while the next is being prepared. The release store in

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/scale_gradients.h"
+#include "cc/rewrite/scale_rates.h"
 #include "cc/training/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -23,7 +24,13 @@ absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph
     absl::MutexLock lock(&sharing_mu_);
     return sharing_.Agree(sharable, &separated_);
   };
-  return CompileLearningProgram(graph, spec, analysis, sparse_feeds, options_,
+  const ProgramGraph* executed = &graph;
+  if (averages == Traits::Averages::kMergedModels) {
+    program->scaled_graph = std::make_unique<ProgramGraph>();
+    executed = program->scaled_graph.get();
+    TF_RETURN_IF_ERROR(ScaleRates(graph, spec, analysis, program->scaled_graph.get()));
+  }
+  return CompileLearningProgram(*executed, spec, analysis, sparse_feeds, options_,
                                 session_options_, averages, agree, &learners_, program);
 }
 
@@ -126,7 +133,8 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   program->shared = std::move(made.shared);
   program->hidden_random_ops = std::move(made.hidden_random_ops);
   program->scaled = tensors;
-  program->scaled_graph = std::move(scaled);
+  program->scaled_graph =
+      scaled != nullptr ? std::move(scaled) : std::move(made.scaled_graph);
   program->num_trained = -1;  // its set is to be made again
 }
 

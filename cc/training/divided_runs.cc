@@ -17,7 +17,7 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 bool Trainer::MayDivide() const {
-  return num_learners() > 1 || options_.batch_size > 0;
+  return num_learners() > 1 || options_.rows_of_batch() > 0;
 }
 
 void Trainer::MakeProof(const ProgramGraph& graph, const RunSpec& spec,
@@ -44,7 +44,7 @@ absl::Status Trainer::PlanRun(const RunRequest& request, FeedPlan* plan) {
   LearningProgram* const program = request.program;
   FeedOptions options;
   options.num_learners = num_learners();
-  options.batch_size = options_.batch_size;
+  options.batch_size = options_.rows_of_batch();
   options.task_rows = request.task_rows;
   TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, *request.feeds, options, plan));
   if (plan->ambiguous.empty() && !options_.proof) plan->ambiguous = plan->doubt;
@@ -85,7 +85,7 @@ void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
         "Options(replicate=[...])."));
     return;
   }
-  if (!verdict.sums.empty() && options_.batch_size == 0) {
+  if (!verdict.sums.empty() && options_.divides_batches()) {
     warn_(absl::StrCat("The loss of a learning run sums over the rows of ", divided,
                        ": each learner's gradient is scaled by the number of learners "
                        "that share the rows, so that a step is that of all rows."));
@@ -114,7 +114,7 @@ absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
     }
     const ScopedMark marked(&activity_, "prove");
     program->divisions->Prove(central_, *request.feeds, plan, num_learners(),
-                              options_.batch_size, iterations);
+                              options_.rows_of_batch(), iterations);
   }
   *verdict = program->divisions->Find(plan);
   return absl::OkStatus();

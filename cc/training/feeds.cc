@@ -232,14 +232,14 @@ tf::Tensor Aligned(const tf::Tensor& tensor) {
   return tensor.IsAligned() ? tensor : tf::tensor::DeepCopy(tensor);
 }
 
-std::vector<tf::Tensor> FeedsOfTask(const FeedPlan& plan, int64_t task,
+std::vector<tf::Tensor> FeedsOfTask(const FeedPlan& plan,
+                                    const std::optional<FeedPlan::Rows>& rows,
                                     const std::vector<tf::Tensor>& feeds) {
   std::vector<tf::Tensor> own;
   own.reserve(feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i) {
-    if (plan.tasks.size() > 1 && plan.divided[i]) {
-      const FeedPlan::Rows& rows = plan.tasks[task];
-      own.push_back(Aligned(feeds[i].Slice(rows.begin, rows.end)));
+    if (rows.has_value() && plan.divided[i]) {
+      own.push_back(Aligned(feeds[i].Slice(rows->begin, rows->end)));
     } else {
       own.push_back(Aligned(feeds[i]));
     }

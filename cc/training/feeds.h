@@ -9,6 +9,7 @@
 #define TENSORBOW_CC_TRAINING_FEEDS_H_
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -63,9 +64,11 @@ absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
 // The same values, aligned as kernels want them: a copy only where they are not.
 tensorflow::Tensor Aligned(const tensorflow::Tensor& tensor);
 
-// The feeds of one task, aligned: a view of the rows where that allows it, else a copy.
+// The feeds of one task, aligned: of those that are divided these rows, a view where
+// that allows it, else a copy; all rows without them.
 std::vector<tensorflow::Tensor> FeedsOfTask(
-    const FeedPlan& plan, int64_t task, const std::vector<tensorflow::Tensor>& feeds);
+    const FeedPlan& plan, const std::optional<FeedPlan::Rows>& rows,
+    const std::vector<tensorflow::Tensor>& feeds);
 
 }  // namespace tensorbow
 

@@ -252,7 +252,8 @@ absl::Status CompileLearningProgram(
   if (replicated) UseOneDnn(&task);  // one learner computes what a stock session does
   (*learners)[0].Optimise(&task);
   TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
-  if (averages != Traits::Averages::kNothing) {
+  if (averages == Traits::Averages::kModels ||
+      averages == Traits::Averages::kGradients) {
     const Averaging averaging =
         options.num_hosts() > 1 ? Averaging::kBefore : Averaging::kInUpdates;
     TF_RETURN_IF_ERROR(FuseTask(analysis, averages, averaging,

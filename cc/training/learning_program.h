@@ -50,8 +50,8 @@ struct LearningProgram {
   std::set<std::string> shared;       // variables of which learners have one copy
   std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order
   std::vector<std::string> hidden_random_ops;
-  // What the learners were compiled from, if gradients are scaled: the tensors that
-  // are, and the graph.
+  // What the learners were compiled from, if gradients or learning rates are scaled:
+  // the gradients' tensors, and the graph.
   std::set<std::string> scaled;
   std::unique_ptr<ProgramGraph> scaled_graph;
   // Why one learner executes the runs, where several learners, which there were not at

@@ -46,22 +46,34 @@ int64_t NumTasksOf(const FeedPlan& plan, int num_learners) {
   return plan.ambiguous.empty() ? num_learners : 1;
 }
 
+// At most; sizes do not fall below b_min.
+int64_t NumBatchesOf(const FeedPlan& plan, const MegaBatches& batches) {
+  const int64_t rows = plan.tasks.back().end;
+  const int64_t merges = rows / batches.options().mega_batch + 2;
+  return rows / batches.options().b_min + merges;
+}
+
 }  // namespace
 
 LearningRun::LearningRun(LearningProgram* program, const std::vector<tf::Tensor>& feeds,
                          FeedPlan plan, LearnerGroup* learners,
                          TaskScheduler* scheduler, Synchroniser* synchroniser,
-                         ActivityLog* activity, tf::CancellationManager* cancellation)
+                         MegaBatches* batches, ActivityLog* activity,
+                         tf::CancellationManager* cancellation)
     : program_(program),
       feeds_(feeds),
       plan_(std::move(plan)),
       learners_(learners),
       scheduler_(scheduler),
       synchroniser_(synchroniser),
+      batches_(batches),
       activity_(activity),
       cancellation_(cancellation),
-      num_tasks_(NumTasksOf(plan_, learners->size())),
-      active_(static_cast<int>(std::min<int64_t>(num_tasks_, learners->size()))),
+      num_tasks_(batches == nullptr || plan_.tasks.empty()
+                     ? NumTasksOf(plan_, learners->size())
+                     : NumBatchesOf(plan_, *batches)),
+      active_(static_cast<int>(
+          std::min<int64_t>(NumTasksOf(plan_, learners->size()), learners->size()))),
       ends_with_data_(plan_.tasks.empty() && program->replicated),
       measures_memory_(learners->accelerators() != nullptr && learners->size() > 1 &&
                        !program->measured_memory),
@@ -77,35 +89,44 @@ void LearningRun::Trace() {
   }
 }
 
+void LearningRun::OnLearners(const std::function<void(int learner)>& run) {
+  for (int j = 1; j < active_; ++j) {
+    (*learners_)[j].worker()->Start([&run, j] { run(j); });
+  }
+  run(0);
+  for (int j = 1; j < active_; ++j) (*learners_)[j].worker()->Wait();
+}
+
 void LearningRun::Execute(SchedulingPolicy policy, int64_t timeout_ms,
-                          AfterTask after_task) {
+                          AfterTask after_task, Merge merge) {
   if (cancellation_.IsCancelled()) {
     status_[0] = absl::CancelledError("Run call was cancelled");
     return;
   }
   after_task_ = std::move(after_task);
-  const bool in_order = plan_.tasks.empty() || plan_.one_shard_per_learner;
-  scheduler_->Begin(num_tasks_, in_order ? SchedulingPolicy::kRoundRobin : policy);
   for (int j = 0; j < learners_->size(); ++j) {
     synchroniser_->set_activity(j, activity_->learner(j));
   }
-  synchroniser_->BeginRun(program_->set.get(), scheduler_);
   Deadline deadline(timeout_ms, &cancellation_);
-  for (int j = 1; j < active_; ++j) {
-    (*learners_)[j].worker()->Start([this, j] { RunTasks(j); });
+  if (batches_ != nullptr) {
+    ExecuteBatches(policy, merge);
+  } else {
+    const bool in_order = plan_.tasks.empty() || plan_.one_shard_per_learner;
+    scheduler_->Begin(num_tasks_, in_order ? SchedulingPolicy::kRoundRobin : policy);
+    synchroniser_->BeginRun(program_->set.get(), scheduler_);
+    OnLearners([this](int learner) { RunTasks(learner); });
+    completed_ = synchroniser_->EndRun();
   }
-  RunTasks(0);
-  for (int j = 1; j < active_; ++j) (*learners_)[j].worker()->Wait();
   expired_ = deadline.Stop();
-  completed_ = synchroniser_->EndRun();
 }
 
 // ------------------------------------------------------------------------- tasks
 
-absl::Status LearningRun::RunTask(int learner, int64_t task) {
+absl::Status LearningRun::RunTask(int learner, int64_t task,
+                                  const std::optional<FeedPlan::Rows>& rows) {
   const std::vector<tf::Tensor> feeds = [&] {
     const ScopedActivity feeding(activity_->learner(learner), Activity::kFeed);
-    return FeedsOfTask(plan_, task, feeds_);
+    return FeedsOfTask(plan_, rows, feeds_);
   }();
   Learner::Task execution;
   execution.feeds = &feeds;
@@ -116,14 +137,14 @@ absl::Status LearningRun::RunTask(int learner, int64_t task) {
   if (!collectors_.empty()) execution.stats = collectors_[learner].get();
   TaskOutcome& outcome = outcomes_[task];
   outcome.learner = learner;
-  if (plan_.one_shard_per_learner) {
+  if (plan_.one_shard_per_learner && rows.has_value()) {
     // Sizes may differ: the average of gradients is that of all rows.
     const FeedPlan::Rows all = {plan_.tasks.front().begin, plan_.tasks.back().end};
-    synchroniser_->SetShare(learner, static_cast<double>(plan_.tasks[task].count()) *
-                                         num_tasks_ / all.count());
+    synchroniser_->SetShare(
+        learner, static_cast<double>(rows->count()) * num_tasks_ / all.count());
   }
-  if (!plan_.tasks.empty()) {
-    outcome.rows = plan_.tasks[task].count();
+  if (rows.has_value()) {
+    outcome.rows = rows->count();
     synchroniser_->NoteRows(learner, outcome.rows);
   }
   TF_RETURN_IF_ERROR((*learners_)[learner].Execute(*program_->learners[learner],
@@ -166,8 +187,10 @@ void LearningRun::RunTasks(int learner) {
     if (learner == 0 && !first && averages_models) {
       program_->rates.Update(feeds_, &(*learners_)[0]).IgnoreError();
     }
+    std::optional<FeedPlan::Rows> rows;
+    if (!plan_.tasks.empty()) rows = plan_.tasks[assignment->task];
     absl::Status status =
-        CheckMemory(learner, first, RunTask(learner, assignment->task));
+        CheckMemory(learner, first, RunTask(learner, assignment->task, rows));
     if (EndsWithData(status)) {
       status_[learner] = status;
       synchroniser_->SitOut(learner);
@@ -183,6 +206,10 @@ void LearningRun::RunTasks(int learner) {
     activity_->learner(learner)->EndTask(NowNanos(), assignment->iteration);
     assignment = scheduler_->Next(learner);
   }
+  FinishLearner(learner);
+}
+
+void LearningRun::FinishLearner(int learner) {
   if (learner == 0 && measures_memory_ && !measured_.HasBeenNotified()) {
     measured_.Notify();
   }

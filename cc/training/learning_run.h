@@ -8,12 +8,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
 #include "cc/activity/activity_log.h"
+#include "cc/scheduler/row_cutter.h"
 #include "cc/scheduler/task_scheduler.h"
+#include "cc/synchroniser/mega_batches.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "cc/training/feeds.h"
 #include "cc/training/fetches.h"
@@ -32,17 +35,23 @@ class LearningRun {
   // trained set where the learner's replica is.
   using AfterTask = std::function<absl::Status(int learner)>;
 
-  // `plan`: how `feeds` are divided.
+  // Called when a mega-batch is complete, while no learner is at work: merges.
+  using Merge = std::function<absl::Status()>;
+
+  // `plan`: how `feeds` are divided. `batches`: null where tasks are those of the plan;
+  // else its rows are cut into batches of the learners' own sizes, which may be done at
+  // any time until a merge (batch_runs.cc).
   LearningRun(LearningProgram* program, const std::vector<tensorflow::Tensor>& feeds,
               FeedPlan plan, LearnerGroup* learners, TaskScheduler* scheduler,
-              Synchroniser* synchroniser, ActivityLog* activity,
+              Synchroniser* synchroniser, MegaBatches* batches, ActivityLog* activity,
               tensorflow::CancellationManager* cancellation);
 
   // Collects the execution times of all kernels.
   void Trace();
 
-  // `timeout_ms`: 0 for none.
-  void Execute(SchedulingPolicy policy, int64_t timeout_ms, AfterTask after_task);
+  // `timeout_ms`: 0 for none. `merge`: null without `batches`.
+  void Execute(SchedulingPolicy policy, int64_t timeout_ms, AfterTask after_task,
+               Merge merge);
 
   // How many learners had tasks: the first so many.
   int num_active() const { return active_; }
@@ -70,9 +79,18 @@ class LearningRun {
     return task_iteration_[task] >= 0 && task_iteration_[task] < completed_;
   }
   bool EndsWithData(const absl::Status& status) const;
+  // Has the learners that have tasks execute them, this thread as learner 0.
+  void OnLearners(const std::function<void(int learner)>& run);
   // Executes tasks on one learner until the run has none left for it.
   void RunTasks(int learner);
-  absl::Status RunTask(int learner, int64_t task);
+  // `rows`: of the feeds; without them all.
+  absl::Status RunTask(int learner, int64_t task,
+                       const std::optional<FeedPlan::Rows>& rows);
+  // What ends a learner's part in the run.
+  void FinishLearner(int learner);
+  // In the place of tasks: batches, from one merge to the next.
+  void ExecuteBatches(SchedulingPolicy policy, const Merge& merge);
+  void RunBatches(int learner);
   // Where learners share an accelerator, learner 0's first task says how much memory
   // one needs, before the others begin.
   absl::Status CheckMemory(int learner, bool first, absl::Status status);
@@ -84,6 +102,7 @@ class LearningRun {
   LearnerGroup* const learners_;
   TaskScheduler* const scheduler_;
   Synchroniser* const synchroniser_;
+  MegaBatches* const batches_;  // null where there are none
   ActivityLog* const activity_;
   tensorflow::CancellationManager cancellation_;
   AfterTask after_task_;
@@ -93,6 +112,7 @@ class LearningRun {
   const bool ends_with_data_;   // OutOfRange is the end of the data, not an error
   const bool measures_memory_;  // learner 0 does its first task alone
   absl::Notification measured_;
+  RowCutter cutter_;  // of batches
 
   std::vector<TaskOutcome> outcomes_;    // by task; fetches are empty where none
   std::vector<int64_t> task_iteration_;  // by task

@@ -15,6 +15,7 @@
 #include "cc/rewrite/run_analysis.h"
 #include "cc/scheduler/task_scheduler.h"
 #include "cc/synchroniser/hosts.h"
+#include "cc/synchroniser/mega_batches.h"
 #include "cc/synchroniser/sma.h"
 
 namespace tensorbow {
@@ -34,12 +35,20 @@ struct Options {
 
   // Rows of one learner's batch; 0: a run's rows are divided among the learners.
   int64_t batch_size = 0;
+  // The rows that a run is divided by, to begin with; 0 as above.
+  int64_t rows_of_batch() const {
+    return algorithm == Algorithm::kAdaptive ? adaptive.b_max : batch_size;
+  }
+  // Whether a run's tasks are shards of one batch, not batches of their own.
+  bool divides_batches() const {
+    return batch_size == 0 && algorithm != Algorithm::kAdaptive;
+  }
 
   SchedulingPolicy scheduling = SchedulingPolicy::kFirstComeFirstServed;
 
   // How the learners are kept together: by what the program's optimisers are, model
-  // averaging, averaged gradients, or not.
-  enum class Algorithm { kAuto, kSma, kSsgd, kIndependent };
+  // averaging, averaged gradients, not, or by merges after every mega-batch.
+  enum class Algorithm { kAuto, kSma, kSsgd, kIndependent, kAdaptive };
   Algorithm algorithm = Algorithm::kAuto;
   // SMA's (elastic averaging is SMA with a lagging centre without momentum).
   SmaOptions::Centre centre = SmaOptions::Centre::kCurrent;
@@ -47,6 +56,7 @@ struct Options {
   std::optional<double> momentum;  // of a lagging centre; unset: by the optimiser
   int64_t sync_period = 1;
   double ema_decay = 0;  // of the average of the central model; 0: none
+  AdaptiveOptions adaptive;
   enum class Restart { kNever, kOnLearningRateDrop, kCallback };
   Restart restart = Restart::kOnLearningRateDrop;
   // Called before a learning run with the number of completed iterations.

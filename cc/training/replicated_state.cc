@@ -64,9 +64,11 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id, int num_learn
   if (replicas.empty()) return state;
   const Variable& variable = variables_[id];
   const tf::DataType dtype = replicas[0].dtype();
-  if (variable.trained && synchroniser_->traits().averages_models()) {
-    TF_ASSIGN_OR_RETURN(const tf::Tensor z, ModelValue(id, CentralModel::Which::kZ));
-    replicas.assign(num_learners, z);
+  const Traits& traits = synchroniser_->traits();
+  if (variable.trained && (traits.averages_models() || traits.merges_models())) {
+    TF_ASSIGN_OR_RETURN(const tf::Tensor model, ModelValue(id, model_->as_it_is()));
+    replicas.assign(num_learners, model);
+    if (model_->merges()) state.z = state.previous = state.average;
   }
   const size_t count = num_learners;
   const bool summed = variable.summed && SumOf(dtype) != nullptr;
@@ -111,7 +113,7 @@ absl::Status ReplicatedVariables::CheckState(const VariableUse& use,
         !kept || (value.dtype() == accumulator && value.NumElements() == shape.size);
   };
   check(model_->keeps_z(), state.z);
-  check(model_->lags(), state.previous);
+  check(model_->keeps_previous(), state.previous);
   check(model_->keeps_average(), state.average);
   if (!fits) {
     return absl::DataLossError(absl::StrCat("The saved replicas of '", state.name,

@@ -235,11 +235,11 @@ absl::Status ReplicatedVariables::PublishAll() {
 absl::Status ReplicatedVariables::PublishModel(int id) {
   const Variable& variable = variables_[id];
   if (variable.model_index < 0 || variable.replicas_stale) return absl::OkStatus();
-  TF_ASSIGN_OR_RETURN(const tf::Tensor z, ModelValue(id, CentralModel::Which::kZ));
+  TF_ASSIGN_OR_RETURN(const tf::Tensor model, ModelValue(id, model_->as_it_is()));
   VariableStorage central;
   TF_RETURN_IF_ERROR(OpenCentral(variable, &central));
   tf::mutex_lock lock(*central.mu());
-  return central.Assign(z, {central_device_->GetAllocator({})});
+  return central.Assign(model, {central_device_->GetAllocator({})});
 }
 
 absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
@@ -268,7 +268,7 @@ absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
                                          central_device_->GetAllocator({}), &data));
     TF_RETURN_IF_ERROR(model_->lags()
                            ? CopyMeanTo(variable, data)
-                           : CopyModelTo(variable, CentralModel::Which::kZ, data));
+                           : CopyModelTo(variable, model_->as_it_is(), data));
   }
   return absl::OkStatus();
 }

@@ -26,6 +26,7 @@ constexpr char kLearnersKey[] = "_tensorbow/num_learners";
 constexpr char kChoiceKey[] = "_tensorbow/choice";
 constexpr char kMomentumKey[] = "_tensorbow/momentum";
 constexpr char kCountersKey[] = "_tensorbow/counters";
+constexpr char kMegaBatchKey[] = "_tensorbow/mega_batch";
 // Names of all variables, and which of them have a value.
 constexpr char kVariablesKey[] = "_tensorbow/variables";
 constexpr char kInitialisedKey[] = "_tensorbow/initialised";
@@ -148,6 +149,9 @@ absl::Status WriteHeader(const SavedState& saved, StateWriter* state) {
   TF_RETURN_IF_ERROR(state->Add(kLearnersKey, Vector<int64_t>({saved.num_learners})));
   TF_RETURN_IF_ERROR(state->Add(kChoiceKey, StringVector({saved.choice.name()})));
   TF_RETURN_IF_ERROR(state->Add(kMomentumKey, Vector<double>({saved.choice.momentum})));
+  if (!saved.mega_batch.empty()) {
+    TF_RETURN_IF_ERROR(state->Add(kMegaBatchKey, Vector<int64_t>(saved.mega_batch)));
+  }
   return state->Add(
       kCountersKey,
       Vector<int64_t>({saved.iterations, saved.learning_tasks, saved.samples_seen}));
@@ -179,6 +183,11 @@ absl::Status ReadHeader(StateReader* state,
                       ReadValues<double>(state, kMomentumKey, 1));
   saved->choice = ChoiceOfName(choice.empty() ? "" : choice[0]);
   saved->choice.momentum = momentum[0];
+  if (saved->choice.algorithm == Options::Algorithm::kAdaptive && learners[0] > 1) {
+    TF_ASSIGN_OR_RETURN(
+        saved->mega_batch,
+        ReadValues<int64_t>(state, kMegaBatchKey, MegaBatches::NumSaved(learners[0])));
+  }
   TF_ASSIGN_OR_RETURN(const std::vector<int64_t> counters,
                       ReadValues<int64_t>(state, kCountersKey, 3));
   saved->iterations = counters[0];

@@ -9,6 +9,7 @@
 //   _tensorbow/z/<name>, previous/<name>      flat, in the accumulation type
 //   _tensorbow/average/<name>                 the moving average of z, likewise
 //   _tensorbow/run*                           each learning run's progress
+//   _tensorbow/mega_batch                     how far it has come, where there are some
 //
 // No node can have such a name. Thread-compatible.
 #ifndef TENSORBOW_CC_TRAINING_SAVED_STATE_H_
@@ -50,6 +51,7 @@ struct SavedState {
   std::vector<ReplicaState> replicated;
   std::vector<std::map<std::string, RandomStreams::Position>> random;  // by learner
   std::map<std::string, RunProgress> progress;                         // by run
+  std::vector<int64_t> mega_batch;  // MegaBatches::Get(), empty where there are none
 };
 
 // Makes it the current state of `path`. After an error, what was saved before is as it

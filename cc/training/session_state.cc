@@ -40,7 +40,21 @@ SavedState::Settings SettingsOf(const Options& options, int num_learners) {
     }
     settings.emplace_back("sync_period", absl::StrCat(options.sync_period));
   }
-  if (options.algorithm != Options::Algorithm::kIndependent) {
+  if (options.algorithm == Options::Algorithm::kAdaptive) {
+    const AdaptiveOptions& adaptive = options.adaptive;
+    const auto add = [&settings](const char* name, auto value) {
+      settings.emplace_back(name, value == 0 ? "None" : absl::StrCat(value));
+    };
+    add("mega_batch", adaptive.mega_batch);
+    add("b_min", adaptive.b_min);
+    add("b_max", adaptive.b_max);
+    add("beta", adaptive.beta);
+    settings.emplace_back("perturbation", absl::StrCat(adaptive.perturbation));
+    settings.emplace_back("threshold", absl::StrCat(adaptive.threshold));
+    settings.emplace_back("momentum", absl::StrCat(adaptive.momentum));
+    settings.emplace_back("scaling", adaptive.scales ? "True" : "False");
+    settings.emplace_back("normalisation", adaptive.normalises ? "True" : "False");
+  } else if (options.algorithm != Options::Algorithm::kIndependent) {
     settings.emplace_back(
         "ema_decay", options.ema_decay > 0 ? absl::StrCat(options.ema_decay) : "None");
   }
@@ -110,6 +124,9 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
     state.random.push_back(learners_[j].device()->random_streams().Get());
   }
   state.progress = progress_.Get();
+  if (synchronisation_ != nullptr && synchronisation_->adaptive != nullptr) {
+    state.mega_batch = synchronisation_->adaptive->batches().Get();
+  }
   TF_RETURN_IF_ERROR(rounds_ == nullptr ? WriteState(state, path)
                                         : SavePart(state, path));
 
@@ -196,6 +213,10 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
     learners_[j].device()->random_streams().Set(state.random[j]);
   }
   progress_.Set(std::move(state.progress));
+  if (!state.mega_batch.empty() &&
+      !synchronisation_->adaptive->batches().Set(state.mega_batch)) {
+    return absl::DataLossError("The saved sizes of batches make no sense");
+  }
   restarts_made_ = restarts_requested_.load();  // of what has been replaced
   return absl::OkStatus();
 }

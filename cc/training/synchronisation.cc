@@ -60,14 +60,25 @@ std::string Choice::name() const {
       return "SSGD";
     case Kind::kIndependent:
       return "Independent";
+    case Kind::kAdaptive:
+      return "AdaptiveSGD";
   }
   return "";
 }
 
 Traits::Averages Choice::averages() const {
-  return algorithm == Kind::kSma    ? Traits::Averages::kModels
-         : algorithm == Kind::kSsgd ? Traits::Averages::kGradients
-                                    : Traits::Averages::kNothing;
+  switch (algorithm) {
+    case Kind::kSma:
+      return Traits::Averages::kModels;
+    case Kind::kSsgd:
+      return Traits::Averages::kGradients;
+    case Kind::kAdaptive:
+      return Traits::Averages::kMergedModels;
+    case Kind::kAuto:
+    case Kind::kIndependent:
+      break;
+  }
+  return Traits::Averages::kNothing;
 }
 
 bool operator==(const Choice& a, const Choice& b) {
@@ -75,7 +86,8 @@ bool operator==(const Choice& a, const Choice& b) {
 }
 
 Choice ChoiceOfName(absl::string_view name) {
-  for (Kind algorithm : {Kind::kSma, Kind::kSsgd, Kind::kIndependent}) {
+  for (Kind algorithm :
+       {Kind::kSma, Kind::kSsgd, Kind::kIndependent, Kind::kAdaptive}) {
     Choice choice;
     choice.algorithm = algorithm;
     if (choice.name() == name) return choice;
@@ -108,6 +120,9 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
   made->choice = choice;
   CentralModel::Keeps keeps = CentralModel::Keeps::kAverageOnly;
   if (!alone && choice.algorithm == Kind::kSma) keeps = KeptBySma(options.centre);
+  if (!alone && choice.algorithm == Kind::kAdaptive) {
+    keeps = CentralModel::Keeps::kMerged;
+  }
   made->model = std::make_unique<CentralModel>(keeps, alone ? 0 : options.ema_decay);
 
   DeviceSma algorithm;
@@ -117,6 +132,12 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
     Hosts* const hosts = rounds == nullptr ? nullptr : rounds->hosts();
     TF_ASSIGN_OR_RETURN(algorithm, NewSmaFor(SmaOptionsOf(choice, options, count),
                                              hosts, learners, made->model.get()));
+  } else if (choice.algorithm == Kind::kAdaptive &&
+             learners.accelerators() == nullptr) {
+    auto adaptive =
+        std::make_unique<Adaptive>(options.adaptive, count, made->model.get());
+    made->adaptive = adaptive.get();
+    algorithm.algorithm = std::move(adaptive);
   } else if (learners.accelerators() == nullptr) {
     if (rounds != nullptr && options.ema_decay > 0) {
       return absl::UnimplementedError(
@@ -127,9 +148,9 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
   } else {
     const std::string type = learners.accelerators()->type();
     return absl::UnimplementedError(absl::StrCat(
-        "Got the synchroniser SSGD for learners on ", type,
-        "s, where averaging gradients is not implemented. Use tensorbow.SMA(), or keep "
-        "the session off them: ConfigProto(device_count={'",
+        "Got the synchroniser ", choice.name(), " for learners on ", type,
+        "s, where it is not implemented. Use tensorbow.SMA(), or keep the session off "
+        "them: ConfigProto(device_count={'",
         type, "': 0})"));
   }
   made->synchroniser = std::make_unique<Synchroniser>(

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "cc/central_model/central_model.h"
 #include "cc/rewrite/run_analysis.h"
+#include "cc/synchroniser/adaptive.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "cc/training/learner_group.h"
 #include "cc/training/options.h"
@@ -21,7 +22,7 @@ struct Choice {
   Options::Algorithm algorithm = Options::Algorithm::kAuto;  // kAuto: nothing yet
   double momentum = 0;                                       // of a lagging centre
 
-  // "SMA", "SSGD", "Independent", or "" where nothing has been chosen.
+  // "SMA", "SSGD", "Independent", "AdaptiveSGD", or "" where nothing has been chosen.
   std::string name() const;
   // What learners do under it.
   Traits::Averages averages() const;
@@ -41,6 +42,7 @@ struct Synchronisation {
   Choice choice;
   std::unique_ptr<CentralModel> model;
   std::unique_ptr<Synchroniser> synchroniser;  // works on the model
+  Adaptive* adaptive = nullptr;  // the synchroniser's algorithm, if it is that
 };
 
 // REQUIRES: an algorithm has been chosen. A lone learner is left alone whatever that

@@ -112,16 +112,10 @@ absl::Status Trainer::RestartIfAsked() {
   if (std::exchange(restarts_made_, requested) == requested || variables_ == nullptr) {
     return absl::OkStatus();
   }
+  if (synchronisation_->adaptive != nullptr) return AbandonMegaBatch();
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
   if (!synchroniser->traits().averages_models()) return absl::OkStatus();
-  std::vector<int> ids, model_indices;
-  for (int id = 0; id < variables_->size(); ++id) {
-    if (!variables_->trained(id) || !variables_->replicas_up_to_date(id)) continue;
-    ids.push_back(id);
-    model_indices.push_back(variables_->model_index(id));
-  }
-  TrainedSet all(num_learners(), std::move(model_indices));
-  TF_RETURN_IF_ERROR(LocateReplicas(ids, &all));
+  TF_ASSIGN_OR_RETURN(const TrainedSet all, LocateAll());
   synchroniser->Restart(all);
   return absl::OkStatus();
 }
@@ -153,8 +147,9 @@ void Trainer::ChooseTrainedSet(LearningProgram* program) {
   program->only_read.clear();
   const bool averages_models =
       synchronisation_->synchroniser->traits().averages_models();
-  // Otherwise there is nothing to keep together.
-  if (averages_models || synchronisation_->model->keeps_average()) {
+  // Otherwise there is nothing to keep together within a run.
+  if (averages_models || (synchronisation_->model->keeps_average() &&
+                          !synchronisation_->model->merges())) {
     for (const auto& [name, use] : program->analysis.variables) {
       if (use.trained) program->trained.push_back(variables_->Find(name));
     }
@@ -283,6 +278,7 @@ absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
     TF_RETURN_IF_ERROR(LocateReplicas(program->trained, program->set.get()));
     synchronisation_->synchroniser->Restart(*program->set);
   }
+  if (traits.merges_models() && run->failed()) return AbandonMegaBatch();
   return absl::OkStatus();
 }
 
@@ -341,7 +337,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
     outcome.executed = false;
     return outcome;
   }
-  if (verdict != nullptr && options_.batch_size == 0 &&
+  if (verdict != nullptr && options_.divides_batches() &&
       verdict->sums != program->scaled) {
     outcome.executed = false;
     outcome.recompile = verdict->sums;
@@ -349,9 +345,10 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   }
   TF_RETURN_IF_ERROR(PrepareCentral(waits, read_meanwhile, *program));
 
+  MegaBatches* const batches = BeginBatches(plan);
   LearningRun run(program, *request.feeds, std::move(plan), &learners_,
-                  scheduler_.get(), synchronisation_->synchroniser.get(), &activity_,
-                  request.cancellation);
+                  scheduler_.get(), synchronisation_->synchroniser.get(), batches,
+                  &activity_, request.cancellation);
   TF_RETURN_IF_ERROR(RefreshWhatIsRead(program, run.num_active()));
   const tf::RunOptions& run_options = *request.run_options;
   if (request.metadata != nullptr &&
@@ -363,11 +360,13 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
                                  ? run_options.timeout_in_ms()
                                  : session_options_.config.operation_timeout_in_ms();
   activity_.BeginRun(NowNanos());
-  run.Execute(options_.scheduling, timeout_ms,
-              [this, program](int learner) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                // This call holds mu_ for all learners.
-                return LocateAfterTask(program, learner);
-              });
+  run.Execute(
+      options_.scheduling, timeout_ms,
+      [this, program](int learner) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        // This call holds mu_ for all learners.
+        return LocateAfterTask(program, learner);
+      },
+      [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return MergeModels(); });
   NoteRun(*program, run);
   TF_RETURN_IF_ERROR(Conclude(program, &run));
   if (request.metadata != nullptr) {

@@ -32,55 +32,13 @@
 #include "cc/training/options.h"
 #include "cc/training/replicated_variables.h"
 #include "cc/training/run_progress.h"
+#include "cc/training/run_request.h"
 #include "cc/training/sharing.h"
 #include "cc/training/synchronisation.h"
 #include "cc/training/turns.h"
 #include "tensorflow/core/public/session.h"
 
 namespace tensorbow {
-
-// What the caller of a learning run asks for.
-struct RunRequest {
-  LearningProgram* program = nullptr;
-  const std::vector<tensorflow::Tensor>* feeds = nullptr;
-  const tensorflow::RunOptions* run_options = nullptr;
-  // The rows of each learning task, in order, where they add up to the rows fed; empty:
-  // as the options say.
-  std::vector<int64_t> task_rows;
-  tensorflow::CancellationManager* cancellation = nullptr;  // of the session
-  tensorflow::RunMetadata* metadata = nullptr;              // may be null
-};
-
-// What has become of it.
-struct RunOutcome {
-  // False: the learners cannot execute the run without guessing, or for want of an
-  // initial value. Nothing has been executed; the caller runs it on the central model.
-  bool executed = false;
-  // What executed it, and the rows that completed tasks used.
-  Layout layout;
-  int64_t rows = 0;
-  std::vector<tensorflow::Tensor> fetches;
-  bool uninitialised = false;  // for want of an initial value
-  // The run is to be compiled again, by Recompile(), for these tensors; then to be run.
-  std::optional<std::set<std::string>> recompile;
-};
-
-// What would become of a run, and why.
-struct Explanation {
-  FeedPlan plan;
-  std::optional<Verdict> verdict;  // of the division, if there is one
-};
-
-// How learners fare.
-struct Metrics {
-  struct Learner {
-    int64_t bytes = 0;       // of its allocator, in use
-    int64_t peak_bytes = 0;  // the most there were
-    double spread = 0;       // ‖w − z‖ / ‖z‖ over all trained variables
-  };
-  ActivityLog::Figures figures;
-  std::vector<Learner> learners;
-};
 
 struct SavedState;
 
@@ -187,6 +145,10 @@ class Trainer {
   // without this one.
   void Leave() ABSL_LOCKS_EXCLUDED(mu_);
 
+  // What has become of the last mega-batches, oldest first; nothing where there are
+  // none.
+  std::vector<MegaBatches::Record> MegaBatchRecords() ABSL_LOCKS_EXCLUDED(mu_);
+
   // Waits for the learning run that is under way.
   absl::StatusOr<Metrics> GetMetrics() ABSL_LOCKS_EXCLUDED(mu_);
   ActivityLog& activity() { return activity_; }
@@ -288,6 +250,13 @@ class Trainer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LocateAfterTask(LearningProgram* program, int learner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The replicas of everything that some program trains.
+  absl::StatusOr<TrainedSet> LocateAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Before a run: what cuts its rows, or null where tasks are those of the plan.
+  MegaBatches* BeginBatches(const FeedPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A mega-batch is complete, or does not count.
+  absl::Status MergeModels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status AbandonMegaBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   HostRounds::Counts CountsOfHosts() const;
   // Unimplemented where there are other hosts.
   absl::Status OnOneHostOnly(const char* what) const;

@@ -21,6 +21,7 @@ from tensorbow import _loader
 
 _loader.check_keras_version(keras.__version__)
 
+from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.keras._replication import ATTRIBUTE, Replication, replication_of
 from tensorbow.keras.callbacks import MetricsCallback
 from tensorbow.options import Options
@@ -90,6 +91,11 @@ def replicate(model: Any, options: Options | None = None) -> Any:
         raise ValueError(
             'replicate: options has learners_per_device="auto", which is for sessions; a Keras '
             "model has the same number of learners all the time. Give a number, or None"
+        )
+    if isinstance(options.synchroniser, AdaptiveSGD):
+        raise ValueError(
+            "replicate: AdaptiveSGD is for sessions; a Keras model is trained one batch at a time. "
+            "Use SMA() or SSGD()"
         )
     check_learners(options.synchroniser, options.learners_on(0))
     earlier = replication_of(model)

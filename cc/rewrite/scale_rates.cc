@@ -1,0 +1,57 @@
+#include "cc/rewrite/scale_rates.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/node_def_builder.h"
+#include "tensorflow/core/framework/node_def_util.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+absl::Status ScaleRates(const ProgramGraph& program, const RunSpec& spec,
+                        const RunAnalysis& analysis, ProgramGraph* scaled) {
+  if (!analysis.without_rate.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "AdaptiveSGD scales each learner's learning rate, and that of '",
+        analysis.without_rate,
+        "' is not known; wanted updates by TensorFlow's optimiser ops, or sparse ones "
+        "by "
+        "gradient descent (of tf.compat.v1.train.GradientDescentOptimizer, "
+        "MomentumOptimizer, …)"));
+  }
+  tf::GraphDef graph;
+  TF_RETURN_IF_ERROR(program.Closure(spec, &graph));
+  std::vector<tf::NodeDef> added;
+  for (tf::NodeDef& node : *graph.mutable_node()) {
+    const auto rate = analysis.rate_inputs.find(node.name());
+    if (rate == analysis.rate_inputs.end()) continue;
+    const tf::OpDef* op = nullptr;
+    TF_RETURN_IF_ERROR(program.functions().LookUpOpDef(node.op(), &op));
+    tf::DataTypeVector types;
+    TF_RETURN_IF_ERROR(tf::InputTypesForNode(node, *op, &types));
+    const tf::DataType dtype = types.at(rate->second);
+    std::string* const input = node.mutable_input(rate->second);
+    const TensorName name = ParseTensor(*input);
+    const std::string product = absl::StrCat(node.name(), "/TensorBow.rate");
+    const std::string factor = absl::StrCat(product, "/scale");
+    added.emplace_back();
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(factor, "TensorBowRateScale")
+                           .Attr("T", dtype)
+                           .Finalize(&added.back()));
+    added.emplace_back();
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(product, "Mul")
+                           .Input(name.node, name.index, dtype)
+                           .Input(factor, 0, dtype)
+                           .Finalize(&added.back()));
+    *input = product;
+  }
+  for (tf::NodeDef& node : added) *graph.add_node() = std::move(node);
+  return scaled->Extend(graph);
+}
+
+}  // namespace tensorbow

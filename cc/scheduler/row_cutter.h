@@ -1,0 +1,52 @@
+// Cuts the rows of a run into batches as learners ask for them: each takes as many as
+// its batch has, or what is left.
+//
+// First come, first served: the next rows go to the learner that asks. Round robin: the
+// learners take turns, whoever asks first, so that a seeded run is reproducible bit for
+// bit. Next() may be called by every learner concurrently, Begin() while none does.
+#ifndef TENSORBOW_CC_SCHEDULER_ROW_CUTTER_H_
+#define TENSORBOW_CC_SCHEDULER_ROW_CUTTER_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cc/scheduler/task_scheduler.h"
+#include "cc/support/mutex.h"
+
+namespace tensorbow {
+
+class RowCutter {
+ public:
+  struct Batch {
+    int64_t number;  // in row order, over all Begin()
+    int64_t begin;   // rows [begin, end)
+    int64_t end;
+  };
+
+  // Rows [begin, end) are next, for learners whose batches have `sizes` rows, at least
+  // one each.
+  void Begin(int64_t begin, int64_t end, std::vector<int64_t> sizes,
+             SchedulingPolicy policy) TENSORBOW_EXCLUDES(mu_);
+
+  // The next batch of `learner`, or nullopt when there are no rows for it.
+  std::optional<Batch> Next(int learner) TENSORBOW_EXCLUDES(mu_);
+
+ private:
+  // Written in Begin() only.
+  std::vector<int64_t> sizes_;
+  int64_t end_ = 0;
+  SchedulingPolicy policy_ = SchedulingPolicy::kFirstComeFirstServed;
+
+  Batch Cut(int learner) TENSORBOW_REQUIRES(mu_);
+
+  Mutex mu_;
+  int64_t next_row_ TENSORBOW_GUARDED_BY(mu_) = 0;
+  int64_t next_number_ TENSORBOW_GUARDED_BY(mu_) = 0;
+  // Cut before their learner has asked for them, by learner, the next one last.
+  std::vector<std::vector<Batch>> turns_ TENSORBOW_GUARDED_BY(mu_);
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SCHEDULER_ROW_CUTTER_H_

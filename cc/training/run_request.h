@@ -1,0 +1,67 @@
+// What the caller of a trainer asks for, and what it is told.
+#ifndef TENSORBOW_CC_TRAINING_RUN_REQUEST_H_
+#define TENSORBOW_CC_TRAINING_RUN_REQUEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cc/activity/activity_log.h"
+#include "cc/training/division.h"
+#include "cc/training/feeds.h"
+#include "cc/training/learner_group.h"
+#include "cc/training/learning_program.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/protobuf/config.pb.h"
+
+namespace tensorbow {
+
+// What the caller of a learning run asks for.
+struct RunRequest {
+  LearningProgram* program = nullptr;
+  const std::vector<tensorflow::Tensor>* feeds = nullptr;
+  const tensorflow::RunOptions* run_options = nullptr;
+  // The rows of each learning task, in order, where they add up to the rows fed; empty:
+  // as the options say.
+  std::vector<int64_t> task_rows;
+  tensorflow::CancellationManager* cancellation = nullptr;  // of the session
+  tensorflow::RunMetadata* metadata = nullptr;              // may be null
+};
+
+// What has become of it.
+struct RunOutcome {
+  // False: the learners cannot execute the run without guessing, or for want of an
+  // initial value. Nothing has been executed; the caller runs it on the central model.
+  bool executed = false;
+  // What executed it, and the rows that completed tasks used.
+  Layout layout;
+  int64_t rows = 0;
+  std::vector<tensorflow::Tensor> fetches;
+  bool uninitialised = false;  // for want of an initial value
+  // The run is to be compiled again, by Recompile(), for these tensors; then to be run.
+  std::optional<std::set<std::string>> recompile;
+};
+
+// What would become of a run, and why.
+struct Explanation {
+  FeedPlan plan;
+  std::optional<Verdict> verdict;  // of the division, if there is one
+};
+
+// How learners fare.
+struct Metrics {
+  struct Learner {
+    int64_t bytes = 0;       // of its allocator, in use
+    int64_t peak_bytes = 0;  // the most there were
+    double spread = 0;       // ‖w − z‖ / ‖z‖ over all trained variables
+  };
+  ActivityLog::Figures figures;
+  std::vector<Learner> learners;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_TRAINING_RUN_REQUEST_H_
