@@ -120,13 +120,16 @@ class RunPlan:
         elements = fetches if isinstance(fetches, (list, tuple)) else (fetches,)
         self._held = (*elements, *feeds)
         self.feeds: list[_Feed] = []
-        self.sparse_feeds: list[str] = []
+        # By composite tensor: the parts of a sparse one are divided together.
+        self.sparse_feeds: list[list[str]] = []
         self._composite = False
         for key, value in feeds.items():
             tensors = [tensor for tensor, _ in _expanded(key, value)]
             self.feeds += [_Feed(graph, _graph_tensor(graph, tensor)) for tensor in tensors]
             if isinstance(key, _SPARSE):
-                self.sparse_feeds += [feed.tensor.name for feed in self.feeds[-len(tensors) :]]
+                names = [feed.tensor.name for feed in self.feeds[-len(tensors) :]]
+                by_rows = isinstance(key, sparse_tensor.SparseTensor)
+                self.sparse_feeds += [names] if by_rows else [[name] for name in names]
             self._composite |= len(tensors) != 1 or tensors[0] is not key
         self._fed_refs = [feed.tensor.ref() for feed in self.feeds]
         self._handler = tf_session._FetchHandler(graph, fetches, dict.fromkeys(self._fed_refs))

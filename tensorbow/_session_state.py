@@ -50,7 +50,7 @@ class Remote:
         """Nothing is classified; whatever it is, no run is for learners."""
         return {"kind": "read"}
 
-    def add_sparse_feeds(self, tensors: list[str]) -> None:
+    def add_sparse_feeds(self, tensors: list[list[str]]) -> None:
         """Nothing to tell: nothing is divided."""
 
     def take_warnings(self) -> list[str]:

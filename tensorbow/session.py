@@ -202,7 +202,8 @@ class _LearnerSession(SessionState):
 
     def _is_divided(self, plan: RunPlan, feed: str) -> bool:
         """Whether learners divide that feed of the run among their tasks."""
-        if feed in tuple(self._options.replicate) or feed in plan.sparse_feeds:
+        sparse = any(feed in parts for parts in plan.sparse_feeds)
+        if feed in tuple(self._options.replicate) or sparse:
             return False
         self._extend_graph()
         return plan.has_tasks(self._native)

@@ -272,7 +272,8 @@ void DefineRuns(Class* handle) {
            Doing<Names>([](S* s, const Names& names) { s->AddTrainable(names); }),
            py::arg("variables"))
       .def("add_sparse_feeds",
-           Doing<Names>([](S* s, const Names& names) { s->AddSparseFeeds(names); }),
+           Doing<std::vector<Names>>(
+               [](S* s, const std::vector<Names>& parts) { s->AddSparseFeeds(parts); }),
            py::arg("tensors"));
 }
 

@@ -3,6 +3,7 @@
 // analysed, and compiled for the learners, once for its feeds, fetches and targets (a
 // Signature).
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -33,9 +34,14 @@ void TensorBowSession::AddTrainable(const std::vector<std::string>& variables) {
   trainable_.insert(variables.begin(), variables.end());
 }
 
-void TensorBowSession::AddSparseFeeds(const std::vector<std::string>& tensors) {
+void TensorBowSession::AddSparseFeeds(
+    const std::vector<std::vector<std::string>>& tensors) {
   absl::MutexLock lock(&mu_);
-  sparse_feeds_.insert(tensors.begin(), tensors.end());
+  for (const std::vector<std::string>& parts : tensors) {
+    std::array<std::string, 3> names;
+    if (parts.size() == names.size()) std::copy_n(parts.begin(), 3, names.begin());
+    for (const std::string& part : parts) sparse_feeds_[part] = names;
+  }
 }
 
 std::optional<RunAnalysis::Kind> TensorBowSession::ChosenKind(

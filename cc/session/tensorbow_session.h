@@ -117,7 +117,7 @@ class TensorBowSession : public tensorflow::Session {
 
   // What Python alone knows of the graph; both sets only grow.
   void AddTrainable(const std::vector<std::string>& variables);
-  void AddSparseFeeds(const std::vector<std::string>& tensors);
+  void AddSparseFeeds(const std::vector<std::vector<std::string>>& tensors);
 
   // See Trainer; the graph's variables are those known so far.
   absl::Status SaveState(const std::string& path);
@@ -213,7 +213,7 @@ class TensorBowSession : public tensorflow::Session {
   absl::Mutex mu_;  // never held while waiting for a run
   ProgramGraph graph_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_set<std::string> trainable_ ABSL_GUARDED_BY(mu_);
-  std::set<std::string> sparse_feeds_ ABSL_GUARDED_BY(mu_);
+  SparseFeeds sparse_feeds_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<const Signature>> signatures_
       ABSL_GUARDED_BY(mu_);
   std::map<CallableHandle, Callable> callables_ ABSL_GUARDED_BY(mu_);

@@ -16,7 +16,7 @@ namespace tensorbow {
 
 absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph,
                                  const RunSpec& spec, const RunAnalysis& analysis,
-                                 const std::set<std::string>& sparse_feeds,
+                                 const SparseFeeds& sparse_feeds,
                                  LearningProgram* program) {
   const Traits::Averages averages =
       replicates() ? choice.averages() : Traits::Averages::kNothing;
@@ -36,7 +36,7 @@ absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph
 
 absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
                               const RunAnalysis& analysis,
-                              const std::set<std::string>& sparse_feeds,
+                              const SparseFeeds& sparse_feeds,
                               std::shared_ptr<LearningProgram>* program) {
   const ScopedMark marked(&activity_, "compile");
   Choice choice = this->choice();
@@ -88,7 +88,7 @@ void Trainer::WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum) {
 }
 
 void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
-                        const std::set<std::string>& sparse_feeds,
+                        const SparseFeeds& sparse_feeds,
                         const std::set<std::string>& tensors,
                         LearningProgram* program) {
   const ScopedMark marked(&activity_, "compile");

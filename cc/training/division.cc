@@ -76,11 +76,11 @@ const Verdict& Divisions::Prove(tf::Session* central,
   options.num_shards = std::max(2, options.num_shards);
   if (batch_size > 0) options.most_rows = std::max<int64_t>(2, batch_size);
   options.how_far = entry.proofs == 1 ? kHowFar : 0;
-  absl::StatusOr<Verdict> found = proof_->Prove(central, feeds, plan.divided, options);
+  absl::StatusOr<Verdict> found = proof_->Prove(central, feeds, plan, options);
   const bool nothing = !found.ok() || found->kind == Verdict::Kind::kUnproven;
   if (nothing && options.how_far > 0) {
     options.how_far = 0;
-    found = proof_->Prove(central, feeds, plan.divided, options);
+    found = proof_->Prove(central, feeds, plan, options);
   }
   bool determined = false;
   if (!found.ok()) {

@@ -35,28 +35,6 @@ std::vector<FeedPlan::Rows> Shards(int64_t rows, int64_t count) {
   return shards;
 }
 
-std::vector<tf::Tensor> Part(const std::vector<tf::Tensor>& feeds,
-                             const std::vector<bool>& divided, FeedPlan::Rows rows) {
-  std::vector<tf::Tensor> part;
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    part.push_back(
-        Aligned(divided[i] ? feeds[i].Slice(rows.begin, rows.end) : feeds[i]));
-  }
-  return part;
-}
-
-// Every row given twice, one copy of all after the other.
-absl::StatusOr<std::vector<tf::Tensor>> Twice(std::vector<tf::Tensor> feeds,
-                                              const std::vector<bool>& divided) {
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    if (!divided[i]) continue;
-    tf::Tensor both;
-    TF_RETURN_IF_ERROR(tf::tensor::Concat({feeds[i], feeds[i]}, &both));
-    feeds[i] = std::move(both);
-  }
-  return feeds;
-}
-
 // `value` − `now`, of a type that has gradients; nothing where that cannot be said.
 std::optional<tf::Tensor> Change(const tf::Tensor& value, const tf::Tensor& now) {
   if (now.dtype() != value.dtype() || now.NumElements() != value.NumElements()) {
@@ -220,24 +198,21 @@ DivisionProof::Evaluation DivisionProof::Digest(const Values& values) const {
 
 absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
                                              const std::vector<tf::Tensor>& feeds,
-                                             const std::vector<bool>& divided,
+                                             const FeedPlan& plan,
                                              const ProofOptions& options) {
   TF_RETURN_IF_ERROR(Prepare(central));
-  int64_t rows = 0;
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    if (divided[i]) rows = feeds[i].dim_size(0);
-  }
+  int64_t rows = RowsOfFeeds(plan, feeds);
   if (options.most_rows > 0) rows = std::min(rows, options.most_rows);
 
   Evaluations evaluations;
   TF_ASSIGN_OR_RETURN(
       evaluations.whole,
-      Evaluate(central, Part(feeds, divided, {0, rows}), options.how_far));
+      Evaluate(central, FeedsOfTask(plan, FeedPlan::Rows{0, rows}, feeds), options.how_far));
   Verdict verdict;
   verdict.fetches.resize(fetches_.size());
   const std::vector<FeedPlan::Rows> shards = Shards(rows, options.num_shards);
   for (const FeedPlan::Rows& shard : shards) {
-    auto values = Evaluate(central, Part(feeds, divided, shard), options.how_far);
+    auto values = Evaluate(central, FeedsOfTask(plan, shard, feeds), options.how_far);
     if (!values.ok()) {
       verdict.kind = Verdict::Kind::kNotSound;
       verdict.why = absl::StrCat("with ", shard.count(), " of the ", rows,
@@ -249,7 +224,7 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
     evaluations.rows.push_back(shard.count());
   }
   if (JudgeGradients(evaluations, &verdict)) {
-    TF_ASSIGN_OR_RETURN(Values twice, Twice(Part(feeds, divided, shards[0]), divided));
+    TF_ASSIGN_OR_RETURN(Values twice, FeedsTwice(plan, FeedsOfTask(plan, shards[0], feeds)));
     auto values = Evaluate(central, std::move(twice), options.how_far);
     if (values.ok()) {
       evaluations.twice = *std::move(values);

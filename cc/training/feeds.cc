@@ -88,7 +88,7 @@ class Planner {
     const tf::Tensor& feed = feeds_[i];
     if (declaration.division == Division::kReplicate) return absl::OkStatus();
     if (declaration.division == Division::kSparse) {
-      plan_->ambiguous = absl::StrCat("'", declaration.name, "' is a sparse feed");
+      FindRowsOfSparse(i);
       return absl::OkStatus();
     }
     if (feed.dims() == 0) {
@@ -111,9 +111,30 @@ class Planner {
       return absl::OkStatus();
     }
     if (leading >= 0) TF_RETURN_IF_ERROR(SetRowsOfTasks(declaration, feed, leading));
-    SetRows(declaration, feed);
+    SetRows(declaration.name, feed.dim_size(0));
     plan_->divided[i] = true;
     return absl::OkStatus();
+  }
+
+  // The parts of a sparse tensor are divided together.
+  void FindRowsOfSparse(size_t i) {
+    const FeedDeclaration& declaration = declarations_[i];
+    if (!declaration.sparse.has_value()) {
+      plan_->ambiguous = absl::StrCat("'", declaration.name, "' is a sparse feed");
+      return;
+    }
+    const SparseParts& parts = *declaration.sparse;
+    plan_->divided[i] = true;
+    if (static_cast<int>(i) != parts.shape) return;
+    const std::string why =
+        WhyNotByRows(feeds_[parts.indices], feeds_[parts.values], feeds_[parts.shape]);
+    if (!why.empty()) {
+      plan_->ambiguous =
+          absl::StrCat("'", declaration.name, "' is of a sparse feed ", why);
+      return;
+    }
+    plan_->sparse.push_back(parts);
+    SetRows(declaration.name, NumRows(feeds_[i]));
   }
 
   // A feed of a fixed number of rows is given a multiple of them.
@@ -135,13 +156,13 @@ class Planner {
     return absl::OkStatus();
   }
 
-  void SetRows(const FeedDeclaration& declaration, const tf::Tensor& feed) {
+  void SetRows(const std::string& name, int64_t rows) {
     if (rows_ < 0) {
-      rows_ = feed.dim_size(0);
-      rows_of_ = declaration.name;
-    } else if (rows_ != feed.dim_size(0) && decided()) {
-      plan_->ambiguous = absl::StrCat("'", rows_of_, "' has ", rows_, " rows, '",
-                                      declaration.name, "' has ", feed.dim_size(0));
+      rows_ = rows;
+      rows_of_ = name;
+    } else if (rows_ != rows && decided()) {
+      plan_->ambiguous = absl::StrCat("'", rows_of_, "' has ", rows_, " rows, '", name,
+                                      "' has ", rows);
     }
   }
 
@@ -175,7 +196,8 @@ class Planner {
   // Whether the user has named every divided feed.
   bool AllNamed() const {
     for (size_t i = 0; i < feeds_.size(); ++i) {
-      if (plan_->divided[i] && declarations_[i].division != Division::kShard) {
+      if (plan_->divided[i] && declarations_[i].division != Division::kShard &&
+          !declarations_[i].named) {
         return false;
       }
     }
@@ -188,6 +210,10 @@ class Planner {
   void FindDoubts() {
     for (size_t i = 0; i < feeds_.size() && plan_->doubt.empty(); ++i) {
       if (!plan_->divided[i] || declarations_[i].division == Division::kShard) continue;
+      if (declarations_[i].division == Division::kSparse) {
+        FindDoubtsOfSparse(i);
+        continue;
+      }
       if (!BatchMayLieElsewhere(declarations_[i], feeds_[i], rows_)) continue;
       plan_->doubt = absl::StrCat("'", declarations_[i].name, "' of shape ",
                                   feeds_[i].shape().DebugString(), " has the ", rows_,
@@ -206,6 +232,17 @@ class Planner {
           absl::StrCat("'", declarations_[i].name, "' of fixed shape ",
                        declarations_[i].shape.DebugString(), " may belong to the ",
                        rows_, " rows of '", rows_of_, "'");
+    }
+  }
+
+  void FindDoubtsOfSparse(size_t i) {
+    const SparseParts& parts = *declarations_[i].sparse;
+    if (static_cast<int>(i) != parts.shape || declarations_[i].named) return;
+    const auto* const sizes = static_cast<const int64_t*>(feeds_[i].data());
+    for (int64_t d = 1; d < feeds_[i].dim_size(0); ++d) {
+      if (sizes[d] != rows_) continue;
+      plan_->doubt = absl::StrCat("the sparse feed of '", declarations_[i].name,
+                                  "' has the ", rows_, " rows in more than one dimension");
     }
   }
 
@@ -232,19 +269,71 @@ tf::Tensor Aligned(const tf::Tensor& tensor) {
   return tensor.IsAligned() ? tensor : tf::tensor::DeepCopy(tensor);
 }
 
+int64_t RowsOfFeeds(const FeedPlan& plan, const std::vector<tf::Tensor>& feeds) {
+  if (!plan.sparse.empty()) return NumRows(feeds[plan.sparse[0].shape]);
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (plan.divided[i]) return feeds[i].dim_size(0);
+  }
+  return 0;
+}
+
+namespace {
+
+// Replaces the parts of every sparse tensor that is divided.
+template <typename F>
+void ForSparse(const FeedPlan& plan, const std::vector<tf::Tensor>& feeds, F change,
+               std::vector<tf::Tensor>* changed) {
+  for (const SparseParts& parts : plan.sparse) {
+    SparseValue value = change(
+        SparseValue{feeds[parts.indices], feeds[parts.values], feeds[parts.shape]});
+    (*changed)[parts.indices] = std::move(value.indices);
+    (*changed)[parts.values] = std::move(value.values);
+    (*changed)[parts.shape] = std::move(value.shape);
+  }
+}
+
+std::vector<bool> IsSparse(const FeedPlan& plan) {
+  std::vector<bool> sparse(plan.divided.size());
+  for (const SparseParts& parts : plan.sparse) {
+    for (int part : {parts.indices, parts.values, parts.shape}) sparse[part] = true;
+  }
+  return sparse;
+}
+
+}  // namespace
+
 std::vector<tf::Tensor> FeedsOfTask(const FeedPlan& plan,
                                     const std::optional<FeedPlan::Rows>& rows,
                                     const std::vector<tf::Tensor>& feeds) {
-  std::vector<tf::Tensor> own;
-  own.reserve(feeds.size());
+  const std::vector<bool> sparse = IsSparse(plan);
+  std::vector<tf::Tensor> own(feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i) {
-    if (rows.has_value() && plan.divided[i]) {
-      own.push_back(Aligned(feeds[i].Slice(rows->begin, rows->end)));
-    } else {
-      own.push_back(Aligned(feeds[i]));
+    if (!rows.has_value() || !plan.divided[i]) {
+      own[i] = Aligned(feeds[i]);
+    } else if (!sparse[i]) {
+      own[i] = Aligned(feeds[i].Slice(rows->begin, rows->end));
     }
   }
+  if (!rows.has_value()) return own;
+  ForSparse(
+      plan, feeds,
+      [&rows](const SparseValue& all) { return RowsOf(all, rows->begin, rows->end); },
+      &own);
   return own;
+}
+
+absl::StatusOr<std::vector<tf::Tensor>> FeedsTwice(const FeedPlan& plan,
+                                                   std::vector<tf::Tensor> feeds) {
+  const std::vector<bool> sparse = IsSparse(plan);
+  const std::vector<tf::Tensor> once = feeds;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (!plan.divided[i] || sparse[i]) continue;
+    tf::Tensor both;
+    TF_RETURN_IF_ERROR(tf::tensor::Concat({feeds[i], feeds[i]}, &both));
+    feeds[i] = std::move(both);
+  }
+  ForSparse(plan, once, &RowsTwice, &feeds);
+  return feeds;
 }
 
 }  // namespace tensorbow

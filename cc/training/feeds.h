@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cc/training/sparse_rows.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
@@ -26,6 +28,10 @@ struct FeedDeclaration {
   tensorflow::PartialTensorShape shape;  // static
   enum class Division { kByShape, kShard, kReplicate, kSparse };
   Division division = Division::kByShape;  // what the user said, or a sparse feed
+  // Of a part of a sparse tensor (kSparse), where all are among the feeds; and whether
+  // the user has named one to be divided.
+  std::optional<SparseParts> sparse;
+  bool named = false;
 };
 
 struct FeedOptions {
@@ -45,6 +51,7 @@ struct FeedPlan {
   // feeds whole.
   std::vector<Rows> tasks;
   std::vector<bool> divided;  // by feed
+  std::vector<SparseParts> sparse;  // whose parts are divided together
   // One shard per learner, by position (not handed out first come, first served).
   bool one_shard_per_learner = false;
   // The user has named all divided feeds, or tasks are batches of a fixed number of
@@ -64,11 +71,20 @@ absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
 // The same values, aligned as kernels want them: a copy only where they are not.
 tensorflow::Tensor Aligned(const tensorflow::Tensor& tensor);
 
+// The rows of the feeds that are divided.
+int64_t RowsOfFeeds(const FeedPlan& plan,
+                    const std::vector<tensorflow::Tensor>& feeds);
+
 // The feeds of one task, aligned: of those that are divided these rows, a view where
 // that allows it, else a copy; all rows without them.
 std::vector<tensorflow::Tensor> FeedsOfTask(
     const FeedPlan& plan, const std::optional<FeedPlan::Rows>& rows,
     const std::vector<tensorflow::Tensor>& feeds);
+
+// Feeds with every row of those that are divided given twice, one copy of all after the
+// other.
+absl::StatusOr<std::vector<tensorflow::Tensor>> FeedsTwice(
+    const FeedPlan& plan, std::vector<tensorflow::Tensor> feeds);
 
 }  // namespace tensorbow
 

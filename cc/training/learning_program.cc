@@ -1,6 +1,7 @@
 #include "cc/training/learning_program.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -71,10 +72,24 @@ const RowSource* FindRowSource(
   return nullptr;
 }
 
+// Where the parts of the sparse tensor are that a feed is one of.
+void DescribeSparse(const RunSpec& spec, const std::array<std::string, 3>& names,
+                    const Options& options, FeedDeclaration* feed) {
+  std::array<int, 3> parts;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = std::find(spec.feeds.begin(), spec.feeds.end(), names[i]);
+    // Who gives one part whole gives all.
+    if (found == spec.feeds.end() || options.replicate.count(names[i]) > 0) return;
+    parts[i] = static_cast<int>(found - spec.feeds.begin());
+    feed->named = feed->named || options.shard.count(names[i]) > 0;
+  }
+  feed->sparse = SparseParts{parts[0], parts[1], parts[2]};
+}
+
 // Finds the parts of a run: how its feeds are divided, which fetches are variables,
 // where rows are counted.
 absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
-                     const std::set<std::string>& sparse_feeds, const Options& options,
+                     const SparseFeeds& sparse_feeds, const Options& options,
                      bool replicated, LearningProgram* program) {
   program->task_spec.feeds = spec.feeds;
   program->task_spec.targets = spec.targets;
@@ -101,12 +116,19 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
     feed.name = name;
     feed.shape = shapes.at(name);
     using Division = FeedDeclaration::Division;
-    if (options.shard.count(name) > 0) {
+    const auto parts = sparse_feeds.find(name);
+    const bool sparse = parts != sparse_feeds.end();
+    const auto is_used = [&used](const std::string& part) { return used.count(part) > 0; };
+    const bool needed = is_used(name) || (sparse && std::any_of(parts->second.begin(),
+                                                                parts->second.end(),
+                                                                is_used));
+    if (options.shard.count(name) > 0 && !sparse) {
       feed.division = Division::kShard;
-    } else if (options.replicate.count(name) > 0 || used.count(name) == 0) {
+    } else if (options.replicate.count(name) > 0 || !needed) {
       feed.division = Division::kReplicate;
-    } else if (sparse_feeds.count(name) > 0) {
+    } else if (sparse) {
       feed.division = Division::kSparse;
+      DescribeSparse(spec, parts->second, options, &feed);
     }
     program->feeds.push_back(std::move(feed));
   }
@@ -233,7 +255,7 @@ absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
 
 absl::Status CompileLearningProgram(
     const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis,
-    const std::set<std::string>& sparse_feeds, const Options& options,
+    const SparseFeeds& sparse_feeds, const Options& options,
     const tf::SessionOptions& session_options, Traits::Averages averages,
     const AgreeOnSharing& agree, LearnerGroup* learners, LearningProgram* program) {
   const bool replicated = learners->size() > 1 || options.num_hosts() > 1;

@@ -94,7 +94,7 @@ using AgreeOnSharing = std::function<std::set<std::string>(const SharableVariabl
 // `*program` refers to the nodes of `graph`.
 absl::Status CompileLearningProgram(
     const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis,
-    const std::set<std::string>& sparse_feeds, const Options& options,
+    const SparseFeeds& sparse_feeds, const Options& options,
     const tensorflow::SessionOptions& session_options, Traits::Averages averages,
     const AgreeOnSharing& agree, LearnerGroup* learners, LearningProgram* program);
 

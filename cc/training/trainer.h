@@ -73,14 +73,14 @@ class Trainer {
   // Waits for no run. Not to be called concurrently.
   absl::Status Compile(const ProgramGraph& graph, const RunSpec& spec,
                        const RunAnalysis& analysis,
-                       const std::set<std::string>& sparse_feeds,
+                       const SparseFeeds& sparse_feeds,
                        std::shared_ptr<LearningProgram>* program);
 
   // Compiles the program once more, for the learners there are now, with the gradients
   // in `tensors` scaled by the number of learners that share the rows of a run. A run
   // that cannot be compiled so is not divided from then on.
   void Recompile(const ProgramGraph& graph, const RunSpec& spec,
-                 const std::set<std::string>& sparse_feeds,
+                 const SparseFeeds& sparse_feeds,
                  const std::set<std::string>& tensors, LearningProgram* program)
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -182,7 +182,7 @@ class Trainer {
   // Compiles `program` for what `choice` averages.
   absl::Status CompileFor(const Choice& choice, const ProgramGraph& graph,
                           const RunSpec& spec, const RunAnalysis& analysis,
-                          const std::set<std::string>& sparse_feeds,
+                          const SparseFeeds& sparse_feeds,
                           LearningProgram* program);
   // Makes what keeps the learners together.
   absl::Status Choose(const Choice& choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -240,21 +240,87 @@ def test_unequal_leading_dimensions_fall_back_to_stock_behaviour():
         )
 
 
-def test_sparse_feed_falls_back():
+class SparseProgram:
+    """Least squares on sparse rows of 3 columns."""
+
+    def __init__(self):
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            self.x = tf1.sparse_placeholder(tf.float32, [None, 3], name="x")
+            self.y = tf1.placeholder(tf.float32, [None], name="y")
+            self.w = tf1.get_variable("w", initializer=np.zeros((3, 1), np.float32))
+            product = tf.squeeze(tf.sparse.sparse_dense_matmul(self.x, self.w), 1)
+            self.loss = tf.reduce_mean(tf.square(product - self.y))
+            self.train = tf1.train.GradientDescentOptimizer(0.1).minimize(self.loss)
+            self.init = tf1.global_variables_initializer()
+
+
+def sparse_of(dense):
+    indices = np.argwhere(dense)
+    return tf1.SparseTensorValue(indices, dense[tuple(indices.T)], dense.shape)
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_sparse_feeds_are_divided_by_rows(batch_size):
+    """Each learner gets the rows that it would get of the dense matrix: empty ones at the
+    cuts, one learner's all empty, and a run of another number of values."""
+    program = SparseProgram()
+    x, y = program.x, program.y
+    dense = np.zeros((9, 3), np.float32)
+    dense[[1, 1, 2, 5, 7], [0, 2, 1, 1, 0]] = [1, -2, 3, 0.5, -1]
+    late = np.zeros((4, 3), np.float32)
+    late[3] = [1, 2, 3]
+    with session(program.graph, synchroniser=tensorbow.SSGD(), batch_size=batch_size) as s:
+        s.run(program.init)
+        w = np.zeros(3)
+        for rows in (dense, late, dense):
+            labels = np.arange(len(rows), dtype=np.float32)
+            loss, _ = s.run([program.loss, program.train], {x: sparse_of(rows), y: labels})
+            if batch_size is None:
+                errors = rows @ w - labels
+                np.testing.assert_allclose(loss, np.mean(errors**2), rtol=1e-5)
+                w = w - 0.1 * 2 * rows.T @ errors / len(rows)
+                np.testing.assert_allclose(s.run(program.w)[:, 0], w, rtol=1e-5, atol=1e-6)
+        assert s.samples_seen == 22
+        assert s.learning_tasks == (6 if batch_size is None else 3 + 2 + 3)
+        explanation = s.explain(program.train, {x: sparse_of(dense), y: np.zeros(9)})
+        assert explanation.learners == 2, explanation
+
+
+def test_sparse_feeds_that_have_no_rows_fall_back():
+    program = SparseProgram()
+    x, y = program.x, program.y
+    # As many values as rows: by shape alone they look divisible.
+    unordered = tf1.SparseTensorValue([[1, 2], [0, 0]], [1.0, 2.0], [2, 3])
+    with session(program.graph) as s:
+        s.run(program.init)
+        fallback(s, program.train, {x: unordered, y: [1, 2]}, "not in order of the rows")
+    with session(program.graph, replicate=["x/values:0"]) as s:
+        s.run(program.init)
+        ordered = tf1.SparseTensorValue([[0, 0], [1, 2]], [1.0, 2.0], [2, 3])
+        with pytest.warns(tensorbow.TensorBowWarning, match="one learner only"):
+            s.run(program.train, {x: ordered, y: [1, 2]})
+
+
+def test_a_sparse_matrix_between_the_rows_is_not_divided():
+    """A graph's adjacency matrix, fed beside the nodes' features: rows are columns, too."""
     graph = tf.Graph()
     with graph.as_default():
-        x = tf1.sparse_placeholder(tf.float32, [None, 3], name="x")
-        y = tf1.placeholder(tf.float32, [None], name="y")
-        w = tf1.get_variable("w", initializer=np.zeros((3, 1), np.float32))
-        product = tf.squeeze(tf.sparse.sparse_dense_matmul(x, w), 1)
-        loss = tf.reduce_mean(tf.square(product - y))
-        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        adjacency = tf1.sparse_placeholder(tf.float32, name="adjacency")
+        features = tf1.placeholder(tf.float32, [None, 2], name="features")
+        w = tf1.get_variable("w", initializer=np.ones((2, 1), np.float32))
+        hidden = tf.sparse.sparse_dense_matmul(adjacency, features @ w)
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(hidden**2))
         init = tf1.global_variables_initializer()
-    # As many values as rows: by shape alone it would look divisible.
-    value = tf1.SparseTensorValue([[0, 0], [1, 2]], [1.0, 2.0], [2, 3])
-    with session(graph) as s:
-        s.run(init)
-        fallback(s, train, {x: value, y: [1, 2]}, "sparse")
+    values = np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32)
+    ring = np.roll(np.eye(6, dtype=np.float32), 1, axis=0)
+    with session(graph) as s, tf1.Session(graph=graph) as stock:
+        for other in (s, stock):
+            other.run(init)
+        with pytest.warns(tensorbow.TensorBowWarning, match="one learner only"):
+            s.run(train, {adjacency: sparse_of(ring), features: values})
+        stock.run(train, {adjacency: sparse_of(ring), features: values})
+        np.testing.assert_allclose(s.run(w), stock.run(w), rtol=1e-6)
 
 
 def test_fixed_batch_falls_back():
