@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeGuard
 
 from tensorflow.python.framework import config as tf_config
+from tensorflow.python.framework.sparse_tensor import SparseTensor
 
 from tensorbow import _native
 from tensorbow._checks import is_one_of
@@ -29,7 +30,12 @@ _RUN_KINDS = ("read", "write", "learning")
 
 
 def _tensor_name(what: str, element: Any) -> str:
-    """The name "node:index" of a tensor given by itself or by name."""
+    """The name "node:index" of a tensor given by itself or by name.
+
+    A sparse one is known by its values.
+    """
+    if isinstance(element, SparseTensor):
+        element = element.values
     name = element if isinstance(element, str) else getattr(element, "name", None)
     if not isinstance(name, str) or not name:
         raise TypeError(f"Options: {what} wants tensors or tensor names, got {element!r}")

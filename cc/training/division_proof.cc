@@ -207,7 +207,8 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
   Evaluations evaluations;
   TF_ASSIGN_OR_RETURN(
       evaluations.whole,
-      Evaluate(central, FeedsOfTask(plan, FeedPlan::Rows{0, rows}, feeds), options.how_far));
+      Evaluate(central, FeedsOfTask(plan, FeedPlan::Rows{0, rows}, feeds),
+               options.how_far));
   Verdict verdict;
   verdict.fetches.resize(fetches_.size());
   const std::vector<FeedPlan::Rows> shards = Shards(rows, options.num_shards);
@@ -224,7 +225,8 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
     evaluations.rows.push_back(shard.count());
   }
   if (JudgeGradients(evaluations, &verdict)) {
-    TF_ASSIGN_OR_RETURN(Values twice, FeedsTwice(plan, FeedsOfTask(plan, shards[0], feeds)));
+    TF_ASSIGN_OR_RETURN(Values twice,
+                        FeedsTwice(plan, FeedsOfTask(plan, shards[0], feeds)));
     auto values = Evaluate(central, std::move(twice), options.how_far);
     if (values.ok()) {
       evaluations.twice = *std::move(values);

@@ -83,13 +83,12 @@ class DivisionProof {
                            const std::string& prefix,
                            std::unique_ptr<DivisionProof>* proof);
 
-  // Evaluates and judges. `plan`: how they are divided. REQUIRES: `central` is the same session
-  // every time, and has the variables' current values. An error if the whole cannot be
-  // evaluated.
+  // Evaluates and judges. `plan`: how they are divided. REQUIRES: `central` is the same
+  // session every time, and has the variables' current values. An error if the whole
+  // cannot be evaluated.
   absl::StatusOr<Verdict> Prove(tensorflow::Session* central,
                                 const std::vector<tensorflow::Tensor>& feeds,
-                                const FeedPlan& plan,
-                                const ProofOptions& options);
+                                const FeedPlan& plan, const ProofOptions& options);
 
   // Frees what the central session keeps for evaluations.
   void Release(tensorflow::Session* central);

@@ -241,8 +241,9 @@ class Planner {
     const auto* const sizes = static_cast<const int64_t*>(feeds_[i].data());
     for (int64_t d = 1; d < feeds_[i].dim_size(0); ++d) {
       if (sizes[d] != rows_) continue;
-      plan_->doubt = absl::StrCat("the sparse feed of '", declarations_[i].name,
-                                  "' has the ", rows_, " rows in more than one dimension");
+      plan_->doubt =
+          absl::StrCat("the sparse feed of '", declarations_[i].name, "' has the ",
+                       rows_, " rows in more than one dimension");
     }
   }
 

@@ -50,7 +50,7 @@ struct FeedPlan {
   // By task; empty if nothing is divided: then every learner gets one task with all
   // feeds whole.
   std::vector<Rows> tasks;
-  std::vector<bool> divided;  // by feed
+  std::vector<bool> divided;        // by feed
   std::vector<SparseParts> sparse;  // whose parts are divided together
   // One shard per learner, by position (not handed out first come, first served).
   bool one_shard_per_learner = false;
@@ -72,8 +72,7 @@ absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
 tensorflow::Tensor Aligned(const tensorflow::Tensor& tensor);
 
 // The rows of the feeds that are divided.
-int64_t RowsOfFeeds(const FeedPlan& plan,
-                    const std::vector<tensorflow::Tensor>& feeds);
+int64_t RowsOfFeeds(const FeedPlan& plan, const std::vector<tensorflow::Tensor>& feeds);
 
 // The feeds of one task, aligned: of those that are divided these rows, a view where
 // that allows it, else a copy; all rows without them.

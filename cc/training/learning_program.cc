@@ -73,17 +73,47 @@ const RowSource* FindRowSource(
 }
 
 // Where the parts of the sparse tensor are that a feed is one of.
-void DescribeSparse(const RunSpec& spec, const std::array<std::string, 3>& names,
-                    const Options& options, FeedDeclaration* feed) {
+void LocateParts(const RunSpec& spec, const std::array<std::string, 3>& names,
+                 const Options& options, FeedDeclaration* feed) {
   std::array<int, 3> parts;
   for (size_t i = 0; i < names.size(); ++i) {
     const auto found = std::find(spec.feeds.begin(), spec.feeds.end(), names[i]);
-    // Who gives one part whole gives all.
-    if (found == spec.feeds.end() || options.replicate.count(names[i]) > 0) return;
+    if (found == spec.feeds.end()) return;
     parts[i] = static_cast<int>(found - spec.feeds.begin());
     feed->named = feed->named || options.shard.count(names[i]) > 0;
   }
   feed->sparse = SparseParts{parts[0], parts[1], parts[2]};
+}
+
+// How a feed is divided. `used`: the tensors that the run needs.
+FeedDeclaration Declare(const RunSpec& spec, const std::string& name,
+                        const tf::PartialTensorShape& shape,
+                        const SparseFeeds& sparse_feeds,
+                        const std::set<std::string>& used, const Options& options) {
+  using Division = FeedDeclaration::Division;
+  FeedDeclaration feed;
+  feed.name = name;
+  feed.shape = shape;
+  const auto sparse = sparse_feeds.find(name);
+  // What is said or true of one part of a sparse tensor is of all.
+  std::vector<std::string> parts = {name};
+  if (sparse != sparse_feeds.end()) {
+    parts.insert(parts.end(), sparse->second.begin(), sparse->second.end());
+  }
+  const auto any = [&parts](const std::set<std::string>& names) {
+    return std::any_of(parts.begin(), parts.end(), [&names](const std::string& part) {
+      return names.count(part) > 0;
+    });
+  };
+  if (sparse == sparse_feeds.end() && any(options.shard)) {
+    feed.division = Division::kShard;
+  } else if (any(options.replicate) || !any(used)) {
+    feed.division = Division::kReplicate;
+  } else if (sparse != sparse_feeds.end()) {
+    feed.division = Division::kSparse;
+    LocateParts(spec, sparse->second, options, &feed);
+  }
+  return feed;
 }
 
 // Finds the parts of a run: how its feeds are divided, which fetches are variables,
@@ -112,25 +142,8 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
     }
   }
   for (const std::string& name : spec.feeds) {
-    FeedDeclaration feed;
-    feed.name = name;
-    feed.shape = shapes.at(name);
-    using Division = FeedDeclaration::Division;
-    const auto parts = sparse_feeds.find(name);
-    const bool sparse = parts != sparse_feeds.end();
-    const auto is_used = [&used](const std::string& part) { return used.count(part) > 0; };
-    const bool needed = is_used(name) || (sparse && std::any_of(parts->second.begin(),
-                                                                parts->second.end(),
-                                                                is_used));
-    if (options.shard.count(name) > 0 && !sparse) {
-      feed.division = Division::kShard;
-    } else if (options.replicate.count(name) > 0 || !needed) {
-      feed.division = Division::kReplicate;
-    } else if (sparse) {
-      feed.division = Division::kSparse;
-      DescribeSparse(spec, parts->second, options, &feed);
-    }
-    program->feeds.push_back(std::move(feed));
+    program->feeds.push_back(
+        Declare(spec, name, shapes.at(name), sparse_feeds, used, options));
   }
   for (const std::string& name : spec.fetches) {
     LearningProgram::Fetch fetch;

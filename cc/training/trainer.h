@@ -72,17 +72,15 @@ class Trainer {
 
   // Waits for no run. Not to be called concurrently.
   absl::Status Compile(const ProgramGraph& graph, const RunSpec& spec,
-                       const RunAnalysis& analysis,
-                       const SparseFeeds& sparse_feeds,
+                       const RunAnalysis& analysis, const SparseFeeds& sparse_feeds,
                        std::shared_ptr<LearningProgram>* program);
 
   // Compiles the program once more, for the learners there are now, with the gradients
   // in `tensors` scaled by the number of learners that share the rows of a run. A run
   // that cannot be compiled so is not divided from then on.
   void Recompile(const ProgramGraph& graph, const RunSpec& spec,
-                 const SparseFeeds& sparse_feeds,
-                 const std::set<std::string>& tensors, LearningProgram* program)
-      ABSL_LOCKS_EXCLUDED(mu_);
+                 const SparseFeeds& sparse_feeds, const std::set<std::string>& tensors,
+                 LearningProgram* program) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Between two iterations: gives every device so many learners, of so many threads.
   // The central model is what it was; where models are averaged all replicas begin at
@@ -182,8 +180,7 @@ class Trainer {
   // Compiles `program` for what `choice` averages.
   absl::Status CompileFor(const Choice& choice, const ProgramGraph& graph,
                           const RunSpec& spec, const RunAnalysis& analysis,
-                          const SparseFeeds& sparse_feeds,
-                          LearningProgram* program);
+                          const SparseFeeds& sparse_feeds, LearningProgram* program);
   // Makes what keeps the learners together.
   absl::Status Choose(const Choice& choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether what a saved state was trained with may be chosen, or has been.

@@ -45,8 +45,8 @@ parallel:
   of its rows, and each learner takes one such batch after another.
 * *A table or a state next to the rows*: `Options(replicate=[table])` if every learner needs it
   whole, `Options(shard=[state])` if it has one row per sample.
-* *A SparseTensor*: take it from tf.data, where every learner pulls a batch of its own, or feed
-  padded dense rows.
+* *A SparseTensor whose indices are not in order of the rows*: `tf.sparse.reorder` it before it
+  is fed.
 
 ## Sessions that other code makes
 

@@ -295,11 +295,33 @@ def test_sparse_feeds_that_have_no_rows_fall_back():
     with session(program.graph) as s:
         s.run(program.init)
         fallback(s, program.train, {x: unordered, y: [1, 2]}, "not in order of the rows")
-    with session(program.graph, replicate=["x/values:0"]) as s:
-        s.run(program.init)
-        ordered = tf1.SparseTensorValue([[0, 0], [1, 2]], [1.0, 2.0], [2, 3])
-        with pytest.warns(tensorbow.TensorBowWarning, match="one learner only"):
-            s.run(program.train, {x: ordered, y: [1, 2]})
+
+
+def test_sparse_feeds_may_be_named():
+    """shard= leaves nothing to prove; replicate= gives every learner all of it."""
+    program = SparseProgram()
+    with program.graph.as_default():
+        table = tf1.sparse_placeholder(tf.float32, [2, 3], name="table")
+        spread = tf.reduce_sum(tf.sparse.sparse_dense_matmul(table, program.w))
+        loss = program.loss + tf.square(spread - 1)
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+    dense = np.diag([1.0, 2.0, 3.0]).astype(np.float32)[[0, 1, 2, 1]]
+    feeds = {
+        program.x: sparse_of(dense),
+        program.y: np.arange(4, dtype=np.float32),
+        table: sparse_of(np.ones((2, 3), np.float32)),
+    }
+    chosen = {"shard": [program.x, program.y], "replicate": [table]}
+    with (
+        session(program.graph, synchroniser=tensorbow.SSGD(), **chosen) as s,
+        tf1.Session(graph=program.graph) as stock,
+    ):
+        for other in (s, stock):
+            other.run(program.init)
+            for _ in range(3):
+                other.run(train, feeds)
+        assert s.learning_tasks == 6
+        np.testing.assert_allclose(s.run(program.w), stock.run(program.w), rtol=1e-5)
 
 
 def test_a_sparse_matrix_between_the_rows_is_not_divided():

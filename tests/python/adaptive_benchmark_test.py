@@ -1,0 +1,55 @@
+"""The benchmark of learners of different speed, on a few rows made by hand."""
+
+import gzip
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+
+import adaptive
+
+
+def write(path, rows, seed):
+    """Rows whose first feature is the label."""
+    rng = np.random.default_rng(seed)
+    with gzip.open(path, "wt") as file:
+        for _ in range(rows):
+            label = rng.integers(4)
+            features = sorted({int(label) + 1, *rng.integers(5, adaptive.FEATURES, size=3)})
+            second = ",100" if label == 3 else ""
+            file.write(f"{label}{second} " + " ".join(f"{f}:1" for f in features) + "\n")
+
+
+def test_rows_are_read_as_they_are_written(tmp_path):
+    path = tmp_path / "rows.gz"
+    with gzip.open(path, "wt") as file:
+        file.write("3,7 1:1 5:0.5\n0 2:2\n")
+    rows = adaptive.Rows(path)
+    value, targets = rows.take(np.array([1, 0]))
+    assert value.indices.tolist() == [[0, 1], [1, 0], [1, 4]]
+    assert value.values.tolist() == [2, 1, 0.5]
+    assert value.dense_shape == (2, adaptive.FEATURES)
+    assert targets[0].nonzero()[0].tolist() == [0]
+    assert targets[1, [3, 7]].tolist() == [0.5, 0.5] and targets[1].sum() == 1
+
+
+def test_every_contender_is_measured_and_what_is_not_reached_is_said(tmp_path, monkeypatch):
+    for part, rows in (("train", 256), ("test", 64)):
+        write(tmp_path / f"bibtex_{part}.libsvm.gz", rows, seed=rows)
+    arguments = ["--data", tmp_path, "--results", tmp_path, "--rates", 0.01, "--seeds", 1]
+    monkeypatch.setattr(
+        sys, "argv", ["adaptive", *map(str, arguments), "--slowed", "1", "2", "--epochs", "3"]
+    )
+    adaptive.main()
+    report = json.loads((tmp_path / "adaptive.json").read_text())
+    names = list(adaptive.synchronisers(100))
+    assert [row["contender"] for row in report["rows"]] == names * 2
+    text = (tmp_path / "adaptive.md").read_text()
+    for row in report["rows"]:
+        (run,) = row["runs"]
+        assert 0.2 < run["best"] <= 1 and run["rows"] <= 3 * 256
+        assert (run["seconds"] is None) == (run["best"] < 0.6)
+        assert f"| {row['contender']} | 0.01 |" in text
