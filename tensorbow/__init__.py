@@ -17,6 +17,7 @@ except ImportError:
     if not _loader.for_doctor():
         raise
 else:
+    from tensorbow import data
     from tensorbow.adaptive import AdaptiveSGD, MegaBatch
     from tensorbow.cluster import Cluster
     from tensorbow.explanation import Explanation
@@ -58,5 +59,6 @@ __all__ = [
     "TensorBowSession",
     "TensorBowWarning",
     "__version__",
+    "data",
     "keras",
 ]

@@ -11,6 +11,7 @@
 
 #include "cc/bindings/cluster.h"
 #include "cc/bindings/errors.h"
+#include "cc/bindings/libsvm.h"
 #include "cc/bindings/options.h"
 #include "cc/bindings/prepared_run.h"
 #include "cc/bindings/session_handle.h"
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_native, m) {
   m.attr("compiler") = __VERSION__;
 
   DefineCluster(&m);
+  DefineLibsvm(&m);
   DefineOptions(&m);
   m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
   m.def("num_cores", &NumCores,
