@@ -30,6 +30,7 @@ SYNCHRONISERS = {
     "sma_lagging": lambda: tensorbow.SMA(centre="lagging"),
     "ssgd": lambda: tensorbow.SSGD(),
     "independent": lambda: tensorbow.Independent(),
+    "adaptive": lambda: tensorbow.AdaptiveSGD(mega_batch=256, b_max=8),
 }
 LEAST_RUNS = 5  # of every thread
 # Longer than a loaded machine takes for the start and for the least number of runs.
