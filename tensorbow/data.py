@@ -268,7 +268,7 @@ def libsvm(
     A line is a row: `l1,l2,… f:v f:v …`, with labels from 0 and features in ascending order;
     `#` and what follows is ignored. Files may begin with a header as those of the extreme
     classification repository do, `rows features labels`, and may be compressed (gzip, bzip2,
-    xz). They are read anew whenever the data set is gone through, one block after the other.
+    xz). Every pass over the data set opens the files again and reads them block by block.
     Nothing is skipped: a line that is not a row ends the data set with an error
     that names it.
 
@@ -281,8 +281,8 @@ def libsvm(
         files without.
       unlabelled: whether a row without labels is an error.
       shuffle: 0 for the order of the files; else rows are shuffled within blocks of so many.
-      seed: of the shuffling; None is another order every time. Each time the data set is gone
-        through has the same order then.
+      seed: of the shuffling; None is another order every time. With a seed every pass has the
+        same order.
       form: of the elements, see below.
 
     Returns:
@@ -295,8 +295,8 @@ def libsvm(
       TypeError, ValueError: for arguments that are not one of these, or headers that contradict
         them.
       FileNotFoundError: if there is no such file.
-      tf.errors.InvalidArgumentError: of the data set, which is gone through, with the path, the
-        number of the line and what is wrong with it.
+      tf.errors.InvalidArgumentError: during a pass, with the path, the number of the line
+        and what is wrong with it.
 
     Example:
       >>> rows = tensorbow.data.libsvm("train.txt.gz", batch_size=256, shuffle=100_000)

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/node_def_builder.h"
+#include "cc/rewrite/scaled_tensor.h"
 #include "tensorflow/core/framework/node_def_util.h"
 
 namespace tensorbow {
@@ -29,16 +29,8 @@ absl::Status ScaleGradients(const ProgramGraph& program, const RunSpec& spec,
     const tf::DataType dtype = types.at(name.index);
     const std::string product =
         absl::StrCat(name.node, "/TensorBow.scaled.", name.index);
-    const std::string factor = absl::StrCat(product, "/scale");
-    added.emplace_back();
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(factor, "TensorBowShardScale")
-                           .Attr("T", dtype)
-                           .Finalize(&added.back()));
-    added.emplace_back();
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(product, "Mul")
-                           .Input(name.node, name.index, dtype)
-                           .Input(factor, 0, dtype)
-                           .Finalize(&added.back()));
+    TF_RETURN_IF_ERROR(
+        AppendScaled(name, dtype, "TensorBowShardScale", product, &added));
     products[tensor] = product;
   }
   for (tf::NodeDef& node : *graph.mutable_node()) {

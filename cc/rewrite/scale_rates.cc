@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/node_def_builder.h"
+#include "cc/rewrite/scaled_tensor.h"
 #include "tensorflow/core/framework/node_def_util.h"
 
 namespace tensorbow {
@@ -38,16 +38,8 @@ absl::Status ScaleRates(const ProgramGraph& program, const RunSpec& spec,
     std::string* const input = node.mutable_input(rate->second);
     const TensorName name = ParseTensor(*input);
     const std::string product = absl::StrCat(node.name(), "/TensorBow.rate");
-    const std::string factor = absl::StrCat(product, "/scale");
-    added.emplace_back();
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(factor, "TensorBowRateScale")
-                           .Attr("T", dtype)
-                           .Finalize(&added.back()));
-    added.emplace_back();
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(product, "Mul")
-                           .Input(name.node, name.index, dtype)
-                           .Input(factor, 0, dtype)
-                           .Finalize(&added.back()));
+    TF_RETURN_IF_ERROR(
+        AppendScaled(name, dtype, "TensorBowRateScale", product, &added));
     *input = product;
   }
   for (tf::NodeDef& node : added) *graph.add_node() = std::move(node);

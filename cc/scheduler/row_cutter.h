@@ -2,8 +2,9 @@
 // its batch has, or what is left.
 //
 // First come, first served: the next rows go to the learner that asks. Round robin: the
-// learners take turns, whoever asks first, so that a seeded run is reproducible bit for
-// bit. Next() may be called by every learner concurrently, Begin() while none does.
+// learners take turns, in whatever order they ask, so that a seeded run computes the
+// same bits every time. Next() may be called by every learner concurrently, Begin()
+// while none does.
 #ifndef TENSORBOW_CC_SCHEDULER_ROW_CUTTER_H_
 #define TENSORBOW_CC_SCHEDULER_ROW_CUTTER_H_
 

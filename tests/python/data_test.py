@@ -58,7 +58,7 @@ def test_rows_and_labels_are_those_of_the_file(batch_size, compress, tmp_path):
     assert y_spec == tf.SparseTensorSpec([None, 4], tf.float32)
     sizes = [len(dense_of(x)) for x, _ in elements(dataset)]
     assert sizes == {1: [1] * 4, 3: [3, 1], 10: [4]}[batch_size]
-    for _ in range(2):  # it is read anew
+    for _ in range(2):  # every pass reads the file again
         x, y = dense(dataset)
         np.testing.assert_array_equal(
             x, np.float32([[1, 0, 0.5], [0, -2e-3, 0], [0, 0, 0], [1, 2, 3]])
