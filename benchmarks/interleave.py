@@ -152,21 +152,23 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
     return float(quartiles[0]), float(quartiles[1]), float(quartiles[2])
 
 
+def processor() -> str:
+    """Its name and, since TensorFlow chooses kernels by it, its widest instruction set."""
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    facts = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
+    name = facts.get("model name", platform.processor())
+    flags = facts.get("flags", "").split()
+    sets = [s for s in ("avx512_vnni", "avx512f", "avx2", "avx") if s in flags]
+    return f"{name} with {sets[0].upper()}" if sets else name
+
+
 def machine() -> dict[str, Any]:
     """What the numbers were measured on."""
     import keras
     import tensorflow as tf
 
-    cpu = next(
-        (
-            line.split(":")[1].strip()
-            for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
     return {
-        "cpu": cpu,
+        "cpu": processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": platform.platform(terse=True),

@@ -42,7 +42,7 @@ def test_a_network_is_compared_with_a_stock_session():
     assert {len(speeds) for speeds in found["samples_per_second"].values()} == {2}
     assert found["learners"] >= 1
     last = never_slower.document(WHERE, {"logistic 32": found}, 2, 0.02).splitlines()[-1]
-    assert last.startswith("| logistic 32 | ") and last.endswith(f"| {found['learners']} |")
+    assert last.startswith("| logistic 32 | ") and f"| {found['learners']} |" in last
 
 
 def test_what_a_trace_costs_is_measured():
