@@ -151,6 +151,37 @@ def test_all_commands_have_a_section():
     assert sorted(sections) == sorted(commands.choices)
 
 
+def docstrings(of: object, where: str) -> list[tuple[str, str]]:
+    """The docstrings of a module or class and of what is public in it, for the API reference."""
+    found = [(where, inspect.getdoc(of) or "")]
+    inside = of.__all__ if inspect.ismodule(of) else vars(of)
+    for name_ in inside:
+        member = getattr(of, name_)
+        if name_.startswith("_") or not (inspect.isroutine(member) or inspect.isclass(member)):
+            continue
+        if inspect.isclass(member) and not inspect.ismodule(of):
+            continue
+        found += (
+            docstrings(member, f"{where}.{name_}")
+            if inspect.isclass(member)
+            else [(f"{where}.{name_}", inspect.getdoc(member) or "")]
+        )
+    return found
+
+
+def test_docstrings_render_as_markdown():
+    found = docstrings(tensorbow, "tensorbow") + docstrings(tensorbow.keras, "tensorbow.keras")
+    for part in inspect.getmro(tensorbow.TensorBowSession):
+        if part.__module__.startswith("tensorbow"):
+            found += docstrings(part, part.__name__)
+    assert len(found) > 50
+    for where, text in found:
+        code = re.sub(r"`[^`]*`|^ *(?:>>>|\.\.\.) .*$", "", text, flags=re.M)
+        assert not re.search(r"::$", code, re.M), f"{where}: '::' is shown as it is"
+        assert not re.search(r"<[a-z]\w*>", code), f"{where}: <name> is taken for HTML"
+        assert "*args" not in code, f"{where}: '*args' is taken for emphasis"
+
+
 def test_citation_is_of_this_version_and_names_the_papers():
     text = (ROOT / "CITATION.cff").read_text()
     assert f"\nversion: {tensorbow.__version__}\n" in text
