@@ -57,7 +57,7 @@ def python_text(node: ast.expr) -> str:
 
 
 def python_warnings(source: str, where: str = "") -> Iterator[Message]:
-    """What `warnings.warn` is called with, but for what comes from the native runtime."""
+    """What `warnings.warn` and loggers are called with, but for what the native runtime says."""
     tree = ast.parse(source)
     handed_on = {
         ast.unparse(node.target)
@@ -65,7 +65,9 @@ def python_warnings(source: str, where: str = "") -> Iterator[Message]:
         if isinstance(node, ast.For) and ast.unparse(node.iter).endswith("take_warnings()")
     }
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or ast.unparse(node.func) != "warnings.warn":
+        if not isinstance(node, ast.Call):
+            continue
+        if ast.unparse(node.func).rpartition(".")[2] not in ("warn", "warning"):
             continue
         text = collapsed(python_text(node.args[0]))
         if text == HOLE and ast.unparse(node.args[0]) in handed_on:
