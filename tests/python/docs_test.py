@@ -4,6 +4,7 @@ import argparse
 import ast
 import dataclasses
 import inspect
+import json
 import pathlib
 import re
 
@@ -51,9 +52,10 @@ def links(text: str) -> list[str]:
     return re.findall(r"\]\(([^()\s]+)\)", without_code(text))
 
 
-def broken(page: pathlib.Path) -> list[str]:
+def broken(page: pathlib.Path, text: str = "") -> list[str]:
+    """The links of a page, or of a text in its place, that lead nowhere."""
     found = []
-    for link in links(page.read_text()):
+    for link in links(text or page.read_text()):
         if re.match(r"https?://|mailto:", link):
             continue
         path, _, anchor = link.partition("#")
@@ -66,6 +68,13 @@ def broken(page: pathlib.Path) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     assert broken(page) == []
+
+
+@pytest.mark.parametrize("notebook", sorted(ROOT.glob("examples/*.ipynb")), ids=name)
+def test_links_of_notebooks_lead_somewhere(notebook):
+    cells = json.loads(notebook.read_text())["cells"]
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    assert links(text) and broken(notebook, text) == []
 
 
 def test_broken_links_are_found(tmp_path):
