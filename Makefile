@@ -4,6 +4,7 @@
 # make runtime-test C++ tests of what needs TensorFlow
 # make fuzz      sessions against stock sessions and NumPy, at random, for half an hour
 # make peers     installs what benchmarks/peers.py compares with
+# make docs      the API reference, in build/docs
 # make lint · make bench · make sanitize · make format · make clean
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null
 ALL_CPP := $(shell find cc tf_ops tests/cc -name '*.cc' -o -name '*.h' 2>/dev/null)
 PYTHON_DIRS := tensorbow tests benchmarks examples tools setup.py
 
-.PHONY: all install demo test lint format cc-test runtime-test py-test fuzz bench peers sanitize clean
+.PHONY: all install demo test lint format cc-test runtime-test py-test fuzz bench peers docs sanitize clean
 
 all: install
 
@@ -78,6 +79,15 @@ peers: build/peers/requirements.stamp
 build/peers/requirements.stamp: tools/peers_requirements.txt
 	$(PYTHON) -m venv build/peers
 	build/peers/bin/pip install --quiet -r tools/peers_requirements.txt
+	touch $@
+
+# pdoc sees the installed package, and is kept apart from what it needs.
+docs: install build/docs-packages/requirements.stamp
+	PYTHONPATH=build/docs-packages $(BIN)/python tools/api_reference.py build/docs
+
+build/docs-packages/requirements.stamp: tools/docs_requirements.txt | $(VENV)/requirements.stamp
+	rm -rf build/docs-packages
+	$(BIN)/pip install --quiet --target build/docs-packages -r tools/docs_requirements.txt
 	touch $@
 
 sanitize: $(VENV)/requirements.stamp

@@ -242,6 +242,7 @@ class SessionState(SessionLearners):
         Initialisers need not be run before; variables that had no value when the state was
         saved are left as they are. Where several hosts train together, all of them call it,
         each finds its own part, and there are as many hosts and learners as there were.
+        After an error the session is as it was.
 
         Args:
           path: as given to `save_state`. The files may have been moved together.
@@ -252,7 +253,6 @@ class SessionState(SessionLearners):
           tf.errors.FailedPreconditionError: if it is of another graph or of a session
             with other options.
           tf.errors.DataLossError: if its files are damaged.
-          After any of these the session is as it was.
 
         Example:
           >>> sess.load_state("run/state")

@@ -17,7 +17,7 @@ class AdaptiveSGD:
 
     Nobody waits for anybody between two merges: a learner that is free takes the next
     rows of the run, as many as its batch has, and makes an update. When a mega-batch has
-    been trained on, the replicas w_i are merged, and all learners go on from the outcome::
+    been trained on, the replicas w_i are merged, and all learners go on from the outcome:
 
         p_i = b_i / sum(b)   if all have made as many updates, else u_i / sum(u)
         z   = sum_i p_i * w_i + momentum * (z - z_prev)

@@ -14,7 +14,7 @@ tf1 = tf.compat.v1
 
 
 def write_scalars(writer: Any, metrics: Metrics, step: int) -> None:
-    """Adds the numbers to a `tf.compat.v1.summary.FileWriter`, as "tensorbow/<name>"."""
+    """Adds the numbers to a `tf.compat.v1.summary.FileWriter`, as `tensorbow/<name>`."""
     summary = tf1.Summary(
         value=[
             tf1.Summary.Value(tag=f"tensorbow/{name}", simple_value=value)

@@ -19,7 +19,7 @@ class SessionManager(tf.compat.v1.train.SessionManager):
     """A `tf.compat.v1.train.SessionManager` whose sessions have learners.
 
     Args:
-      *args, **kwargs: as for TensorFlow's class.
+      args, kwargs: as for TensorFlow's class.
       options: a `tensorbow.Options`; None for the defaults.
 
     Example:
@@ -28,6 +28,7 @@ class SessionManager(tf.compat.v1.train.SessionManager):
     """
 
     def __init__(self, *args: Any, options: Options | None = None, **kwargs: Any) -> None:
+        """As TensorFlow's, with `options`."""
         super().__init__(*args, **kwargs)
         self._options = options
 
@@ -71,7 +72,7 @@ class SessionCreator(tf.compat.v1.train.ChiefSessionCreator):
     """A `tf.compat.v1.train.ChiefSessionCreator` whose sessions have learners.
 
     Args:
-      *args, **kwargs: as for TensorFlow's class: scaffold, master, config, checkpoint_dir,
+      args, kwargs: as for TensorFlow's class: scaffold, master, config, checkpoint_dir,
         checkpoint_filename_with_path.
       options: a `tensorbow.Options`; None for the defaults.
 
@@ -83,6 +84,7 @@ class SessionCreator(tf.compat.v1.train.ChiefSessionCreator):
     """
 
     def __init__(self, *args: Any, options: Options | None = None, **kwargs: Any) -> None:
+        """As TensorFlow's, with `options`."""
         super().__init__(*args, **kwargs)
         self._options = options
         self._session_manager: SessionManager | None = None

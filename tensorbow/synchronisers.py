@@ -78,7 +78,7 @@ class SMA:
     central model z, which is what is evaluated, fetched and saved. The learners' values
     are summed in learner order. There are two forms.
 
-    `centre="current"`: z is the mean of the replicas as they are now::
+    `centre="current"`: z is the mean of the replicas as they are now:
 
         z   = mean_j w_j
         w_j = w_j + u_j - alpha * (w_j - z)        # w_j before the update
@@ -87,7 +87,7 @@ class SMA:
     learning rate means what it means in a stock session. It is the synchronous consensus
     step of decentralised SGD on a complete graph (Lian et al., NeurIPS 2017).
 
-    `centre="lagging"`: z is moved by the corrections (CROSSBOW, VLDB 2019, Algorithm 1)::
+    `centre="lagging"`: z is moved by the corrections (CROSSBOW, VLDB 2019, Algorithm 1):
 
         c_j = alpha * (w_j - z)                    # w_j before the update
         w_j = w_j + u_j - c_j

@@ -15,8 +15,8 @@ class Measurement:
       samples_per_second: the median of the windows in which it was measured, counted
         while learning runs were executed; 0 if it was not.
       spread: from the slowest window to the fastest, as a share of the median.
-      note: "skipped: <why>" if it could not be had, "again: <why>" for the first of
-        another round of tuning; else empty.
+      note: "skipped: " and the reason if it could not be had, "again: " and the reason
+        for the first of another round of tuning; else empty.
       chosen: whether it was settled on.
     """
 

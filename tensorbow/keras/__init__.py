@@ -1,6 +1,6 @@
 """Keras models that train on several learners.
 
-`replicate(model)` is all there is to it; everything else stays as it is written::
+`replicate(model)` is all there is to it; everything else stays as it is written:
 
     model = tensorbow.keras.replicate(keras.Sequential([...]))
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])

@@ -14,7 +14,7 @@ from tensorbow.keras._replication import replication_of
 class MetricsCallback(keras.callbacks.Callback):
     """Writes how the learners of a replicated model fare, for TensorBoard.
 
-    At the end of every epoch, as "tensorbow/<name>" with the number of training batches
+    At the end of every epoch, as `tensorbow/<name>` with the number of training batches
     so far as the step; see `tensorbow.Metrics`. Models without learners are left alone.
 
     Args:

@@ -2,7 +2,7 @@
 
 Every learner is a stock session that is given the learner's values and trains on its
 rows. What becomes of the values are the formulas of ALGORITHMS.md and the rules of
-docs/assumptions.md, which the comments quote.
+docs/feeds.md and docs/state.md, which the comments quote.
 """
 
 from __future__ import annotations

@@ -1,0 +1,202 @@
+"""The documentation hangs together: links lead somewhere, sections are short, tables complete."""
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import json
+import pathlib
+import re
+
+import pytest
+
+import tensorbow
+from tensorbow import cli, session
+
+ROOT = pathlib.Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")])
+READ = [p for p in PAGES if p.parent == ROOT or DOCS in p.parents]
+
+SCREEN = 50  # lines
+
+
+def name(page: pathlib.Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def without_code(text: str) -> str:
+    """The text, with empty lines for those of code blocks."""
+    return re.sub(r"^```.*?^```$", lambda m: "\n" * m[0].count("\n"), text, flags=re.M | re.S)
+
+
+def headings(page: pathlib.Path) -> list[str]:
+    return re.findall(r"^#+ (.*)$", without_code(page.read_text()), re.M)
+
+
+def anchors(page: pathlib.Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    found: dict[str, int] = {}
+    for heading in headings(page):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        number = found.setdefault(anchor, 0)
+        found[anchor] += 1
+        if number:
+            found[f"{anchor}-{number}"] = 1
+    return set(found)
+
+
+def links(text: str) -> list[str]:
+    """The targets of all links, of pictures and in tables too."""
+    return re.findall(r"\]\(([^()\s]+)\)", without_code(text))
+
+
+def broken(page: pathlib.Path, text: str = "") -> list[str]:
+    """The links of a page, or of a text in its place, that lead nowhere."""
+    found = []
+    for link in links(text or page.read_text()):
+        if re.match(r"https?://|mailto:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    assert broken(page) == []
+
+
+@pytest.mark.parametrize("notebook", sorted(ROOT.glob("examples/*.ipynb")), ids=name)
+def test_links_of_notebooks_lead_somewhere(notebook):
+    cells = json.loads(notebook.read_text())["cells"]
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    assert links(text) and broken(notebook, text) == []
+
+
+def test_broken_links_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A title, `code`\n[a](no.md) [b](#no) [c](#a-title-code) [d](page.md#no)\n")
+    assert broken(page) == ["no.md", "#no", "page.md#no"]
+
+
+@pytest.mark.parametrize("page", READ, ids=name)
+def test_no_section_is_longer_than_a_screen(page):
+    if page.name == "CHANGELOG.md":
+        pytest.skip("a list of changes has no sections of its own")
+    length, title, long = 0, "", []
+    in_code = False
+    for line in page.read_text().splitlines():
+        in_code ^= line.startswith("```")
+        if line.startswith("#") and not in_code:
+            length, title = 0, line
+        length += not line.startswith("|")  # a table is looked up, not read
+        if length == SCREEN + 1:
+            long.append(title)
+    assert long == []
+
+
+def test_all_pages_are_listed():
+    listed = {(DOCS / link.partition("#")[0]).resolve() for link in links(_text("README.md"))}
+    decisions = {p for p in DOCS.rglob("*.md") if p.parent.name == "adr" and p.name != "README.md"}
+    assert set(DOCS.rglob("*.md")) - decisions - {DOCS / "README.md"} <= listed
+    adr = DOCS / "adr"
+    assert {p.name for p in decisions} <= set(links((adr / "README.md").read_text()))
+
+
+def _text(page: str) -> str:
+    return (DOCS / page).read_text()
+
+
+@pytest.mark.parametrize("page", READ, ids=name)
+def test_python_blocks_are_python(page):
+    for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S):
+        ast.parse(block)
+
+
+def test_readme_is_a_screen_and_a_half():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 105
+
+
+def test_all_options_have_a_row():
+    rows = "\n".join(re.findall(r"^\| (`.*?) \|", _text("options.md"), re.M))
+    missing = [f.name for f in dataclasses.fields(tensorbow.Options) if f"`{f.name}`" not in rows]
+    assert missing == []
+
+
+def test_all_that_a_session_adds_has_a_row():
+    rows = "\n".join(re.findall(r"^\| (`.*?) \|", _text("options.md"), re.M))
+    added = {
+        attribute
+        for part in inspect.getmro(tensorbow.TensorBowSession)
+        if part.__module__.startswith("tensorbow") or part is session.SessionState
+        for attribute in vars(part)
+        if not attribute.startswith("_")
+    }
+    overridden = {"close", "sess_str"}  # of TensorFlow's session
+    missing = [a for a in sorted(added - overridden) if not re.search(rf"`{a}[`(]", rows)]
+    assert missing == []
+
+
+def test_all_synchronisers_have_a_row():
+    text = _text("options.md")
+    for synchroniser in (
+        tensorbow.SMA,
+        tensorbow.EASGD,
+        tensorbow.SSGD,
+        tensorbow.AdaptiveSGD,
+        tensorbow.Independent,
+    ):
+        assert re.search(rf"^\| `{synchroniser.__name__}\(", text, re.M), synchroniser
+
+
+def test_all_commands_have_a_section():
+    actions = cli._parser()._actions
+    (commands,) = (a for a in actions if isinstance(a, argparse._SubParsersAction))
+    sections = [h.removeprefix("tensorbow ") for h in headings(DOCS / "command-line.md")[1:]]
+    assert sorted(sections) == sorted(commands.choices)
+
+
+def docstrings(of: object, where: str) -> list[tuple[str, str]]:
+    """The docstrings of a module or class and of what is public in it, for the API reference."""
+    found = [(where, inspect.getdoc(of) or "")]
+    inside = of.__all__ if inspect.ismodule(of) else vars(of)
+    for name_ in inside:
+        member = getattr(of, name_)
+        if name_.startswith("_") or not (inspect.isroutine(member) or inspect.isclass(member)):
+            continue
+        if inspect.isclass(member) and not inspect.ismodule(of):
+            continue
+        found += (
+            docstrings(member, f"{where}.{name_}")
+            if inspect.isclass(member)
+            else [(f"{where}.{name_}", inspect.getdoc(member) or "")]
+        )
+    return found
+
+
+def test_docstrings_render_as_markdown():
+    found = docstrings(tensorbow, "tensorbow") + docstrings(tensorbow.keras, "tensorbow.keras")
+    for part in inspect.getmro(tensorbow.TensorBowSession):
+        if part.__module__.startswith("tensorbow"):
+            found += docstrings(part, part.__name__)
+    assert len(found) > 50
+    for where, text in found:
+        code = re.sub(r"`[^`]*`|^ *(?:>>>|\.\.\.) .*$", "", text, flags=re.M)
+        assert not re.search(r"::$", code, re.M), f"{where}: '::' is shown as it is"
+        assert not re.search(r"<[a-z]\w*>", code), f"{where}: <name> is taken for HTML"
+        assert "*args" not in code, f"{where}: '*args' is taken for emphasis"
+
+
+def test_citation_is_of_this_version_and_names_the_papers():
+    text = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {tensorbow.__version__}\n" in text
+    assert re.findall(r'^    title: "(.*)"$', text, re.M) == [
+        "TensorBow",
+        "CROSSBOW: Scaling Deep Learning with Small Batch Sizes on Multi-GPU Servers",
+        "Involving CPUs into Multi-GPU Deep Learning",
+        "Adaptive Elastic Training for Sparse Deep Learning on Heterogeneous Multi-GPU Servers",
+    ]

@@ -1,0 +1,98 @@
+"""The guides' blocks work as they stand, one after the other; so do the notebook's cells."""
+
+import contextlib
+import gzip
+import io
+import pathlib
+import re
+import warnings
+
+import guides
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tensorbow
+
+tf1 = tf.compat.v1
+
+THIS = str(pathlib.Path(__file__).relative_to(guides.ROOT))
+PAGES = sorted(guides.GUIDES.glob("*.md"))
+OURS = [page for page in PAGES if any(test == THIS for test, _, _ in guides.blocks(page))]
+NOTEBOOK = guides.ROOT / "examples" / "quickstart.ipynb"
+
+
+@pytest.mark.parametrize("page", OURS, ids=lambda page: page.stem)
+def test_guide_does_what_it_says(page):
+    if page.stem == "from-tf-keras":
+        pytest.importorskip("tf_keras", reason="tf_keras (tools/requirements.txt) is not installed")
+    with tf.Graph().as_default(), warnings.catch_warnings():
+        guides.execute(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_all_python_blocks_of_the_guides_are_executed(page):
+    written = page.read_text().count("```python\n")
+    assert written == len(guides.blocks(page))
+    for test, _, _ in guides.blocks(page):
+        assert (guides.ROOT / test).exists()
+
+
+def observability():
+    """What the page takes for granted: a session that trains."""
+    x = tf1.placeholder(tf.float32, [None, 4])
+    w = tf1.get_variable("w", [4, 1])
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - 1))
+    train_op = tf1.train.AdamOptimizer(0.01).minimize(loss)
+    sess = tensorbow.TensorBowSession(options=tensorbow.Options(learners_per_device=2))
+    sess.run(tf1.global_variables_initializer())
+    rows = np.ones([32, 4], np.float32)
+    return dict(sess=sess, train_op=train_op, batch=lambda: {x: rows})
+
+
+def adaptive():
+    """A program, its mega-batches, and a file of sparse rows."""
+    x = tf1.placeholder(tf.float32, [None, 4])
+    y = tf1.placeholder(tf.float32, [None, 1])
+    w = tf1.get_variable("w", [4, 1])
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - y))
+    train = tf1.train.AdamOptimizer(0.01).minimize(loss)
+    mega_batches = [(np.ones([6400, 4], np.float32), np.ones([6400, 1], np.float32))] * 2
+    with gzip.open("train.txt.gz", "wt") as file:
+        file.write("2 10 4\n1,2 0:1.5 3:2\n0 1:1\n")
+    init = tf1.global_variables_initializer()
+    return dict(
+        tensorbow=tensorbow, tf=tf, x=x, y=y, train=train, init=init, mega_batches=mega_batches
+    )
+
+
+@pytest.mark.parametrize("prepare", [observability, adaptive], ids=lambda f: f.__name__)
+def test_reference_does_what_it_says(prepare, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = guides.ROOT / "docs" / f"{prepare.__name__}.md"
+    found = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
+    assert found
+    with tf.Graph().as_default(), contextlib.redirect_stdout(io.StringIO()):
+        names = prepare()
+        for block in found:
+            exec(compile(block, page.name, "exec"), names)
+        if "sess" in names:
+            names["sess"].close()
+
+
+def test_notebook_does_what_it_says():
+    printed = io.StringIO()
+    names = {"__name__": "__main__"}
+    with tf.Graph().as_default(), contextlib.redirect_stdout(printed):
+        for number, cell in enumerate(guides.cells(NOTEBOOK)):
+            if cell["cell_type"] == "code":
+                exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+    assert "Division: sound." in printed.getvalue()
+    assert names["stock_accuracy"] > 0.85
+    assert abs(names["accuracy"] - names["stock_accuracy"]) < 0.03
+
+
+def test_notebook_has_no_outputs():
+    for cell in guides.cells(NOTEBOOK):
+        assert cell.get("outputs", []) == []
+        assert cell.get("execution_count") is None

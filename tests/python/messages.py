@@ -1,0 +1,268 @@
+"""The texts that TensorBow has for its users: warnings, reasons and errors, read from the code.
+
+A text has "…" in the place of whatever is put into it. What cannot be read as a text is an
+AssertionError, so that nothing is overlooked.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).parents[2]
+HOLE = "…"
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    """A text, and where it comes from.
+
+    Attributes:
+      where: file and line.
+      kind: "warning", "reason", or the exception's class.
+      text: with holes, white space collapsed.
+    """
+
+    where: str
+    kind: str
+    text: str
+
+
+def collapsed(text: str) -> str:
+    """One hole in the place of several, one space for any white space."""
+    return re.sub(rf"{HOLE}+", HOLE, re.sub(r"\s+", " ", text)).strip()
+
+
+def literal_length(text: str) -> int:
+    """Characters that are not holes."""
+    return len(text.replace(HOLE, ""))
+
+
+# ------------------------------------------------------------------------------ Python
+
+
+def python_text(node: ast.expr) -> str:
+    """The text that an expression makes."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        parts = [v.value if isinstance(v, ast.Constant) else HOLE for v in node.values]
+        return "".join(str(part) for part in parts)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return python_text(node.left) + python_text(node.right)
+    return HOLE
+
+
+def python_warnings(source: str, where: str = "") -> Iterator[Message]:
+    """What `warnings.warn` and loggers are called with, but for what the native runtime says."""
+    tree = ast.parse(source)
+    handed_on = {
+        ast.unparse(node.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.For) and ast.unparse(node.iter).endswith("take_warnings()")
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if ast.unparse(node.func).rpartition(".")[2] not in ("warn", "warning"):
+            continue
+        text = collapsed(python_text(node.args[0]))
+        if text == HOLE and ast.unparse(node.args[0]) in handed_on:
+            continue
+        assert literal_length(text) > 0, f"{where}:{node.lineno}: no text in {ast.unparse(node)}"
+        yield Message(f"{where}:{node.lineno}", "warning", text)
+
+
+def python_raises(source: str, where: str = "") -> Iterator[Message]:
+    """What is raised, with the longest text among the arguments."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            texts = [collapsed(python_text(argument)) for argument in node.exc.args]
+            kind = ast.unparse(node.exc.func).rpartition(".")[2]
+            yield Message(f"{where}:{node.lineno}", kind, max(texts, key=len, default=""))
+
+
+def python_returns(source: str, function: str, where: str = "") -> Iterator[Message]:
+    """The texts that a function returns."""
+    for made in ast.walk(ast.parse(source)):
+        if not isinstance(made, ast.FunctionDef) or made.name != function:
+            continue
+        for node in ast.walk(made):
+            if isinstance(node, ast.Return) and node.value is not None:
+                yield Message(
+                    f"{where}:{node.lineno}", "return", collapsed(python_text(node.value))
+                )
+
+
+def python_assignments(source: str, name: str, where: str = "") -> Iterator[Message]:
+    """The texts that a variable of that name is given."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            text = collapsed(python_text(node.value))
+            if literal_length(text) > 0:
+                yield Message(f"{where}:{node.lineno}", "reason", text)
+
+
+# --------------------------------------------------------------------------------- C++
+
+_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_GLUE = re.compile(r"[\s,()]*(?:absl::(?:StrCat|StrFormat)\(|std::string\()*[\s,()]*")
+_FORMATTED = re.compile(r"%[-+.\d]*[a-z]")
+
+
+def balanced(source: str, begin: int) -> str:
+    """What stands between the parenthesis at `begin` and the one that closes it."""
+    depth, at = 0, begin
+    while True:
+        literal = _LITERAL.match(source, at)
+        if literal:
+            at = literal.end()
+            continue
+        depth += {"(": 1, ")": -1}.get(source[at], 0)
+        at += 1
+        if depth == 0:
+            return source[begin + 1 : at - 1]
+
+
+def statement(source: str, begin: int) -> str:
+    """What stands between `begin` and the next semicolon that is not in a literal."""
+    at = begin
+    while source[at] != ";":
+        literal = _LITERAL.match(source, at)
+        at = literal.end() if literal else at + 1
+    return source[begin:at]
+
+
+def cc_text(expression: str) -> str:
+    """The text that an expression makes: its literals, with holes between them."""
+    parts = _LITERAL.split(re.sub(r"//[^\n]*", "", expression))
+    text = ""
+    for number, part in enumerate(parts):
+        if number % 2:
+            unescaped = part.replace('\\"', '"').replace("\\n", "\n")
+            text += _FORMATTED.sub(HOLE, unescaped)
+        elif not _GLUE.fullmatch(part):
+            text += HOLE
+    return collapsed(text)
+
+
+def _line(source: str, at: int) -> int:
+    return source.count("\n", 0, at) + 1
+
+
+def cc_warnings(source: str, where: str = "") -> Iterator[Message]:
+    """What is given to the warning sinks, `warn_(…)`, `Warn(…)` and `LOG(WARNING)`."""
+    handed_on = {"text", "std::move(warn)"}
+    found = []
+    for call in re.finditer(r"(?<![\w:.>])(?:warn_|Warn)\(", source):
+        found.append((call.start(), balanced(source, call.end() - 1)))
+    for call in re.finditer(r"LOG\((?:WARNING|ERROR)\)\s*<<", source):
+        found.append((call.start(), statement(source, call.end())))
+    for at, argument in found:
+        # A declaration has a type.
+        if argument.strip() in handed_on or argument.startswith("const std::string&"):
+            continue
+        text = cc_text(argument)
+        assert literal_length(text) > 0, f"{where}:{_line(source, at)}: no text in {argument}"
+        yield Message(f"{where}:{_line(source, at)}", "warning", text)
+
+
+def cc_errors(source: str, where: str = "") -> Iterator[Message]:
+    """What `absl::…Error(…)` is called with."""
+    for call in re.finditer(r"absl::(\w+Error)\(", source):
+        text = cc_text(balanced(source, call.end() - 1))
+        yield Message(f"{where}:{_line(source, call.start())}", call[1], text)
+
+
+def cc_calls(source: str, function: str, where: str = "") -> Iterator[Message]:
+    """What a function is called with that hands an error on."""
+    for call in re.finditer(rf"\b{function}\(", source):
+        text = cc_text(balanced(source, call.end() - 1))
+        if literal_length(text) > 0:
+            yield Message(f"{where}:{_line(source, call.start())}", function, text)
+
+
+def cc_reasons(source: str, where: str = "") -> Iterator[Message]:
+    """What is assigned to a member that says why a run is not divided."""
+    for found in re.finditer(r"\b(?:ambiguous|doubt|why_?|why_central)\s*=\s", source):
+        text = cc_text(statement(source, found.end()))
+        if literal_length(text) > 0:
+            yield Message(f"{where}:{_line(source, found.start())}", "reason", text)
+
+
+def cc_returns(source: str, function: str, where: str = "") -> Iterator[Message]:
+    """The texts that a function returns."""
+    body = re.search(rf"^[\w:]+ {function}\(.*?^}}", source, re.M | re.S)
+    assert body, f"{where} has no {function}"
+    for found in re.finditer(r"\breturn ", body[0]):
+        text = cc_text(statement(body[0], found.end()))
+        if literal_length(text) > 0:
+            yield Message(f"{where}:{_line(source, body.start() + found.start())}", "reason", text)
+
+
+# ---------------------------------------------------------------------- of the whole code
+
+
+def _files(folder: str, *endings: str) -> Iterator[tuple[str, str]]:
+    for path in sorted((ROOT / folder).rglob("*")):
+        if path.suffix in endings:
+            yield str(path.relative_to(ROOT)), path.read_text()
+
+
+def all_warnings() -> list[Message]:
+    """Every warning there is."""
+    found: list[Message] = []
+    for where, source in _files("tensorbow", ".py"):
+        found += python_warnings(source, where)
+    for folder in ("cc", "tf_ops"):
+        for where, source in _files(folder, ".cc", ".h"):
+            found += cc_warnings(source, where)
+    return found
+
+
+def all_reasons() -> list[Message]:
+    """What warnings say of why a run, or a Keras model, is not trained by several learners."""
+    found: list[Message] = []
+    for where, source in _files("tensorbow/keras", ".py"):
+        found += [
+            dataclasses.replace(m, kind="reason")
+            for m in python_raises(source, where)
+            if m.kind == "CannotTraceError"
+        ]
+        found += python_assignments(source, "reason", where)
+    for where, source in _files("cc/training", ".cc"):
+        found += cc_reasons(source, where)
+    for file, function in (
+        ("cc/rewrite/op_kinds.cc", "WhyCentralOnly"),
+        ("cc/training/sparse_rows.cc", "WhyNotByRows"),
+    ):
+        found += cc_returns((ROOT / file).read_text(), function, file)
+    return found
+
+
+def all_errors() -> list[Message]:
+    """Every error that has a text."""
+    found: list[Message] = []
+    for where, source in _files("tensorbow", ".py"):
+        found += python_raises(source, where)
+    for folder in ("cc", "tf_ops"):
+        for where, source in _files(folder, ".cc", ".h"):
+            found += cc_errors(source, where)
+    loader = "tensorbow/_loader.py"
+    source = (ROOT / loader).read_text()
+    for message in python_returns(source, "explain_load_failure", loader):
+        found.append(dataclasses.replace(message, kind="ImportError"))
+    # What hosts tell each other, which becomes an UnavailableError or AbortedError.
+    for file, function in (
+        ("cc/synchroniser/host_rounds.cc", "Break"),
+        ("cc/cluster/cluster.cc", "push_back"),
+    ):
+        for message in cc_calls((ROOT / file).read_text(), function, file):
+            found.append(dataclasses.replace(message, kind="UnavailableError"))
+    rounds = "cc/synchroniser/host_rounds.cc"
+    for message in cc_reasons((ROOT / rounds).read_text(), rounds):
+        found.append(dataclasses.replace(message, kind="AbortedError"))
+    return [m for m in found if literal_length(m.text) > 0]
