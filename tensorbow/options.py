@@ -110,7 +110,9 @@ class Options:
         descent, averaging models is averaging gradients. An
         adaptive optimiser divides by a second moment, which holds more noise the fewer
         rows it sees: the private ones of L learners take up to √L shorter steps than one
-        that sees all rows. It is chosen at the first learning run and kept;
+        that sees all rows. Momentum with a gradient of some rows (an embedding's) counts
+        as adaptive: it moves a row only when a batch has it, so that learners with fewer
+        rows move it less often. It is chosen at the first learning run and kept;
         `session.synchroniser` tells.
       scheduling: "fcfs" gives the next task to the learner that is free first;
         "round_robin" gives task k to learner k mod L, so that a seeded program computes

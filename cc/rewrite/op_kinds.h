@@ -28,7 +28,10 @@ enum class OptimiserKind {
   kNone,             // it is not an optimiser op
   kGradientDescent,  // proximal or not
   kMomentum,         // with or without Nesterov's form
-  kAdaptive,         // any other rule: Adam, RMSProp, Adagrad, Ftrl, PowerSign, …
+  // Any other rule: Adam, RMSProp, Adagrad, Ftrl, PowerSign, …; and momentum of some
+  // rows, which moves a row only when a batch has it: the fewer rows a batch has, the
+  // slower.
+  kAdaptive,
 };
 OptimiserKind OptimiserKindOf(absl::string_view op);
 

@@ -171,6 +171,16 @@ TEST(RunAnalysisTest, MomentumIsNeitherPlainNorAdaptive) {
   }
 }
 
+TEST(RunAnalysisTest, MomentumOfRowsIsAdaptive) {
+  const RunAnalysis analysis = Analyse(
+      With({NodeOf("m", "VarHandleOp"),
+            NodeOf("train", "ResourceSparseApplyMomentum",
+                   {"w", "m", "constant", "gradient", "constant", "constant"})}));
+  EXPECT_FALSE(analysis.plain_gradient_descent);
+  EXPECT_TRUE(analysis.adaptive_optimiser);
+  EXPECT_EQ(analysis.optimiser_momentum, 0.5);
+}
+
 Nodes Adam() {
   return With({NodeOf("m", "VarHandleOp"), NodeOf("v", "VarHandleOp"),
                NodeOf("train", "ResourceApplyAdam",

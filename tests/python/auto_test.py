@@ -233,13 +233,37 @@ def by_hand(optimiser):
     return p
 
 
-def test_gradients_of_rows_are_averaged_under_an_adaptive_optimiser():
-    program = embedding(ADAPTIVE["adam"])
+@pytest.mark.parametrize(
+    "optimiser, chosen",
+    [
+        ("sgd", tensorbow.SMA()),
+        ("momentum", tensorbow.SSGD()),  # moves the rows of a batch, and no others
+        ("adam", tensorbow.SSGD()),
+    ],
+)
+def test_what_is_averaged_where_gradients_are_of_rows(optimiser, chosen):
+    program = embedding({**GRADIENT_DESCENT, **ADAPTIVE}[optimiser])
     with session(program.graph) as s:
         s.run(program.init)
         train(s, program)
-        assert s.synchroniser == tensorbow.SSGD()
-        assert replicas_are_equal(s, program.w)
+        assert s.synchroniser == chosen
+        assert replicas_are_equal(s, program.w) == (chosen == tensorbow.SSGD())
+
+
+def test_a_table_under_momentum_trains_as_in_a_stock_session(one_thread):
+    program = embedding(GRADIENT_DESCENT["momentum"])
+    weights = []
+    for make in (
+        lambda: tf1.Session(graph=program.graph, config=one_thread),
+        lambda: session(program.graph, learners=4),
+    ):
+        with make() as s:
+            s.run(program.init)
+            for k in range(20):
+                x, y = rows(8, seed=k)
+                s.run(program.train, {program.x: x, program.y: y})
+            weights.append(s.run(program.w))
+    np.testing.assert_allclose(weights[1], weights[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("make", [in_a_branch, adaptive_by_hand, by_hand])

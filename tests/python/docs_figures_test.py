@@ -88,6 +88,18 @@ def never_slower() -> Table:
     return table
 
 
+def never_slower_vnni() -> Table:
+    table = []
+    for name, row in results("never_slower_vnni")["networks"].items():
+        speeds = row["samples_per_second"]
+        found, fixed = "learners found", ("one learner", "one learner a core")
+        better = max(fixed, key=lambda kind: median(speeds[kind]))
+        ratios = [ratio(speeds, kind) for kind in (*fixed, found)] + [ratio(speeds, found, better)]
+        cells = [network(name), f"{median(speeds[STOCK]):,.0f}", *(f"{r:.2f}" for r in ratios)]
+        table.append([*cells, str(row["learners"])])
+    return table
+
+
 def layout_changes() -> Table:
     return [
         [network(name), f"{found['settled']:.1f}", f"{found['lost']:.1f}", str(found["learners"])]
@@ -197,6 +209,7 @@ def _seconds(row: dict) -> float:
 TABLES: dict[str, Callable[[], Table]] = {
     "throughput": throughput,
     "never_slower": never_slower,
+    "never_slower_vnni": never_slower_vnni,
     "layout_changes": layout_changes,
     "peers": peers,
     "keras_fit": keras_fit,
