@@ -19,12 +19,9 @@ from peers_jax import jax_network
 from peers_tensorflow import mirrored_network
 from peers_torch import torch_distributed, torch_network
 
-IMAGE_SHAPES = {
-    "logistic": (28, 28, 1),
-    "lenet": (28, 28, 1),
-    "resnet20": (32, 32, 3),
-    "resnet32": (32, 32, 3),
-}
+from tensorbow.model_names import MODELS
+
+IMAGE_SHAPES = {name: m.shape for name, m in MODELS.items() if m.reads == "image"}
 LEARNING_RATE = 0.01
 EMA_DECAY = 0.999
 ROWS = 4096
@@ -58,7 +55,12 @@ class Contender:
 
 
 def data(model: str) -> tuple[np.ndarray, np.ndarray]:
-    """Random images with learnable labels: throughput does not depend on the content."""
+    """Random rows with learnable labels: throughput does not depend on the content."""
+    if model not in IMAGE_SHAPES:
+        from tensorbow import datasets
+
+        text = datasets.synthetic(model, rows=ROWS)
+        return text.x_train, text.y_train
     random = np.random.default_rng(0)
     images = random.random((ROWS, *IMAGE_SHAPES[model]), np.float32)
     projection = random.standard_normal((int(np.prod(IMAGE_SHAPES[model])), 10))
@@ -86,7 +88,7 @@ def _session_stepper(session: Any, program: Any, model: str, rows: int) -> Stepp
         nonlocal done
         for _ in range(count):
             images, labels = batch(done)
-            session.run(program.train_op, {program.images: images, program.labels: labels})
+            session.run(program.train_op, {program.inputs: images, program.labels: labels})
             done += 1
 
     return step
@@ -99,6 +101,15 @@ def _optimiser(momentum: float) -> Any:
     if momentum:
         return train.MomentumOptimizer(LEARNING_RATE, momentum)
     return train.GradientDescentOptimizer(LEARNING_RATE)
+
+
+def _program(model: str, momentum: float = 0.0) -> Any:
+    from tensorbow import models
+
+    facts = MODELS[model]
+    return models.build(
+        model, facts.shape, facts.classes, optimiser=lambda: _optimiser(momentum), seed=1
+    )
 
 
 def _with_average(program: Any) -> Any:
@@ -132,12 +143,8 @@ def stock_session(
     """
     import tensorflow as tf
 
-    from tensorbow import models
-
     tf.compat.v1.disable_eager_execution()
-    program = models.build(
-        model, IMAGE_SHAPES[model], optimiser=lambda: _optimiser(momentum), seed=1
-    )
+    program = _program(model, momentum)
     if average:
         program = _with_average(program)
     config = tf.compat.v1.ConfigProto(
@@ -169,12 +176,9 @@ def tensorbow_session(
     import tensorflow as tf
 
     import tensorbow
-    from tensorbow import models
 
     tf.compat.v1.disable_eager_execution()
-    program = models.build(
-        model, IMAGE_SHAPES[model], optimiser=lambda: _optimiser(momentum), seed=1
-    )
+    program = _program(model, momentum)
     make = getattr(tensorbow, synchroniser if averaging else "Independent")
     session = tensorbow.TensorBowSession(
         graph=program.graph,
@@ -205,8 +209,8 @@ def pipeline_session(model: str, rows: int, learners: int = 0) -> Stepper:
         dataset = tf1.data.Dataset.from_tensor_slices(data(model)).repeat()
         dataset = dataset.batch(share, drop_remainder=True).prefetch(2 * max(1, learners))
         images, labels = tf1.data.make_one_shot_iterator(dataset).get_next()
-        layers = models._Layers(1, True, tf.float32)
-        logits = models.MODELS[model](images, 10, layers, training=True)
+        layers = models.Layers(1, True, tf.float32)
+        logits = models.MODELS[model](images, MODELS[model].classes, layers, training=True)
         loss = tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         )
@@ -232,7 +236,7 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
 
     from tensorbow import models
 
-    class EagerLayers(models._Layers):
+    class EagerLayers(models.Layers):
         def _variable(self, name, shape, initial, trainable=True):
             if name not in self._variables:
                 with tf.init_scope():
@@ -245,7 +249,7 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
     @tf.function(jit_compile=xla)
     def train(images, labels):
         with tf.GradientTape() as tape:
-            logits = models.MODELS[model](images, 10, layers, training=True)
+            logits = models.MODELS[model](images, MODELS[model].classes, layers, training=True)
             loss = tf.reduce_mean(
                 tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
             )
@@ -269,7 +273,7 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
 def _keras_network(model: str) -> Any:
     from tensorbow.keras import networks
 
-    return networks.build(model, IMAGE_SHAPES[model])
+    return networks.build(model, MODELS[model].shape, MODELS[model].classes)
 
 
 def _compile(network: Any, steps_per_execution: int = 1, optimiser: str = "sgd") -> None:
@@ -451,10 +455,9 @@ def kernel_seconds(model: str, rows: int, steps: int = 30) -> float:
     import tensorflow as tf
 
     import tensorbow
-    from tensorbow import models
 
     tf.compat.v1.disable_eager_execution()
-    program = models.build(model, IMAGE_SHAPES[model], seed=1)
+    program = _program(model)
     batch = batches_of(model, rows)
     totals = []
     options = tensorbow.Options(learners_per_device=1)
@@ -466,7 +469,7 @@ def kernel_seconds(model: str, rows: int, steps: int = 30) -> float:
             metadata = tf.compat.v1.RunMetadata()
             session.run(
                 program.train_op,
-                {program.images: images, program.labels: labels},
+                {program.inputs: images, program.labels: labels},
                 options=trace if k >= 10 else None,
                 run_metadata=metadata,
             )

@@ -112,38 +112,24 @@ def _mlp(x: Any, seed: int) -> Any:
 
 def _model(name: str) -> Callable[[Any, int], Any]:
     def scores(x: Any, seed: int) -> Any:
-        layers = models._Layers(seed, True, tf.float32)
+        layers = models.Layers(seed, True, tf.float32)
         return models.MODELS[name](x, 10, layers, training=True)
 
     return scores
 
 
-def _lstm(x: Any, seed: int, units: int = 64) -> Any:
+def _lstm(x: Any, seed: int) -> Any:
     """Reads an image row by row in a while_loop, as dynamic_rnn does."""
-    steps, columns = 28, 28
-    time_major = tf.transpose(tf.reshape(x, [-1, steps, columns]), [1, 0, 2])
-    glorot = tf1.glorot_uniform_initializer(seed=seed)
-    w = tf1.get_variable("lstm/w", [columns + units, 4 * units], initializer=glorot)
-    b = tf1.get_variable("lstm/b", [4 * units], initializer=tf1.zeros_initializer())
-    pieces = tf.TensorArray(tf.float32, steps).unstack(time_major)
-
-    def step(t: Any, c: Any, h: Any) -> tuple[Any, Any, Any]:
-        gates = tf.matmul(tf.concat([pieces.read(t), h], 1), w) + b
-        i, j, f, o = tf.split(gates, 4, 1)
-        c = c * tf.sigmoid(f + 1.0) + tf.sigmoid(i) * tf.tanh(j)
-        return t + 1, c, tf.tanh(c) * tf.sigmoid(o)
-
-    zeros = tf.zeros([tf.shape(x)[0], units])
-    zeros.set_shape([None, units])
-    _, _, last = tf1.while_loop(lambda t, c, h: t < steps, step, [0, zeros, zeros])
-    return models._Layers(seed, True, tf.float32).dense(last, 10, "logits")
+    layers = models.Layers(seed, True, tf.float32)
+    last = layers.lstm(tf.reshape(x, [-1, 28, 28]), 64, "lstm", every_step=False)
+    return models.Layers(seed, True, tf.float32).dense(last, 10, "logits")
 
 
 def _vae(seed: int) -> tuple[list[Any], Any, Any]:
     """Draws its noise in the graph; it is evaluated with the same noise every time."""
     x = tf1.placeholder(tf.float32, [None, 28, 28, 1])
     flat = tf.reshape(x, [-1, 784])
-    layers = models._Layers(seed, True, tf.float32)
+    layers = models.Layers(seed, True, tf.float32)
     hidden = tf.nn.relu(layers.dense(flat, 200, "encoder"))
     mean, log_variance = (layers.dense(hidden, LATENT, n) for n in ("mean", "log_variance"))
 
@@ -166,7 +152,7 @@ def _embedding(seed: int) -> tuple[list[Any], Any, Any]:
     uniform = tf1.random_uniform_initializer(-0.5, 0.5, seed=seed)
     table = tf1.get_variable("embedding", [WORDS, 32], initializer=uniform)
     mean = tf.reduce_mean(tf1.nn.embedding_lookup(table, words), 1)
-    scores = models._Layers(seed, True, tf.float32).dense(mean, TOPICS, "logits")
+    scores = models.Layers(seed, True, tf.float32).dense(mean, TOPICS, "logits")
     loss = cross_entropy(scores, topics)
     return [words, topics], loss, loss
 

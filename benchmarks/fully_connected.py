@@ -33,7 +33,7 @@ def logits(images: Any, hidden: Sequence[int], seed: int) -> Any:
 
     from tensorbow import models
 
-    layers = models._Layers(seed, True, tf.float32)
+    layers = models.Layers(seed, True, tf.float32)
     for k, units in enumerate(hidden):
         images = tf.nn.relu(layers.dense(images, units, f"dense{k}"))
     return layers.dense(images, CLASSES, "logits")

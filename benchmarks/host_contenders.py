@@ -52,7 +52,7 @@ def host_mirrored(
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
-    class Layers(models._Layers):
+    class Layers(models.Layers):
         def _variable(self, name: str, shape: Any, initial: Any, trainable: bool = True) -> Any:
             if name not in self._variables:
                 own = {} if trainable else {"aggregation": tf.VariableAggregation.MEAN}

@@ -38,7 +38,7 @@ def _layers() -> Any:
 
     from tensorbow import models
 
-    return models._Layers(SEED, True, tf.float32)
+    return models.Layers(SEED, True, tf.float32)
 
 
 def _placeholders(*shapes: Sequence[int], integers: Sequence[int] = ()) -> list[Any]:
@@ -85,74 +85,45 @@ def _dense(hidden: Sequence[int], classes: int = 10) -> Callable[[Any], Any]:
     return scores
 
 
-def _model(name: str) -> Callable[[Any], Any]:
+def _network(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A network of tensorbow.models, which `make` picks out of that module."""
+
     def scores(x: Any) -> Any:
         from tensorbow import models
 
-        return models.MODELS[name](x, 10, _layers(), training=True)
+        return make(models)(x, 10, _layers(), training=True)
 
     return scores
 
 
-def _convolution(x: Any, channels: int, name: str, depthwise: bool = False) -> Any:
-    import tensorflow as tf
-
-    glorot = tf.compat.v1.glorot_uniform_initializer(seed=SEED)
-    shape = [3, 3, x.shape[-1], 1 if depthwise else channels]
-    w = tf.compat.v1.get_variable(name, shape, initializer=glorot)
-    if not depthwise:
-        return tf.nn.conv2d(x, w, 1, "SAME")
-    x = tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "SAME")
-    point = tf.compat.v1.get_variable(
-        f"{name}/point", [1, 1, x.shape[-1], channels], initializer=glorot
-    )
-    return tf.nn.conv2d(tf.nn.relu(x), point, 1, "SAME")
+def _model(name: str) -> Callable[[Any], Any]:
+    return _network(lambda models: models.MODELS[name])
 
 
-def _convolutions(channels: Sequence[Any], depthwise: bool = False) -> Callable[[Any], Any]:
+def _convolutions(channels: Sequence[Any], separable: bool = False) -> Callable[[Any], Any]:
     """Layers of so many channels; "pool" halves the image."""
-
-    def scores(x: Any) -> Any:
-        import tensorflow as tf
-
-        for k, units in enumerate(channels):
-            if units == "pool":
-                x = tf.nn.max_pool2d(x, 2, 2, "SAME")
-            else:
-                x = tf.nn.relu(_convolution(x, units, f"conv{k}", depthwise and k > 0))
-        return _layers().dense(tf.reduce_mean(x, [1, 2]), 10, "logits")
-
-    return scores
+    return _network(lambda models: models.images.convolutions(channels, separable))
 
 
 def _lstm(x: Any) -> Any:
-    from drop_in_programs import _lstm as reads_rows
+    """Reads an image row by row."""
+    import tensorflow as tf
 
-    return reads_rows(x, SEED)
+    layers = _layers()
+    last = layers.lstm(tf.reshape(x, [-1, 28, 28]), 64, "lstm", every_step=False)
+    return layers.dense(last, 10, "logits")
 
 
-def _attention(tokens: int, width: int, heads: int) -> Callable[[Any], Any]:
-    """One block of a transformer."""
+def _attention(heads: int) -> Callable[[Any], Any]:
+    """One block of a transformer, without norms."""
 
     def scores(x: Any) -> Any:
         import tensorflow as tf
 
+        from tensorbow.models import text
+
         layers = _layers()
-
-        def dense(value: Any, units: int, name: str) -> Any:
-            flat = tf.reshape(value, [-1, value.shape[-1]])
-            return tf.reshape(layers.dense(flat, units, name), [-1, tokens, units])
-
-        def split(value: Any) -> Any:
-            return tf.transpose(
-                tf.reshape(value, [-1, tokens, heads, width // heads]), [0, 2, 1, 3]
-            )
-
-        q, k, v = (split(dense(x, width, name)) for name in ("q", "k", "v"))
-        weights = tf.nn.softmax(tf.matmul(q, k, transpose_b=True) / (width / heads) ** 0.5)
-        mixed = tf.reshape(tf.transpose(weights @ v, [0, 2, 1, 3]), [-1, tokens, width])
-        x = x + dense(mixed, width, "mixed")
-        x = x + dense(tf.nn.relu(dense(x, 4 * width, "wide")), width, "narrow")
+        x = text.transformer_block(x, layers, "block", heads, causal=False, normalised=False)
         return layers.dense(tf.reduce_mean(x, 1), 10, "logits")
 
     return scores
@@ -160,14 +131,13 @@ def _attention(tokens: int, width: int, heads: int) -> Callable[[Any], Any]:
 
 def _embedding(words: int, width: int, length: int = 20) -> Network:
     def make() -> tuple[list[Any], Any]:
-        import tensorflow as tf
         from fully_connected import cross_entropy
 
+        from tensorbow.models import text
+
         ids, labels = _placeholders((length,), (), integers=[0, 1])
-        uniform = tf.compat.v1.random_uniform_initializer(-0.05, 0.05, seed=SEED)
-        table = tf.compat.v1.get_variable("table", [words, width], initializer=uniform)
-        mean = tf.reduce_mean(tf.gather(table, ids), 1)
-        return [ids, labels], cross_entropy(_layers().dense(mean, 10, "logits"), labels)
+        scores = text.mean_of_vectors(ids, words, width, 10, _layers())
+        return [ids, labels], cross_entropy(scores, labels)
 
     def feeds(random: np.random.Generator, rows: int) -> list[np.ndarray]:
         ids = random.integers(0, words, (rows, length)).astype(np.int32)
@@ -178,7 +148,7 @@ def _embedding(words: int, width: int, length: int = 20) -> Network:
 
 IMAGE, COLOURS = (28, 28, 1), (32, 32, 3)
 VGG16 = [64, 64, "pool", 128, 128, "pool", 256, 256, 256, "pool"]
-VGG16 += [512, 512, 512, "pool", 512, 512, 512]
+VGG16 += [512, 512, 512, "pool", 512, 512, 512]  # its convolutions, the last pooling left out
 
 NETWORKS: dict[str, Network] = {
     "logistic 32": _classifier(32, "sgd", (784,), _dense([])),
@@ -198,10 +168,10 @@ NETWORKS: dict[str, Network] = {
     "ResNet-20 32": _classifier(32, "momentum", COLOURS, _model("resnet20")),
     "VGG-16 32": _classifier(32, "momentum", COLOURS, _convolutions(VGG16)),
     "depthwise convnet 32": _classifier(
-        32, "sgd", COLOURS, _convolutions([16, 32, "pool", 64, "pool", 128], depthwise=True)
+        32, "sgd", COLOURS, _convolutions([16, 32, "pool", 64, "pool", 128], separable=True)
     ),
     "LSTM 32": _classifier(32, "adam", IMAGE, _lstm),
-    "transformer block 16×64": _classifier(16, "adam", (64, 128), _attention(64, 128, 4)),
+    "transformer block 16×64": _classifier(16, "adam", (64, 128), _attention(4)),
     "embedding 50,000×64, Adam, 64": _embedding(50_000, 64),
     "softmax 64×10,000, 64": _classifier(64, "sgd", (64,), _dense([64], 10_000), 10_000),
     "softmax 64×100,000, 64": _classifier(64, "sgd", (64,), _dense([64], 100_000), 100_000),

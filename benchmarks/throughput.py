@@ -1,6 +1,7 @@
 """How many samples per second: stock TensorFlow and Keras against TensorBow.
 
     python benchmarks/throughput.py [--models lenet:16 …] [--slices N] [--output NAME]
+    python benchmarks/throughput.py --models larger --output throughput_larger
 
 All contenders of a row are measured in turn, slice by slice, in one call. The ratio of
 two contenders is the median of their ratios within a slice. Prints one table for each
@@ -20,6 +21,9 @@ from interleave import floor, machine, measure, spread
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 DEFAULT_ROWS = ["logistic:16", "lenet:4", "lenet:16", "lenet:32", "resnet20:32"]
+# One row for each kind of network that is not among them: --models larger.
+LARGER_ROWS = ["resnet50:16", "vgg16:16", "mobilenet:16"]
+LARGER_ROWS += ["lstm:16", "transformer:16", "embedding:64"]
 
 
 def contenders(batch: int, learners: list[int]) -> list[Contender]:
@@ -73,7 +77,13 @@ def table(speeds: dict[str, list[float]], limit: float) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", nargs="+", default=DEFAULT_ROWS, metavar="MODEL:BATCH")
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=DEFAULT_ROWS,
+        metavar="MODEL:BATCH",
+        help="or larger: each network that is not a default",
+    )
     parser.add_argument("--slices", type=int, default=15, help="slices of each contender")
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a slice")
     parser.add_argument("--learners", type=int, nargs="+", help="numbers of learners")
@@ -95,7 +105,7 @@ def main() -> None:
         "quartiles. The floor is the kernel time of one learning task on one thread, divided by "
         "the number of cores.",
     ]
-    for row in arguments.models:
+    for row in LARGER_ROWS if arguments.models == ["larger"] else arguments.models:
         model, batch_text = row.split(":")
         batch = int(batch_text)
         compared = contenders(batch, learners)

@@ -34,6 +34,10 @@ class SessionLearners(BaseSession):
     _options: Options
     _native: Any  # the handle of the native session, or a stand-in
 
+    def _check_memory_of_more(self, learners: int) -> None:
+        """Whether there is memory for so many more of them."""
+        raise NotImplementedError
+
     def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
@@ -62,6 +66,7 @@ class SessionLearners(BaseSession):
           TypeError, ValueError: for an argument that is not one of these, or if the
             synchroniser does not work with this number of learners.
           tf.errors.UnimplementedError: where learners compute on GPUs.
+          tf.errors.ResourceExhaustedError: if there is not memory enough for more learners.
 
         Example:
           >>> sess.set_learners(4)
@@ -72,6 +77,7 @@ class SessionLearners(BaseSession):
             _layout_argument("threads", threads)
         devices = self._native.num_learners // self._native.layout[0]
         check_learners(self._options.synchroniser, int(learners_per_device) * devices)
+        self._check_memory_of_more(int(learners_per_device) - self._native.layout[0])
         self._native.set_learners(
             int(learners_per_device), None if threads is None else int(threads)
         )

@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorbow import launch
+from tensorbow import launch, model_names
 
 SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
-DEFAULT_TARGETS = {"logistic": 0.9, "lenet": 0.98, "resnet20": 0.6, "resnet32": 0.6}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -24,9 +23,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
 
     train = commands.add_parser("train", help="train a classifier on several learners")
-    train.add_argument(
-        "--model", choices=["logistic", "lenet", "resnet20", "resnet32"], default="lenet"
-    )
+    train.add_argument("--model", choices=list(model_names.MODELS), default="lenet")
     train.add_argument(
         "--frontend",
         choices=["session", "keras"],
@@ -36,7 +33,9 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--data",
         type=pathlib.Path,
-        help="an .npz file in MNIST's layout; else MNIST from Keras, else scikit-learn's digits",
+        help="images: an .npz file in MNIST's layout, or a folder with one subfolder for each "
+        "class; for models of text, a text file; synthetic:224x224x3:1000 makes rows up; default "
+        "MNIST from Keras, else scikit-learn's digits",
     )
     train.add_argument("--learners", type=int, help="learners; default one per core")
     train.add_argument(
@@ -60,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--compare", choices=["stock"], help="train with stock TensorFlow, too")
     train.add_argument("--seed", type=int, default=1)
     train.add_argument(
-        "--plot", type=pathlib.Path, help="save test accuracy over time as a picture"
+        "--plot", type=pathlib.Path, help="save accuracy and throughput over time as a picture"
     )
     train.add_argument("--json", type=pathlib.Path, help="save all numbers")
     train.add_argument("--save", type=pathlib.Path, help="save the central model as a checkpoint")
@@ -75,7 +74,7 @@ def _add_tune(commands: Any) -> None:
     tune = commands.add_parser("tune", help="how fast a program trains with which learners")
     what = tune.add_mutually_exclusive_group(required=True)
     what.add_argument("script", nargs="?", type=pathlib.Path, help="a program that trains")
-    what.add_argument("--model", choices=sorted(DEFAULT_TARGETS), help="a model of ours instead")
+    what.add_argument("--model", choices=sorted(model_names.MODELS), help="a model of ours instead")
     tune.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
     tune.add_argument(
         "--batch-size", type=int, default=32, help="with --model: rows of a run, of all learners"
@@ -165,28 +164,6 @@ def _table(rows: Sequence[Any]) -> str:
     return "\n".join(lines)
 
 
-def _plot(rows: Sequence[Any], title: str, path: pathlib.Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (over_time, over_samples) = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
-    for p in rows:
-        over_time.plot(p.seconds, p.accuracy, marker="o", label=p.name)
-        over_samples.plot([s / 1000 for s in p.samples], p.accuracy, marker="o", label=p.name)
-    for axes in (over_time, over_samples):
-        axes.axhline(rows[0].target, color="grey", linestyle=":", label="target")
-        axes.grid(alpha=0.3)
-    over_time.set_xlabel("training time [s]")
-    over_samples.set_xlabel("training samples [thousands]")
-    over_time.set_ylabel("test accuracy")
-    over_time.legend(loc="lower right")
-    figure.suptitle(title)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-
-
 def _rate(arguments: argparse.Namespace, epoch: int) -> float:
     """The learning rate of an epoch, counted from 0."""
     return float(arguments.learning_rate * 0.1 ** sum(epoch + 1 >= d for d in arguments.drop_at))
@@ -211,7 +188,7 @@ def _with_keras(arguments: argparse.Namespace, data: Any, options: Any, target: 
     results = []
     for name, replicated in contenders:
         keras.utils.set_random_seed(arguments.seed)
-        model = networks.build(arguments.model, data.image_shape, data.classes)
+        model = networks.build(arguments.model, data.shape, data.classes)
         if replicated:
             tensorbow.keras.replicate(model, options)
         rates = [_rate(arguments, epoch) for epoch in range(arguments.epochs)]
@@ -239,12 +216,12 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
     if arguments.frontend == "session":
         tf.compat.v1.disable_eager_execution()
     try:
-        data = datasets.load(arguments.data)
-    except (OSError, ValueError, ImportError) as error:
+        data = datasets.load(arguments.data, arguments.model)
+    except (OSError, ValueError, ImportError, MemoryError) as error:
         parser.error(str(error))
     target = arguments.target
     if target is None:
-        target = DEFAULT_TARGETS[arguments.model]
+        target = model_names.MODELS[arguments.model].target
     try:
         # With a seed the number of learners stays what it is.
         options = tensorbow.Options(learners_per_device=arguments.learners, seed=arguments.seed)
@@ -252,9 +229,7 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
         parser.error(f"--learners: {error}")
 
     print(
-        f"{arguments.model} on {data.name}: {len(data.x_train)} training and "
-        f"{len(data.x_test)} test images of {'x'.join(map(str, data.image_shape))}; "
-        f"{arguments.optimiser}, learning rate "
+        f"{arguments.model} on {data.name}: {data.rows}; {arguments.optimiser}, learning rate "
         f"{arguments.learning_rate:g}, {arguments.batch_size} rows a batch, "
         f"{options.num_learners} learners; target accuracy {target:g}",
         flush=True,
@@ -286,7 +261,7 @@ def _with_sessions(
         return tf1.train.GradientDescentOptimizer(rate)
 
     program = models.build(
-        arguments.model, data.image_shape, data.classes, optimiser, seed=arguments.seed
+        arguments.model, data.shape, data.classes, optimiser, seed=arguments.seed
     )
 
     def feeds_of_epoch(epoch: int) -> dict[Any, Any]:
@@ -347,7 +322,9 @@ def _report(arguments: argparse.Namespace, data: str, results: list[Any]) -> int
         ratio = results[1].samples_per_second / results[0].samples_per_second
         print(f"throughput: {ratio:.2f} times stock TensorFlow's")
     if arguments.plot:
-        _plot(results, f"{arguments.model} on {data}", arguments.plot)
+        from tensorbow import plots
+
+        plots.training(results, f"{arguments.model} on {data}", arguments.plot)
         print(f"plot saved as {arguments.plot}")
     if arguments.json:
         numbers = [

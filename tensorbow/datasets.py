@@ -1,13 +1,21 @@
-"""Image data sets for the command line: a file, MNIST, or what scikit-learn ships."""
+"""Data sets for the command line: files, MNIST, what scikit-learn ships, or made-up rows."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
 import socket
 import zipfile
 
 import numpy as np
+
+from tensorbow import model_names
+
+SYNTHETIC = "synthetic:"
+_TEST_SHARE = 10  # one of so many pieces of a text is for the test
+_SYNTHETIC_ROWS = 2048  # at most, and
+_SYNTHETIC_BYTES = 2**28
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,14 +37,65 @@ class Images:
     y_test: np.ndarray
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
+    def image_shape(self) -> tuple[int, ...]:
         """Height, width, channels."""
+        return tuple(self.x_train.shape[1:])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row."""
         return tuple(self.x_train.shape[1:])
 
     @property
     def classes(self) -> int:
         """Number of classes."""
         return int(max(self.y_train.max(), self.y_test.max())) + 1
+
+    @property
+    def rows(self) -> str:
+        """How many there are, of what, for the reader."""
+        size = "x".join(map(str, self.shape))
+        return f"{len(self.x_train)} training and {len(self.x_test)} test images of {size}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """Pieces of a text, and what comes next.
+
+    Attributes:
+      name: what it is, for the reader.
+      x_train: int32, [rows, length]: numbers of characters or words.
+      y_train: int32, the next characters, [rows, length], or the next word, [rows].
+      x_test: as x_train.
+      y_test: as y_train.
+      vocabulary: what the numbers stand for; of words, the first is any that is not in it.
+    """
+
+    name: str
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    vocabulary: list[str]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row."""
+        return tuple(self.x_train.shape[1:])
+
+    @property
+    def classes(self) -> int:
+        """Size of the vocabulary."""
+        return len(self.vocabulary)
+
+    @property
+    def rows(self) -> str:
+        """How many there are, of what, for the reader."""
+        what = "characters" if self.y_train.ndim == 2 else "words"
+        return (
+            f"{len(self.x_train)} training and {len(self.x_test)} test pieces of "
+            f"{self.x_train.shape[1]} {what}, {self.classes} different ones"
+        )
 
 
 def _scaled(images: np.ndarray) -> np.ndarray:
@@ -128,8 +187,140 @@ def digits() -> Images:
     )
 
 
-def load(path: str | pathlib.Path | None = None) -> Images:
-    """The data of `path`; without one MNIST if it can be had, else the digits."""
-    if path is not None:
-        return from_file(path)
-    return mnist() or digits()
+def from_folder(path: pathlib.Path) -> Images:
+    """Reads a folder of images with one subfolder for each class; see `_image_folder.read`."""
+    from tensorbow import _image_folder  # which needs TensorFlow
+
+    return _from_arrays(path.name, _image_folder.read(path))
+
+
+def from_text(path: pathlib.Path, model: str) -> Text:
+    """Reads a text file for a model that reads characters or words.
+
+    The last tenth is for the test.
+
+    Args:
+      path: of a UTF-8 file.
+      model: what it is for; `tensorbow.model_names` tells how it reads.
+
+    Raises:
+      ValueError: if the text is too short, or not UTF-8.
+    """
+    facts = model_names.MODELS[model]
+    length = facts.shape[0]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text in UTF-8: {error}") from error
+    if facts.reads == "characters":
+        vocabulary = sorted(set(text))
+        tokens: list[str] = list(text)
+    else:
+        tokens = re.findall(r"\w+|[^\w\s]", text.lower())
+        words, counts = np.unique(tokens, return_counts=True)
+        frequent = words[np.argsort(-counts, kind="stable")][: facts.classes - 1]
+        vocabulary = ["", *map(str, frequent)]
+    numbers = {token: k for k, token in enumerate(vocabulary)}
+    ids = np.array([numbers.get(token, 0) for token in tokens], np.int32)
+    pieces = (len(ids) - 1) // length if facts.reads == "characters" else len(ids) - length
+    test = pieces // _TEST_SHARE
+    if test < 1:
+        raise ValueError(
+            f"{path} has {len(ids)} {facts.reads}; wanted at least {20 * length}, of which "
+            f"{model} reads {length} at a time"
+        )
+    if facts.reads == "characters":
+        x = ids[: pieces * length].reshape(pieces, length)
+        y = ids[1 : pieces * length + 1].reshape(pieces, length)
+    else:
+        x = np.lib.stride_tricks.sliding_window_view(ids[:-1], length)[:pieces]
+        y = ids[length:]
+    x = np.ascontiguousarray(x)
+    return Text(path.name, x[:-test], y[:-test], x[-test:], y[-test:], vocabulary)
+
+
+def synthetic(
+    model: str, shape: tuple[int, ...] = (), classes: int = 0, rows: int = 0
+) -> Images | Text:
+    """Random rows of a model's kind, with labels that follow from them.
+
+    Args:
+      model: a key of `tensorbow.model_names.MODELS`.
+      shape: of a row; () is the model's usual one.
+      classes: or the size of the vocabulary; 0 is the usual number.
+      rows: to train on; 0 is a number that takes little memory. A tenth as many are for
+        the test.
+    """
+    facts = model_names.MODELS[model]
+    shape, classes = shape or facts.shape, classes or facts.classes
+    size = int(np.prod(shape))
+    rows = rows or max(64, min(_SYNTHETIC_ROWS, _SYNTHETIC_BYTES // (4 * size)))
+    test = max(1, rows // 10)
+    random = np.random.default_rng(0)
+    name = "made-up rows"
+    if facts.reads == "image":
+        x = random.random((rows + test, *shape), np.float32)
+        labels = _labels(x.reshape(len(x), -1) - np.float32(0.5), classes, random)
+        return Images(name, x[:rows], labels[:rows], x[rows:], labels[rows:])
+    ids = random.integers(0, classes, (rows + test, shape[0])).astype(np.int32)
+    # The next character, or word, is a function of one before it.
+    after = random.permutation(classes).astype(np.int32)
+    y = after[ids] if facts.reads == "characters" else after[ids[:, 0]]
+    words = [str(k) for k in range(classes)]
+    return Text(name, ids[:rows], y[:rows], ids[rows:], y[rows:], words)
+
+
+def _labels(x: np.ndarray, classes: int, random: np.random.Generator) -> np.ndarray:
+    """Which of `classes` random directions a row points to most."""
+    directions = random.standard_normal((min(x.shape[1], 4096), classes)).astype(np.float32)
+    return np.argmax(x[:, : len(directions)] @ directions, axis=1).astype(np.int32)
+
+
+def _parsed(text: str) -> tuple[tuple[int, ...], int]:
+    """Shape and classes of "synthetic:224x224x3:1000"."""
+    match = re.fullmatch(r"synthetic:(\d+(?:x\d+)*):(\d+)", text)
+    numbers = [] if match is None else [int(n) for n in match[1].split("x")]
+    if match is None or min(numbers) < 1 or int(match[2]) < 2:
+        raise ValueError(
+            f"got the data {text!r}; wanted synthetic:SHAPE:CLASSES, such as "
+            "synthetic:224x224x3:1000 (images) or synthetic:64:65 (text: length, vocabulary)"
+        )
+    return tuple(numbers), int(match[2])
+
+
+def load(path: str | pathlib.Path | None = None, model: str = "lenet") -> Images | Text:
+    """The data of `path` for a model.
+
+    Args:
+      path: "synthetic:SHAPE:CLASSES"; a folder of images; an .npz file in the layout of Keras's
+        MNIST; for models that read text, a text file. Without one: MNIST if it can be had,
+        else the digits; text has no such default.
+      model: what the data are for.
+
+    Raises:
+      OSError: if a file is not there.
+      ImportError: if scikit-learn, whose digits are wanted, is not.
+      ValueError: if the data are not what the model reads.
+      MemoryError: if the images of a folder do not fit into memory.
+    """
+    reads = model_names.MODELS[model].reads
+    if path is not None and str(path).startswith(SYNTHETIC):
+        from tensorbow.models import check_shape
+
+        shape, classes = _parsed(str(path))
+        check_shape(model, shape)
+        return synthetic(model, shape, classes)
+    if reads != "image":
+        if path is None:
+            raise ValueError(
+                f"{model} reads {reads}: wanted --data FILE, a text in UTF-8, or "
+                "--data synthetic:LENGTH:VOCABULARY"
+            )
+        if pathlib.Path(path).is_dir():
+            raise ValueError(f"{model} reads {reads}; got the folder {path}, wanted a text file")
+        return from_text(pathlib.Path(path), model)
+    if path is None:
+        return mnist() or digits()
+    if pathlib.Path(path).is_dir():
+        return from_folder(pathlib.Path(path))
+    return from_file(path)

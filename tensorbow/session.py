@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 
-from tensorbow import _native
+from tensorbow import _memory, _native
 from tensorbow._run_plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
 from tensorbow._session_state import Remote, SessionState, TensorBowWarning
 from tensorbow.explanation import Explanation, explain
-from tensorbow.options import Options
+from tensorbow.options import Options, cores
 
 _MAX_PLANS = 1024
 _SECONDS_TO_TELL = 1.0
@@ -58,13 +58,16 @@ class _LearnerSession(SessionState):
         self._plans: dict[Any, RunPlan] = {}
         self._num_trainable = 0
         self._checked_names = False
+        self._asks_for_memory = False
+        self._checked_memory = False
+        self._variable_bytes = (-1, 0)  # of that version of the graph
         self._last_counts = {}
         self._hosts: Any = None
         self._chosen = ""
         if target:
             super().__init__(target, graph, config=config)  # checks its type, too
             self._native = Remote()
-            self._checked_names = True  # nothing is divided or combined
+            self._checked_names = self._checked_memory = True  # nothing is divided
             warnings.warn(
                 f"The session's target {target!r} is a remote server: its runs are those of a "
                 "stock session. Learners need a local session (an empty target).",
@@ -74,10 +77,12 @@ class _LearnerSession(SessionState):
             return
         # As in a stock session: device_count={"GPU": 0} keeps it off the GPUs.
         counts = config.device_count if isinstance(config, tf.compat.v1.ConfigProto) else {}
+        off_gpus = "GPU" in counts and counts["GPU"] == 0
+        # GPUs have allocators with limits that ask for themselves.
+        self._asks_for_memory = off_gpus or _native.num_accelerators() == 0
+        self._checked_memory = not self._asks_for_memory
         seed = getattr(graph or tf.compat.v1.get_default_graph(), "seed", None)
-        number = options.deposit(
-            0 if "GPU" in counts and counts["GPU"] == 0 else None, seeded=seed is not None
-        )
+        number = options.deposit(0 if off_gpus else None, seeded=seed is not None)
         try:
             super().__init__(f"tensorbow://{number}", graph, config=config)
         finally:
@@ -183,11 +188,71 @@ class _LearnerSession(SessionState):
         flat = len(feeds) == len(feed_dict) and all(a is b for a, b in zip(feeds, feed_dict))
         if plan.sparse_feeds:
             self._native.add_sparse_feeds(plan.sparse_feeds)
+        if not self._checked_memory:
+            self._check_memory(plan)
         if key is not None and flat and plan.is_reusable:
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
         return plan
+
+    def _check_memory(self, plan: RunPlan) -> None:
+        """Before learners are made: whether there is memory for what they keep.
+
+        Raises:
+          tf.errors.ResourceExhaustedError: if there is not, and their number is the user's.
+        """
+        if self.iterations > 0:
+            self._checked_memory = True
+            return
+        version, found = self._variable_bytes
+        if version != self._graph.version:
+            found = _memory.variable_bytes(self._graph.get_operations())
+            self._variable_bytes = (self._graph.version, found)
+        learners, available = self._native.num_learners, _memory.available_bytes()
+        if available is None or not _memory.may_be_short(found, learners, available):
+            return
+        # It might not fit. So what does the run need?
+        self._extend_graph()
+        if not plan.has_tasks(self._native):
+            return
+        needs = self._needs_of(plan)
+        fit = _memory.learners_to_have(needs, learners, available, self._options)
+        self._checked_memory = True
+        if fit == learners:
+            return
+        warnings.warn(
+            f"{fit} instead of {learners} learners: {_memory.too_many(needs, learners, available)}",
+            TensorBowWarning,
+            stacklevel=5,
+        )
+        threads = self._options.threads_per_learner or (cores() // fit if fit > 1 else None)
+        self._native.set_learners(fit, threads)
+
+    def _needs_of(self, plan: RunPlan) -> _memory.Needs:
+        """What learners keep who execute a run."""
+        trainable = (getattr(v, "op", None) for v in self._graph._collections.get(_TRAINABLE, ()))
+        return _memory.needs_of(
+            [*(tensor.op for tensor in plan.fetches), *plan.targets],
+            [op.name for op in trainable if op is not None],
+            self.synchroniser,
+        )
+
+    def _check_memory_of_more(self, learners: int) -> None:
+        runs = [plan for plan in self._plans.values() if plan.prepared is not None]
+        available = _memory.available_bytes()
+        if learners <= 0 or not runs or not self._asks_for_memory or available is None:
+            return
+        needed = max(self._needs_of(plan).replica_bytes for plan in runs)
+        fit = available // max(1, needed)
+        if learners > fit:
+            raise tf.errors.ResourceExhaustedError(
+                None,
+                None,
+                f"set_learners: {learners} more learners need {_memory.size(learners * needed)}, "
+                f"and this process may use {_memory.size(available)} more, enough for {fit} of "
+                "them. Make fewer, or give it more memory.",
+            )
 
     def _make_callable_from_options(self, callable_options: Any) -> Any:
         """As TensorFlow's: what Keras 2 trains by."""

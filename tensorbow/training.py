@@ -9,10 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from tensorbow.datasets import Images
+from tensorbow.datasets import Images, Text
 from tensorbow.models import Program
 
-_EVALUATION_ROWS = 1000
+_EVALUATION_ROWS = 1000  # at most, and
+_EVALUATION_VALUES = 2**22
+
+
+def evaluation_rows(shape: tuple[int, ...]) -> int:
+    """How many rows of this shape are evaluated at once: what a network makes of them takes
+    memory."""
+    return max(1, min(_EVALUATION_ROWS, _EVALUATION_VALUES // int(np.prod(shape))))
 
 
 @dataclasses.dataclass
@@ -51,21 +58,22 @@ class Progress:
         return self.samples[-1] / self.seconds[-1]
 
 
-def accuracy(session: Any, program: Program, images: np.ndarray, labels: np.ndarray) -> float:
-    """Fraction of rows that the session's model classifies correctly."""
+def accuracy(session: Any, program: Program, inputs: np.ndarray, labels: np.ndarray) -> float:
+    """Fraction of labels that the session's model finds."""
     hits = 0
-    for begin in range(0, len(images), _EVALUATION_ROWS):
-        rows = slice(begin, begin + _EVALUATION_ROWS)
-        feeds = {program.images: images[rows], program.labels: labels[rows]}
-        hits += round(float(session.run(program.accuracy, feeds)) * len(labels[rows]))
-    return hits / len(labels)
+    count = evaluation_rows(inputs.shape[1:])
+    for begin in range(0, len(inputs), count):
+        rows = slice(begin, begin + count)
+        feeds = {program.inputs: inputs[rows], program.labels: labels[rows]}
+        hits += round(float(session.run(program.accuracy, feeds)) * labels[rows].size)
+    return hits / labels.size
 
 
 def train(
     name: str,
     session: Any,
     program: Program,
-    data: Images,
+    data: Images | Text,
     rows_per_run: int,
     epochs: int,
     target: float,
@@ -93,7 +101,7 @@ def train(
     runs = -(-len(data.x_train) // rows_per_run)
     # Compiles both kinds of runs before the clock starts; the weights are set again.
     first = {
-        program.images: data.x_train[:rows_per_run],
+        program.inputs: data.x_train[:rows_per_run],
         program.labels: data.y_train[:rows_per_run],
     }
     more = feeds_of_epoch(0) if feeds_of_epoch else {}
@@ -107,7 +115,7 @@ def train(
         more = feeds_of_epoch(epoch) if feeds_of_epoch else {}
         for k in range(runs):
             rows = order[k * rows_per_run : (k + 1) * rows_per_run]
-            feeds = {program.images: data.x_train[rows], program.labels: data.y_train[rows], **more}
+            feeds = {program.inputs: data.x_train[rows], program.labels: data.y_train[rows], **more}
             start = time.perf_counter()
             session.run([program.train_op, program.loss], feeds)
             seconds += time.perf_counter() - start

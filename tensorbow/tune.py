@@ -16,18 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import models
+from tensorbow import datasets, model_names, models
 from tensorbow.tuning import Measurement
 
 tf1 = tf.compat.v1
-
-SHAPES: dict[str, tuple[int, int, int]] = {
-    "logistic": (28, 28, 1),
-    "lenet": (28, 28, 1),
-    "resnet20": (32, 32, 3),
-    "resnet32": (32, 32, 3),
-}
-CLASSES = 10
 
 
 class _SettledError(BaseException):
@@ -112,15 +104,13 @@ def plot(tuning: Sequence[Measurement], title: str, path: pathlib.Path) -> None:
 
 
 def tune_model(name: str, rows: int, seconds: float, say: Callable[[str], None]) -> _Watch:
-    """Trains a model on made-up images until its number of learners is found."""
+    """Trains a model on made-up rows until its number of learners is found."""
+    facts = model_names.MODELS[name]
     program = models.build(
-        name, SHAPES[name], CLASSES, lambda: tf1.train.GradientDescentOptimizer(0.01)
+        name, facts.shape, facts.classes, lambda: tf1.train.GradientDescentOptimizer(0.01)
     )
-    random = np.random.default_rng(0)
-    feeds = {
-        program.images: random.random((rows, *SHAPES[name]), np.float32),
-        program.labels: random.integers(0, CLASSES, rows),
-    }
+    data = datasets.synthetic(name, rows=rows)
+    feeds = {program.inputs: data.x_train, program.labels: data.y_train}
     options = tensorbow.Options(learners_per_device="auto")
     watch = _Watch(seconds, say)
     with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:

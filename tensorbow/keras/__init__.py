@@ -57,7 +57,9 @@ def replicate(model: Any, options: Options | None = None) -> Any:
         left out.
 
     Returns:
-      The same model, with a new attribute `num_learners`. A model that cannot become a
+      The same model, with a new attribute `num_learners`; there are fewer of them, after a
+      `TensorBowWarning`, where `options` leaves their number open and there is not memory
+      enough for what they keep. A model that cannot become a
       graph (`run_eagerly=True`, sparse or ragged batches, lookup tables in the model)
       trains as stock Keras does, after a `TensorBowWarning` that says why.
 
@@ -103,7 +105,6 @@ def replicate(model: Any, options: Options | None = None) -> Any:
         earlier.unhook()
     replication = Replication(model, options)
     object.__setattr__(model, ATTRIBUTE, replication)
-    object.__setattr__(model, "num_learners", options.learners_on(0))
     return model
 
 

@@ -34,9 +34,13 @@ class Replication:
     def __init__(self, model: Any, options: Options) -> None:
         self.model = model
         self.options = options
-        self.num_learners = options.learners_on(0)
         self._loop = TrainingLoop(model, options)
         self._hook()
+
+    @property
+    def num_learners(self) -> int:
+        """How many learners train the model."""
+        return int(self.model.num_learners)
 
     @property
     def session(self) -> TensorBowSession | None:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tensorbow import _memory
 from tensorbow.keras import _choice, _tracing, _variables
 from tensorbow.keras._program import Program
 from tensorbow.keras._rates import RateWatch
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession, TensorBowWarning
 from tensorbow.synchronisers import SSGD, Synchroniser
+
+# What a session says, of feeds that a model does not show.
+_SESSION_ADVICE = " If that is wanted, name the feeds"
+
+
+class FewerLearnersError(Exception):
+    """There is not memory enough for the learners, but for fewer; says why.
+
+    Attributes:
+      learners: so many.
+    """
+
+    def __init__(self, learners: int, why: str) -> None:
+        super().__init__(why)
+        self.learners = learners
 
 
 class _LearnerSession(TensorBowSession):
@@ -39,11 +56,14 @@ class ModelSession:
       model: a compiled Keras model.
       options: what the user chose.
       synchroniser: keeps the learners together.
+      learners: so many.
     """
 
-    def __init__(self, model: Any, options: Options, synchroniser: Synchroniser) -> None:
+    def __init__(
+        self, model: Any, options: Options, synchroniser: Synchroniser, learners: int
+    ) -> None:
         self._model = model
-        learners = options.learners_on(0)
+        self._options = options
         chosen = _choice.session_options(model, options, synchroniser, learners)
         self.session: TensorBowSession = _LearnerSession(synchroniser, chosen)
         self.mirror = _variables.Mirror(self.session)
@@ -71,6 +91,8 @@ class ModelSession:
 
         Raises:
           CannotTraceError: if learners cannot execute the model's training step.
+        FewerLearnersError: if there is memory for fewer learners, whose number is not the user's.
+        tf.errors.ResourceExhaustedError: if there is not memory enough for them.
         """
         if self._divides:
             spec = tf.nest.map_structure(_any_rows, spec)
@@ -105,6 +127,7 @@ class ModelSession:
             raise _tracing.CannotTraceError(
                 f"several learners cannot execute train_step: {program.facts['why_one_learner']}"
             )
+        self._check_memory(step)
         self._warn()
         if several and program.facts["kind"] != "learning":
             warnings.warn(
@@ -114,6 +137,26 @@ class ModelSession:
                 stacklevel=6,
             )
         return program
+
+    def _check_memory(self, step: _tracing.TracedStep) -> None:
+        """Before learners are made: whether there is memory for what they keep."""
+        if self.session.iterations > 0:
+            return
+        graph, learners = self.session.graph, self.session.num_learners
+        # The session's variables have no values yet: those are one more copy.
+        own = _memory.variable_bytes(graph.get_operations())
+        available = _memory.available_bytes()
+        if available is None or not _memory.may_be_short(own, learners, available):
+            return
+        trainable = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+        needs = _memory.needs_of(
+            [step.train_op], [handle.op.name for handle in trainable], self.session.synchroniser
+        )
+        needs = dataclasses.replace(needs, session_bytes=own)
+        fit = _memory.learners_to_have(needs, learners, available, self._options)
+        if fit < learners:
+            why = _memory.too_many(needs, learners, available)
+            raise FewerLearnersError(fit, f"{fit} instead of {learners} learners: {why}")
 
     def run(self, program: Program, arrays: list[np.ndarray]) -> Any:
         """Trains on one batch; returns what train_step returns."""
@@ -133,6 +176,8 @@ class ModelSession:
     def _warn(self) -> None:
         """Hands on what the session has to say."""
         for text in self.session._native.take_warnings():
+            text, advice, _ = text.partition(_SESSION_ADVICE)
+            text += ' If that is wanted: Options(proof="off").' if advice else ""
             warnings.warn(text, TensorBowWarning, stacklevel=5)
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:

@@ -291,7 +291,9 @@ def _captured(
 def _placeholder(tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """A placeholder of any number of rows for an input of the step, and what the step takes."""
     any_rows = [None] if tensor.shape.rank else []
-    placeholder = tf.compat.v1.placeholder(tensor.dtype, [*any_rows, *tensor.shape[1:]])
+    placeholder = tf.compat.v1.placeholder(
+        tensor.dtype, [*any_rows, *tensor.shape[1:]], f"batch/{tensor.op.name}"
+    )
     # With one learner, the optimiser sees the same static shapes as in stock Keras.
     static = any_rows and tensor.shape[0] is not None
     return placeholder, tf.ensure_shape(placeholder, tensor.shape) if static else placeholder

@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from tensorbow.keras import _choice, _feeding
 from tensorbow.keras._program import Program
-from tensorbow.keras._session import ModelSession
+from tensorbow.keras._session import FewerLearnersError, ModelSession
 from tensorbow.keras._tracing import CannotTraceError
 from tensorbow.options import Options
 from tensorbow.session import TensorBowWarning
-from tensorbow.synchronisers import SMA, SSGD
+from tensorbow.synchronisers import SMA, SSGD, Synchroniser
 
 
 class TrainingLoop:
@@ -41,11 +41,18 @@ class TrainingLoop:
         self._source: _feeding.Source | None = None
         self._stock_function: Callable[..., Any] | None = None
         self._warned = False
+        self._have_learners(options.learners_on(0))
+
+    def _have_learners(self, count: int) -> None:
+        """The model's sessions have so many from now on."""
+        self._learners = count
+        object.__setattr__(self._model, "num_learners", count)
 
     def reset(self) -> None:
         """Starts over, as for a model that has just been compiled."""
         self.close()
         self._stock_function = None
+        self._have_learners(self._options.learners_on(0))
 
     def forget_iterator(self) -> None:
         """The data in use is at an end."""
@@ -89,9 +96,21 @@ class TrainingLoop:
 
     def _program_for(self, spec: Any) -> Program:
         """The training step for batches of this spec, in a session that is made if need be."""
+        source = self._source
+        while True:
+            try:
+                return self._program_on_learners(spec)
+            except FewerLearnersError as error:
+                warnings.warn(f"tensorbow.keras: {error}", TensorBowWarning, stacklevel=5)
+                self._have_learners(error.learners)
+            # The number of learners is in the traced step: it is traced again, in a new session.
+            self.close()
+            self._source = source
+
+    def _program_on_learners(self, spec: Any) -> Program:
         if self.current is None:
             synchroniser = _choice.choose(self._model, self._options)
-            self.current = ModelSession(self._model, self._options, synchroniser)
+            self.current = self._session_with(synchroniser)
         try:
             return self.current.program_for(spec)
         except CannotTraceError:
@@ -101,8 +120,11 @@ class TrainingLoop:
                 raise
         # S-SGD finds no gradients, or not all of them; averaging models needs none.
         self.current.close()
-        self.current = ModelSession(self._model, self._options, SMA())
+        self.current = self._session_with(SMA())
         return self.current.program_for(spec)
+
+    def _session_with(self, synchroniser: Synchroniser) -> ModelSession:
+        return ModelSession(self._model, self._options, synchroniser, self._learners)
 
     def _train_stock(self, iterator: Any, reason: str) -> Any:
         """Learners cannot execute the step: from now on the model trains as stock Keras."""

@@ -7,16 +7,14 @@ from typing import Any
 
 import keras
 
-from tensorbow.datasets import Images
-from tensorbow.training import Progress
-
-_EVALUATION_ROWS = 1000
+from tensorbow.datasets import Images, Text
+from tensorbow.training import Progress, evaluation_rows
 
 
 class _Clock(keras.callbacks.Callback):
     """Fills in a `Progress`; evaluation is not counted."""
 
-    def __init__(self, progress: Progress, data: Images, rates: list[float]) -> None:
+    def __init__(self, progress: Progress, data: Images | Text, rates: list[float]) -> None:
         super().__init__()
         self._progress = progress
         self._data = data
@@ -31,7 +29,10 @@ class _Clock(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._seconds += time.perf_counter() - self._begun
         _, accuracy = self.model.evaluate(
-            self._data.x_test, self._data.y_test, batch_size=_EVALUATION_ROWS, verbose=0
+            self._data.x_test,
+            self._data.y_test,
+            batch_size=evaluation_rows(self._data.shape),
+            verbose=0,
         )
         self._progress.samples.append((epoch + 1) * len(self._data.x_train))
         self._progress.seconds.append(self._seconds)
@@ -42,7 +43,7 @@ def train(
     name: str,
     model: Any,
     optimiser: Any,
-    data: Images,
+    data: Images | Text,
     batch_size: int,
     rates: list[float],
     target: float,
@@ -67,7 +68,7 @@ def train(
     clock = _Clock(progress, data, rates)
     # Everything is traced before the clock starts; then the values are set again.
     model.fit(data.x_train, data.y_train, batch_size=batch_size, steps_per_epoch=1, verbose=0)
-    model.evaluate(data.x_test, data.y_test, batch_size=_EVALUATION_ROWS, verbose=0)
+    model.evaluate(data.x_test, data.y_test, batch_size=evaluation_rows(data.shape), verbose=0)
     for variable, value in zip(variables, initial):
         variable.assign(value)
     model.fit(

@@ -397,7 +397,7 @@ def perceptron(use_resource=True, momentum=0.0):
     with p.graph.as_default():
         p.images = tf1.placeholder(tf.float32, [None, ROWS])
         p.labels = tf1.placeholder(tf.int32, [None])
-        layers = models._Layers(3, use_resource, tf.float32)
+        layers = models.Layers(3, use_resource, tf.float32)
         hidden = tf.nn.relu(layers.dense(p.images, COLUMNS, "hidden"))
         hidden = tf.nn.relu(layers.dense(hidden, ROWS, "hidden2"))
         logits = layers.dense(hidden, 10, "logits")
