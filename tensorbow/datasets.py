@@ -29,6 +29,19 @@ class Images:
     y_test: np.ndarray
 
     @property
+    def summary(self) -> str:
+        """How much it is, for the reader."""
+        return (
+            f"{len(self.x_train)} training and {len(self.x_test)} test images of "
+            f"{'x'.join(map(str, self.image_shape))}"
+        )
+
+    @property
+    def num_rows(self) -> int:
+        """Of the training set."""
+        return len(self.x_train)
+
+    @property
     def image_shape(self) -> tuple[int, int, int]:
         """Height, width, channels."""
         return tuple(self.x_train.shape[1:])
