@@ -14,11 +14,11 @@ import numpy as np
 
 from tensorbow import _native
 
-# Of text that is parsed at once, and values of a group of batches: large enough that
-# Python's share does not matter, small enough that memory is used again and again; in
-# larger pieces every one is new memory, which the kernel has to clear.
-BLOCK_BYTES = 1 << 16
-_GROUP_VALUES = 1 << 13
+# Of text that is parsed at once, and values of a group of batches: large enough that the
+# calls from TensorFlow do not matter, small enough that memory is used again and again; in
+# larger pieces every one is new memory, which the system has to clear.
+BLOCK_BYTES = 1 << 18
+_GROUP_VALUES = 1 << 15
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 
 
@@ -251,9 +251,13 @@ def _in_multiples(blocks: Iterator[Rows], rows: int) -> Iterator[Rows]:
 
 
 def in_groups(rows: Iterator[Rows], batch_size: int) -> Iterator[Rows]:
-    """The rows in groups of whole batches, each of about _GROUP_VALUES values."""
+    """The rows in groups of whole batches, each of about _GROUP_VALUES values; the last one may
+    be a part of a batch."""
     for group in _in_multiples(rows, batch_size):
         values_of_batch = max(1, len(group.columns) * batch_size // len(group))
         size = batch_size * max(1, _GROUP_VALUES // values_of_batch)
-        for begin in range(0, len(group), size):
-            yield group.slice(begin, min(len(group), begin + size))
+        whole = len(group) - len(group) % batch_size
+        for begin in range(0, whole, size):
+            yield group.slice(begin, min(whole, begin + size))
+        if whole < len(group):
+            yield group.slice(whole, len(group))

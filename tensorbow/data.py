@@ -96,48 +96,43 @@ def libsvm(
     def arrays() -> Iterator[tuple[np.ndarray, ...]]:
         return ((r.ends, r.columns, r.values, r.label_ends, r.labels) for r in groups())
 
-    cut = _ragged if form == "ragged" else _sparse_maker(files.features, files.labels)
+    make = _ragged if form == "ragged" else _sparse_maker(files.features, files.labels)
 
     def batches(ends: Any, *others: Any) -> tf.data.Dataset:
-        count = -(-(tf.shape(ends, tf.int64)[0] - 1) // batch_size)
-        return tf.data.Dataset.range(count).map(lambda k: cut(k, batch_size, ends, *others))
+        rows = tf.minimum(tf.shape(ends, tf.int64)[0] - 1, batch_size)
+        return tf.data.Dataset.from_tensor_slices(make(rows, ends, *others))
 
     ints, floats = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.float32)
-    # Python hands over many batches at once, which TensorFlow's threads cut.
+    # Python hands over many batches at once, and no function is called for each of them.
     return tf.data.Dataset.from_generator(
         arrays, output_signature=(ints, ints, floats, ints, ints)
     ).flat_map(batches)
 
 
-def _ragged(
-    k: Any, batch_size: int, ends: Any, columns: Any, values: Any, label_ends: Any, labels: Any
-) -> Any:
-    """Batch `k` as ragged tensors."""
+def _ragged(rows: Any, ends: Any, columns: Any, values: Any, label_ends: Any, labels: Any) -> Any:
+    """Ragged tensors [batches, rows, None]."""
+    batch_ends = tf.range(0, tf.shape(ends, tf.int64)[0], rows)
 
-    def rows(flat: Any, ends: Any) -> Any:
-        own = ends[k * batch_size : (k + 1) * batch_size + 1]
-        begin, end = own[0], own[-1]
-        return tf.RaggedTensor.from_row_splits(flat[begin:end], own - begin, validate=False)
+    def batches(flat: Any, ends: Any) -> Any:
+        return tf.RaggedTensor.from_nested_row_splits(flat, [batch_ends, ends], validate=False)
 
-    return (rows(columns, ends), rows(values, ends)), rows(labels, label_ends)
+    return (batches(columns, ends), batches(values, ends)), batches(labels, label_ends)
 
 
 def _sparse_maker(features: int, labels: int) -> Any:
-    """What makes sparse tensors of a batch."""
+    """What makes sparse tensors [batches, rows, features] and [batches, rows, labels]."""
 
-    def make(k: Any, batch_size: int, *arrays: Any) -> Any:
-        int_type, float_type = tf.int64, tf.float32
-        operation = tf.compat.v1.get_default_graph().create_op(
-            "TensorBowSparseRows",
-            [k, *arrays],
-            [int_type, int_type, float_type, int_type, float_type],
-            attrs={"batch_size": tf.compat.v1.AttrValue(i=batch_size)},
-        )
-        count, entries, values, label_entries, ones = operation.outputs
+    def make(rows: Any, ends: Any, columns: Any, values: Any, label_ends: Any, y: Any) -> Any:
+        count = (tf.shape(ends, tf.int64)[0] - 1) // rows
 
-        def rows(entries: Any, values: Any, width: int) -> Any:
-            return tf.SparseTensor(entries, values, tf.stack([count, np.int64(width)]))
+        def batches(ends: Any, columns: Any, values: Any, width: int) -> Any:
+            operation = tf.compat.v1.get_default_graph().create_op(
+                "TensorBowEntriesOfRows", [rows, ends, columns], [tf.int64]
+            )
+            shape = tf.stack([count, rows, np.int64(width)])
+            return tf.SparseTensor(operation.outputs[0], values, shape)
 
-        return rows(entries, values, features), rows(label_entries, ones, labels)
+        ones = tf.ones_like(y, tf.float32)
+        return batches(ends, columns, values, features), batches(label_ends, y, ones, labels)
 
     return make
