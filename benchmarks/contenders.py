@@ -18,6 +18,7 @@ from networks import network_session
 from peers_jax import jax_network
 from peers_tensorflow import mirrored_network
 from peers_torch import torch_distributed, torch_network
+from sparse_contenders import sparse_reader, sparse_session
 
 from tensorbow.model_names import MODELS
 
@@ -427,6 +428,8 @@ def tensorbow_session_on_keras_graph(
 
 
 MAKERS: dict[str, Callable[..., Stepper]] = {
+    "sparse_reader": sparse_reader,
+    "sparse_session": sparse_session,
     "network_session": network_session,
     "mirrored_network": mirrored_network,
     "torch_network": torch_network,

@@ -4,18 +4,18 @@ installed."""
 from __future__ import annotations
 
 import argparse
-import json
+import dataclasses
+import functools
 import math
 import os
 import pathlib
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorbow import launch, model_names
+from tensorbow import _report, launch, model_names
 
-SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
+DEFAULTS = {"batch_size": 16, "epochs": 12, "optimiser": "momentum", "learning_rate": 0.02}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -23,7 +23,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
 
     train = commands.add_parser("train", help="train a classifier on several learners")
-    train.add_argument("--model", choices=list(model_names.MODELS), default="lenet")
+    train.add_argument(
+        "--model",
+        choices=[*model_names.MODELS, "xml"],
+        default="lenet",
+        help="xml: sparse rows with several of many labels each",
+    )
     train.add_argument(
         "--frontend",
         choices=["session", "keras"],
@@ -35,18 +40,35 @@ def _parser() -> argparse.ArgumentParser:
         type=pathlib.Path,
         help="images: an .npz file in MNIST's layout, or a folder with one subfolder for each "
         "class; for models of text, a text file; synthetic:224x224x3:1000 makes rows up; default "
-        "MNIST from Keras, else scikit-learn's digits",
+        "MNIST from Keras, else scikit-learn's digits; with --model xml a file in the LIBSVM "
+        "format, compressed or not",
     )
+    train.add_argument("--test", type=pathlib.Path, help="with --model xml: the test set, likewise")
     train.add_argument("--learners", type=int, help="learners; default one per core")
     train.add_argument(
         "--batch-size",
         type=int,
-        default=16,
-        help="rows of one learner's batch; with --frontend keras, rows of a step of fit()",
+        help="rows of one learner's batch; with --frontend keras, rows of a step of fit(); "
+        "default 16, with --model xml 64",
     )
-    train.add_argument("--epochs", type=int, default=12)
-    train.add_argument("--optimiser", choices=["sgd", "momentum", "adam"], default="momentum")
-    train.add_argument("--learning-rate", type=float, default=0.02)
+    train.add_argument("--epochs", type=int, help="default 12, with --model xml 10")
+    train.add_argument(
+        "--optimiser",
+        choices=["sgd", "momentum", "adam"],
+        help="default momentum, with --model xml adam",
+    )
+    train.add_argument("--learning-rate", type=float, help="default 0.02, with --model xml 0.002")
+    train.add_argument(
+        "--dropout",
+        type=float,
+        help="with --model xml: fraction of hidden units left out; default 0.3",
+    )
+    train.add_argument(
+        "--synchroniser",
+        choices=["auto", "sma", "ssgd", "easgd", "adaptive"],
+        default="auto",
+        help="how learners are kept together; adaptive: for learners of different speed",
+    )
     train.add_argument(
         "--drop-at",
         type=int,
@@ -55,7 +77,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="EPOCH",
         help="epochs (from 1) before which the learning rate is divided by 10",
     )
-    train.add_argument("--target", type=float, help="test accuracy to reach, 0 to 1")
+    train.add_argument(
+        "--target", type=float, help="test accuracy to reach, with --model xml precision@1; 0 to 1"
+    )
     train.add_argument("--compare", choices=["stock"], help="train with stock TensorFlow, too")
     train.add_argument("--seed", type=int, default=1)
     train.add_argument(
@@ -91,77 +115,23 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> No
             parser.error(f"--{name.replace('_', '-')} must be greater than 0, got {value}")
     if arguments.target is not None and not 0 <= arguments.target <= 1:
         parser.error(f"--target must be an accuracy from 0 to 1, got {arguments.target:g}")
+    if arguments.dropout is not None and not 0 <= arguments.dropout < 1:
+        parser.error(f"--dropout must be at least 0 and less than 1, got {arguments.dropout:g}")
+    is_xml = arguments.model == "xml"
+    for name in ("test", "dropout"):
+        if getattr(arguments, name) is not None and not is_xml:
+            parser.error(f"--{name} is for --model xml, got --model {arguments.model}")
+    if is_xml and (arguments.data is None or arguments.test is None):
+        parser.error("--model xml needs --data FILE and --test FILE, both in the LIBSVM format")
+    if arguments.frontend == "keras" and (is_xml or arguments.synchroniser == "adaptive"):
+        what = "--model xml" if is_xml else "--synchroniser adaptive"
+        parser.error(f"{what} is for sessions; leave out --frontend keras")
     if arguments.seed < 0:
         parser.error(f"--seed must be at least 0, got {arguments.seed}")
     for name in ("plot", "json", "save"):
         path = getattr(arguments, name)
         if path is not None and not path.resolve().parent.is_dir():
             parser.error(f"--{name} {path}: there is no directory {path.resolve().parent}")
-
-
-class _Bar:
-    """A progress bar on a terminal, silence elsewhere and without tqdm."""
-
-    def __init__(self, name: str, epochs: int) -> None:
-        self._name = name
-        self._epochs = epochs
-        self._bar: Any = None
-        self._next_metrics = 0.0  # time.monotonic()
-        self.session: Any = None  # its metrics are shown, if it has any
-
-    def __call__(self, progress: Any, runs_done: int, runs: int) -> None:
-        try:
-            from tqdm import tqdm
-        except ImportError:
-            return
-        if self._bar is None:
-            self._bar = tqdm(
-                total=self._epochs * runs,
-                desc=self._name,
-                unit="run",
-                disable=None if not os.environ.get("TENSORBOW_PROGRESS") else False,
-                leave=False,
-            )
-        self._bar.update(1)
-        if self._bar.disable or time.monotonic() < self._next_metrics:
-            return
-        self._next_metrics = time.monotonic() + SECONDS_BETWEEN_METRICS
-        shown = {"epoch": str(len(progress.accuracy) + 1)}
-        if progress.accuracy:
-            shown["accuracy"] = f"{progress.accuracy[-1]:.4f}"
-        if hasattr(self.session, "metrics"):
-            metrics = self.session.metrics()
-            shown["learners"] = str(len(metrics.learners))
-            shown["samples/s"] = f"{metrics.samples_per_second:,.0f}"
-        self._bar.set_postfix(shown)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-
-def _table(rows: Sequence[Any]) -> str:
-    """The contenders' results as aligned text."""
-    cells = [
-        ["", "samples/s", "epochs to target", "seconds to target", "final test accuracy"],
-        *(
-            [
-                p.name,
-                f"{p.samples_per_second:,.0f}",
-                str(p.epochs_to_target or "not reached"),
-                "not reached" if p.seconds_to_target is None else f"{p.seconds_to_target:.2f}",
-                f"{p.accuracy[-1]:.4f}",
-            ]
-            for p in rows
-        ),
-    ]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = [
-        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths)))
-        for row in cells
-    ]
-    lines.insert(1, "-" * len(lines[0]))
-    return "\n".join(lines)
 
 
 def _rate(arguments: argparse.Namespace, epoch: int) -> float:
@@ -211,31 +181,64 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
     import tensorflow as tf
 
     import tensorbow
-    from tensorbow import datasets
 
     if arguments.frontend == "session":
         tf.compat.v1.disable_eager_execution()
     try:
-        data = datasets.load(arguments.data, arguments.model)
-    except (OSError, ValueError, ImportError, MemoryError) as error:
+        data = _load(arguments)
+    except (OSError, ValueError, ImportError) as error:
         parser.error(str(error))
     target = arguments.target
-    if target is None:
-        target = model_names.MODELS[arguments.model].target
     try:
         # With a seed the number of learners stays what it is.
-        options = tensorbow.Options(learners_per_device=arguments.learners, seed=arguments.seed)
+        options = tensorbow.Options(
+            learners_per_device=arguments.learners,
+            seed=arguments.seed,
+            synchroniser=_synchroniser(arguments, data),
+        )
     except ValueError as error:
         parser.error(f"--learners: {error}")
 
     print(
-        f"{arguments.model} on {data.name}: {data.rows}; {arguments.optimiser}, learning rate "
+        f"{arguments.model} on {data.name}: {data.summary}; "
+        f"{arguments.optimiser}, learning rate "
         f"{arguments.learning_rate:g}, {arguments.batch_size} rows a batch, "
         f"{options.num_learners} learners; target accuracy {target:g}",
         flush=True,
     )
     train = _with_keras if arguments.frontend == "keras" else _with_sessions
-    return _report(arguments, data.name, train(arguments, data, options, target))
+    return _report.report(arguments, data.name, train(arguments, data, options, target))
+
+
+def _load(arguments: argparse.Namespace) -> Any:
+    """The data; puts what the model is trained with by default where nothing is said."""
+    from tensorbow import datasets, extreme
+
+    is_xml = arguments.model == "xml"
+    defaults = extreme.DEFAULTS if is_xml else DEFAULTS
+    if not is_xml:
+        defaults = defaults | {"target": model_names.MODELS[arguments.model].target}
+    for name, value in defaults.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+    if is_xml:
+        return extreme.load(arguments.data, arguments.test)
+    return datasets.load(arguments.data, arguments.model)
+
+
+def _synchroniser(arguments: argparse.Namespace, data: Any) -> Any:
+    import tensorbow
+
+    if arguments.synchroniser == "adaptive":
+        # A merge in the middle of an epoch and one at its end, at least: then momentum, which
+        # looks back over whole mega-batches, is none.
+        mega_batch = min(100 * arguments.batch_size, -(-data.num_rows // 2))
+        return tensorbow.AdaptiveSGD(
+            b_max=arguments.batch_size, mega_batch=mega_batch, momentum=0.0
+        )
+    choices = {"auto": "auto", "sma": "SMA", "ssgd": "SSGD", "easgd": "EASGD"}
+    name = choices[arguments.synchroniser]
+    return name if name == "auto" else getattr(tensorbow, name)()
 
 
 def _with_sessions(
@@ -246,7 +249,7 @@ def _with_sessions(
     import tensorflow as tf
 
     import tensorbow
-    from tensorbow import models, training
+    from tensorbow import extreme, models, training
 
     tf1 = tf.compat.v1
     rate: Any = None
@@ -260,18 +263,25 @@ def _with_sessions(
             return tf1.train.AdamOptimizer(rate)
         return tf1.train.GradientDescentOptimizer(rate)
 
-    program = models.build(
-        arguments.model, data.shape, data.classes, optimiser, seed=arguments.seed
-    )
+    train: Callable[..., Any] = training.train
+    program: Any
+    if arguments.model == "xml":
+        program = extreme.build(data.features, data.labels, optimiser, arguments.seed)
+        train = functools.partial(extreme.train, dropout=arguments.dropout)
+        options = dataclasses.replace(options, shard=[program.x, program.y])
+    else:
+        program = models.build(
+            arguments.model, data.shape, data.classes, optimiser, seed=arguments.seed
+        )
 
     def feeds_of_epoch(epoch: int) -> dict[Any, Any]:
         return {rate: np.float32(_rate(arguments, epoch))}
 
     def contend(name: str, make: Callable[[], Any], rows: int, then: Callable[[Any], None]) -> Any:
-        bar = _Bar(name, arguments.epochs)
+        bar = _report.Bar(name, arguments.epochs)
         with make() as session:
             bar.session = session
-            progress = training.train(
+            progress = train(
                 name,
                 session,
                 program,
@@ -304,41 +314,18 @@ def _with_sessions(
             )
         )
     learners = options.num_learners
+    rows = learners * arguments.batch_size
+    if isinstance(options.synchroniser, tensorbow.AdaptiveSGD):
+        rows = options.synchroniser.mega_batch or rows
     results.append(
         contend(
             f"TensorBow, {learners} learners x batch {arguments.batch_size}",
             lambda: tensorbow.TensorBowSession(graph=program.graph, options=options),
-            learners * arguments.batch_size,
+            rows,
             save,
         )
     )
     return results
-
-
-def _report(arguments: argparse.Namespace, data: str, results: list[Any]) -> int:
-    """Prints and saves what was found; the exit status."""
-    print(_table(results))
-    if len(results) == 2:
-        ratio = results[1].samples_per_second / results[0].samples_per_second
-        print(f"throughput: {ratio:.2f} times stock TensorFlow's")
-    if arguments.plot:
-        from tensorbow import plots
-
-        plots.training(results, f"{arguments.model} on {data}", arguments.plot)
-        print(f"plot saved as {arguments.plot}")
-    if arguments.json:
-        numbers = [
-            {
-                "name": p.name,
-                "target": p.target,
-                "samples": p.samples,
-                "seconds": p.seconds,
-                "accuracy": p.accuracy,
-            }
-            for p in results
-        ]
-        arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")
-    return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -37,6 +37,11 @@ class Images:
     y_test: np.ndarray
 
     @property
+    def num_rows(self) -> int:
+        """Of the training set."""
+        return len(self.x_train)
+
+    @property
     def image_shape(self) -> tuple[int, ...]:
         """Height, width, channels."""
         return tuple(self.x_train.shape[1:])
@@ -52,8 +57,8 @@ class Images:
         return int(max(self.y_train.max(), self.y_test.max())) + 1
 
     @property
-    def rows(self) -> str:
-        """How many there are, of what, for the reader."""
+    def summary(self) -> str:
+        """How many rows there are, of what, for the reader."""
         size = "x".join(map(str, self.shape))
         return f"{len(self.x_train)} training and {len(self.x_test)} test images of {size}"
 
@@ -79,6 +84,11 @@ class Text:
     vocabulary: list[str]
 
     @property
+    def num_rows(self) -> int:
+        """Of the training set."""
+        return len(self.x_train)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of a row."""
         return tuple(self.x_train.shape[1:])
@@ -89,8 +99,8 @@ class Text:
         return len(self.vocabulary)
 
     @property
-    def rows(self) -> str:
-        """How many there are, of what, for the reader."""
+    def summary(self) -> str:
+        """How many rows there are, of what, for the reader."""
         what = "characters" if self.y_train.ndim == 2 else "words"
         return (
             f"{len(self.x_train)} training and {len(self.x_test)} test pieces of "

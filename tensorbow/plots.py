@@ -35,7 +35,8 @@ def training(rows: Sequence[Progress], title: str, path: pathlib.Path) -> None:
         speed.stairs(rates, [0, *p.seconds], baseline=None, linewidth=2)
     for axes in (over_time, over_samples):
         axes.axhline(rows[0].target, color="grey", linestyle=":")
-        axes.set_ylabel("test accuracy (dotted: the target)")
+        what = "precision@1 on the test set" if rows[0].precision else "test accuracy"
+        axes.set_ylabel(f"{what} (dotted: the target)")
     over_time.set_xlabel("training time [s]")
     over_samples.set_xlabel("training samples [thousands]")
     speed.set_xlabel("training time [s]")

@@ -31,6 +31,7 @@ class Progress:
       samples: training samples seen at the end of each epoch.
       seconds: training time until then; evaluation is not counted.
       accuracy: on the test set at that moment, of the model that would be saved.
+      precision: of models with several labels a row, precision@1, @3 and @5 at that moment.
       target: the accuracy asked for.
     """
 
@@ -39,6 +40,7 @@ class Progress:
     samples: list[int] = dataclasses.field(default_factory=list)
     seconds: list[float] = dataclasses.field(default_factory=list)
     accuracy: list[float] = dataclasses.field(default_factory=list)
+    precision: list[list[float]] = dataclasses.field(default_factory=list)
 
     @property
     def epochs_to_target(self) -> int | None:
@@ -95,34 +97,68 @@ def train(
       feeds_of_epoch: further feeds by epoch, e.g. the learning rate.
       report: called with (progress so far, runs done in this epoch, runs of an epoch).
     """
-    random = np.random.default_rng(seed)
     progress = Progress(name, target)
+    return run_epochs(
+        progress,
+        session,
+        program,
+        len(data.x_train),
+        lambda rows: {program.inputs: data.x_train[rows], program.labels: data.y_train[rows]},
+        lambda: accuracy(session, program, data.x_test, data.y_test),
+        rows_per_run,
+        epochs,
+        seed,
+        feeds_of_epoch,
+        report,
+    )
+
+
+def run_epochs(
+    progress: Progress,
+    session: Any,
+    program: Any,
+    num_rows: int,
+    feeds: Callable[[np.ndarray], dict[Any, Any]],
+    evaluate: Callable[[], float],
+    rows_per_run: int,
+    epochs: int,
+    seed: int,
+    feeds_of_epoch: Callable[[int], dict[Any, Any]] | None = None,
+    report: Callable[[Progress, int, int], None] | None = None,
+) -> Progress:
+    """What `train` does, of any program with `init`, `train_op` and `loss`.
+
+    Args:
+      progress: is filled in and returned.
+      num_rows: of the training set.
+      feeds: what to feed for the rows with these numbers.
+      evaluate: the accuracy as it is.
+    """
+    random = np.random.default_rng(seed)
     session.run(program.init)
-    runs = -(-len(data.x_train) // rows_per_run)
+    runs = -(-num_rows // rows_per_run)
     # Compiles both kinds of runs before the clock starts; the weights are set again.
-    first = {
-        program.inputs: data.x_train[:rows_per_run],
-        program.labels: data.y_train[:rows_per_run],
-    }
     more = feeds_of_epoch(0) if feeds_of_epoch else {}
-    session.run([program.train_op, program.loss], {**first, **more})
-    accuracy(session, program, data.x_test, data.y_test)
+    first = np.arange(min(rows_per_run, num_rows))
+    session.run([program.train_op, program.loss], {**feeds(first), **more})
+    evaluate()
+    progress.precision.clear()
     session.run(program.init)
 
     samples, seconds = 0, 0.0
     for epoch in range(epochs):
-        order = random.permutation(len(data.x_train))
+        order = random.permutation(num_rows)
         more = feeds_of_epoch(epoch) if feeds_of_epoch else {}
         for k in range(runs):
             rows = order[k * rows_per_run : (k + 1) * rows_per_run]
-            feeds = {program.inputs: data.x_train[rows], program.labels: data.y_train[rows], **more}
+            fed = {**feeds(rows), **more}
             start = time.perf_counter()
-            session.run([program.train_op, program.loss], feeds)
+            session.run([program.train_op, program.loss], fed)
             seconds += time.perf_counter() - start
             samples += len(rows)
             if report:
                 report(progress, k + 1, runs)
         progress.samples.append(samples)
         progress.seconds.append(seconds)
-        progress.accuracy.append(accuracy(session, program, data.x_test, data.y_test))
+        progress.accuracy.append(evaluate())
     return progress

@@ -7,6 +7,9 @@
 // The operations are those of TensorFlow's kernels, in their order and in T, so that
 // the result has the bits of TensorFlow's; a 16-bit T is rounded after each one.
 //
+// A step that without a gradient (g = 0) leaves w and its slots as they are says so:
+// kKeepsWithoutGradient.
+//
 // A step that has flags lists them in Flags(), so that a loop can be made for each case
 // and has no branch in it.
 //
@@ -66,6 +69,7 @@ struct AssignStep {
 template <typename T>
 struct GradientDescentStep {
   T learning_rate;
+  static constexpr bool kKeepsWithoutGradient = true;
 
   TENSORBOW_HOST_DEVICE T operator()(T w, T g) const { return w - g * learning_rate; }
 };
@@ -172,6 +176,7 @@ struct AdagradStep {
   T epsilon;
   bool has_epsilon;
   bool update_slots;
+  static constexpr bool kKeepsWithoutGradient = true;
   static constexpr auto Flags() {
     return std::tuple(&AdagradStep::has_epsilon, &AdagradStep::update_slots);
   }

@@ -10,6 +10,7 @@
 #include "cc/rewrite/element_types.h"
 #include "cc/rewrite/fuse_products.h"
 #include "cc/rewrite/fuse_sparse_adam.h"
+#include "cc/rewrite/fuse_sparse_products.h"
 #include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/learner_graph.h"
@@ -189,6 +190,7 @@ absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
     TF_ASSIGN_OR_RETURN(program->num_gradients,
                         ReduceGradients(trained, averaging, task));
   }
+  TF_RETURN_IF_ERROR(FuseSparseProducts(OwnUpdates::kKeep, task));
   // A fused product is computed on one thread.
   if (threads != 1) return absl::OkStatus();
   return FuseProducts(/*with_input_gradients=*/averages_models, task);
@@ -293,6 +295,10 @@ absl::Status CompileLearningProgram(
         options.num_hosts() > 1 ? Averaging::kBefore : Averaging::kInUpdates;
     TF_RETURN_IF_ERROR(FuseTask(analysis, averages, averaging,
                                 learners->layout().threads, program, &task));
+  } else {
+    // One learner computes what a stock session does.
+    TF_RETURN_IF_ERROR(FuseSparseProducts(
+        replicated ? OwnUpdates::kFuse : OwnUpdates::kFuseWithSameBits, &task));
   }
   if (averages == Traits::Averages::kGradients && learners->accelerators() == nullptr) {
     program->shared = agree(FindSharableVariables(task));

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import cli, datasets, models, training
+from tensorbow import _report, cli, datasets, models, training
 
 tf1 = tf.compat.v1
 
@@ -154,7 +154,7 @@ def test_progress_bar_names_the_contender(digits_file, monkeypatch, capsys):
     train(digits_file)
     assert "TensorBow" not in capsys.readouterr().err
     monkeypatch.setenv("TENSORBOW_PROGRESS", "1")
-    monkeypatch.setattr(cli, "SECONDS_BETWEEN_METRICS", 0.0)
+    monkeypatch.setattr(_report, "SECONDS_BETWEEN_METRICS", 0.0)
     train(digits_file, epochs=2)
     text = capsys.readouterr().err
     assert "TensorBow, 2 learners x batch 16" in text

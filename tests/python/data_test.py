@@ -12,6 +12,7 @@ import tensorflow as tf
 from sklearn.datasets import load_svmlight_file
 
 import tensorbow
+from tensorbow import _libsvm
 
 tf1 = tf.compat.v1
 
@@ -91,7 +92,7 @@ def test_headers_say_what_there_is_and_number_from_zero(tmp_path):
 @pytest.mark.parametrize("blocks", [64, 1000, 1 << 20])
 def test_it_reads_what_scikit_learn_reads(blocks, tmp_path, monkeypatch):
     """Also where a block of text ends within a line."""
-    monkeypatch.setattr(tensorbow.data, "_BLOCK_BYTES", blocks)
+    monkeypatch.setattr(_libsvm, "BLOCK_BYTES", blocks)
     rng = np.random.default_rng(0)
     lines = []
     for _ in range(200):

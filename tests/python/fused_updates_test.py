@@ -495,7 +495,11 @@ def test_fused_op_works_on_a_learner_only():
             "TensorBowResourceApplyGradientDescent",
             [w.handle, tf.constant(0.1), tf.ones([3])],
             [],
-            attrs={"member": tf1.AttrValue(i=0), "num_factors": tf1.AttrValue(i=0)},
+            attrs={
+                "member": tf1.AttrValue(i=0),
+                "num_factors": tf1.AttrValue(i=0),
+                "num_rows": tf1.AttrValue(i=0),
+            },
         )
         with tf1.Session() as stock:
             stock.run(w.initializer)

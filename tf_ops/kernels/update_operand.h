@@ -1,7 +1,8 @@
 // What a fused update takes for every element of its variable: usually a tensor of the
 // same shape, the gradient. Of float32 matrices it may also be a product, of which only
 // the rows that are used next exist at a time; the gradient of the layer's inputs may
-// then be an output (see tf_ops/ops/fused_update_ops.cc).
+// then be an output (see tf_ops/ops/fused_update_ops.cc). Or some of its rows are
+// given, the others being zero.
 //
 // Lives while a kernel executes. Keeps the tensors.
 #ifndef TENSORBOW_TF_OPS_KERNELS_UPDATE_OPERAND_H_
@@ -17,6 +18,7 @@
 #include "cc/arithmetic/input_gradient.h"
 #include "cc/arithmetic/mean.h"
 #include "cc/arithmetic/product.h"
+#include "cc/arithmetic/some_rows.h"
 #include "cc/central_model/central_model.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -25,13 +27,16 @@ namespace tensorbow {
 template <typename T>
 class UpdateOperand {
  public:
-  // `input`: the tensor, or the product's left factor; the right one is the input
-  // "factor". `transposed`: whether the left factor is given transposed.
+  // `input`: the tensor; or the product's left factor, with the right one as the input
+  // "factor"; or rows, with their numbers and the whole shape as the inputs "rows".
+  // `transposed`: whether the left factor is given transposed.
   static absl::Status Open(tensorflow::OpKernelContext* context, int input,
                            bool transposed, UpdateOperand* operand) {
     operand->tensor_ = context->input(input);
     operand->transposed_ = transposed;
-    tensorflow::OpInputList factors;
+    tensorflow::OpInputList factors, rows;
+    TF_RETURN_IF_ERROR(context->input_list("rows", &rows));
+    if (rows.size() > 0) return operand->OpenRows(rows);
     TF_RETURN_IF_ERROR(context->input_list("factor", &factors));
     if (factors.size() == 0) return absl::OkStatus();
     if (factors.size() > 1 || !std::is_same_v<T, float>) {
@@ -52,9 +57,13 @@ class UpdateOperand {
   }
 
   tensorflow::TensorShape shape() const {
+    if (has_rows()) return shape_;
     if (!factor_.has_value()) return tensor_.shape();
     return {tensor_.dim_size(transposed_ ? 1 : 0), factor_->dim_size(1)};
   }
+
+  // Whether only some rows are not zero.
+  bool has_rows() const { return numbers_.has_value(); }
 
   // How many slices, from a multiple of it on, are computed at once: updates go through
   // them one after the other.
@@ -81,6 +90,7 @@ class UpdateOperand {
 
   // Makes ready to give values. The right factor is not read any more afterwards.
   absl::Status Prepare(tensorflow::OpKernelContext* context) {
+    if (has_rows()) return AllocateSlice(context);
     if constexpr (std::is_same_v<T, float>) {
       if (!factor_.has_value()) return absl::OkStatus();
       const tensorflow::TensorShape shape = this->shape();
@@ -111,19 +121,40 @@ class UpdateOperand {
     }
   }
 
-  // The values of a slice's elements; good until the next call.
+  // The values of a slice's elements, or a part's; good until the next call.
   const T* At(const CentralModel::Slice& slice) {
+    if (has_rows()) {
+      Read(slice, static_cast<T*>(values_.data()));
+      return static_cast<const T*>(values_.data());
+    }
     if constexpr (std::is_same_v<T, float>) {
       if (product_.has_value()) return SumAt({this}, slice);
     }
     return InTensor(slice);
   }
 
+  // Writes them, of an operand with rows. May be called by several threads.
+  void Read(const CentralModel::Slice& slice, T* out) const {
+    Spread(Rows(), slice.begin, slice.end, out);
+  }
+
+  // The parts of a slice where one of several operands with rows, which are alike, has
+  // some.
+  static std::vector<CentralModel::Slice> PartsOf(
+      const std::vector<const UpdateOperand*>& all, const CentralModel::Slice& slice) {
+    std::vector<SomeRows<T>> rows;
+    for (const UpdateOperand* operand : all) rows.push_back(operand->Rows());
+    std::vector<CentralModel::Slice> parts;
+    for (const auto& [begin, end] : PartsWithRows(rows, slice.begin, slice.end)) {
+      parts.push_back({begin, end});
+    }
+    return parts;
+  }
+
   // Makes ready to give the mean of several, after Prepare().
   absl::Status PrepareMean(tensorflow::OpKernelContext* context) {
-    if (product_.has_value()) return absl::OkStatus();
-    const int64_t size = std::min(tensor_.NumElements(), CentralModel::kSliceElements);
-    return context->allocate_temp(tensor_.dtype(), {size}, &values_);
+    if (product_.has_value() || has_rows()) return absl::OkStatus();
+    return AllocateSlice(context);
   }
 
   // The same of the mean of several, this one being among them: they are alike, and
@@ -138,8 +169,15 @@ class UpdateOperand {
     std::vector<const T*> values;
     std::vector<double> shares;
     bool equal = true;
+    if (has_rows()) spread_.resize(count * slice.size());
     for (const UpdateOperand* operand : all) {
-      values.push_back(operand->InTensor(slice));
+      if (has_rows()) {
+        T* const own = spread_.data() + values.size() * slice.size();
+        operand->Read(slice, own);
+        values.push_back(own);
+      } else {
+        values.push_back(operand->InTensor(slice));
+      }
       shares.push_back(operand->share_);
       equal &= operand->share_ == 1;
     }
@@ -155,6 +193,33 @@ class UpdateOperand {
   // Rows of a product that are computed at once, at least: the first and the last
   // belong in part to the slices before and after, which compute them, too.
   static constexpr int64_t kMinRows = 8;
+
+  absl::Status OpenRows(const tensorflow::OpInputList& rows) {
+    const auto is = [](const tensorflow::Tensor& t, int dims) {
+      return t.dims() == dims;
+    };
+    if (rows.size() != 2 || !is(tensor_, 2) || !is(rows[0], 1) || !is(rows[1], 1) ||
+        rows[1].dim_size(0) != 2 || rows[0].dim_size(0) != tensor_.dim_size(0) ||
+        rows[1].flat<int64_t>()(1) != tensor_.dim_size(1)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Got ", rows.size(), " inputs `rows` with a gradient of shape ",
+          tensor_.shape().DebugString(), "; wanted the rows' numbers and the shape"));
+    }
+    numbers_ = rows[0];
+    const auto sizes = rows[1].flat<int64_t>();
+    return tensorflow::TensorShape::BuildTensorShape({sizes(0), sizes(1)}, &shape_);
+  }
+
+  SomeRows<T> Rows() const {
+    return {static_cast<const int64_t*>(numbers_->data()), numbers_->NumElements(),
+            std::max<int64_t>(1, shape_.dim_size(1)),
+            static_cast<const T*>(tensor_.data())};
+  }
+
+  absl::Status AllocateSlice(tensorflow::OpKernelContext* context) {
+    const int64_t size = std::min(shape().num_elements(), CentralModel::kSliceElements);
+    return context->allocate_temp(tensor_.dtype(), {size}, &values_);
+  }
 
   const T* InTensor(const CentralModel::Slice& slice) const {
     return static_cast<const T*>(tensor_.data()) + slice.begin;
@@ -202,10 +267,14 @@ class UpdateOperand {
     return absl::OkStatus();
   }
 
-  tensorflow::Tensor tensor_;  // or the left factor
+  tensorflow::Tensor tensor_;  // or the left factor, or rows
   tensorflow::Tensor values_;  // of a slice, if computed: whole rows of a product
   bool transposed_ = false;
   double share_ = 1;
+  // If rows are given:
+  std::optional<tensorflow::Tensor> numbers_;
+  tensorflow::TensorShape shape_;
+  std::vector<T> spread_;  // a part of each operand of a mean
   // Of a product:
   std::optional<tensorflow::Tensor> factor_;
   int64_t columns_ = 1;

@@ -3,7 +3,8 @@
 // inputs, outputs and attributes, and one attribute more, the variable's number in the
 // trained set of the run. cc/rewrite/fuse_updates puts them in the place of the
 // program's ops; they work on learners only. cc/rewrite/fuse_products goes further and
-// has them multiply the matrices of which the gradient is the product.
+// has them multiply the matrices of which the gradient is the product;
+// cc/rewrite/fuse_sparse_products gives them the rows of it that are not zero.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -25,19 +26,28 @@ Of a dense layer y = x var, the factors are x transposed and the gradient of y; 
 `num_input_gradients` 1 the op also gives the gradient of x, factor * transpose(var),
 with var as it was before the update.
 
-member: the variable's number among those that the run trains.
+With `rows` the gradient is given by some of its rows, the others being zero. Where
+neither the correction nor the optimiser's rule changes anything without a gradient, only
+these rows are touched.
+
+member: the variable's number among those that the run trains, or -1 for an update
+  without correction that does not wait for anybody.
 shared: whether all learners have one copy of the variable and its slots. Of learners
   that average gradients only.
 averaged: whether the gradient is the learners' mean already, the same for all.
 factor: one matrix, or none.
+rows: the numbers of the rows, ascending, each once, and the shape of the whole gradient;
+  or none.
 transpose: whether the left factor is given transposed.
 input_gradient: [rows of `factor`, rows of `var`], or none.
 )doc";
 
 absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c) {
-  int num_factors = 0;
+  int num_factors = 0, num_rows = 0;
   TF_RETURN_IF_ERROR(c->GetAttr("num_factors", &num_factors));
-  if (num_factors > 0) {  // the shape of the gradient is known when it is computed
+  TF_RETURN_IF_ERROR(c->GetAttr("num_rows", &num_rows));
+  if (num_factors > 0 ||
+      num_rows > 0) {  // the shape of the gradient is known when it is computed
     int num_input_gradients = 0;
     TF_RETURN_IF_ERROR(c->GetAttr("num_input_gradients", &num_input_gradients));
     int output = 0;
@@ -56,20 +66,22 @@ absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c
 
 // In the macros, V is the type of a variable input ("Ref(T)" or "resource") and OUT an
 // output or nothing.
-#define TENSORBOW_UPDATE_OP(NAME, INPUTS, OUT)                     \
-  REGISTER_OP("TensorBow" NAME)                                    \
-  INPUTS.Input("factor: num_factors * T")                          \
-      OUT.Output("input_gradient: num_input_gradients * T")        \
-          .Attr("T: {float, double, half, bfloat16}")              \
-          .Attr("use_locking: bool = false")                       \
-          .Attr("num_factors: int >= 0 = 0")                       \
-          .Attr("num_input_gradients: int >= 0 = 0")               \
-          .Attr("transpose: bool = false")                         \
-          .Attr("member: int >= 0")                                \
-          .Attr("shared: bool = false")                            \
-          .Attr("averaged: bool = false")                          \
-          .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
-          .Doc(kDoc)
+#define TENSORBOW_UPDATE_OP(NAME, INPUTS, OUT)                  \
+  REGISTER_OP("TensorBow" NAME)                                 \
+  INPUTS.Input("factor: num_factors * T")                       \
+      .Input("rows: num_rows * int64")                          \
+          OUT.Output("input_gradient: num_input_gradients * T") \
+      .Attr("T: {float, double, half, bfloat16}")               \
+      .Attr("use_locking: bool = false")                        \
+      .Attr("num_factors: int >= 0 = 0")                        \
+      .Attr("num_rows: int >= 0 = 0")                           \
+      .Attr("num_input_gradients: int >= 0 = 0")                \
+      .Attr("transpose: bool = false")                          \
+      .Attr("member: int >= -1")                                \
+      .Attr("shared: bool = false")                             \
+      .Attr("averaged: bool = false")                           \
+      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); })  \
+      .Doc(kDoc)
 #define TENSORBOW_OUT .Output("out: Ref(T)")
 
 #define TENSORBOW_GRADIENT_DESCENT(V) \
@@ -148,12 +160,14 @@ TENSORBOW_UPDATE_OP("AssignSub", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
       .Input("resource: resource")                             \
       .Input("value: dtype")                                   \
       .Input("factor: num_factors * dtype")                    \
+      .Input("rows: num_rows * int64")                         \
       .Output("input_gradient: num_input_gradients * dtype")   \
       .Attr("dtype: {float, double, half, bfloat16}")          \
           ATTR.Attr("shared: bool = false")                    \
       .Attr("averaged: bool = false")                          \
-      .Attr("member: int >= 0")                                \
+      .Attr("member: int >= -1")                               \
       .Attr("num_factors: int >= 0 = 0")                       \
+      .Attr("num_rows: int >= 0 = 0")                          \
       .Attr("num_input_gradients: int >= 0 = 0")               \
       .Attr("transpose: bool = false")                         \
       .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \

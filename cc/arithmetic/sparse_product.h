@@ -1,0 +1,53 @@
+// The rows of aᵀ·b that are not empty, of a sparse matrix a: where x is sparse, the
+// gradient of the weights w of x·w is xᵀ·dy, which has a row for every feature, and
+// most of them are zero.
+//
+//   c(j, ·) = Σ_i a(i, j)·b(i, ·)        for the columns j that a has entries in
+//
+// Sums are taken in the order of the entries and every product is rounded, as in
+// TensorFlow's SparseTensorDenseMatMul: the same bits. Float32. Owns nothing of the
+// factors. Thread-compatible.
+#ifndef TENSORBOW_CC_ARITHMETIC_SPARSE_PRODUCT_H_
+#define TENSORBOW_CC_ARITHMETIC_SPARSE_PRODUCT_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace tensorbow {
+
+class SparseProduct {
+ public:
+  struct Factors {
+    const int64_t* indices;  // of a: row and column of every entry, in any order
+    const float* values;     // of a: one each
+    int64_t entries;
+    int64_t a_rows;
+    int64_t a_columns;
+    const float* b;   // a_rows × columns, row-major
+    int64_t columns;  // of b
+  };
+
+  // The first entry that lies outside of a, or -1.
+  static int64_t FirstOutside(const Factors& factors);
+
+  // REQUIRES: all entries lie in a.
+  explicit SparseProduct(const Factors& factors);
+
+  // The columns of a that have entries, ascending.
+  const std::vector<int64_t>& rows() const { return rows_; }
+  // out ← their rows of the product, one after the other: rows().size() × columns.
+  void Compute(float* out) const;
+
+ private:
+  // Brings order_ into the order of the columns; entries of one column stay in theirs.
+  void Sort();
+
+  const Factors factors_;
+  std::vector<int64_t> order_;  // numbers of entries
+  std::vector<int64_t> rows_;
+  std::vector<int64_t> ends_;  // where those of each row end in order_
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_ARITHMETIC_SPARSE_PRODUCT_H_

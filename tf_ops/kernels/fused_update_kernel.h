@@ -1,0 +1,334 @@
+// The CPU kernel of the fused updates (fused_update_kernels.cc): it checks what it is
+// given as TensorFlow's kernels do, and has cc/arithmetic do the work slice by slice,
+// as the synchroniser lets it. Under S-SGD, where all learners make the same update,
+// each makes it for all in some of the slices: of one copy, or of a copy for each
+// learner. Without a synchroniser (`member` is -1) a learner updates what is its own.
+#ifndef TENSORBOW_TF_OPS_KERNELS_FUSED_UPDATE_KERNEL_H_
+#define TENSORBOW_TF_OPS_KERNELS_FUSED_UPDATE_KERNEL_H_
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cc/arithmetic/update_rules.h"
+#include "cc/device/learner_device.h"
+#include "cc/synchroniser/synchroniser.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/util/work_sharder.h"
+#include "tf_ops/kernels/learner_errors.h"
+#include "tf_ops/kernels/update_operand.h"
+#include "tf_ops/kernels/variable_input.h"
+
+namespace tensorbow {
+
+// Whether a rule changes nothing where there is no gradient (see update_steps.h).
+template <typename Rule, typename = void>
+constexpr bool kKeepsWithoutGradient = false;
+template <typename Rule>
+constexpr bool
+    kKeepsWithoutGradient<Rule, std::void_t<decltype(Rule::kKeepsWithoutGradient)>> =
+        Rule::kKeepsWithoutGradient;
+
+// `Form` says what an op's inputs mean:
+//   T                the element type, as cc/arithmetic computes with it
+//   kSlots           the variable inputs 1 … kSlots are slots
+//   kOperand         the input that has one value per element (the gradient)
+//   kScalars         the other inputs, {index, name}
+//   Rule(context)    the update, from inputs and attributes
+template <typename Form>
+class FusedUpdateKernel : public tensorflow::OpKernel {
+ public:
+  using T = typename Form::T;
+
+  explicit FusedUpdateKernel(tensorflow::OpKernelConstruction* construction)
+      : OpKernel(construction),
+        device_(dynamic_cast<LearnerDevice*>(construction->device())),
+        form_(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("member", &member_));
+    OP_REQUIRES(construction, member_ < 0 || device_ != nullptr, OnLearnersOnly(*this));
+    if (construction->HasAttr("use_locking")) {
+      OP_REQUIRES_OK(construction, construction->GetAttr("use_locking", &use_locking_));
+    }
+    OP_REQUIRES_OK(construction, construction->GetAttr("transpose", &transpose_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("shared", &shared_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("averaged", &averaged_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    Synchroniser* const synchroniser =
+        device_ == nullptr || member_ < 0 ? nullptr : device_->synchroniser();
+    TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
+    const bool for_all =
+        synchroniser != nullptr && synchroniser->traits().averages_gradients();
+    OP_REQUIRES(context,
+                member_ < 0 || (set != nullptr &&
+                                member_ < (for_all ? set->num_updates() : set->size())),
+                OutsideLearningRun(*this));
+
+    const bool in_set = member_ >= 0 && member_ < set->size();
+    std::optional<ScopedActivity> updating;
+    if (set != nullptr) {
+      updating.emplace(synchroniser->activity(device_->learner()), Activity::kUpdate,
+                       in_set ? set->variable(member_) : -1);
+    }
+    Variables variables;
+    VariableLocks locks;
+    for (int i = 0; i <= Form::kSlots; ++i) {
+      OP_REQUIRES_OK(context, VariableInput::Open(context, i, &variables[i]));
+      // What learners share, they touch in this update only.
+      if (shared_) continue;
+      if (variables[i].is_resource() || use_locking_) locks.Add(variables[i].mu());
+    }
+    locks.Lock();
+
+    // The old buffer may still be read by a learner that synchronises the iteration
+    // before.
+    if (member_ >= 0 && !for_all && variables[0].shared() &&
+        !synchroniser->EnterAll(device_->learner(), member_)) {
+      context->SetStatus(Discarded());
+      return;
+    }
+    Tensors tensors;
+    OP_REQUIRES_OK(context, GetTensors(context, variables, &tensors));
+    UpdateOperand<T> operand;
+    OP_REQUIRES_OK(
+        context, UpdateOperand<T>::Open(context, Form::kOperand, transpose_, &operand));
+    OP_REQUIRES_OK(context, CheckShapes(context, tensors, operand));
+    for (const tensorflow::Tensor& tensor : tensors) {
+      OP_REQUIRES_OK(context, operand.DetachFrom(context, tensor));
+    }
+    if (for_all) operand.SetShare(synchroniser->share(device_->learner()));
+    OP_REQUIRES_OK(context, operand.Prepare(context));
+
+    OP_REQUIRES(
+        context,
+        !in_set || synchroniser->variable(member_).size() == tensors[0].NumElements(),
+        absl::FailedPreconditionError(absl::StrCat(
+            requested_input(0), " changed its shape during a learning run")));
+    const auto rule = form_.Rule(context);
+    if (member_ < 0) {
+      UpdateAlone(context, rule, operand, tensors);
+    } else if (for_all) {
+      OP_REQUIRES_OK(context, operand.PrepareMean(context));
+      OP_REQUIRES_OK(context, UpdateForAll(synchroniser, rule, operand, tensors));
+    } else {
+      OP_REQUIRES_OK(context, UpdateOwn(synchroniser, rule, operand, tensors));
+    }
+    if (in_set) synchroniser->Updated(device_->learner(), member_);
+    if (!variables[0].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
+  }
+
+ private:
+  using Variables = std::array<VariableInput, 1 + Form::kSlots>;
+  using Tensors = std::array<tensorflow::Tensor, 1 + Form::kSlots>;
+
+  // The variable's and its slots' buffers, which may be changed.
+  absl::Status GetTensors(tensorflow::OpKernelContext* context,
+                          const Variables& variables, Tensors* tensors) const {
+    for (int i = 0; i <= Form::kSlots; ++i) {
+      tensorflow::Tensor* const tensor = &(*tensors)[i];
+      if (shared_) {
+        *tensor = variables[i].Present();
+      } else {
+        TF_RETURN_IF_ERROR(variables[i].Tensor(use_locking_, CopyElements, tensor));
+      }
+      if (!tensor->IsInitialized()) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "Attempting to use uninitialized variables: ", requested_input(i)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckShapes(tensorflow::OpKernelContext* context, const Tensors& tensors,
+                           const UpdateOperand<T>& operand) const {
+    for (const auto& [index, scalar] : Form::kScalars) {
+      const tensorflow::TensorShape& shape = context->input(index).shape();
+      if (!tensorflow::TensorShapeUtils::IsScalar(shape)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(scalar, " is not a scalar: ", shape.DebugString()));
+      }
+    }
+    const tensorflow::TensorShape& shape = tensors[0].shape();
+    const auto same = [&](int input, const tensorflow::TensorShape& other) {
+      if (shape.IsSameSize(other)) return absl::OkStatus();
+      return absl::InvalidArgumentError(absl::StrCat(
+          "var and ", requested_input(input), " do not have the same shape",
+          shape.DebugString(), " ", other.DebugString()));
+    };
+    for (int i = 1; i <= Form::kSlots; ++i) {
+      TF_RETURN_IF_ERROR(same(i, tensors[i].shape()));
+    }
+    return same(Form::kOperand, operand.shape());
+  }
+
+  // What of a slice has to be gone through: `change(part)` does it. All of it, but
+  // where only some rows have a gradient and nothing else changes the others.
+  template <typename Rule, typename Change>
+  static void ForEachPart(const std::vector<const UpdateOperand<T>*>& operands,
+                          const CentralModel::Slice& slice, bool corrects,
+                          const Change& change) {
+    if (!kKeepsWithoutGradient<Rule> || corrects || !operands[0]->has_rows()) {
+      return change(slice);
+    }
+    for (const CentralModel::Slice& part : UpdateOperand<T>::PartsOf(operands, slice)) {
+      change(part);
+    }
+  }
+
+  // Updates variables that are not synchronised, on all threads of the device where it
+  // is much.
+  template <typename Rule>
+  void UpdateAlone(tensorflow::OpKernelContext* context, const Rule& rule,
+                   UpdateOperand<T>& operand, const Tensors& tensors) const {
+    const int64_t size = tensors[0].NumElements();
+    const int num_slices = CentralModel::NumSlices(size);
+    constexpr auto slots = std::make_index_sequence<Form::kSlots>();
+    if (kKeepsWithoutGradient<Rule> || !operand.has_rows()) {
+      for (int s = 0; s < num_slices; ++s) {
+        ForEachPart<Rule>({&operand}, CentralModel::SliceOf(size, s),
+                          /*corrects=*/false, [&](const CentralModel::Slice& part) {
+                            Update(rule, part, operand.At(part), {}, tensors, slots);
+                          });
+      }
+      return;
+    }
+    const tensorflow::DeviceBase::CpuWorkerThreads& threads =
+        *context->device()->tensorflow_cpu_worker_threads();
+    tensorflow::Shard(
+        threads.num_threads, threads.workers, num_slices,
+        /*cost_per_unit=*/4 * CentralModel::kSliceElements,
+        [&](int64_t begin, int64_t end) {
+          std::vector<T> values(std::min(size, int64_t{CentralModel::kSliceElements}));
+          for (int64_t s = begin; s < end; ++s) {
+            const auto slice = CentralModel::SliceOf(size, static_cast<int>(s));
+            operand.Read(slice, values.data());
+            Update(rule, slice, values.data(), {}, tensors, slots);
+          }
+        });
+  }
+
+  // Updates the learner's own variables.
+  template <typename Rule>
+  absl::Status UpdateOwn(Synchroniser* synchroniser, const Rule& rule,
+                         UpdateOperand<T>& operand, const Tensors& tensors) const {
+    const int learner = device_->learner();
+    TrainedSet* const set = synchroniser->set();
+    if (set->weights(learner, member_) != tensors[0].data()) {
+      if (!synchroniser->EnterAll(learner, member_)) return Discarded();
+      set->set_weights(learner, member_, tensors[0].data());
+    }
+    const CentralModel::Variable& variable = synchroniser->variable(member_);
+    const int at_once = operand.slices_at_once();
+    const int num_blocks = (variable.num_slices() + at_once - 1) / at_once;
+    for (int i = 0; i < num_blocks; ++i) {
+      const int first = synchroniser->SliceAt(learner, i, num_blocks) * at_once;
+      const int end = std::min(first + at_once, variable.num_slices());
+      for (int s = first; s < end; ++s) {
+        if (!synchroniser->Enter(learner, member_, s)) return Discarded();
+        const CentralModel::Slice slice = variable.slice(s);
+        const Accumulator<T>* const z =
+            synchroniser->Target<Accumulator<T>>(learner, member_);
+        operand.AddInputGradient(slice, Elements(tensors[0]) + slice.begin);
+        ForEachPart<Rule>(
+            {&operand}, slice, z != nullptr, [&](const CentralModel::Slice& part) {
+              Pull<T> pull;
+              if (z != nullptr) {
+                pull = {z + part.begin,
+                        static_cast<Accumulator<T>>(synchroniser->traits().alpha)};
+              }
+              Update(rule, part, operand.At(part), pull, tensors,
+                     std::make_index_sequence<Form::kSlots>());
+            });
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What a learner brings to an update for all.
+  struct Share {
+    const UpdateOperand<T>* operand;
+    const Tensors* tensors;
+  };
+
+  // Updates a part of all learners' variables, which are equal, with the mean of their
+  // operands, while the others update the rest.
+  template <typename Rule>
+  absl::Status UpdateForAll(Synchroniser* synchroniser, const Rule& rule,
+                            UpdateOperand<T>& operand, const Tensors& tensors) const {
+    const Share mine{&operand, &tensors};
+    const int point = synchroniser->set()->update_point(member_);
+    const auto shares = synchroniser->AllGather(device_->learner(), point, &mine);
+    if (shares.empty()) return Discarded();
+    const auto count = static_cast<int>(shares.size());
+    const auto place = static_cast<int>(std::find(shares.begin(), shares.end(), &mine) -
+                                        shares.begin());
+    std::vector<const UpdateOperand<T>*> operands;
+    std::vector<const Tensors*> others;
+    const int64_t size = tensors[0].NumElements();
+    const bool in_set = member_ < synchroniser->set()->size();  // it has an average
+    bool alike = true;
+    for (const void* brought : shares) {
+      const auto* const share = static_cast<const Share*>(brought);
+      operands.push_back(share->operand);
+      if (share != &mine && !shared_) others.push_back(share->tensors);
+      alike &= (*share->tensors)[0].NumElements() == size;
+    }
+
+    for (int s = 0; alike && s < CentralModel::NumSlices(size); ++s) {
+      if ((member_ + s / operand.slices_at_once()) % count != place) continue;
+      const CentralModel::Slice slice = CentralModel::SliceOf(size, s);
+      ForEachPart<Rule>(
+          operands, slice, /*corrects=*/false, [&](const CentralModel::Slice& part) {
+            const T* const mean =
+                averaged_ ? operand.At(part) : operand.MeanAt(operands, part);
+            Update(rule, part, mean, Pull<T>(), tensors,
+                   std::make_index_sequence<Form::kSlots>());
+            for (const Tensors* other : others) {
+              for (int i = 0; i <= Form::kSlots; ++i) {
+                std::copy_n(Elements(tensors[i]) + part.begin, part.size(),
+                            Elements((*other)[i]) + part.begin);
+              }
+            }
+          });
+      if (in_set) {
+        synchroniser->variable(member_).AverageNext(s,
+                                                    Elements(tensors[0]) + slice.begin);
+      }
+    }
+    synchroniser->Release(device_->learner(), point);
+    return alike ? absl::OkStatus()
+                 : absl::FailedPreconditionError(
+                       absl::StrCat(requested_input(0),
+                                    " does not have the same size in all learners"));
+  }
+
+  template <typename Rule, size_t... slot>
+  static void Update(const Rule& rule, const CentralModel::Slice& slice,
+                     const T* operand, Pull<T> pull, const Tensors& tensors,
+                     std::index_sequence<slot...>) {
+    const int64_t begin = slice.begin;
+    rule(slice.size(), operand, pull, Elements(tensors[0]) + begin,
+         Elements(tensors[1 + slot]) + begin...);
+  }
+
+  static T* Elements(const tensorflow::Tensor& tensor) {
+    return static_cast<T*>(tensor.data());
+  }
+
+  LearnerDevice* const device_;
+  int member_ = 0;
+  bool use_locking_ = false;
+  bool transpose_ = false;  // of the operand, if it is a product
+  bool shared_ = false;     // all learners have one copy
+  bool averaged_ = false;   // all learners have one gradient
+  const Form form_;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_TF_OPS_KERNELS_FUSED_UPDATE_KERNEL_H_
