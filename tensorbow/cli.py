@@ -186,7 +186,7 @@ def _train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
         tf.compat.v1.disable_eager_execution()
     try:
         data = _load(arguments)
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, MemoryError) as error:
         parser.error(str(error))
     target = arguments.target
     try:
