@@ -1,6 +1,9 @@
 # make demo      installs everything into .venv, trains on several learners, compares
 #                with stock TensorFlow, prints a table and saves a plot
-# make test      lint, C++ tests, Python tests
+# make test      lint, C++ tests, Python tests; make test TENSORFLOW=2.19 runs the Python
+#                tests with another release of TensorFlow, in .venv-2.19 and build/tf-2.19
+# make wheel     a wheel in dist/, which installs without a compiler; TENSORFLOW=2.19 likewise
+# make wheel-test installs it into a new environment and trains
 # make runtime-test C++ tests of what needs TensorFlow
 # make fuzz      sessions against stock sessions and NumPy, at random, for half an hour
 # make peers     installs what benchmarks/peers.py compares with
@@ -13,37 +16,70 @@ BIN := $(abspath $(VENV))/bin
 export PATH := $(BIN):$(PATH)
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
+BUILD := build/release
+# One line a file, with what is done and what there is to do.
+export NINJA_STATUS ?= [%f/%t, %es] 
+
 NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null)
 ALL_CPP := $(shell find cc tf_ops tests/cc -name '*.cc' -o -name '*.h' 2>/dev/null)
 PYTHON_DIRS := tensorbow tests benchmarks examples tools setup.py
 
-.PHONY: all install demo test lint format cc-test runtime-test py-test fuzz bench peers docs sanitize clean
+.PHONY: all install demo test wheel wheel-test lint format cc-test runtime-test py-test fuzz bench \
+	peers docs sanitize clean
 
 all: install
 
 $(VENV)/requirements.stamp: tools/requirements.txt
+	@echo "TensorFlow and what builds and tests use go into $(VENV) (about a minute)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet -r tools/requirements.txt
 	touch $@
 
 $(VENV)/install.stamp: $(VENV)/requirements.stamp CMakeLists.txt setup.py pyproject.toml \
-		tools/tensorflow_flags.py $(wildcard cmake/*.cmake) $(NATIVE_SOURCES)
+		$(wildcard cmake/*.cmake) tools/build_backend.py tools/installed_tensorflow.py \
+		tools/tensorflow_flags.py $(NATIVE_SOURCES)
+	@echo "The native runtime is compiled in $(BUILD) (first time: about MINUTES on 2 cores)"
+	cmake -S . -B $(BUILD) -G Ninja -DPython_EXECUTABLE=$(BIN)/python
+	cmake --build $(BUILD)
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
 	touch $@
 
 install: $(VENV)/install.stamp
 
-demo: install
+demo: announce-demo install
 	$(BIN)/tensorbow train --model lenet --compare stock --plot demo.png --json demo.json
 
+.PHONY: announce-demo
+announce-demo:
+	@echo "make demo: installs into $(VENV) (the first time), then trains LeNet for 12 epochs with"
+	@echo "stock TensorFlow and with learners: DEMO"
+
+# Of another release, the Python tests: the others do not know it.
+ifdef TENSORFLOW
+WITH_RELEASE := tools/with_release.sh $(TENSORFLOW)
+
+test:
+	$(WITH_RELEASE) pytest -n 2 --dist loadfile
+wheel:
+	$(WITH_RELEASE) python tools/build_wheel.py --output $(CURDIR)/dist
+else
 test: lint cc-test py-test
+
+wheel: install
+	TENSORBOW_BUILD=$(BUILD) $(BIN)/python tools/build_wheel.py
+endif
+
+# Not in CI: it downloads TensorFlow into an environment of its own.
+wheel-test: wheel
+	tools/wheel_test.sh "$$(ls -t dist/tensorbow-*.whl | head -n 1)" build/wheel-test
 
 lint: $(VENV)/requirements.stamp
 	$(BIN)/ruff check $(PYTHON_DIRS)
 	$(BIN)/ruff format --check $(PYTHON_DIRS)
 	$(BIN)/clang-format --dry-run --Werror $(ALL_CPP)
 	$(BIN)/mypy
+	$(BIN)/mypy --allow-untyped-defs --check-untyped-defs examples
 	tools/thread_safety.sh
 
 format: $(VENV)/requirements.stamp

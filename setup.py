@@ -1,26 +1,47 @@
 """Builds the native runtime with CMake and Ninja against the installed TensorFlow."""
 
+import os
 import pathlib
+import runpy
+import shutil
 import subprocess
 import sys
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 SOURCE = pathlib.Path(__file__).parent.resolve()
+sys.path.insert(0, str(SOURCE / "tools"))
+import installed_tensorflow  # noqa: E402
+
+TENSORFLOW = installed_tensorflow.find()
+VERSION = runpy.run_path(str(SOURCE / "tensorbow" / "version.py"))["__version__"]
+
+
+class CleanBuild(build_py):
+    """Copies the Python files; what an earlier build left is not packed again."""
+
+    def run(self) -> None:
+        if not self.editable_mode:
+            shutil.rmtree(pathlib.Path(self.build_lib) / "tensorbow", ignore_errors=True)
+        super().run()
 
 
 class CMakeBuild(build_ext):
     """Runs CMake; what it makes goes into the package, next to the Python files."""
 
     def build_extension(self, ext: Extension) -> None:
+        if not installed_tensorflow.is_supported(TENSORFLOW):
+            sys.exit(installed_tensorflow.refusal(TENSORFLOW))
         # Where setuptools looks for the module: the package in the wheel to be or, for an
         # editable install, a copy of it from which it takes the module alone.
         packages = {pathlib.Path(self.get_ext_fullpath(ext.name)).parent.resolve()}
         editable = self.inplace or self.editable_mode
         # Kept in the source tree for an editable install, so that only what changed is
-        # compiled again.
+        # compiled again; `make wheel` packs what has been compiled for that.
         work = SOURCE / "build" / "release" if editable else pathlib.Path(self.build_temp)
+        work = pathlib.Path(os.environ.get("TENSORBOW_BUILD", work))
         if editable:
             packages.add(SOURCE / "tensorbow")
         work.mkdir(parents=True, exist_ok=True)
@@ -28,14 +49,21 @@ class CMakeBuild(build_ext):
             *("cmake", "-S", str(SOURCE), "-B", str(work.resolve()), "-G", "Ninja"),
             f"-DPython_EXECUTABLE={sys.executable}",
         ]
+        ninja = shutil.which("ninja")
+        if ninja:  # that of an earlier build may have been in an environment that is gone
+            configure.append(f"-DCMAKE_MAKE_PROGRAM={ninja}")
         subprocess.run(configure, check=True)
         subprocess.run(["cmake", "--build", str(work)], check=True)
+        # People who install a package do not debug it.
+        strip = [] if editable else ["--strip"]
         for package in packages:
-            install = ["cmake", "--install", str(work), "--prefix", str(package.parent)]
+            install = ["cmake", "--install", str(work), "--prefix", str(package.parent), *strip]
             subprocess.run(install, check=True)
 
 
 setup(
+    version=installed_tensorflow.version_for(VERSION, TENSORFLOW),
+    install_requires=installed_tensorflow.dependencies(TENSORFLOW),
     ext_modules=[Extension("tensorbow._native", sources=[])],
-    cmdclass={"build_ext": CMakeBuild},
+    cmdclass={"build_ext": CMakeBuild, "build_py": CleanBuild},
 )

@@ -28,7 +28,7 @@ def main(_):
     tf.disable_eager_execution()
     options = tensorbow.Options(cluster="auto")
     hosts, rank = 1, 0
-    if options.cluster is not None:
+    if isinstance(options.cluster, tensorbow.Cluster):
         hosts, rank = len(options.cluster.hosts), options.cluster.rank
     data = datasets.from_file(FLAGS.data) if FLAGS.data else datasets.digits()
     images, labels = data.x_train[rank::hosts], data.y_train[rank::hosts]

@@ -11,12 +11,8 @@ from typing import Any
 
 from tensorbow import _loader
 
-try:
+if not _loader.for_doctor():  # which looks at a process of its own
     _loader.load()
-except ImportError:
-    if not _loader.for_doctor():
-        raise
-else:
     from tensorbow import data
     from tensorbow.adaptive import AdaptiveSGD, MegaBatch
     from tensorbow.cluster import Cluster

@@ -5,24 +5,36 @@ from __future__ import annotations
 import ctypes
 import importlib
 import pathlib
+import re
 import sys
 import warnings
+from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 
-TENSORFLOW_WANTED = ">=2.21,<2.22"
-_WANTED_RELEASE = (2, 21)
-KERAS_WANTED = ">=3.12,<4"
-_KERAS_WANTED = (3, 12)
+from tensorbow._releases import (
+    KERAS_OF,
+    TENSORFLOW_WANTED,
+    is_supported,
+    keras_wanted,
+    release,
+    requirement,
+)
+
+_MARKER = re.compile(rb"TensorBow is built for TensorFlow ([0-9][^\0]*)\0")
 
 
-def _release(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
+def reinstall(found: str) -> str:
+    """How to get a runtime for the TensorFlow that is installed."""
+    major, minor = release(found)
+    return (
+        "reinstall tensorbow: pip install --force-reinstall --no-deps PATH, with the path of its "
+        f"sources, or of a wheel for TensorFlow {major}.{minor}"
+    )
 
 
 def check_tensorflow_version(found: str) -> None:
     """Raises ImportError unless `found` is a TensorFlow that TensorBow works inside."""
-    if _release(found) != _WANTED_RELEASE:
+    if not is_supported(found):
         raise ImportError(
             f"TensorBow found TensorFlow {found}, but wants TensorFlow "
             f"{TENSORFLOW_WANTED}: it extends TensorFlow's C++ runtime, which changes "
@@ -31,35 +43,55 @@ def check_tensorflow_version(found: str) -> None:
         )
 
 
-def check_keras_version(found: str) -> None:
+def check_keras_version(found: str, tensorflow: str) -> None:
     """Raises ImportError unless `found` is a Keras that `tensorbow.keras` works with."""
-    if not _KERAS_WANTED <= _release(found) < (4, 0):
+    wanted = keras_wanted(tensorflow)
+    if not KERAS_OF[release(tensorflow)] <= release(found) < (4, 0):
         raise ImportError(
-            f"tensorbow.keras found Keras {found}, but wants Keras {KERAS_WANTED}, as TensorFlow "
-            f"{TENSORFLOW_WANTED} does. Fix: pip install 'keras{KERAS_WANTED}'."
+            f"tensorbow.keras found Keras {found}, but wants Keras {wanted} in TensorFlow "
+            f"{tensorflow}. Fix: pip install 'keras{wanted}'."
         )
 
 
+def built_for(directory: pathlib.Path) -> str | None:
+    """The TensorFlow that the runtime in `directory` says it was compiled against.
+
+    Read from the file: a runtime for another TensorFlow need not even load.
+    """
+    for module in directory.glob("_native*.so"):
+        marker = _MARKER.search(module.read_bytes())
+        if marker:
+            return marker[1].decode()
+    return None
+
+
 def check_built_for(built: str, found: str) -> None:
-    """Raises ImportError if the native runtime was compiled for another TensorFlow."""
-    if built != found:
+    """Raises ImportError if the native runtime was compiled for another release.
+
+    Patch releases of one release may differ: docs/releases.md says why.
+    """
+    if release(built) != release(found):
         raise ImportError(
             f"TensorBow's native runtime was built for TensorFlow {built}, but "
-            f"TensorFlow {found} is installed. Fix: reinstall tensorbow "
-            "(pip install --force-reinstall --no-deps .), which builds it anew."
+            f"TensorFlow {found} is installed. Fix: pip install "
+            f"'tensorflow{requirement(built)}', or {reinstall(found)}."
         )
 
 
 def explain_load_failure(error: BaseException, found: str, directory: pathlib.Path) -> str:
     """The sentence for a native runtime that does not load."""
-    if not list(directory.glob("_native*.so")) or not (directory / "libtensorbow.so").exists():
+    modules = [file.name for file in directory.glob("_native*.so")]
+    importable = {"_native" + suffix for suffix in EXTENSION_SUFFIXES}
+    if not modules or not (directory / "libtensorbow.so").exists():
         reason = f"its native runtime is not in {directory} (was it ever built?)"
+    elif importable.isdisjoint(modules):
+        reason = f"its native runtime is for another Python: got {modules[0]}, wanted "
+        reason += f"_native{EXTENSION_SUFFIXES[0]}"
     else:
         reason = f"its native runtime does not load: {error}"
     return (
         f"TensorBow cannot start inside TensorFlow {found} (wanted {TENSORFLOW_WANTED}): "
-        f"{reason}. Fix: reinstall tensorbow next to the TensorFlow you use "
-        "(pip install --force-reinstall --no-deps .)."
+        f"{reason}. Fix: {reinstall(found)}."
     )
 
 
@@ -79,6 +111,13 @@ def gpu_driver() -> bool:
     return True
 
 
+def cuda_build() -> bool:
+    """Whether the installed TensorFlow computes on NVIDIA's GPUs."""
+    import tensorflow as tf
+
+    return bool(tf.sysconfig.get_build_info()["is_cuda_build"])
+
+
 def load_gpu_library(directory: pathlib.Path) -> str:
     """Loads libtensorbow_gpu.so where it can be of use; says what came of it.
 
@@ -92,6 +131,8 @@ def load_gpu_library(directory: pathlib.Path) -> str:
         return "not built (it takes TensorFlow's GPU wheel and nvcc)"
     if not gpu_driver():
         return "not needed: this machine has no NVIDIA driver"
+    if not cuda_build():
+        return "not needed: this TensorFlow is built for the CPU"
     try:
         ctypes.CDLL(str(library))
     except OSError as error:
@@ -110,17 +151,18 @@ def load() -> ModuleType:
         ) from error
     check_tensorflow_version(tf.__version__)
     directory = pathlib.Path(__file__).resolve().parent
+    built = built_for(directory)
+    if built is not None:
+        check_built_for(built, tf.__version__)
     try:
         native = importlib.import_module("tensorbow._native")
     except ImportError as error:
         raise ImportError(explain_load_failure(error, tf.__version__, directory)) from error
-    check_built_for(native.tensorflow_version, tf.__version__)
     gpu = load_gpu_library(directory)
     if gpu.startswith("does not load"):
         warnings.warn(
-            f"TensorBow's learners stay on the CPU: libtensorbow_gpu.so {gpu}. Fix: reinstall "
-            "tensorbow next to the TensorFlow you use (pip install --force-reinstall "
-            "--no-deps .).",
+            f"TensorBow's learners stay on the CPU: libtensorbow_gpu.so {gpu}. Fix: "
+            f"{reinstall(tf.__version__)}.",
             RuntimeWarning,
             stacklevel=2,
         )

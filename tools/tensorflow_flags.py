@@ -6,9 +6,15 @@ flags without the include directory.
 """
 
 import os
+import sys
 
+import installed_tensorflow
 import pybind11
-import tensorflow as tf
+
+found = installed_tensorflow.find()
+if found is not None and found.directory not in sys.path:
+    sys.path.append(found.directory)  # after what pip has fetched for the build
+import tensorflow as tf  # noqa: E402
 
 library_dir = tf.sysconfig.get_lib()
 include_dir = tf.sysconfig.get_include()

@@ -23,6 +23,11 @@ namespace tensorbow {
 
 namespace py = ::pybind11;
 
+// What tensorbow/_loader.py looks for in the file, before it loads it.
+extern const char kBuiltFor[];
+__attribute__((used)) const char kBuiltFor[] =
+    "TensorBow is built for TensorFlow " TENSORBOW_TENSORFLOW_VERSION;
+
 PYBIND11_MODULE(_native, m) {
   m.doc() = "The TensorBow runtime; use the tensorbow package instead.";
   m.attr("tensorflow_version") = TENSORBOW_TENSORFLOW_VERSION;

@@ -8,6 +8,8 @@
 #ifndef TENSORBOW_CC_SUPPORT_MUTEX_H_
 #define TENSORBOW_CC_SUPPORT_MUTEX_H_
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <mutex>
 
@@ -66,10 +68,11 @@ class Condition {
  public:
   // Unlocks the mutex, waits to be notified, and locks it again. May return without
   // having been notified.
+  //
+  // Not by changed_.wait(), a symbol that libstdc++ has since GCC 12: the wheel is for
+  // systems with an older one, too.
   void Wait(Mutex* mu) TENSORBOW_REQUIRES(mu) {
-    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
-    changed_.wait(lock);
-    lock.release();  // the caller goes on holding it
+    pthread_cond_wait(changed_.native_handle(), mu->mu_.native_handle());
   }
   void NotifyOne() { changed_.notify_one(); }
   void NotifyAll() { changed_.notify_all(); }

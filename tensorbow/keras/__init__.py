@@ -16,10 +16,11 @@ from typing import Any
 
 import keras
 import numpy as np
+from tensorflow import __version__ as _tensorflow
 
 from tensorbow import _loader
 
-_loader.check_keras_version(keras.__version__)
+_loader.check_keras_version(keras.__version__, _tensorflow)
 
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.keras._replication import ATTRIBUTE, Replication, replication_of

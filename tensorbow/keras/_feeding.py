@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras.src.trainers.data_adapters import array_data_adapter, array_slicing, data_adapter
+from tensorflow.python.framework.none_tensor import NoneTensorSpec  # tf.NoneTensorSpec from 2.21 on
 from tensorflow.python.ops import gen_dataset_ops
 
 from tensorbow.keras._tracing import CannotTraceError
@@ -168,7 +169,7 @@ def _for_kernels(array: np.ndarray) -> np.ndarray:
 # -------------------------------------------------------------------------- tf.data
 
 # What stands for None in an element; Keras's adapters use either.
-_ABSENT = (tf.NoneTensorSpec, tf.OptionalSpec)
+_ABSENT = (NoneTensorSpec, tf.OptionalSpec)
 
 
 class DatasetSource:
@@ -184,7 +185,7 @@ class DatasetSource:
                 raise CannotTraceError(
                     f"the data has a {type(leaf).__name__}; wanted dense tensors"
                 )
-            components += not isinstance(leaf, tf.NoneTensorSpec)
+            components += not isinstance(leaf, NoneTensorSpec)
         self.spec = tf.nest.map_structure(
             lambda leaf: leaf if isinstance(leaf, tf.TensorSpec) else None, iterator.element_spec
         )

@@ -1,36 +1,71 @@
 """A wrong TensorFlow, or a runtime that does not load, is explained."""
 
+import ast
+import inspect
 import pathlib
 import shutil
 import subprocess
 import sys
 
+import keras
 import pytest
+import tensorflow as tf
 
 import tensorbow
-from tensorbow import _loader
+from tensorbow import _loader, _native, _releases
+
+PACKAGE = pathlib.Path(tensorbow.__file__).parent
 
 
-@pytest.mark.parametrize("version", ["2.20.0", "2.22.1", "3.0.0", "2.22.0-dev20260101"])
+@pytest.mark.parametrize("version", ["2.18.1", "2.22.1", "3.0.0", "2.22.0-dev20260101"])
 def test_other_tensorflow_versions_are_named(version):
     with pytest.raises(ImportError) as error:
         _loader.check_tensorflow_version(version)
     text = str(error.value)
     assert f"found TensorFlow {version}" in text
-    assert ">=2.21,<2.22" in text
+    assert ">=2.19,<2.22" in text
     assert "pip install" in text
 
 
 def test_wanted_versions_are_fine():
-    for version in ("2.21.0", "2.21.3", "2.21.0-rc1"):
+    for version in ("2.19.1", "2.20.0", "2.21.0", "2.21.3", "2.21.0-rc1"):
         _loader.check_tensorflow_version(version)
 
 
-def test_runtime_built_for_another_tensorflow_is_named():
-    with pytest.raises(
-        ImportError, match=r"built for TensorFlow 2\.21\.1, but TensorFlow 2\.21\.0"
-    ):
-        _loader.check_built_for("2.21.1", "2.21.0")
+def test_pip_is_told_the_release_that_the_runtime_is_for():
+    assert _releases.requirement("2.20.1") == "==2.20.*"
+    assert _releases.newest() == "2.21"
+
+
+def test_runtime_built_for_another_release_is_named():
+    with pytest.raises(ImportError) as error:
+        _loader.check_built_for("2.20.1", "2.21.0")
+    text = str(error.value)
+    assert "built for TensorFlow 2.20.1, but TensorFlow 2.21.0 is installed" in text
+    assert "pip install 'tensorflow==2.20.*'" in text
+    assert "wheel for TensorFlow 2.21" in text
+
+
+def test_patch_releases_may_differ():
+    _loader.check_built_for("2.19.1", "2.19.0")
+    _loader.check_built_for("2.21.0", "2.21.2")
+
+
+def test_the_runtime_says_what_it_was_built_for_without_being_loaded():
+    assert _loader.built_for(PACKAGE) == _native.tensorflow_version
+    assert _releases.release(_native.tensorflow_version) == _releases.release(tf.__version__)
+
+
+@pytest.mark.parametrize("tensorflow", ["2.19.1", "2.20.0", "2.21.0"])
+@pytest.mark.parametrize("found", ["2.15.0", "3.4.1", "4.0.0"])
+def test_another_keras_is_refused(found, tensorflow):
+    wanted = _releases.keras_wanted(tensorflow)
+    with pytest.raises(ImportError, match=f"found Keras {found}, but wants Keras {wanted}"):
+        _loader.check_keras_version(found, tensorflow)
+
+
+def test_this_keras_is_fine():
+    _loader.check_keras_version(keras.__version__, tf.__version__)
 
 
 def import_copy(directory: pathlib.Path) -> str:
@@ -49,20 +84,62 @@ def import_copy(directory: pathlib.Path) -> str:
 
 @pytest.fixture
 def copy(tmp_path):
-    source = pathlib.Path(tensorbow.__file__).parent
-    shutil.copytree(source, tmp_path / "tensorbow")
+    shutil.copytree(PACKAGE, tmp_path / "tensorbow")
     return tmp_path
 
 
-def test_missing_runtime_is_explained(copy):
-    (copy / "tensorbow" / "libtensorbow.so").unlink()
-    text = import_copy(copy)
-    assert "ImportError: TensorBow cannot start inside TensorFlow 2.21" in text
-    assert "native runtime is not in" in text and "Fix:" in text
-
-
-def test_broken_runtime_is_explained(copy):
+def test_a_broken_runtime_is_explained(copy):
     (copy / "tensorbow" / "libtensorbow.so").write_bytes(b"not a library")
     text = import_copy(copy)
-    assert "ImportError: TensorBow cannot start inside TensorFlow 2.21" in text
+    assert f"ImportError: TensorBow cannot start inside TensorFlow {tf.__version__}" in text
     assert "does not load" in text and "Fix:" in text
+
+
+def test_a_runtime_for_another_release_is_not_loaded(copy):
+    (module,) = (copy / "tensorbow").glob("_native*.so")
+    module.write_bytes(b"TensorBow is built for TensorFlow 2.18.1\0")
+    assert "was built for TensorFlow 2.18.1, but TensorFlow" in import_copy(copy)
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ([], "its native runtime is not in"),
+        (["_native.cpython-39-x86_64-linux-gnu.so"], "its native runtime is not in"),
+        (
+            ["libtensorbow.so", "_native.cpython-39-x86_64-linux-gnu.so"],
+            "is for another Python: got _native.cpython-39-x86_64-linux-gnu.so, wanted _native.cpy",
+        ),
+        (["libtensorbow.so", "_native.so"], "its native runtime does not load: undefined symbol"),
+    ],
+)
+def test_why_a_runtime_does_not_load(files, reason, tmp_path):
+    for name in files:
+        (tmp_path / name).touch()
+    error = ImportError("undefined symbol: x")
+    assert reason in _loader.explain_load_failure(error, "2.21.0", tmp_path)
+
+
+def declared(scope: ast.Module | ast.ClassDef) -> dict[str, ast.stmt]:
+    """What a part of a stub declares, by name."""
+    names = {}
+    for node in scope.body:
+        if isinstance(node, ast.AnnAssign):
+            names[node.target.id] = node
+        elif isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            names[node.name] = node
+    return names
+
+
+def public(scope: object) -> set[str]:
+    return {name for name in vars(scope) if not name.startswith("_")}
+
+
+def test_the_stub_declares_all_of_the_runtime():
+    """_native.pyi, by which programs are type-checked."""
+    stub = declared(ast.parse((PACKAGE / "_native.pyi").read_text()))
+    assert public(_native) == set(stub)
+    classes = {name for name, value in vars(_native).items() if inspect.isclass(value)}
+    assert {"SessionHandle", "PreparedRun", "Cluster"} <= classes
+    for name in classes:
+        assert public(getattr(_native, name)) == set(declared(stub[name])) - {"__init__"}, name
