@@ -156,7 +156,7 @@ class FusedUpdateKernel : public tf::OpKernel {
         if (!synchroniser->Enter(learner, member_, s)) return Discarded();
         const CentralModel::Slice slice = variable.slice(s);
         Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
-                     static_cast<Accumulator<T>>(synchroniser->traits().alpha)};
+                     static_cast<Accumulator<T>>(synchroniser->Alpha(member_))};
         if (pull.z != nullptr) pull.z += slice.begin;
         operand.AddInputGradient(slice, Elements(tensors[0]) + slice.begin);
         Update(rule, slice, operand.At(slice), pull, tensors,
