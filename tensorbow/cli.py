@@ -1,5 +1,5 @@
-"""The `tensorbow` command: train a classifier, find the best number of learners, or say what is
-installed."""
+"""The `tensorbow` command: train a classifier, find the best number of learners, try several
+hosts or predict them, or say what is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorbow import launch
+from tensorbow import launch, plan
 
 SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
 DEFAULT_TARGETS = {"logistic": 0.9, "lenet": 0.98, "resnet20": 0.6, "resnet32": 0.6}
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_tune(commands)
     launch.add_parser(commands)
+    plan.add_parser(commands)
     commands.add_parser("doctor", help="print versions, devices and whether everything loads")
     return parser
 
@@ -379,6 +380,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return tune.run(parser, arguments)
     if arguments.command == "launch":
         return launch.run(parser, arguments)
+    if arguments.command == "plan":
+        return plan.run(parser, arguments)
     return _train(parser, arguments)
 
 
