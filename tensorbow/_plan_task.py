@@ -29,7 +29,7 @@ from tensorbow.cost_model import Layer, Task
 tf1 = tf.compat.v1
 
 WARM_UP = 10  # iterations: compiles, proves, fills caches
-TRACES = 5
+TRACES = 7
 _GRADIENTS = {"grad", "delta"}  # what update operations call them
 
 
@@ -61,12 +61,14 @@ class Measured:
       task: an iteration; its layers are the updates of variables, in order.
       rows: of an iteration.
       iterations: seconds of each that was watched.
+      work: their CPU seconds, of the whole process.
       memory: bytes per second that a core reads and writes.
     """
 
     task: Task
     rows: int
     iterations: tuple[float, ...]
+    work: tuple[float, ...]
     memory: float
 
 
@@ -94,7 +96,8 @@ def measure(job: Job, cores: Iterable[int]) -> Measured:
     found = json.loads(process.stdout.splitlines()[-1])
     layers = tuple(Layer(*layer) for layer in found["task"]["layers"])
     task = Task(found["task"]["forward"], layers, found["task"]["rest"])
-    return Measured(task, found["rows"], tuple(found["iterations"]), found["memory"])
+    iterations, work = tuple(found["iterations"]), tuple(found["work"])
+    return Measured(task, found["rows"], iterations, work, found["memory"])
 
 
 def updates_of(graph: tf.Graph) -> dict[str, tuple[str, int]]:
@@ -113,11 +116,11 @@ def updates_of(graph: tf.Graph) -> dict[str, tuple[str, int]]:
 
 
 def task_of(stats: Sequence[Any], updates: dict[str, tuple[str, int]]) -> Task:
-    """The mean of traced tasks (NodeExecStats of each), in microseconds.
+    """Of traced tasks (NodeExecStats of each) the median of every part, in microseconds.
 
     A layer is from the end of the update before it to the end of its own.
     """
-    forward, rest = 0.0, 0.0
+    forward, rest = [], []
     layers: dict[str, list[float]] = {}
     for nodes in stats:
         begin = min(node.all_start_micros for node in nodes)
@@ -128,16 +131,16 @@ def task_of(stats: Sequence[Any], updates: dict[str, tuple[str, int]]) -> Task:
             if node.node_name in updates
         )
         last = made[0][1] if made else begin
-        forward += last - begin
+        forward.append(last - begin)
         for updated, _, name in made:
             layers.setdefault(name, []).append(updated - last)
             last = updated
-        rest += end - last
+        rest.append(end - last)
     found = [
-        Layer(updates[name][0], float(sum(taken)) / len(stats), updates[name][1])
+        Layer(updates[name][0], float(np.median(taken)), updates[name][1])
         for name, taken in layers.items()
     ]
-    return Task(forward / len(stats), tuple(found), rest / len(stats))
+    return Task(float(np.median(forward)), tuple(found), float(np.median(rest)))
 
 
 def with_others(task: Task, graph: tf.Graph) -> Task:
@@ -170,6 +173,7 @@ class _Watch:
         self._left = seconds
         self._seen = 0
         self.iterations: list[float] = []
+        self.work: list[float] = []
         self.rows = 0
         self.task: Task | None = None
 
@@ -178,9 +182,9 @@ class _Watch:
     ) -> Any:
         """One run of the program."""
         before, rows = session.iterations, session.samples_seen
-        begin = time.perf_counter()
+        begin, work = time.perf_counter(), time.process_time()
         result = run(*given, **more)
-        seconds = time.perf_counter() - begin
+        seconds, work = time.perf_counter() - begin, time.process_time() - work
         count = session.iterations - before
         if count == 0:
             return result
@@ -188,6 +192,7 @@ class _Watch:
         if self._seen <= WARM_UP:
             return result
         self.iterations += [seconds / count] * count
+        self.work += [work / count] * count
         self.rows = (session.samples_seen - rows) // count
         self._left -= seconds
         if self._left < 0:
@@ -296,6 +301,7 @@ def _main() -> None:
         "task": task,
         "rows": found.rows,
         "iterations": found.iterations,
+        "work": found.work,
         "memory": memory_bandwidth(),
     }
     print(json.dumps(measured), flush=True)

@@ -29,6 +29,7 @@ MEASURED = _plan_task.Measured(
     task=Task(0.010, (Layer("w", 0.006, 4_000_000), Layer("v", 0.003, 1_000)), 0.001),
     rows=32,
     iterations=(0.02,),
+    work=(0.02,),
     memory=1e10,
 )
 COSTS = SumCosts(step=1e-4, byte=1e-9, step_work=1e-4, byte_work=1e-9)
@@ -125,6 +126,7 @@ def test_a_script_is_watched_and_ended(tmp_path):
         sorted(found.iterations)[len(found.iterations) // 2], rel=0.1
     )
     assert sum(found.iterations) > 0.05
+    assert 0 < sum(found.work) < 3 * sum(found.iterations), "on two learners and a main thread"
 
 
 def test_updates_are_found_by_what_they_are_given():
