@@ -11,7 +11,8 @@ from typing import Any
 def _take_share_of_cores(hosts: int, rank: int) -> None:
     """The hosts of a cluster on this machine have different cores, as with several machines."""
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[rank::hosts] or cores)
+    share = cores[rank::hosts] if hosts <= len(cores) else [cores[rank % len(cores)]]
+    os.sched_setaffinity(0, share)
 
 
 def host_session(
@@ -22,17 +23,21 @@ def host_session(
     learners: int,
     averaging: bool,
     synchroniser: str = "SMA",
+    period: int = 1,
 ) -> Callable[[int], None]:
     """A TensorBowSession on `learners` learners of one host; `rows` are this host's.
 
-    Without `averaging` hosts know nothing of each other.
+    `period`: iterations from one average of the hosts to the next. Without `averaging` hosts
+    know nothing of each other.
     """
     _take_share_of_cores(len(addresses), rank)
     from contenders import tensorbow_session
 
     import tensorbow
 
-    cluster = tensorbow.Cluster(addresses, rank, hang_limit_seconds=60) if averaging else None
+    cluster = None
+    if averaging:
+        cluster = tensorbow.Cluster(addresses, rank, hang_limit_seconds=60, sync_period=period)
     return tensorbow_session(
         model, rows, learners, synchroniser=synchroniser, options={"cluster": cluster}
     )

@@ -215,8 +215,9 @@ def _main() -> None:
         if line.strip() == "value":
             print("value", step.value(), flush=True)  # type: ignore[attr-defined]
             continue
-        start = time.perf_counter()
+        start, work = time.perf_counter(), time.process_time()
         step(int(line))
+        print("work", time.process_time() - work)
         print("seconds", time.perf_counter() - start, flush=True)
 
 

@@ -32,6 +32,7 @@ def deposit_options(
     cuda_graphs: str,
     proof: bool,
     cluster: Cluster | None,
+    host_period: int,
 ) -> int: ...
 def parse_libsvm(
     text: bytes,

@@ -1,5 +1,5 @@
-"""The `tensorbow` command: train a classifier, find the best number of learners, or say what is
-installed."""
+"""The `tensorbow` command: train a classifier, find the best number of learners, try several
+hosts or predict them, or say what is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorbow import _report, launch, model_names
+from tensorbow import _report, launch, model_names, plan
 
 DEFAULTS = {"batch_size": 16, "epochs": 12, "optimiser": "momentum", "learning_rate": 0.02}
 
@@ -90,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_tune(commands)
     launch.add_parser(commands)
+    plan.add_parser(commands)
     commands.add_parser("doctor", help="print versions, devices and whether everything loads")
     return parser
 
@@ -343,6 +344,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return tune.run(parser, arguments)
     if arguments.command == "launch":
         return launch.run(parser, arguments)
+    if arguments.command == "plan":
+        return plan.run(parser, arguments)
     return _train(parser, arguments)
 
 

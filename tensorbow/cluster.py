@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensorbow import _native
+from tensorbow.synchronisers import check_period
 
 
 def _is_address(given: Any) -> bool:
@@ -24,8 +25,8 @@ class Cluster:
 
     All of them run the same program with the same options, each on rows of its own.
     Variables begin with the first host's values, the chief's. The learners of all hosts
-    are averaged in every iteration (`SMA()`), over TensorFlow's own gRPC server and
-    collectives, while the next iteration computes.
+    are averaged in every iteration (`SMA()`), or in every `sync_period`-th, over
+    TensorFlow's own gRPC server and collectives, while the next iteration computes.
 
     The server listens on all network addresses of the machine and authenticates nobody:
     for networks whose machines trust each other.
@@ -36,6 +37,11 @@ class Cluster:
       start_limit_seconds: how long to wait until all hosts are there.
       hang_limit_seconds: how long a host may take to answer, 2 or more. After that all
         others fail, with an error that names it.
+      sync_period: H, the iterations from one average of all hosts to the next, under
+        `SMA()`. After every H-th iteration z is the mean of all hosts' learners, and the
+        next iteration's corrections are towards it, with alpha 1 / (number of all
+        learners). In between every host trains as if it were alone: z is the mean of its
+        own learners, alpha 1 / (their number). An alpha that is given holds for both.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.
@@ -48,6 +54,7 @@ class Cluster:
     rank: int
     start_limit_seconds: float = 300.0
     hang_limit_seconds: float = 4.0
+    sync_period: int = 1
 
     def __post_init__(self) -> None:
         if isinstance(self.hosts, str) or not isinstance(self.hosts, Sequence):
@@ -69,6 +76,7 @@ class Cluster:
                 raise TypeError(f"Cluster: {name} must be a number, got {value!r}")
             if not value >= least:
                 raise ValueError(f"Cluster: {name} must be at least {least}, got {value}")
+        check_period("Cluster", self.sync_period)
         object.__setattr__(self, "hosts", tuple(self.hosts))
 
     @classmethod

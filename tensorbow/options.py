@@ -143,7 +143,7 @@ class Options:
         the operation where it is not, "off" never. Not with a sync_period above 1.
       cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
         if it is set. On the CPU, with `SMA()` or `SSGD()`; without set_learners
-        and explain. See docs/hosts.md.
+        and explain. With a sync_period of the cluster "auto" is `SMA()`. See docs/hosts.md.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.
@@ -253,11 +253,38 @@ class Options:
                 "Options: with a cluster the synchroniser must be SMA() with the current "
                 f"centre, or SSGD() without ema_decay, got {averages!r}"
             )
+        if self.cluster.sync_period > 1:
+            self._check_rare_averages()
         if self.tunes_learners:
             raise ValueError(
                 'Options: learners_per_device="auto" is for one host; with a cluster give a '
                 "number, the same on every host"
             )
+
+    def _check_rare_averages(self) -> None:
+        assert isinstance(self.cluster, Cluster)
+        period = self.cluster.sync_period
+        if is_one_of(self.synchroniser, AUTO):
+            # Gradients cannot be averaged now and then.
+            object.__setattr__(self, "synchroniser", SMA())
+        if isinstance(self.synchroniser, SSGD):
+            raise ValueError(
+                f"Options: Cluster(sync_period={period}) averages models, and SSGD() averages "
+                "the gradients of all hosts in every iteration; use SMA(), or leave "
+                "sync_period out"
+            )
+        if isinstance(self.synchroniser, SMA) and self.synchroniser.sync_period > 1:
+            raise ValueError(
+                f"Options: got Cluster(sync_period={period}) and "
+                f"SMA(sync_period={self.synchroniser.sync_period}); the learners of a host are "
+                "averaged in every iteration where hosts are averaged less often: leave one of "
+                "them out"
+            )
+
+    @property
+    def host_period(self) -> int:
+        """Iterations from one average of all hosts to the next."""
+        return 1 if self.other_hosts is None else self.other_hosts.sync_period
 
     @property
     def other_hosts(self) -> Cluster | None:
@@ -341,5 +368,6 @@ class Options:
             cuda_graphs=self.cuda_graphs,
             proof=self.proof == "auto",
             cluster=None if self.other_hosts is None else self.other_hosts.join(),
+            host_period=self.host_period,
         )
         return number

@@ -37,13 +37,18 @@ def _check_ema_decay(who: str, ema_decay: object) -> None:
         )
 
 
-def _check_averaging(who: str, sync_period: object, restart: object, ema_decay: object) -> None:
+def check_period(who: str, sync_period: object) -> None:
+    """Raises TypeError or ValueError if it is no number of iterations."""
     if not is_int(sync_period):
         raise TypeError(f"{who}: sync_period must be an int, got {sync_period!r}")
     if not 1 <= sync_period <= MAX_SYNC_PERIOD:
         raise ValueError(
             f"{who}: sync_period must be from 1 to {MAX_SYNC_PERIOD}, got {sync_period}"
         )
+
+
+def _check_averaging(who: str, sync_period: object, restart: object, ema_decay: object) -> None:
+    check_period(who, sync_period)
     if isinstance(restart, str):
         if restart not in ("lr_drop", "never"):
             raise ValueError(

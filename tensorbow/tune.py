@@ -147,10 +147,17 @@ def _watched(watch: _Watch) -> Iterator[None]:
                 raise _SettledError
             return found
 
+    with sessions_are(Watched):
+        yield
+
+
+@contextlib.contextmanager
+def sessions_are(kind: type) -> Iterator[None]:
+    """`tf.compat.v1.Session` and `TensorBowSession` are this class."""
     places = [(tensorbow, "TensorBowSession"), *((module, "Session") for module in _version_1())]
     before = [getattr(module, name) for module, name in places]
     for module, name in places:
-        setattr(module, name, Watched)
+        setattr(module, name, kind)
     try:
         yield
     finally:

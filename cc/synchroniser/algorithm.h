@@ -37,6 +37,9 @@ class Algorithm {
   virtual ~Algorithm() = default;
 
   virtual const Traits& traits() const = 0;
+  // The strength of the corrections of a variable of the model in the iteration under
+  // way.
+  virtual double Alpha(int variable) const { return traits().alpha; }
 
   // Makes a slice ready for an iteration, before any learner changes its part of it.
   // Called once an iteration for every slice. `due`: the iteration corrects. `present`:

@@ -21,9 +21,10 @@ void SumOf(const std::vector<const S*>& w, int64_t n, A* __restrict sum) {
 
 }  // namespace
 
-const HostAverage::Layout& HostAverage::LayoutOf(const TrainedSet& set) {
+const HostAverage::Layout& HostAverage::LayoutOf(const TrainedSet& set,
+                                                 const std::vector<int>& members) {
   std::vector<int> variables;
-  for (int m = 0; m < set.size(); ++m) variables.push_back(set.variable(m));
+  for (int m : members) variables.push_back(set.variable(m));
   Layout& layout = layouts_[variables];
   if (layout.places.size() == variables.size()) return layout;
 
@@ -72,17 +73,19 @@ void HostAverage::SendSlice(const TrainedSet& set, int member, int slice,
   });
 }
 
-void HostAverage::Send(const TrainedSet& set, const std::vector<int>& present) {
-  const Layout& layout = LayoutOf(set);
+void HostAverage::Send(const TrainedSet& set, const std::vector<int>& members,
+                       const std::vector<int>& present) {
+  const Layout& layout = LayoutOf(set, members);
   for (const auto& chunk : layout.chunks) {
     Await(chunk.get());  // where the last iteration has been discarded
     chunk->filled = 0;
   }
   places_.resize(central_->num_variables());
-  for (int m = 0; m < set.size(); ++m) {
-    places_[set.variable(m)] = layout.places[m];
-    for (size_t s = 0; s < layout.places[m].size(); ++s) {
-      SendSlice(set, m, static_cast<int>(s), present, layout.places[m][s]);
+  for (size_t k = 0; k < members.size(); ++k) {
+    const std::vector<Place>& places = layout.places[k];
+    places_[set.variable(members[k])] = places;
+    for (size_t s = 0; s < places.size(); ++s) {
+      SendSlice(set, members[k], static_cast<int>(s), present, places[s]);
     }
   }
 }

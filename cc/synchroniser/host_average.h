@@ -5,7 +5,7 @@
 // (Receive).
 //
 // Send() is called between two iterations, Receive() concurrently for different slices.
-// All slices of a set are received before the set is sent again.
+// All slices of a variable are received before it is sent again.
 #ifndef TENSORBOW_CC_SYNCHRONISER_HOST_AVERAGE_H_
 #define TENSORBOW_CC_SYNCHRONISER_HOST_AVERAGE_H_
 
@@ -30,9 +30,10 @@ class HostAverage {
   // Neither is owned.
   HostAverage(Hosts* hosts, CentralModel* central) : hosts_(hosts), central_(central) {}
 
-  // Sends the sum of the replicas of the learners `present`, none of which changes
-  // before it returns.
-  void Send(const TrainedSet& set, const std::vector<int>& present);
+  // Sends the sum of the replicas of the learners `present` of some members of the set,
+  // at least one; none of them changes before it returns.
+  void Send(const TrainedSet& set, const std::vector<int>& members,
+            const std::vector<int>& present);
 
   // z of a slice ← the mean of what all hosts have sent. Leaves it as it is if the
   // hosts have failed (Hosts::error()). REQUIRES: the variable has been sent.
@@ -54,10 +55,10 @@ class HostAverage {
   };
   struct Layout {
     std::vector<std::unique_ptr<Chunk>> chunks;
-    std::vector<std::vector<Place>> places;  // by member and slice
+    std::vector<std::vector<Place>> places;  // by position in `members`, and slice
   };
 
-  const Layout& LayoutOf(const TrainedSet& set);
+  const Layout& LayoutOf(const TrainedSet& set, const std::vector<int>& members);
   void SendSlice(const TrainedSet& set, int member, int slice,
                  const std::vector<int>& present, const Place& place);
   // Whether the sum has been made.
@@ -65,7 +66,7 @@ class HostAverage {
 
   Hosts* const hosts_;
   CentralModel* const central_;
-  std::map<std::vector<int>, Layout> layouts_;  // by the variables of a set
+  std::map<std::vector<int>, Layout> layouts_;  // by the variables that are sent
   // By variable of the model and slice: where it was sent last.
   std::vector<std::vector<Place>> places_;
 };

@@ -36,8 +36,11 @@ void Synchroniser::Report(const TrainedSet& set, HostRounds::Kind kind,
   for (int member = 0; member < set.size(); ++member) {
     variables.push_back(set.variable(member));
   }
-  rounds_->Send(report, [central = central_, variables = std::move(variables)] {
+  const bool trained = kind == HostRounds::Kind::kTrained;
+  rounds_->Send(report, [central = central_, variables = std::move(variables), trained,
+                         count = set.count()] {
     for (int variable : variables) central->variable(variable).UndoIteration();
+    if (trained) count->fetch_sub(1);  // which EndRun() counts, or has counted
   });
 }
 

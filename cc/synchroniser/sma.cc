@@ -111,7 +111,8 @@ class Sma : public Algorithm {
       if (correction.data() == nullptr)
         correction = AlignedBuffer(v.size() * sizeof(A));
       Correction<S>(Weights<S>(set, learner, member), v.template z<A>(),
-                    static_cast<A>(traits_.alpha), v.size(), correction.as<A>());
+                    static_cast<A>(Alpha(set.variable(member))), v.size(),
+                    correction.as<A>());
     });
   }
 
@@ -126,8 +127,8 @@ class Sma : public Algorithm {
         const AlignedBuffer& c = corrections_[learner][set.variable(member)];
         Subtract<S>(c.as<A>(), v.size(), w);
       } else {
-        tensorbow::Correct<S>(v.template z<A>(), static_cast<A>(traits_.alpha),
-                              v.size(), w);
+        tensorbow::Correct<S>(v.template z<A>(),
+                              static_cast<A>(Alpha(set.variable(member))), v.size(), w);
       }
     });
   }
@@ -184,7 +185,14 @@ class CurrentCentre : public Sma {
  public:
   CurrentCentre(const SmaOptions& options, int num_learners, CentralModel* central,
                 std::unique_ptr<HostAverage> hosts)
-      : Sma(options, num_learners, central), hosts_(std::move(hosts)) {}
+      : Sma(options, num_learners, central),
+        hosts_(std::move(hosts)),
+        host_period_(options.host_period),
+        host_alpha_(options.host_alpha) {}
+
+  double Alpha(int variable) const override {
+    return hosts_ == nullptr || HostsMeet(variable) ? traits_.alpha : host_alpha_;
+  }
 
   void PrepareSlice(const TrainedSet& set, int member, int slice, bool,
                     const std::vector<int>& present) override {
@@ -192,18 +200,35 @@ class CurrentCentre : public Sma {
   }
 
   void Complete(const TrainedSet& set, bool, const std::vector<int>& present) override {
-    for (int m = 0; m < set.size(); ++m) variable(set, m).NextIteration();
-    if (hosts_ != nullptr) hosts_->Send(set, present);
+    std::vector<int> meeting;  // members
+    idle_.resize(central().num_variables());
+    for (int m = 0; m < set.size(); ++m) {
+      variable(set, m).NextIteration();
+      idle_[set.variable(m)] = present.empty();
+      if (hosts_ != nullptr && HostsMeet(set.variable(m))) meeting.push_back(m);
+    }
+    if (!meeting.empty()) hosts_->Send(set, meeting, present);
   }
 
  private:
+  // Whether z is the mean of all hosts' learners after the iterations that have trained
+  // the variable, which are as many on all hosts.
+  bool HostsMeet(int variable) const {
+    return central().variable(variable).iterations() % host_period_ == 0;
+  }
+
+  // Whether nobody here took part in the last iteration that trained the variable.
+  bool IsIdle(int variable) const {
+    return variable < static_cast<int>(idle_.size()) && idle_[variable];
+  }
+
   void PrepareSliceOf(int variable, int slice, const std::vector<void*>& replicas,
                       const std::vector<int>& present) {
     CentralModel::Variable& v = central().variable(variable);
     if (v.up_to_date(slice)) return;  // replicas have been set to z, or it was read
-    if (hosts_ != nullptr) {
+    if (hosts_ != nullptr && HostsMeet(variable)) {
       hosts_->Receive(variable, slice);
-    } else {
+    } else if (!IsIdle(variable)) {  // else z stays what it is
       const CentralModel::Slice part = v.slice(slice);
       WithStorageType(v.type(), [&](auto* storage) {
         using S = std::remove_pointer_t<decltype(storage)>;
@@ -224,6 +249,9 @@ class CurrentCentre : public Sma {
   }
 
   const std::unique_ptr<HostAverage> hosts_;  // null where there is one host
+  std::vector<bool> idle_;                    // by variable of the model
+  const int64_t host_period_;
+  const double host_alpha_;
 };
 
 class LaggingCentre : public Sma {

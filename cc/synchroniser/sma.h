@@ -14,8 +14,13 @@
 //     w_j    ← w_j + u_j − c_j
 //     z_next = z + Σ_j c_j + μ (z − z_prev) ;   z_prev ← z ;   z ← z_next
 //
-// with sums in learner order, over the learners that took part: in the last iteration
-// (current), in this one (lagging). Corrections are made in every `period`-th
+// Where hosts train together the mean is over the learners of all of them, or with a
+// `host_period` H over all in the iterations 1, H + 1, 2H + 1, … of a variable and in
+// the others over those of the own host, with corrections of another strength, α of
+// the host.
+//
+// All sums are in learner order, over the learners that took part: in the last
+// iteration (current), in this one (lagging). Corrections are made in every `period`-th
 // iteration. With a lagging centre, μ = 0 and period τ this is elastic averaging SGD.
 //
 // Both need the replicas as they are before an iteration, so the learner that enters a
@@ -45,6 +50,10 @@ struct SmaOptions {
   double alpha = 0;     // 0 < alpha <= 1, lagging: alpha < 2 / (num_learners + 1)
   int64_t period = 1;   // at least 1
   double momentum = 0;  // μ; current: 0
+  // With other hosts: iterations from one mean of all hosts' learners to the next, and
+  // α of corrections towards the mean of this host's.
+  int64_t host_period = 1;
+  double host_alpha = 0;
 };
 
 // Makes the algorithm. `central`: keeps z and, for the lagging centre, its predecessor;

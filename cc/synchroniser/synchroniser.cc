@@ -126,7 +126,7 @@ int64_t Synchroniser::EndRun() {
       central_->ForgetMomentum(set_->variable(member));
   }
   first_iteration_ += scheduler_->num_iterations();
-  set_->iterations += completed;
+  set_->count()->fetch_add(completed);
   set_ = nullptr;
   scheduler_ = nullptr;
   return completed;
@@ -155,7 +155,7 @@ std::string Synchroniser::Collect(int variable, const std::vector<void*>& replic
 
 bool Synchroniser::Due(int64_t iteration) const {
   return traits_.averages_models() &&
-         (set_->iterations + iteration + 1) % traits_.period == 0;
+         (set_->iterations() + iteration + 1) % traits_.period == 0;
 }
 
 bool Synchroniser::Aborted(int learner) const {

@@ -165,7 +165,9 @@ class Synchroniser {
   const A* Target(int learner, int member) const {
     return IsDue(learner) ? variable(member).template z<A>() : nullptr;
   }
-  // The same where z is kept on the learner's device.
+  // How strongly: α of a correction α (w − z).
+  double Alpha(int member) const { return algorithm_->Alpha(set_->variable(member)); }
+  // The same target where z is kept on the learner's device.
   const void* DeviceTarget(int learner, int member) const {
     return IsDue(learner) ? queue_->Target(learner, set_->variable(member)) : nullptr;
   }

@@ -7,6 +7,7 @@
 #ifndef TENSORBOW_CC_SYNCHRONISER_TRAINED_SET_H_
 #define TENSORBOW_CC_SYNCHRONISER_TRAINED_SET_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -55,8 +56,13 @@ class TrainedSet {
   // What they average before they update, null for nothing.
   std::shared_ptr<HostGradients> host_gradients;
 
-  // Completed iterations that trained this set.
-  int64_t iterations = 0;
+  // Iterations that have trained this set and count, on all hosts. Copies of the set
+  // share them: who learns that one does not count may know of nothing else.
+  int64_t iterations() const { return iterations_->load(); }
+  void set_iterations(int64_t iterations) { iterations_->store(iterations); }
+  using Count = std::shared_ptr<std::atomic<int64_t>>;
+  const Count& count() const { return iterations_; }
+  void set_count(Count count) { iterations_ = std::move(count); }
 
  private:
   const std::vector<int> variables_;
@@ -64,6 +70,7 @@ class TrainedSet {
   int num_gradients_ = 0;
   int num_updates_ = 0;
   std::vector<std::vector<void*>> replicas_;  // [member][learner]
+  Count iterations_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 }  // namespace tensorbow

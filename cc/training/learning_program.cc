@@ -223,7 +223,7 @@ int64_t LearningProgram::Fingerprint() const {
 }
 
 void LearningProgram::ForgetLearners() {
-  if (set != nullptr) first_iteration = set->iterations;
+  if (set != nullptr) first_iteration = set->iterations();
   learners.clear();
   rates.ForgetLearner();
   variables.clear();

@@ -65,6 +65,12 @@ struct Options {
   // The hosts that train together; null where there is only this one.
   std::shared_ptr<Hosts> hosts;
   int num_hosts() const { return hosts == nullptr ? 1 : hosts->size(); }
+  // Iterations from one average of all of them to the next, under SMA.
+  int64_t host_period = 1;
+  // The strength of corrections towards the mean of so many learners.
+  double alpha_of(int num_learners) const {
+    return alpha > 0 ? alpha : 1.0 / num_learners;
+  }
 
   // By tensor name ("x:0"): feeds to divide by rows, feeds to give whole to every
   // learner, how to combine a fetch.

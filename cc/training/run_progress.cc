@@ -9,7 +9,7 @@ namespace {
 
 void SetProgress(const RunProgress& progress, LearningProgram* program) {
   program->first_iteration = progress.iterations;
-  if (program->set != nullptr) program->set->iterations = progress.iterations;
+  if (program->set != nullptr) program->set->set_iterations(progress.iterations);
   program->rates.Set(progress.last_rates, progress.rate_dropped);
 }
 
@@ -45,7 +45,7 @@ std::map<std::string, RunProgress> RunProgressTable::Get() const {
   for (const auto& [key, program] : ProgramsLocked()) {
     RunProgress& run = progress[key];
     run.iterations =
-        program->set == nullptr ? program->first_iteration : program->set->iterations;
+        program->set == nullptr ? program->first_iteration : program->set->iterations();
     run.last_rates = program->rates.last();
     run.rate_dropped = program->rates.dropped();
   }

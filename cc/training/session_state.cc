@@ -28,8 +28,7 @@ SavedState::Settings SettingsOf(const Options& options, int num_learners) {
        options.algorithm == Options::Algorithm::kAuto ? "auto" : choice.name()},
   };
   if (options.algorithm == Options::Algorithm::kSma) {
-    const double alpha =
-        options.alpha > 0 ? options.alpha : 1.0 / (num_learners * num_hosts);
+    const double alpha = options.alpha_of(num_learners * num_hosts);
     const bool lags = options.centre == SmaOptions::Centre::kLagging;
     settings.emplace_back("centre", lags ? "lagging" : "current");
     settings.emplace_back("alpha", absl::StrCat(alpha));
@@ -59,6 +58,9 @@ SavedState::Settings SettingsOf(const Options& options, int num_learners) {
         "ema_decay", options.ema_decay > 0 ? absl::StrCat(options.ema_decay) : "None");
   }
   if (num_hosts > 1) settings.emplace_back("hosts", absl::StrCat(num_hosts));
+  if (num_hosts > 1 && options.host_period > 1) {
+    settings.emplace_back("cluster's sync_period", absl::StrCat(options.host_period));
+  }
   return settings;
 }
 

@@ -23,10 +23,11 @@ SmaOptions SmaOptionsOf(const Choice& choice, const Options& options,
                         int num_learners) {
   SmaOptions sma;
   sma.centre = options.centre;
-  const int of_all_hosts = num_learners * options.num_hosts();
-  sma.alpha = options.alpha > 0 ? options.alpha : 1.0 / of_all_hosts;
+  sma.alpha = options.alpha_of(num_learners * options.num_hosts());
   sma.period = options.sync_period;
   sma.momentum = choice.momentum;
+  sma.host_period = options.host_period;
+  sma.host_alpha = options.alpha_of(num_learners);
   return sma;
 }
 

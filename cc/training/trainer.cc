@@ -169,10 +169,13 @@ void Trainer::ChooseTrainedSet(LearningProgram* program) {
       std::make_unique<TrainedSet>(num_learners(), std::move(model_indices));
   model_indices.clear();
   for (int id : program->trained) model_indices.push_back(variables_->model_index(id));
-  const int64_t iterations =
-      program->set == nullptr ? program->first_iteration : program->set->iterations;
-  program->set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices));
-  program->set->iterations = iterations;
+  auto set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices));
+  if (program->set == nullptr) {
+    set->set_iterations(program->first_iteration);
+  } else {
+    set->set_count(program->set->count());
+  }
+  program->set = std::move(set);
   program->set->program = program->Fingerprint();
   program->set->host_gradients = program->host_gradients;
   const int num_updates = static_cast<int>(program->corrects_itself.size());

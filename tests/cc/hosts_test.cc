@@ -102,6 +102,65 @@ INSTANTIATE_TEST_SUITE_P(All, HostsTest,
                                                           Update::kByItself),
                                           testing::Values(1, 2)));
 
+// What averaging adds up to where hosts meet after every H-th iteration, by learner of
+// all hosts: how far a replica's element is from its start, the same for all elements
+// of a member.
+std::vector<double> ShiftsOf(int member, int learners, int64_t period, int iterations) {
+  const int all = learners * kHosts;
+  std::vector<double> shift(all);
+  for (int i = 0; i < iterations; ++i) {
+    const bool of_all = i % period == 0;  // z after i iterations
+    std::vector<double> sum(kHosts);
+    for (int j = 0; j < all; ++j) sum[j / learners] += shift[j];
+    for (int j = 0; j < all; ++j) {
+      const int count = of_all ? all : learners;
+      const double z = (of_all ? sum[0] + sum[1] : sum[j / learners]) / count;
+      const int64_t task = int64_t{i} * all + j;
+      shift[j] += Learners::StepOf(task, member) - (shift[j] - z) / count;
+    }
+  }
+  return shift;
+}
+
+class RareMeetingsTest : public testing::TestWithParam<std::tuple<int, Update>> {};
+
+TEST_P(RareMeetingsTest, AreOfAllHostsAfterEveryThirdIteration) {
+  const auto [learners, update] = GetParam();
+  constexpr int64_t kPeriod = 3;
+  AlgorithmCase algorithm = Averaging(learners * kHosts);
+  algorithm.sma.host_period = kPeriod;
+  algorithm.sma.host_alpha = 1.0 / learners;
+  algorithm.ema_decay = 0;
+  HostsOfLearners hosts(algorithm, learners, update);
+  for (int iterations = 2; iterations <= 8; iterations += 2) {
+    hosts.Do([=, learners = learners](int rank, Learners& host) {
+      host.Run(2 * learners, SchedulingPolicy::kRoundRobin,
+               [&](int j, int64_t task, int64_t) {
+                 const int64_t before = (iterations - 2) * learners;
+                 return host.Train(j, OfAll(rank, learners, before + task));
+               });
+      host.Collect();
+    });
+    for (int j = 0; j < learners * kHosts; ++j) {
+      std::vector<float> expected;
+      for (int m = 0; m < Learners::kMembers; ++m) {
+        const double shift = ShiftsOf(m, learners, kPeriod, iterations)[j];
+        for (int64_t i = 0; i < Learners::kSizes[m]; ++i) {
+          expected.push_back(static_cast<float>(Learners::Start(i) + shift));
+        }
+      }
+      ExpectNear(hosts[j / learners].Replica(j % learners), expected);
+    }
+    const bool equal = hosts[0].Central() == hosts[1].Central();
+    EXPECT_EQ(equal, iterations % kPeriod == 0) << "after " << iterations;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RareMeetingsTest,
+                         testing::Combine(testing::Values(1, 2),
+                                          testing::Values(Update::kByTheSynchroniser,
+                                                          Update::kByItself)));
+
 TEST(OneFateTest, AFailureOnOneHostDiscardsTheIterationOnAll) {
   HostsOfLearners hosts(Averaging(4), 2, Update::kByItself);
   std::vector<float> before[kHosts];

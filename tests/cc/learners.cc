@@ -142,7 +142,7 @@ bool Learners::AddWithCorrection(int learner, int member, float step) {
     const int s = synchroniser_->SliceAt(learner, i, num_slices);
     if (!synchroniser_->Enter(learner, member, s)) return false;
     const float* const z = synchroniser_->Target<float>(learner, member);
-    const auto alpha = static_cast<float>(synchroniser_->traits().alpha);
+    const auto alpha = static_cast<float>(synchroniser_->Alpha(member));
     const CentralModel::Slice slice = variable.slice(s);
     for (int64_t e = slice.begin; e < slice.end; ++e) {
       w[e] = z == nullptr ? w[e] + step : w[e] + step - alpha * (w[e] - z[e]);

@@ -234,11 +234,11 @@ TEST_P(SynchroniserTest, AbortedIterationAndLaterOnesDoNotCount) {
       return iteration == 3 && j == failing ? End::kFailed : learners.Train(j, task);
     };
     EXPECT_EQ(learners.Run(30, kInTurn, task), 3);
-    EXPECT_EQ(learners.set().iterations, 3);
+    EXPECT_EQ(learners.set().iterations(), 3);
     // And the session goes on from there.
     learners.synchroniser().Restart(learners.set());
     EXPECT_EQ(learners.Run(7), 3);
-    EXPECT_EQ(learners.set().iterations, 6);
+    EXPECT_EQ(learners.set().iterations(), 6);
   }
 }
 
@@ -291,7 +291,7 @@ TEST_P(SynchroniserTest, FirstTaskFailingCompletesNothing) {
     return j == 2 ? End::kFailed : End::kTrained;
   };
   EXPECT_EQ(learners.Run(3, kInTurn, task), 0);
-  EXPECT_EQ(learners.set().iterations, 0);
+  EXPECT_EQ(learners.set().iterations(), 0);
   learners.synchroniser().Restart(learners.set());
   if (!learners.synchroniser().traits().averages_models()) return;
   learners.Collect();
@@ -344,7 +344,7 @@ TEST_P(SynchroniserTest, SitOutOfEverybodyIsNoIteration) {
   const auto no_data = [](int, int64_t, int64_t) { return End::kNoData; };
   const auto before = learners.Replica(0);
   EXPECT_EQ(learners.Run(2, kInTurn, no_data), 0);
-  EXPECT_EQ(learners.set().iterations, 4);
+  EXPECT_EQ(learners.set().iterations(), 4);
   EXPECT_EQ(learners.synchroniser().present(1), std::vector<int>{0});
   EXPECT_EQ(learners.Replica(0), before);
   // And what follows is as if it had not been, but that a z which had been prepared

@@ -23,6 +23,8 @@ TWO = ("a:1", "b:2")
         ((TWO, 0, -1), ValueError, "start_limit_seconds must be at least 0"),
         ((TWO, 0, 60, 1), ValueError, "hang_limit_seconds must be at least 2"),
         ((TWO, 0, "60"), TypeError, "start_limit_seconds must be a number"),
+        ((TWO, 0, 60, 4, 0), ValueError, "Cluster: sync_period must be from 1 to"),
+        ((TWO, 0, 60, 4, 2.0), TypeError, "Cluster: sync_period must be an int"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, error, message):
@@ -88,6 +90,21 @@ def test_auto_is_what_tf_config_says(monkeypatch):
 def test_options_that_do_not_go_with_a_cluster_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         tensorbow.Options(**{"cluster": Cluster(TWO, 0), **options})
+
+
+@pytest.mark.parametrize(
+    ("synchroniser", "message"),
+    [
+        (tensorbow.SSGD(), r"SSGD\(\) averages the gradients of all hosts in every iteration"),
+        (tensorbow.SMA(sync_period=3), r"Cluster\(sync_period=2\) and SMA\(sync_period=3\)"),
+    ],
+)
+def test_averages_now_and_then_are_of_models_only(synchroniser, message):
+    rare = Cluster(TWO, 0, sync_period=2)
+    with pytest.raises(ValueError, match=message):
+        tensorbow.Options(cluster=rare, synchroniser=synchroniser)
+    assert tensorbow.Options(cluster=rare).synchroniser == tensorbow.SMA()
+    assert tensorbow.Options(cluster=Cluster(TWO, 0)).synchroniser == "auto"
 
 
 def test_a_cluster_of_one_host_is_none():

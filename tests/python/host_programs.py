@@ -187,9 +187,11 @@ class Regression:
                 self.train_and_check = tf.no_op()
             self.init = tf1.global_variables_initializer()
 
-    def session(self, addresses: list[str], rank: int, learners: int, **options: Any) -> Any:
-        """A session on all hosts."""
-        cluster = tensorbow.Cluster(addresses, rank, start_limit_seconds=60)
+    def session(
+        self, addresses: list[str], rank: int, learners: int, period: int = 1, **options: Any
+    ) -> Any:
+        """A session on all hosts, which are averaged in every so many iterations."""
+        cluster = tensorbow.Cluster(addresses, rank, start_limit_seconds=60, sync_period=period)
         return tensorbow.TensorBowSession(
             graph=self.graph,
             options=tensorbow.Options(
@@ -214,11 +216,12 @@ def trains(
     options: dict[str, Any],
     synchroniser: str = "SMA",
     adam: bool = False,
+    period: int = 1,
 ) -> dict[str, Any]:
     """Trains and returns z on the way, and what the learners have in the end."""
     program = Regression(rank, adam=adam)
     chosen = getattr(tensorbow, synchroniser)(**options) if synchroniser != "auto" else "auto"
-    with program.session(addresses, rank, learners, synchroniser=chosen) as session:
+    with program.session(addresses, rank, learners, period, synchroniser=chosen) as session:
         session.run(program.init)
         z = []
         for iteration in range(iterations):
@@ -241,14 +244,16 @@ def fails(
     runs: int,
     bad: list[list[int]],
     synchroniser: str = "SMA",
+    period: int = 1,
+    options: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Trains by gradient descent, in runs some of which fail: `bad` are (host, run).
 
     Returns z after every run, and the errors by run.
     """
     program = Regression(rank, momentum=0.0)
-    chosen = getattr(tensorbow, synchroniser)()
-    with program.session(addresses, rank, learners, synchroniser=chosen) as session:
+    chosen = getattr(tensorbow, synchroniser)(**(options or {}))
+    with program.session(addresses, rank, learners, period, synchroniser=chosen) as session:
         session.run(program.init)
         z, errors = [], {}
         for run in range(runs):
@@ -290,12 +295,13 @@ def pipelines(
     elements: list[int],
     epochs: int,
     synchroniser: str = "SMA",
+    period: int = 1,
 ) -> dict[str, Any]:
     """Trains on so many elements of a tf.data pipeline, by host, again and again."""
     program = Regression(rank, elements=elements[rank])
     z, runs = [], []
     chosen = getattr(tensorbow, synchroniser)()
-    with program.session(addresses, rank, learners, synchroniser=chosen) as session:
+    with program.session(addresses, rank, learners, period, synchroniser=chosen) as session:
         session.run(program.init)
         for _ in range(epochs):
             session.run(program.iterator.initializer)
@@ -333,6 +339,8 @@ def differs(rank: int, addresses: list[str], how: str) -> str:
     options: dict[str, Any] = {}
     if other and how == "options":
         options["synchroniser"] = tensorbow.SMA(sync_period=2)
+    if other and how == "period":
+        options["period"] = 2
     learners = 2 if other and how == "learners" else 1
     with program.session(addresses, rank, learners, **options) as session:
         session.run(program.init)
@@ -451,6 +459,7 @@ def saves(
     runs: list[int],
     load: bool,
     late: list[int],
+    period: int = 1,
 ) -> dict[str, Any]:
     """Trains in the given runs, from a saved state or the beginning, and saves after every 5th.
 
@@ -464,7 +473,7 @@ def saves(
     chosen = getattr(tensorbow, synchroniser)()
     values: list[Any] = []
     error = ""
-    with program.session(addresses, rank, learners, synchroniser=chosen) as session:
+    with program.session(addresses, rank, learners, period, synchroniser=chosen) as session:
         try:
             if load:
                 session.load_state(path)

@@ -7,17 +7,24 @@ from tests.python.host_programs import ROWS
 from tests.python.hosts import Hosts
 
 
-def run(path, runs, load=False, late=(), learners=2, synchroniser="SMA", hosts=2):
-    arguments = learners, synchroniser, str(path), runs, load, list(late)
+def run(path, runs, load=False, late=(), learners=2, synchroniser="SMA", hosts=2, period=1):
+    arguments = learners, synchroniser, str(path), runs, load, list(late), period
     with Hosts(hosts, "saves", *arguments) as running:
         return running.results()
 
 
 @pytest.mark.parametrize(
-    ("synchroniser", "learners", "hosts"), [("SMA", 2, 2), ("SSGD", 2, 2), ("SMA", 1, 3)]
+    ("synchroniser", "learners", "hosts", "period"),
+    [("SMA", 2, 2, 1), ("SMA", 2, 2, 3), ("SSGD", 2, 2, 1), ("SMA", 1, 3, 1)],
 )
-def test_hosts_go_on_bit_for_bit(tmp_path, synchroniser, learners, hosts):
-    how = {"learners": learners, "synchroniser": synchroniser, "hosts": hosts}
+def test_hosts_go_on_bit_for_bit(tmp_path, synchroniser, learners, hosts, period):
+    """With a period of 3 hosts meet again two iterations after the save."""
+    how = {
+        "learners": learners,
+        "synchroniser": synchroniser,
+        "hosts": hosts,
+        "period": period,
+    }
     whole = run(tmp_path / "whole", [13] * hosts, **how)
     run(tmp_path / "state", [10] * hosts, **how)
     resumed = run(tmp_path / "state", [13] * hosts, load=True, **how)

@@ -72,16 +72,21 @@ def close(result, expected):
     np.testing.assert_allclose(np.append(*result), expected, rtol=1e-10, atol=1e-12)
 
 
-def test_an_iteration_that_fails_on_one_host_is_discarded_on_all():
-    """Host 1 learns of it in its own run; the others in their next, which has no effect."""
-    with Hosts(2, "fails", 2, 8, [[1, 3]]) as running:
+@pytest.mark.parametrize("period", [1, 2])
+def test_an_iteration_that_fails_on_one_host_is_discarded_on_all(period):
+    """Host 1 learns of it in its own run; the others in their next, which has no effect.
+
+    It is none of those of which every second corrects.
+    """
+    options = {"sync_period": period}
+    with Hosts(2, "fails", 2, 8, [[1, 3]], "SMA", 1, options) as running:
         first, second = running.results()
     assert list(second["errors"]) == ["3"]
     assert "x is not a number" in second["errors"]["3"]
     assert list(first["errors"]) == ["4"]
     assert first["errors"]["4"].startswith("AbortedError")
     assert "a learning task of host 1 has failed" in first["errors"]["4"]
-    model = Model(2, 2, momentum=0.0)
+    model = Model(2, 2, period=period, momentum=0.0)
     for run in range(3):
         model.train([rows_of(0, run), rows_of(1, run)])
         close(first["z"][run], model.z)
@@ -134,6 +139,7 @@ def test_a_host_that_has_closed_its_session_contributes_nothing():
     [
         ("variables", "begin with different variables, optimisers, options"),
         ("options", "begin with different variables, optimisers, options"),
+        ("period", "begin with different variables, optimisers, options"),
         ("learners", "begin with different variables, optimisers, options"),
         ("writes", "host 0 has trained while host 1 has written variables, begins"),
         ("order", "host 1 and host 0 train different things at the same time"),

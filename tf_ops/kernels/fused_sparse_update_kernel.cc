@@ -138,7 +138,7 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
         const int64_t num_rows = w.dims() > 0 ? w.dim_size(0) : 1;
         *correction = std::make_unique<SparseCorrection<S>>(
             RowsOf(context->input(indices_)), num_rows, w.NumElements() / num_rows,
-            Pull<S>{z, static_cast<A>(synchroniser->traits().alpha)},
+            Pull<S>{z, static_cast<A>(synchroniser->Alpha(member_))},
             static_cast<S*>(w.data()));
       }
       const CentralModel::Slice slice = variable.slice(s);

@@ -239,7 +239,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
               Pull<T> pull;
               if (z != nullptr) {
                 pull = {z + part.begin,
-                        static_cast<Accumulator<T>>(synchroniser->traits().alpha)};
+                        static_cast<Accumulator<T>>(synchroniser->Alpha(member_))};
               }
               Update(rule, part, operand.At(part), pull, tensors,
                      std::make_index_sequence<Form::kSlots>());

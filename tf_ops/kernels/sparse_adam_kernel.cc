@@ -175,7 +175,7 @@ class SparseAdamKernel : public tf::OpKernel {
       if (!synchroniser->Enter(learner, member_, s)) return Discarded();
       const CentralModel::Slice slice = variable.slice(s);
       const Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
-                         static_cast<Accumulator<T>>(synchroniser->traits().alpha)};
+                         static_cast<Accumulator<T>>(synchroniser->Alpha(member_))};
       adam.Update(slice.begin, slice.end, pull, w, Elements(tensors[kM]),
                   Elements(tensors[kV]));
     }

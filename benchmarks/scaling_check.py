@@ -1,0 +1,158 @@
+"""The cost model of several hosts (tensorbow/cost_model.py) against processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+from contenders import WITH_ONEDNN, Contender
+from hosts import Hosts
+from interleave import in_turns
+
+from tensorbow import _plan_task, cost_model
+from tensorbow.cost_model import Cluster, Host, Network, Prediction, Ring, SumCosts, Task
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+CHECKED = [("lenet", 32), ("resnet20", 32)]
+RECORDED = [*CHECKED, ("logistic", 32)]  # in results/hosts.json
+CHECK_PERIOD = 8
+
+
+class WatchedHosts(Hosts):
+    """Hosts whose CPU time is noted, too."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.work: list[float] = []  # of one iteration of one host, by slice
+
+    def seconds(self, steps: int) -> float:
+        for host in self._hosts:
+            host.tell(str(steps))
+        self.work.append(sum(host.hear("work") for host in self._hosts) / len(self._hosts) / steps)
+        return max(host.hear("seconds") for host in self._hosts)
+
+
+def ways_to_check() -> dict[str, dict[str, Any]]:
+    """Settings of host_contenders.host_session by what they are called."""
+    return {
+        "alone": {"averaging": False},
+        "SMA": {"averaging": True},
+        f"SMA, H = {CHECK_PERIOD}": {"averaging": True, "period": CHECK_PERIOD},
+        "S-SGD": {"averaging": True, "synchroniser": "SSGD"},
+    }
+
+
+def predicted(task: Task, cluster: Cluster) -> dict[str, Prediction]:
+    """The same ways as the model has them."""
+    return {
+        "alone": Prediction(task.seconds, 0.0, 0.0),
+        "SMA": cost_model.averaged_models(task, cluster),
+        f"SMA, H = {CHECK_PERIOD}": cost_model.averaged_models(task, cluster, CHECK_PERIOD),
+        "S-SGD": cost_model.averaged_gradients(task, cluster),
+    }
+
+
+def one_host(model: str, rows: int) -> _plan_task.Measured:
+    """A host with one learner on one core, while the others do nothing."""
+    cores = sorted(os.sched_getaffinity(0))
+    return _plan_task.measure(_plan_task.Job(model, rows, "", (), 1, seconds=4), cores[:1])
+
+
+def check(
+    model: str, rows: int, hosts: int, slices: int, one: _plan_task.Measured, costs: SumCosts
+) -> dict[str, Any]:
+    """Seconds and CPU seconds of an iteration of a host, by way of training: measured, predicted
+    from those of hosts that do not average, and from `one` that has the machine to itself."""
+    running = {}
+    for name, way in ways_to_check().items():
+        settings = {"learners": 1} | way
+        contender = Contender(name, "host_session", hosts * rows, settings, environment=WITH_ONEDNN)
+        running[name] = WatchedHosts(contender, model, hosts)
+    for process in running.values():
+        process.wait_until_ready()
+        process.calibrate(0.7)
+        process.work.clear()
+    speeds = in_turns(running, slices)
+    for process in running.values():
+        process.end()
+    measured = {name: hosts * rows / float(np.median(values)) for name, values in speeds.items()}
+    work = {name: float(np.median(process.work)) for name, process in running.items()}
+    host = Host(1, min(1.0, len(os.sched_getaffinity(0)) / hosts), one.memory)
+    cluster = Cluster(host, Ring(hosts), Network(), costs)
+    by_hosts = predicted(one.task.scaled_to(measured["alone"]), cluster)
+    by_one = predicted(one.task.scaled_to(one.task.seconds / host.cores), cluster)
+    return {
+        "samples_per_second": speeds,
+        "measured": measured,
+        "measured_work": work,
+        "predicted": {name: p.seconds for name, p in by_hosts.items()},
+        "predicted_from_one": {name: p.seconds for name, p in by_one.items()},
+        "predicted_work": {
+            name: work["alone"] + p.work * host.cores for name, p in by_hosts.items()
+        },
+    }
+
+
+def recorded(
+    model: str, rows: int, one: _plan_task.Measured, costs: SumCosts
+) -> dict[str, tuple[float, float]]:
+    """Seconds of an iteration as benchmarks/hosts.py has measured them for two hosts, and as
+    predicted from those that do not average."""
+    found = json.loads((RESULTS / "hosts.json").read_text())
+    speeds = found["samples_per_second"][f"{model}:{rows}"]
+    names = {
+        "alone": "TensorBow, 2 hosts that do not average",
+        "SMA": "TensorBow, 2 hosts × 1 learners",
+        "S-SGD": "TensorBow, 2 hosts × 1 learners, S-SGD",
+    }
+    seconds = {way: 2 * rows / float(np.median(speeds[name])) for way, name in names.items()}
+    cluster = Cluster(Host(1, 1, one.memory), Ring(2), Network(), costs)
+    ways = predicted(one.task.scaled_to(seconds["alone"]), cluster)
+    return {way: (taken, ways[way].seconds) for way, taken in seconds.items()}
+
+
+def off(value: float, true: float) -> str:
+    return f"{value / true - 1:+.0%}"
+
+
+def check_table(found: dict[str, dict[str, Any]], busy: bool) -> list[str]:
+    """Markdown: milliseconds of an iteration, and how far predictions are off; CPU time only
+    where others have used the machine."""
+    lines = ["| | | CPU time | predicted | |", "|---|---|---|---|---|"]
+    if not busy:
+        lines = [
+            "| | | CPU time | predicted | | time | predicted | | from one host | |",
+            "|---" * 10 + "|",
+        ]
+    for name, of in found.items():
+        for way, seconds in of["measured"].items():
+            columns = [(of["measured_work"], of["predicted_work"])]
+            if not busy:
+                columns.append((of["measured"], of["predicted"]))
+            cells = [name, way]
+            for true, value in columns:
+                cells.append(f"{1e3 * true[way]:.1f}")
+                # "alone" is what the others are predicted from.
+                same = way == "alone"
+                cells += (
+                    ["", ""] if same else [f"{1e3 * value[way]:.1f}", off(value[way], true[way])]
+                )
+            if not busy:
+                value = of["predicted_from_one"][way]
+                cells += [f"{1e3 * value:.1f}", off(value, seconds)]
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def recorded_table(found: dict[str, dict[str, tuple[float, float]]]) -> list[str]:
+    """Markdown: milliseconds of an iteration, measured and predicted."""
+    lines = ["| | | measured | predicted | |", "|---|---|---|---|---|"]
+    for name, ways in found.items():
+        for way, (true, value) in ways.items():
+            cells = [name, way, f"{1e3 * true:.2f}"]
+            cells += ["", ""] if way == "alone" else [f"{1e3 * value:.2f}", off(value, true)]
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines

@@ -1,0 +1,124 @@
+"""What sums over hosts cost between processes of this machine, for `tensorbow plan`.
+
+    python -m tensorbow._plan_network RANK ADDRESS ADDRESS
+
+is one of two hosts and prints, as JSON, seconds and CPU seconds of a sum by its size in bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from tensorbow.cost_model import Ring, SumCosts
+
+SIZES = (64, 1 << 16, 1 << 19, 1 << 22)  # bytes
+SECONDS = 0.3  # for each
+TURNS = 3  # of which the fastest is taken: others may use the machine
+_PAIR = Ring(2)
+
+
+def fitted(measured: Mapping[int, tuple[float, float]]) -> SumCosts:
+    """The costs that explain what sums of two hosts take: seconds and CPU seconds, by size."""
+    sent = np.array([_PAIR.sent_bytes(size) for size in measured])
+    lines = []
+    for taken in zip(*measured.values()):
+        # By relative errors: small sums count as much as large ones.
+        weights = 1 / np.array(taken)
+        rows = np.column_stack([np.full(len(sent), _PAIR.steps), sent]) * weights[:, None]
+        lines.append(_not_negative(rows, np.ones(len(sent))))
+    (step, byte), (step_work, byte_work) = lines
+    return SumCosts(step, byte, step_work, byte_work)
+
+
+def _not_negative(rows: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
+    """Least squares with both factors 0 or more."""
+    factors = np.linalg.lstsq(rows, wanted, rcond=None)[0]
+    for k in range(2):
+        if factors[k] < 0:
+            other = rows[:, 1 - k]
+            factors = np.zeros(2)
+            factors[1 - k] = other @ wanted / (other @ other)
+            break
+    return float(factors[0]), float(factors[1])
+
+
+def measure(shares: Iterable[Iterable[int]]) -> SumCosts:
+    """Of two processes with these cores each."""
+    from tensorbow.launch import free_addresses
+
+    addresses = free_addresses(2)
+    processes = []
+    for rank, cores in enumerate(shares):
+        command = [sys.executable, "-m", "tensorbow._plan_network", str(rank), *addresses]
+        processes.append(_start(command, cores))
+    first, _ = (_answer(process) for process in processes)
+    return fitted({int(size): (taken[0], taken[1]) for size, taken in first.items()})
+
+
+def _start(command: list[str], cores: Iterable[int]) -> subprocess.Popen[str]:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, set(cores))  # which the process inherits
+    try:
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _answer(process: subprocess.Popen[str]) -> dict[str, tuple[float, float]]:
+    output, errors = process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(f"Sums of two processes cannot be measured here: {errors[-2000:]}")
+    found: dict[str, tuple[float, float]] = json.loads(output.splitlines()[-1])
+    return found
+
+
+def _sums(rank: int, addresses: list[str]) -> dict[int, tuple[float, float]]:
+    from tensorbow import _native
+
+    cluster = _native.join_cluster(addresses, rank, 60, 10)
+    found = {}
+    for size in SIZES:
+        values = np.ones(size // 4, np.float32)
+        made = cluster.new_sum(values.dtype, values.size)
+        # Both hosts make the same sums: the first says how many.
+        counts = cluster.new_sum(np.dtype("int64"), 1)
+
+        def repeat(count: int, made: object = made, values: np.ndarray = values) -> float:
+            begin = time.perf_counter()
+            for _ in range(count):
+                made.start(values)  # type: ignore[attr-defined]
+                made.wait()  # type: ignore[attr-defined]
+            return time.perf_counter() - begin
+
+        wanted = SECONDS / TURNS / (repeat(10) / 10)
+        counts.start(np.array([max(3, int(wanted)) if rank == 0 else 0]))
+        count = int(counts.wait()[0])
+        turns = []
+        for _ in range(TURNS):
+            work = time.process_time()
+            seconds = repeat(count)
+            turns.append((seconds / count, (time.process_time() - work) / count))
+        found[size] = min(turns)
+    return found
+
+
+def _main() -> None:
+    found = _sums(int(sys.argv[1]), sys.argv[2:])
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    _main()

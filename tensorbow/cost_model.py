@@ -1,0 +1,299 @@
+"""How long an iteration takes on several hosts, from what its parts take on one.
+
+A learning task is a forward pass, layers of back-propagation from the last to the first, and
+what comes after. A sum over the hosts takes time on the network, where it may hide behind
+computation, and work on the cores, which it takes from the learners where all cores are busy.
+Times are seconds, sizes bytes. Needs neither TensorFlow nor the native runtime.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+CHUNK_BYTES = 4 << 20  # what travels together (HostAverage, HostGradients)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """One step of back-propagation, at whose end variables of so many bytes are updated."""
+
+    name: str
+    seconds: float
+    size_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A learning task.
+
+    Attributes:
+      forward: the forward pass, the loss and its gradient.
+      layers: from the last layer to the first, in which order they are done.
+      rest: after the last update.
+    """
+
+    forward: float
+    layers: tuple[Layer, ...]
+    rest: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self.forward + sum(layer.seconds for layer in self.layers) + self.rest
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all variables that are averaged."""
+        return sum(layer.size_bytes for layer in self.layers)
+
+    def scaled_to(self, seconds: float) -> Task:
+        """The same task, in proportion, if it takes so long."""
+        factor = seconds / self.seconds
+        layers = [dataclasses.replace(a, seconds=a.seconds * factor) for a in self.layers]
+        return Task(self.forward * factor, tuple(layers), self.rest * factor)
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """What every host has.
+
+    Attributes:
+      learners: replicas; each executes one task in an iteration, all at the same time.
+      cores: that compute; all of them are busy while the learners are at work.
+      memory: bytes per second that one core reads and writes.
+    """
+
+    learners: int
+    cores: float
+    memory: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """Attributes:
+    latency: of one message from a host to the next.
+    bandwidth: bytes per second of a host, in each direction.
+    """
+
+    latency: float = 0.0
+    bandwidth: float = math.inf
+
+
+@dataclasses.dataclass(frozen=True)
+class SumCosts:
+    """What the software takes for its part in a sum, beside the network.
+
+    A step is one message to the next host and one from the host before; bytes are those that
+    a host sends.
+
+    Attributes:
+      step: until a step is done, on idle hosts that are next to each other.
+      byte: likewise, for every byte.
+      step_work: CPU time of a step on each host.
+      byte_work: likewise, of every byte.
+    """
+
+    step: float
+    byte: float
+    step_work: float
+    byte_work: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Ring:
+    """TensorFlow's ring: the vector in as many parts as hosts, each of which goes round twice,
+    once to be added up and once to be handed on."""
+
+    hosts: int
+
+    @property
+    def steps(self) -> int:
+        return 2 * (self.hosts - 1)
+
+    def sent_bytes(self, size_bytes: float) -> float:
+        """By each host."""
+        return 2 * (self.hosts - 1) / self.hosts * size_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Hierarchy:
+    """Rings of `group` hosts, and rings of those that have the same place in their groups.
+
+    Each group adds up, so that every member has the sum of a part; the members of a place sum
+    their part over the groups; each group hands its parts on. Sends as many bytes as one ring in
+    fewer steps.
+    """
+
+    hosts: int
+    group: int
+
+    def __post_init__(self) -> None:
+        if self.hosts % self.group:
+            raise ValueError(f"{self.hosts} hosts are not groups of {self.group} each")
+
+    @property
+    def steps(self) -> int:
+        return 2 * (self.group - 1) + 2 * (self.hosts // self.group - 1)
+
+    def sent_bytes(self, size_bytes: float) -> float:
+        groups = self.hosts // self.group
+        inside = 2 * (self.group - 1) / self.group * size_bytes
+        return inside + 2 * (groups - 1) / groups * size_bytes / self.group
+
+
+Topology = Ring | Hierarchy
+
+
+def squarest(hosts: int) -> Hierarchy:
+    """The hierarchy with the fewest steps."""
+    groups = [g for g in range(1, hosts + 1) if hosts % g == 0]
+    return min((Hierarchy(hosts, g) for g in groups), key=lambda h: h.steps)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """Hosts that are alike, and what is between them."""
+
+    host: Host
+    topology: Topology
+    network: Network
+    costs: SumCosts
+
+    @property
+    def report_bytes(self) -> int:
+        """What says what has become of an iteration: four integers of each host."""
+        return 32 * self.topology.hosts
+
+    def sum_seconds(self, size_bytes: float) -> float:
+        """From the start of a sum to its end, on hosts that do nothing else."""
+        step = self.network.latency + self.costs.step
+        byte = max(1 / self.network.bandwidth, self.costs.byte)
+        return self.topology.steps * step + self.topology.sent_bytes(size_bytes) * byte
+
+    def sum_work(self, size_bytes: float) -> float:
+        """CPU time that a sum takes on each host."""
+        sent = self.topology.sent_bytes(size_bytes)
+        return self.topology.steps * self.costs.step_work + sent * self.costs.byte_work
+
+
+def in_chunks(size_bytes: float) -> list[float]:
+    """The sizes of the chunks in which a model travels."""
+    whole, rest = divmod(size_bytes, CHUNK_BYTES)
+    return [float(CHUNK_BYTES)] * int(whole) + ([rest] if rest else [])
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """An iteration of all hosts.
+
+    Attributes:
+      seconds: from its beginning to that of the next.
+      work: of these, what sums take of the cores.
+      waiting: of these, what the network does not hide.
+    """
+
+    seconds: float
+    work: float
+    waiting: float
+
+
+def _busy(task: Task, work: float, awaited: float) -> Prediction:
+    """An iteration in which something has to be there at the first update that was sent when
+    the iteration before was over, and arrives so much later; `work` is done meanwhile."""
+    waiting = max(0.0, awaited - task.forward - work)
+    return Prediction(task.seconds + work + waiting, work, waiting)
+
+
+def averaged_models(task: Task, cluster: Cluster, period: int = 1) -> Prediction:
+    """An iteration under `SMA()`, the mean of `period` of them.
+
+    In one of them hosts average: what their replicas add up to travels while the forward pass
+    of the next iteration computes, and is awaited at its first update. A report on every
+    iteration is awaited there, too.
+    """
+    if cluster.topology.hosts == 1:
+        return Prediction(task.seconds, 0.0, 0.0)
+    host, size, report = cluster.host, task.size_bytes, cluster.report_bytes
+    # Arrays that are read or written beside what one host's own average takes: the sum, twice,
+    # and with one learner, who has no average of its own, replica and z, twice.
+    arrays = 2 if host.learners > 1 else 5
+    chunks = sum(map(cluster.sum_work, in_chunks(size)))
+    work = cluster.sum_work(report) / host.cores
+    alone = _busy(task, work, cluster.sum_seconds(report))
+    work += chunks / host.cores + arrays * size / host.memory
+    together = _busy(task, work, cluster.sum_seconds(size))
+    return Prediction(
+        *(
+            a + (b - a) / period
+            for a, b in zip(dataclasses.astuple(alone), dataclasses.astuple(together))
+        )
+    )
+
+
+def averaged_gradients(task: Task, cluster: Cluster) -> Prediction:
+    """An iteration under `SSGD()`.
+
+    Gradients leave in chunks, as soon as back-propagation has filled one. A chunk is under way
+    for its time on the network, after those before it (where it has that for itself, this is
+    `chunked_seconds`). Hosts vote when all gradients have left, and update when the last has
+    come.
+    """
+    if cluster.topology.hosts == 1:
+        return Prediction(task.seconds, 0.0, 0.0)
+    host, size, report = cluster.host, task.size_bytes, cluster.report_bytes
+    latency = cluster.sum_seconds(0)
+    now, sent, left, free = task.forward, 0.0, 0.0, 0.0
+    for layer in task.layers:
+        now += layer.seconds + 2 * layer.size_bytes / host.memory  # added up over learners
+        sent += layer.size_bytes
+        while sent - left >= CHUNK_BYTES:
+            free = max(free, now) + cluster.sum_seconds(CHUNK_BYTES) - latency
+            left += CHUNK_BYTES
+    free = max(free, now) + cluster.sum_seconds(sent - left) - latency
+    work = sum(map(cluster.sum_work, [*in_chunks(size), report])) / host.cores
+    arrived = max(now + work, free + latency, now + cluster.sum_seconds(report))
+    mean = 2 * size / host.memory
+    seconds = arrived + mean + task.rest
+    own = now - task.forward - sum(layer.seconds for layer in task.layers) + mean
+    return Prediction(seconds, work + own, seconds - task.seconds - work - own)
+
+
+def chunked_seconds(
+    back_propagation: Sequence[float],
+    synchronisation: Sequence[float],
+    accumulation: Sequence[float],
+    broadcast: Sequence[float],
+) -> float:
+    """Back-propagation with reductions in the background (Le et al., ICPE 2018).
+
+    Args, by chunk in the order of back-propagation: its computation, handing it over, and adding
+    it up and handing the sum on, which go on meanwhile::
+
+        T = max_i ( sum_{j <= i} (t_bp_j + t_as_j) + t_aa_i + t_bc_i )
+    """
+    done, latest = 0.0, 0.0
+    for bp, handed, aa, bc in zip(
+        back_propagation, synchronisation, accumulation, broadcast, strict=True
+    ):
+        done += bp + handed
+        latest = max(latest, done + aa + bc)
+    return latest
+
+
+def plain_seconds(
+    back_propagation: Sequence[float], accumulation: Sequence[float], broadcast: Sequence[float]
+) -> float:
+    """Back-propagation, and reductions after it: T' = T_BP + sum_i (t_aa_i + t_bc_i)."""
+    return sum(back_propagation) + sum(accumulation) + sum(broadcast)
+
+
+def plain_data_parallel(task: Task, cluster: Cluster) -> Prediction:
+    """An iteration that sums up all gradients when it has all of them, and then updates."""
+    if cluster.topology.hosts == 1:
+        return Prediction(task.seconds, 0.0, 0.0)
+    chunks = in_chunks(task.size_bytes)
+    half = [cluster.sum_seconds(chunk) / 2 for chunk in chunks]
+    layers = [layer.seconds for layer in task.layers]
+    seconds = task.forward + plain_seconds(layers, half, half) + task.rest
+    return Prediction(seconds, 0.0, seconds - task.seconds)
