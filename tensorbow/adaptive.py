@@ -34,7 +34,8 @@ class AdaptiveSGD:
     have been trained on. Between two merges, reads and `Saver` see the mean of the
     replicas as they are, with weights as above and without momentum. Runs that take their
     data from the graph (queues, tf.data) have one batch for each learner; sizes and rates
-    stay as they are then. A run that fails takes the learners back to the last merge. With
+    stay as they are then. With a `b_max`, elements of a tf.data pipeline with fewer rows,
+    of a number that the graph does not know, are put together to as many. A run that fails takes the learners back to the last merge. With
     scheduling="round_robin" learners take turns, and a seeded program computes the same
     bits every time.
 
