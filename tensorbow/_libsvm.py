@@ -14,11 +14,10 @@ import numpy as np
 
 from tensorbow import _native
 
-# Of text that is parsed at once, and values of a group of batches: large enough that the
-# calls from TensorFlow do not matter, small enough that memory is used again and again; in
-# larger pieces every one is new memory, which the system has to clear.
-BLOCK_BYTES = 1 << 18
-_GROUP_VALUES = 1 << 15
+# Of text that is parsed at once, and values of a group of batches: as much that the calls
+# between TensorFlow and Python do not matter.
+BLOCK_BYTES = 1 << 20
+_GROUP_VALUES = 1 << 17
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 
 

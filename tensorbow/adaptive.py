@@ -30,13 +30,14 @@ class AdaptiveSGD:
     mean grow by `beta` rows for each, those of one with fewer shrink, within b_min and
     b_max; and learning rates follow the batches, as b_i / b_max of the optimiser's.
 
-    Feed many batches in one run, best a whole mega-batch: a run ends when all its rows
-    have been trained on. Between two merges, reads and `Saver` see the mean of the
-    replicas as they are, with weights as above and without momentum. Runs that take their
-    data from the graph (queues, tf.data) have one batch for each learner; sizes and rates
-    stay as they are then. A run that fails takes the learners back to the last merge. With
-    scheduling="round_robin" learners take turns, and a seeded program computes the same
-    bits every time.
+    Feed many batches in one run, best a whole mega-batch: a run ends when all its rows have
+    been trained on. Between two merges, reads and `Saver` see the mean of the replicas as
+    they are, with weights as above and without momentum. Runs that take their data from the
+    graph (queues, tf.data) have one batch for each learner; sizes and rates stay as they
+    are then. With a `b_max`, elements of a tf.data pipeline with fewer rows, of a number
+    that the graph does not know, are put together to as many. A run that fails takes the
+    learners back to the last merge. With scheduling="round_robin" learners take turns, and
+    a seeded program computes the same bits every time.
 
     Learning rates are found in TensorFlow's optimiser ops; a program that updates its
     variables otherwise runs on one learner, with a warning. Not on GPUs, not with several

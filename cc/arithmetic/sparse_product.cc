@@ -1,5 +1,6 @@
 #include "cc/arithmetic/sparse_product.h"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 
@@ -11,6 +12,8 @@ namespace {
 // Bits of a column's number that one pass sorts by.
 constexpr int kDigitBits = 11;
 constexpr int64_t kDigits = int64_t{1} << kDigitBits;
+// Entries whose rows are fetched from memory while others are summed up.
+constexpr int64_t kAhead = 8;
 
 }  // namespace
 
@@ -33,6 +36,28 @@ TENSORBOW_VECTORISED static void SumRows(const SparseProduct::Factors& factors,
       }
     }
   }
+}
+
+TENSORBOW_VECTORISED static void AddAll(const SparseProduct::Factors& factors,
+                                        bool transposed, float* __restrict out) {
+  const int64_t n = factors.columns;
+  const int64_t *const to = factors.indices + (transposed ? 1 : 0),
+                       *const from = factors.indices + (transposed ? 0 : 1);
+  for (int64_t i = 0; i < factors.entries; ++i) {
+    if (i + kAhead < factors.entries) {
+      __builtin_prefetch(factors.b + from[2 * (i + kAhead)] * n);
+    }
+    const float a = factors.values[i];
+    const float* const b = factors.b + from[2 * i] * n;
+    float* __restrict c = out + to[2 * i] * n;
+    for (int64_t k = 0; k < n; ++k) c[k] += a * b[k];
+  }
+}
+
+void SparseProduct::Whole(const Factors& factors, bool transposed, float* out) {
+  std::fill_n(out, (transposed ? factors.a_columns : factors.a_rows) * factors.columns,
+              0.0f);
+  AddAll(factors, transposed, out);
 }
 
 int64_t SparseProduct::FirstOutside(const Factors& factors) {

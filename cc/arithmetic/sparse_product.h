@@ -1,6 +1,6 @@
-// The rows of aᵀ·b that are not empty, of a sparse matrix a: where x is sparse, the
-// gradient of the weights w of x·w is xᵀ·dy, which has a row for every feature, and
-// most of them are zero.
+// Products of a sparse matrix a and a dense one: all of a·b or aᵀ·b, or the rows of
+// aᵀ·b that are not empty. Where x is sparse, the gradient of the weights w of x·w is
+// xᵀ·dy, which has a row for every feature, and most of them are zero.
 //
 //   c(j, ·) = Σ_i a(i, j)·b(i, ·)        for the columns j that a has entries in
 //
@@ -23,12 +23,15 @@ class SparseProduct {
     int64_t entries;
     int64_t a_rows;
     int64_t a_columns;
-    const float* b;   // a_rows × columns, row-major
+    const float* b;   // row-major; as many rows as the product sums over
     int64_t columns;  // of b
   };
 
   // The first entry that lies outside of a, or -1.
   static int64_t FirstOutside(const Factors& factors);
+
+  // out ← a·b or, if `transposed`, aᵀ·b. REQUIRES: all entries lie in a.
+  static void Whole(const Factors& factors, bool transposed, float* out);
 
   // REQUIRES: all entries lie in a.
   explicit SparseProduct(const Factors& factors);

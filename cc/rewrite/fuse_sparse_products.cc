@@ -32,16 +32,22 @@ bool IsLarge(const tf::Node& variable) {
          shape.num_elements() >= kMinElements;
 }
 
-// xᵀ·dy of a sparse x, in float32.
-bool IsTransposedSparseProduct(const tf::Node& node) {
+// A product with a sparse matrix that our kernels can compute.
+bool IsSparseProduct(const tf::Node& node) {
   tf::DataType type = tf::DT_INVALID, index_type = tf::DT_INVALID;
-  bool adjoint_a = false, adjoint_b = true;
+  bool adjoint_b = true;
   return IsOp(&node, {"SparseTensorDenseMatMul"}) &&
          tf::TryGetNodeAttr(node.attrs(), "T", &type) && type == tf::DT_FLOAT &&
          tf::TryGetNodeAttr(node.attrs(), "Tindices", &index_type) &&
          index_type == tf::DT_INT64 &&
-         tf::TryGetNodeAttr(node.attrs(), "adjoint_a", &adjoint_a) && adjoint_a &&
          tf::TryGetNodeAttr(node.attrs(), "adjoint_b", &adjoint_b) && !adjoint_b;
+}
+
+// xᵀ·dy of a sparse x.
+bool IsTransposedSparseProduct(const tf::Node& node) {
+  bool adjoint_a = false;
+  return IsSparseProduct(node) &&
+         tf::TryGetNodeAttr(node.attrs(), "adjoint_a", &adjoint_a) && adjoint_a;
 }
 
 // The product that is the update's gradient and nobody else's, or null.
@@ -113,6 +119,15 @@ absl::Status FuseSparseProductsOf(OwnUpdates own, tf::Graph* graph) {
   }
   for (const auto& [update, product] : found) {
     TF_RETURN_IF_ERROR(Fuse(update, product, Definition(*update, own), graph));
+  }
+  std::vector<tf::Node*> others;
+  for (tf::Node* node : graph->op_nodes()) {
+    if (IsSparseProduct(*node)) others.push_back(node);
+  }
+  for (tf::Node* node : others) {
+    tf::NodeDef definition = node->def();
+    definition.set_op("TensorBowSparseTensorDenseMatMul");
+    TF_RETURN_IF_ERROR(ReplaceNode(node, std::move(definition), graph).status());
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,9 @@
 // those of Adagrad without ε, where TensorFlow approximates 1 / √x by vectors: the last
 // bit.
 //
+// Other products with a sparse matrix get a kernel that is several times as fast as
+// TensorFlow's, with the same bits.
+//
 // On CPUs only. Pure function.
 #ifndef TENSORBOW_CC_REWRITE_FUSE_SPARSE_PRODUCTS_H_
 #define TENSORBOW_CC_REWRITE_FUSE_SPARSE_PRODUCTS_H_

@@ -14,7 +14,7 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 absl::Status ScaleRates(const ProgramGraph& program, const RunSpec& spec,
-                        const RunAnalysis& analysis, ProgramGraph* scaled) {
+                        const RunAnalysis& analysis, tf::GraphDef* scaled) {
   if (!analysis.without_rate.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "AdaptiveSGD scales each learner's learning rate, and that of '",
@@ -24,10 +24,9 @@ absl::Status ScaleRates(const ProgramGraph& program, const RunSpec& spec,
         "gradient descent (of tf.compat.v1.train.GradientDescentOptimizer, "
         "MomentumOptimizer, …)"));
   }
-  tf::GraphDef graph;
-  TF_RETURN_IF_ERROR(program.Closure(spec, &graph));
+  TF_RETURN_IF_ERROR(program.Closure(spec, scaled));
   std::vector<tf::NodeDef> added;
-  for (tf::NodeDef& node : *graph.mutable_node()) {
+  for (tf::NodeDef& node : *scaled->mutable_node()) {
     const auto rate = analysis.rate_inputs.find(node.name());
     if (rate == analysis.rate_inputs.end()) continue;
     const tf::OpDef* op = nullptr;
@@ -42,8 +41,8 @@ absl::Status ScaleRates(const ProgramGraph& program, const RunSpec& spec,
         AppendScaled(name, dtype, "TensorBowRateScale", product, &added));
     *input = product;
   }
-  for (tf::NodeDef& node : added) *graph.add_node() = std::move(node);
-  return scaled->Extend(graph);
+  for (tf::NodeDef& node : added) *scaled->add_node() = std::move(node);
+  return absl::OkStatus();
 }
 
 }  // namespace tensorbow

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
+#include "tensorflow/core/framework/graph.pb.h"
 
 namespace tensorbow {
 
@@ -13,7 +14,7 @@ namespace tensorbow {
 // trained variables take their learning rate multiplied by the learner's factor.
 // InvalidArgument if the rate of one is not known.
 absl::Status ScaleRates(const ProgramGraph& program, const RunSpec& spec,
-                        const RunAnalysis& analysis, ProgramGraph* scaled);
+                        const RunAnalysis& analysis, tensorflow::GraphDef* scaled);
 
 }  // namespace tensorbow
 

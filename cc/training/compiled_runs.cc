@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/batch_elements.h"
 #include "cc/rewrite/scale_gradients.h"
 #include "cc/rewrite/scale_rates.h"
 #include "cc/training/trainer.h"
@@ -28,7 +29,11 @@ absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph
   if (averages == Traits::Averages::kMergedModels) {
     program->scaled_graph = std::make_unique<ProgramGraph>();
     executed = program->scaled_graph.get();
-    TF_RETURN_IF_ERROR(ScaleRates(graph, spec, analysis, program->scaled_graph.get()));
+    tensorflow::GraphDef scaled;
+    TF_RETURN_IF_ERROR(ScaleRates(graph, spec, analysis, &scaled));
+    const int64_t rows = options_.adaptive.b_max;
+    if (rows > 0) BatchElements(rows, &scaled);
+    TF_RETURN_IF_ERROR(program->scaled_graph->Extend(scaled));
   }
   return CompileLearningProgram(*executed, spec, analysis, sparse_feeds, options_,
                                 session_options_, averages, agree, &learners_, program);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/batch_elements.h"
 #include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/element_types.h"
 #include "cc/rewrite/fuse_products.h"
@@ -40,8 +41,9 @@ std::vector<RowSource> RowSources(const ProgramGraph& graph,
   for (const tf::NodeDef* node : nodes) {
     const char* types = nullptr;
     bool has_rows = false;
-    if (absl::StartsWith(node->op(), "IteratorGetNext") &&
-        node->op() != "IteratorGetNextAsOptional") {
+    if (node->op() == kIteratorGetRows ||
+        (absl::StartsWith(node->op(), "IteratorGetNext") &&
+         node->op() != "IteratorGetNextAsOptional")) {
       types = "output_types";
     } else if (absl::StartsWith(node->op(), "QueueDequeueMany") ||
                absl::StartsWith(node->op(), "QueueDequeueUpTo")) {

@@ -35,6 +35,21 @@ TEST(SparseProductTest, RowsOfColumnsWithEntriesAreSummedInOrder) {
   EXPECT_EQ(out, std::vector<float>({2, 20, 7, 70, 6, 60}));
 }
 
+TEST(SparseProductTest, TheWholeProductIsThatOfDenseMatrices) {
+  // a = [0 2 0; 3 0 −1], entries in no order, the 2 in two parts.
+  const std::vector<int64_t> indices = {1, 2, 0, 1, 1, 0, 0, 1};
+  const std::vector<float> values = {-1, 0.5f, 3, 1.5f};
+  const std::vector<float> b = {1, 10, 2, 20, 4, 40};
+  std::vector<float> out(4, -7);
+  SparseProduct::Whole({indices.data(), values.data(), 4, 2, 3, b.data(), 2},
+                       /*transposed=*/false, out.data());
+  EXPECT_EQ(out, std::vector<float>({4, 40, -1, -10}));
+  out.assign(6, -7);
+  SparseProduct::Whole({indices.data(), values.data(), 4, 2, 3, b.data(), 2},
+                       /*transposed=*/true, out.data());
+  EXPECT_EQ(out, std::vector<float>({6, 60, 2, 20, -2, -20}));
+}
+
 TEST(SparseProductTest, SumsHaveTheRoundingOfTheirOrder) {
   const std::vector<int64_t> indices = {0, 5, 1, 5, 2, 5};
   const std::vector<float> values = {1, 1, 1};

@@ -104,7 +104,7 @@ def test_one_learner_has_stocks_bits(optimiser, use_resource, one_thread):
     # TensorFlow's Adagrad approximates a square root by the width of its vectors.
     fused = optimiser != "adagrad"
     assert ops.count("TensorBowSparseProduct") == fused
-    assert ops.count("SparseTensorDenseMatMul") == 2 - fused  # one is forward
+    assert ops.count("TensorBowSparseTensorDenseMatMul") == 2 - fused  # one is forward
 
 
 @ALL_OPTIMISERS
@@ -181,7 +181,7 @@ def test_an_entry_outside_of_the_matrix_is_an_error_and_changes_nothing(entry, e
         optimiser = tf1.train.GradientDescentOptimizer(0.1)
         update = optimiser.apply_gradients([(gradient, w)])
         init = tf1.global_variables_initializer()
-    options = tensorbow.Options(learners_per_device=learners, shard=[x, dy])
+    options = tensorbow.Options(learners_per_device=learners, shard=[x, dy], proof="off")
 
     def feeds(last):
         entries = np.array([(0, 1), (0, 2), last, (1, 5)])
@@ -197,6 +197,37 @@ def test_an_entry_outside_of_the_matrix_is_an_error_and_changes_nothing(entry, e
         np.testing.assert_array_equal(session.run(w), before)
         session.run(update, feeds((0, 3)))
         assert (session.run(w)[[1, 2, 3, 5]] != before[[1, 2, 3, 5]]).all()
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+def test_products_forward_have_tensorflows_bits_and_errors(learners, one_thread):
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.sparse_placeholder(tf.float32, [None, 30])
+        w = tf1.get_variable("w", initializer=np.random.default_rng(1).normal(size=(30, 9)))
+        product = tf.sparse.sparse_dense_matmul(x, tf.cast(w, tf.float32))
+        update = w.assign_add(tf.zeros_like(w) + 1e-9 * tf.cast(tf.reduce_mean(product), w.dtype))
+        init = tf1.global_variables_initializer()
+    rng = np.random.default_rng(2)
+    entries = np.array(sorted({tuple(e) for e in rng.integers(0, [8, 30], (60, 2)).tolist()}))
+    value = tf1.SparseTensorValue(entries, rng.normal(size=len(entries)), (8, 30))
+    outside = value._replace(indices=np.concatenate([entries[:-1], [[7, 30]]]))
+    options = tensorbow.Options(
+        learners_per_device=learners, shard=[x], combine={product: "concat"}, proof="off"
+    )
+    with (
+        tf1.Session(graph=graph, config=one_thread) as stock,
+        tensorbow.TensorBowSession(graph=graph, options=options) as session,
+    ):
+        found = []
+        for s in (stock, session):
+            s.run(init)
+            found.append(s.run([product, update], {x: value})[0])
+            message = r"k \(30\) from index\[\d+,1\] out of bounds \(>=30\)"
+            with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                s.run([product, update], {x: outside})
+        np.testing.assert_array_equal(found[0], found[1])
+        assert "TensorBowSparseTensorDenseMatMul" in ops_of(session, [product, update], {x: value})
 
 
 def test_small_weights_keep_their_dense_gradient():

@@ -1,7 +1,7 @@
-// CPU kernel of the product with a sparse matrix whose result is some rows: it checks
-// what it is given, with the words of TensorFlow's kernel, and has cc/arithmetic do the
-// work.
+// CPU kernels of products with a sparse matrix: they check what they are given, with
+// the words of TensorFlow's kernel, and have cc/arithmetic do the work.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cc/arithmetic/sparse_product.h"
@@ -12,18 +12,83 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-absl::Status Outside(const SparseProduct::Factors& factors, int64_t entry) {
-  const int64_t row = factors.indices[2 * entry];
-  const int64_t column = factors.indices[2 * entry + 1];
-  if (row < 0 || row >= factors.a_rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("k (", row, ") from index[", entry,
-                     ",0] out of bounds (>=", factors.a_rows, ")"));
+// Says which entry lies outside. `transposed`: a is.
+absl::Status Outside(const SparseProduct::Factors& factors, bool transposed,
+                     int64_t entry) {
+  const int k = transposed ? 0 : 1;  // the dimension that is summed over
+  for (const auto& [name, dimension] : {std::pair("k", k), std::pair("m", 1 - k)}) {
+    const int64_t index = factors.indices[2 * entry + dimension];
+    const int64_t size = dimension == 0 ? factors.a_rows : factors.a_columns;
+    if (index >= 0 && index < size) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, " (", index, ") from index[",
+                                                   entry, ",", dimension,
+                                                   "] out of bounds (>=", size, ")"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("m (", column, ") from index[", entry,
-                   ",1] out of bounds (>=", factors.a_columns, ")"));
+  return absl::OkStatus();
 }
+
+// The inputs of a·b or, if `transposed`, aᵀ·b.
+absl::Status Read(const tf::OpKernelContext& context, bool transposed,
+                  SparseProduct::Factors* factors) {
+  const tf::Tensor& indices = context.input(0);
+  const tf::Tensor& values = context.input(1);
+  const tf::Tensor& shape = context.input(2);
+  const tf::Tensor& b = context.input(3);
+  if (indices.dims() != 2 || indices.dim_size(1) != 2 || values.dims() != 1 ||
+      values.dim_size(0) != indices.dim_size(0) || shape.dims() != 1 ||
+      shape.dim_size(0) != 2 || b.dims() != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Got a sparse matrix of indices ", indices.shape().DebugString(),
+                     ", values ", values.shape().DebugString(), " and shape ",
+                     shape.shape().DebugString(), " and a dense one of shape ",
+                     b.shape().DebugString(), "; wanted [n,2], [n], [2] and a matrix"));
+  }
+  const auto* const sizes = static_cast<const int64_t*>(shape.data());
+  const int64_t inner = sizes[transposed ? 0 : 1];
+  if (inner != b.dim_size(0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Cannot multiply A and B because inner dimension does not match: ", inner,
+        " vs. ", b.dim_size(0), ".  Did you forget a transpose?  Dimensions of A: [",
+        sizes[0], ", ", sizes[1], ").  Dimensions of B: ", b.shape().DebugString()));
+  }
+  *factors = {static_cast<const int64_t*>(indices.data()),
+              static_cast<const float*>(values.data()),
+              values.dim_size(0),
+              sizes[0],
+              sizes[1],
+              static_cast<const float*>(b.data()),
+              b.dim_size(1)};
+  const int64_t outside = SparseProduct::FirstOutside(*factors);
+  return outside < 0 ? absl::OkStatus() : Outside(*factors, transposed, outside);
+}
+
+class WholeProductKernel : public tf::OpKernel {
+ public:
+  explicit WholeProductKernel(tf::OpKernelConstruction* construction)
+      : OpKernel(construction) {
+    bool adjoint_b = false;
+    OP_REQUIRES_OK(construction, construction->GetAttr("adjoint_a", &adjoint_a_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("adjoint_b", &adjoint_b));
+    OP_REQUIRES(construction, !adjoint_b,
+                absl::InvalidArgumentError("adjoint_b is for TensorFlow's op"));
+  }
+
+  void Compute(tf::OpKernelContext* context) override {
+    SparseProduct::Factors factors;
+    OP_REQUIRES_OK(context, Read(*context, adjoint_a_, &factors));
+    tf::TensorShape shape;
+    OP_REQUIRES_OK(
+        context, tf::TensorShape::BuildTensorShape(
+                     {adjoint_a_ ? factors.a_columns : factors.a_rows, factors.columns},
+                     &shape));
+    tf::Tensor* product = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, shape, &product));
+    SparseProduct::Whole(factors, adjoint_a_, static_cast<float*>(product->data()));
+  }
+
+ private:
+  bool adjoint_a_ = false;
+};
 
 class SparseProductKernel : public tf::OpKernel {
  public:
@@ -31,9 +96,7 @@ class SparseProductKernel : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* context) override {
     SparseProduct::Factors factors;
-    OP_REQUIRES_OK(context, Read(context, &factors));
-    const int64_t outside = SparseProduct::FirstOutside(factors);
-    OP_REQUIRES(context, outside < 0, Outside(factors, outside));
+    OP_REQUIRES_OK(context, Read(*context, /*transposed=*/true, &factors));
     const SparseProduct product(factors);
     const auto count = static_cast<int64_t>(product.rows().size());
     tf::Tensor *values = nullptr, *rows = nullptr, *shape = nullptr;
@@ -47,41 +110,10 @@ class SparseProductKernel : public tf::OpKernel {
     shape->flat<int64_t>()(0) = factors.a_columns;
     shape->flat<int64_t>()(1) = factors.columns;
   }
-
- private:
-  static absl::Status Read(tf::OpKernelContext* context,
-                           SparseProduct::Factors* factors) {
-    const tf::Tensor& indices = context->input(0);
-    const tf::Tensor& values = context->input(1);
-    const tf::Tensor& shape = context->input(2);
-    const tf::Tensor& b = context->input(3);
-    if (indices.dims() != 2 || indices.dim_size(1) != 2 || values.dims() != 1 ||
-        values.dim_size(0) != indices.dim_size(0) || shape.dims() != 1 ||
-        shape.dim_size(0) != 2 || b.dims() != 2) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "Got a sparse matrix of indices ", indices.shape().DebugString(), ", values ",
-          values.shape().DebugString(), " and shape ", shape.shape().DebugString(),
-          " and a dense one of shape ", b.shape().DebugString(),
-          "; wanted [n,2], [n], [2] and a matrix"));
-    }
-    const auto* const sizes = static_cast<const int64_t*>(shape.data());
-    if (sizes[0] != b.dim_size(0)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "Cannot multiply A and B because inner dimension does not match: ", sizes[0],
-          " vs. ", b.dim_size(0), ".  Did you forget a transpose?  Dimensions of A: [",
-          sizes[0], ", ", sizes[1], ").  Dimensions of B: ", b.shape().DebugString()));
-    }
-    *factors = {static_cast<const int64_t*>(indices.data()),
-                static_cast<const float*>(values.data()),
-                values.dim_size(0),
-                sizes[0],
-                sizes[1],
-                static_cast<const float*>(b.data()),
-                b.dim_size(1)};
-    return absl::OkStatus();
-  }
 };
 
+REGISTER_KERNEL_BUILDER(Name("TensorBowSparseTensorDenseMatMul").Device(tf::DEVICE_CPU),
+                        WholeProductKernel);
 REGISTER_KERNEL_BUILDER(Name("TensorBowSparseProduct").Device(tf::DEVICE_CPU),
                         SparseProductKernel);
 

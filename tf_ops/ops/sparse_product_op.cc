@@ -1,6 +1,7 @@
-// The gradient of the weights that a sparse matrix is multiplied with: only the rows
-// that are not empty. cc/rewrite/fuse_sparse_products puts it in the place of
-// TensorFlow's SparseTensorDenseMatMul, whose result is dense.
+// Products with a sparse matrix, put in the place of TensorFlow's
+// SparseTensorDenseMatMul by cc/rewrite/fuse_sparse_products: the same one, and the
+// gradient of the weights that the matrix is multiplied with, by the rows of it that
+// are not empty.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -19,7 +20,29 @@ rows: which they are, ascending.
 shape: of the product as a whole.
 )doc";
 
+constexpr char kWholeDoc[] = R"doc(
+Does what SparseTensorDenseMatMul does, with the same bits.
+)doc";
+
 }  // namespace
+
+REGISTER_OP("TensorBowSparseTensorDenseMatMul")
+    .Input("a_indices: Tindices")
+    .Input("a_values: T")
+    .Input("a_shape: int64")
+    .Input("b: T")
+    .Output("product: T")
+    .Attr("T: {float}")
+    .Attr("Tindices: {int64}")
+    .Attr("adjoint_a: bool = false")
+    .Attr("adjoint_b: bool = false")
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      const tf::OpRegistrationData* original = nullptr;
+      TF_RETURN_IF_ERROR(
+          tf::OpRegistry::Global()->LookUp("SparseTensorDenseMatMul", &original));
+      return original->shape_inference_fn(c);
+    })
+    .Doc(kWholeDoc);
 
 REGISTER_OP("TensorBowSparseProduct")
     .Input("a_indices: int64")
