@@ -256,7 +256,11 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
             )
         weights = [v for v in layers._variables.values() if v.trainable]
         for weight, gradient in zip(weights, tape.gradient(loss, weights)):
-            weight.assign_sub(LEARNING_RATE * gradient)
+            if isinstance(gradient, tf.IndexedSlices):
+                values = LEARNING_RATE * gradient.values
+                weight.scatter_sub(tf.IndexedSlices(values, gradient.indices))
+            else:
+                weight.assign_sub(LEARNING_RATE * gradient)
 
     batch = batches_of(model, rows)
     ready = [tuple(map(tf.constant, batch(k))) for k in range(ROWS // rows)]
