@@ -266,9 +266,10 @@ def written(
         "",
         "The speed of a host relative to one that is alone, by number of hosts. A host is this "
         "machine, with a learner on each core. Tasks take what they take here, and differ from "
-        f"iteration to iteration and host to host as they do here{in_work}; sums cost the software what "
-        "they cost here, and the network the latency and bandwidth given. TensorBow has the "
-        "ring; the hierarchy (groups of hosts, and rings across groups) is what it could have.",
+        f"iteration to iteration and host to host as they do here{in_work}; sums cost "
+        "the software what they cost here, and the network the latency and bandwidth given. "
+        "TensorBow has the ring; the hierarchy (groups of hosts, and rings across groups) is "
+        "what it could have.",
     ]
     for name, measured in tasks.items():
         task = measured.task
