@@ -36,6 +36,7 @@ NETWORKS = {
 }
 ITERATIONS = 256  # a multiple of all periods
 SECONDS = 10  # a task is watched
+ENOUGH = 20  # iterations, to know how much they differ
 # Rows of an iteration of a host.
 TASKS = {
     "LeNet, 64 rows": ("lenet", 64),
@@ -258,7 +259,11 @@ def written(
         "",
         "The same of hosts with one learner each that were measured beside the costs above, and "
         "CPU time of one of them; 2 have a core each, 4 share 2. Medians of slices taken in turn."
-        + (" Other programs used the machine, so CPU time only." if report["busy"] else ""),
+        + (
+            " Other programs used the machine, for the costs above, too: CPU time only."
+            if report["busy"]
+            else ""
+        ),
         "",
         *check_table(report["check"], report["busy"]),
         "",
@@ -266,15 +271,18 @@ def written(
         "",
         "The speed of a host relative to one that is alone, by number of hosts. A host is this "
         "machine, with a learner on each core. Tasks take what they take here, and differ from "
-        f"iteration to iteration and host to host as they do here{in_work}; sums cost the software what "
-        "they cost here, and the network the latency and bandwidth given. TensorBow has the "
-        "ring; the hierarchy (groups of hosts, and rings across groups) is what it could have.",
+        f"iteration to iteration and host to host as they do here{in_work}; sums cost "
+        "the software what they cost here, and the network the latency and bandwidth given. "
+        "TensorBow has the ring; the hierarchy (groups of hosts, and rings across groups) is "
+        "what it could have. Whatever H, a report of every iteration goes round.",
     ]
     for name, measured in tasks.items():
         task = measured.task
         lines += [
             "",
             f"### {name}: {1e3 * task.seconds:,.1f} ms, {task.size_bytes / 1e6:,.1f} MB",
+            "",
+            f"{len(measured.iterations)} iterations were watched.",
         ]
         for network, seconds in report["seconds"][name].items():
             lines += ["", f"{network}:", "", *scaling_table(task, seconds)]
@@ -284,9 +292,16 @@ def written(
         "## What tasks that are not equally long cost",
         "",
         f"The same simulation ({network}), relative to one in which all tasks take the median. "
-        "Under SMA a host that is late delays the others only by what exceeds their forward pass.",
+        "Under SMA a host that is late delays the others only by what exceeds their forward pass. "
+        f"Without tasks of which fewer than {ENOUGH} iterations were watched.",
         "",
-        *stragglers_table({name: by[network] for name, by in report["seconds"].items()}),
+        *stragglers_table(
+            {
+                name: by[network]
+                for name, by in report["seconds"].items()
+                if len(tasks[name].iterations) >= ENOUGH
+            }
+        ),
     ]
     return lines
 

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from tensorbow.cost_model import Cluster, Host, Network, Prediction, Ring, SumCo
 
 MODELS = ("lenet", "logistic", "resnet20", "resnet32")
 _SHOWN_LAYERS = 5
+_UNDISTURBED = 0.7  # of the time, that learners compute
 
 
 def add_parser(commands: Any) -> None:
@@ -107,7 +109,7 @@ def table(found: dict[int, dict[str, Prediction]], task: Task, rows: int) -> str
 def told(task: Task, rows: int, host: Host) -> str:
     """What one host measures, as text."""
     lines = [
-        f"One host, {host.learners} learners on {host.cores:g} cores: "
+        f"One host, {_count(host.learners, 'learner')} on {_count(int(host.cores), 'core')}: "
         f"{1e3 * task.seconds:.2f} ms an iteration of {rows} rows, {rows / task.seconds:,.0f} "
         f"samples/s, {task.size_bytes / 1e6:.2f} MB of variables.",
         f"Forward pass {1e3 * task.forward:.2f} ms, then the updates, each with the layers of "
@@ -126,6 +128,21 @@ def told(task: Task, rows: int, host: Host) -> str:
             f"{sum(a.size_bytes for a in others) / 1e6:8.2f} MB  {len(others)} others"
         )
     return "\n".join(lines)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def disturbed(iterations: Sequence[float], work: Sequence[float], cores: float) -> str:
+    """A warning if the program did not have its cores to itself, else nothing."""
+    share = statistics.median(work) / cores / statistics.median(iterations)
+    if share >= _UNDISTURBED:
+        return ""
+    return (
+        f"Its cores computed for it in {share:.0%} of the time only: if other programs use this "
+        "machine, iterations are as long as with them."
+    )
 
 
 def told_network(network: Network, costs: SumCosts) -> str:
@@ -189,6 +206,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         for hosts in arguments.hosts
     }
     print(told(task, measured.rows, host))
+    warning = disturbed(measured.iterations, measured.work, cores)
+    if warning:
+        print(warning)
     print(told_network(network, costs))
     print()
     print(table(found, task, measured.rows))

@@ -57,7 +57,8 @@ def test_iterations_are_predicted_for_every_number_of_hosts(without_measuring, t
     network = ["--latency-us", "50", "--bandwidth-gbit", "4"]
     assert cli.main(["plan", "--model", "lenet", *given, *network]) == 0
     printed = capsys.readouterr().out
-    assert "1 learners on 1 cores: 20.00 ms an iteration of 32 rows, 1,600 samples/s" in printed
+    assert "1 learner on 1 core: 20.00 ms an iteration of 32 rows, 1,600 samples/s" in printed
+    assert "other programs" not in printed
     # 100 us of software and 50 of the network; 4 Gbit/s are 2 ns a byte.
     assert "Sums: 150 us a step and 2.00 ms per MB sent" in printed
     cluster = Cluster(Host(1, 1, 1e10), Ring(64), Network(50e-6, 0.5e9), COSTS)
@@ -92,6 +93,12 @@ def test_what_cannot_be_is_refused(arguments, message, capsys):
     with pytest.raises(SystemExit):
         cli.main(["plan", "nowhere.py"])
     assert "nowhere.py: there is no such file" in capsys.readouterr().err
+
+
+def test_it_is_told_when_others_use_the_machine():
+    # 3 s of computation in the 2 · 4 s of two cores.
+    assert "in 38% of the time only" in plan.disturbed([4.0, 4.0, 9.0], [3.0, 3.0, 3.1], cores=2)
+    assert plan.disturbed([4.0], [6.0], cores=2) == ""
 
 
 def node(name, start, length):
