@@ -97,9 +97,9 @@ def explain_load_failure(error: BaseException, found: str, directory: pathlib.Pa
 
 def for_doctor() -> bool:
     """Whether this process is `tensorbow doctor`, which says itself what does not load."""
-    *command, last = sys.orig_argv
-    called = "tensorbow.cli" in command or any(pathlib.Path(c).name == "tensorbow" for c in command)
-    return called and last == "doctor"
+    module = sys.argv[0] == "-m" and "tensorbow.cli" in sys.orig_argv
+    command = module or pathlib.Path(sys.argv[0]).name == "tensorbow"
+    return command and sys.argv[-1] == "doctor"
 
 
 def gpu_driver() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import platform
 import signal
@@ -248,7 +247,6 @@ def describe(machine: Machine, report: dict[str, Any]) -> list[str]:
 
 def run() -> int:
     """Prints what is installed and what is wrong; 0 if it trains."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     machine, report = this_machine(), examine()
     found = findings(machine, report)
     for line in describe(machine, report):

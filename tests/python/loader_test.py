@@ -120,6 +120,22 @@ def test_why_a_runtime_does_not_load(files, reason, tmp_path):
     assert reason in _loader.explain_load_failure(error, "2.21.0", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("argv", "orig_argv", "doctor"),
+    [
+        (["/bin/tensorbow", "doctor"], ["python", "/bin/tensorbow", "doctor"], True),
+        (["-m", "doctor"], ["python", "-m", "tensorbow.cli", "doctor"], True),
+        (["-m", "train"], ["python", "-m", "tensorbow.cli", "train"], False),
+        (["train.py", "tensorbow", "doctor"], ["python", "train.py"], False),
+        (["-m", "doctor"], ["python", "-m", "pytest", "doctor"], False),
+    ],
+)
+def test_the_doctor_is_told_from_programs(argv, orig_argv, doctor, monkeypatch):
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(sys, "orig_argv", orig_argv)
+    assert _loader.for_doctor() == doctor
+
+
 def declared(scope: ast.Module | ast.ClassDef) -> dict[str, ast.stmt]:
     """What a part of a stub declares, by name."""
     names = {}
