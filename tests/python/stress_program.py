@@ -138,7 +138,7 @@ class Stress:
                 closed = isinstance(error, (tf.errors.OutOfRangeError, tf.errors.CancelledError))
                 if not (closed and self._ending.is_set()):
                     with self._progress:
-                        self.errors[kind] = repr(error)
+                        self.errors[kind] = f"{type(error).__name__}: {error}"
                         self._progress.notify()
                 return
             with self._progress:
