@@ -137,7 +137,7 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   if (explanation.plan.tasks.size() < 2) return explanation;
   const LearningProgram& program = *request.program;
   const bool waits = program.analysis.may_block || program.analysis.reads_iterator;
-  const bool read_meanwhile = turns_.Take(waits);
+  const bool read_meanwhile = turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   bool ready = true;

@@ -204,7 +204,7 @@ absl::Status Trainer::FollowHosts(const LearningProgram& program,
 
 void Trainer::Leave() {
   if (rounds_ == nullptr || left_.exchange(true)) return;
-  turns_.Take(/*waits=*/false);
+  turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   HostRounds::Fate fate = rounds_->Await();

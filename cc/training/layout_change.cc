@@ -50,7 +50,7 @@ absl::Status Trainer::PutReplicas(const Replicas& replicas) {
 
 absl::Status Trainer::SetLayout(const Layout& layout) {
   TF_RETURN_IF_ERROR(OnOneHostOnly("set_learners"));
-  turns_.Take(/*waits=*/false);
+  turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   const ScopedFlushDenormals flush;

@@ -103,7 +103,7 @@ absl::Status SetCentral(const std::map<std::string, const tf::NodeDef*>& variabl
 
 absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
                                 const std::string& path) {
-  turns_.Take(/*waits=*/false);
+  turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   NoteWrites();
@@ -161,7 +161,7 @@ absl::Status Trainer::CheckChoice(const Choice& saved) {
 absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
                                 const std::string& path) {
   const std::map<std::string, const tf::NodeDef*> variables = ByName(nodes);
-  turns_.Take(/*waits=*/false);
+  turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   // First everything is read and checked, then it is set.

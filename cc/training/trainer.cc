@@ -317,7 +317,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   TF_ASSIGN_OR_RETURN(const bool restart, AskForRestart());
 
   const bool waits = program->analysis.may_block || program->analysis.reads_iterator;
-  const bool read_meanwhile = turns_.Take(waits);
+  const bool read_meanwhile = turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   const ScopedFlushDenormals flush;
@@ -347,6 +347,8 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
     return outcome;
   }
   TF_RETURN_IF_ERROR(PrepareCentral(waits, read_meanwhile, *program));
+  // Not earlier: who goes on beside this run reads what has just been published.
+  if (waits) turns_.MayWait();
 
   MegaBatches* const batches = BeginBatches(plan);
   LearningRun run(program, *request.feeds, std::move(plan), &learners_,

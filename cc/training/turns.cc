@@ -11,12 +11,17 @@ constexpr absl::Duration kPatience = absl::Milliseconds(100);
 
 }  // namespace
 
-bool Turns::Take(bool waits) {
+bool Turns::Take() {
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(+[](bool* taken) { return !*taken; }, &taken_));
   taken_ = true;
-  waits_ = waits;
+  waits_ = false;
   return beside_;
+}
+
+void Turns::MayWait() {
+  absl::MutexLock lock(&mu_);
+  waits_ = true;
 }
 
 bool Turns::TakeCentral(bool at_once) {

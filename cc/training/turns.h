@@ -13,9 +13,11 @@ namespace tensorbow {
 
 class Turns {
  public:
-  // Waits for the turn. `waits`: the caller may, while it has the turn, wait for
-  // another run of the session. Returns whether central runs go on beside such holders.
-  bool Take(bool waits) ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits for the turn. Returns whether central runs go on beside holders that wait.
+  bool Take() ABSL_LOCKS_EXCLUDED(mu_);
+  // The holder, while it has the turn, may from now on wait for another run of the
+  // session. What runs beside it reads has been made ready.
+  void MayWait() ABSL_LOCKS_EXCLUDED(mu_);
   // For a central run: false if the holder may be waiting for the caller; at once, or
   // after some patience with it.
   bool TakeCentral(bool at_once) ABSL_LOCKS_EXCLUDED(mu_);
