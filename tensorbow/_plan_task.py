@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import models, tune
+from tensorbow import tune
 from tensorbow.cost_model import Layer, Task
 
 tf1 = tf.compat.v1
@@ -259,15 +259,7 @@ def watch(job: Job) -> _Watch:
 
 
 def _train(job: Job) -> None:
-    shape = tune.SHAPES[job.model]
-    program = models.build(
-        job.model, shape, tune.CLASSES, lambda: tf1.train.GradientDescentOptimizer(0.01)
-    )
-    random = np.random.default_rng(0)
-    feeds = {
-        program.images: random.random((job.rows, *shape), np.float32),
-        program.labels: random.integers(0, tune.CLASSES, job.rows),
-    }
+    program, feeds = tune.model_with_rows(job.model, job.rows)
     with tensorbow.TensorBowSession(graph=program.graph) as session:
         session.run(program.init)
         while True:

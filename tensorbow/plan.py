@@ -11,10 +11,9 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from tensorbow import cost_model
+from tensorbow import cost_model, model_names
 from tensorbow.cost_model import Cluster, Host, Network, Prediction, Ring, SumCosts, Task
 
-MODELS = ("lenet", "logistic", "resnet20", "resnet32")
 _SHOWN_LAYERS = 5
 _UNDISTURBED = 0.7  # of the time, that learners compute
 
@@ -26,7 +25,7 @@ def add_parser(commands: Any) -> None:
     )
     what = plan.add_mutually_exclusive_group(required=True)
     what.add_argument("script", nargs="?", type=pathlib.Path, help="a program that trains")
-    what.add_argument("--model", choices=MODELS, help="a model of ours instead")
+    what.add_argument("--model", choices=sorted(model_names.MODELS), help="a model of ours instead")
     plan.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
     plan.add_argument(
         "--hosts",

@@ -103,14 +103,19 @@ def plot(tuning: Sequence[Measurement], title: str, path: pathlib.Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def tune_model(name: str, rows: int, seconds: float, say: Callable[[str], None]) -> _Watch:
-    """Trains a model on made-up rows until its number of learners is found."""
+def model_with_rows(name: str, rows: int) -> tuple[models.Program, dict[Any, Any]]:
+    """The program of a model of ours, and feeds of so many rows that are made up."""
     facts = model_names.MODELS[name]
     program = models.build(
         name, facts.shape, facts.classes, lambda: tf1.train.GradientDescentOptimizer(0.01)
     )
     data = datasets.synthetic(name, rows=rows)
-    feeds = {program.inputs: data.x_train, program.labels: data.y_train}
+    return program, {program.inputs: data.x_train, program.labels: data.y_train}
+
+
+def tune_model(name: str, rows: int, seconds: float, say: Callable[[str], None]) -> _Watch:
+    """Trains a model on made-up rows until its number of learners is found."""
+    program, feeds = model_with_rows(name, rows)
     options = tensorbow.Options(learners_per_device="auto")
     watch = _Watch(seconds, say)
     with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:

@@ -31,6 +31,7 @@ WITHOUT_ENTRY = {
     "Timed out waiting for notification": "TensorFlow's words",
     "Attempting to use uninitialized": "TensorFlow's words",
     "libsvm: got no paths": "a slip",
+    "wanted numbers from 1 as in 2,4,8": "a slip",
     "Got a cluster without hosts": "Cluster has refused it",
     "The session has been deleted": "no Python object is left to say it",
     "The iteration is discarded because another learner's task failed": "the other's is raised",
