@@ -37,5 +37,5 @@ MODELS: dict[str, Model] = {
     "mobilenet": Model("image", 0.5, _CIFAR),
     "lstm": Model("characters", 0.5, (64,), 65),
     "transformer": Model("characters", 0.5, (64,), 65),
-    "embedding": Model("words", 0.15, (8,), 5000),
+    "embedding": Model("words", 0.07, (8,), 5000),
 }

@@ -7,14 +7,14 @@ average gradients leave the same values to rounding.
 import gc
 import os
 import threading
-import warnings
 import weakref
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras_models import LOSS, ROWS, assert_same_state, independent, state
+from keras_comparisons import assert_close, averaged, compare, dense, fitting, trained
+from keras_models import LOSS, ROWS, assert_same_state, independent
 from shared_data import shared_data
 
 import tensorbow
@@ -23,63 +23,10 @@ from tensorbow.keras import session_of
 layers = keras.layers
 callbacks = keras.callbacks
 
-GRADIENTS = dict(synchroniser=tensorbow.SSGD(), learners_per_device=2)
-
-
-def averaged():
-    """Two learners whose gradients are averaged: stock Keras's step, to rounding."""
-    return tensorbow.Options(**GRADIENTS)
-
-
-def trained(make, given, fit, optimiser="adam", **compiled):
-    """A model that is made, replicated unless `given` is None, compiled and fitted."""
-    keras.utils.set_random_seed(7)
-    model = make()
-    if given is not None:
-        tensorbow.keras.replicate(model, given)
-    compiled.setdefault("loss", LOSS)
-    model.compile(optimiser() if callable(optimiser) else optimiser, **compiled)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", tensorbow.TensorBowWarning)
-        fit(model)
-    return model
-
-
-def assert_close(actual, expected, rtol=1e-4, atol=1e-5):
-    actual, expected = state(actual), state(expected)
-    assert actual.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(actual[name], value, rtol, atol, err_msg=str(name))
-
-
-def compare(make, fit, optimiser="adam", tolerance=None, lone=True, **compiled):
-    """Two learners leave stock Keras's values, and one (if asked for) the same bits.
-
-    Returns the model of two learners.
-    """
-    stock = trained(make, None, fit, optimiser, **compiled)
-    if lone:
-        assert_same_state(trained(make, independent(), fit, optimiser, **compiled), stock)
-    two = trained(make, averaged(), fit, optimiser, **compiled)
-    assert_close(two, stock, **(tolerance or {}))
-    session = session_of(two)
-    assert session.num_learners == 2
-    assert session.learning_tasks == 2 * session.iterations > 0
-    return two
-
-
-def dense():
-    return keras.Sequential([keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(10)])
-
 
 @pytest.fixture
 def data(digits):
     return digits[0][: 6 * ROWS], digits[1][: 6 * ROWS]
-
-
-def fitting(data, **more):
-    more = {"batch_size": ROWS, "verbose": 0, "shuffle": False} | more
-    return lambda model: model.fit(*data, **more)
 
 
 # ------------------------------------------------------------------ applications
@@ -346,169 +293,6 @@ def test_tensorboard_has_the_same_figures(data, tmp_path):
     for key in named:
         if key[1] != "batch_loss":  # of a batch: the mean of running values
             assert two[key] == pytest.approx(stock[key], rel=1e-4), key
-
-
-# ------------------------------------------------------------------- preprocessing
-
-
-def test_normalisation_and_rescaling_in_the_model(data):
-    def make():
-        normalise = layers.Normalization()
-        normalise.adapt(255 * data[0])
-        return keras.Sequential(
-            [
-                keras.Input((8, 8, 1)),
-                normalise,
-                layers.Rescaling(0.5, offset=0.1),
-                layers.Flatten(),
-                layers.Dense(10),
-            ]
-        )
-
-    compare(make, fitting((255 * data[0], data[1])), lone=False)
-
-
-def test_augmentation_in_the_model_draws_for_every_learner(data):
-    def make():
-        return keras.Sequential(
-            [
-                keras.Input((8, 8, 1)),
-                layers.RandomFlip("horizontal", seed=5),
-                layers.RandomTranslation(0.1, 0.1, seed=6),
-                layers.Flatten(),
-                layers.Dense(10),
-            ]
-        )
-
-    stock, one, two = (
-        trained(make, given, fitting(data, epochs=4)) for given in (None, independent(), averaged())
-    )
-    assert_same_state(one, stock)
-    assert session_of(two).num_learners == 2
-    (loss, before) = (
-        m.evaluate(*data, verbose=0) for m in (two, trained(make, None, lambda model: None))
-    )
-    assert loss < before
-
-
-def test_text_vectorisation_in_the_input_pipeline():
-    words = ["red", "green", "blue", "black"]
-    random = np.random.default_rng(0)
-    texts = [" ".join(random.choice(words, 1 + k % 5)) for k in range(96)]
-    labels = np.array([("red" in text) for text in texts], np.int32)
-    vectorise = layers.TextVectorization(max_tokens=8, output_sequence_length=5)
-    vectorise.adapt(texts)
-
-    def make():
-        return keras.Sequential(
-            [
-                keras.Input((5,), dtype="int64"),
-                layers.Embedding(8, 4, mask_zero=True),
-                layers.GlobalAveragePooling1D(),
-                layers.Dense(2),
-            ]
-        )
-
-    def fit(model):
-        rows = tf.data.Dataset.from_tensor_slices((texts, labels)).batch(ROWS)
-        rows = rows.map(lambda x, y: (vectorise(x), y))
-        model.fit(rows, epochs=2, shuffle=False, verbose=0)
-
-    compare(make, fit, "sgd")
-
-
-# ------------------------------------------------------------- sequences, masks, state
-
-
-@pytest.fixture
-def sequences():
-    random = np.random.default_rng(1)
-    words = random.integers(1, 20, [4 * ROWS, 6]).astype(np.int32)
-    for k, row in enumerate(words):
-        row[2 + k % 5 :] = 0  # the mask: 2 to 6 words
-    return words, (words[:, 0] % 3).astype(np.int32)
-
-
-def test_a_mask_inside_the_model(sequences):
-    def make():
-        return keras.Sequential(
-            [
-                keras.Input((6,), dtype="int32"),
-                layers.Embedding(20, 4, mask_zero=True),
-                layers.LSTM(5),
-                layers.Dense(3),
-            ]
-        )
-
-    compare(make, fitting(sequences), "sgd", lone=False)
-
-
-def test_a_mask_in_the_loss_that_shards_have_more_or_less_of(sequences):
-    """Keras divides by the unmasked steps of the whole batch, so that shards with other numbers
-    of steps have other means: one learner trains, after a warning that says what to do."""
-    words = sequences[0].copy()
-    for begin in range(0, len(words), ROWS):
-        words[begin : begin + ROWS // 2] = 1 + words[begin : begin + ROWS // 2, :1]
-        words[begin + ROWS // 2 : begin + ROWS, 1:] = 0
-
-    def make():
-        return keras.Sequential(
-            [
-                keras.Input((6,), dtype="int32"),
-                layers.Embedding(21, 4, mask_zero=True),
-                layers.Dense(21),
-            ]
-        )
-
-    stock = trained(make, None, fitting((words, words)), "sgd")
-    with pytest.warns(tensorbow.TensorBowWarning) as caught:
-        keras.utils.set_random_seed(7)
-        model = tensorbow.keras.replicate(make(), averaged())
-        model.compile("sgd", LOSS)
-        fitting((words, words))(model)
-    (text,) = {str(w.message) for w in caught}
-    assert "executed by one learner only: dividing the rows of batch/" in text
-    assert text.endswith('If that is wanted: Options(proof="off").')
-    assert "shard=" not in text and "replicate=" not in text
-    assert_close(model, stock)
-    assert session_of(model).learning_tasks == session_of(model).iterations == 4
-    # As it says.
-    divided = trained(
-        make,
-        tensorbow.Options(**GRADIENTS, proof="off"),
-        fitting((words, words)),
-        "sgd",
-    )
-    assert session_of(divided).learning_tasks == 8
-
-
-def test_a_stateful_network_carries_its_state_from_batch_to_batch():
-    random = np.random.default_rng(2)
-    x = random.standard_normal((4 * ROWS, 5, 3)).astype(np.float32)
-    y = x.sum((1, 2)).astype(np.float32)
-
-    def make():
-        return keras.Sequential(
-            [
-                keras.Input(batch_shape=(ROWS, 5, 3)),
-                layers.LSTM(4, stateful=True),
-                layers.Dense(1),
-            ]
-        )
-
-    def fit(model):
-        for _ in range(2):
-            model.fit(x, y, batch_size=ROWS, shuffle=False, verbose=0)
-            model.layers[0].reset_state()
-
-    stock = trained(make, None, fit, loss="mse")
-    assert_same_state(trained(make, independent(), fit, loss="mse"), stock)
-    with pytest.warns(tensorbow.TensorBowWarning, match="fixed number of rows"):
-        keras.utils.set_random_seed(7)
-        two = tensorbow.keras.replicate(make(), averaged())
-        two.compile("adam", "mse")
-        fit(two)
-    assert_same_state(two, stock)
 
 
 # ------------------------------------------------------------------- many models, one process
