@@ -7,6 +7,7 @@ import pathlib
 import re
 import socket
 import zipfile
+from typing import overload
 
 import numpy as np
 
@@ -42,9 +43,10 @@ class Images:
         return len(self.x_train)
 
     @property
-    def image_shape(self) -> tuple[int, ...]:
+    def image_shape(self) -> tuple[int, int, int]:
         """Height, width, channels."""
-        return tuple(self.x_train.shape[1:])
+        height, width, channels = self.x_train.shape[1:]
+        return height, width, channels
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -296,6 +298,14 @@ def _parsed(text: str) -> tuple[tuple[int, ...], int]:
             "synthetic:224x224x3:1000 (images) or synthetic:64:65 (text: length, vocabulary)"
         )
     return tuple(numbers), int(match[2])
+
+
+@overload
+def load(path: str | pathlib.Path | None = None) -> Images: ...
+
+
+@overload
+def load(path: str | pathlib.Path | None, model: str) -> Images | Text: ...
 
 
 def load(path: str | pathlib.Path | None = None, model: str = "lenet") -> Images | Text:
