@@ -77,14 +77,18 @@ void Trainer::NoteCaptured(const RunAnalysis& analysis) {
 
 absl::Status Trainer::PrepareCentral(bool waits, bool read_meanwhile,
                                      const LearningProgram& program) {
-  if (!replicates()) return absl::OkStatus();
   if (!waits) {
-    if (central_runs_.load() > 0) return absl::OkStatus();
+    if (!replicates() || central_runs_.load() > 0) return absl::OkStatus();
     absl::MutexLock lock(&writes_mu_);
     return variables_->ReleaseStale(captured_);
   }
-  if (read_meanwhile) TF_RETURN_IF_ERROR(variables_->Publish(program.variables));
-  return variables_->PublishReleased();
+  if (replicates()) {
+    if (read_meanwhile) TF_RETURN_IF_ERROR(variables_->Publish(program.variables));
+    TF_RETURN_IF_ERROR(variables_->PublishReleased());
+  }
+  // Not earlier: what goes on beside this run reads what has just been published.
+  turns_.MayWait();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int> Trainer::FindReplicated(const std::string& variable) {

@@ -347,8 +347,6 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
     return outcome;
   }
   TF_RETURN_IF_ERROR(PrepareCentral(waits, read_meanwhile, *program));
-  // Not earlier: who goes on beside this run reads what has just been published.
-  if (waits) turns_.MayWait();
 
   MegaBatches* const batches = BeginBatches(plan);
   LearningRun run(program, *request.feeds, std::move(plan), &learners_,

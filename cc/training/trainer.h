@@ -220,7 +220,8 @@ class Trainer {
                                bool restart, bool* ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Before learners begin: releases central values that nobody reads; or publishes
-  // them, where central runs go on beside a run that `waits`.
+  // them, where central runs go on beside a run that `waits`, which they may from now
+  // on.
   absl::Status PrepareCentral(bool waits, bool read_meanwhile,
                               const LearningProgram& program)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
