@@ -161,7 +161,7 @@ def test_all_commands_have_a_section():
 
 
 def docstrings(of: object, where: str) -> list[tuple[str, str]]:
-    """The docstrings of a module or class and of what is public in it, for the API reference."""
+    """The docstrings of a module or class and of its public members."""
     found = [(where, inspect.getdoc(of) or "")]
     inside = of.__all__ if inspect.ismodule(of) else vars(of)
     for name_ in inside:
