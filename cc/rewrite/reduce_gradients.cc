@@ -9,6 +9,7 @@
 #include "cc/rewrite/downstream.h"
 #include "cc/rewrite/node_inputs.h"
 #include "cc/rewrite/op_kinds.h"
+#include "cc/rewrite/refills.h"
 #include "cc/rewrite/sparse_gradient.h"
 #include "cc/rewrite/updates.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -199,6 +200,32 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
   return updates;
 }
 
+// Executes what refills a queue that the task takes from before `begin`, where learners
+// wait for each other: else one that waits for an element would wait for one that waits
+// for its gradients.
+absl::Status RefillBefore(tf::Node* begin, const NodeSet& conditional,
+                          const Updates& updates,
+                          const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
+  std::vector<const tf::Node*> exchanges = updates.all;
+  exchanges.insert(exchanges.end(), reductions.begin(), reductions.end());
+  const NodeSet after =
+      Downstream(std::move(exchanges), [](const tf::Edge&) { return true; });
+  for (tf::Node* refill : Refills(*graph)) {
+    const char* const what = conditional.count(refill) > 0 ? "in a conditional"
+                             : after.count(refill) > 0     ? "after an update"
+                                                           : nullptr;
+    if (what != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "S-SGD makes learners wait for each other's gradients, and they would wait "
+          "for ever for the elements that '",
+          refill->name(), "' adds ", what,
+          " to what they take from. Use tensorbow.SMA()"));
+    }
+    graph->AddControlEdge(refill, begin);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsOfGradient(const tf::Node& update) {
@@ -267,6 +294,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     if (averaging == Averaging::kBefore) break;  // of reductions
     TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
   }
+  TF_RETURN_IF_ERROR(RefillBefore(last, conditional, updates, reductions, graph));
   for (size_t i = 0; i < reductions.size(); ++i) {
     reductions[i]->ClearAttr("index");
     reductions[i]->AddAttr("index", static_cast<int64_t>(i));

@@ -10,7 +10,8 @@
 // All that meets other learners is chained by control edges, so that everybody comes to
 // it in the same order, and no update is executed before all gradients have been
 // computed, which is when the one node of op kBeginUpdates is executed: a task that
-// fails before has changed nothing. Pure function.
+// fails before has changed nothing. What refills a queue that the task takes from comes
+// before, too. Pure function.
 #ifndef TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 #define TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 
@@ -37,7 +38,8 @@ bool IsOfGradient(const tensorflow::Node& update);
 // InvalidArgument, with the graph unusable, if
 //   - a trained variable is updated neither by one optimiser op nor by what depends on
 //   a task's rows through the program's own reductions only;
-//   - a gradient is averaged in a conditional, or depends on an update or an average.
+//   - a gradient is averaged in a conditional, or depends on an update or an average;
+//   - a queue that the task takes from is refilled there (refills.h).
 // The task graph must have been optimised, and FuseUpdates() called for updates that
 // are of a gradient.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,

@@ -72,6 +72,26 @@ def test_without_data_what_is_read_is_the_mean_of_the_learners_that_stayed():
     ).check()
 
 
+@pytest.mark.parametrize("optimiser", ["momentum", "nesterov"])
+def test_auto_averages_gradients_of_rows_under_momentum(optimiser):
+    """A fault of the oracle's: it knew the older rule."""
+    Case(
+        program=Program(inputs="sparse", optimiser=optimiser),
+        setup=Setup(synchroniser="auto"),
+        history=(Train(), Train()),
+    ).check()
+
+
+def test_replicas_that_cancel_leave_a_centre_with_their_rounding():
+    """A fault of the oracle's: learners at -4e5 and 4e5, by a power of Adam's that is above
+    one, have a centre of -18.2, to 0.01."""
+    Case(
+        program=Program(dtype="float32", inputs="sparse", optimiser="adam"),
+        setup=Setup(synchroniser=tensorbow.SMA(centre="lagging"), batch_size=2),
+        history=(Train(rows=5), Evaluate(rows=1), Assign(which=13), Train(rows=5)),
+    ).check()
+
+
 def test_values_that_are_not_finite_may_be_those_before_a_failing_run_or_after_it():
     """A fault of the oracle's: nothing was near them."""
     Case(

@@ -108,8 +108,9 @@ class Comparison:
 
     # -------------------------------------------------------------------------- comparing
 
-    def close_to(self, actual, expected, what):
-        """That a value is as expected, to rounding."""
+    def close_to(self, actual, expected, what, made_of=()):
+        """That a value is as expected, to rounding: its own, and that of the values that
+        cancel in it."""
         expected = np.asarray(expected)
         actual = np.asarray(actual)
         if expected.dtype.kind != "f":
@@ -119,7 +120,9 @@ class Comparison:
         if actual.tobytes() == expected.tobytes() and actual.shape == expected.shape:
             return
         tolerance = tolerance_of(self.program, expected.dtype)
-        size = np.max(np.abs(expected[np.isfinite(expected)]), initial=1e-3)
+        size = 1e-3
+        for value in (expected, *made_of):
+            size = np.max(np.abs(value[np.isfinite(value)]), initial=size)
         np.testing.assert_allclose(
             actual, expected, rtol=tolerance, atol=tolerance * size, err_msg=what
         )
@@ -138,18 +141,19 @@ class Comparison:
         in_turn = names[self.checks % len(names)]
         for name in names:
             expected = reference.central(name)
-            self.close_to(read[name], expected, f"run({name!r})")
+            owns = [own[name] for own in reference.known.values]
+            self.close_to(read[name], expected, f"run({name!r})", owns)
             if name != in_turn and not reference.known.iterations:
                 continue
-            self.close_to(session.central(name), expected, f"central({name!r})")
+            self.close_to(session.central(name), expected, f"central({name!r})", owns)
             if reference.decay:
                 z = reference.central(name, averaged=False)
                 what = f"central({name!r}, averaged=False)"
-                self.close_to(session.central(variables[name], averaged=False), z, what)
-            for j, own in enumerate(reference.known.values):
+                self.close_to(session.central(variables[name], averaged=False), z, what, owns)
+            for j, own in enumerate(owns):
                 what = f"learner_value({name!r}, {j})"
-                expected_own = own[name] if self.setup.learners > 1 else expected
-                self.close_to(session.learner_value(name, j), expected_own, what)
+                expected_own = own if self.setup.learners > 1 else expected
+                self.close_to(session.learner_value(name, j), expected_own, what, owns)
 
     def draw(self, rows):
         """Rows that no action was given before."""

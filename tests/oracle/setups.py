@@ -51,10 +51,12 @@ class Setup(Described):
         return [iteration[j].stop - iteration[j].start for j in sorted(iteration)]
 
     def chosen(self, program):
-        """The synchroniser that "auto" stands for in a program."""
+        """The synchroniser that "auto" stands for in a program that trains all it has."""
         if self.synchroniser != "auto":
             return self.synchroniser
-        adaptive = program.optimiser in programs.ADAPTIVE
+        # "Momentum of some rows" counts as adaptive.
+        of_rows = program.inputs == "sparse" and program.optimiser in ("momentum", "nesterov")
+        adaptive = of_rows or program.optimiser in programs.ADAPTIVE
         return tensorbow.SSGD() if adaptive else tensorbow.SMA()
 
     def trains_as_stock(self, program, op):
