@@ -49,10 +49,9 @@ def name_of(way: Way, learners: int) -> str:
     return f"{learners} learners" + ("" if way == DEFAULT else f", {way.name}")
 
 
-def contenders(optimiser: str, learners: Sequence[int]) -> list[tuple[Way, int]]:
-    """Stock and the default; beside them SMA where it need not be the default."""
-    ways = [DEFAULT, SMA] if optimiser == "adam" else [DEFAULT]
-    return [(STOCK, 1), *itertools.product(ways, learners)]
+def contenders(learners: Sequence[int]) -> list[tuple[Way, int]]:
+    """Stock, the default and, beside it, averaged models."""
+    return [(STOCK, 1), *itertools.product([DEFAULT, SMA], learners)]
 
 
 def losses(
@@ -225,7 +224,7 @@ def compare_own(arguments: argparse.Namespace, header: dict[str, Any]) -> None:
                 "loss": {},
                 "took_part": {},
             }
-            for way, learners in contenders(optimiser, header["learners"]):
+            for way, learners in contenders(header["learners"]):
                 runs = [
                     losses(program, data, optimiser, seed, way, learners, header["points"])
                     for seed in range(1, header["seeds"] + 1)

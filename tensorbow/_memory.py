@@ -31,8 +31,6 @@ _READERS = frozenset(
         "VariableShape",
     ]
 )
-# How the names of updates by gradient descent end, with or without momentum.
-_DESCENT = ("GradientDescent", "Momentum", "ScatterAdd", "ScatterSub")
 _UNLIMITED = 2**60  # version 1 of control groups says a number like that
 _CENTRAL_BYTES = 4  # of an element of the central model, at least
 
@@ -145,13 +143,10 @@ def needs_of(
     Args:
       operations: fetched or executed; what they compute from is found.
       trainable: names of the operations of trainable variables.
-      synchroniser: of the options; "auto" is taken as whichever needs less, where the program
-        does not say.
+      synchroniser: of the options; "auto" is taken as `SSGD()`, which needs least.
     """
     trainable = set(trainable)
-    written, adaptive = _written(operations, trainable)
-    if synchroniser == "auto":
-        synchroniser = SSGD() if adaptive else SMA()
+    written = _written(operations)
     everything = sum(map(_bytes_of, written))
     trained = sum(
         _elements(op) * max(_CENTRAL_BYTES, op.get_attr("dtype").size)
@@ -159,7 +154,8 @@ def needs_of(
         if op.name in trainable
     )
     averages = getattr(synchroniser, "ema_decay", None) is not None
-    if isinstance(synchroniser, SSGD):  # each makes a part of every update, in one copy
+    if synchroniser == "auto" or isinstance(synchroniser, SSGD):
+        # Each learner makes a part of every update, in one copy.
         return Needs(0, everything + averages * trained)
     copies = 0 if isinstance(synchroniser, Independent) else 1
     if isinstance(synchroniser, SMA) and synchroniser.centre == "lagging":
@@ -184,12 +180,11 @@ def _bytes_of(op: Any) -> int:
     return _elements(op) * int(op.get_attr("dtype").size)
 
 
-def _written(operations: Iterable[Any], trainable: set[str]) -> tuple[list[Any], bool]:
-    """The variables that operations and what they compute from write; and whether an update
-    of a trainable one may be anything but gradient descent, with or without momentum."""
+def _written(operations: Iterable[Any]) -> list[Any]:
+    """The variables that operations and what they compute from write."""
     seen: set[Any] = set()
     ahead = list(operations)
-    variables, written, adaptive = [], set(), False
+    variables, written = [], set()
     while ahead:
         op = ahead.pop()
         if op in seen:
@@ -201,15 +196,10 @@ def _written(operations: Iterable[Any], trainable: set[str]) -> tuple[list[Any],
             targets = {
                 t.op for t in op.inputs if t.dtype._is_ref_dtype or t.dtype.name == "resource"
             }
-            targets = {target for target in targets if target.type in _VARIABLES}
-            written |= targets
-            trains = any(target.name in trainable for target in targets)
-            # Momentum of some rows is adaptive (cc/rewrite/op_kinds.h).
-            descends = op.type.endswith(_DESCENT) and not op.type.endswith("SparseApplyMomentum")
-            adaptive |= trains and not descends
+            written |= {target for target in targets if target.type in _VARIABLES}
         ahead += [tensor.op for tensor in op.inputs]
         ahead += op.control_inputs
-    return [op for op in variables if op in written], adaptive
+    return [op for op in variables if op in written]
 
 
 # -------------------------------------------------------------------- what to do about it

@@ -103,17 +103,10 @@ class Options:
         ceil(N / batch_size) learning tasks; None divides the rows of every run evenly
         among the learners.
       synchroniser: how the learners are kept together: `SMA(...)`, `EASGD(...)`,
-        `SSGD(...)`, `AdaptiveSGD(...)`, `Independent()` or "auto". "auto" is `SMA()`
-        where the program's optimisers are gradient descent with or without momentum,
-        `SSGD()` where some are adaptive (Adam, RMSProp, Adagrad, …), their gradients are
-        found and learners compute on the CPU, else `SMA()`. The reason: under gradient
-        descent, averaging models is averaging gradients. An
-        adaptive optimiser divides by a second moment, which holds more noise the fewer
-        rows it sees: the private ones of L learners take up to √L shorter steps than one
-        that sees all rows. Momentum with a gradient of some rows (an embedding's) counts
-        as adaptive: it moves a row only when a batch has it, so that learners with fewer
-        rows move it less often. It is chosen at the first learning run and kept;
-        `session.synchroniser` tells.
+        `SSGD(...)`, `AdaptiveSGD(...)`, `Independent()` or "auto". "auto" is `SSGD()`
+        where learners compute on the CPU and the program's gradients are found, whatever the
+        optimiser: its step is that of a stock session, to rounding. Else it is `SMA()`. It is
+        chosen at the first learning run and kept; `session.synchroniser` tells.
       scheduling: "fcfs" gives the next task to the learner that is free first;
         "round_robin" gives task k to learner k mod L, so that a seeded program computes
         the same bits every time. Under `tf.config.experimental.enable_op_determinism()`

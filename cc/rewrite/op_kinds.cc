@@ -40,11 +40,10 @@ bool WritesInput(absl::string_view op, const tf::OpDef::ArgDef& input) {
 
 OptimiserKind OptimiserKindOf(absl::string_view op) {
   absl::ConsumePrefix(&op, "Resource");
-  const bool of_rows = absl::ConsumePrefix(&op, "Sparse");
+  absl::ConsumePrefix(&op, "Sparse");
   if (!absl::StartsWith(op, "Apply")) return OptimiserKind::kNone;
   if (absl::StrContains(op, "GradientDescent")) return OptimiserKind::kGradientDescent;
-  if (absl::StrContains(op, "Momentum") && !of_rows) return OptimiserKind::kMomentum;
-  return OptimiserKind::kAdaptive;
+  return OptimiserKind::kOther;
 }
 
 bool IsAccumulatingOp(absl::string_view op) {

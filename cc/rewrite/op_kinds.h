@@ -27,11 +27,7 @@ bool WritesInput(absl::string_view op, const tensorflow::OpDef::ArgDef& input);
 enum class OptimiserKind {
   kNone,             // it is not an optimiser op
   kGradientDescent,  // proximal or not
-  kMomentum,         // with or without Nesterov's form
-  // Any other rule: Adam, RMSProp, Adagrad, Ftrl, PowerSign, …; and momentum of some
-  // rows, which moves a row only when a batch has it: the fewer rows a batch has, the
-  // slower.
-  kAdaptive,
+  kOther,            // momentum, Adam, RMSProp, Adagrad, Ftrl, PowerSign, …
 };
 OptimiserKind OptimiserKindOf(absl::string_view op);
 

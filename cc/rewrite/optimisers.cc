@@ -111,37 +111,6 @@ bool ReadsSlot(const RunEffects& effects, const tf::NodeDef& update,
   return effects.dataflow->OperandsDependOn(update, IsSlotOf(effects, variable));
 }
 
-// Whether an update that is no optimiser op is adaptive: what it assigns contains the
-// root of something that is computed from a slot. (TensorFlow's Adam updates some rows
-// by such ops.)
-bool TakesRootOfSlot(const ProgramGraph& graph, const RunEffects& effects,
-                     const tf::NodeDef& update, const tf::NodeDef& variable) {
-  static const auto* const elementwise = new std::set<absl::string_view>(
-      {"Add", "AddV2", "Div", "Identity", "Mul", "Neg", "RealDiv", "Sub"});
-  std::set<absl::string_view> seen;
-  std::vector<absl::string_view> pending;
-  const auto follow = [&](const tf::NodeDef& node, size_t first) {
-    const std::vector<Input> inputs = effects.dataflow->Inputs(node);
-    for (size_t i = first; i < inputs.size(); ++i) {
-      if (seen.insert(inputs[i].producer).second) pending.push_back(inputs[i].producer);
-    }
-  };
-  follow(update, 1);
-  while (!pending.empty()) {
-    const tf::NodeDef* const node = graph.Find(pending.back());
-    pending.pop_back();
-    if (node == nullptr) continue;
-    if (node->op() == "Sqrt" || node->op() == "Rsqrt") {
-      if (effects.dataflow->DependsOn(node->name(), IsSlotOf(effects, variable))) {
-        return true;
-      }
-    } else if (elementwise->count(node->op()) > 0) {
-      follow(*node, 0);
-    }
-  }
-  return false;
-}
-
 // Adds the learning rate of an optimiser op, "node:index", if it can change between
 // runs and be evaluated on its own.
 void AddLearningRate(const ProgramGraph& graph, const tf::NodeDef& update,
@@ -216,7 +185,6 @@ void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
     if (!analysis->variables[effects.variables[root]->name()].trained) continue;
     analysis->plain_gradient_descent &=
         updates.optimiser <= OptimiserKind::kGradientDescent;
-    analysis->adaptive_optimiser |= updates.optimiser == OptimiserKind::kAdaptive;
   }
   const auto is_trained = [&](int root) {
     return analysis->variables[effects.variables[root]->name()].trained;
@@ -236,8 +204,6 @@ void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
       for (int root : updated) {
         const tf::NodeDef& variable = *effects.variables[root];
         if (!is_trained(root)) continue;
-        analysis->adaptive_optimiser = analysis->adaptive_optimiser ||
-                                       TakesRootOfSlot(graph, effects, *node, variable);
         analysis->plain_gradient_descent =
             analysis->plain_gradient_descent && !ReadsSlot(effects, *node, variable);
       }

@@ -68,9 +68,6 @@ struct RunAnalysis {
   // Every trained variable is updated by plain gradient descent, without momentum
   // or adaptive slots.
   bool plain_gradient_descent = true;
-  // A trained variable is updated by an optimiser op that is neither gradient descent
-  // nor momentum: Adam, RMSProp, Adagrad, …; or by others that take the root of a slot.
-  bool adaptive_optimiser = false;
   // The largest constant momentum of the learners' optimisers, or 0.
   double optimiser_momentum = 0;
 };

@@ -101,9 +101,7 @@ Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
   Choice choice;
   choice.algorithm = options.algorithm;
   if (choice.algorithm == Kind::kAuto) {
-    const bool averages_gradients =
-        analysis.adaptive_optimiser && learners.accelerators() == nullptr;
-    choice.algorithm = averages_gradients ? Kind::kSsgd : Kind::kSma;
+    choice.algorithm = learners.accelerators() == nullptr ? Kind::kSsgd : Kind::kSma;
   }
   if (options.centre == SmaOptions::Centre::kLagging) {
     const double by_optimiser = analysis.plain_gradient_descent ? kDefaultMomentum : 0;

@@ -32,9 +32,8 @@ bool operator==(const Choice& a, const Choice& b);
 Choice ChoiceOfName(absl::string_view name);
 
 // The choice for a session whose first learning run is `analysis`. Where the options
-// leave the algorithm open: averaged gradients for adaptive optimisers, which divide by
-// a second moment that is noisier on each learner's share of the rows; averaged models
-// for others, where that is the same to first order and costs less.
+// leave the algorithm open: averaged gradients on the CPU, which make the step of a
+// stock session; averaged models on accelerators.
 Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
                  const LearnerGroup& learners);
 

@@ -37,10 +37,9 @@ def replicate(model: Any, options: Options | None = None) -> Any:
 
     The model is changed in place: from now on `fit` and `train_on_batch` run its own
     `train_step` on every learner, each on a replica and rows of its own. What keeps the
-    replicas together is `options.synchroniser`; by default ("auto") that is `SSGD()` if
-    any optimiser of the model is something else than `keras.optimizers.SGD` and the
-    gradients it is given are found, else `SMA()`. `SSGD()` makes a step that of stock
-    Keras, to rounding, for any optimiser. Whatever looks at the model
+    replicas together is `options.synchroniser`; by default ("auto") that is `SSGD()`, which
+    makes the step of stock Keras, to rounding, for any optimiser, if `train_step` gives it
+    gradients; else `SMA()`. Whatever looks at the model
     (callbacks, `evaluate`, `predict`, `get_weights`, `save`) sees the central model. A
     saved file is plain Keras's and loads without TensorBow.
 

@@ -17,17 +17,12 @@ _CENTRAL_MOMENTUM = 0.9  # of z where the learners' optimiser has none (ALGORITH
 _STRONG = 0.9  # momentum of which there should not be two
 
 
-def choose(model: Any, options: Options) -> Synchroniser:
-    """The synchroniser of a model: what the user says, or what "auto" means for it.
+def choose(options: Options) -> Synchroniser:
+    """The synchroniser of a model: what the user says; for "auto" what makes Keras's own step.
 
-    Averaging models is averaging gradients under gradient descent with or without
-    momentum, but not under optimisers that divide by a second moment (ALGORITHMS §1c).
+    Where that finds no gradients, models are averaged (`_training.Training`).
     """
-    if not isinstance(options.synchroniser, str):
-        return options.synchroniser
-    # A wrapper hands its gradients on to the optimiser inside.
-    optimisers = [o for o in _tracing.optimisers_of(model) if not hasattr(o, "inner_optimizer")]
-    return SSGD() if any(map(_is_adaptive, optimisers)) else SMA()
+    return SSGD() if isinstance(options.synchroniser, str) else options.synchroniser
 
 
 def watches_rates(synchroniser: Synchroniser, num_learners: int) -> bool:
@@ -73,11 +68,6 @@ def _with_central_momentum(model: Any, synchroniser: SMA, num_learners: int) -> 
             stacklevel=6,
         )
     return synchroniser
-
-
-def _is_adaptive(optimiser: Any) -> bool:
-    """Whether it may be anything but gradient descent with or without momentum."""
-    return type(optimiser).update_step is not keras.optimizers.SGD.update_step
 
 
 def _momentum_of(optimiser: Any) -> float | None:

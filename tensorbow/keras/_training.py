@@ -109,7 +109,7 @@ class TrainingLoop:
 
     def _program_on_learners(self, spec: Any) -> Program:
         if self.current is None:
-            synchroniser = _choice.choose(self._model, self._options)
+            synchroniser = _choice.choose(self._options)
             self.current = self._session_with(synchroniser)
         try:
             return self.current.program_for(spec)

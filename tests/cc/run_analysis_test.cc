@@ -160,47 +160,26 @@ TEST(RunAnalysisTest, AForcedWriteTrainsNothing) {
   EXPECT_FALSE(analysis.variables.at("w").trained);
 }
 
-TEST(RunAnalysisTest, MomentumIsNeitherPlainNorAdaptive) {
+TEST(RunAnalysisTest, MomentumIsNotPlain) {
   for (const char* op : {"ResourceApplyMomentum", "ResourceApplyKerasMomentum"}) {
     const RunAnalysis analysis = Analyse(
         With({NodeOf("m", "VarHandleOp"),
               NodeOf("train", op, {"w", "m", "constant", "gradient", "constant"})}));
     EXPECT_FALSE(analysis.plain_gradient_descent);
-    EXPECT_FALSE(analysis.adaptive_optimiser);
     EXPECT_EQ(analysis.optimiser_momentum, 0.5);
   }
 }
 
-TEST(RunAnalysisTest, MomentumOfRowsIsAdaptive) {
-  const RunAnalysis analysis = Analyse(
-      With({NodeOf("m", "VarHandleOp"),
-            NodeOf("train", "ResourceSparseApplyMomentum",
-                   {"w", "m", "constant", "gradient", "constant", "constant"})}));
-  EXPECT_FALSE(analysis.plain_gradient_descent);
-  EXPECT_TRUE(analysis.adaptive_optimiser);
-  EXPECT_EQ(analysis.optimiser_momentum, 0.5);
-}
-
-Nodes Adam() {
-  return With({NodeOf("m", "VarHandleOp"), NodeOf("v", "VarHandleOp"),
-               NodeOf("train", "ResourceApplyAdam",
-                      {"w", "m", "v", "constant", "constant", "constant", "constant",
-                       "constant", "constant", "gradient"})});
-}
-
-TEST(RunAnalysisTest, AdamIsAdaptive) {
-  const RunAnalysis analysis = Analyse(Adam());
-  EXPECT_TRUE(analysis.adaptive_optimiser);
-  EXPECT_FALSE(analysis.plain_gradient_descent);
-}
-
-TEST(RunAnalysisTest, OneAdaptiveOptimiserAmongOthersMakesTheRunAdaptive) {
-  Nodes nodes = Adam();
+TEST(RunAnalysisTest, OneOtherOptimiserAmongOthersMakesTheRunNotPlain) {
+  Nodes nodes = With({NodeOf("m", "VarHandleOp"), NodeOf("v", "VarHandleOp"),
+                      NodeOf("train", "ResourceApplyAdam",
+                             {"w", "m", "v", "constant", "constant", "constant",
+                              "constant", "constant", "constant", "gradient"})});
   nodes.push_back(NodeOf("u", "VarHandleOp"));
   nodes.push_back(
       NodeOf("descend", "ResourceApplyGradientDescent", {"u", "constant", "gradient"}));
   nodes.push_back(NodeOf("all", "NoOp", {"^train", "^descend"}));
-  EXPECT_TRUE(Analyse(nodes).adaptive_optimiser);
+  EXPECT_FALSE(Analyse(nodes).plain_gradient_descent);
 }
 
 TEST(RunAnalysisTest, AnOptimiserInsideAFunctionIsSeen) {
@@ -233,7 +212,6 @@ TEST(RunAnalysisTest, AnOptimiserInsideAFunctionIsSeen) {
       AnalyseRun(program, {{"x:0"}, {}, {"train"}}, {}, std::nullopt, &analysis).ok());
   EXPECT_EQ(analysis.kind, Kind::kLearning);
   EXPECT_TRUE(analysis.variables.at("w").trained);
-  EXPECT_TRUE(analysis.adaptive_optimiser);
   EXPECT_FALSE(analysis.plain_gradient_descent);
 }
 
@@ -246,12 +224,13 @@ TEST(RunAnalysisTest, AnUpdateOfSomeRowsIsLearning) {
   const RunAnalysis adagrad = analyse(NodeOf("train", "ResourceSparseApplyAdagrad",
                                              {"w", "s", "constant", "gradient", "rows"},
                                              {{"Tindices", "type: DT_INT32"}}));
-  EXPECT_TRUE(adagrad.adaptive_optimiser);
+  EXPECT_EQ(adagrad.kind, Kind::kLearning);
+  EXPECT_FALSE(adagrad.plain_gradient_descent);
   const RunAnalysis scatter =
       analyse(NodeOf("train", "ResourceScatterSub", {"w", "rows", "gradient"},
                      {{"Tindices", "type: DT_INT32"}}));
   EXPECT_EQ(scatter.kind, Kind::kLearning);
-  EXPECT_FALSE(scatter.adaptive_optimiser);
+  EXPECT_TRUE(scatter.plain_gradient_descent);
 }
 
 TEST(OptimiserKindTest, TensorFlowsOptimiserOpsAreSortedByName) {
@@ -263,12 +242,7 @@ TEST(OptimiserKindTest, TensorFlowsOptimiserOpsAreSortedByName) {
       "ResourceSparseApplyProximalGradientDescent",
       "SparseApplyProximalGradientDescent",
   };
-  const std::set<std::string> momentum = {
-      "ApplyMomentum",
-      "ResourceApplyKerasMomentum",
-      "ResourceApplyMomentum",
-  };
-  std::set<std::string> of_descent, of_momentum, adaptive;
+  std::set<std::string> of_descent, other;
   tf::OpList ops;
   tf::OpRegistry::Global()->Export(/*include_internal=*/false, &ops);
   for (const tf::OpDef& op : ops.op()) {
@@ -278,25 +252,16 @@ TEST(OptimiserKindTest, TensorFlowsOptimiserOpsAreSortedByName) {
       case OptimiserKind::kGradientDescent:
         of_descent.insert(op.name());
         break;
-      case OptimiserKind::kMomentum:
-        of_momentum.insert(op.name());
-        break;
-      case OptimiserKind::kAdaptive:
-        adaptive.insert(op.name());
+      case OptimiserKind::kOther:
+        other.insert(op.name());
         break;
     }
   }
   EXPECT_EQ(of_descent, descent);
-  EXPECT_EQ(of_momentum, momentum);
-  // Of some rows: which of them move depends on the batch.
-  for (const char* name : {"ResourceSparseApplyKerasMomentum",
-                           "ResourceSparseApplyMomentum", "SparseApplyMomentum"}) {
-    EXPECT_EQ(adaptive.count(name), 1) << name;
-  }
-  for (const char* name :
-       {"Adam", "AdaMax", "RMSProp", "CenteredRMSProp", "Adagrad", "AdagradV2",
-        "AdagradDA", "Adadelta", "Ftrl", "FtrlV2", "PowerSign", "AddSign"}) {
-    EXPECT_EQ(adaptive.count(std::string("ResourceApply") + name), 1) << name;
+  for (const char* name : {"Momentum", "KerasMomentum", "Adam", "AdaMax", "RMSProp",
+                           "CenteredRMSProp", "Adagrad", "AdagradV2", "AdagradDA",
+                           "Adadelta", "Ftrl", "FtrlV2", "PowerSign", "AddSign"}) {
+    EXPECT_EQ(other.count(std::string("ResourceApply") + name), 1) << name;
   }
 }
 

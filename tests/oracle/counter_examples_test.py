@@ -72,16 +72,6 @@ def test_without_data_what_is_read_is_the_mean_of_the_learners_that_stayed():
     ).check()
 
 
-@pytest.mark.parametrize("optimiser", ["momentum", "nesterov"])
-def test_auto_averages_gradients_of_rows_under_momentum(optimiser):
-    """A fault of the oracle's: it knew the older rule."""
-    Case(
-        program=Program(inputs="sparse", optimiser=optimiser),
-        setup=Setup(synchroniser="auto"),
-        history=(Train(), Train()),
-    ).check()
-
-
 def test_replicas_that_cancel_leave_a_centre_with_their_rounding():
     """A fault of the oracle's: learners at -4e5 and 4e5, by a power of Adam's that is above
     one, have a centre of -18.2, to 0.01."""

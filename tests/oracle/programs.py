@@ -29,7 +29,6 @@ OPTIMISERS = {
     "rmsprop": tf1.train.RMSPropOptimizer,
 }
 BY_HAND = ("hand", "hand_momentum")
-ADAPTIVE = ("adam", "adagrad", "rmsprop")
 
 
 @described

@@ -51,13 +51,11 @@ class Setup(Described):
         return [iteration[j].stop - iteration[j].start for j in sorted(iteration)]
 
     def chosen(self, program):
-        """The synchroniser that "auto" stands for in a program that trains all it has."""
+        """The synchroniser that "auto" stands for in a program."""
         if self.synchroniser != "auto":
             return self.synchroniser
-        # "Momentum of some rows" counts as adaptive.
-        of_rows = program.inputs == "sparse" and program.optimiser in ("momentum", "nesterov")
-        adaptive = of_rows or program.optimiser in programs.ADAPTIVE
-        return tensorbow.SSGD() if adaptive else tensorbow.SMA()
+        by_hand = program.optimiser in programs.BY_HAND
+        return tensorbow.SMA() if by_hand else tensorbow.SSGD()
 
     def trains_as_stock(self, program, op):
         """Whether one learner executes a run, as a stock session would."""

@@ -132,6 +132,4 @@ def case(draw):
     program, setup = draw(_program()), draw(_setup())
     some = st.lists(action(setup, draw(st.booleans())), max_size=MAX_ACTIONS // 3)
     history = (*draw(some), *draw(some), *draw(some))  # one list would be of six on average
-    if setup.synchroniser == "auto":
-        history = (Train(), *history)  # what "late" trains might make another choice
     return Case(program, setup, history)

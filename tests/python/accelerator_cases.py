@@ -34,10 +34,10 @@ tf1 = tf.compat.v1
 def same_as_on_the_cpu(emulator: Emulator) -> None:
     """Replicas, central model, losses: as without an accelerator."""
     kinds: list[tuple[str, bool, dict[str, Any]]] = [
-        ("momentum", False, {}),
-        ("momentum", True, {"batch_size": 2}),
+        ("momentum", False, {"synchroniser": tensorbow.SMA()}),
+        ("momentum", True, {"batch_size": 2, "synchroniser": tensorbow.SMA()}),
         ("adam", True, {"synchroniser": tensorbow.SMA()}),
-        ("sgd", False, {"batch_size": 5}),
+        ("sgd", False, {"batch_size": 5, "synchroniser": tensorbow.SMA()}),
         ("sgd", True, {"synchroniser": tensorbow.EASGD(sync_period=3)}),
         ("adam", False, {"synchroniser": tensorbow.Independent()}),
     ]

@@ -190,7 +190,9 @@ class Regression:
     def session(
         self, addresses: list[str], rank: int, learners: int, period: int = 1, **options: Any
     ) -> Any:
-        """A session on all hosts, which are averaged in every so many iterations."""
+        """A session on all hosts, which are averaged in every so many iterations: by models,
+        unless something else is said."""
+        options.setdefault("synchroniser", tensorbow.SMA())
         cluster = tensorbow.Cluster(addresses, rank, start_limit_seconds=60, sync_period=period)
         return tensorbow.TensorBowSession(
             graph=self.graph,
@@ -388,7 +390,7 @@ def embeds(rank: int, addresses: list[str], synchroniser: str) -> list[str]:
 def keras_fits(
     rank: int, addresses: list[str], learners: int, batches: int, epochs: int, adam: bool = False
 ) -> dict[str, Any]:
-    """`fit` of the same regression; the weights after every epoch."""
+    """`fit` of the same regression; the weights after every epoch. Adam with what "auto" is."""
     import keras
 
     initial = weights_of(rank)[:, None], np.array([float(rank)])
@@ -401,6 +403,7 @@ def keras_fits(
             learners_per_device=learners,
             cluster=tensorbow.Cluster(addresses, rank, start_limit_seconds=60),
             pin_threads=False,
+            synchroniser="auto" if adam else tensorbow.SMA(),
         ),
     )
     sgd = keras.optimizers.SGD(RATE, momentum=MOMENTUM)

@@ -180,16 +180,13 @@ def test_learners_that_did_not_take_part_are_said():
     assert drop_in.summary({"mlp sgd": row}).endswith("1 of them not all learners took part.")
 
 
-def test_sma_is_named_beside_the_default_under_adam_only():
-    assert [drop_in.name_of(*c) for c in drop_in.contenders("sgd", [2, 4])] == [
+def test_sma_is_named_beside_the_default():
+    assert [drop_in.name_of(*c) for c in drop_in.contenders([2, 4])] == [
         "tf.Session",
         "2 learners",
         "4 learners",
-    ]
-    assert [drop_in.name_of(*c) for c in drop_in.contenders("adam", [2])] == [
-        "tf.Session",
-        "2 learners",
         "2 learners, SMA",
+        "4 learners, SMA",
     ]
 
 
@@ -221,6 +218,7 @@ def test_programs_run_one_after_the_other_are_merged(monkeypatch, tmp_path):
         assert {name: np.shape(v) for name, v in row["loss"].items()} == {
             "tf.Session": (1, 2),
             "2 learners": (1, 2),
+            "2 learners, SMA": (1, 2),
         }
     text = (tmp_path / "drop_in_quick.md").read_text()
     assert "| embedding | sgd |" in text and "| mlp | sgd |" in text

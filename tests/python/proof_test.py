@@ -293,7 +293,7 @@ def test_explanation_prints_what_there_is_to_know():
     build, data = SOUND["mean"]
     _, _, explanation, _ = run(build, data, 2, learners(2), fetch=["count"])
     text = str(explanation)
-    assert "executed by 2 learners" in text and "SMA" in text
+    assert "executed by 2 learners" in text and "SSGD" in text
     assert "16 + 16 rows" in text and "Division: sound" in text
     assert "the sum of the learners' values" in text
 
