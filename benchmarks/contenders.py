@@ -44,6 +44,8 @@ class Contender:
       device: "cpu", or "gpu" for a process that sees the GPUs.
       python: the interpreter; "" is this one.
       environment: variables of its process besides this one's.
+      tree: another working tree, built in place, whose TensorBow and contenders are measured;
+        "" is this one.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Contender:
     device: str = "cpu"
     python: str = ""
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    tree: str = ""
 
 
 def data(model: str) -> tuple[np.ndarray, np.ndarray]:

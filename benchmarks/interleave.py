@@ -40,13 +40,17 @@ class Process:
     def __init__(self, contender: Contender, model: str, log: IO[str] | None = None) -> None:
         self.contender = contender
         job = dict(dataclasses.asdict(contender), model=model)
+        script, variables = __file__, environment(contender.device)
+        if contender.tree:
+            script = f"{contender.tree}/benchmarks/interleave.py"
+            variables["PYTHONPATH"] = contender.tree
         self._process = subprocess.Popen(
-            [contender.python or sys.executable, __file__, json.dumps(job)],
+            [contender.python or sys.executable, script, json.dumps(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log or subprocess.DEVNULL,
             text=True,
-            env=environment(contender.device) | contender.environment,
+            env=variables | contender.environment,
         )
         self._steps = 1
 

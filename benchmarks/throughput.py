@@ -2,6 +2,7 @@
 
     python benchmarks/throughput.py [--models lenet:16 …] [--slices N] [--output NAME]
     python benchmarks/throughput.py --models larger --output throughput_larger
+    python benchmarks/throughput.py --against ../earlier --output throughput_before
 
 All contenders of a row are measured in turn, slice by slice, in one call. The ratio of
 two contenders is the median of their ratios within a slice. Prints one table for each
@@ -11,6 +12,7 @@ model and batch size and writes benchmarks/results/NAME.{json,md}.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -57,6 +59,16 @@ def contenders(batch: int, learners: list[int]) -> list[Contender]:
     return found
 
 
+def against(tree: str, compared: list[Contender]) -> list[Contender]:
+    """The first contender, and several learners as they are in this tree and in another one."""
+    several = [c for c in compared if c.name.startswith("TensorBow") and c.settings["learners"] > 1]
+    found = [compared[0]]
+    for contender in several:
+        name = f"{contender.name}, before"
+        found += [contender, dataclasses.replace(contender, name=name, tree=tree)]
+    return found
+
+
 def table(speeds: dict[str, list[float]], limit: float) -> list[str]:
     """Markdown: samples/s with quartiles, the ratio to the first contender, and the
     share of the kernel-time floor."""
@@ -88,6 +100,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a slice")
     parser.add_argument("--learners", type=int, nargs="+", help="numbers of learners")
     parser.add_argument("--only", help="only contenders whose name contains this, and the first")
+    parser.add_argument(
+        "--against",
+        metavar="TREE",
+        help="another working tree, built in place: several learners there and here",
+    )
     parser.add_argument("--output", default="throughput", help="name of the result files")
     arguments = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
@@ -111,6 +128,8 @@ def main() -> None:
         compared = contenders(batch, learners)
         if arguments.only:
             compared = compared[:1] + [c for c in compared[1:] if arguments.only in c.name]
+        if arguments.against:
+            compared = against(os.path.abspath(arguments.against), compared)
         seconds = floor(model, batch)
         limit = cores * batch / seconds
         speeds = measure(model, compared, arguments.slices, arguments.seconds)
