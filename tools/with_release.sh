@@ -39,5 +39,5 @@ cmake -S . -B "$work/release" -G Ninja -DPython_EXECUTABLE="$venv/bin/python" >"
   { cat "$work/cmake.log"; exit 1; }
 cmake --build "$work/release"
 cmake --install "$work/release" --prefix . >/dev/null
-export TENSORBOW_BUILD=$work/release
+export TENSORBOW_BUILD=$work/release PYTHONPATH=$tree  # for programs that tests start, too
 exec "$@"

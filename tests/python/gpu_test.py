@@ -83,6 +83,9 @@ def test_without_a_driver_it_is_left_alone(
     monkeypatch.setattr(_loader, "gpu_driver", lambda: False)
     assert "no NVIDIA driver" in _loader.load_gpu_library(tmp_path)
     monkeypatch.setattr(_loader, "gpu_driver", lambda: True)
+    monkeypatch.setattr(_loader, "cuda_build", lambda: False)
+    assert "built for the CPU" in _loader.load_gpu_library(tmp_path)
+    monkeypatch.setattr(_loader, "cuda_build", lambda: True)
     assert "does not load" in _loader.load_gpu_library(tmp_path)
 
 
