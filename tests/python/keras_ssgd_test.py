@@ -310,3 +310,16 @@ def test_rates_set_by_callbacks_reach_every_learner(digits):
         weights.append(model.get_weights())
     for ours, theirs in zip(*weights):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("learners", [2, 3])
+def test_learners_with_more_rows_of_an_odd_batch_count_for_more(learners, digits):
+    """Batches of 25 rows, the last one of 5."""
+    x, y = (a[:130] for a in digits)
+    weights = []
+    for given in (None, ssgd(learners)):
+        model = classifier(given, OPTIMISERS["nesterov"], dense)
+        model.fit(x, y, batch_size=25, epochs=2, verbose=0, shuffle=False)
+        weights.append(model.get_weights())
+    for ours, theirs in zip(*weights):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
