@@ -21,6 +21,8 @@ if ! [ "$venv/requirements.stamp" -nt tools/requirements.txt ]; then
   # tf_keras depends on "tensorflow" by name; tensorflow-cpu does for it, too.
   sed -E "s/^tensorflow[><=].*/tensorflow-cpu==$pinned/; s/^tensorboard[><=].*/tensorboard==$series.*/
     /^(tf_keras|ruff|mypy|clang-format)\b/d" tools/requirements.txt >"$work/requirements.txt"
+  # TensorFlow 2.20 takes any protobuf, and its tf.io.write_graph fails with version 7.
+  echo "protobuf<7" >>"$work/requirements.txt"
   "$venv/bin/pip" install --quiet --upgrade pip
   "$venv/bin/pip" install --quiet -r "$work/requirements.txt"
   "$venv/bin/pip" install --quiet --no-deps "tf_keras==$series.*"
@@ -34,6 +36,7 @@ git ls-files --cached --others --exclude-standard |
 xargs -d '\n' cp --parents --update --preserve=mode,timestamps -t "$tree" <"$work/files"
 (cd "$tree" && find . -type f ! -name '*.so' ! -name '*.pyc' -printf '%P\n' | sort |
   comm -23 - "$work/files" | xargs -r -d '\n' rm)
+[ ! -e ../shared ] || ln -sfn "$(realpath ../shared)" "$work/shared"  # data for tests
 cd "$tree"
 cmake -S . -B "$work/release" -G Ninja -DPython_EXECUTABLE="$venv/bin/python" >"$work/cmake.log" ||
   { cat "$work/cmake.log"; exit 1; }
