@@ -7,7 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "cc/rewrite/op_kinds.h"
 #include "tensorflow/core/framework/node_def_util.h"
 
 namespace tensorbow {
@@ -26,18 +25,17 @@ bool Takes(absl::string_view op) {
          op == "Unstage" || absl::StrContains(op, "MapUnstage");
 }
 
-// What tells the store of elements that a node uses from others: the node that a
-// queue's or a barrier's handle comes from, or the container and the name of a staging
-// area.
+constexpr int kLongestWay = 100;  // of a handle, which may go around a loop
+
+// What tells the store of elements that a node uses from others: container and name, of
+// the node itself (a staging area's) or of the one that its handle comes from.
 using Store = std::pair<std::string, std::string>;
 
 Store StoreOf(const tf::Node& user) {
   const tf::Node* node = &user;
-  if (!absl::StrContains(user.type_string(), "tage")) {
-    do {
-      if (!node->input_node(0, &node).ok()) break;
-    } while (node->num_inputs() > 0 &&
-             ForwardsOf(node->type_string()) != Forwards::kNothing);
+  for (int i = 0; i < kLongestWay && node->num_inputs() > 0; ++i) {
+    if (tf::HasNodeAttr(node->def(), "shared_name")) break;
+    if (!node->input_node(0, &node).ok()) break;
   }
   std::string container, name;
   tf::TryGetNodeAttr(node->attrs(), "container", &container);

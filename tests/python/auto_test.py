@@ -58,23 +58,25 @@ def test_gradients_are_averaged_under_every_optimiser(optimiser, use_resource):
         assert replicas_are_equal(s, program.w)
 
 
-@pytest.mark.parametrize("learners", [2, 4])
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
-def test_default_options_train_as_a_stock_session_does(optimiser, learners, one_thread):
+def assert_trains_as_stock(program, learners, one_thread, runs=30, rtol=1e-4):
     weights = []
-    for stock in (True, False):
-        program = linear(optimiser=OPTIMISERS[optimiser])
-        with (
-            tf1.Session(graph=program.graph, config=one_thread)
-            if stock
-            else session(program.graph, learners)
-        ) as s:
+    for make in (
+        lambda: tf1.Session(graph=program.graph, config=one_thread),
+        lambda: session(program.graph, learners),
+    ):
+        with make() as s:
             s.run(program.init)
-            for k in range(30):
+            for k in range(runs):
                 x, y = rows(8, seed=k)
                 s.run(program.train, {program.x: x, program.y: y})
             weights.append(s.run(program.w))
-    np.testing.assert_allclose(weights[1], weights[0], rtol=1e-4)
+    np.testing.assert_allclose(weights[1], weights[0], rtol=rtol)
+
+
+@pytest.mark.parametrize("learners", [2, 4])
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_default_options_train_as_a_stock_session_does(optimiser, learners, one_thread):
+    assert_trains_as_stock(linear(optimiser=OPTIMISERS[optimiser]), learners, one_thread)
 
 
 @pytest.mark.parametrize("optimiser", ["momentum", "adam"])
@@ -251,19 +253,7 @@ def test_gradients_of_rows_are_averaged(optimiser):
 
 
 def test_a_table_under_momentum_trains_as_in_a_stock_session(one_thread):
-    program = embedding(OPTIMISERS["momentum"])
-    weights = []
-    for make in (
-        lambda: tf1.Session(graph=program.graph, config=one_thread),
-        lambda: session(program.graph, learners=4),
-    ):
-        with make() as s:
-            s.run(program.init)
-            for k in range(20):
-                x, y = rows(8, seed=k)
-                s.run(program.train, {program.x: x, program.y: y})
-            weights.append(s.run(program.w))
-    np.testing.assert_allclose(weights[1], weights[0], rtol=1e-5)
+    assert_trains_as_stock(embedding(OPTIMISERS["momentum"]), 4, one_thread, runs=20, rtol=1e-5)
 
 
 @pytest.mark.parametrize("make", [in_a_branch, adaptive_by_hand, by_hand])
