@@ -31,6 +31,7 @@ def deposit_options(
     pin_threads: bool,
     cuda_graphs: str,
     proof: bool,
+    element_for_each_learner: bool,
     cluster: Cluster | None,
     host_period: int,
 ) -> int: ...

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 
 from tensorbow import _libsvm
 from tensorbow._checks import is_int, is_one_of
@@ -96,11 +97,11 @@ def libsvm(
     def arrays() -> Iterator[tuple[np.ndarray, ...]]:
         return ((r.ends, r.columns, r.values, r.label_ends, r.labels) for r in groups())
 
-    make = _ragged if form == "ragged" else _sparse_maker(files.features, files.labels)
-
-    def batches(ends: Any, *others: Any) -> tf.data.Dataset:
-        rows = tf.minimum(tf.shape(ends, tf.int64)[0] - 1, batch_size)
-        return tf.data.Dataset.from_tensor_slices(make(rows, ends, *others))
+    def batches(*group: Any) -> tf.data.Dataset:
+        if form == "sparse":
+            return _SparseBatches(batch_size, group, files.features, files.labels)
+        rows = tf.minimum(tf.shape(group[0], tf.int64)[0] - 1, batch_size)
+        return tf.data.Dataset.from_tensor_slices(_ragged(rows, *group))
 
     ints, floats = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.float32)
     # Python hands over many batches at once, and no function is called for each of them.
@@ -119,20 +120,32 @@ def _ragged(rows: Any, ends: Any, columns: Any, values: Any, label_ends: Any, la
     return (batches(columns, ends), batches(values, ends)), batches(labels, label_ends)
 
 
-def _sparse_maker(features: int, labels: int) -> Any:
-    """What makes sparse tensors [batches, rows, features] and [batches, rows, labels]."""
+class _SparseBatches(tf.data.Dataset):
+    """Compressed sparse rows, with ones for their labels, as batches of sparse tensors.
 
-    def make(rows: Any, ends: Any, columns: Any, values: Any, label_ends: Any, y: Any) -> Any:
-        count = (tf.shape(ends, tf.int64)[0] - 1) // rows
+    Args:
+      batch_size: rows of an element; the last one may have fewer.
+      group: where rows end, their columns and values, where labels end, and labels.
+      features, labels: columns of the two sparse tensors.
+    """
 
-        def batches(ends: Any, columns: Any, values: Any, width: int) -> Any:
-            operation = tf.compat.v1.get_default_graph().create_op(
-                "TensorBowEntriesOfRows", [rows, ends, columns], [tf.int64]
-            )
-            shape = tf.stack([count, rows, np.int64(width)])
-            return tf.SparseTensor(operation.outputs[0], values, shape)
+    def __init__(self, batch_size: int, group: Sequence[Any], features: int, labels: int) -> None:
+        self._columns = (features, labels)
+        operation = tf.compat.v1.get_default_graph().create_op(
+            "TensorBowSparseBatchesDataset",
+            [tf.constant(batch_size, tf.int64), *group],
+            [tf.variant],
+            attrs={
+                "num_columns": attr_value_pb2.AttrValue(i=features),
+                "num_labels": attr_value_pb2.AttrValue(i=labels),
+            },
+        )
+        super().__init__(operation.outputs[0])
 
-        ones = tf.ones_like(y, tf.float32)
-        return batches(ends, columns, values, features), batches(label_ends, y, ones, labels)
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return []
 
-    return make
+    @property
+    def element_spec(self) -> tuple[tf.SparseTensorSpec, ...]:
+        """Of the rows and of their labels."""
+        return tuple(tf.SparseTensorSpec([None, n], tf.float32) for n in self._columns)

@@ -29,6 +29,8 @@ class Explanation:
       synchroniser: the name of what keeps the learners together; "" if nothing does.
       feeds: by tensor name, the rows of each learning task, or None where every learner
         gets the feed whole.
+      element: tensors (names) that the run takes from pipelines and queues and whose rows
+        are divided; how, and by which proof, is found out when they have been taken.
       verdict: of the proof that the run may be divided: "sound", "nearly sound", "by batch
         moments", "not sound" or "unproven"; "" where nothing is divided, or the options
         leave nothing to prove.
@@ -44,6 +46,7 @@ class Explanation:
     learners: int
     synchroniser: str
     feeds: dict[str, list[int] | None]
+    element: list[str]
     verdict: str
     why: str
     scaled: list[str]
@@ -59,6 +62,7 @@ class Explanation:
         for name, rows in self.feeds.items():
             how = "whole" if rows is None else " + ".join(map(str, rows)) + " rows"
             lines.append(f"  feed {name}: {how}")
+        lines += [f"  element {name}: rows divided when it is taken" for name in self.element]
         if self.verdict:
             lines.append(f"Division: {self.verdict}.")
         if self.why:
@@ -122,6 +126,7 @@ def explain(native: Any, options: Any, plan: RunPlan, arrays: list[np.ndarray]) 
         learners=learners,
         synchroniser=native.synchroniser if facts["kind"] == "learning" else "",
         feeds=rows,
+        element=facts["element"],
         verdict=verdict,
         why=why,
         scaled=scaled,

@@ -123,6 +123,11 @@ class Options:
         them, on a copy of its graph; a run that dividing would change is executed by one
         learner, with a warning that says what differs. "off": feeds are divided as their
         shapes suggest. Feeds that are named in shard= are divided in any case.
+      elements: what a learning run takes from `tf.data` iterators, queues, staging areas and
+        readers. "divided": one element, as a stock session does, whose rows are divided among
+        the learners as those of feeds are. "one_each": one element for every learner, so that
+        an iteration trains on as many as there are learners. None is "one_each" with
+        `AdaptiveSGD()`, which takes nothing else, and "divided" otherwise.
       run_kind: "learning", "write" or "read" for runs that fetch an operation or tensor,
         where the classification by the graph is not what is wanted. "learning" averages
         the trainable floating-point variables that the run writes, in whatever way.
@@ -154,6 +159,7 @@ class Options:
     replicate: Iterable[Any] = ()
     combine: Mapping[Any, str] = dataclasses.field(default_factory=dict)
     proof: Literal["auto", "off"] = "auto"
+    elements: Literal["divided", "one_each"] | None = None
     run_kind: Mapping[Any, str] = dataclasses.field(default_factory=dict)
     seed: int | None = None
     pin_threads: bool = True
@@ -188,6 +194,15 @@ class Options:
             )
         if not is_one_of(self.proof, "auto", "off"):
             raise ValueError(f'Options: proof must be "auto" or "off", got {self.proof!r}')
+        if self.elements is not None and not is_one_of(self.elements, "divided", "one_each"):
+            raise ValueError(
+                f'Options: elements must be "divided", "one_each" or None, got {self.elements!r}'
+            )
+        if isinstance(self.synchroniser, AdaptiveSGD) and self.elements == "divided":
+            raise ValueError(
+                "Options: learners take elements of their own with AdaptiveSGD; got "
+                'elements="divided", wanted "one_each" or None'
+            )
         if isinstance(self.synchroniser, AdaptiveSGD) and self.batch_size is not None:
             raise ValueError(
                 f"Options: AdaptiveSGD chooses the rows of each learner's batch; give b_max= to "
@@ -360,6 +375,7 @@ class Options:
             pin_threads=self.pin_threads,
             cuda_graphs=self.cuda_graphs,
             proof=self.proof == "auto",
+            element_for_each_learner=self.elements == "one_each",
             cluster=None if self.other_hosts is None else self.other_hosts.join(),
             host_period=self.host_period,
         )

@@ -73,7 +73,8 @@ int64_t DepositOptionsFromPython(
     std::set<std::string> replicate, const std::map<std::string, std::string>& combine,
     const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
     bool pin_threads, const std::string& cuda_graphs, bool proof,
-    std::shared_ptr<Cluster> cluster, int64_t host_period) {
+    bool element_for_each_learner, std::shared_ptr<Cluster> cluster,
+    int64_t host_period) {
   Options options;
   options.learners_per_device = learners_per_device;
   options.threads_per_learner = threads_per_learner;
@@ -126,6 +127,7 @@ int64_t DepositOptionsFromPython(
   options.hosts = std::move(cluster);
   options.host_period = host_period;
   options.proof = proof;
+  options.element_for_each_learner = element_for_each_learner;
   options.pin_threads = pin_threads;
   options.task_recording =
       Choose<Options::TaskRecording>({{"auto", Options::TaskRecording::kAuto},
@@ -147,7 +149,8 @@ void DefineOptions(py::module_* m) {
          py::arg("adaptive"), py::arg("shard"), py::arg("replicate"),
          py::arg("combine"), py::arg("run_kind"), py::arg("seed"),
          py::arg("pin_threads"), py::arg("cuda_graphs"), py::arg("proof"),
-         py::arg("cluster"), py::arg("host_period"),
+         py::arg("element_for_each_learner"), py::arg("cluster"),
+         py::arg("host_period"),
          "Keeps options for the session to be created; returns its number.");
 }
 

@@ -83,6 +83,7 @@ class SessionHandle {
     facts["learners"] = description.learners;
     facts["why_one_learner"] = description.why_one_learner;
     facts["variable_fetches"] = description.variable_fetches;
+    facts["element"] = description.element;
     return facts;
   }
 

@@ -149,44 +149,6 @@ Fit FitOf(const tf::PartialTensorShape& shape, const tf::NodeDef& variable) {
   return shape.num_elements() == wanted.num_elements() ? Fit::kYes : Fit::kNo;
 }
 
-// The tensor seen through operations that change nothing but its shape.
-std::string Stripped(const ProgramGraph& graph, std::string tensor) {
-  static const auto* const transparent = new NameSet(
-      {"Identity", "StopGradient", "Squeeze", "Reshape", "Cast", "ExpandDims"});
-  for (int hops = 0; hops < 8; ++hops) {
-    const tf::NodeDef* const node = graph.Find(ParseTensor(tensor).node);
-    if (node == nullptr || !transparent->contains(node->op())) break;
-    tensor = Canonical(node->input(0));
-  }
-  return tensor;
-}
-
-// The nodes that reduce rows: a mean along the first dimension. By what they average.
-absl::flat_hash_map<std::string, std::vector<const tf::NodeDef*>> MeansOverRows(
-    const ProgramGraph& graph, const std::vector<const tf::NodeDef*>& nodes,
-    const absl::flat_hash_set<std::string>& dependent) {
-  absl::flat_hash_map<std::string, std::vector<const tf::NodeDef*>> means;
-  for (const tf::NodeDef* node : nodes) {
-    if (node->op() != "Mean" || node->input_size() < 2 ||
-        !dependent.contains(node->name())) {
-      continue;
-    }
-    const tf::NodeDef* const axes = graph.Find(ParseTensor(node->input(1)).node);
-    tf::Tensor values;
-    if (axes == nullptr || axes->op() != "Const" ||
-        !values.FromProto(axes->attr().at("value").tensor())) {
-      continue;
-    }
-    bool rows = false;
-    for (int64_t i = 0; i < values.NumElements(); ++i) {
-      rows |= values.dtype() == tf::DT_INT32 ? values.flat<int32_t>()(i) == 0
-                                             : values.flat<int64_t>()(i) == 0;
-    }
-    if (rows) means[Stripped(graph, Canonical(node->input(0)))].push_back(node);
-  }
-  return means;
-}
-
 }  // namespace
 
 absl::flat_hash_set<std::string> DependOnFeeds(
@@ -293,47 +255,6 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
     if (!known) fitting.push_back(operand);
   }
   return fitting;
-}
-
-bool UsesBatchMoments(const ProgramGraph& graph, const RunSpec& spec) {
-  std::vector<const tf::NodeDef*> nodes;
-  if (!graph.Needed(spec, &nodes).ok()) return false;
-  const absl::flat_hash_set<std::string> dependent = DependOnFeeds(spec, nodes);
-  const auto means = MeansOverRows(graph, nodes, dependent);
-  // Whether one is the mean over rows of the other.
-  const auto is_mean_of = [&](const std::string& mean, const std::string& of) {
-    const auto known = means.find(Stripped(graph, of));
-    if (known == means.end()) return false;
-    const std::string source = Stripped(graph, mean);
-    return std::any_of(
-        known->second.begin(), known->second.end(),
-        [&source](const tf::NodeDef* m) { return Canonical(m->name()) == source; });
-  };
-  for (const tf::NodeDef* node : nodes) {
-    if (!dependent.contains(node->name())) continue;
-    if (absl::StartsWith(node->op(), "FusedBatchNorm") &&
-        !absl::StrContains(node->op(), "Grad")) {
-      const auto training = node->attr().find("is_training");
-      if (training == node->attr().end() || training->second.b()) return true;
-    }
-    if (node->op() != "Mean") continue;
-    const std::string of = Stripped(graph, Canonical(node->input(0)));
-    if (!means.contains(of)) continue;
-    const tf::NodeDef* squares = graph.Find(ParseTensor(of).node);
-    if (squares == nullptr) continue;
-    if (squares->op() == "Square") {
-      const std::string base = Canonical(squares->input(0));
-      if (means.contains(Stripped(graph, base))) return true;  // E x² − (E x)²
-      squares = graph.Find(ParseTensor(base).node);            // (x − E x)²
-      if (squares == nullptr || squares->op() != "Sub") continue;
-    } else if (squares->op() != "SquaredDifference") {
-      continue;
-    }
-    const std::string a = Canonical(squares->input(0));
-    const std::string b = Canonical(squares->input(1));
-    if (is_mean_of(a, b) || is_mean_of(b, a)) return true;
-  }
-  return false;
 }
 
 }  // namespace tensorbow

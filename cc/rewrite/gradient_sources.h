@@ -39,10 +39,6 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
 absl::flat_hash_set<std::string> DependOnFeeds(
     const RunSpec& spec, const std::vector<const tensorflow::NodeDef*>& nodes);
 
-// Whether rows are normalised by the moments of their batch: by a batch normalisation
-// op in training mode, or by a mean over rows of squared differences from their mean.
-bool UsesBatchMoments(const ProgramGraph& graph, const RunSpec& spec);
-
 }  // namespace tensorbow
 
 #endif  // TENSORBOW_CC_REWRITE_GRADIENT_SOURCES_H_

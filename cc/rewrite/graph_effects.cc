@@ -217,12 +217,16 @@ void Dataflow::NoteOp(const tf::NodeDef& node, FunctionSummaries* callees,
   const std::string& op = node.op();
   summary->may_block |= MayBlock(op);
   summary->reads_iterator |= absl::StartsWith(op, "IteratorGetNext");
+  summary->takes_data |= TakesData(op);
   summary->varies |= Varies(node, callees);
   if (summary->central_only.empty()) summary->central_only = WhyCentralOnly(op);
   for (const Call& call : CallsOf(node, functions_)) {
     const EffectSummary& callee = callees->Of(call.function);
     // A data pipeline that waits does so in its own threads.
-    if (!IsDatasetOp(op)) summary->may_block |= callee.may_block;
+    if (!IsDatasetOp(op)) {
+      summary->may_block |= callee.may_block;
+      summary->calls_take_data |= callee.takes_data || callee.calls_take_data;
+    }
     summary->reads_iterator |= callee.reads_iterator;
     if (summary->central_only.empty()) summary->central_only = callee.central_only;
   }

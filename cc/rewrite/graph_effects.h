@@ -39,7 +39,9 @@ struct EffectSummary {
   std::vector<Effects> roots;
   bool may_block = false;
   bool reads_iterator = false;
-  bool varies = false;  // draws random numbers or takes data
+  bool takes_data = false;       // out of a pipeline, a queue, …
+  bool calls_take_data = false;  // in a function that a node calls
+  bool varies = false;           // draws random numbers or takes data
   std::string central_only;
 };
 

@@ -72,6 +72,18 @@ bool MayBlock(absl::string_view op) {
          absl::StartsWith(op, "ReaderRead") || absl::StartsWith(op, "MutexLock");
 }
 
+bool TakesData(absl::string_view op) {
+  return absl::StartsWith(op, "IteratorGetNext") || absl::StrContains(op, "Dequeue") ||
+         op == "StagePeek" || absl::StartsWith(op, "Unstage") ||
+         absl::StrContains(op, "MapUnstage") || absl::StrContains(op, "MapPeek") ||
+         absl::StartsWith(op, "BarrierTakeMany") || absl::StartsWith(op, "ReaderRead");
+}
+
+bool PutsElement(absl::string_view op) {
+  return absl::StrContains(op, "Enqueue") || op == "Stage" || op == "MapStage" ||
+         op == "OrderedMapStage" || absl::StartsWith(op, "BarrierInsertMany");
+}
+
 bool IsDatasetOp(absl::string_view op) { return absl::StrContains(op, "Dataset"); }
 
 std::string WhyCentralOnly(absl::string_view op) {

@@ -40,6 +40,11 @@ bool IsGeneratorOp(absl::string_view op);
 // Whether the op may wait for another run of the same session.
 bool MayBlock(absl::string_view op);
 
+// Whether the op takes an element out of a pipeline, a queue or the like, or looks at
+// one that is there; whether it puts one in.
+bool TakesData(absl::string_view op);
+bool PutsElement(absl::string_view op);
+
 // Whether the op belongs to a pipeline of tf.data.
 bool IsDatasetOp(absl::string_view op);
 

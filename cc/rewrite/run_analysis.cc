@@ -185,6 +185,8 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
   const EffectSummary summary = dataflow.Summarise(&callees);
   analysis->may_block = summary.may_block;
   analysis->reads_iterator = summary.reads_iterator;
+  analysis->takes_data = summary.takes_data;
+  analysis->calls_take_data = summary.calls_take_data;
   analysis->central_only = summary.central_only;
   const bool optimised =
       std::any_of(summary.roots.begin(), summary.roots.end(), IsOptimised);

@@ -44,6 +44,10 @@ struct RunAnalysis {
   bool may_block = false;
   // The run waits for tf.data.
   bool reads_iterator = false;
+  // The run takes elements out of pipelines, queues, staging areas or readers; a
+  // function that it calls does.
+  bool takes_data = false;
+  bool calls_take_data = false;
   // Why a learner cannot execute this run although it is learning; empty if it can.
   std::string central_only;
 

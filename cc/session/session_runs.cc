@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "cc/rewrite/pipeline_element.h"
 #include "cc/session/tensorbow_session.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -77,23 +78,81 @@ void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
   }
 }
 
+bool TensorBowSession::DividesElements(const RunAnalysis& analysis) const {
+  if (!analysis.takes_data && !analysis.calls_take_data) return false;
+  if (!options_.divides_elements()) return false;
+  // Where the learners of a host are one, whatever happens, there is nothing to divide.
+  return !trainer_->has_other_hosts() || trainer_->num_learners() > 1;
+}
+
+absl::Status TensorBowSession::AnalyseElement(Signature* signature) {
+  PipelineElement element;
+  auto taking = std::make_shared<Signature>();
+  {
+    absl::MutexLock lock(&mu_);
+    TF_ASSIGN_OR_RETURN(
+        element, FindPipelineElement(graph_, signature->spec, signature->analysis));
+    taking->spec = {signature->spec.feeds, element.tensors, {}};
+    TF_RETURN_IF_ERROR(AnalyseRun(graph_, taking->spec, trainable_,
+                                  RunAnalysis::Kind::kRead, &taking->analysis));
+    for (const std::array<std::string, 3>& parts : element.sparse) {
+      for (const std::string& part : parts) sparse_feeds_[part] = parts;
+    }
+  }
+  const RunSpec fed = WithElement(signature->spec, element);
+  std::shared_ptr<const Signature> divided = FindSignature(fed);
+  signature->divided = divided != nullptr ? std::move(divided) : AnalyseNew(fed);
+  signature->taking = std::move(taking);
+  signature->refusals = std::make_shared<Signature::Refusals>();
+  return absl::OkStatus();
+}
+
 bool TensorBowSession::Analyse(Signature* signature) {
   RunAnalysis& analysis = signature->analysis;
-  const absl::Status analysed = AnalyseRun(graph_, signature->spec, trainable_,
-                                           ChosenKind(signature->spec), &analysis);
-  if (!analysed.ok()) return false;
-  if (analysis.kind != RunAnalysis::Kind::kLearning) return true;
-  signature->why_central = analysis.central_only;
-  if (signature->why_central.empty()) {
+  {
+    absl::ReaderMutexLock lock(&mu_);
+    const absl::Status analysed = AnalyseRun(graph_, signature->spec, trainable_,
+                                             ChosenKind(signature->spec), &analysis);
+    if (!analysed.ok()) return false;
+    if (analysis.kind != RunAnalysis::Kind::kLearning) return true;
+    signature->why_central = analysis.central_only;
+    signature->rows_tensor = RowsTensor(graph_, signature->spec);
+  }
+  if (signature->why_central.empty() && DividesElements(analysis)) {
+    const absl::Status element = AnalyseElement(signature);
+    if (!element.ok()) {
+      signature->why_central = absl::StrCat(
+          element.message(),
+          ". Options(elements=\"one_each\") gives each learner an element of its own.");
+    }
+  } else if (signature->why_central.empty()) {
+    absl::ReaderMutexLock lock(&mu_);
     const absl::Status compiled = trainer_->Compile(graph_, signature->spec, analysis,
                                                     sparse_feeds_, &signature->program);
     signature->why_central = std::string(compiled.message());
   }
-  signature->rows_tensor = RowsTensor(graph_, signature->spec);
   return true;
 }
 
 namespace {
+
+// What a stock session says of a pool of threads that it does not have.
+absl::Status CheckPool(const tf::RunOptions& options, const tf::ConfigProto& config) {
+  const int pools = std::max(1, config.session_inter_op_thread_pool_size());
+  if (options.inter_op_thread_pool() >= -1 && options.inter_op_thread_pool() < pools) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("Invalid inter_op_thread_pool: ", options.inter_op_thread_pool()));
+}
+
+// A division that is refused may be proved later, when weights have left their initial
+// values; after that never.
+void NoteRefusal(TensorBowSession::Signature::Refusals* refusals) {
+  constexpr int64_t kSome = 100;
+  constexpr int64_t kAll = int64_t{1} << 40;
+  refusals->runs_left.store(refusals->count.fetch_add(1) == 0 ? kSome : kAll);
+}
 
 absl::Status NotOnManyHosts(const std::string& why) {
   return absl::FailedPreconditionError(absl::StrCat(
@@ -105,25 +164,29 @@ absl::Status NotOnManyHosts(const std::string& why) {
 
 }  // namespace
 
+std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindSignature(
+    const RunSpec& spec) {
+  absl::ReaderMutexLock lock(&mu_);
+  const auto known = signatures_.find(KeyOf(spec));
+  return known == signatures_.end() ? nullptr : known->second;
+}
+
 std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnalyse(
     RunSpec spec) {
-  const std::string key = KeyOf(spec);
-  {
-    absl::ReaderMutexLock lock(&mu_);
-    const auto known = signatures_.find(key);
-    if (known != signatures_.end()) return known->second;
-  }
+  std::shared_ptr<const Signature> known = FindSignature(spec);
+  if (known != nullptr) return known;
   absl::MutexLock compiling(&compile_mu_);
+  known = FindSignature(spec);
+  return known != nullptr ? known : AnalyseNew(std::move(spec));
+}
+
+std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::AnalyseNew(
+    RunSpec spec) {
   auto signature = std::make_shared<Signature>();
   signature->spec = std::move(spec);
-  {
-    absl::ReaderMutexLock lock(&mu_);
-    const auto known = signatures_.find(key);
-    if (known != signatures_.end()) return known->second;
-    // A run that makes no sense (unknown names, …) is left to the stock session, which
-    // has the right words for it, and is not remembered: the graph may yet grow.
-    if (!Analyse(signature.get())) return signature;
-  }
+  // A run that makes no sense (unknown names, …) is left to the stock session, which
+  // has the right words for it, and is not remembered: the graph may yet grow.
+  if (!Analyse(signature.get())) return signature;
   if (!signature->why_central.empty() && trainer_->num_learners() > 1) {
     Warn(absl::StrCat("A learning run is executed by one learner only: ",
                       signature->why_central));
@@ -132,16 +195,23 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindOrAnaly
     WarnIfUseless(signature->analysis);
   }
   absl::MutexLock lock(&mu_);
-  signatures_[key] = signature;
+  signatures_[KeyOf(signature->spec)] = signature;
   return signature;
 }
 
 TensorBowSession::Description TensorBowSession::Describe(RunSpec spec) {
   const std::shared_ptr<const Signature> signature = FindOrAnalyse(std::move(spec));
-  Description description = {signature->analysis.kind, 1, signature->why_central, {}};
-  if (signature->program == nullptr) return description;
+  const Signature& run =
+      signature->divided != nullptr ? *signature->divided : *signature;
+  Description description;
+  description.kind = signature->analysis.kind;
+  description.learners = 1;
+  description.why_one_learner = run.why_central;
+  if (signature->taking != nullptr)
+    description.element = signature->taking->spec.fetches;
+  if (run.program == nullptr) return description;
   description.learners = trainer_->num_learners();
-  for (const LearningProgram::Fetch& fetch : signature->program->fetches) {
+  for (const LearningProgram::Fetch& fetch : run.program->fetches) {
     if (fetch.variable == nullptr) continue;
     description.variable_fetches.push_back(fetch.declaration.name);
   }
@@ -156,24 +226,88 @@ void TensorBowSession::Recompile(const Signature& signature,
                       signature.program.get());
 }
 
+absl::Status TensorBowSession::RunCentral(const Signature& signature,
+                                          const Call& call) {
+  NamedTensors inputs;
+  for (size_t i = 0; i < call.feeds.size(); ++i) {
+    inputs.emplace_back(signature.spec.feeds[i], Aligned(call.feeds[i]));
+  }
+  std::vector<std::string> wanted = signature.spec.fetches;
+  if (!signature.rows_tensor.empty()) wanted.push_back(signature.rows_tensor);
+  tf::RunMetadata unused;
+  return central_->Run(call.run_options, inputs, wanted, signature.spec.targets,
+                       call.fetches,
+                       call.metadata == nullptr ? &unused : call.metadata);
+}
+
+absl::Status TensorBowSession::RunWithElement(const Signature& signature,
+                                              const Call& call) {
+  const Signature& divided = *signature.divided;
+  std::vector<tf::Tensor> element;
+  tf::RunOptions options;
+  options.set_timeout_in_ms(call.run_options.timeout_in_ms());
+  options.set_inter_op_thread_pool(-1);  // this thread
+  const Call take = {call.feeds, options, {}, &element, nullptr};
+  const absl::Status taken = RunSignature(
+      *signature.taking, take, [&] { return RunCentral(*signature.taking, take); });
+  if (absl::IsOutOfRange(taken) && trainer_->has_other_hosts() &&
+      divided.program != nullptr) {
+    RunRequest request;
+    request.program = divided.program.get();
+    request.feeds = &call.feeds;
+    request.run_options = &call.run_options;
+    request.end_of_data = taken;
+    request.cancellation = &cancellation_;
+    TF_RETURN_IF_ERROR(trainer_->Run(request).status());
+  }
+  TF_RETURN_IF_ERROR(taken);
+
+  std::vector<tf::Tensor> feeds = call.feeds;
+  feeds.insert(feeds.end(), element.begin(), element.end());
+  std::vector<tf::Tensor> fetched;
+  Call fed = {feeds, call.run_options, call.task_rows, &fetched, call.metadata};
+  bool undivided = false;
+  fed.has_element = !trainer_->has_other_hosts();
+  fed.undivided = &undivided;
+  TF_RETURN_IF_ERROR(
+      RunSignature(divided, fed, [&] { return RunCentral(divided, fed); }));
+  if (undivided) NoteRefusal(signature.refusals.get());
+
+  // Where the element itself is fetched, it is what was taken.
+  const std::vector<std::string>& tensors = signature.taking->spec.fetches;
+  call.fetches->clear();
+  auto next = fetched.begin();
+  for (const std::string& fetch : signature.spec.fetches) {
+    const auto own = std::find(tensors.begin(), tensors.end(), fetch);
+    call.fetches->push_back(own == tensors.end() ? std::move(*next++)
+                                                 : element[own - tensors.begin()]);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TensorBowSession::RunSignature(
     const Signature& signature, const Call& call,
     const std::function<absl::Status()>& central) {
-  const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
   const tf::RunOptions& options = call.run_options;
   const bool debugging = !options.debug_options().debug_tensor_watch_opts().empty();
-  if (signature.program != nullptr && !debugging) {
-    const int pools = session_options_.config.session_inter_op_thread_pool_size();
-    if (options.inter_op_thread_pool() < 0 ||
-        options.inter_op_thread_pool() >= std::max(1, pools)) {
-      return absl::InvalidArgumentError(absl::StrCat("Invalid inter_op_thread_pool: ",
-                                                     options.inter_op_thread_pool()));
+  if (signature.for_learners() && !debugging) {
+    TF_RETURN_IF_ERROR(CheckPool(options, session_options_.config));
+  }
+  if (signature.divided != nullptr && !debugging) {
+    if (signature.divided->program != nullptr &&
+        signature.refusals->runs_left.fetch_sub(1) <= 0) {
+      return RunWithElement(signature, call);
     }
+    return RunOnCentral(signature, call, central);
+  }
+  const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
+  if (signature.program != nullptr && !debugging) {
     RunRequest request;
     request.program = signature.program.get();
     request.feeds = &call.feeds;
     request.run_options = &options;
     request.task_rows = call.task_rows;
+    request.has_element = call.has_element;
     request.cancellation = &cancellation_;
     request.metadata = call.metadata;
     absl::Time begin = absl::Now();
@@ -184,6 +318,7 @@ absl::Status TensorBowSession::RunSignature(
       TF_ASSIGN_OR_RETURN(outcome, trainer_->Run(request));
     }
     if (outcome.executed) {
+      if (call.undivided != nullptr) *call.undivided = outcome.undivided;
       *call.fetches = std::move(outcome.fetches);
       if (options_.tunes_learners) {
         Tune(signature, outcome, absl::ToDoubleSeconds(absl::Now() - begin));
@@ -194,6 +329,16 @@ absl::Status TensorBowSession::RunSignature(
       return NotOnManyHosts("");
   } else if (learning && trainer_->has_other_hosts()) {
     return NotOnManyHosts(debugging ? "a debugger watches it" : signature.why_central);
+  }
+  return RunOnCentral(signature, call, central);
+}
+
+absl::Status TensorBowSession::RunOnCentral(
+    const Signature& signature, const Call& call,
+    const std::function<absl::Status()>& central) {
+  const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
+  if (learning && trainer_->has_other_hosts() && signature.program == nullptr) {
+    return NotOnManyHosts(signature.why_central);
   }
   Trainer::CentralRun beside;
   TF_RETURN_IF_ERROR(beside.Begin(trainer_.get(), signature.analysis));
@@ -211,6 +356,8 @@ absl::Status TensorBowSession::RunSignature(
 absl::StatusOr<Explanation> TensorBowSession::ExplainLearning(
     const Signature& signature, const std::vector<tf::Tensor>& feeds) {
   TF_RETURN_IF_ERROR(CheckOpen());
+  // What is not known before an element is taken is not found out.
+  if (signature.divided != nullptr) return Explanation();
   const tf::RunOptions options;
   RunRequest request;
   request.program = signature.program.get();
@@ -224,7 +371,7 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindLearnin
     const RunSpec& spec) {
   absl::ReaderMutexLock lock(&mu_);
   const auto known = signatures_.find(KeyOf(spec));
-  if (known == signatures_.end() || known->second->program == nullptr) return nullptr;
+  if (known == signatures_.end() || !known->second->for_learners()) return nullptr;
   return known->second;
 }
 
@@ -235,15 +382,7 @@ absl::Status TensorBowSession::RunLearning(const Signature& signature,
   TF_RETURN_IF_ERROR(CheckOpen());
   const tf::RunOptions options;
   const Call call = {feeds, options, std::move(task_rows), fetches, nullptr};
-  return RunSignature(signature, call, [&] {
-    NamedTensors inputs;
-    for (size_t i = 0; i < feeds.size(); ++i) {
-      inputs.emplace_back(signature.spec.feeds[i], Aligned(feeds[i]));
-    }
-    std::vector<std::string> wanted = signature.spec.fetches;
-    if (!signature.rows_tensor.empty()) wanted.push_back(signature.rows_tensor);
-    return central_->Run(inputs, wanted, signature.spec.targets, fetches);
-  });
+  return RunSignature(signature, call, [&] { return RunCentral(signature, call); });
 }
 
 }  // namespace tensorbow

@@ -145,6 +145,21 @@ absl::Status TensorBowSession::LocalDeviceManager(const tf::DeviceMgr** devices)
 
 // --------------------------------------------------------------- runs, callables
 
+namespace {
+
+using Signature = TensorBowSession::Signature;
+
+// The same run, which learners do not execute.
+std::shared_ptr<const Signature> CentralOnly(std::shared_ptr<const Signature> run) {
+  if (run->program == nullptr && run->divided == nullptr) return run;
+  auto central_only = std::make_shared<Signature>(*run);
+  central_only->program = nullptr;
+  central_only->divided = nullptr;
+  return central_only;
+}
+
+}  // namespace
+
 absl::Status TensorBowSession::Run(const NamedTensors& inputs,
                                    const std::vector<std::string>& outputs,
                                    const std::vector<std::string>& targets,
@@ -181,11 +196,7 @@ absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
   spec.fetches = outputs;
   spec.targets = targets;
   std::shared_ptr<const Signature> signature = FindOrAnalyse(std::move(spec));
-  if (has_handles && signature->program != nullptr) {
-    auto central_only = std::make_shared<Signature>(*signature);
-    central_only->program = nullptr;
-    signature = central_only;
-  }
+  if (has_handles) signature = CentralOnly(std::move(signature));
   tf::RunMetadata unused;
   tf::RunMetadata* const sink = metadata != nullptr ? metadata : &unused;
   return RunSignature(*signature, {feeds, run_options, {}, fetches, sink}, [&] {
@@ -235,9 +246,7 @@ absl::Status TensorBowSession::MakeCallable(const tf::CallableOptions& callable_
     TF_RETURN_IF_ERROR(central_->MakeCallable(with_rows, &callable.central));
   }
   if (callable_options.tensor_connection_size() > 0) {
-    auto central_only = std::make_shared<Signature>(*callable.signature);
-    central_only->program = nullptr;
-    callable.signature = central_only;
+    callable.signature = CentralOnly(std::move(callable.signature));
   }
   absl::MutexLock lock(&mu_);
   *handle = next_callable_++;

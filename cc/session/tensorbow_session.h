@@ -7,6 +7,7 @@
 #ifndef TENSORBOW_CC_SESSION_TENSORBOW_SESSION_H_
 #define TENSORBOW_CC_SESSION_TENSORBOW_SESSION_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -86,6 +87,23 @@ class TensorBowSession : public tensorflow::Session {
     // What the central session is to fetch last, for its number of rows: of a learning
     // run that takes data from the graph. Else empty.
     std::string rows_tensor;
+    // Where a learning run takes an element from a pipeline or a queue, whose rows are
+    // divided: the run that fetches its tensors, and the one that is fed them. Else
+    // null; these have programs of their own.
+    std::shared_ptr<const Signature> taking;
+    std::shared_ptr<const Signature> divided;
+    // How often that was refused, and so many runs the central session executes as they
+    // are before an element is taken to be divided again.
+    struct Refusals {
+      std::atomic<int> count{0};
+      std::atomic<int64_t> runs_left{0};
+    };
+    std::shared_ptr<Refusals> refusals;
+
+    // Whether learners may execute the run.
+    bool for_learners() const {
+      return program != nullptr || (divided != nullptr && divided->for_learners());
+    }
   };
   // The signature of a run if learners execute it; null otherwise, or if it has not
   // been run yet. Only weak references to it may outlive the session.
@@ -107,6 +125,7 @@ class TensorBowSession : public tensorflow::Session {
     int learners = 0;             // that would execute it; 1: the central model
     std::string why_one_learner;  // of a learning run
     std::vector<std::string> variable_fetches;  // that are central values
+    std::vector<std::string> element;  // tensors whose rows are divided when taken
   };
   Description Describe(RunSpec spec);
 
@@ -162,6 +181,10 @@ class TensorBowSession : public tensorflow::Session {
 
   std::shared_ptr<const Signature> FindOrAnalyse(RunSpec spec)
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
+  std::shared_ptr<const Signature> FindSignature(const RunSpec& spec)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  std::shared_ptr<const Signature> AnalyseNew(RunSpec spec)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(compile_mu_) ABSL_LOCKS_EXCLUDED(mu_);
   // Says where several learners cannot help a run that they execute.
   void WarnIfUseless(const RunAnalysis& analysis);
   // The kind that the user chose for such a run.
@@ -170,7 +193,13 @@ class TensorBowSession : public tensorflow::Session {
   // Analyses a new signature, and compiles it if learners execute it. False if it makes
   // no sense.
   bool Analyse(Signature* signature) ABSL_EXCLUSIVE_LOCKS_REQUIRED(compile_mu_)
-      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Whether learners divide the elements that such a run takes from pipelines and
+  // queues.
+  bool DividesElements(const RunAnalysis& analysis) const;
+  // Finds the element that the run takes and analyses the run that is fed it.
+  absl::Status AnalyseElement(Signature* signature)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(compile_mu_) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Learning runs that could not be compiled for the learners there were are analysed
   // again when they come next.
@@ -186,9 +215,18 @@ class TensorBowSession : public tensorflow::Session {
     std::vector<int64_t> task_rows;
     std::vector<tensorflow::Tensor>* fetches;
     tensorflow::RunMetadata* metadata;  // may be null
+    bool has_element = false;           // see RunRequest
+    bool* undivided = nullptr;          // see RunOutcome
   };
   absl::Status RunSignature(const Signature& signature, const Call& call,
+                            const std::function<absl::Status()>& central)
+      ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_, mu_);
+  absl::Status RunOnCentral(const Signature& signature, const Call& call,
                             const std::function<absl::Status()>& central);
+  // Takes the element, then runs the signature that is fed it.
+  absl::Status RunWithElement(const Signature& signature, const Call& call);
+  // What the central session executes of a signature.
+  absl::Status RunCentral(const Signature& signature, const Call& call);
   void Warn(const std::string& text) ABSL_LOCKS_EXCLUDED(warnings_mu_);
 
   std::function<void()> on_destruction_;

@@ -55,7 +55,7 @@ void TensorBowSession::ForgetUncompiled() {
   absl::MutexLock lock(&mu_);
   absl::erase_if(signatures_, [](const auto& known) {
     const Signature& signature = *known.second;
-    return signature.program == nullptr && signature.analysis.central_only.empty() &&
+    return !signature.for_learners() && signature.analysis.central_only.empty() &&
            signature.analysis.kind == RunAnalysis::Kind::kLearning;
   });
 }

@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/any_rows.h"
 #include "cc/rewrite/batch_elements.h"
+#include "cc/rewrite/pipeline_element.h"
+#include "cc/rewrite/row_moments.h"
 #include "cc/rewrite/scale_gradients.h"
 #include "cc/rewrite/scale_rates.h"
 #include "cc/training/trainer.h"
@@ -15,9 +18,78 @@
 
 namespace tensorbow {
 
+namespace {
+
+// What learners execute of a program, but for averages and scales.
+const ProgramGraph& GraphOf(const LearningProgram& program, const ProgramGraph& graph) {
+  if (program.any_rows != nullptr) return *program.any_rows;
+  return program.cut != nullptr ? *program.cut : graph;
+}
+
+}  // namespace
+
+// `executed` ← a graph of the program's own, if it has to be another one.
+absl::Status Trainer::RewriteProgram(const ProgramGraph** executed, const RunSpec& spec,
+                                     const RunAnalysis& analysis,
+                                     const std::set<std::string>& scaled,
+                                     Traits::Averages averages, FixedRows* fixed,
+                                     LearningProgram* program) {
+  // Without a proof nothing divides one batch of a fixed number of rows.
+  if (options_.proof) *fixed = FindFixedRows(**executed, spec, options_.replicate);
+  program->cut = std::make_unique<ProgramGraph>();
+  TF_ASSIGN_OR_RETURN(const bool is_cut,
+                      CutAtElement(**executed, spec, program->cut.get()));
+  if (is_cut) {
+    *executed = program->cut.get();
+  } else {
+    program->cut.reset();
+  }
+  if (fixed->rows > 0 && MayDivide()) {
+    program->any_rows = std::make_unique<ProgramGraph>();
+    TF_RETURN_IF_ERROR(TakeAnyRows(**executed, spec, *fixed, program->any_rows.get()));
+    *executed = program->any_rows.get();
+  }
+  const RowMoments moments = FindRowMoments(**executed, spec);
+  program->meets = averages == Traits::Averages::kGradients && CanMeetInTasks(analysis);
+  program->own_moments = moments.any() && !program->meets;
+  if (program->meets) {
+    if (!moments.means.empty()) {
+      program->together = std::make_unique<ProgramGraph>();
+      TF_ASSIGN_OR_RETURN(const bool all,
+                          AverageMoments(**executed, spec, analysis, program->sums,
+                                         program->together.get()));
+      program->own_moments = !all;
+      *executed = program->together.get();
+    }
+  }
+  const bool scales_rates = averages == Traits::Averages::kMergedModels;
+  if (scaled.empty() && !scales_rates) return absl::OkStatus();
+  program->scaled_graph = std::make_unique<ProgramGraph>();
+  if (scales_rates) {
+    tensorflow::GraphDef graph;
+    TF_RETURN_IF_ERROR(ScaleRates(**executed, spec, analysis, &graph));
+    const int64_t rows = options_.adaptive.b_max;
+    if (rows > 0) BatchElements(rows, &graph);
+    TF_RETURN_IF_ERROR(program->scaled_graph->Extend(graph));
+  } else {
+    TF_RETURN_IF_ERROR(
+        ScaleGradients(**executed, spec, scaled, program->scaled_graph.get()));
+  }
+  *executed = program->scaled_graph.get();
+  return absl::OkStatus();
+}
+
+bool Trainer::CanMeetInTasks(const RunAnalysis& analysis) const {
+  // Elements that learners take themselves are batches of their own.
+  const bool shares_batch =
+      options_.divides_batches() && !analysis.takes_data && !analysis.calls_take_data;
+  return shares_batch && rounds_ == nullptr && learners_.accelerators() == nullptr;
+}
+
 absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph,
                                  const RunSpec& spec, const RunAnalysis& analysis,
                                  const SparseFeeds& sparse_feeds,
+                                 const std::set<std::string>& scaled,
                                  LearningProgram* program) {
   const Traits::Averages averages =
       replicates() ? choice.averages() : Traits::Averages::kNothing;
@@ -26,17 +98,13 @@ absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph
     return sharing_.Agree(sharable, &separated_);
   };
   const ProgramGraph* executed = &graph;
-  if (averages == Traits::Averages::kMergedModels) {
-    program->scaled_graph = std::make_unique<ProgramGraph>();
-    executed = program->scaled_graph.get();
-    tensorflow::GraphDef scaled;
-    TF_RETURN_IF_ERROR(ScaleRates(graph, spec, analysis, &scaled));
-    const int64_t rows = options_.adaptive.b_max;
-    if (rows > 0) BatchElements(rows, &scaled);
-    TF_RETURN_IF_ERROR(program->scaled_graph->Extend(scaled));
-  }
-  return CompileLearningProgram(*executed, spec, analysis, sparse_feeds, options_,
-                                session_options_, averages, agree, &learners_, program);
+  program->sums = !scaled.empty();
+  FixedRows fixed;
+  TF_RETURN_IF_ERROR(
+      RewriteProgram(&executed, spec, analysis, scaled, averages, &fixed, program));
+  return CompileLearningProgram(*executed, spec, analysis, sparse_feeds, fixed,
+                                options_, session_options_, averages, agree, &learners_,
+                                program);
 }
 
 absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
@@ -49,14 +117,14 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   if (first) choice = ChoiceFor(analysis, options_, learners_);
   auto made = std::make_shared<LearningProgram>();
   absl::Status compiled =
-      CompileFor(choice, graph, spec, analysis, sparse_feeds, made.get());
+      CompileFor(choice, graph, spec, analysis, sparse_feeds, {}, made.get());
   if (first && absl::IsInvalidArgument(compiled) &&
       options_.algorithm == Options::Algorithm::kAuto &&
       choice.algorithm == Options::Algorithm::kSsgd) {
     // The gradients are not to be found: the models are averaged instead.
     choice.algorithm = Options::Algorithm::kSma;
     made = std::make_shared<LearningProgram>();
-    compiled = CompileFor(choice, graph, spec, analysis, sparse_feeds, made.get());
+    compiled = CompileFor(choice, graph, spec, analysis, sparse_feeds, {}, made.get());
   }
   TF_RETURN_IF_ERROR(compiled);
   if (first && !replicates() && options_.algorithm == Options::Algorithm::kAuto &&
@@ -76,7 +144,9 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   if (choice.averages() == Traits::Averages::kModels && replicates()) {
     WarnOfTwoMomenta(analysis, choice.momentum);
   }
-  if (MayDivide()) MakeProof(graph, spec, analysis, made.get());
+  if (MayDivide()) {
+    MakeProof(GraphOf(*made, graph), spec, analysis, made.get());
+  }
   progress_.Add(KeyOf(spec), made);
   *program = std::move(made);
   return absl::OkStatus();
@@ -97,20 +167,12 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
                         const std::set<std::string>& tensors,
                         LearningProgram* program) {
   const ScopedMark marked(&activity_, "compile");
-  std::unique_ptr<ProgramGraph> scaled;
-  absl::Status status;
-  if (!tensors.empty()) {
-    scaled = std::make_unique<ProgramGraph>();
-    status = ScaleGradients(graph, spec, tensors, scaled.get());
-  }
   LearningProgram made;
-  if (status.ok()) {
-    status = CompileFor(choice(), scaled == nullptr ? graph : *scaled, spec,
-                        program->analysis, sparse_feeds, &made);
-  }
+  const absl::Status status = CompileFor(choice(), graph, spec, program->analysis,
+                                         sparse_feeds, tensors, &made);
   // There was nothing to prove with one learner.
   if (program->divisions == nullptr && MayDivide()) {
-    MakeProof(graph, spec, program->analysis, &made);
+    MakeProof(GraphOf(made, graph), spec, program->analysis, &made);
   }
   absl::MutexLock lock(&mu_);
   if (made.divisions != nullptr) program->divisions = std::move(made.divisions);
@@ -138,8 +200,12 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   program->shared = std::move(made.shared);
   program->hidden_random_ops = std::move(made.hidden_random_ops);
   program->scaled = tensors;
-  program->scaled_graph =
-      scaled != nullptr ? std::move(scaled) : std::move(made.scaled_graph);
+  program->sums = made.sums;
+  program->own_moments = made.own_moments;
+  program->cut = std::move(made.cut);
+  program->any_rows = std::move(made.any_rows);
+  program->together = std::move(made.together);
+  program->scaled_graph = std::move(made.scaled_graph);
   program->num_trained = -1;  // its set is to be made again
 }
 

@@ -1,5 +1,5 @@
 // How the runs of a program are divided: the Trainer's plans of feeds, its proofs of
-// divisions, and what it tells about them.
+// divisions, what it tells about them, and what learners have fetched, put together.
 #include <memory>
 #include <set>
 #include <string>
@@ -85,7 +85,9 @@ void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
         "Options(replicate=[...])."));
     return;
   }
-  if (!verdict.sums.empty() && options_.divides_batches()) {
+  // Where the number of rows is fixed, a mean is a sum over rows, divided by it.
+  if (!verdict.sums.empty() && options_.divides_batches() &&
+      program->any_rows == nullptr) {
     warn_(absl::StrCat("The loss of a learning run sums over the rows of ", divided,
                        ": each learner's gradient is scaled by the number of learners "
                        "that share the rows, so that a step is that of all rows."));
@@ -98,6 +100,25 @@ void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
         "together to what one learner computes from all rows. Options(combine={\"",
         name, "\": ...}) chooses how to."));
   }
+}
+
+bool Trainer::HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
+                            const LearningProgram& program) {
+  // Below, batch normalisation trains worse (Wu and He, Group Normalization, 2018).
+  constexpr int64_t kLeastRows = 16;
+  if (!program.own_moments || verdict.kind != Verdict::Kind::kBatchMoments ||
+      options_.algorithm != Options::Algorithm::kAuto || !options_.divides_batches() ||
+      rounds_ != nullptr || plan.tasks.back().count() >= kLeastRows) {
+    return false;
+  }
+  warn_(absl::StrCat(
+      "A learning run is executed by one learner only: rows are normalised by the "
+      "moments of their batch, each learner would do so by its own rows, and they "
+      "would be fewer than ",
+      kLeastRows,
+      ". Feed more rows, ask for fewer learners, or for a synchroniser, which makes "
+      "this your choice."));
+  return true;
 }
 
 absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
@@ -120,6 +141,25 @@ absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> Trainer::DecideDivision(const RunRequest& request, FeedPlan* plan,
+                                             const Verdict** verdict,
+                                             RunOutcome* outcome) {
+  LearningProgram* const program = request.program;
+  TF_RETURN_IF_ERROR(Prove(request, *plan, verdict));
+  if (*verdict == nullptr) return true;
+  if (program->divisions->TestAndClearNews(*plan)) WarnOf(**verdict, *plan, program);
+  if (Refuses(**verdict, *plan) || HasTooFewRows(**verdict, *plan, *program)) {
+    *verdict = nullptr;
+    outcome->executed = outcome->undivided = request.has_element;
+    if (outcome->undivided) *plan = WithoutDivision(*plan, *request.feeds);
+    return outcome->undivided;
+  }
+  if (!options_.divides_batches() || (*verdict)->sums == program->scaled) return true;
+  outcome->executed = false;
+  outcome->recompile = (*verdict)->sums;
+  return false;
+}
+
 bool Trainer::Refused(const RunRequest& request, const FeedPlan& plan) {
   LearningProgram* const program = request.program;
   if (plan.tasks.size() < 2 || plan.trusted) return false;
@@ -128,6 +168,27 @@ bool Trainer::Refused(const RunRequest& request, const FeedPlan& plan) {
   const Verdict* const verdict = program->divisions->Find(plan);
   return verdict != nullptr && Refuses(*verdict, plan) &&
          !program->divisions->Due(plan, iterations_.load());
+}
+
+absl::Status Trainer::CollectFetches(const LearningProgram& program,
+                                     const Verdict* verdict,
+                                     const std::vector<TaskOutcome>& outcomes,
+                                     std::vector<tf::Tensor>* fetches) {
+  for (const LearningProgram::Fetch& fetch : program.fetches) {
+    if (fetch.variable != nullptr) {
+      TF_ASSIGN_OR_RETURN(tf::Tensor value, variables_->CentralValue(*fetch.variable));
+      fetches->push_back(std::move(value));
+      continue;
+    }
+    FetchDeclaration declaration = fetch.declaration;
+    if (verdict != nullptr && !verdict->fetches.empty()) {
+      declaration.proven = verdict->fetches[&fetch - program.fetches.data()];
+    }
+    TF_ASSIGN_OR_RETURN(tf::Tensor value,
+                        Combine(declaration, outcomes, fetch.task_fetch));
+    fetches->push_back(std::move(value));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {

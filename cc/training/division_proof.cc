@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/row_moments.h"
 #include "cc/support/freed_memory.h"
 #include "cc/training/division_evidence.h"
 #include "tensorflow/core/framework/tensor_util.h"
@@ -90,7 +91,7 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   std::vector<const tf::NodeDef*> nodes;
   TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
   const auto dependent = DependOnFeeds(spec, nodes);
-  made->batch_moments_ = UsesBatchMoments(graph, spec);
+  made->batch_moments_ = FindRowMoments(graph, spec).any();
 
   std::vector<std::string> wanted;
   const auto place = [&wanted](const std::string& tensor) {

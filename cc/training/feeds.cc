@@ -64,6 +64,7 @@ class Planner {
           absl::StrCat("Got a batch of 0 rows ('", rows_of_,
                        "'); a learning run wants at least 1 row"));
     }
+    if (rows_ < 0 && decided()) FindElementWithoutRows();
     if (rows_ < 0 && !fixed_.empty() && decided()) {
       plan_->ambiguous = absl::StrCat("'", declarations_[fixed_[0]].name,
                                       "' is one batch of a fixed number of rows");
@@ -105,15 +106,29 @@ class Planner {
     }
     const int64_t leading =
         declaration.shape.unknown_rank() ? -1 : declaration.shape.dim_size(0);
-    if (leading >= 0 && leading == feed.dim_size(0) &&
+    const bool one_batch = leading >= 0 && leading == feed.dim_size(0);
+    if (one_batch && !declaration.any_rows &&
         declaration.division != Division::kShard) {
       fixed_.push_back(i);
       return absl::OkStatus();
     }
-    if (leading >= 0) TF_RETURN_IF_ERROR(SetRowsOfTasks(declaration, feed, leading));
+    if (leading >= 0 && !(one_batch && declaration.any_rows)) {
+      TF_RETURN_IF_ERROR(SetRowsOfTasks(declaration, feed, leading));
+    }
     SetRows(declaration.name, feed.dim_size(0));
     plan_->divided[i] = true;
     return absl::OkStatus();
+  }
+
+  // Every learner would train on the same of it.
+  void FindElementWithoutRows() {
+    for (const FeedDeclaration& declaration : declarations_) {
+      if (!declaration.of_pipeline) continue;
+      plan_->ambiguous = absl::StrCat(
+          "'", declaration.name,
+          "', taken from a pipeline or a queue, has no rows; "
+          "Options(elements=\"one_each\") gives each learner an element of its own");
+    }
   }
 
   // The parts of a sparse tensor are divided together.
@@ -214,6 +229,10 @@ class Planner {
         FindDoubtsOfSparse(i);
         continue;
       }
+      if (declarations_[i].any_rows && rows_per_task_ == 0) {
+        plan_->doubt = absl::StrCat("'", declarations_[i].name,
+                                    "' is one batch of a fixed number of rows");
+      }
       if (!BatchMayLieElsewhere(declarations_[i], feeds_[i], rows_)) continue;
       plan_->doubt = absl::StrCat("'", declarations_[i].name, "' of shape ",
                                   feeds_[i].shape().DebugString(), " has the ", rows_,
@@ -264,6 +283,17 @@ absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
                        const std::vector<tf::Tensor>& feeds, const FeedOptions& options,
                        FeedPlan* plan) {
   return Planner(declarations, feeds, options, plan).Plan();
+}
+
+FeedPlan WithoutDivision(const FeedPlan& plan, const std::vector<tf::Tensor>& feeds) {
+  int64_t rows = plan.tasks.empty() ? 1 : plan.tasks.back().end;
+  for (size_t i = 0; i < feeds.size() && plan.tasks.empty(); ++i) {
+    if (feeds[i].dims() > 0) rows = std::max(rows, feeds[i].dim_size(0));
+  }
+  FeedPlan whole;
+  whole.divided.assign(feeds.size(), false);
+  whole.tasks.push_back({0, rows});
+  return whole;
 }
 
 tf::Tensor Aligned(const tf::Tensor& tensor) {

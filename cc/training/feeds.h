@@ -32,6 +32,9 @@ struct FeedDeclaration {
   // the user has named one to be divided.
   std::optional<SparseParts> sparse;
   bool named = false;
+  bool of_pipeline = false;  // taken from a pipeline or a queue
+  // The program may take any number of rows where the shape says a fixed one.
+  bool any_rows = false;
 };
 
 struct FeedOptions {
@@ -67,6 +70,10 @@ struct FeedPlan {
 absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
                        const std::vector<tensorflow::Tensor>& feeds,
                        const FeedOptions& options, FeedPlan* plan);
+
+// All feeds whole, for one task.
+FeedPlan WithoutDivision(const FeedPlan& plan,
+                         const std::vector<tensorflow::Tensor>& feeds);
 
 // The same values, aligned as kernels want them: a copy only where they are not.
 tensorflow::Tensor Aligned(const tensorflow::Tensor& tensor);

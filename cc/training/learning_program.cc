@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/batch_elements.h"
+#include "cc/rewrite/batch_norms.h"
 #include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/element_types.h"
 #include "cc/rewrite/fuse_products.h"
@@ -16,6 +17,8 @@
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/learner_graph.h"
 #include "cc/rewrite/onednn.h"
+#include "cc/rewrite/op_kinds.h"
+#include "cc/rewrite/pipeline_element.h"
 #include "cc/rewrite/random_state.h"
 #include "cc/rewrite/reduce_gradients.h"
 #include "cc/rewrite/send_gradients.h"
@@ -122,8 +125,9 @@ FeedDeclaration Declare(const RunSpec& spec, const std::string& name,
 // Finds the parts of a run: how its feeds are divided, which fetches are variables,
 // where rows are counted.
 absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
-                     const SparseFeeds& sparse_feeds, const Options& options,
-                     bool replicated, LearningProgram* program) {
+                     const SparseFeeds& sparse_feeds, const FixedRows& fixed,
+                     const Options& options, bool replicated,
+                     LearningProgram* program) {
   program->task_spec.feeds = spec.feeds;
   program->task_spec.targets = spec.targets;
 
@@ -145,8 +149,15 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
     }
   }
   for (const std::string& name : spec.feeds) {
-    program->feeds.push_back(
-        Declare(spec, name, shapes.at(name), sparse_feeds, used, options));
+    tf::PartialTensorShape shape = shapes.at(name);
+    const bool any_rows = fixed.feeds.count(name) > 0;
+    if (any_rows && !shape.unknown_rank()) shape.set_dim(0, fixed.rows);
+    FeedDeclaration feed = Declare(spec, name, shape, sparse_feeds, used, options);
+    feed.any_rows = any_rows;
+    const tf::NodeDef* const producer = graph.Find(ParseTensor(name).node);
+    feed.of_pipeline = producer != nullptr &&
+                       (producer->op() == kElement || TakesData(producer->op()));
+    program->feeds.push_back(std::move(feed));
   }
   for (const std::string& name : spec.fetches) {
     LearningProgram::Fetch fetch;
@@ -259,7 +270,7 @@ absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
                             const tf::SessionOptions& session_options,
                             LearnerGroup* learners) {
   LearningProgram program;
-  TF_RETURN_IF_ERROR(Dissect(graph, spec, /*sparse_feeds=*/{}, options,
+  TF_RETURN_IF_ERROR(Dissect(graph, spec, /*sparse_feeds=*/{}, /*fixed=*/{}, options,
                              /*replicated=*/true, &program));
   tf::DeviceSet device_set;
   TaskGraph task;
@@ -272,12 +283,13 @@ absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
 
 absl::Status CompileLearningProgram(
     const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis,
-    const SparseFeeds& sparse_feeds, const Options& options,
+    const SparseFeeds& sparse_feeds, const FixedRows& fixed, const Options& options,
     const tf::SessionOptions& session_options, Traits::Averages averages,
     const AgreeOnSharing& agree, LearnerGroup* learners, LearningProgram* program) {
   const bool replicated = learners->size() > 1 || options.num_hosts() > 1;
   program->replicated = replicated;
-  TF_RETURN_IF_ERROR(Dissect(graph, spec, sparse_feeds, options, replicated, program));
+  TF_RETURN_IF_ERROR(
+      Dissect(graph, spec, sparse_feeds, fixed, options, replicated, program));
   program->analysis = analysis;
   TF_RETURN_IF_ERROR(learners->EnsureSharedKernels(graph, analysis.shared_kernels));
   if (learners->shares_random_state()) {
@@ -307,6 +319,10 @@ absl::Status CompileLearningProgram(
     TF_RETURN_IF_ERROR(ShareVariables(program->shared, &task, &program->num_gradients));
     if (options.num_hosts() > 1) {
       TF_RETURN_IF_ERROR(SendToHosts(options.hosts.get(), program, &task));
+    } else if (program->meets) {
+      TF_ASSIGN_OR_RETURN(const bool all, NormaliseTogether(program->sums, &task,
+                                                            &program->num_gradients));
+      program->own_moments |= !all;
     }
   }
   for (int j = 0; j < learners->size(); ++j) {

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "cc/learner/learner.h"
+#include "cc/rewrite/any_rows.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/rewrite/shared_variables.h"
@@ -50,6 +51,18 @@ struct LearningProgram {
   std::set<std::string> shared;       // variables of which learners have one copy
   std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order
   std::vector<std::string> hidden_random_ops;
+  bool sums = false;  // the loss sums over rows
+  // Whether learners, which share the rows of a batch, meet in tasks.
+  bool meets = false;
+  // Whether rows are normalised by moments that may be those of a learner's rows alone.
+  bool own_moments = false;
+  // The program without what took the element that it is fed; or null.
+  std::unique_ptr<ProgramGraph> cut;
+  // The program where it is made to take any number of rows, which learners are
+  // compiled from then; else null.
+  std::unique_ptr<ProgramGraph> any_rows;
+  // That, with the moments by hand averaged over the learners; or null.
+  std::unique_ptr<ProgramGraph> together;
   // What the learners were compiled from, if gradients or learning rates are scaled:
   // the gradients' tensors, and the graph.
   std::set<std::string> scaled;
@@ -89,12 +102,13 @@ std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec);
 // Says which variables learners are to have one copy of, of those that can be.
 using AgreeOnSharing = std::function<std::set<std::string>(const SharableVariables&)>;
 
-// `sparse_feeds`: feeds that are parts of sparse tensors. `averages`: what several
-// learners average; InvalidArgument if the run's gradients are wanted and not found.
+// `sparse_feeds`: feeds that are parts of sparse tensors. `fixed`: feeds of a fixed
+// number of rows, if `graph` takes any. `averages`: what several learners average;
+// InvalidArgument if the run's gradients are wanted and not found.
 // `*program` refers to the nodes of `graph`.
 absl::Status CompileLearningProgram(
     const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis,
-    const SparseFeeds& sparse_feeds, const Options& options,
+    const SparseFeeds& sparse_feeds, const FixedRows& fixed, const Options& options,
     const tensorflow::SessionOptions& session_options, Traits::Averages averages,
     const AgreeOnSharing& agree, LearnerGroup* learners, LearningProgram* program);
 

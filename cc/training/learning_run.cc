@@ -120,6 +120,18 @@ void LearningRun::Execute(SchedulingPolicy policy, int64_t timeout_ms,
   expired_ = deadline.Stop();
 }
 
+void LearningRun::ExecuteWithoutData(const absl::Status& end_of_data) {
+  scheduler_->Begin(num_tasks_, SchedulingPolicy::kRoundRobin);
+  synchroniser_->BeginRun(program_->set.get(), scheduler_);
+  OnLearners([this, &end_of_data](int learner) {
+    scheduler_->Next(learner);
+    if (!synchroniser_->BeforeTask(learner)) return;
+    status_[learner] = end_of_data;
+    synchroniser_->SitOut(learner);
+  });
+  completed_ = synchroniser_->EndRun();
+}
+
 // ------------------------------------------------------------------------- tasks
 
 absl::Status LearningRun::RunTask(int learner, int64_t task,

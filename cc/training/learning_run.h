@@ -53,6 +53,9 @@ class LearningRun {
   void Execute(SchedulingPolicy policy, int64_t timeout_ms, AfterTask after_task,
                Merge merge);
 
+  // In its place, where what all learners share has no data left: nobody learns.
+  void ExecuteWithoutData(const absl::Status& end_of_data);
+
   // How many learners had tasks: the first so many.
   int num_active() const { return active_; }
   // Iterations that completed.

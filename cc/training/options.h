@@ -44,6 +44,13 @@ struct Options {
     return batch_size == 0 && algorithm != Algorithm::kAdaptive;
   }
 
+  // Whether each learner takes an element of its own from pipelines and queues; else a
+  // run takes one, whose rows are divided as those of feeds are.
+  bool element_for_each_learner = false;
+  bool divides_elements() const {
+    return !element_for_each_learner && algorithm != Algorithm::kAdaptive;
+  }
+
   SchedulingPolicy scheduling = SchedulingPolicy::kFirstComeFirstServed;
 
   // How the learners are kept together: by what the program's optimisers are, model

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "cc/activity/activity_log.h"
 #include "cc/training/division.h"
 #include "cc/training/feeds.h"
@@ -27,6 +28,12 @@ struct RunRequest {
   // The rows of each learning task, in order, where they add up to the rows fed; empty:
   // as the options say.
   std::vector<int64_t> task_rows;
+  // The run is fed an element that has been taken. What is not divided is executed by
+  // learner 0: TensorFlow's optimiser may have a stock session take another one.
+  bool has_element = false;
+  // Not OK: the data of the run has ended. It has nothing to learn from and takes part
+  // in what other hosts still learn.
+  absl::Status end_of_data;
   tensorflow::CancellationManager* cancellation = nullptr;  // of the session
   tensorflow::RunMetadata* metadata = nullptr;              // may be null
 };
@@ -41,6 +48,7 @@ struct RunOutcome {
   int64_t rows = 0;
   std::vector<tensorflow::Tensor> fetches;
   bool uninitialised = false;  // for want of an initial value
+  bool undivided = false;      // learner 0 has executed all of it
   // The run is to be compiled again, by Recompile(), for these tensors; then to be run.
   std::optional<std::set<std::string>> recompile;
 };

@@ -222,7 +222,7 @@ absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
 }
 
 absl::Status Trainer::PrepareReplicas(LearningProgram* program,
-                                      const std::vector<tf::Tensor>& feeds,
+                                      const std::vector<tf::Tensor>* feeds,
                                       bool restart, bool* ready) {
   TF_RETURN_IF_ERROR(BroadcastWrites(program, ready));
   if (!*ready) return absl::OkStatus();
@@ -232,8 +232,8 @@ absl::Status Trainer::PrepareReplicas(LearningProgram* program,
   if (!synchronisation_->synchroniser->traits().averages_models()) {
     return absl::OkStatus();
   }
-  if (options_.restart == Options::Restart::kOnLearningRateDrop) {
-    TF_RETURN_IF_ERROR(program->rates.Update(feeds, &learners_[0]));
+  if (options_.restart == Options::Restart::kOnLearningRateDrop && feeds != nullptr) {
+    TF_RETURN_IF_ERROR(program->rates.Update(*feeds, &learners_[0]));
     restart |= program->rates.TestAndClearDrop();
   }
   if (restart) synchronisation_->synchroniser->Restart(*program->set);
@@ -285,35 +285,18 @@ absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::CollectFetches(const LearningProgram& program,
-                                     const Verdict* verdict,
-                                     const std::vector<TaskOutcome>& outcomes,
-                                     std::vector<tf::Tensor>* fetches) {
-  for (const LearningProgram::Fetch& fetch : program.fetches) {
-    if (fetch.variable != nullptr) {
-      TF_ASSIGN_OR_RETURN(tf::Tensor value, variables_->CentralValue(*fetch.variable));
-      fetches->push_back(std::move(value));
-      continue;
-    }
-    FetchDeclaration declaration = fetch.declaration;
-    if (verdict != nullptr && !verdict->fetches.empty()) {
-      declaration.proven = verdict->fetches[&fetch - program.fetches.data()];
-    }
-    TF_ASSIGN_OR_RETURN(tf::Tensor value,
-                        Combine(declaration, outcomes, fetch.task_fetch));
-    fetches->push_back(std::move(value));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   LearningProgram* const program = request.program;
   RunOutcome outcome;
   FeedPlan plan;
   const int planned_for = num_learners();
-  TF_RETURN_IF_ERROR(PlanRun(request, &plan));
-  if (!plan.ambiguous.empty() && planned_for > 1) return outcome;
-  if (Refused(request, plan)) return outcome;
+  const bool has_data = request.end_of_data.ok();
+  if (has_data) TF_RETURN_IF_ERROR(PlanRun(request, &plan));
+  if (planned_for > 1 && (!plan.ambiguous.empty() || Refused(request, plan))) {
+    if (!request.has_element) return outcome;
+    plan = WithoutDivision(plan, *request.feeds);
+    outcome.undivided = true;
+  }
   TF_ASSIGN_OR_RETURN(const bool restart, AskForRestart());
 
   const bool waits = program->analysis.may_block || program->analysis.reads_iterator;
@@ -327,25 +310,14 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
     outcome.recompile = program->scaled;  // learners have come or gone
     return outcome;
   }
-  TF_RETURN_IF_ERROR(
-      PrepareReplicas(program, *request.feeds, restart, &outcome.executed));
+  TF_RETURN_IF_ERROR(PrepareReplicas(program, has_data ? request.feeds : nullptr,
+                                     restart, &outcome.executed));
   outcome.uninitialised = !outcome.executed;
   if (!outcome.executed) return outcome;
   const Verdict* verdict = nullptr;
-  TF_RETURN_IF_ERROR(Prove(request, plan, &verdict));
-  if (verdict != nullptr && program->divisions->TestAndClearNews(plan)) {
-    WarnOf(*verdict, plan, program);
-  }
-  if (verdict != nullptr && Refuses(*verdict, plan)) {
-    outcome.executed = false;
-    return outcome;
-  }
-  if (verdict != nullptr && options_.divides_batches() &&
-      verdict->sums != program->scaled) {
-    outcome.executed = false;
-    outcome.recompile = verdict->sums;
-    return outcome;
-  }
+  TF_ASSIGN_OR_RETURN(const bool decided,
+                      DecideDivision(request, &plan, &verdict, &outcome));
+  if (!decided) return outcome;
   TF_RETURN_IF_ERROR(PrepareCentral(waits, read_meanwhile, *program));
 
   MegaBatches* const batches = BeginBatches(plan);
@@ -363,13 +335,17 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
                                  ? run_options.timeout_in_ms()
                                  : session_options_.config.operation_timeout_in_ms();
   activity_.BeginRun(NowNanos());
-  run.Execute(
-      options_.scheduling, timeout_ms,
-      [this, program](int learner) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        // This call holds mu_ for all learners.
-        return LocateAfterTask(program, learner);
-      },
-      [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return MergeModels(); });
+  if (!has_data) {
+    run.ExecuteWithoutData(request.end_of_data);
+  } else {
+    run.Execute(
+        options_.scheduling, timeout_ms,
+        [this, program](int learner) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+          // This call holds mu_ for all learners.
+          return LocateAfterTask(program, learner);
+        },
+        [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return MergeModels(); });
+  }
   NoteRun(*program, run);
   TF_RETURN_IF_ERROR(Conclude(program, &run));
   if (request.metadata != nullptr) {

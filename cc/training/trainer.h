@@ -180,7 +180,16 @@ class Trainer {
   // Compiles `program` for what `choice` averages.
   absl::Status CompileFor(const Choice& choice, const ProgramGraph& graph,
                           const RunSpec& spec, const RunAnalysis& analysis,
-                          const SparseFeeds& sparse_feeds, LearningProgram* program);
+                          const SparseFeeds& sparse_feeds,
+                          const std::set<std::string>& scaled,
+                          LearningProgram* program);
+  absl::Status RewriteProgram(const ProgramGraph** executed, const RunSpec& spec,
+                              const RunAnalysis& analysis,
+                              const std::set<std::string>& scaled,
+                              Traits::Averages averages, FixedRows* fixed,
+                              LearningProgram* program);
+  // Whether learners share a batch and may wait for each other within its tasks.
+  bool CanMeetInTasks(const RunAnalysis& analysis) const;
   // Makes what keeps the learners together.
   absl::Status Choose(const Choice& choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether what a saved state was trained with may be chosen, or has been.
@@ -206,7 +215,16 @@ class Trainer {
   // proves it if that is due.
   absl::Status Prove(const RunRequest& request, const FeedPlan& plan,
                      const Verdict** verdict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether learners would normalise by the moments of too few rows; says so.
+  bool HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
+                     const LearningProgram& program);
   void WarnOf(const Verdict& verdict, const FeedPlan& plan, LearningProgram* program);
+  // Decides by the proof whether the run is divided as `plan` says; changes the plan
+  // where learner 0 is to execute all of it. False: nothing is to be executed,
+  // `outcome` says what comes next.
+  absl::StatusOr<bool> DecideDivision(const RunRequest& request, FeedPlan* plan,
+                                      const Verdict** verdict, RunOutcome* outcome)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether the run is known not to be divided.
   bool Refused(const RunRequest& request, const FeedPlan& plan)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -214,9 +232,9 @@ class Trainer {
   // which may use the session.
   absl::StatusOr<bool> AskForRestart();
   // Brings the replicas to where the next iteration starts; `ready` is false if a
-  // variable has no value yet.
+  // variable has no value yet. `feeds`: null where there is no data.
   absl::Status PrepareReplicas(LearningProgram* program,
-                               const std::vector<tensorflow::Tensor>& feeds,
+                               const std::vector<tensorflow::Tensor>* feeds,
                                bool restart, bool* ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Before learners begin: releases central values that nobody reads; or publishes

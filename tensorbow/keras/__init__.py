@@ -53,8 +53,8 @@ def replicate(model: Any, options: Options | None = None) -> Any:
       model: a `keras.Model` of Keras 3 on the TensorFlow backend: Sequential, Functional
         or subclassed, with any `train_step`, compiled or not.
       options: a `tensorbow.Options`; None for the defaults. `shard`, `replicate`,
-        `combine` and `run_kind` speak of graphs that the model does not show and must be
-        left out.
+        `combine`, `elements` and `run_kind` speak of graphs that the model does not show and
+        must be left out.
 
     Returns:
       The same model, with a new attribute `num_learners`; there are fewer of them, after a
@@ -83,11 +83,11 @@ def replicate(model: Any, options: Options | None = None) -> Any:
         options = Options()
     if not isinstance(options, Options):
         raise TypeError(f"replicate: options must be a tensorbow.Options, got {options!r}")
-    for name in ("shard", "replicate", "combine", "run_kind"):
+    for name in ("shard", "replicate", "combine", "elements", "run_kind"):
         if getattr(options, name):
             raise ValueError(
-                f"replicate: options has {name}={getattr(options, name)!r}, which names tensors of "
-                "a graph; a Keras model has none to name. Leave it out"
+                f"replicate: options has {name}={getattr(options, name)!r}, which speaks of "
+                "a graph; a Keras model shows none. Leave it out"
             )
     if options.tunes_learners:
         raise ValueError(

@@ -216,6 +216,21 @@ def test_statistics_of_learners_without_a_task_do_not_count(norm):
     ).check()
 
 
+@pytest.mark.parametrize("norm", ["moments", "fused"])
+@pytest.mark.parametrize("learners", [2, 4])
+def test_learners_that_share_a_batch_normalise_by_all_of_it(norm, learners):
+    dtype = "float32" if norm == "fused" else "float64"
+    for optimiser in ("gd", "adam"):
+        Case(
+            program=Program(dtype=dtype, norm=norm, optimiser=optimiser, loss="mean_l2"),
+            setup=Setup(learners=learners, synchroniser=tensorbow.SSGD()),
+            history=(
+                *(Train(fetch="rows"), Train(rows=7, fetch="loss"), Train(rows=1)),
+                *(SetLearners(learners=3), Train(rows=2), Undivided(), Train(rows=9)),
+            ),
+        ).check()
+
+
 def test_a_failure_leaves_independent_learners_as_their_own_tasks_did():
     Case(
         program=Program(),

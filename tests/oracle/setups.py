@@ -28,6 +28,8 @@ class Setup(Described):
             batch_size=self.batch_size,
             scheduling="round_robin" if self.batch_size else "fcfs",
             combine=combine,
+            # The oracle counts elements by learner; tests/python/elements_test.py divides them.
+            elements="one_each",
             # What is drawn couples rows on purpose: batch norm, conditions on the batch.
             # tests/python/proof_test.py has what is proved.
             proof="off",
@@ -61,6 +63,12 @@ class Setup(Described):
         """Whether one learner executes a run, as a stock session would."""
         ssgd = isinstance(self.chosen(program), tensorbow.SSGD)
         return self.learners > 1 and ssgd and op.gradients is None
+
+    def normalises_together(self, program):
+        """Whether learners normalise by the moments of all rows of a run."""
+        shares_rows = self.batch_size is None and program.data == "fed"
+        ssgd = isinstance(self.chosen(program), tensorbow.SSGD)
+        return program.norm != "none" and self.learners > 1 and ssgd and shares_rows
 
     def momentum(self, program):
         """Of a lagging centre."""

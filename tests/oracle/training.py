@@ -58,6 +58,9 @@ class Train(Described):
     # -------------------------------------------------------------------------- fed rows
 
     def _on_rows(self, c, op, before):
+        together = c.setup.normalises_together(c.program)
+        if together and c.program.flow.startswith("cond"):
+            return  # learners take branches of their own: no stock session does so
         batch = c.draw(self.rows)
         feeds = c.built.feeds(batch, self.rate)
         got = c.session.run(self._fetches(c, op), feeds)
@@ -77,7 +80,14 @@ class Train(Described):
                 if c.program.dropout:
                     tasks[j][c.built.noises[0]] = got["noise"][rows]
                 sizes.append(rows.stop - rows.start)
+            if together:
+                # What learners compute of their rows is what one computes of all.
+                if c.program.dropout:
+                    feeds[c.built.noises[0]] = got["noise"]
+                tasks, shared, sizes = dict.fromkeys(tasks, feeds), None, [1] * len(tasks)
             values += c.reference.iteration(op, self._kind, tasks, self._of_tasks(c), shared)
+            if together:
+                values, sizes = values[:1], [1]
         self._compare(c, got, values, sizes, before if c.setup.learners == 1 else {})
 
     # -------------------------------------------------------------------------- a pipeline

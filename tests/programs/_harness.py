@@ -269,6 +269,8 @@ class Comparison:
                 reasons.append("a run without feeds, data or random numbers")
             elif "take the place of towers" in text:
                 reasons.append("towers: each learner executes all of them")
+            elif "cannot be taken before it and be divided" in text:
+                reasons.append("its data cannot be taken before the run")
             elif "changes what it computes" in text:
                 reasons.append("dividing its rows changes what it computes")
             elif "sums over the rows" in text:

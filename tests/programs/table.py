@@ -41,8 +41,8 @@ A run whose feeds cannot be divided by rows without guessing is left to one lear
 what stock TensorFlow would. The warning names the feed. Usually one option makes such a program
 parallel:
 
-* *One batch of a fixed number of rows*: declare the placeholder `[None, …]`, or feed a multiple
-  of its rows, and each learner takes one such batch after another.
+* *One batch of a fixed number of rows*, where the proof fails: declare the placeholder `[None, …]`,
+  or feed a multiple of its rows, and each learner takes one such batch after another.
 * *A table or a state next to the rows*: `Options(replicate=[table])` if every learner needs it
   whole, `Options(shard=[state])` if it has one row per sample.
 * *A SparseTensor whose indices are not in order of the rows*: `tf.sparse.reorder` it before it
@@ -59,9 +59,8 @@ parallel:
 
 ## What several learners change
 
-* `global_step` counts the runs, as stock's does. A program without feeds takes one batch for every
-  learner in a run: a loop over a fixed number of steps uses as many times more data, a loop until
-  `OutOfRangeError` ends after as many times fewer runs.
+* `global_step` counts the runs, as stock's does, and a run takes one batch from a pipeline or a
+  queue, as stock's does.
 * A float scalar that is fetched with the train op is the mean over the rows of the run; a count
   (an integer) is learner 0's share. `Options(combine={correct: "sum"})` adds the shares up.
 * A run of another thread does not wait for learners that wait for data: an actor that asks the

@@ -89,7 +89,9 @@ def data_from_the_host(emulator: Emulator) -> None:
             train = tf1.train.GradientDescentOptimizer(1e-3).minimize(loss)
         init = tf1.global_variables_initializer()
     with tensorbow.TensorBowSession(
-        graph=graph, config=tf1.ConfigProto(allow_soft_placement=True), options=options()
+        graph=graph,
+        config=tf1.ConfigProto(allow_soft_placement=True),
+        options=options(elements="one_each"),
     ) as session:
         session.run(init)
         runs = 0

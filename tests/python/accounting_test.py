@@ -49,8 +49,9 @@ def run_to_the_end(s, train):
     return runs
 
 
+@pytest.mark.parametrize("elements", ["one_each", "divided"])
 @pytest.mark.parametrize("learners", [1, 4])
-def test_a_million_elements_through_tf_data(learners):
+def test_a_million_elements_through_tf_data(learners, elements):
     account = Account(ELEMENTS)
     graph = tf.Graph()
     with graph.as_default():
@@ -59,14 +60,15 @@ def test_a_million_elements_through_tf_data(learners):
         iterator = tf1.data.make_initializable_iterator(dataset)
         train = train_on(iterator.get_next(), account)
         init = tf1.global_variables_initializer()
-    with session(graph, learners) as s:
+    together = learners if elements == "one_each" else 1
+    with session(graph, learners, elements=elements) as s:
         s.run(init)
         for epoch in (1, 2) if learners > 1 else (1,):
             s.run(iterator.initializer)
-            assert run_to_the_end(s, train) == ELEMENTS // BATCH // learners
+            assert run_to_the_end(s, train) == ELEMENTS // BATCH // together
             account.assert_each_used(epoch)
             assert s.samples_seen == epoch * ELEMENTS
-            assert s.learning_tasks == epoch * ELEMENTS // BATCH
+            assert s.learning_tasks == epoch * ELEMENTS // BATCH * (learners // together)
     assert len(account.threads) >= learners
 
 

@@ -53,7 +53,7 @@ def test_learners_that_wait_for_an_actor_do_not_keep_it_waiting(learners):
         except Exception as error:
             errors.append(error)
 
-    with session(p.graph, learners) as s:
+    with session(p.graph, learners, elements="one_each") as s:
         s.run(p.init)
         thread = threading.Thread(target=actor)
         thread.start()
@@ -88,7 +88,7 @@ def test_generator_of_a_pipeline_may_ask_the_model(learners):
         return tf1.data.make_one_shot_iterator(dataset).get_next()
 
     p = Program(elements)
-    with session(p.graph, learners) as s:
+    with session(p.graph, learners, elements="one_each") as s:
         s.run(p.init)
         with pytest.raises(tf.errors.OutOfRangeError):
             while s.learning_tasks <= RUNS:
@@ -110,7 +110,7 @@ def test_what_is_written_beside_waiting_learners_reaches_them(resource):
         train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
         assign = w.assign(5)
         init = tf1.global_variables_initializer()
-    with session(graph) as s:
+    with session(graph, elements="one_each") as s:
         s.run(init)
         s.run(send)
         s.run(train)

@@ -238,5 +238,5 @@ def test_a_session_trains_on_it(tmp_path):
         with pytest.raises(tf.errors.OutOfRangeError):
             while True:
                 session.run(train)
-        assert session.learning_tasks == 12
+        assert (session.iterations, session.samples_seen) == (12, 96)
         assert (np.argmax(session.run(w), axis=1) == [0, 1, 2]).all()

@@ -187,7 +187,7 @@ def test_run_timeout():
         train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.square(w - queue.dequeue()))
         fill = queue.enqueue_many([[1.0, 1.0]])
         init = tf1.global_variables_initializer()
-    with session(graph) as s:
+    with session(graph, elements="one_each") as s:
         s.run(init)
         for _ in range(2):
             with pytest.raises(tf.errors.DeadlineExceededError):

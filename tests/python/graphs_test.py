@@ -151,7 +151,8 @@ def test_data_may_be_taken_in_one_branch_of_a_conditional(source, fed, learners)
     trained = []
     for copies in (0, learners):  # 0 stands for stock
         p = taking_data_in_a_branch(source, fed, max(1, copies))
-        with session(p.graph, learners) if copies else tf1.Session(graph=p.graph) as s:
+        ours = session(p.graph, learners, elements="one_each") if copies else None
+        with ours or tf1.Session(graph=p.graph) as s:
             for init in p.init:
                 s.run(init)
             values = []
@@ -292,7 +293,7 @@ def test_input_pipeline_gives_each_element_to_one_learner():
         loss = tf.reduce_mean(tf.square(w - tf.cast(x, tf.float32)))
         train = tf1.train.GradientDescentOptimizer(1e-3).minimize(loss)
         init = tf1.global_variables_initializer()
-    with session(graph) as s:
+    with session(graph, elements="one_each") as s:
         s.run(init)
         for epoch in (1, 2):
             s.run(iterator.initializer)

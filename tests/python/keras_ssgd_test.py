@@ -74,14 +74,19 @@ def test_a_short_last_iteration_reaches_the_learner_without_a_batch(digits):
         np.testing.assert_allclose(actual.history[name], value, rtol=1e-5)
 
 
-def test_statistics_and_seeds_stay_each_learners_own(digits):
+@pytest.mark.parametrize("tasks", ["shards", "batches"])
+def test_statistics_are_alike_where_learners_share_a_batch(tasks, digits):
+    """And each learner's own where its batch is. Seeds are in either case: `small` drops out."""
     x, y = (a[: 6 * ROWS] for a in digits)
-    model = classifier(ssgd(), OPTIMISERS["nesterov"], small)
+    given = options(synchroniser=tensorbow.SSGD())
+    if tasks == "batches":
+        given = options(synchroniser=tensorbow.SSGD(), batch_size=ROWS // 2)
+    model = classifier(given, OPTIMISERS["nesterov"], small)
     model.fit(x, y, batch_size=ROWS, verbose=0, shuffle=False)
     assert_replicas_equal(model, [*model.trainable_variables, *model.optimizer.variables])
     norm = model.get_layer("norm")
     own = [learner_value(model, norm.moving_mean, j) for j in range(2)]
-    assert not np.array_equal(*own)
+    assert np.array_equal(*own) == (tasks == "shards")
     np.testing.assert_allclose(norm.moving_mean.numpy(), np.mean(own, axis=0), rtol=1e-6)
 
 

@@ -172,7 +172,7 @@ def test_wrong_arguments_are_refused():
         tensorbow.keras.replicate(lambda x: x)
     with pytest.raises(TypeError, match=r"must be a tensorbow\.Options"):
         tensorbow.keras.replicate(network(), {"learners": 2})
-    with pytest.raises(ValueError, match="names tensors"):
+    with pytest.raises(ValueError, match="speaks of a graph"):
         tensorbow.keras.replicate(network(), tensorbow.Options(shard=["x"]))
     with pytest.raises(ValueError, match="not replicated"):
         session_of(network())

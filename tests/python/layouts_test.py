@@ -255,7 +255,7 @@ def test_learners_come_and_go_beside_a_thread_that_feeds_a_queue():
     changes = [2, 4, 1, 3, 2, 1, 4]
     # One element for every learner of every run.
     needed = sum(changes) * 3
-    with session(graph, learners=2) as sess:
+    with session(graph, learners=2, elements="one_each") as sess:
         sess.run(init)
         data = np.ones((4, 2), np.float32)
 

@@ -249,7 +249,7 @@ def test_variables_keep_their_values_when_a_fed_array_changes(use_resource, form
             array[...] = k
             s.run(keep, {whole: array, p.x: x, p.y: y})
             array[...] = np.nan
-            gc.collect()
+            gc.collect(0)
             for j in range(2):
                 assert (s.learner_value(kept, j) == k).all()
         assert is_prepared(s, keep)

@@ -72,7 +72,7 @@ class Program:
 @pytest.mark.parametrize("store", STORES)
 def test_gradients_are_averaged_while_learners_refill_what_they_take_from(store):
     p = Program(store)
-    with session(p.graph, 4, synchroniser=tensorbow.SSGD()) as s:
+    with session(p.graph, 4, elements="one_each", synchroniser=tensorbow.SSGD()) as s:
         p.run(s)
         assert s.learning_tasks == 4 * RUNS
         left = s.run(p.taken) + s.run(p.taken)
@@ -83,7 +83,7 @@ def test_gradients_are_averaged_while_learners_refill_what_they_take_from(store)
 
 def test_what_refills_after_an_update_trains_on_one_learner_under_ssgd():
     p = Program("staging_area", refill_after_update=True)
-    with session(p.graph, 4, synchroniser=tensorbow.SSGD()) as s:
+    with session(p.graph, 4, elements="one_each", synchroniser=tensorbow.SSGD()) as s:
         with pytest.warns(tensorbow.TensorBowWarning, match="adds after an update"):
             p.run(s)
         np.testing.assert_allclose(s.run(p.w), -0.01 * np.arange(RUNS).sum(), rtol=1e-5)
@@ -91,7 +91,7 @@ def test_what_refills_after_an_update_trains_on_one_learner_under_ssgd():
 
 def test_auto_averages_models_where_refills_come_after_an_update():
     p = Program("staging_area", refill_after_update=True, optimiser=tf1.train.AdamOptimizer(0.01))
-    with session(p.graph, 4, synchroniser="auto") as s:
+    with session(p.graph, 4, elements="one_each", synchroniser="auto") as s:
         p.run(s)
         assert s.synchroniser == tensorbow.SMA()
         assert s.learning_tasks == 4 * RUNS

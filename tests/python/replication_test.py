@@ -180,7 +180,8 @@ def test_run_on_the_central_model_goes_on_from_what_all_learners_learned(
     x, y = rows(8)
     with p.graph.as_default():
         block = tf1.placeholder(tf.float32, [3, 2], name="block")
-        still = tf1.train.GradientDescentOptimizer(0.0).minimize(tf.reduce_sum(block * p.w))
+        numbered = tf.constant([[0.0], [1.0], [2.0]]) * block  # for one learner
+        still = tf1.train.GradientDescentOptimizer(0.0).minimize(tf.reduce_sum(numbered * p.w))
     synchroniser = tensorbow.SMA(centre=centre)
     with session(p.graph, synchroniser=synchroniser) as s, warnings.catch_warnings():
         warnings.simplefilter("ignore")

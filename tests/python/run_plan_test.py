@@ -29,7 +29,7 @@ def replace(fetches, index, letter, k):
     """Puts a new name in the place of one that is deleted first: mostly it gets its id."""
     fetches[index] = None
     if k % 10 == 0:
-        gc.collect()
+        gc.collect(0)
     fetches[index] = "".join([letter, str(k), ":0"])
 
 
@@ -60,7 +60,7 @@ def test_fetches_may_be_made_for_one_run_and_deleted():
             del names
             assert s.run(f"t{k}:0") == k
             if k % 20 == 0:
-                gc.collect()
+                gc.collect(0)
 
 
 @pytest.mark.parametrize("learners", LEARNERS)
@@ -102,7 +102,7 @@ def test_feed_dict_may_change_between_runs():
             named = {"".join([name, ":", str(0)]): v for name, v in (("y", k), ("x", 2 * k))}
             assert s.run(p.difference, named) == k
             del named
-        gc.collect()
+        gc.collect(0)
         assert s.run(p.difference, {p.x: 1, p.y: 4}) == -3
 
 

@@ -1,0 +1,217 @@
+#include "cc/rewrite/pipeline_element.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/op_kinds.h"
+#include "cc/rewrite/shapes.h"
+#include "tensorflow/core/framework/node_def_builder.h"
+#include "tensorflow/core/framework/node_def_util.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+using Nodes = std::vector<const tf::NodeDef*>;
+
+std::string NameOf(const TensorName& tensor) {
+  return absl::StrCat(tensor.node, ":", tensor.index);
+}
+
+bool Contains(const std::vector<std::string>& names, absl::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Whether executing the node before the run, and not in it, may be noticed: it keeps
+// state that is not that of a pipeline or a queue, or waits.
+bool HasEffects(const ProgramGraph& graph, const tf::NodeDef& node) {
+  if (MayBlock(node.op()) || TakesData(node.op()) || IsVariableOp(node.op())) {
+    return true;
+  }
+  if (absl::StrContains(node.op(), "Iterator")) return false;
+  const tf::OpDef* op = nullptr;
+  if (!graph.functions().LookUpOpDef(node.op(), &op).ok()) return true;
+  return op->is_stateful() && !HasSharedKernel(node, *op);
+}
+
+// Whether all that the node waits for may be executed before the run.
+bool MayComeFirst(const ProgramGraph& graph, const RunSpec& spec,
+                  const tf::NodeDef& taker) {
+  std::set<absl::string_view> reached;
+  Nodes open = {&taker};
+  while (!open.empty()) {
+    const tf::NodeDef* const node = open.back();
+    open.pop_back();
+    if (node != &taker && HasEffects(graph, *node)) return false;
+    for (const std::string& input : node->input()) {
+      const TensorName tensor = ParseTensor(input);
+      if (!tensor.control && Contains(spec.feeds, NameOf(tensor))) continue;
+      if (!reached.insert(tensor.node).second) continue;
+      if (const tf::NodeDef* producer = graph.Find(tensor.node)) {
+        open.push_back(producer);
+      }
+    }
+  }
+  return true;
+}
+
+std::string WhyNotFirst(const ProgramGraph& graph, const RunSpec& spec,
+                        const Nodes& nodes, const Nodes& takers) {
+  for (const tf::NodeDef* taker : takers) {
+    if (LiesInControlFlow(graph, taker->name()) ||
+        taker->op() == "IteratorGetNextAsOptional") {
+      return absl::StrCat("a conditional or a loop takes it ('", taker->name(), "')");
+    }
+    if (!MayComeFirst(graph, spec, *taker)) {
+      return absl::StrCat("'", taker->name(), "' waits for what the run does before");
+    }
+  }
+  for (const tf::NodeDef* node : nodes) {
+    if (PutsElement(node->op())) {
+      return absl::StrCat("the run puts an element back, too ('", node->name(), "')");
+    }
+  }
+  return "";
+}
+
+// What the run uses of what `takers` give.
+class Uses {
+ public:
+  Uses(const RunSpec& spec, const Nodes& takers) : spec_(spec) {
+    for (const tf::NodeDef* taker : takers) takers_.insert(taker->name());
+  }
+
+  void Add(const tf::NodeDef& node) {
+    for (const std::string& input : node.input()) {
+      const TensorName tensor = ParseTensor(input);
+      if (tensor.control || takers_.count(tensor.node) == 0) continue;
+      if (node.op() != "DeserializeSparse") {
+        Add(NameOf(tensor));
+        continue;
+      }
+      const auto part = [&node](int index) {
+        return absl::StrCat(node.name(), ":", index);
+      };
+      const std::array<std::string, 3> parts = {part(0), part(1), part(2)};
+      for (const std::string& name : parts) Add(name);
+      element_.sparse.push_back(parts);
+    }
+  }
+  void AddFetched(const std::string& name) {
+    if (takers_.count(ParseTensor(name).node) > 0) Add(NameOf(ParseTensor(name)));
+  }
+  PipelineElement Take() { return std::move(element_); }
+
+ private:
+  void Add(const std::string& tensor) {
+    if (Contains(spec_.feeds, tensor) || Contains(element_.tensors, tensor)) return;
+    element_.tensors.push_back(tensor);
+  }
+
+  const RunSpec& spec_;
+  std::set<absl::string_view> takers_;
+  PipelineElement element_;
+};
+
+absl::Status CannotComeFirst(const std::string& why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("what it takes from a pipeline or a queue cannot be taken before it "
+                   "and be divided: ",
+                   why));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> CutAtElement(const ProgramGraph& graph, const RunSpec& spec,
+                                  ProgramGraph* cut) {
+  Nodes nodes;
+  absl::Status status = graph.Needed(spec, &nodes);
+  std::set<std::string> needed;
+  for (const tf::NodeDef* node : nodes) needed.insert(node->name());
+  std::set<std::string> fed;
+  for (const std::string& feed : spec.feeds) {
+    const tf::NodeDef* const node = graph.Find(ParseTensor(feed).node);
+    if (node == nullptr || needed.count(node->name()) > 0) continue;
+    if (TakesData(node->op()) || node->op() == "DeserializeSparse") {
+      fed.insert(node->name());
+    }
+  }
+  tf::GraphDef closure;
+  status.Update(graph.Closure(spec, &closure));
+  if (!status.ok()) return status;
+  if (fed.empty()) return false;
+  for (tf::NodeDef& node : *closure.mutable_node()) {
+    if (fed.count(node.name()) == 0) continue;
+    const tf::OpDef* op = nullptr;
+    tf::DataTypeVector types;
+    status.Update(graph.functions().LookUpOpDef(node.op(), &op));
+    if (status.ok()) status.Update(tf::OutputTypesForNode(node, *op, &types));
+    if (!status.ok()) return status;
+    RunSpec outputs;
+    for (size_t i = 0; i < types.size(); ++i) {
+      outputs.fetches.push_back(absl::StrCat(node.name(), ":", i));
+    }
+    const auto known = InferShapes(graph, outputs);
+    std::vector<tf::PartialTensorShape> shapes;
+    for (const std::string& output : outputs.fetches)
+      shapes.push_back(known.at(output));
+    const std::string device = node.device();
+    status.Update(tf::NodeDefBuilder(node.name(), kElement)
+                      .Attr("output_types", types)
+                      .Attr("output_shapes", shapes)
+                      .Device(device)
+                      .Finalize(&node));
+    if (!status.ok()) return status;
+  }
+  status = cut->Extend(closure);
+  if (!status.ok()) return status;
+  return true;
+}
+
+RunSpec WithElement(const RunSpec& spec, const PipelineElement& element) {
+  RunSpec fed = spec;
+  fed.feeds.insert(fed.feeds.end(), element.tensors.begin(), element.tensors.end());
+  fed.fetches.erase(std::remove_if(fed.fetches.begin(), fed.fetches.end(),
+                                   [&element](const std::string& fetch) {
+                                     return Contains(element.tensors, fetch);
+                                   }),
+                    fed.fetches.end());
+  return fed;
+}
+
+absl::StatusOr<PipelineElement> FindPipelineElement(const ProgramGraph& graph,
+                                                    const RunSpec& spec,
+                                                    const RunAnalysis& analysis) {
+  if (analysis.calls_take_data) {
+    return CannotComeFirst("a function or a conditional takes it");
+  }
+  Nodes nodes, takers;
+  absl::Status found = graph.Needed(spec, &nodes);
+  if (!found.ok()) return found;
+  for (const tf::NodeDef* node : nodes) {
+    if (TakesData(node->op())) takers.push_back(node);
+  }
+  const std::string why = WhyNotFirst(graph, spec, nodes, takers);
+  if (!why.empty()) return CannotComeFirst(why);
+  Uses uses(spec, takers);
+  for (const tf::NodeDef* node : nodes) uses.Add(*node);
+  for (const std::string& fetch : spec.fetches) uses.AddFetched(fetch);
+  PipelineElement element = uses.Take();
+  found = graph.Needed(WithElement(spec, element), &nodes);
+  if (!found.ok()) return found;
+  for (const tf::NodeDef* node : nodes) {
+    if (!TakesData(node->op())) continue;
+    return CannotComeFirst(absl::StrCat("something waits for '", node->name(),
+                                        "' and not for its values"));
+  }
+  return element;
+}
+
+}  // namespace tensorbow

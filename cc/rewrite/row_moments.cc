@@ -1,0 +1,298 @@
+#include "cc/rewrite/row_moments.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/gradient_sources.h"
+#include "tensorflow/core/framework/node_def_builder.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+using NameSet = absl::flat_hash_set<absl::string_view>;
+using Nodes = std::vector<const tf::NodeDef*>;
+
+std::string Canonical(absl::string_view tensor) {
+  const TensorName name = ParseTensor(tensor);
+  return absl::StrCat(name.node, ":", name.index);
+}
+
+// The tensor seen through operations that change nothing but its shape.
+std::string Stripped(const ProgramGraph& graph, std::string tensor) {
+  static const auto* const transparent = new NameSet(
+      {"Identity", "StopGradient", "Squeeze", "Reshape", "Cast", "ExpandDims"});
+  for (int hops = 0; hops < 8; ++hops) {
+    const tf::NodeDef* const node = graph.Find(ParseTensor(tensor).node);
+    if (node == nullptr || !transparent->contains(node->op())) break;
+    tensor = Canonical(node->input(0));
+  }
+  return tensor;
+}
+
+// The nodes that reduce rows: a mean along the first dimension. By what they average.
+absl::flat_hash_map<std::string, std::vector<const tf::NodeDef*>> MeansOverRows(
+    const ProgramGraph& graph, const std::vector<const tf::NodeDef*>& nodes,
+    const absl::flat_hash_set<std::string>& dependent) {
+  absl::flat_hash_map<std::string, std::vector<const tf::NodeDef*>> means;
+  for (const tf::NodeDef* node : nodes) {
+    if (node->op() != "Mean" || node->input_size() < 2 ||
+        !dependent.contains(node->name())) {
+      continue;
+    }
+    const tf::NodeDef* const axes = graph.Find(ParseTensor(node->input(1)).node);
+    tf::Tensor values;
+    if (axes == nullptr || axes->op() != "Const" ||
+        !values.FromProto(axes->attr().at("value").tensor())) {
+      continue;
+    }
+    bool rows = false;
+    for (int64_t i = 0; i < values.NumElements(); ++i) {
+      rows |= values.dtype() == tf::DT_INT32 ? values.flat<int32_t>()(i) == 0
+                                             : values.flat<int64_t>()(i) == 0;
+    }
+    if (rows) means[Stripped(graph, Canonical(node->input(0)))].push_back(node);
+  }
+  return means;
+}
+
+// Finds the gradients that means over rows hand on to the rows, as TensorFlow writes
+// them: the gradient, broadcast to the shape of the rows, divided by how many there are
+// along the axes of the mean.
+class MeanGradients {
+ public:
+  MeanGradients(const ProgramGraph& graph, const Nodes& nodes) : graph_(graph) {
+    for (const tf::NodeDef* node : nodes) {
+      for (const std::string& input : node->input()) {
+        if (!ParseTensor(input).control) users_[Canonical(input)].push_back(node);
+      }
+      if (node->op() == "BroadcastTo") broadcasts_.push_back(node);
+      if (node->op() == "Mean") ++means_[KeyOf(*node)];
+    }
+  }
+
+  // The broadcasts of gradients of `mean`; those of another one may be among them where
+  // IsOnlyOne() does not hold.
+  Nodes Of(const tf::NodeDef& mean) const {
+    Nodes found;
+    for (const tf::NodeDef* broadcast : broadcasts_) {
+      if (!IsShapeOf(broadcast->input(1), mean.input(0))) continue;
+      const auto users = users_.find(Canonical(broadcast->name()));
+      if (users == users_.end()) continue;
+      const bool divided = std::all_of(
+          users->second.begin(), users->second.end(), [&](const tf::NodeDef* user) {
+            return user->op() == "RealDiv" &&
+                   Canonical(user->input(0)) == Canonical(broadcast->name()) &&
+                   IsCountOf(user->input(1), mean);
+          });
+      if (divided) found.push_back(broadcast);
+    }
+    return found;
+  }
+
+  // Whether no other mean is over the same rows along the same axes.
+  bool IsOnlyOne(const tf::NodeDef& mean) const { return means_.at(KeyOf(mean)) == 1; }
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+  Key KeyOf(const tf::NodeDef& mean) const {
+    return {Canonical(mean.input(0)), Canonical(mean.input(1))};
+  }
+
+  const tf::NodeDef* Producer(absl::string_view tensor, const char* op) const {
+    const tf::NodeDef* const node = graph_.Find(ParseTensor(tensor).node);
+    return node != nullptr && node->op() == op ? node : nullptr;
+  }
+
+  bool IsShapeOf(absl::string_view shape, absl::string_view of) const {
+    if (const tf::NodeDef* const one = Producer(shape, "Shape")) {
+      return Canonical(one->input(0)) == Canonical(of);
+    }
+    const tf::NodeDef* const several = Producer(shape, "ShapeN");
+    return several != nullptr &&
+           Canonical(several->input(ParseTensor(shape).index)) == Canonical(of);
+  }
+
+  // Whether the tensor is how many numbers the mean is of: the product of the sizes
+  // along its axes.
+  bool IsCountOf(absl::string_view tensor, const tf::NodeDef& mean) const {
+    const tf::NodeDef* const cast = Producer(tensor, "Cast");
+    if (cast == nullptr) return false;
+    const tf::NodeDef* const product = Producer(cast->input(0), "Prod");
+    if (product == nullptr) return false;
+    const tf::NodeDef* const gathered = Producer(product->input(0), "GatherV2");
+    if (gathered == nullptr || !IsShapeOf(gathered->input(0), mean.input(0))) {
+      return false;
+    }
+    const tf::NodeDef* const modulo = Producer(gathered->input(1), "FloorMod");
+    if (modulo == nullptr) return false;
+    const tf::NodeDef* const axes = Producer(modulo->input(0), "AddV2");
+    return axes != nullptr && Canonical(axes->input(0)) == Canonical(mean.input(1));
+  }
+
+  const ProgramGraph& graph_;
+  absl::flat_hash_map<std::string, Nodes> users_;
+  Nodes broadcasts_;
+  std::map<Key, int> means_;
+};
+
+// Whether the tensor is computed from a variable that the run trains.
+bool DependsOnTrained(const ProgramGraph& graph, const RunAnalysis& analysis,
+                      absl::string_view tensor) {
+  std::set<absl::string_view> reached;
+  std::vector<absl::string_view> open = {ParseTensor(tensor).node};
+  while (!open.empty()) {
+    const absl::string_view name = open.back();
+    open.pop_back();
+    const tf::NodeDef* const node = graph.Find(name);
+    if (node == nullptr || !reached.insert(node->name()).second) continue;
+    const auto variable = analysis.variables.find(node->name());
+    if (variable != analysis.variables.end() && variable->second.trained) return true;
+    for (const std::string& input : node->input()) {
+      if (!ParseTensor(input).control) open.push_back(ParseTensor(input).node);
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+RowMoments FindRowMoments(const ProgramGraph& graph, const RunSpec& spec) {
+  RowMoments moments;
+  Nodes nodes;
+  if (!graph.Needed(spec, &nodes).ok()) return moments;
+  const absl::flat_hash_set<std::string> dependent = DependOnFeeds(spec, nodes);
+  const auto means = MeansOverRows(graph, nodes, dependent);
+  std::set<const tf::NodeDef*> found;
+  // Notes the means over rows of `of`, if `mean` is one of them.
+  const auto note_mean_of = [&](const std::string& mean, const std::string& of) {
+    const auto known = means.find(Stripped(graph, of));
+    if (known == means.end()) return false;
+    const std::string source = Stripped(graph, mean);
+    for (const tf::NodeDef* m : known->second) {
+      if (Canonical(m->name()) != source) continue;
+      found.insert(m);
+      return true;
+    }
+    return false;
+  };
+  for (const tf::NodeDef* node : nodes) {
+    if (!dependent.contains(node->name())) continue;
+    if (absl::StartsWith(node->op(), "FusedBatchNorm") &&
+        !absl::StrContains(node->op(), "Grad")) {
+      const auto training = node->attr().find("is_training");
+      moments.fused |= training == node->attr().end() || training->second.b();
+    }
+    if (node->op() != "Mean") continue;
+    const std::string of = Stripped(graph, Canonical(node->input(0)));
+    if (!means.contains(of)) continue;
+    const tf::NodeDef* squares = graph.Find(ParseTensor(of).node);
+    if (squares == nullptr) continue;
+    if (squares->op() == "Square") {
+      const std::string base = Canonical(squares->input(0));
+      const auto known = means.find(Stripped(graph, base));
+      if (known != means.end()) {  // E x² − (E x)²
+        found.insert(node);
+        found.insert(known->second.begin(), known->second.end());
+        continue;
+      }
+      squares = graph.Find(ParseTensor(base).node);  // (x − E x)²
+      if (squares == nullptr || squares->op() != "Sub") continue;
+    } else if (squares->op() != "SquaredDifference") {
+      continue;
+    }
+    const std::string a = Canonical(squares->input(0));
+    const std::string b = Canonical(squares->input(1));
+    if (note_mean_of(a, b) || note_mean_of(b, a)) found.insert(node);
+  }
+  for (const tf::NodeDef* node : nodes) {
+    if (found.count(node) > 0) moments.means.push_back(node);
+  }
+  return moments;
+}
+
+absl::StatusOr<bool> AverageMoments(const ProgramGraph& graph, const RunSpec& spec,
+                                    const RunAnalysis& analysis, bool sums,
+                                    ProgramGraph* together) {
+  Nodes nodes;
+  absl::Status needed = graph.Needed(spec, &nodes);
+  if (!needed.ok()) return needed;
+  const MeanGradients gradients(graph, nodes);
+  bool all = true;
+  // What is averaged, by tensor, for which of its users; and whether it is a gradient.
+  struct Average {
+    std::set<std::string> users;  // empty: all
+    bool gradient = false;
+  };
+  std::map<std::string, Average> averages;
+  for (const tf::NodeDef* mean : FindRowMoments(graph, spec).means) {
+    const Nodes handed_on = gradients.Of(*mean);
+    const bool complete =
+        gradients.IsOnlyOne(*mean) && !LiesInControlFlow(graph, mean->name()) &&
+        (!handed_on.empty() || !DependsOnTrained(graph, analysis, mean->input(0))) &&
+        std::none_of(handed_on.begin(), handed_on.end(),
+                     [&graph](const auto* broadcast) {
+                       return LiesInControlFlow(graph, broadcast->name());
+                     });
+    if (!complete) {
+      all = false;
+      continue;
+    }
+    averages[Canonical(mean->name())];
+    for (const tf::NodeDef* broadcast : handed_on) {
+      Average& average = averages[Canonical(broadcast->input(0))];
+      average.users.insert(broadcast->name());
+      average.gradient = true;
+    }
+  }
+
+  tf::GraphDef rewritten;
+  absl::Status closed = graph.Closure(spec, &rewritten);
+  if (!closed.ok()) return closed;
+  std::map<std::string, std::string> names;
+  std::vector<tf::NodeDef> added;
+  for (const auto& [tensor, average] : averages) {
+    const TensorName name = ParseTensor(tensor);
+    const tf::NodeDef* const node = graph.Find(name.node);
+    const tf::OpDef* op = nullptr;
+    absl::Status status = graph.functions().LookUpOpDef(node->op(), &op);
+    tf::DataTypeVector types;
+    status.Update(tf::OutputTypesForNode(*node, *op, &types));
+    if (!status.ok()) return status;
+    names[tensor] = absl::StrCat(name.node, "/TensorBow.together.", name.index);
+    status = tf::NodeDefBuilder(names[tensor], kMeanTogether)
+                 .Input(name.node, name.index, types.at(name.index))
+                 .Attr("sums", average.gradient && sums)
+                 .Finalize(&added.emplace_back());
+    if (!status.ok()) return status;
+  }
+  for (tf::NodeDef& node : *rewritten.mutable_node()) {
+    for (std::string& input : *node.mutable_input()) {
+      if (ParseTensor(input).control) continue;
+      const auto average = averages.find(Canonical(input));
+      if (average == averages.end()) continue;
+      const std::set<std::string>& users = average->second.users;
+      if (users.empty() || users.count(node.name()) > 0) {
+        input = names[average->first];
+      }
+    }
+  }
+  for (tf::NodeDef& node : added) *rewritten.add_node() = std::move(node);
+  absl::Status extended = together->Extend(rewritten);
+  if (!extended.ok()) return extended;
+  return all;
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,282 @@
+// CPU kernels of batch normalisation over the rows of all learners, and of their
+// moments.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cc/arithmetic/batch_moments.h"
+#include "cc/device/learner_device.h"
+#include "cc/synchroniser/synchroniser.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tf_ops/kernels/learner_errors.h"
+
+namespace tensorbow {
+namespace {
+
+namespace tf = ::tensorflow;
+
+using Floats = std::vector<float>;
+
+// What all kernels have in common: learners meet in them.
+class MeetingKernel : public tf::OpKernel {
+ public:
+  explicit MeetingKernel(tf::OpKernelConstruction* construction)
+      : OpKernel(construction),
+        device_(dynamic_cast<LearnerDevice*>(construction->device())) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("index", &index_));
+  }
+
+  void Compute(tf::OpKernelContext* context) override {
+    if (index_ < 0) return context->set_output(0, context->input(0));
+    OP_REQUIRES(context, device_ != nullptr, OnLearnersOnly(*this));
+    synchroniser_ = device_->synchroniser();
+    OP_REQUIRES(context,
+                synchroniser_ != nullptr && synchroniser_->set() != nullptr &&
+                    index_ < synchroniser_->set()->num_gradients(),
+                OutsideLearningRun(*this));
+    OP_REQUIRES_OK(context, Meet(context));
+  }
+
+ protected:
+  virtual absl::Status Meet(tf::OpKernelContext* context) = 0;
+
+  // What all learners bring to the meeting, in learner order, handed to `use`.
+  template <typename T, typename Use>
+  absl::Status Exchange(const T& own, Use use) {
+    const std::vector<const void*> all =
+        synchroniser_->AllGather(device_->learner(), index_, &own);
+    if (all.empty()) return Discarded();
+    std::vector<const T*> parts;
+    for (const void* brought : all) parts.push_back(static_cast<const T*>(brought));
+    use(parts);
+    synchroniser_->Release(device_->learner(), index_);
+    return absl::OkStatus();
+  }
+
+  double share() const { return synchroniser_->share(device_->learner()); }
+
+ private:
+  LearnerDevice* const device_;
+  Synchroniser* synchroniser_ = nullptr;  // of the run
+  int index_ = 0;
+};
+
+class MeanTogetherKernel : public MeetingKernel {
+ public:
+  explicit MeanTogetherKernel(tf::OpKernelConstruction* construction)
+      : MeetingKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("sums", &sums_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("T", &dtype_));
+  }
+
+ private:
+  struct Brought {
+    const tf::Tensor* value;
+    double share;
+  };
+
+  absl::Status Meet(tf::OpKernelContext* context) override {
+    return dtype_ == tf::DT_FLOAT ? Average<float>(context) : Average<double>(context);
+  }
+
+  template <typename T>
+  absl::Status Average(tf::OpKernelContext* context) {
+    const tf::Tensor& own = context->input(0);
+    tf::Tensor* mean = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(0, own.shape(), &mean));
+    bool alike = true;
+    const Brought mine{&own, share()};
+    TF_RETURN_IF_ERROR(Exchange(mine, [&](const std::vector<const Brought*>& all) {
+      const double part = 1 / static_cast<double>(all.size());
+      std::vector<double> sum(own.NumElements());
+      for (const Brought* brought : all) {
+        alike &= brought->value->shape() == own.shape();
+        if (!alike) return;
+        const double weight = part * (sums_ ? mine.share : brought->share);
+        const auto value = brought->value->flat<T>();
+        for (size_t i = 0; i < sum.size(); ++i) {
+          sum[i] += weight * static_cast<double>(value(i));
+        }
+      }
+      std::copy(sum.begin(), sum.end(), mean->flat<T>().data());
+    }));
+    if (alike) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("Learners bring values of other shapes than ",
+                     own.shape().DebugString(), " to ", name()));
+  }
+
+  bool sums_ = false;
+  tf::DataType dtype_ = tf::DT_FLOAT;
+};
+
+class BatchNormKernel : public MeetingKernel {
+ public:
+  explicit BatchNormKernel(tf::OpKernelConstruction* construction)
+      : MeetingKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("epsilon", &epsilon_));
+  }
+
+ protected:
+  // 1/√(variance + ε).
+  float Inverse(float variance) const { return 1 / std::sqrt(variance + epsilon_); }
+
+ private:
+  float epsilon_ = 0;
+};
+
+// Channels last; InvalidArgument if `x` has none, or vectors do not have as many.
+absl::Status CheckChannels(const tf::Tensor& x,
+                           std::initializer_list<const tf::Tensor*> vectors) {
+  const int64_t channels = x.dims() < 2 ? 0 : x.dim_size(x.dims() - 1);
+  for (const tf::Tensor* vector : vectors) {
+    if (channels > 0 && vector->dims() == 1 && vector->dim_size(0) == channels)
+      continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Got x of shape ", x.shape().DebugString(), " and a vector of shape ",
+        vector->shape().DebugString(), "; wanted a number for each channel"));
+  }
+  return absl::OkStatus();
+}
+
+int64_t RowsOf(const tf::Tensor& x) {
+  return x.NumElements() / x.dim_size(x.dims() - 1);
+}
+
+class ForwardKernel : public BatchNormKernel {
+ public:
+  explicit ForwardKernel(tf::OpKernelConstruction* construction)
+      : BatchNormKernel(construction) {
+    std::string activation;
+    OP_REQUIRES_OK(construction, construction->GetAttr("activation_mode", &activation));
+    rectified_ = activation == "Relu";
+  }
+
+ private:
+  absl::Status Meet(tf::OpKernelContext* context) override {
+    const tf::Tensor& x = context->input(0);
+    const tf::Tensor& scale = context->input(1);
+    const tf::Tensor& offset = context->input(2);
+    TF_RETURN_IF_ERROR(CheckChannels(x, {&scale, &offset}));
+    const int64_t rows = RowsOf(x), channels = scale.dim_size(0);
+    const float* const values = x.flat<float>().data();
+    const BatchMoments own = MomentsOf(values, rows, channels);
+    BatchMoments all;
+    TF_RETURN_IF_ERROR(
+        Exchange(own, [&all](const std::vector<const BatchMoments*>& parts) {
+          all = MomentsTogether(parts);
+        }));
+
+    float* vectors[4] = {};  // mean and variance of the batch, and those saved
+    for (int i = 0; i < 4; ++i) {
+      tf::Tensor* vector = nullptr;
+      TF_RETURN_IF_ERROR(context->allocate_output(i + 1, {channels}, &vector));
+      vectors[i] = vector->flat<float>().data();
+    }
+    tf::Tensor *y = nullptr, *unused = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(5, {0}, &unused));
+    TF_RETURN_IF_ERROR(
+        context->forward_input_or_allocate_output({0}, 0, x.shape(), &y));
+    const auto count = static_cast<double>(all.rows);
+    Floats factor(channels);
+    for (int64_t c = 0; c < channels; ++c) {
+      const double variance = all.squares[c] / count;
+      vectors[0][c] = vectors[2][c] = static_cast<float>(all.mean[c]);
+      vectors[1][c] =
+          static_cast<float>(all.rows > 1 ? all.squares[c] / (count - 1) : variance);
+      vectors[3][c] = static_cast<float>(variance);
+      factor[c] = scale.flat<float>()(c) * Inverse(vectors[3][c]);
+    }
+    Normalise(values, rows, channels, vectors[2], factor.data(),
+              offset.flat<float>().data(), rectified_, y->flat<float>().data());
+    return absl::OkStatus();
+  }
+
+  bool rectified_ = false;
+};
+
+class GradientKernel : public BatchNormKernel {
+ public:
+  explicit GradientKernel(tf::OpKernelConstruction* construction)
+      : BatchNormKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("sums", &sums_));
+  }
+
+ private:
+  // Of all rows: the gradient of their loss is the learners' average, weighted by their
+  // rows, or their sum. Returned for one of `own` rows, per row.
+  GradientSums Together(const std::vector<const GradientSums*>& parts,
+                        int64_t own) const {
+    int64_t rows = 0;
+    for (const GradientSums* part : parts) rows += part->rows;
+    const size_t channels = parts.front()->values.size();
+    GradientSums all{rows, std::vector<double>(channels),
+                     std::vector<double>(channels)};
+    for (const GradientSums* part : parts) {
+      const double weight = sums_ ? 1.0 / static_cast<double>(rows)
+                                  : static_cast<double>(part->rows) /
+                                        static_cast<double>(rows) /
+                                        static_cast<double>(own);
+      for (size_t c = 0; c < channels; ++c) {
+        all.values[c] += weight * part->values[c];
+        all.products[c] += weight * part->products[c];
+      }
+    }
+    return all;
+  }
+
+  absl::Status Meet(tf::OpKernelContext* context) override {
+    const tf::Tensor& dy = context->input(0);
+    const tf::Tensor& x = context->input(1);
+    const tf::Tensor& scale = context->input(2);
+    const tf::Tensor& mean = context->input(3);
+    const tf::Tensor& variance = context->input(4);
+    TF_RETURN_IF_ERROR(CheckChannels(x, {&scale, &mean, &variance}));
+    if (dy.shape() != x.shape()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Got dy of shape ", dy.shape().DebugString(), " and x of shape ",
+                       x.shape().DebugString(), "; wanted the same"));
+    }
+    const int64_t rows = RowsOf(x), channels = scale.dim_size(0);
+    const float* const centre = mean.flat<float>().data();
+    const float* const gradients = dy.flat<float>().data();
+    const float* const values = x.flat<float>().data();
+    const GradientSums own = GradientSumsOf(gradients, values, rows, channels, centre);
+    GradientSums all;
+    TF_RETURN_IF_ERROR(
+        Exchange(own, [&](const auto& parts) { all = Together(parts, own.rows); }));
+
+    tf::Tensor *dx = nullptr, *dscale = nullptr, *doffset = nullptr, *unused = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(1, {channels}, &dscale));
+    TF_RETURN_IF_ERROR(context->allocate_output(2, {channels}, &doffset));
+    TF_RETURN_IF_ERROR(context->allocate_output(3, {0}, &unused));
+    TF_RETURN_IF_ERROR(context->allocate_output(4, {0}, &unused));
+    TF_RETURN_IF_ERROR(
+        context->forward_input_or_allocate_output({0}, 0, x.shape(), &dx));
+    Floats factor(channels), by_value(channels), by_distance(channels);
+    for (int64_t c = 0; c < channels; ++c) {
+      const float inverse = Inverse(variance.flat<float>()(c));
+      factor[c] = scale.flat<float>()(c) * inverse;
+      by_value[c] = static_cast<float>(all.values[c]);
+      by_distance[c] = static_cast<float>(all.products[c]) * inverse * inverse;
+      doffset->flat<float>()(c) = static_cast<float>(own.values[c]);
+      dscale->flat<float>()(c) = static_cast<float>(own.products[c]) * inverse;
+    }
+    NormaliseGradient(gradients, values, rows, channels, centre, factor.data(),
+                      by_value.data(), by_distance.data(), dx->flat<float>().data());
+    return absl::OkStatus();
+  }
+
+  bool sums_ = false;
+};
+
+REGISTER_KERNEL_BUILDER(Name("TensorBowMeanTogether").Device(tf::DEVICE_CPU),
+                        MeanTogetherKernel);
+REGISTER_KERNEL_BUILDER(Name("TensorBowBatchNorm").Device(tf::DEVICE_CPU),
+                        ForwardKernel);
+REGISTER_KERNEL_BUILDER(Name("TensorBowBatchNormGrad").Device(tf::DEVICE_CPU),
+                        GradientKernel);
+
+}  // namespace
+}  // namespace tensorbow
