@@ -195,11 +195,14 @@ def tensorbow_session(
     return _session_stepper(session, program, model, rows)
 
 
-def pipeline_session(model: str, rows: int, learners: int = 0) -> Stepper:
+def pipeline_session(
+    model: str, rows: int, learners: int = 0, elements: str = "divided", fixed: bool = False
+) -> Stepper:
     """The program of the two sessions above with tf.data in the place of feed dicts.
 
-    `learners` 0 is a stock session. One step takes `rows` rows: every learner pulls a batch
-    of its share.
+    `learners` 0 is a stock session. One step takes `rows` rows: an element that learners
+    divide, or with `elements` "one_each" an element of its share for each. `fixed`: the number of
+    rows of an element is built into the graph.
     """
     import tensorflow as tf
 
@@ -208,10 +211,10 @@ def pipeline_session(model: str, rows: int, learners: int = 0) -> Stepper:
 
     tf1 = tf.compat.v1
     tf1.disable_eager_execution()
-    share = rows // max(1, learners)
+    share = rows if elements == "divided" else rows // max(1, learners)
     with tf.Graph().as_default() as graph:
         dataset = tf1.data.Dataset.from_tensor_slices(data(model)).repeat()
-        dataset = dataset.batch(share, drop_remainder=True).prefetch(2 * max(1, learners))
+        dataset = dataset.batch(share, drop_remainder=fixed).prefetch(2 * max(1, learners))
         images, labels = tf1.data.make_one_shot_iterator(dataset).get_next()
         layers = models.Layers(1, True, tf.float32)
         logits = models.MODELS[model](images, MODELS[model].classes, layers, training=True)
@@ -223,7 +226,7 @@ def pipeline_session(model: str, rows: int, learners: int = 0) -> Stepper:
     if learners == 0:
         session = tf1.Session(graph=graph)
     else:
-        options = tensorbow.Options(learners_per_device=learners)
+        options = tensorbow.Options(learners_per_device=learners, elements=elements)
         session = tensorbow.TensorBowSession(graph=graph, options=options)
     session.run(init)
 
