@@ -310,9 +310,8 @@ class TensorBowSession(_LearnerSession, tf.compat.v1.Session):
     """A `tf.compat.v1.Session` whose training steps run on several learners.
 
     Programs need no change but the class. Runs that train are divided among the
-    learners by the rows that are fed (or, without feeds, each learner pulls its own
-    element from the input pipeline); initialisers, assignments and restores run once
-    and reach every learner; everything else, evaluation and `tf.compat.v1.train.Saver`
+    learners by the rows that are fed or taken from an input pipeline; initialisers,
+    assignments and restores run once and reach every learner; everything else, evaluation and `tf.compat.v1.train.Saver`
     included, sees the central model, the learners' consistent average.
 
     Args:

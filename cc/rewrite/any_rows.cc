@@ -274,13 +274,13 @@ class Rewriter {
     const std::string& op = producer.op();
     if (op != "Pack" && op != "ConcatV2" && op != "Identity") return absl::OkStatus();
     if (InLoop(producer)) return absl::OkStatus();
+    const tf::NodeDef* const first = program_.Find(ParseTensor(producer.input(0)).node);
+    if (first == nullptr) return absl::OkStatus();
     // A shape that is put together: of its first part.
     const std::string name = Name(absl::StrCat("shape/", producer.name()));
     if (made_.insert(name).second) {
       tf::NodeDef copy = producer;
       copy.set_name(name);
-      const tf::NodeDef* const first = program_.Find(ParseTensor(copy.input(0)).node);
-      if (first == nullptr) return absl::OkStatus();
       TF_RETURN_IF_ERROR(RewriteShape(&copy, 0, *first));
       added_.push_back(std::move(copy));
     }
@@ -325,10 +325,6 @@ class Rewriter {
   std::vector<tf::NodeDef> added_;
 };
 
-}  // namespace
-
-namespace {
-
 // How many rows a queue's element has that its component of this number is fed as; -1
 // if any.
 int64_t RowsOfQueue(const ProgramGraph& graph, const tf::NodeDef& dequeue,
@@ -367,8 +363,7 @@ FixedRows FindFixedRows(const ProgramGraph& graph, const RunSpec& spec,
   std::set<std::string> used(spec.fetches.begin(), spec.fetches.end());
   for (const tf::NodeDef* node : nodes) {
     for (const std::string& input : node->input()) {
-      const TensorName tensor = ParseTensor(input);
-      used.insert(absl::StrCat(tensor.node, ":", tensor.index));
+      used.insert(Canonical(input));
     }
   }
   FixedRows fixed;

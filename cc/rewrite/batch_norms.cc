@@ -33,8 +33,10 @@ std::string OpOf(const tf::Node& node) {
 
 bool IsGradient(const tf::Node& node) { return OpOf(node) == "FusedBatchNormGradV3"; }
 
+// Of any version and in either mode.
 bool IsBatchNorm(const tf::Node& node) {
-  return OpOf(node) == "FusedBatchNormV3" || OpOf(node) == "FusedBatchNormEx";
+  const std::string op = OpOf(node);
+  return absl::StartsWith(op, "FusedBatchNorm") && !absl::StrContains(op, "Grad");
 }
 
 template <typename T>
@@ -44,9 +46,14 @@ T Attribute(const tf::Node& node, const char* name, T otherwise) {
   return value;
 }
 
+// Whether rows are normalised by their own moments, not by those of earlier batches.
+bool UsesMoments(const tf::Node& node) { return Attribute(node, "is_training", true); }
+
 bool HasOurForm(const tf::Node& node) {
   const auto activation = Attribute<std::string>(node, "activation_mode", "Identity");
-  return Attribute(node, "is_training", true) &&
+  const std::string op = OpOf(node);
+  const bool known = op == "FusedBatchNormV3" || op == "FusedBatchNormEx";
+  return (known || IsGradient(node)) && UsesMoments(node) &&
          Attribute<std::string>(node, "data_format", "NHWC") == "NHWC" &&
          Attribute(node, "T", tf::DT_FLOAT) == tf::DT_FLOAT &&
          Attribute(node, "U", tf::DT_FLOAT) == tf::DT_FLOAT &&
@@ -65,19 +72,20 @@ const tf::Node* NormalisationOf(const tf::Node& gradient) {
   return IsBatchNorm(*mean.node) ? mean.node : nullptr;
 }
 
-// The normalisations that can be replaced, with all of their gradients, by node.
+// The normalisations by moments, and whether they can be replaced with all of their
+// gradients.
 std::map<const tf::Node*, bool> Replaceable(const std::vector<tf::Node*>& nodes,
                                             const NodeSet& conditional) {
   std::map<const tf::Node*, bool> replaceable;
   for (const tf::Node* node : nodes) {
-    if (!IsBatchNorm(*node)) continue;
+    if (!IsBatchNorm(*node) || !UsesMoments(*node)) continue;
     replaceable[node] = HasOurForm(*node) && conditional.count(node) == 0;
   }
   for (const tf::Node* node : nodes) {
     if (!IsGradient(*node)) continue;
-    const tf::Node* const forward = NormalisationOf(*node);
-    const bool fits = HasOurForm(*node) && conditional.count(node) == 0;
-    if (forward != nullptr && !fits) replaceable[forward] = false;
+    const auto forward = replaceable.find(NormalisationOf(*node));
+    if (forward == replaceable.end()) continue;
+    forward->second &= HasOurForm(*node) && conditional.count(node) == 0;
   }
   // What else takes what is saved for the gradient would find something else.
   for (auto& [forward, fits] : replaceable) {
@@ -121,7 +129,8 @@ absl::Status Replace(tf::Node* node, bool sums, int index, tf::Graph* graph,
       graph->AddControlEdge(*made, user);
       continue;
     }
-    // The last of what is saved is only for TensorFlow's own kernels.
+    // TensorFlow's kernel has one more output, which only its gradient takes. All of
+    // the gradients are replaced, too, and ours do not take it: the edge goes with them.
     if (!gradient && edge->src_output() > kSavedVariance) continue;
     TF_RETURN_IF_ERROR(
         graph->UpdateEdge(*made, edge->src_output(), user, edge->dst_input()));

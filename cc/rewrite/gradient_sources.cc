@@ -22,11 +22,6 @@ namespace {
 
 using NameSet = absl::flat_hash_set<absl::string_view>;
 
-std::string Canonical(absl::string_view tensor) {
-  const TensorName name = ParseTensor(tensor);
-  return absl::StrCat(name.node, ":", name.index);
-}
-
 absl::flat_hash_set<std::string> FeedsOf(const RunSpec& spec) {
   absl::flat_hash_set<std::string> feeds;
   for (const std::string& feed : spec.feeds) feeds.insert(Canonical(feed));

@@ -21,10 +21,6 @@ namespace {
 
 using Nodes = std::vector<const tf::NodeDef*>;
 
-std::string NameOf(const TensorName& tensor) {
-  return absl::StrCat(tensor.node, ":", tensor.index);
-}
-
 bool Contains(const std::vector<std::string>& names, absl::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -52,7 +48,7 @@ bool MayComeFirst(const ProgramGraph& graph, const RunSpec& spec,
     if (node != &taker && HasEffects(graph, *node)) return false;
     for (const std::string& input : node->input()) {
       const TensorName tensor = ParseTensor(input);
-      if (!tensor.control && Contains(spec.feeds, NameOf(tensor))) continue;
+      if (!tensor.control && Contains(spec.feeds, Canonical(input))) continue;
       if (!reached.insert(tensor.node).second) continue;
       if (const tf::NodeDef* producer = graph.Find(tensor.node)) {
         open.push_back(producer);
@@ -93,7 +89,7 @@ class Uses {
       const TensorName tensor = ParseTensor(input);
       if (tensor.control || takers_.count(tensor.node) == 0) continue;
       if (node.op() != "DeserializeSparse") {
-        Add(NameOf(tensor));
+        Add(Canonical(input));
         continue;
       }
       const auto part = [&node](int index) {
@@ -105,7 +101,7 @@ class Uses {
     }
   }
   void AddFetched(const std::string& name) {
-    if (takers_.count(ParseTensor(name).node) > 0) Add(NameOf(ParseTensor(name)));
+    if (takers_.count(ParseTensor(name).node) > 0) Add(Canonical(name));
   }
   PipelineElement Take() { return std::move(element_); }
 

@@ -48,6 +48,11 @@ TensorName ParseTensor(absl::string_view name) {
   return tensor;
 }
 
+std::string Canonical(absl::string_view tensor) {
+  const TensorName name = ParseTensor(tensor);
+  return absl::StrCat(name.node, ":", name.index);
+}
+
 ProgramGraph::ProgramGraph()
     : functions_(tf::OpRegistry::Global(), tf::FunctionDefLibrary()) {}
 

@@ -34,6 +34,8 @@ struct TensorName {
   bool control = false;
 };
 TensorName ParseTensor(absl::string_view name);
+// "node:index" of a tensor, which may be without its index.
+std::string Canonical(absl::string_view tensor);
 
 class ProgramGraph {
  public:

@@ -23,11 +23,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-std::string Canonical(absl::string_view tensor) {
-  const TensorName name = ParseTensor(tensor);
-  return absl::StrCat(name.node, ":", name.index);
-}
-
 bool CanBeMoved(tf::DataType dtype) {
   return dtype == tf::DT_FLOAT || dtype == tf::DT_DOUBLE || dtype == tf::DT_HALF ||
          dtype == tf::DT_BFLOAT16;

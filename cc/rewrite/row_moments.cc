@@ -25,11 +25,6 @@ namespace {
 using NameSet = absl::flat_hash_set<absl::string_view>;
 using Nodes = std::vector<const tf::NodeDef*>;
 
-std::string Canonical(absl::string_view tensor) {
-  const TensorName name = ParseTensor(tensor);
-  return absl::StrCat(name.node, ":", name.index);
-}
-
 // The tensor seen through operations that change nothing but its shape.
 std::string Stripped(const ProgramGraph& graph, std::string tensor) {
   static const auto* const transparent = new NameSet(

@@ -16,11 +16,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-std::string Canonical(absl::string_view tensor) {
-  const TensorName name = ParseTensor(tensor);
-  return absl::StrCat(name.node, ":", name.index);
-}
-
 class Scaler {
  public:
   Scaler(const ProgramGraph& program, const RunSpec& spec, tf::GraphDef* graph)

@@ -182,6 +182,37 @@ def test_a_learner_that_fails_leaves_nothing():
     del step
 
 
+def second_version(x, scale, offset):
+    y, mean, variance, _, _ = tf.raw_ops.FusedBatchNormV2(
+        x=x, scale=scale, offset=offset, mean=[], variance=[], epsilon=1e-3
+    )
+    return y, mean, variance
+
+
+def test_an_op_that_learners_do_not_know_is_for_one_learner_where_rows_are_few():
+    wanted = train(stock, 8, normalise=second_version)
+    with pytest.warns(tensorbow.TensorBowWarning, match="fewer than 16"):
+        found = train(ours(2), 8, normalise=second_version)
+    assert found[2] == 5
+    assert_alike(found, wanted)
+
+
+def test_what_normalises_by_kept_moments_changes_nothing():
+    """Layers that are frozen, beside layers that are trained."""
+
+    def some_frozen(x, scale, offset):
+        ones = tf.ones([CHANNELS])
+        x, _, _ = tf1.nn.fused_batch_norm(x, ones, 0 * ones, 0 * ones, ones, is_training=False)
+        return fused(x, scale, offset)
+
+    wanted = train(stock, 8, normalise=some_frozen)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = train(ours(2), 8, normalise=some_frozen)
+    assert found[2] == 10
+    assert_alike(found, wanted)
+
+
 def test_two_executions_give_the_same_bits():
     first, second = train(ours(3), 7), train(ours(3), 7)
     for name, value in first[1].items():

@@ -92,14 +92,19 @@ SOURCES = {
 }
 
 
-def until_the_end(make_session, source, epochs=1):
-    """Losses of every run until the data ends, the weights, the session's counts."""
-    losses, counts = [], None
+def built(source=iterator):
+    """A graph, its program, what starts the data, and the initialiser."""
     graph = tf.Graph()
     with graph.as_default():
         data, start = source()
         program = Program(data)
-        init = tf1.global_variables_initializer()
+        return graph, program, start, tf1.global_variables_initializer()
+
+
+def until_the_end(make_session, source, epochs=1):
+    """Losses of every run until the data ends, the weights, the session's counts."""
+    losses, counts = [], None
+    graph, program, start, init = built(source)
     with make_session(graph) as s:
         s.run(init)
         for _ in range(epochs):
@@ -157,11 +162,8 @@ def test_a_lone_learner_takes_one_element_a_run(elements):
 
 
 def test_the_element_is_fetched_whole_as_it_was_taken():
-    graph = tf.Graph()
-    with graph.as_default():
-        (x, y), start = iterator()
-        program = Program((x, y))
-        init = tf1.global_variables_initializer()
+    graph, program, start, init = built()
+    x, y = program.x, program.y
     with session(graph) as s:
         s.run([init, *start])
         s.run(start)
@@ -292,11 +294,7 @@ def test_a_run_waits_for_an_element_while_others_go_on():
 
 
 def test_the_number_of_learners_may_change_between_elements():
-    graph = tf.Graph()
-    with graph.as_default():
-        data, start = iterator()
-        program = Program(data)
-        init = tf1.global_variables_initializer()
+    graph, program, start, init = built()
     wanted, _, _ = until_the_end(stock, iterator)
     with session(graph, 1, synchroniser="auto") as s:
         s.run(init)
@@ -310,11 +308,8 @@ def test_the_number_of_learners_may_change_between_elements():
 
 
 def test_explain_takes_no_element():
-    graph = tf.Graph()
-    with graph.as_default():
-        (x, y), start = iterator()
-        program = Program((x, y))
-        init = tf1.global_variables_initializer()
+    graph, program, start, init = built()
+    x, y = program.x, program.y
     with session(graph) as s:
         s.run(init)
         s.run(start)
