@@ -311,8 +311,9 @@ class TensorBowSession(_LearnerSession, tf.compat.v1.Session):
 
     Programs need no change but the class. Runs that train are divided among the
     learners by the rows that are fed or taken from an input pipeline; initialisers,
-    assignments and restores run once and reach every learner; everything else, evaluation and `tf.compat.v1.train.Saver`
-    included, sees the central model, the learners' consistent average.
+    assignments and restores run once and reach every learner; everything else, evaluation
+    and `tf.compat.v1.train.Saver` included, sees the central model, the learners'
+    consistent average.
 
     Args:
       target: empty for a local session. A remote server's address gives a stock session
