@@ -130,7 +130,8 @@ absl::Status Replace(tf::Node* node, bool sums, int index, tf::Graph* graph,
       continue;
     }
     // TensorFlow's kernel has one more output, which only its gradient takes. All of
-    // the gradients are replaced, too, and ours do not take it: the edge goes with them.
+    // the gradients are replaced, too, and ours do not take it: the edge goes with
+    // them.
     if (!gradient && edge->src_output() > kSavedVariance) continue;
     TF_RETURN_IF_ERROR(
         graph->UpdateEdge(*made, edge->src_output(), user, edge->dst_input()));
