@@ -90,5 +90,6 @@ def test_elements_that_may_not_be_put_together_stay_as_they_are(kind):
     with session:
         together = kind == "text"  # strings can be concatenated, too
         assert run_dry(session, train) == (2 if together else 3)
-        assert session.learning_tasks == (3 if together else 6)
+        # The last 8 rows may be one learner's or both's.
+        assert session.learning_tasks in ((3, 4) if together else (6,))
         assert session.run(w) > 0

@@ -22,8 +22,9 @@ def mark() -> None:
     MARK.touch()
 
 
-def _await_marks(hosts: int) -> None:
-    """Waits until all hosts have called mark()."""
+def _end_together(hosts: int) -> None:
+    """Waits until all hosts have come here: who ends at once may take its last words along."""
+    mark()
     deadline = time.monotonic() + 60
     while len(list(MARK.parent.glob("*.mark"))) < hosts:
         assert time.monotonic() < deadline, "a host has not come so far"
@@ -66,6 +67,7 @@ def sums(rank: int, addresses: list[str], cases: list[list[Any]], turns: int) ->
                 continue
             unit = np.finfo(dtype).eps * np.sum(np.abs(brought), axis=0)
             error = max(error, float(np.max(np.abs(got - expected) / unit)))
+    _end_together(len(addresses))
     return {"bits": bits.hexdigest(), "error": error}
 
 
@@ -78,6 +80,7 @@ def one_after_the_other(rank: int, addresses: list[str]) -> list[float]:
         s.start(np.full(size, rank + 1, dtype))
         found.append(float(s.wait().sum()))
         del cluster, s
+    _end_together(len(addresses))
     return found
 
 
@@ -118,8 +121,7 @@ def fail(rank: int, addresses: list[str], size: int) -> dict[str, Any]:
         s.wait()
     except tf.errors.UnavailableError as error:
         waited = time.monotonic() - begin
-        mark()
-        _await_marks(len(addresses))  # who ends before takes the words along
+        _end_together(len(addresses))
         return {"error": str(error), "seconds": waited}
     raise AssertionError("the sum did not fail")
 
