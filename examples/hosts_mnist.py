@@ -3,10 +3,10 @@
     tensorbow launch --hosts 2 examples/hosts_mnist.py [--data mnist.npz] [--steps N]
     tensorbow launch --hosts 2 --max-restarts 3 examples/hosts_mnist.py --state run/state
 
-The program is that of one host, but for `cluster="auto"` and for what it is fed: TF_CONFIG says
-who the hosts are. On several machines start it on each, with the same TF_CONFIG but for the
-task. Without --data it trains on scikit-learn's handwritten digits, which need no download.
-With --state it saves all it computes with now and then, and goes on from there.
+The program is that of one host, but for what it is fed: TF_CONFIG says who the hosts are. On
+several machines start it on each, with the same TF_CONFIG but for the task. Without --data it
+trains on scikit-learn's handwritten digits, which need no download. With --state it saves all
+it computes with now and then, and goes on from there.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ flags.DEFINE_float("learning_rate", 0.02, "of the momentum optimiser", lower_bou
 
 def main(_):
     tf.disable_eager_execution()
-    options = tensorbow.Options(cluster="auto")
+    options = tensorbow.Options()
     hosts, rank = 1, 0
     if isinstance(options.cluster, tensorbow.Cluster):
         hosts, rank = len(options.cluster.hosts), options.cluster.rank

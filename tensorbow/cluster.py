@@ -110,7 +110,8 @@ class Cluster:
         if strange:
             raise ValueError(
                 f"TF_CONFIG has tasks of the kind {strange[0]!r}; wanted chief and workers, "
-                "which train alike: TensorBow has neither parameter servers nor evaluators"
+                "which train alike: TensorBow has neither parameter servers nor evaluators. "
+                "tensorbow.Options(cluster=None) trains on this host alone"
             )
         if not tasks:
             return None

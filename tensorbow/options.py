@@ -140,7 +140,7 @@ class Options:
         replayed: "auto" where that is possible, "on" the same with a warning that names
         the operation where it is not, "off" never. Not with a sync_period above 1.
       cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
-        if it is set. On the CPU, with `SMA()` or `SSGD()`; without set_learners
+        if it is set; None for this host alone. On the CPU, with `SMA()` or `SSGD()`; without set_learners
         and explain. With a sync_period of the cluster "auto" is `SMA()`. See docs/hosts.md.
 
     Raises:
@@ -164,7 +164,7 @@ class Options:
     seed: int | None = None
     pin_threads: bool = True
     cuda_graphs: Literal["auto", "on", "off"] = "auto"
-    cluster: Cluster | Literal["auto"] | None = None
+    cluster: Cluster | Literal["auto"] | None = AUTO
 
     def __post_init__(self) -> None:
         if not self.tunes_learners:
@@ -243,8 +243,10 @@ class Options:
             object.__setattr__(self, name, {naming(name, e): c for e, c in given.items()})
 
     def _check_cluster(self) -> None:
-        if is_one_of(self.cluster, "auto"):
+        origin = ""
+        if is_one_of(self.cluster, AUTO):
             object.__setattr__(self, "cluster", Cluster.from_tf_config())
+            origin = ". TF_CONFIG describes a cluster; cluster=None trains on this host alone"
         if self.cluster is None:
             return
         if not isinstance(self.cluster, Cluster):
@@ -259,14 +261,14 @@ class Options:
         ):
             raise ValueError(
                 "Options: with a cluster the synchroniser must be SMA() with the current "
-                f"centre, or SSGD() without ema_decay, got {averages!r}"
+                f"centre, or SSGD() without ema_decay, got {averages!r}{origin}"
             )
         if self.cluster.sync_period > 1:
             self._check_rare_averages()
         if self.tunes_learners:
             raise ValueError(
                 'Options: learners_per_device="auto" is for one host; with a cluster give a '
-                "number, the same on every host"
+                f"number, the same on every host{origin}"
             )
 
     def _check_rare_averages(self) -> None:

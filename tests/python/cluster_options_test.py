@@ -71,10 +71,14 @@ def test_a_tf_config_that_is_not_for_us_is_refused(environment, message):
 
 def test_auto_is_what_tf_config_says(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert tensorbow.Options(cluster="auto").cluster is None
-    monkeypatch.setenv("TF_CONFIG", tf_config({"worker": list(TWO)}, "worker", 1)["TF_CONFIG"])
-    assert tensorbow.Options(cluster="auto").cluster == Cluster(TWO, 1)
     assert tensorbow.Options().cluster is None
+    monkeypatch.setenv("TF_CONFIG", tf_config({"worker": list(TWO)}, "worker", 1)["TF_CONFIG"])
+    assert tensorbow.Options().cluster == Cluster(TWO, 1)
+    assert tensorbow.Options(cluster="auto").cluster == Cluster(TWO, 1)
+    assert tensorbow.Options(cluster=None).cluster is None
+    for refused in ({"synchroniser": tensorbow.EASGD()}, {"learners_per_device": "auto"}):
+        with pytest.raises(ValueError, match="TF_CONFIG describes a cluster; cluster=None"):
+            tensorbow.Options(**refused)
 
 
 @pytest.mark.parametrize(
