@@ -166,6 +166,7 @@ NETWORKS: dict[str, Network] = {
         32, "sgd", COLOURS, _convolutions([64, "pool", 128, "pool", 256])
     ),
     "ResNet-20 32": _classifier(32, "momentum", COLOURS, _model("resnet20")),
+    "ResNet-50 32": _classifier(32, "momentum", COLOURS, _model("resnet50")),
     "VGG-16 32": _classifier(32, "momentum", COLOURS, _convolutions(VGG16)),
     "depthwise convnet 32": _classifier(
         32, "sgd", COLOURS, _convolutions([16, 32, "pool", 64, "pool", 128], separable=True)

@@ -1,6 +1,7 @@
 """The session as a session: callables, tracing, threads, several at once, no leaks."""
 
 import gc
+import json
 import threading
 
 import numpy as np
@@ -8,6 +9,7 @@ import psutil
 import pytest
 import tensorflow as tf
 from programs import linear, rows, session
+from tensorflow.python.client import timeline
 
 import tensorbow
 
@@ -93,7 +95,8 @@ def test_operation_run_and_tensor_eval_use_the_default_session():
         s.close()
 
 
-def test_tracing_shows_every_learner():
+def traced_run():
+    """A program, and the metadata of one traced learning run of it on two learners."""
     p = linear()
     x, y = rows(8)
     metadata = tf1.RunMetadata()
@@ -101,15 +104,39 @@ def test_tracing_shows_every_learner():
     with session(p.graph) as s:
         s.run(p.init)
         s.run(p.train, {p.x: x, p.y: y}, options=options, run_metadata=metadata)
-        devices = sorted(d.device for d in metadata.step_stats.dev_stats)
-        assert [d.rsplit("/", 1)[1] for d in devices] == ["learner:0", "learner:1"]
-        for device in metadata.step_stats.dev_stats:
-            names = {n.node_name for n in device.node_stats}
-            assert any("train" in name for name in names)
-        (graph,) = metadata.partition_graphs
-        assert any("GradientDescent" in n.op for n in graph.node)
         with pytest.raises(tf.errors.InvalidArgumentError, match="inter_op_thread_pool"):
             s.run(p.train, {p.x: x, p.y: y}, options=tf1.RunOptions(inter_op_thread_pool=3))
+    return p, metadata
+
+
+def test_tracing_shows_every_learner():
+    _, metadata = traced_run()
+    devices = sorted(d.device for d in metadata.step_stats.dev_stats)
+    assert [d.rsplit("/", 1)[1] for d in devices] == ["learner:0", "learner:1"]
+    for device in metadata.step_stats.dev_stats:
+        names = {n.node_name for n in device.node_stats}
+        assert any("train" in name for name in names)
+    (graph,) = metadata.partition_graphs
+    assert any("GradientDescent" in n.op for n in graph.node)
+
+
+def test_timelines_and_tensorboard_show_every_learner(tmp_path):
+    p, metadata = traced_run()
+    trace = json.loads(timeline.Timeline(metadata.step_stats).generate_chrome_trace_format())
+    lanes = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+    for learner in range(2):
+        assert any(f"learner:{learner} Compute" in lane for lane in lanes)
+
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    with p.graph.as_default(), tf1.summary.FileWriter(tmp_path, p.graph) as writer:
+        writer.add_run_metadata(metadata, "traced")
+    seen = accumulator.EventAccumulator(str(tmp_path)).Reload()
+    known = {node.name for node in seen.Graph().node}
+    devices = seen.RunMetadata("traced").step_stats.dev_stats
+    assert len(devices) == 2
+    for device in devices:
+        # Nodes of the graph that is drawn get their times by name.
+        assert {"MatMul", "w"} <= known & {n.node_name for n in device.node_stats}
 
 
 def test_config_is_honoured():
