@@ -8,21 +8,12 @@ process of its own (see interleave.py), because thread pools are global to a pro
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from fully_connected import dying_rate
-from host_contenders import host_mirrored, host_session
-from networks import network_session
-from peers_jax import jax_network
-from peers_tensorflow import mirrored_network
-from peers_torch import torch_distributed, torch_network
-from sparse_contenders import sparse_reader, sparse_session
 
-from tensorbow.model_names import MODELS
-
-IMAGE_SHAPES = {name: m.shape for name, m in MODELS.items() if m.reads == "image"}
 LEARNING_RATE = 0.01
 EMA_DECAY = 0.999
 ROWS = 4096
@@ -58,16 +49,24 @@ class Contender:
     tree: str = ""
 
 
+def facts(model: str) -> Any:
+    """What is known of a model by its name, a `tensorbow.model_names.Model`."""
+    from tensorbow.model_names import MODELS
+
+    return MODELS[model]
+
+
 def data(model: str) -> tuple[np.ndarray, np.ndarray]:
     """Random rows with learnable labels: throughput does not depend on the content."""
-    if model not in IMAGE_SHAPES:
+    shape = facts(model).shape
+    if facts(model).reads != "image":
         from tensorbow import datasets
 
         text = datasets.synthetic(model, rows=ROWS)
         return text.x_train, text.y_train
     random = np.random.default_rng(0)
-    images = random.random((ROWS, *IMAGE_SHAPES[model]), np.float32)
-    projection = random.standard_normal((int(np.prod(IMAGE_SHAPES[model])), 10))
+    images = random.random((ROWS, *shape), np.float32)
+    projection = random.standard_normal((int(np.prod(shape)), 10))
     labels = np.argmax((images.reshape(ROWS, -1) - 0.5) @ projection, axis=1)
     return images, labels.astype(np.int32)
 
@@ -110,9 +109,9 @@ def _optimiser(momentum: float) -> Any:
 def _program(model: str, momentum: float = 0.0) -> Any:
     from tensorbow import models
 
-    facts = MODELS[model]
+    known = facts(model)
     return models.build(
-        model, facts.shape, facts.classes, optimiser=lambda: _optimiser(momentum), seed=1
+        model, known.shape, known.classes, optimiser=lambda: _optimiser(momentum), seed=1
     )
 
 
@@ -217,7 +216,7 @@ def pipeline_session(
         dataset = dataset.batch(share, drop_remainder=fixed).prefetch(2 * max(1, learners))
         images, labels = tf1.data.make_one_shot_iterator(dataset).get_next()
         layers = models.Layers(1, True, tf.float32)
-        logits = models.MODELS[model](images, MODELS[model].classes, layers, training=True)
+        logits = models.MODELS[model](images, facts(model).classes, layers, training=True)
         loss = tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         )
@@ -256,7 +255,7 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
     @tf.function(jit_compile=xla)
     def train(images, labels):
         with tf.GradientTape() as tape:
-            logits = models.MODELS[model](images, MODELS[model].classes, layers, training=True)
+            logits = models.MODELS[model](images, facts(model).classes, layers, training=True)
             loss = tf.reduce_mean(
                 tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
             )
@@ -284,7 +283,7 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
 def _keras_network(model: str) -> Any:
     from tensorbow.keras import networks
 
-    return networks.build(model, MODELS[model].shape, MODELS[model].classes)
+    return networks.build(model, facts(model).shape, facts(model).classes)
 
 
 def _compile(network: Any, steps_per_execution: int = 1, optimiser: str = "sgd") -> None:
@@ -437,27 +436,35 @@ def tensorbow_session_on_keras_graph(
     return step
 
 
-MAKERS: dict[str, Callable[..., Stepper]] = {
-    "sparse_reader": sparse_reader,
-    "sparse_session": sparse_session,
-    "network_session": network_session,
-    "mirrored_network": mirrored_network,
-    "torch_network": torch_network,
-    "torch_distributed": torch_distributed,
-    "jax_network": jax_network,
-    "stock_session": stock_session,
-    "tensorbow_session": tensorbow_session,
-    "pipeline_session": pipeline_session,
-    "tf_function": tf_function,
-    "keras_fit": keras_fit,
-    "keras_epochs": keras_epochs,
-    "dense_update": dense_update,
-    "host_mirrored": host_mirrored,
-    "host_session": host_session,
-    "memory_bandwidth": memory_bandwidth,
-    "dying_rate": dying_rate,
-    "tensorbow_session_on_keras_graph": tensorbow_session_on_keras_graph,
+# The module of each function that makes a stepper: an environment without TensorFlow imports
+# what is its own.
+MAKERS = {
+    "sparse_reader": "sparse_contenders",
+    "sparse_session": "sparse_contenders",
+    "network_session": "networks",
+    "mirrored_network": "peers_tensorflow",
+    "torch_network": "peers_torch",
+    "torch_distributed": "peers_torch",
+    "jax_network": "peers_jax",
+    "stock_session": "contenders",
+    "tensorbow_session": "contenders",
+    "pipeline_session": "contenders",
+    "tf_function": "contenders",
+    "keras_fit": "contenders",
+    "keras_epochs": "contenders",
+    "dense_update": "contenders",
+    "host_mirrored": "host_contenders",
+    "host_session": "host_contenders",
+    "memory_bandwidth": "contenders",
+    "dying_rate": "fully_connected",
+    "tensorbow_session_on_keras_graph": "contenders",
 }
+
+
+def maker(name: str) -> Callable[..., Stepper]:
+    """The function of that name."""
+    found: Callable[..., Stepper] = getattr(importlib.import_module(MAKERS[name]), name)
+    return found
 
 
 def kernel_seconds(model: str, rows: int, steps: int = 30) -> float:

@@ -48,7 +48,7 @@ def train(
     `cuda_graphs` is that of `Options`, or "default" to leave it out.
     """
     import tensorflow as tf
-    from contenders import IMAGE_SHAPES, data
+    from contenders import data, facts
 
     import tensorbow
     from tensorbow import models
@@ -57,7 +57,7 @@ def train(
     tf.config.experimental.enable_tensor_float_32_execution(False)
     tf.config.experimental.enable_op_determinism()
     tf.compat.v1.set_random_seed(1)
-    program = models.build(model, IMAGE_SHAPES[model], seed=1)
+    program = models.build(model, facts(model).shape, seed=1)
     with program.graph.as_default():
         weights = {v.name: v for v in tf.compat.v1.trainable_variables()}
     images, labels = data(model)

@@ -15,12 +15,17 @@ import platform
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
-from contenders import MAKERS, Contender, kernel_seconds
+from contenders import Contender, kernel_seconds, maker
+
+
+# Of what a process that has ended had to say.
+_LAST_LINES = 20
 
 
 class ProcessEndedError(RuntimeError):
@@ -41,6 +46,7 @@ class Process:
         self.contender = contender
         job = dict(dataclasses.asdict(contender), model=model)
         script, variables = __file__, environment(contender.device)
+        self._log = log or tempfile.TemporaryFile("w+")
         if contender.tree:
             script = f"{contender.tree}/benchmarks/interleave.py"
             variables["PYTHONPATH"] = contender.tree
@@ -48,7 +54,7 @@ class Process:
             [contender.python or sys.executable, script, json.dumps(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=log or subprocess.DEVNULL,
+            stderr=self._log,
             text=True,
             env=variables | contender.environment,
         )
@@ -82,7 +88,10 @@ class Process:
         for line in self._process.stdout:
             if line.startswith(f"{answer} "):
                 return float(line.split()[1])
-        raise ProcessEndedError(f"{self.contender.name} ended with {self._process.wait()}")
+        code = self._process.wait()
+        self._log.seek(0)
+        last = "".join(self._log.readlines()[-_LAST_LINES:]) if self._log.readable() else ""
+        raise ProcessEndedError(f"{self.contender.name} ended with {code}\n{last}")
 
     def calibrate(self, seconds: float) -> None:
         """Chooses the number of steps that take about `seconds`."""
@@ -214,7 +223,7 @@ def _main() -> None:
     if "kernel_seconds" in job:
         print(kernel_seconds(**job["kernel_seconds"]))
         return
-    step = MAKERS[job["make"]](job["model"], job["rows_per_step"], **job["settings"])
+    step = maker(job["make"])(job["model"], job["rows_per_step"], **job["settings"])
     for line in sys.stdin:
         if line.strip() == "value":
             print("value", step.value(), flush=True)  # type: ignore[attr-defined]

@@ -165,6 +165,9 @@ NETWORKS: dict[str, Network] = {
     "large convnet 32": _classifier(
         32, "sgd", COLOURS, _convolutions([64, "pool", 128, "pool", 256])
     ),
+    "large convnet 256": _classifier(
+        256, "sgd", COLOURS, _convolutions([64, "pool", 128, "pool", 256])
+    ),
     "ResNet-20 32": _classifier(32, "momentum", COLOURS, _model("resnet20")),
     "ResNet-50 32": _classifier(32, "momentum", COLOURS, _model("resnet50")),
     "VGG-16 32": _classifier(32, "momentum", COLOURS, _convolutions(VGG16)),

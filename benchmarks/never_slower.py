@@ -34,9 +34,8 @@ def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
         switch = WITH_ONEDNN if kind == ONEDNN else {}
         settings = {"learners": learners}
         contender = Contender(kind, "network_session", rows, settings, environment=switch)
-        processes[kind] = Process(contender, name)
-    # One after the other: tuning measures, too.
-    for process in processes.values():
+        # One after the other: tuning measures, too.
+        process = processes[kind] = Process(contender, name)
         process.wait_until_ready()
     for process in processes.values():
         process.calibrate(seconds)

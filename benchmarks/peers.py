@@ -66,8 +66,9 @@ def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
     Raises:
       DifferentNetworksError: if contenders count different numbers of parameters.
     """
-    processes = {c.name: Process(c, name) for c in contenders(name)}
-    for process in processes.values():
+    processes = {}
+    for contender in contenders(name):  # one after the other: tuning measures, too
+        process = processes[contender.name] = Process(contender, name)
         process.wait_until_ready()
         process.calibrate(seconds)
     counted = {k: int(p.value()) for k, p in processes.items() if k not in (STOCK, ONEDNN, OURS)}

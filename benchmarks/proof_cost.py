@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 import numpy as np
-from contenders import IMAGE_SHAPES, data
+from contenders import data, facts
 from interleave import answer_of, machine, spread, told
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -32,7 +32,7 @@ def times(model: str, proof: str) -> dict[str, float]:
     from tensorbow import models
     from tensorbow.options import cores
 
-    program = models.build(model, IMAGE_SHAPES[model])
+    program = models.build(model, facts(model).shape)
     images, labels = (values[: ROWS[model]] for values in data(model))
     feeds = {program.images: images, program.labels: labels}
     taken = []

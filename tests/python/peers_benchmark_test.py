@@ -1,6 +1,7 @@
 """The benchmark that compares with other systems, without them."""
 
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -10,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
 import peers
 from contenders import Contender
-from interleave import Process
+from interleave import Process, ProcessEndedError
 
 WHERE = dict(cpu="a CPU", cores=2, memory_gib=1, tensorflow="2", python="3", date="today")
 WHERE |= dict(torch="4", jax="5")
@@ -89,3 +90,23 @@ def test_networks_of_pytorch_and_jax_are_those_of_the_table():
         rows = peers.NETWORKS[name].rows
         feeds = peers.NETWORKS[name].feeds(np.random.default_rng(0), rows)
         assert all(len(part) == rows for part in feeds)
+
+
+def test_contenders_of_other_systems_need_no_tensorflow():
+    program = (
+        "import sys; sys.modules['tensorflow'] = None\n"
+        "import interleave, contenders\n"
+        "for name in ('torch_network', 'torch_distributed', 'jax_network'):\n"
+        "    print(contenders.maker(name).__name__)"
+    )
+    benchmarks = str(pathlib.Path(peers.__file__).parent)
+    names = subprocess.run(
+        [sys.executable, "-c", program], cwd=benchmarks, check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert names == ["torch_network", "torch_distributed", "jax_network"]
+
+
+def test_a_contender_that_ends_says_why():
+    process = Process(Contender("X", "nothing", 1), "logistic")
+    with pytest.raises(ProcessEndedError, match="X ended with 1\n(.*\n)*.*'nothing'"):
+        process.wait_until_ready()
