@@ -23,7 +23,6 @@ from typing import IO, Any
 import numpy as np
 from contenders import Contender, kernel_seconds, maker
 
-
 # Of what a process that has ended had to say.
 _LAST_LINES = 20
 

@@ -12,6 +12,9 @@ namespace {
 // some ten windows, so one more of them costs little then.
 constexpr int64_t kCalm = 100;
 constexpr int64_t kMostPatience = int64_t{1} << 40;
+// Tuning to confirm takes at most a tenth of the time, and half as much each time.
+constexpr int64_t kConfirmAfter = 10;
+constexpr int64_t kMostConfirmAfter = int64_t{1} << 40;
 
 std::string ThroughputChanged(double before, double now) {
   char text[80];
@@ -28,7 +31,8 @@ LayoutTuner::LayoutTuner(const Settings& settings, std::unique_ptr<LayoutSearch>
       first_(first),
       layout_(first),
       window_(settings.window_seconds, settings.window_runs),
-      patience_(settings.patience) {
+      patience_(settings.patience),
+      confirm_after_(kConfirmAfter) {
   Try(first);
 }
 
@@ -49,6 +53,7 @@ std::optional<Layout> LayoutTuner::EndWindow(RunWindow::State state) {
   const double rate = foreign ? 0 : window_.samples_per_second();
   const std::optional<uint64_t> dominant = window_.Dominant();
   window_.Begin();
+  if (!settled_) ++tuning_windows_;
   if (!foreign && !warm_) {
     warm_ = true;
     return std::nullopt;
@@ -69,6 +74,10 @@ std::optional<Layout> LayoutTuner::EndWindow(RunWindow::State state) {
       calm_ = 0;
       patience_ = std::max<int64_t>(settings_.patience, patience_ / 2);
     }
+    if (--confirm_in_ == 0) {
+      confirm_after_ = std::min(2 * confirm_after_, kMostConfirmAfter);
+      Restart("to confirm");
+    }
     return std::nullopt;
   }
   trial_.rates.push_back(rate);
@@ -85,12 +94,18 @@ bool LayoutTuner::RegimeChanged(double rate) const {
 }
 
 void LayoutTuner::TuneAgain(std::optional<uint64_t> program, std::string why) {
-  why_again_ = "again: " + std::move(why);
   patience_ = std::min(2 * patience_, kMostPatience);
+  confirm_after_ = kConfirmAfter;
+  window_.Watch(program);
+  Restart(std::move(why));
+}
+
+void LayoutTuner::Restart(std::string why) {
+  why_again_ = "again: " + std::move(why);
   strange_ = 0;
   settled_ = false;
+  tuning_windows_ = 0;
   trials_.clear();
-  window_.Watch(program);
   Try(layout_);
 }
 
@@ -136,12 +151,13 @@ void LayoutTuner::Try(const Layout& layout) {
 
 void LayoutTuner::Settle() {
   settled_ = true;
-  calm_ = 0;
   expected_ = 0;
   if (trials_.empty()) {
     Take(first_);
     return;
   }
+  // Where there is nothing else there is nothing to confirm.
+  confirm_in_ = trials_.size() > 1 ? confirm_after_ * tuning_windows_ : 0;
   const Trial& best = trials_[search_->Best(trials_)];
   log_[*best.entry].chosen = true;
   expected_ = best.Median();

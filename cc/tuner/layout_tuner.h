@@ -12,6 +12,11 @@
 // How many windows that takes doubles each time and halves again after a calm time, so
 // a machine or a program that keeps changing is tuned ever more rarely.
 //
+// What has been found is confirmed, too: another program may have disturbed the
+// measurement of one layout and not that of another, which the settled layout's
+// throughput never tells. Ten times as many windows after a tuning as it took, it is
+// made again, then after twenty times as many, and so on.
+//
 // Thread-compatible: the caller serialises calls. Ran() costs some nanoseconds and
 // allocates nothing, except at the end of a window of a layout on trial.
 #ifndef TENSORBOW_CC_TUNER_LAYOUT_TUNER_H_
@@ -76,6 +81,8 @@ class LayoutTuner {
   std::optional<Layout> EndWindow(RunWindow::State state);
   bool RegimeChanged(double rate) const;
   void TuneAgain(std::optional<uint64_t> program, std::string why);
+  // Measures all layouts anew, in the order of the search.
+  void Restart(std::string why);
   // Goes on to the next layout, or settles. Returns whether layout() has changed.
   bool Advance();
   void Try(const Layout& layout);
@@ -102,6 +109,10 @@ class LayoutTuner {
   int64_t patience_;      // windows in a row that make it tune again
   int64_t strange_ = 0;   // windows in a row that speak for tuning again
   int64_t calm_ = 0;      // windows in a row that do not
+
+  int64_t tuning_windows_ = 0;  // that this tuning, or the last one, has taken
+  int64_t confirm_after_;       // so many times as many windows
+  int64_t confirm_in_ = 0;      // windows of the settled layout
 
   std::vector<Measurement> log_;
 };

@@ -136,7 +136,8 @@ def test_timelines_and_tensorboard_show_every_learner(tmp_path):
     assert len(devices) == 2
     for device in devices:
         # Nodes of the graph that is drawn get their times by name.
-        assert {"MatMul", "w"} <= known & {n.node_name for n in device.node_stats}
+        named = known & {n.node_name for n in device.node_stats}
+        assert {"prediction/MatMul", "train/update_w/ResourceApplyGradientDescent"} <= named
 
 
 def test_config_is_honoured():
