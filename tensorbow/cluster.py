@@ -83,7 +83,8 @@ class Cluster:
     def from_tf_config(
         cls, environment: Mapping[str, str] = os.environ, **settings: Any
     ) -> Cluster | None:
-        """The cluster that TF_CONFIG describes, as TensorFlow reads it; None without it.
+        """The cluster that TF_CONFIG describes, as TensorFlow reads it; None without it, and
+        where it describes one task.
 
         Args:
           environment: where TF_CONFIG is looked up.
@@ -106,6 +107,8 @@ class Cluster:
                 'TF_CONFIG must be JSON like {"cluster": {"worker": ["a:4000", "b:4000"]}, '
                 f'"task": {{"type": "worker", "index": 0}}}}, got {text!r}'
             ) from error
+        if list(tasks) == [kind] and len(tasks[kind]) == 1 and index == 0:
+            return None  # alone, whatever it is called
         strange = sorted((set(tasks) | {kind}) - {"chief", "worker"})
         if strange:
             raise ValueError(

@@ -27,10 +27,13 @@ const char* Doing(HostRounds::Kind kind) {
 }  // namespace
 
 HostRounds::HostRounds(Hosts* hosts)
-    : hosts_(hosts),
-      reports_(hosts->NewSum(Hosts::Type::kInt64, int64_t{kFields} * hosts->size())),
-      behind_(hosts->size()),
+    : hosts_(hosts), behind_(hosts->size()),
       trained_(hosts->size()) {}
+
+bool HostRounds::begun() const {
+  const MutexLock lock(&mu_);
+  return reports_ != nullptr;
+}
 
 void HostRounds::Send(const Report& report, std::function<void()> undo) {
   const MutexLock lock(&mu_);
@@ -53,6 +56,10 @@ bool HostRounds::counted() const {
 
 void HostRounds::SendLocked(const Report& report) {
   own_ = report;
+  if (reports_ == nullptr) {
+    reports_ =
+        hosts_->NewSum(Hosts::Type::kInt64, int64_t{kFields} * hosts_->size());
+  }
   int64_t* const all = reports_->as<int64_t>();
   std::fill_n(all, kFields * hosts_->size(), 0);
   int64_t* const mine = all + kFields * hosts_->rank();

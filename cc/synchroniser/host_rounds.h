@@ -55,6 +55,9 @@ class HostRounds {
   explicit HostRounds(Hosts* hosts);  // not owned
 
   Hosts* hosts() const { return hosts_; }
+  // Whether the other hosts know of this: something has been reported. Before that they
+  // may have made other sums.
+  bool begun() const TENSORBOW_EXCLUDES(mu_);
 
   // Reports on an iteration. `undo` takes the iteration back on this host, where it
   // does not count. REQUIRES: the last one's fate has been awaited.
@@ -105,9 +108,10 @@ class HostRounds {
   void NoteBehind() TENSORBOW_REQUIRES(mu_);
 
   Hosts* const hosts_;
-  const std::unique_ptr<HostSum> reports_;  // of all hosts, kFields each
 
   mutable Mutex mu_;
+  // Of all hosts, kFields each; null before the first report.
+  std::unique_ptr<HostSum> reports_ TENSORBOW_GUARDED_BY(mu_);
   Report own_ TENSORBOW_GUARDED_BY(mu_);
   std::function<void()> undo_ TENSORBOW_GUARDED_BY(mu_);
   std::string why_ TENSORBOW_GUARDED_BY(mu_);

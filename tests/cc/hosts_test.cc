@@ -161,6 +161,21 @@ INSTANTIATE_TEST_SUITE_P(All, RareMeetingsTest,
                                           testing::Values(Update::kByTheSynchroniser,
                                                           Update::kByItself)));
 
+TEST(HostRoundsTest, WhatReportsNothingIsUnknownToOtherHosts) {
+  FakeCluster cluster(kHosts);
+  HostRounds silent(cluster.host(0));  // the other host has no such thing
+  HostRounds first(cluster.host(0)), second(cluster.host(1));
+  const auto report = [](HostRounds* rounds) {
+    rounds->Send({Kind::kTrained, /*program=*/7, /*tasks=*/1, /*rows=*/2}, nullptr);
+    EXPECT_EQ(rounds->Await(), Fate::kCounts);
+    EXPECT_TRUE(rounds->begun());
+  };
+  std::thread other([&] { report(&second); });
+  report(&first);
+  other.join();
+  EXPECT_FALSE(silent.begun());
+}
+
 TEST(OneFateTest, AFailureOnOneHostDiscardsTheIterationOnAll) {
   HostsOfLearners hosts(Averaging(4), 2, Update::kByItself);
   std::vector<float> before[kHosts];

@@ -54,8 +54,8 @@ parallel:
   `ChiefSessionCreator`; hooks, scaffold and checkpoints as always.
 * `Supervisor(session_manager=tensorbow.SessionManager(…))`.
 * Where only a target string can be given (`MonitoredTrainingSession(master="tensorbow")`): the
-  string `tensorbow` makes a session with default options, but with one learner for every core
-  all the time.
+  string `tensorbow` makes a session with default options, but on this host alone and with one
+  learner for every core all the time.
 
 ## What several learners change
 

@@ -48,8 +48,11 @@ def test_the_chief_comes_first_in_tf_config(cluster, kind, index, rank):
     assert Cluster.from_tf_config(tf_config(cluster, kind, index)) == Cluster(TWO, rank)
 
 
-@pytest.mark.parametrize("environment", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}])
-def test_there_is_no_cluster_without_tf_config(environment):
+ALONE = [tf_config({kind: ["a:1"]}, kind, 0) for kind in ("worker", "chief", "master")]
+
+
+@pytest.mark.parametrize("environment", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}, *ALONE])
+def test_there_is_no_cluster_of_one_task_or_without_tf_config(environment):
     assert Cluster.from_tf_config(environment) is None
 
 

@@ -332,6 +332,24 @@ def leaves(rank: int, addresses: list[str], runs: list[int]) -> dict[str, Any]:
     return {"z": z, "iterations": trained}
 
 
+def looks_alone(rank: int, addresses: list[str], runs: int) -> dict[str, Any]:
+    """Trains in two sessions; between them the first host opens one of its own and reads."""
+    program = Regression(rank)
+    found = []
+    for _ in range(2):
+        with program.session(addresses, rank, 1) as session:
+            session.run(program.init)
+            for run in range(runs):
+                session.run(program.train, program.feeds(rank, run))
+            found.append([session.run(v).tolist() for v in (program.w, program.b)])
+        if rank == 0:
+            with program.session(addresses, rank, 1) as session:
+                program.w.load(np.array(found[-1][0]), session)
+                assert session.run(program.w).tolist() == found[-1][0]
+    _end_together(len(addresses))
+    return {"found": found}
+
+
 def differs(rank: int, addresses: list[str], how: str) -> str:
     """Does something else than host 0, in one way; returns the error."""
     other = rank > 0

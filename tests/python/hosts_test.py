@@ -134,6 +134,18 @@ def test_a_host_that_has_closed_its_session_contributes_nothing():
     assert (first["iterations"], second["iterations"]) == (3, 6)
 
 
+def test_a_host_may_look_in_a_session_of_its_own():
+    """The others, which train on, do not wait for a session that does not train."""
+    with Hosts(2, "looks_alone", 4) as running:
+        first, second = (result["found"] for result in running.results())
+    model = Model(2, 1)
+    for run in range(4):
+        model.train([rows_of(0, run), rows_of(1, run)])
+    for found in (first, second):
+        assert found[0] == found[1] == first[0]
+        close(found[0], model.z)
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
