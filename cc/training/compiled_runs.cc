@@ -112,6 +112,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
                               const SparseFeeds& sparse_feeds,
                               std::shared_ptr<LearningProgram>* program) {
   const ScopedMark marked(&activity_, "compile");
+  trains_.store(true);
   Choice choice = this->choice();
   const bool first = choice.algorithm == Options::Algorithm::kAuto;
   if (first) choice = ChoiceFor(analysis, options_, learners_);

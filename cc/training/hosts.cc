@@ -203,7 +203,8 @@ absl::Status Trainer::FollowHosts(const LearningProgram& program,
 }
 
 void Trainer::Leave() {
-  if (rounds_ == nullptr || !rounds_->begun() || left_.exchange(true)) return;
+  if (rounds_ == nullptr || left_.exchange(true)) return;
+  if (!trains_.load() && !rounds_->begun()) return;  // nobody counts on this session
   turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);

@@ -140,7 +140,8 @@ class Trainer {
   int64_t samples_seen() const { return samples_seen_.load() + CountsOfHosts().rows; }
 
   // The session is closed: waits until it is on all hosts, whose learning runs go on
-  // without this one.
+  // without this one. Not where it has never been asked to train: other hosts need not
+  // have it.
   void Leave() ABSL_LOCKS_EXCLUDED(mu_);
 
   // What has become of the last mega-batches, oldest first; nothing where there are
@@ -339,6 +340,7 @@ class Trainer {
   std::unique_ptr<TrainedSet> last_trained_ ABSL_GUARDED_BY(mu_);
   std::vector<int> last_written_ ABSL_GUARDED_BY(mu_);  // ids
   std::atomic<bool> left_{false};
+  std::atomic<bool> trains_{false};  // a learning run has been asked for
 
   LearnerGroup learners_;  // changed where no run and no Compile() uses it
   std::unique_ptr<TaskScheduler> scheduler_;
