@@ -45,7 +45,7 @@ class Process:
         self.contender = contender
         job = dict(dataclasses.asdict(contender), model=model)
         script, variables = __file__, environment(contender.device)
-        self._log = log or tempfile.TemporaryFile("w+")
+        self._log = log or tempfile.TemporaryFile("w+")  # noqa: SIM115 - ends with this
         if contender.tree:
             script = f"{contender.tree}/benchmarks/interleave.py"
             variables["PYTHONPATH"] = contender.tree

@@ -140,8 +140,9 @@ class Options:
         replayed: "auto" where that is possible, "on" the same with a warning that names
         the operation where it is not, "off" never. Not with a sync_period above 1.
       cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
-        if it is set; None for this host alone. On the CPU, with `SMA()` or `SSGD()`; without set_learners
-        and explain. With a sync_period of the cluster "auto" is `SMA()`. See docs/hosts.md.
+        if it is set; None for this host alone. On the CPU, with `SMA()` or `SSGD()`; without
+        set_learners and explain. With a sync_period of the cluster "auto" is `SMA()`. See
+        docs/hosts.md.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.

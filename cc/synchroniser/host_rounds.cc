@@ -27,8 +27,7 @@ const char* Doing(HostRounds::Kind kind) {
 }  // namespace
 
 HostRounds::HostRounds(Hosts* hosts)
-    : hosts_(hosts), behind_(hosts->size()),
-      trained_(hosts->size()) {}
+    : hosts_(hosts), behind_(hosts->size()), trained_(hosts->size()) {}
 
 bool HostRounds::begun() const {
   const MutexLock lock(&mu_);
@@ -57,8 +56,7 @@ bool HostRounds::counted() const {
 void HostRounds::SendLocked(const Report& report) {
   own_ = report;
   if (reports_ == nullptr) {
-    reports_ =
-        hosts_->NewSum(Hosts::Type::kInt64, int64_t{kFields} * hosts_->size());
+    reports_ = hosts_->NewSum(Hosts::Type::kInt64, int64_t{kFields} * hosts_->size());
   }
   int64_t* const all = reports_->as<int64_t>();
   std::fill_n(all, kFields * hosts_->size(), 0);
