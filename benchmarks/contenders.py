@@ -58,15 +58,15 @@ def facts(model: str) -> Any:
 
 def data(model: str) -> tuple[np.ndarray, np.ndarray]:
     """Random rows with learnable labels: throughput does not depend on the content."""
-    shape = facts(model).shape
-    if facts(model).reads != "image":
+    known = facts(model)
+    if known.reads != "image":
         from tensorbow import datasets
 
         text = datasets.synthetic(model, rows=ROWS)
         return text.x_train, text.y_train
     random = np.random.default_rng(0)
-    images = random.random((ROWS, *shape), np.float32)
-    projection = random.standard_normal((int(np.prod(shape)), 10))
+    images = random.random((ROWS, *known.shape), np.float32)
+    projection = random.standard_normal((int(np.prod(known.shape)), 10))
     labels = np.argmax((images.reshape(ROWS, -1) - 0.5) @ projection, axis=1)
     return images, labels.astype(np.int32)
 

@@ -12,7 +12,8 @@ namespace {
 // some ten windows, so one more of them costs little then.
 constexpr int64_t kCalm = 100;
 constexpr int64_t kMostPatience = int64_t{1} << 40;
-// Tuning to confirm takes at most a tenth of the time, and half as much each time.
+// Tuning that confirms takes at most a tenth of the time at first, and each time about
+// half as much of it.
 constexpr int64_t kConfirmAfter = 10;
 constexpr int64_t kMostConfirmAfter = int64_t{1} << 40;
 

@@ -81,7 +81,8 @@ class LayoutTuner {
   std::optional<Layout> EndWindow(RunWindow::State state);
   bool RegimeChanged(double rate) const;
   void TuneAgain(std::optional<uint64_t> program, std::string why);
-  // Measures all layouts anew, in the order of the search.
+  // Begins tuning again, for the reason given: what has been measured so far does not
+  // count any more, and the layout in use is measured first.
   void Restart(std::string why);
   // Goes on to the next layout, or settles. Returns whether layout() has changed.
   bool Advance();

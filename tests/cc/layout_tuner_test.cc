@@ -418,6 +418,7 @@ TEST(LayoutTunerTest, ConfirmingBecomesRarerAndCostsLittle) {
     machine.RunFor(1000 * tuned);
     EXPECT_GE(machine.confirmations(), 5);
     EXPECT_LE(machine.confirmations(), 7);  // after 10, 20, 40, … times as long
+    EXPECT_EQ(machine.tunings(), 1);
     const double lost = 10000 * machine.seconds - machine.samples - lost_before;
     EXPECT_LE(lost, 0.01 * machine.samples) << "samples";
     EXPECT_EQ(machine.tuner.layout(), LayoutOf(cores, cores));
@@ -525,14 +526,19 @@ TEST(LayoutTunerTest, ProgramsThatAlternateAreTunedOnceForTheFirst) {
 
 TEST(LayoutTunerTest, LastBatchesOfAnEpochDoNotCount) {
   Machine machine(2, Table({10000, 10500}));
-  for (int runs = 0; runs < 3000; ++runs) {
-    const bool last = runs % 7 == 6;
-    machine.Run(last ? 2 : 1, last ? 0.1 * machine.tuner.layout().learners : 1);
-  }
+  const auto run = [&](int runs) {
+    for (int i = 0; i < runs; ++i) {
+      const bool last = i % 7 == 6;
+      machine.Run(last ? 2 : 1, last ? 0.1 * machine.tuner.layout().learners : 1);
+    }
+  };
+  run(3000);
   EXPECT_TRUE(machine.tuner.settled());
   ASSERT_EQ(machine.learners_tried(), (Tried{1, 2}));
   EXPECT_NEAR(machine.tuner.log()[0].samples_per_second, 10000, 1);
   EXPECT_NEAR(machine.tuner.log()[1].samples_per_second, 10500, 1);
+  run(20000);
+  EXPECT_EQ(machine.tunings(), 1);
 }
 
 TEST(LayoutTunerTest, LongRunsBetweenShorterOnesAreWaitedFor) {
@@ -586,6 +592,9 @@ TEST(LayoutTunerTest, RunsThatAreAllDifferentAreMeasuredTogether) {
   ASSERT_EQ(machine.learners_tried(), (Tried{1, 2}));
   EXPECT_EQ(machine.tuner.layout(), (Layout{2, 1}));
   EXPECT_NEAR(machine.tuner.log()[1].samples_per_second, 10000, 1);
+  const int tunings = machine.tunings();  // once for "another program"
+  for (int runs = 0; runs < 5000; ++runs) machine.Run(random());
+  EXPECT_EQ(machine.tunings(), tunings);
 }
 
 TEST(LayoutTunerTest, ALayoutThatFailsIsSkippedAndToldAndNotTriedAgain) {
