@@ -65,8 +65,9 @@ class SessionLearners(BaseSession):
         Raises:
           TypeError, ValueError: for an argument that is not one of these, or if the
             synchroniser does not work with this number of learners.
-          tf.errors.UnimplementedError: where learners compute on GPUs.
-          tf.errors.ResourceExhaustedError: if there is not memory enough for more learners.
+          tf.errors.UnimplementedError: for several learners on GPUs with a synchroniser that
+            works on the CPU only.
+          tf.errors.ResourceExhaustedError: if there is not memory enough for so many learners.
 
         Example:
           >>> sess.set_learners(4)

@@ -86,9 +86,9 @@ class Options:
         one learner on the threads of a stock session is always among what it tries, and
         the fewest learners of those that are as fast as any are settled on. The first
         seconds of training are spent with all of them, and the number of learners is not
-        the same every time a program is executed; `session.tuning` tells. For sessions
-        whose learners are on the CPU.
-        None is "auto" there, unless something says that the program is to do the same
+        the same every time a program is executed; `session.tuning` tells. On GPUs it adds
+        learners, from one on each, as long as one more gains over a tenth. For sessions.
+        None is "auto", unless something says that the program is to do the same
         every time or means a number of learners: seed=, a seed of the graph
         (`tf.random.set_seed`), op determinism, scheduling="round_robin",
         threads_per_learner=, `Independent()`, `AdaptiveSGD()`, a fetch that is combined by "stack",
@@ -355,16 +355,11 @@ class Options:
                 'GPUs; hide them from it by ConfigProto(device_count={"GPU": 0})'
             )
         check_learners(self.synchroniser, self.learners_on(gpus))
-        if self.tunes_learners and gpus > 0:
-            raise ValueError(
-                'Options: learners_per_device="auto" is for learners on the CPU, and this '
-                "session would use GPUs; give a number, or hide the GPUs from it by "
-                'ConfigProto(device_count={"GPU": 0})'
-            )
         deterministic = tf_config.is_op_determinism_enabled()
-        tunes = self.tunes_learners or (self.may_tune_learners and gpus == 0 and not seeded)
+        tunes = self.tunes_learners or (self.may_tune_learners and not seeded)
+        first = 1 if tunes and gpus > 0 else self.learners_on(gpus) // max(1, gpus)
         number: int = _native.deposit_options(
-            learners_per_device=self.learners_on(gpus) // max(1, gpus),
+            learners_per_device=first,
             threads_per_learner=self.threads_per_learner or 0,
             tunes_learners=tunes,
             batch_size=self.batch_size or 0,

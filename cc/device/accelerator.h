@@ -32,6 +32,12 @@ class AcceleratorDevice : public LearnerDevice {
     virtual ~Recording() = default;
   };
 
+  // Take and give back memory: an equal part of what `learners` may use together. In
+  // between, tasks are executed. Tensors may outlive the end. REQUIRES at the end: no
+  // kernel and no recording is left.
+  virtual void Begin(int learners) = 0;
+  virtual void End() = 0;
+
   // Describes, for people, the device and what of it the learner has for itself.
   virtual std::string Description() = 0;
   // Returns the device as TensorFlow sees it. All learners' devices have the same name.
@@ -90,12 +96,11 @@ class AcceleratorBackend {
   virtual std::string type() const = 0;
   // Returns how many this process may use.
   virtual int num_devices() = 0;
-  // Makes the device of learner `learner` on accelerator `ordinal`, which `learners`
-  // share: each gets an equal part of the memory. `host` is the session's CPU, whose
-  // resources the device uses.
+  // Makes the device of learner `learner` on accelerator `ordinal`, without memory for
+  // tensors so far. `host` is the session's CPU, whose resources the device uses.
   virtual absl::StatusOr<std::unique_ptr<AcceleratorDevice>> NewDevice(
       const tensorflow::SessionOptions& options, tensorflow::Device* host, int ordinal,
-      int learner, int learners) = 0;
+      int learner) = 0;
 };
 
 // Return and replace the backend of sessions to come; not owned, null if there is none.

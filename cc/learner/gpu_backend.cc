@@ -31,14 +31,14 @@ class GpuBackend : public AcceleratorBackend {
   }
 
   absl::StatusOr<std::unique_ptr<AcceleratorDevice>> NewDevice(
-      const tf::SessionOptions& options, tf::Device* host, int ordinal, int learner,
-      int learners) override {
+      const tf::SessionOptions& options, tf::Device* host, int ordinal,
+      int learner) override {
     // TensorFlow's optimisers look the GPU up whose name they find in the graph.
     tf::GpuIdManager::InsertTfPlatformDeviceIdPair(tsl::TfDeviceId(0),
                                                    tsl::PlatformDeviceId(0))
         .IgnoreError();  // it is there already
     TF_ASSIGN_OR_RETURN(const int64_t shared, AvailableBytes(options, ordinal));
-    return LearnerGpuDevice::New(options, host, ordinal, learner, learners, shared);
+    return LearnerGpuDevice::New(options, host, ordinal, learner, shared);
   }
 
  private:

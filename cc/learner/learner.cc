@@ -106,13 +106,15 @@ Learner::Learner(int id, const LearnerEnvironment& environment,
 
 Learner::~Learner() { End(); }
 
-void Learner::Begin(const LearnerThreads& threads, std::chrono::microseconds spin) {
+void Learner::Begin(const LearnerThreads& threads, std::chrono::microseconds spin,
+                    int neighbours) {
   working_ = true;
   allocator_ = LearnerAllocator::New(absl::StrCat("tensorbow_learner_", id_),
                                      PhysicalMemoryBytes());
   device_->Begin(allocator_.get(), threads);
   device_->op_segment()->AddHold(kSessionHandle);
   if (accelerator_ != nullptr) {
+    accelerator_->Begin(neighbours);
     accelerator_->device()->op_segment()->AddHold(kSessionHandle);
   }
   if (id_ > 0) worker_ = std::make_unique<Worker>(threads.cpus, spin);
@@ -127,6 +129,7 @@ void Learner::End() {
   if (accelerator_ != nullptr) {
     Finish().IgnoreError();
     accelerator_->device()->op_segment()->RemoveHold(kSessionHandle);
+    accelerator_->End();
   }
   device_->End();
   allocator_.reset();

@@ -96,13 +96,15 @@ class Learner {
           std::unique_ptr<AcceleratorDevice> accelerator = nullptr);
   ~Learner();
 
-  // Makes ready for programs, with these threads. Learner 0 works on the thread that
-  // calls it and has no worker.
-  void Begin(const LearnerThreads& threads, std::chrono::microseconds spin);
+  // Makes ready for programs, with these threads, as one of `neighbours` learners that
+  // share its accelerator, itself among them. Learner 0 works on the thread that calls
+  // it and has no worker.
+  void Begin(const LearnerThreads& threads, std::chrono::microseconds spin,
+             int neighbours);
   // Deletes its kernels, ends its threads and gives back its memory, until it begins
   // again. REQUIRES: its programs and its copies of variables are gone, or the session
   // ends. Called before the session's resources are released, which kernels may refer
-  // to. Its device stays: a data pipeline may go on using it.
+  // to. Its devices stay: a data pipeline may go on using them.
   void End();
 
   // Of its allocator: the bytes in use, and the most there were.

@@ -310,19 +310,10 @@ absl::Status TensorBowSession::RunSignature(
     request.has_element = call.has_element;
     request.cancellation = &cancellation_;
     request.metadata = call.metadata;
-    absl::Time begin = absl::Now();
-    TF_ASSIGN_OR_RETURN(RunOutcome outcome, trainer_->Run(request));
-    while (outcome.recompile.has_value()) {
-      Recompile(signature, *outcome.recompile);
-      begin = absl::Now();
-      TF_ASSIGN_OR_RETURN(outcome, trainer_->Run(request));
-    }
+    TF_ASSIGN_OR_RETURN(RunOutcome outcome, RunOnLearners(signature, request));
     if (outcome.executed) {
       if (call.undivided != nullptr) *call.undivided = outcome.undivided;
       *call.fetches = std::move(outcome.fetches);
-      if (options_.tunes_learners) {
-        Tune(signature, outcome, absl::ToDoubleSeconds(absl::Now() - begin));
-      }
       return absl::OkStatus();
     }
     if (trainer_->has_other_hosts() && !outcome.uninitialised)

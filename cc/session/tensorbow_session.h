@@ -207,6 +207,11 @@ class TensorBowSession : public tensorflow::Session {
   // Compiles the run once more, for the learners there are, with gradients scaled.
   void Recompile(const Signature& signature, const std::set<std::string>& tensors)
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
+  // Has the learners execute it, with fewer of them where the tuner has tried too many
+  // for an accelerator's memory and the run has not changed anything.
+  absl::StatusOr<RunOutcome> RunOnLearners(const Signature& signature,
+                                           const RunRequest& request)
+      ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_, mu_);
   // Runs `signature` on the learners if it is learning and nothing speaks against
   // it; otherwise through `central`.
   struct Call {
@@ -242,6 +247,17 @@ class TensorBowSession : public tensorflow::Session {
   void StartTuning() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tuner_mu_);
   void Tune(const Signature& signature, const RunOutcome& outcome, double seconds)
       ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_);
+  // Changes to what the tuner has said or, where that cannot be had, to what it says
+  // then; false if nothing can.
+  bool Try(Layout next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tuner_mu_)
+      ABSL_LOCKS_EXCLUDED(compile_mu_);
+  // A run has failed for want of memory in this layout: whether there is one with fewer
+  // learners now.
+  bool GiveUpLayout(const Layout& layout, const std::string& why)
+      ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_);
+  // How a layout that the tuner tries is taken: one learner on the CPU computes on all
+  // cores, which are those that a stock session computes on.
+  Layout TakenAs(const Layout& tried) const;
   absl::Status TakeLayout(const Layout& layout) ABSL_LOCKS_EXCLUDED(compile_mu_);
 
   absl::Mutex tuner_mu_ ABSL_ACQUIRED_BEFORE(compile_mu_);

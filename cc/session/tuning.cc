@@ -8,19 +8,27 @@ namespace tensorbow {
 
 namespace {
 
-// One learner is tried on all cores, which are those that a stock session computes on.
-Layout TakenAs(const Layout& tried) {
-  return tried.learners == 1 ? Layout{1, 0} : tried;
-}
+// More learners than this on an accelerator are not tried.
+constexpr int kMostOnDevice = 32;
 
 }  // namespace
 
 void TensorBowSession::StartTuning() {
-  const int cores = NumCores();
   Layout first = trainer_->layout();
-  if (first.learners == 1) first.threads = cores;
-  tuner_ = std::make_unique<LayoutTuner>(LayoutTuner::Settings(), SearchOnCores(cores),
-                                         first);
+  std::unique_ptr<LayoutSearch> search;
+  if (accelerators_ != nullptr) {
+    search = SearchOnDevice(kMostOnDevice, first.threads);
+  } else {
+    const int cores = NumCores();
+    if (first.learners == 1) first.threads = cores;
+    search = SearchOnCores(cores);
+  }
+  tuner_ =
+      std::make_unique<LayoutTuner>(LayoutTuner::Settings(), std::move(search), first);
+}
+
+Layout TensorBowSession::TakenAs(const Layout& tried) const {
+  return tried.learners == 1 && accelerators_ == nullptr ? Layout{1, 0} : tried;
 }
 
 absl::Status TensorBowSession::TakeLayout(const Layout& layout) {
@@ -66,14 +74,54 @@ void TensorBowSession::Tune(const Signature& signature, const RunOutcome& outcom
   if (!tuner_mu_.TryLock()) return;
   if (tuner_ != nullptr && outcome.layout == TakenAs(tuner_->layout())) {
     const uint64_t program = absl::HashOf(&signature, outcome.rows);
-    std::optional<Layout> next = tuner_->Ran(program, outcome.rows, seconds);
-    while (next.has_value()) {
-      const absl::Status taken = TakeLayout(TakenAs(*next));
-      next.reset();
-      if (!taken.ok()) next = tuner_->Failed(std::string(taken.message()));
-    }
+    const std::optional<Layout> next = tuner_->Ran(program, outcome.rows, seconds);
+    if (next.has_value()) Try(*next);
   }
   tuner_mu_.Unlock();
+}
+
+bool TensorBowSession::Try(Layout next) {
+  absl::Status taken = TakeLayout(TakenAs(next));
+  while (!taken.ok()) {
+    const Layout failed = next;
+    next = tuner_->Failed(std::string(taken.message()));
+    if (next == failed) return false;
+    taken = TakeLayout(TakenAs(next));
+  }
+  return true;
+}
+
+bool TensorBowSession::GiveUpLayout(const Layout& layout, const std::string& why) {
+  absl::MutexLock lock(&tuner_mu_);
+  if (tuner_ == nullptr) return false;
+  if (layout != TakenAs(tuner_->layout())) return true;  // another thread's run has
+  return layout.learners > 1 && Try(tuner_->Failed(why));
+}
+
+absl::StatusOr<RunOutcome> TensorBowSession::RunOnLearners(const Signature& signature,
+                                                           const RunRequest& request) {
+  const bool may_give_up = options_.tunes_learners && accelerators_ != nullptr;
+  for (;;) {
+    const Layout layout = may_give_up ? trainer_->layout() : Layout();
+    const int64_t iterations = may_give_up ? trainer_->iterations() : 0;
+    const absl::Time begin = absl::Now();
+    absl::StatusOr<RunOutcome> outcome = trainer_->Run(request);
+    if (outcome.ok() && outcome->recompile.has_value()) {
+      Recompile(signature, *outcome->recompile);
+      continue;
+    }
+    if (may_give_up && absl::IsResourceExhausted(outcome.status())) {
+      const bool changed =
+          GiveUpLayout(layout, std::string(outcome.status().message()));
+      const bool took_data =
+          signature.analysis.takes_data || signature.analysis.calls_take_data;
+      if (changed && !took_data && trainer_->iterations() == iterations) continue;
+    }
+    if (options_.tunes_learners && outcome.ok() && outcome->executed) {
+      Tune(signature, *outcome, absl::ToDoubleSeconds(absl::Now() - begin));
+    }
+    return outcome;
+  }
 }
 
 std::vector<LayoutTuner::Measurement> TensorBowSession::Tuning() {

@@ -92,7 +92,7 @@ absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph
                                  const std::set<std::string>& scaled,
                                  LearningProgram* program) {
   const Traits::Averages averages =
-      replicates() ? choice.averages() : Traits::Averages::kNothing;
+      trains_alone() ? Traits::Averages::kNothing : choice.averages();
   const auto agree = [this](const SharableVariables& sharable) {
     absl::MutexLock lock(&sharing_mu_);
     return sharing_.Agree(sharable, &separated_);
@@ -128,7 +128,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     compiled = CompileFor(choice, graph, spec, analysis, sparse_feeds, {}, made.get());
   }
   TF_RETURN_IF_ERROR(compiled);
-  if (first && !replicates() && options_.algorithm == Options::Algorithm::kAuto &&
+  if (first && trains_alone() && options_.algorithm == Options::Algorithm::kAuto &&
       choice.algorithm == Options::Algorithm::kSsgd &&
       absl::IsInvalidArgument(CheckGradients(graph, spec, analysis, options_,
                                              session_options_, &learners_))) {
@@ -142,7 +142,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
     // A state with another choice has been loaded meanwhile.
     return Compile(graph, spec, analysis, sparse_feeds, program);
   }
-  if (choice.averages() == Traits::Averages::kModels && replicates()) {
+  if (choice.averages() == Traits::Averages::kModels && !trains_alone()) {
     WarnOfTwoMomenta(analysis, choice.momentum);
   }
   if (MayDivide()) {

@@ -26,7 +26,7 @@ absl::StatusOr<Trainer::Replicas> Trainer::TakeReplicas(int num_learners) {
   TF_RETURN_IF_ERROR(RestartIfAsked());
   TF_RETURN_IF_ERROR(variables_->PublishAll());
   for (int id = 0; id < variables_->size(); ++id) {
-    if (num_learners == 1) {
+    if (num_learners == 1 || trains_alone()) {
       TF_RETURN_IF_ERROR(variables_->PublishModel(id));
       continue;
     }
@@ -60,28 +60,26 @@ absl::Status Trainer::SetLayout(const Layout& layout) {
 absl::Status Trainer::ChangeLayout(const Layout& layout) {
   const Layout before = learners_.layout();
   if (layout == before) return absl::OkStatus();
-  if (learners_.accelerators() != nullptr) {
-    return absl::UnimplementedError(absl::StrCat(
-        "The number of learners on a GPU cannot be changed: got ", layout.learners,
-        ", wanted ", before.learners,
-        ". Create another session, with Options(learners_per_device=", layout.learners,
-        ")."));
+  TF_RETURN_IF_ERROR(learners_.CheckMemory(layout.learners));
+  if (learners_.SizeOf(layout) > 1) {
+    TF_RETURN_IF_ERROR(CheckAlgorithm(options_.algorithm, learners_));
   }
+  TF_RETURN_IF_ERROR(learners_.Make(layout));
   const ScopedMark marked(
       &activity_, absl::StrCat("learners ", before.learners, " -> ", layout.learners));
-  TF_ASSIGN_OR_RETURN(const Replicas replicas, TakeReplicas(layout.learners));
+  TF_ASSIGN_OR_RETURN(const Replicas replicas, TakeReplicas(learners_.SizeOf(layout)));
 
   // Kernels go before the replicas they use, both before the learners.
   for (const auto& [key, program] : progress_.Programs()) program->ForgetLearners();
   const Choice choice = this->choice();
   variables_.reset();
   synchronisation_.reset();
-  TF_RETURN_IF_ERROR(learners_.SetLayout(layout));
+  learners_.SetLayout(layout);
   activity_.SetLearners(num_learners());
   scheduler_ = std::make_unique<TaskScheduler>(num_learners());
   if (choice.algorithm == Options::Algorithm::kAuto) return absl::OkStatus();
   TF_RETURN_IF_ERROR(Choose(choice));
-  return num_learners() > 1 ? PutReplicas(replicas) : absl::OkStatus();
+  return PutReplicas(replicas);
 }
 
 }  // namespace tensorbow

@@ -90,13 +90,33 @@ Layout LearnerGroup::LayoutOf(int learners_per_device) const {
   return {learners_per_device, lone ? 0 : 1};
 }
 
-absl::Status LearnerGroup::SetLayout(const Layout& layout) {
+int LearnerGroup::num_devices() const {
+  return accelerators_ == nullptr ? 1 : accelerators_->num_devices();
+}
+
+absl::Status LearnerGroup::Make(const Layout& layout) {
+  for (int j = static_cast<int>(learners_.size()); j < SizeOf(layout); ++j) {
+    std::unique_ptr<AcceleratorDevice> accelerator;
+    if (accelerators_ != nullptr) {
+      TF_ASSIGN_OR_RETURN(
+          accelerator,
+          accelerators_->NewDevice(session_options_, environment_.central_device,
+                                   j % num_devices(), j));
+    }
+    learners_.push_back(
+        std::make_unique<Learner>(j, environment_, std::move(accelerator)));
+  }
+  return absl::OkStatus();
+}
+
+void LearnerGroup::SetLayout(const Layout& layout) {
   for (const auto& learner : learners_) learner->End();
   layout_ = layout;
-  const int num_devices = accelerators_ == nullptr ? 1 : accelerators_->num_devices();
-  const int size = layout.learners * num_devices;
+  const int size = SizeOf(layout);
   size_.store(size);
-  environment_.shares_random_state = size == 1 && !options_.seed.has_value();
+  // The central session's kernels are the CPU's.
+  environment_.shares_random_state =
+      size == 1 && accelerators_ == nullptr && !options_.seed.has_value();
   if (accelerators_ != nullptr && environment_.recording_refused &&
       !environment_.record_tasks) {
     environment_.recording_refused(
@@ -108,29 +128,15 @@ absl::Status LearnerGroup::SetLayout(const Layout& layout) {
     LearnerThreads threads;
     threads.count = layout.threads;
     // In which order operations draw random numbers is to be the same every time.
-    if (size == 1 && accelerators_ == nullptr && !options_.seed.has_value()) {
+    if (environment_.shares_random_state) {
       threads.graph =
           layout.threads > 0
               ? layout.threads
               : std::max(1, tf::NumInterOpThreadsFromSessionOptions(session_options_));
     }
     if (options_.pin_threads) threads.cpus = CpusOf(j, size, layout.threads);
-    if (j < static_cast<int>(learners_.size())) {
-      learners_[j]->Begin(threads, spin_);  // it comes back
-      continue;
-    }
-    std::unique_ptr<AcceleratorDevice> accelerator;
-    if (accelerators_ != nullptr) {
-      TF_ASSIGN_OR_RETURN(
-          accelerator,
-          accelerators_->NewDevice(session_options_, environment_.central_device,
-                                   j / layout.learners, j, layout.learners));
-    }
-    learners_.push_back(
-        std::make_unique<Learner>(j, environment_, std::move(accelerator)));
-    learners_.back()->Begin(threads, spin_);
+    learners_[j]->Begin(threads, spin_, layout.learners);
   }
-  return absl::OkStatus();
 }
 
 std::vector<std::string> LearnerGroup::Descriptions() const {
@@ -186,10 +192,11 @@ absl::Status LearnerGroup::EnsureSharedKernels(const ProgramGraph& graph,
   return absl::OkStatus();
 }
 
-absl::Status LearnerGroup::CheckMemory() const {
+absl::Status LearnerGroup::CheckMemory(int learners_per_device) const {
   if (accelerators_ == nullptr) return absl::OkStatus();
   AcceleratorDevice* const device = learners_[0]->accelerator();
-  return CheckLearnersFit(device->PeakBytes(), device->LimitBytes(), layout_.learners);
+  return CheckLearnersFit(device->PeakBytes(), device->LimitBytes(),
+                          learners_per_device);
 }
 
 void LearnerGroup::ReleaseKernels() {

@@ -35,10 +35,15 @@ class LearnerGroup {
                const Options& options, tensorflow::Session* central,
                tensorflow::Device* central_device, AcceleratorBackend* accelerators,
                std::function<void(const std::string&)> recording_refused);
-  // Makes so many learners ready, and those that go stop until they come back. Called
-  // first of all, and on the CPU again when no program and no replica of a variable is
-  // left.
-  absl::Status SetLayout(const Layout& layout);
+  // Makes the learners of a layout that do not exist yet. After an error the group is
+  // as it was.
+  absl::Status Make(const Layout& layout);
+  // Makes so many learners, which exist, ready; those that go stop until they come
+  // back. Called first of all, and again when no program and no replica of a variable
+  // is left. Learner j computes on accelerator j modulo their number, for good.
+  void SetLayout(const Layout& layout);
+  // Learners on all devices.
+  int SizeOf(const Layout& layout) const { return layout.learners * num_devices(); }
   // The layout that the user asks for, or the one to begin with.
   Layout FirstLayout() const;
   // So many learners on each device, of as many threads as the user asks for.
@@ -64,14 +69,16 @@ class LearnerGroup {
                                    const std::vector<std::string>& nodes);
   // Replicas may have moved since the last task.
   void NoteMovedReplicas() { environment_.replica_generation.fetch_add(1); }
-  // After the first task of learner 0, where learners share accelerators: whether the
-  // others have memory for theirs.
-  absl::Status CheckMemory() const;
+  // Where learners share accelerators: whether each of so many on a device has memory
+  // for tasks like those of learner 0 so far.
+  absl::Status CheckMemory(int learners_per_device) const;
 
   // While the central session still lives. REQUIRES: no program is left.
   void ReleaseKernels();
 
  private:
+  int num_devices() const;  // that learners compute on
+
   const tensorflow::SessionOptions& session_options_;
   const Options& options_;
   tensorflow::Session* const central_;      // not owned

@@ -286,7 +286,8 @@ absl::Status CompileLearningProgram(
     const SparseFeeds& sparse_feeds, const FixedRows& fixed, const Options& options,
     const tf::SessionOptions& session_options, Traits::Averages averages,
     const AgreeOnSharing& agree, LearnerGroup* learners, LearningProgram* program) {
-  const bool replicated = learners->size() > 1 || options.num_hosts() > 1;
+  const bool alone = learners->size() == 1 && options.num_hosts() == 1;
+  const bool replicated = !alone || learners->accelerators() != nullptr;
   program->replicated = replicated;
   TF_RETURN_IF_ERROR(
       Dissect(graph, spec, sparse_feeds, fixed, options, replicated, program));
@@ -300,7 +301,7 @@ absl::Status CompileLearningProgram(
   TaskGraph task;
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program->task_spec, session_options,
                                     learners->Devices(&device_set), &task));
-  if (replicated) UseOneDnn(&task);  // one learner computes what a stock session does
+  if (!alone) UseOneDnn(&task);  // one learner computes what a stock session does
   (*learners)[0].Optimise(&task);
   TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
   if (averages == Traits::Averages::kModels ||
@@ -312,7 +313,7 @@ absl::Status CompileLearningProgram(
   } else {
     // One learner computes what a stock session does.
     TF_RETURN_IF_ERROR(FuseSparseProducts(
-        replicated ? OwnUpdates::kFuse : OwnUpdates::kFuseWithSameBits, &task));
+        alone ? OwnUpdates::kFuseWithSameBits : OwnUpdates::kFuse, &task));
   }
   if (averages == Traits::Averages::kGradients && learners->accelerators() == nullptr) {
     program->shared = agree(FindSharableVariables(task));

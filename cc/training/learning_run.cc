@@ -171,7 +171,7 @@ absl::Status LearningRun::RunTask(int learner, int64_t task,
 
 absl::Status LearningRun::CheckMemory(int learner, bool first, absl::Status status) {
   if (learner != 0 || !first || !measures_memory_) return status;
-  if (status.ok()) status = learners_->CheckMemory();
+  if (status.ok()) status = learners_->CheckMemory(learners_->layout().learners);
   program_->measured_memory = status.ok();
   measured_.Notify();
   return status;

@@ -182,4 +182,22 @@ absl::Status ReplicatedVariables::SetStates(const std::vector<VariableUse>& uses
   return absl::OkStatus();
 }
 
+absl::Status ReplicatedVariables::Place(const std::vector<int>& ids) {
+  for (int id : ids) {
+    Variable& variable = variables_[id];
+    const bool there = learners_[0]->KeepsOnAccelerator(variable.node.name());
+    if (variable.replicas.empty() || variable.on_accelerator == there) continue;
+    std::vector<tf::Tensor> values;
+    TF_ASSIGN_OR_RETURN(values, HostValues(variable));
+    variable.on_accelerator = there;
+    for (size_t j = 0; j < values.size(); ++j) {
+      if (!variable.replicas[j].initialised()) continue;
+      variable.replicas[j].Clear();
+      TF_RETURN_IF_ERROR(variable.replicas[j].Assign(
+          values[j], MemoryOf(variable, static_cast<int>(j))));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace tensorbow

@@ -107,15 +107,13 @@ absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
 
 tf::Device* ReplicatedVariables::DeviceOf(const Variable& variable, int learner) const {
   Learner* const l = learners_[learner];
-  return l->KeepsOnAccelerator(variable.node.name()) ? l->accelerator()->device()
-                                                     : l->device();
+  if (variable.on_accelerator) return l->accelerator()->device();
+  return l->device();
 }
 
 Memory ReplicatedVariables::MemoryOf(const Variable& variable, int learner) const {
   Learner* const l = learners_[learner];
-  if (!l->KeepsOnAccelerator(variable.node.name())) {
-    return {l->device()->own_allocator(), nullptr};
-  }
+  if (!variable.on_accelerator) return {l->device()->own_allocator(), nullptr};
   return {l->accelerator()->device()->GetAllocator({}), l->accelerator()};
 }
 
@@ -140,6 +138,9 @@ absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
 }
 
 absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
+  if (variable->replicas.empty()) {
+    variable->on_accelerator = learners_[0]->KeepsOnAccelerator(variable->node.name());
+  }
   for (size_t j = variable->replicas.size(); j < learners_.size(); ++j) {
     VariableStorage storage;
     TF_RETURN_IF_ERROR(VariableStorage::Open(

@@ -154,6 +154,9 @@ class ReplicatedVariables {
   // runs out.
   absl::Status SetStates(const std::vector<VariableUse>& uses,
                          const std::vector<ReplicaState>& states);
+  // A program has placed these variables: brings replicas there that have been set
+  // before.
+  absl::Status Place(const std::vector<int>& ids);
 
  private:
   struct Variable {
@@ -167,6 +170,7 @@ class ReplicatedVariables {
     int model_index = -1;
     bool replicas_stale = true;
     bool central_stale = false;
+    bool on_accelerator = false;            // where the replicas lie
     bool released = false;                  // the central value, which is stale
     int stale_for = 0;                      // learning runs
     std::set<int> learned_by;               // since the replicas have been equal

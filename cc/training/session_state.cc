@@ -183,7 +183,14 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
   TF_RETURN_IF_ERROR(checked);
   SavedState& state = *read;
   if (state.num_learners != num_learners()) {
-    TF_RETURN_IF_ERROR(ChangeLayout(learners_.LayoutOf(state.num_learners)));
+    const int devices = learners_.SizeOf({1, 1});
+    if (state.num_learners % devices != 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "The saved state is of ", state.num_learners, " learners, which ", devices,
+          " devices cannot have in equal numbers. Load it where there is "
+          "another number of them"));
+    }
+    TF_RETURN_IF_ERROR(ChangeLayout(learners_.LayoutOf(state.num_learners / devices)));
   }
   const bool had_choice = synchronisation_ != nullptr;
   if (!had_choice && state.choice.algorithm != Options::Algorithm::kAuto) {

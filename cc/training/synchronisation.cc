@@ -110,11 +110,28 @@ Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
   return choice;
 }
 
+absl::Status CheckAlgorithm(Options::Algorithm algorithm,
+                            const LearnerGroup& learners) {
+  if (learners.accelerators() == nullptr ||
+      (algorithm != Kind::kSsgd && algorithm != Kind::kAdaptive)) {
+    return absl::OkStatus();
+  }
+  Choice choice;
+  choice.algorithm = algorithm;
+  const std::string type = learners.accelerators()->type();
+  return absl::UnimplementedError(absl::StrCat(
+      "Got the synchroniser ", choice.name(), " for learners on ", type,
+      "s, where it is not implemented. Use tensorbow.SMA(), or keep the session off "
+      "them: ConfigProto(device_count={'",
+      type, "': 0})"));
+}
+
 absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
     const Choice& choice, const Options& options, const LearnerGroup& learners,
     HostRounds* rounds) {
   const int count = learners.size();
   const bool alone = count == 1 && rounds == nullptr;
+  if (!alone) TF_RETURN_IF_ERROR(CheckAlgorithm(choice.algorithm, learners));
   auto made = std::make_unique<Synchronisation>();
   made->choice = choice;
   CentralModel::Keeps keeps = CentralModel::Keeps::kAverageOnly;
@@ -131,26 +148,18 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
     Hosts* const hosts = rounds == nullptr ? nullptr : rounds->hosts();
     TF_ASSIGN_OR_RETURN(algorithm, NewSmaFor(SmaOptionsOf(choice, options, count),
                                              hosts, learners, made->model.get()));
-  } else if (choice.algorithm == Kind::kAdaptive &&
-             learners.accelerators() == nullptr) {
+  } else if (choice.algorithm == Kind::kAdaptive) {
     auto adaptive =
         std::make_unique<Adaptive>(options.adaptive, count, made->model.get());
     made->adaptive = adaptive.get();
     algorithm.algorithm = std::move(adaptive);
-  } else if (learners.accelerators() == nullptr) {
+  } else {
     if (rounds != nullptr && options.ema_decay > 0) {
       return absl::UnimplementedError(
           "Got ema_decay with the synchroniser SSGD on several hosts, where it is not "
           "implemented. Leave it out, or use tensorbow.SMA(ema_decay=...)");
     }
     algorithm.algorithm = std::make_unique<Ssgd>(made->model.get());
-  } else {
-    const std::string type = learners.accelerators()->type();
-    return absl::UnimplementedError(absl::StrCat(
-        "Got the synchroniser ", choice.name(), " for learners on ", type,
-        "s, where it is not implemented. Use tensorbow.SMA(), or keep the session off "
-        "them: ConfigProto(device_count={'",
-        type, "': 0})"));
   }
   made->synchroniser = std::make_unique<Synchroniser>(
       count, made->model.get(), learners.spin(), std::move(algorithm.algorithm),

@@ -44,6 +44,9 @@ struct Synchronisation {
   Adaptive* adaptive = nullptr;  // the synchroniser's algorithm, if it is that
 };
 
+// Unimplemented if the algorithm does not keep several of these learners together.
+absl::Status CheckAlgorithm(Options::Algorithm algorithm, const LearnerGroup& learners);
+
 // REQUIRES: an algorithm has been chosen. A lone learner is left alone whatever that
 // is, unless there are other hosts. `rounds`: with them, null without; not owned.
 absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(

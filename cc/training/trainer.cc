@@ -33,16 +33,13 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
 Trainer::~Trainer() = default;
 
 absl::Status Trainer::Start() {
-  TF_RETURN_IF_ERROR(learners_.SetLayout(learners_.FirstLayout()));
+  TF_RETURN_IF_ERROR(learners_.Make(learners_.FirstLayout()));
+  learners_.SetLayout(learners_.FirstLayout());
   activity_.SetLearners(num_learners());
   scheduler_ = std::make_unique<TaskScheduler>(num_learners());
   // What is known to be impossible is said at once.
-  if (options_.algorithm == Options::Algorithm::kSsgd && num_learners() > 1) {
-    Choice choice;
-    choice.algorithm = options_.algorithm;
-    return NewSynchronisation(choice, options_, learners_, rounds_.get()).status();
-  }
-  return absl::OkStatus();
+  if (num_learners() == 1 && !options_.tunes_learners) return absl::OkStatus();
+  return CheckAlgorithm(options_.algorithm, learners_);
 }
 
 void Trainer::Release() {
@@ -205,6 +202,7 @@ absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
       if (use.written) program->written.push_back(id);
       if (program->shared.count(name) > 0) program->one_copy.push_back(id);
     }
+    TF_RETURN_IF_ERROR(variables_->Place(program->variables));
   }
   TF_RETURN_IF_ERROR(variables_->Share(program->one_copy));
   std::vector<int> uninitialised;

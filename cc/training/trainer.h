@@ -59,7 +59,9 @@ class Trainer {
 
   int num_learners() const { return learners_.size(); }  // of this host
   // Whether learners have variables of their own, beside the central ones.
-  bool replicates() const { return num_learners() > 1 || rounds_ != nullptr; }
+  bool replicates() const { return !trains_alone() || learners_.accelerators(); }
+  // Whether there is one learner, which computes what a stock session does.
+  bool trains_alone() const { return num_learners() == 1 && rounds_ == nullptr; }
   bool has_other_hosts() const { return rounds_ != nullptr; }
   // For people: what each learner computes on.
   std::vector<std::string> LearnerDevices() const ABSL_LOCKS_EXCLUDED(mu_) {
@@ -86,7 +88,8 @@ class Trainer {
   // The central model is what it was; where models are averaged all replicas begin at
   // it; learners that stay keep their slots and statistics, new ones begin with learner
   // 0's. Waits for the learning run that is under way, but not for Compile() or
-  // Recompile(). Unimplemented on accelerators.
+  // Recompile(). ResourceExhausted where an accelerator has no memory for them;
+  // Unimplemented where the algorithm does not keep several together.
   absl::Status SetLayout(const Layout& layout) ABSL_LOCKS_EXCLUDED(mu_);
   Layout layout() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);

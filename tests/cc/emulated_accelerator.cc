@@ -24,9 +24,8 @@ class EmulatedBackend : public AcceleratorBackend {
   std::string type() const override { return "GPU"; }
   int num_devices() override { return TheEmulation().num_devices; }
   absl::StatusOr<std::unique_ptr<AcceleratorDevice>> NewDevice(
-      const tf::SessionOptions&, tf::Device* host, int ordinal, int learner,
-      int learners) override {
-    return std::make_unique<EmulatedDevice>(host, learner, learners, ordinal);
+      const tf::SessionOptions&, tf::Device* host, int ordinal, int learner) override {
+    return std::make_unique<EmulatedDevice>(host, learner, ordinal);
   }
 };
 
@@ -74,7 +73,8 @@ REGISTER_KERNEL_BUILDER(Name("EmulatedToHost").Device(tf::DEVICE_CPU).HostMemory
 // hand. Its device counts what the recorder makes of it.
 class VariableTask {
  public:
-  explicit VariableTask(tf::Device* host) : device_(host, 0, 1) {
+  explicit VariableTask(tf::Device* host) : device_(host, 0) {
+    device_.Begin(1);
     auto graph = std::make_unique<tf::Graph>(tf::OpRegistry::Global());
     tf::NodeDef node;
     node.set_name("v");
@@ -223,7 +223,8 @@ std::string LeavesVariablesAsTheyWereIfRecordingFails(tf::Device* host) {
 }
 
 std::string DoesNotRecordAgainstAnObstacle(tf::Device* host) {
-  EmulatedDevice device(host, 0, 1);
+  EmulatedDevice device(host, 0);
+  device.Begin(1);
   int executed = 0, refusals = 0;
   TaskRecorder recorder(&device, TaskVariables({}, &device), "'y' is on the CPU",
                         [&](const std::string&) { ++refusals; });
@@ -246,7 +247,8 @@ std::string KeepsToItsShareOfTheMemory(tf::Device* host) {
   TheEmulation().limit_bytes = 8 * kMiB;
   std::string failure;
   for (const int learner : {0, 1}) {  // the first one, too
-    EmulatedDevice device(host, learner, /*learners=*/2);
+    EmulatedDevice device(host, learner);
+    device.Begin(/*learners=*/2);
     const auto allocate = [&](int64_t mib) {
       return tf::Tensor(device.GetAllocator({}), tf::DT_INT8, {mib * kMiB});
     };
@@ -267,7 +269,8 @@ std::string KeepsToItsShareOfTheMemory(tf::Device* host) {
 
 std::string TensorsMayOutliveARecordingAndItsDevice(tf::Device* host) {
   tf::Tensor kept;
-  auto device = std::make_unique<EmulatedDevice>(host, 0, 1);
+  auto device = std::make_unique<EmulatedDevice>(host, 0);
+  device->Begin(1);
   auto recording = device->Record([&] {
     kept = tf::Tensor(device->GetAllocator({}), tf::DT_FLOAT, {1000});
     return absl::OkStatus();

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cc/device/accelerator.h"
 #include "cc/device/cpu/learner_cpu_device.h"
 #include "cc/device/recorded_ops.h"
@@ -153,22 +154,29 @@ class RecordedKernel {
 
 class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
  public:
-  EmulatedDevice(tensorflow::Device* host, int learner, int learners, int ordinal = 0)
+  EmulatedDevice(tensorflow::Device* host, int learner, int ordinal = 0)
       : Device(tensorflow::Env::Default(), Attributes(*host)),
         AcceleratorDevice(learner),
         ordinal_(ordinal),
-        share_(std::make_shared<MemoryShare>(TheEmulation().limit_bytes / learners)),
-        allocator_(
-            New(AllocatorName(learner, learners, TheEmulation().limit_bytes), memory_)),
-        like_(learner, host, &completions_) {
+        like_(learner, host, &completions_) {}
+  ~EmulatedDevice() override { End(); }
+
+  void Begin(int learners) override {
+    share_ = std::make_shared<MemoryShare>(TheEmulation().limit_bytes / learners);
+    allocator_ =
+        New(AllocatorName(learner(), learners, TheEmulation().limit_bytes), memory_);
     like_.Begin(allocator_.get(), LearnerThreads());
     set_tensorflow_cpu_worker_threads(
         const_cast<CpuWorkerThreads*>(like_.tensorflow_cpu_worker_threads()));
     set_eigen_cpu_device(
         const_cast<Eigen::ThreadPoolDevice*>(like_.eigen_cpu_device()));
   }
-  ~EmulatedDevice() override { slots_.clear(); }
-
+  void End() override {
+    slots_.clear();
+    if (allocator_ == nullptr) return;
+    like_.End();
+    allocator_.reset();
+  }
   std::string Description() override { return "emulated"; }
   tensorflow::Device* device() override { return this; }
   int ordinal() const override { return ordinal_; }
@@ -266,7 +274,8 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
     static const auto* const kept = new std::set<std::string>(
         {"_Arg", "_Retval", "Const", "VarHandleOp", "VariableV2", "NoOp"});
     if (recording_ == nullptr || kept->count(kernel->type_string()) > 0) {
-      return kernel->Compute(context);
+      kernel->Compute(context);
+      return CheckVariable(*kernel, context);
     }
     RecordedKernel recorded(kernel, context);
     kernel->Compute(context);
@@ -295,6 +304,22 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
   absl::Status Sync() override { return absl::OkStatus(); }
 
  private:
+  // A GPU cannot read a variable that is in the memory of the host.
+  void CheckVariable(const tensorflow::OpKernel& kernel,
+                     tensorflow::OpKernelContext* context) const {
+    if (kernel.type_string() != "ReadVariableOp" || !context->status().ok()) return;
+    const tensorflow::Tensor& value = *context->mutable_output(0);
+    if (!tensorflow::DataTypeCanUseMemcpy(value.dtype()) || value.TotalBytes() == 0) {
+      return;
+    }
+    auto region = memory_->upper_bound(static_cast<char*>(value.data()));
+    const bool here = region != memory_->begin() &&
+                      static_cast<char*>(value.data()) <
+                          std::prev(region)->first + std::prev(region)->second;
+    OP_REQUIRES(context, here,
+                absl::InternalError(absl::StrCat("The variable that ", kernel.name(),
+                                                 " reads is not on its device")));
+  }
   static tensorflow::DeviceAttributes Attributes(const tensorflow::Device& host) {
     tensorflow::DeviceNameUtils::ParsedName name = host.parsed_name();
     name.id = 1;
@@ -312,7 +337,7 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
 
   const int ordinal_;
   CompletionQueue completions_;  // of nobody: kernels are executed at once
-  const std::shared_ptr<MemoryShare> share_;
+  std::shared_ptr<MemoryShare> share_;
   const std::shared_ptr<EmulatedRegions::Held> memory_ =
       std::make_shared<EmulatedRegions::Held>();
   LearnerAllocator::Owner allocator_;

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 import tensorbow
-from tests.python import recording_cases
+from tests.python import accelerator_layout_cases, recording_cases
 from tests.python.emulated_sessions import (
     Emulator,
     Program,
@@ -173,7 +173,7 @@ def devices_and_learners(emulator: Emulator) -> None:
     emulator.start(number=2)
     program = Program()
     with new_session(program, learners_per_device=None) as session:
-        assert session.num_learners == 4
+        assert session.num_learners == 4 and not session.tunes_learners
     with new_session(program) as session:
         assert session.num_learners == 4
         assert session.learner_devices == ["emulated"] * 4
@@ -200,18 +200,22 @@ def devices_and_learners(emulator: Emulator) -> None:
         assert "device_count" in str(error)
 
 
-CASES: dict[str, Callable[[Emulator], None]] = {
-    case.__name__: case
-    for case in (
-        same_as_on_the_cpu,
-        one_learner_is_stock,
-        data_from_the_host,
-        failures_are_discarded,
-        state_goes_on,
-        memory_is_refused,
-        devices_and_learners,
-    )
-} | recording_cases.CASES
+CASES: dict[str, Callable[[Emulator], None]] = (
+    {
+        case.__name__: case
+        for case in (
+            same_as_on_the_cpu,
+            one_learner_is_stock,
+            data_from_the_host,
+            failures_are_discarded,
+            state_goes_on,
+            memory_is_refused,
+            devices_and_learners,
+        )
+    }
+    | accelerator_layout_cases.CASES
+    | recording_cases.CASES
+)
 
 if __name__ == "__main__":
     CASES[sys.argv[1]](Emulator(sys.argv[2]))

@@ -97,8 +97,7 @@ class LearnerGpuDevice::GpuRecording : public AcceleratorDevice::Recording {
 
 absl::StatusOr<std::unique_ptr<LearnerGpuDevice>> LearnerGpuDevice::New(
     const tf::SessionOptions& options, tf::Device* host, int ordinal, int learner,
-    int learners, int64_t shared_bytes) {
-  const int64_t share_bytes = shared_bytes / learners;
+    int64_t shared_bytes) {
   TF_ASSIGN_OR_RETURN(StreamGroupHandle streams,
                       TakeStreamGroup(ordinal, options.config.gpu_options()));
   TF_ASSIGN_OR_RETURN(tf::Allocator* const pinned,
@@ -108,11 +107,10 @@ absl::StatusOr<std::unique_ptr<LearnerGpuDevice>> LearnerGpuDevice::New(
   name.id = 0;
   const tf::DeviceAttributes attributes = tf::Device::BuildDeviceAttributes(
       tf::DeviceNameUtils::ParsedNameToString(name), tf::DEVICE_GPU,
-      tf::Bytes(share_bytes), tf::DeviceLocality(), "TensorBow learner");
-  std::unique_ptr<LearnerGpuDevice> device(
-      new LearnerGpuDevice(options, attributes, host, learner, std::move(streams),
-                           pinned, share_bytes, shared_bytes));
-  TF_RETURN_IF_ERROR(device->Start(AllocatorName(learner, learners, shared_bytes)));
+      tf::Bytes(shared_bytes), tf::DeviceLocality(), "TensorBow learner");
+  std::unique_ptr<LearnerGpuDevice> device(new LearnerGpuDevice(
+      options, attributes, host, learner, std::move(streams), pinned, shared_bytes));
+  TF_RETURN_IF_ERROR(device->Start());
   return device;
 }
 
@@ -120,18 +118,16 @@ LearnerGpuDevice::LearnerGpuDevice(const tf::SessionOptions& options,
                                    const tf::DeviceAttributes& attributes,
                                    tf::Device* host, int learner,
                                    StreamGroupHandle streams, tf::Allocator* pinned,
-                                   int64_t share_bytes, int64_t shared_bytes)
+                                   int64_t shared_bytes)
     : LocalDevice(options, attributes),
       AcceleratorDevice(learner),
       resources_(host->resource_manager()),
       host_allocator_(host->GetAllocator({})),
       pinned_allocator_(pinned),
-      share_(std::make_shared<MemoryShare>(share_bytes)),
       shared_bytes_(shared_bytes),
       streams_(std::move(streams)) {}
 
-absl::Status LearnerGpuDevice::Start(const std::string& allocator_name) {
-  allocator_ = NewAllocator(allocator_name, /*returns_unused=*/true);
+absl::Status LearnerGpuDevice::Start() {
   int driver = 0;
   TF_RETURN_IF_ERROR(AsStatus(DriverVersion(&driver)));
   records_waits_ = EventsHavePassed(EventsPassedFile(), driver);
@@ -146,20 +142,30 @@ absl::Status LearnerGpuDevice::Start(const std::string& allocator_name) {
   info_->gpu_id = ordinal();
   set_tensorflow_accelerator_device_info(info_.get());
 
-  scratch_ =
-      allocator_->AllocateRaw(tf::Allocator::kAllocatorAlignment, EigenScratchBytes());
-  if (scratch_ == nullptr) {
+  scratch_ = streams_->executor->Allocate(EigenScratchBytes());
+  if (scratch_.is_null()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("No memory on GPU ", ordinal(), " for learner ", learner()));
   }
-  se::DeviceAddressBase scratch(scratch_, EigenScratchBytes());
-  return streams_->executor->SynchronousMemZero(&scratch, EigenScratchBytes());
+  return streams_->executor->SynchronousMemZero(&scratch_, EigenScratchBytes());
+}
+
+void LearnerGpuDevice::Begin(int learners) {
+  share_ = std::make_shared<MemoryShare>(shared_bytes_ / learners);
+  allocator_ = NewAllocator(AllocatorName(learner(), learners, shared_bytes_),
+                            /*returns_unused=*/true);
+}
+
+void LearnerGpuDevice::End() {
+  Finish().IgnoreError();
+  for (auto& slots : feeds_) slots.clear();
+  allocator_.reset();
+  share_.reset();
 }
 
 LearnerGpuDevice::~LearnerGpuDevice() {
-  Finish().IgnoreError();
-  for (auto& slots : feeds_) slots.clear();
-  if (scratch_ != nullptr) allocator_->DeallocateRaw(scratch_);
+  End();
+  if (!scratch_.is_null()) streams_->executor->Deallocate(&scratch_);
   if (context_ != nullptr) context_->Unref();
   const CudaDeviceGuard guard(ordinal());
   for (CudaEvent& event : task_done_) event = CudaEvent();
@@ -377,7 +383,7 @@ absl::Status LearnerGpuDevice::ReinitializeGpuDevice(tf::OpKernelContext*,
                                                      tf::PerOpGpuDevice* device,
                                                      tf::DeviceContext*,
                                                      tf::Allocator* allocator) {
-  SetEigenStream(device, ordinal(), compute_stream(), allocator, scratch_);
+  SetEigenStream(device, ordinal(), compute_stream(), allocator, scratch_.opaque());
   return absl::OkStatus();
 }
 

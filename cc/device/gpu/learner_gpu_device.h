@@ -28,16 +28,18 @@ namespace tensorbow {
 
 class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevice {
  public:
-  // Makes the device of `learner`, one of `learners` on the GPU. `host`: the session's
-  // CPU. `shared_bytes`: what the learners may use of the GPU's memory together.
+  // Makes the device of `learner`. `host`: the session's CPU. `shared_bytes`: what the
+  // GPU's learners may use of its memory together.
   static absl::StatusOr<std::unique_ptr<LearnerGpuDevice>> New(
       const tensorflow::SessionOptions& options, tensorflow::Device* host, int ordinal,
-      int learner, int learners, int64_t shared_bytes);
+      int learner, int64_t shared_bytes);
   ~LearnerGpuDevice() override;
 
   void* compute_stream() const;  // a cudaStream_t
 
   // AcceleratorDevice
+  void Begin(int learners) override;
+  void End() override;
   std::string Description() override;
   tensorflow::Device* device() override { return this; }
   int ordinal() const override { return streams_->ordinal; }
@@ -96,23 +98,22 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
   LearnerGpuDevice(const tensorflow::SessionOptions& options,
                    const tensorflow::DeviceAttributes& attributes,
                    tensorflow::Device* host, int learner, StreamGroupHandle streams,
-                   tensorflow::Allocator* pinned, int64_t share_bytes,
-                   int64_t shared_bytes);
-  absl::Status Start(const std::string& allocator_name);
+                   tensorflow::Allocator* pinned, int64_t shared_bytes);
+  absl::Status Start();
   LearnerAllocator::Owner NewAllocator(const std::string& name,
                                        bool returns_unused) const;
 
   tensorflow::ResourceMgr* const resources_;     // the session's
   tensorflow::Allocator* const host_allocator_;  // pageable memory
   tensorflow::Allocator* const pinned_allocator_;
-  const std::shared_ptr<MemoryShare> share_;
   const int64_t shared_bytes_;
   bool records_waits_ = false;
   StreamGroupHandle streams_;
+  std::shared_ptr<MemoryShare> share_;  // this and the next: from Begin() to End()
   LearnerAllocator::Owner allocator_;
   tensorflow::GPUDeviceContext* context_ = nullptr;  // a reference
   std::unique_ptr<AcceleratorDeviceInfo> info_;
-  void* scratch_ = nullptr;  // Eigen's
+  stream_executor::DeviceAddressBase scratch_;  // Eigen's
 
   int64_t task_ = 0;                    // the number of the task under way
   std::array<CudaEvent, 2> task_done_;  // by task modulo 2
