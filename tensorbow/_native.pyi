@@ -34,6 +34,7 @@ def deposit_options(
     element_for_each_learner: bool,
     cluster: Cluster | None,
     host_period: int,
+    host_chunk: int | None,
 ) -> int: ...
 def parse_libsvm(
     text: bytes,

@@ -266,6 +266,13 @@ class Options:
             )
         if self.cluster.sync_period > 1:
             self._check_rare_averages()
+        if self.cluster.chunk is not None and not (
+            isinstance(self.synchroniser, SSGD) or is_one_of(self.synchroniser, AUTO)
+        ):
+            raise ValueError(
+                f"Options: Cluster(chunk={self.cluster.chunk!r}) is about gradients, and "
+                f"{self.synchroniser!r} averages models; use SSGD(), or leave chunk out"
+            )
         if self.tunes_learners:
             raise ValueError(
                 'Options: learners_per_device="auto" is for one host; with a cluster give a '
@@ -296,6 +303,12 @@ class Options:
     def host_period(self) -> int:
         """Iterations from one average of all hosts to the next."""
         return 1 if self.other_hosts is None else self.other_hosts.sync_period
+
+    @property
+    def host_chunk(self) -> int | None:
+        """Gradients that travel together; 0: as many as fit, None: they are searched."""
+        chunk = None if self.other_hosts is None else self.other_hosts.chunk
+        return None if chunk == "search" else chunk or 0
 
     @property
     def other_hosts(self) -> Cluster | None:
@@ -376,5 +389,6 @@ class Options:
             element_for_each_learner=self.elements == "one_each",
             cluster=None if self.other_hosts is None else self.other_hosts.join(),
             host_period=self.host_period,
+            host_chunk=self.host_chunk,
         )
         return number

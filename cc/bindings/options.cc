@@ -74,7 +74,7 @@ int64_t DepositOptionsFromPython(
     const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
     bool pin_threads, const std::string& cuda_graphs, bool proof,
     bool element_for_each_learner, std::shared_ptr<Cluster> cluster,
-    int64_t host_period) {
+    int64_t host_period, std::optional<int> host_chunk) {
   Options options;
   options.learners_per_device = learners_per_device;
   options.threads_per_learner = threads_per_learner;
@@ -126,6 +126,8 @@ int64_t DepositOptionsFromPython(
   options.seed = seed;
   options.hosts = std::move(cluster);
   options.host_period = host_period;
+  options.host_chunks.searched = !host_chunk.has_value();
+  options.host_chunks.gradients = host_chunk.value_or(0);
   options.proof = proof;
   options.element_for_each_learner = element_for_each_learner;
   options.pin_threads = pin_threads;
@@ -150,7 +152,7 @@ void DefineOptions(py::module_* m) {
          py::arg("combine"), py::arg("run_kind"), py::arg("seed"),
          py::arg("pin_threads"), py::arg("cuda_graphs"), py::arg("proof"),
          py::arg("element_for_each_learner"), py::arg("cluster"),
-         py::arg("host_period"),
+         py::arg("host_period"), py::arg("host_chunk"),
          "Keeps options for the session to be created; returns its number.");
 }
 

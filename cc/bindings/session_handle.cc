@@ -113,6 +113,7 @@ class SessionHandle {
     facts["seconds_in_runs"] = figures.in_runs;
     facts["synchronisation"] = figures.synchronisation;
     facts["learners"] = learners;
+    facts["host_chunk"] = found.host_chunk;
     return facts;
   }
 

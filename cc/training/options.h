@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/scheduler/task_scheduler.h"
+#include "cc/synchroniser/host_gradients.h"
 #include "cc/synchroniser/hosts.h"
 #include "cc/synchroniser/mega_batches.h"
 #include "cc/synchroniser/sma.h"
@@ -74,6 +75,8 @@ struct Options {
   int num_hosts() const { return hosts == nullptr ? 1 : hosts->size(); }
   // Iterations from one average of all of them to the next, under SMA.
   int64_t host_period = 1;
+  // How gradients travel between them, under SSGD.
+  Chunking host_chunks;
   // The strength of corrections towards the mean of so many learners.
   double alpha_of(int num_learners) const {
     return alpha > 0 ? alpha : 1.0 / num_learners;
