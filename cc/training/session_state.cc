@@ -183,7 +183,8 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
   TF_RETURN_IF_ERROR(checked);
   SavedState& state = *read;
   if (state.num_learners != num_learners()) {
-    TF_RETURN_IF_ERROR(ChangeLayout(learners_.LayoutOf(state.num_learners)));
+    TF_ASSIGN_OR_RETURN(const Layout layout, learners_.LayoutOf(state.num_learners));
+    TF_RETURN_IF_ERROR(ChangeLayout(layout));
   }
   const bool had_choice = synchronisation_ != nullptr;
   if (!had_choice && state.choice.algorithm != Options::Algorithm::kAuto) {
