@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -65,7 +66,7 @@ AdaptiveOptions AdaptiveOptionsOf(const std::map<std::string, double>& values) {
 }
 
 int64_t DepositOptionsFromPython(
-    int learners_per_device, int threads_per_learner, bool tunes_learners,
+    int learners_per_device, std::vector<int> threads_per_learner, bool tunes_learners,
     int64_t batch_size, const std::string& scheduling, const std::string& algorithm,
     const std::string& centre, double alpha, std::optional<double> momentum,
     int64_t sync_period, double ema_decay, const py::object& restart,
@@ -77,7 +78,7 @@ int64_t DepositOptionsFromPython(
     int64_t host_period, std::optional<int> host_chunk) {
   Options options;
   options.learners_per_device = learners_per_device;
-  options.threads_per_learner = threads_per_learner;
+  options.threads_per_learner = std::move(threads_per_learner);
   options.tunes_learners = tunes_learners;
   options.batch_size = batch_size;
   options.scheduling =

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cc/rewrite/run_analysis.h"
@@ -28,8 +29,9 @@ struct Options {
   // 0: as many as keep the CPU cores that this process may use busy, two for every
   // accelerator.
   int learners_per_device = 0;
-  // 0: those of a stock session for a lone learner, else one.
-  int threads_per_learner = 0;
+  // Of every learner, if it is one number, or of each learner of a device. None: those
+  // of a stock session for a lone learner, else one.
+  std::vector<int> threads_per_learner;
   // Whether both are found by measuring the learning runs; those above are what to
   // begin with.
   bool tunes_learners = false;

@@ -46,10 +46,12 @@ def test_every_contender_is_measured_and_what_is_not_reached_is_said(tmp_path, m
     adaptive.main()
     report = json.loads((tmp_path / "adaptive.json").read_text())
     names = list(adaptive.synchronisers(100))
-    assert [row["contender"] for row in report["rows"]] == names * 2
+    assert [row["contender"] for row in report["rows"]] == names * 3
+    assert [row["threads"] for row in report["rows"][:: len(names)]] == [None, None, [2, 1]]
     text = (tmp_path / "adaptive.md").read_text()
     for row in report["rows"]:
         (run,) = row["runs"]
         assert 0.2 < run["best"] <= 1 and run["rows"] <= 3 * 256
         assert (run["seconds"] is None) == (run["best"] < 0.6)
         assert f"| {row['contender']} | 0.01 |" in text
+    assert "| 1× | 2× | threads 2 and 1 |" in text
