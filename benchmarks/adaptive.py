@@ -118,17 +118,17 @@ def synchronisers(mega_batch: int) -> dict[str, Any]:
     }
 
 
-def session_of(program: Program, synchroniser: Any, threads: list[int] | None = None) -> Any:
-    """`threads`: of each learner, where they are not one each."""
+def session_of(program: Program, synchroniser: Any, **more: Any) -> Any:
+    """`more`: options of the session, where it has learners."""
     if synchroniser is None:
         return tf1.Session(graph=program.graph)
     batches = not isinstance(synchroniser, tensorbow.AdaptiveSGD)
     options = tensorbow.Options(
         learners_per_device=2,
-        threads_per_learner=threads,
         synchroniser=synchroniser,
         batch_size=BATCH if batches else None,
         shard=[program.x, program.y],
+        **more,
     )
     return tensorbow.TensorBowSession(graph=program.graph, options=options)
 
@@ -164,9 +164,9 @@ def seconds_to(
     test: Rows,
     goal: float,
     epochs: int,
-    threads: list[int] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
-    """Trains until the goal is reached.
+    """Trains until the goal is reached. `more`: options of the session.
 
     Returns:
       seconds: of training until then, None if it was not reached; rows: until then; best: the
@@ -175,7 +175,7 @@ def seconds_to(
     program = Program(rate, seed)
     rng = np.random.default_rng(seed)
     seconds, rows, best, reached = 0.0, 0, 0.0, None
-    with session_of(program, synchroniser, threads) as session:
+    with session_of(program, synchroniser, **more) as session:
         session.run(program.init)
         for _ in range(WARM_UP_RUNS):
             x, y = train.take(np.arange(2 * BATCH))
@@ -239,7 +239,7 @@ def measured(
                     *data,
                     arguments.goal,
                     arguments.epochs,
-                    condition.threads,
+                    threads_per_learner=condition.threads,
                 )
                 runs[name].append(run)
                 print(condition.name, seed, name, run, flush=True)
