@@ -235,7 +235,7 @@ def main() -> None:
     parser.add_argument("--optimisers", nargs="+", default=["adam", "sgd", "adagrad"])
     parser.add_argument("--features", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--hidden", type=int, default=64, help="units, where features grow")
-    parser.add_argument("--rows", type=int, default=10_000, help="of the file that is read")
+    parser.add_argument("--rows", type=int, default=20_000, help="of the file that is read")
     parser.add_argument("--streamed", type=int, default=1_000_000, help="rows")
     parser.add_argument("--slices", type=int, default=11)
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a slice")
@@ -278,6 +278,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
         if part != "stream":
             lines[-1] += f" Medians with quartiles of {kept['slices']} slices, taken in turn."
         lines[-1] += f" The load average was {kept['load']:.1f} at the beginning."
+        if part != "stream" and kept["load"] > 2 * kept["machine"]["cores"]:
+            lines[-1] += " Others computed here meanwhile: what is by the clock is low."
     return lines
 
 

@@ -125,6 +125,16 @@ class _Reading:
         return self._seconds
 
 
+def _plain(dataset: Any) -> Any:
+    """Without autotuning, of which there is nothing here: what has waited for its turn for long
+    sometimes ends only when that wakes up by itself, seconds later."""
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
 def _through_session(dataset: Any) -> Callable[[], None]:
     """Goes through it as a session of this graph does that takes a batch in every run."""
     import tensorflow as tf
@@ -169,17 +179,17 @@ def sparse_reader(
 
     if model in ("scikit-learn", "bytes"):
         return _Reading(scikit_learn if model == "scikit-learn" else bytes_of_file)
+    import tensorflow as tf
+
     options: dict[str, Any] = {"features": features, "labels": labels, "zero_based": True}
     if model == "shuffled":
         options["shuffle"] = 10_000
     elif model == "ragged":
         options["form"] = "ragged"
     if model == "session":
-        import tensorflow as tf
-
         with tf.Graph().as_default():
-            return _Reading(_through_session(data.libsvm(path, batch, **options)))
-    dataset = data.libsvm(path, batch, **options)
+            return _Reading(_through_session(_plain(data.libsvm(path, batch, **options))))
+    dataset = _plain(data.libsvm(path, batch, **options))
 
     def stream() -> None:
         for _ in dataset:
