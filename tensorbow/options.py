@@ -16,6 +16,7 @@ from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import (
     AUTO,
+    EASGD,
     SMA,
     SSGD,
     Independent,
@@ -142,9 +143,9 @@ class Options:
         replayed: "auto" where that is possible, "on" the same with a warning that names
         the operation where it is not, "off" never. Not with a sync_period above 1.
       cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
-        if it is set; None for this host alone. On the CPU, with `SMA()` or `SSGD()`; without
-        set_learners and explain. With a sync_period of the cluster "auto" is `SMA()`. See
-        docs/hosts.md.
+        if it is set; None for this host alone. On the CPU, with `SMA()`, `EASGD()` or
+        `SSGD()`; without set_learners and explain. With a sync_period of the cluster "auto" is
+        `SMA()`. See docs/hosts.md.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.
@@ -261,12 +262,12 @@ class Options:
             )
         averages = self.synchroniser
         if not is_one_of(averages, AUTO) and not (
-            (isinstance(averages, SMA) and averages.centre == "current")
+            isinstance(averages, (SMA, EASGD))
             or (isinstance(averages, SSGD) and averages.ema_decay is None)
         ):
             raise ValueError(
-                "Options: with a cluster the synchroniser must be SMA() with the current "
-                f"centre, or SSGD() without ema_decay, got {averages!r}{origin}"
+                "Options: with a cluster the synchroniser must be SMA(), EASGD() or SSGD() "
+                f"without ema_decay, got {averages!r}{origin}"
             )
         if self.cluster.sync_period > 1:
             self._check_rare_averages()
@@ -294,6 +295,15 @@ class Options:
                 f"Options: Cluster(sync_period={period}) averages models, and SSGD() averages "
                 "the gradients of all hosts in every iteration; use SMA(), or leave "
                 "sync_period out"
+            )
+        if isinstance(self.synchroniser, EASGD) or (
+            isinstance(self.synchroniser, SMA) and self.synchroniser.centre == "lagging"
+        ):
+            raise ValueError(
+                f"Options: Cluster(sync_period={period}) averages a host's own learners in "
+                f"between, which the lagging centre of {self.synchroniser!r} does not do; give "
+                "sync_period to EASGD or SMA instead, which then corrects the learners of all "
+                "hosts in every so many iterations, or use SMA() with the current centre"
             )
         if isinstance(self.synchroniser, SMA) and self.synchroniser.sync_period > 1:
             raise ValueError(
@@ -354,6 +364,12 @@ class Options:
             return max(1, cores() // max([1, *as_list(self.threads_per_learner)]))
         return gpus * LEARNERS_PER_GPU
 
+    def check_learners(self, gpus: int) -> None:
+        """Raises ValueError if the synchroniser is unstable with the learners of all hosts,
+        of sessions that use so many GPUs."""
+        hosts = 1 if self.other_hosts is None else len(self.other_hosts.hosts)
+        check_learners(self.synchroniser, self.learners_on(gpus) * hosts)
+
     def deposit(self, gpus: int | None = None, seeded: bool = False) -> int:
         """Hands the options to the native runtime; returns their number.
 
@@ -371,7 +387,7 @@ class Options:
                 "Options: a cluster's learners compute on the CPU, and this session would use "
                 'GPUs; hide them from it by ConfigProto(device_count={"GPU": 0})'
             )
-        check_learners(self.synchroniser, self.learners_on(gpus))
+        self.check_learners(gpus)
         deterministic = tf_config.is_op_determinism_enabled()
         tunes = self.tunes_learners or (self.may_tune_learners and not seeded)
         first = 1 if tunes and gpus > 0 else self.learners_on(gpus) // max(1, gpus)

@@ -21,6 +21,30 @@ TENSORBOW_INLINE void CorrectionLoop(const S* __restrict w, const A* __restrict 
   }
 }
 
+// c ← Σ_j α (w_j − z), j in order; w_j from element `begin`, z and c from 0. At least
+// one replica. Likewise.
+template <typename S, typename A = Accumulator<S>>
+TENSORBOW_INLINE void CorrectionSumLoop(const S* const* w, int count, int64_t begin,
+                                        const A* __restrict z, A alpha, int64_t n,
+                                        A* __restrict c) {
+  CorrectionLoop<S>(w[0] + begin, z, alpha, n, c);
+  for (int j = 1; j < count; ++j) {
+    const S* __restrict wj = w[j] + begin;
+    for (int64_t i = 0; i < n; ++i) {
+      c[i] += CorrectionOf(static_cast<A>(wj[i]), z[i], alpha);
+    }
+  }
+}
+
+// c ← c − α (w − z), likewise.
+template <typename S, typename A = Accumulator<S>>
+TENSORBOW_INLINE void TakeOutLoop(const S* __restrict w, const A* __restrict z, A alpha,
+                                  int64_t n, A* __restrict c) {
+  for (int64_t i = 0; i < n; ++i) {
+    c[i] -= CorrectionOf(static_cast<A>(w[i]), z[i], alpha);
+  }
+}
+
 // c ← α (w − z)
 template <typename S>
 void Correction(const S* w, const Accumulator<S>* z, Accumulator<S> alpha, int64_t n,

@@ -83,6 +83,12 @@ void CentralModel::Variable::Resume(int64_t iterations, int64_t averaged) {
   iterations_ = iterations;
   std::fill(up_to_date_with_.begin(), up_to_date_with_.end(), averaged);
   ++version_;
+  forgotten_at_ = -1;
+  if (previous<void>() == nullptr) return;
+  WithStorageType(type_, [&](auto* storage) {
+    using A = Accumulator<std::remove_pointer_t<decltype(storage)>>;
+    if (std::equal(z<A>(), z<A>() + size_, previous<A>())) forgotten_at_ = iterations;
+  });
 }
 
 int CentralModel::Add(ElementType type, int64_t size) {
@@ -110,6 +116,7 @@ void CentralModel::ForgetMomentum(int variable) {
     using A = Accumulator<std::remove_pointer_t<decltype(storage)>>;
     Convert(v.z<A>(), v.size_, v.previous<A>());
   });
+  v.forgotten_at_ = v.iterations_;
   ++v.version_;
 }
 

@@ -106,6 +106,8 @@ class CentralModel {
     // The last iteration does not count after all: z is what it began with. REQUIRES:
     // no slice has been brought up to date since.
     void UndoIteration() { --iterations_; }
+    // Whether z after all completed iterations and its predecessor may differ.
+    bool has_momentum() const { return forgotten_at_ != iterations_; }
 
     // All values have been overwritten with those after `iterations` iterations, of
     // which `averaged` have moved the average.
@@ -124,6 +126,7 @@ class CentralModel {
     AlignedBuffer average_;
     int64_t iterations_ = 0;
     int64_t version_ = 0;
+    int64_t forgotten_at_ = 0;  // iterations_ when the momentum was forgotten last
     std::vector<int64_t>
         up_to_date_with_;  // by slice: iterations it is up to date with
   };

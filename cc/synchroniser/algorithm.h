@@ -41,6 +41,9 @@ class Algorithm {
   // way.
   virtual double Alpha(int variable) const { return traits().alpha; }
 
+  // The iterations from now on train this set; also before one that other hosts train.
+  virtual void Begin(const TrainedSet& set) {}
+
   // Makes a slice ready for an iteration, before any learner changes its part of it.
   // Called once an iteration for every slice. `due`: the iteration corrects. `present`:
   // the learners that took part in the last iteration that trained the variable.

@@ -25,7 +25,7 @@ void Synchroniser::CollectAll(const TrainedSet& set) {
   }
 }
 
-void Synchroniser::Report(const TrainedSet& set, HostRounds::Kind kind,
+void Synchroniser::Report(const TrainedSet& set, bool due, HostRounds::Kind kind,
                           const std::vector<int>& present) {
   HostRounds::Report report{kind, set.program, static_cast<int64_t>(present.size()),
                             /*rows=*/0};
@@ -33,7 +33,8 @@ void Synchroniser::Report(const TrainedSet& set, HostRounds::Kind kind,
   for (int j : present) {
     report.rows += std::max<int64_t>(1, learners_[j].finished_rows);
   }
-  for (int member = 0; member < set.size(); ++member) {
+  // A lagging centre moves in iterations that correct.
+  for (int member = 0; (due || !central_->lags()) && member < set.size(); ++member) {
     variables.push_back(set.variable(member));
   }
   const bool trained = kind == HostRounds::Kind::kTrained;
@@ -45,22 +46,26 @@ void Synchroniser::Report(const TrainedSet& set, HostRounds::Kind kind,
 }
 
 HostRounds::Fate Synchroniser::Attend(const TrainedSet& set, HostRounds::Kind kind) {
-  return AttendAs(set, {kind, set.program});
+  const HostRounds::Fate fate =
+      AttendAs(set, IsDueIn(set, /*iteration=*/0), {kind, set.program});
+  if (fate == HostRounds::Fate::kCounts) set.count()->fetch_add(1);
+  return fate;
 }
 
-HostRounds::Fate Synchroniser::AttendAs(const TrainedSet& set,
+HostRounds::Fate Synchroniser::AttendAs(const TrainedSet& set, bool due,
                                         const HostRounds::Report& report) {
   const ScopedFlushDenormals flush;
   const HostRounds::Fate fate = rounds_->Await();
   if (fate != HostRounds::Fate::kCounts) return fate;
   CollectAll(set);
-  algorithm_->Complete(set, /*due=*/true, {});
+  algorithm_->Begin(set);
+  algorithm_->Complete(set, due, {});
   if (set.host_gradients != nullptr) {
     set.host_gradients->SendRest();
     const HostRounds::Fate vote = VoteOn(set, report);
     if (vote != HostRounds::Fate::kCounts || rounds_->counted()) return vote;
   }
-  Report(set, report.kind, {});
+  Report(set, due, report.kind, {});
   return rounds_->Await();
 }
 

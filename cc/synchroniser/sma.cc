@@ -1,12 +1,15 @@
 #include "cc/synchroniser/sma.h"
 
 #include <algorithm>
-#include <iterator>
 #include <type_traits>
 #include <utility>
 
 #include "cc/arithmetic/correction_passes.h"
+#include "cc/support/aligned_buffer.h"
 #include "cc/support/vectorise.h"
+#include "cc/synchroniser/host_average.h"
+#include "cc/synchroniser/lagging_hosts.h"
+#include "cc/synchroniser/sma_base.h"
 
 namespace tensorbow {
 namespace {
@@ -34,27 +37,12 @@ TENSORBOW_INLINE void Advance(const S* const* w, int count, const A* __restrict 
   alignas(AlignedBuffer::kCacheLineBytes) A sum[kBlock];
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t size = std::min(kBlock, n - begin);
-    CorrectionLoop<S>(w[0] + begin, z + begin, alpha, size, sum);
-    for (int j = 1; j < count; ++j) {
-      const S* __restrict wj = w[j] + begin;
-      for (int64_t i = 0; i < size; ++i) {
-        sum[i] += CorrectionOf(static_cast<A>(wj[i]), z[begin + i], alpha);
-      }
-    }
+    CorrectionSumLoop<S>(w, count, begin, z + begin, alpha, size, sum);
     for (int64_t i = 0; i < size; ++i) {
       const A step =
           momentum == A(0) ? A(0) : momentum * (z[begin + i] - z_prev[begin + i]);
       z_prev[begin + i] = z[begin + i] + sum[i] + step;
     }
-  }
-}
-
-// next ← next − α (w − z)
-template <typename S, typename A = Accumulator<S>>
-TENSORBOW_INLINE void TakeOut(const S* __restrict w, const A* __restrict z, A alpha,
-                              int64_t n, A* __restrict next) {
-  for (int64_t i = 0; i < n; ++i) {
-    next[i] -= CorrectionOf(static_cast<A>(w[i]), z[i], alpha);
   }
 }
 
@@ -85,7 +73,7 @@ struct Passes;
     }                                                                                  \
     TENSORBOW_VECTORISED static void TakeOut(const S* w, const A* z, A alpha,          \
                                              int64_t n, A* next) {                     \
-      tensorbow::TakeOut<S>(w, z, alpha, n, next);                                     \
+      TakeOutLoop<S>(w, z, alpha, n, next);                                            \
     }                                                                                  \
   };
 TENSORBOW_PASSES(float)
@@ -93,93 +81,6 @@ TENSORBOW_PASSES(double)
 TENSORBOW_PASSES(Half)
 TENSORBOW_PASSES(Bfloat16)
 #undef TENSORBOW_PASSES
-
-// What both centres have in common: corrections towards z, and replicas set to it.
-class Sma : public Algorithm {
- public:
-  Sma(const SmaOptions& options, int num_learners, CentralModel* central)
-      : traits_(TraitsOfSma(options)), central_(central), corrections_(num_learners) {}
-
-  const Traits& traits() const override { return traits_; }
-
-  void Remember(int learner, const TrainedSet& set, int member) override {
-    const CentralModel::Variable& v = variable(set, member);
-    AlignedBuffer& correction = corrections_[learner][set.variable(member)];
-    WithStorageType(v.type(), [&](auto* storage) {
-      using S = std::remove_pointer_t<decltype(storage)>;
-      using A = Accumulator<S>;
-      if (correction.data() == nullptr)
-        correction = AlignedBuffer(v.size() * sizeof(A));
-      Correction<S>(Weights<S>(set, learner, member), v.template z<A>(),
-                    static_cast<A>(Alpha(set.variable(member))), v.size(),
-                    correction.as<A>());
-    });
-  }
-
-  void Correct(int learner, const TrainedSet& set, int member,
-               bool remembered) override {
-    const CentralModel::Variable& v = variable(set, member);
-    WithStorageType(v.type(), [&](auto* storage) {
-      using S = std::remove_pointer_t<decltype(storage)>;
-      using A = Accumulator<S>;
-      S* const w = Weights<S>(set, learner, member);
-      if (remembered) {
-        const AlignedBuffer& c = corrections_[learner][set.variable(member)];
-        Subtract<S>(c.as<A>(), v.size(), w);
-      } else {
-        tensorbow::Correct<S>(v.template z<A>(),
-                              static_cast<A>(Alpha(set.variable(member))), v.size(), w);
-      }
-    });
-  }
-
-  void Reset(const TrainedSet& set, int member, const std::vector<int>& learners,
-             const std::vector<int>& present) override {
-    BringUpToDate(set.variable(member), set.replicas(member), present);
-    for (int j : learners) {
-      central_->CopyTo(set.variable(member), CentralModel::Which::kZ,
-                       set.weights(j, member));
-    }
-  }
-
-  std::string Collect(int variable, const std::vector<void*>& replicas,
-                      const std::vector<int>& present) override {
-    BringUpToDate(variable, replicas, present);
-    return "";
-  }
-
- protected:
-  // Slices that do not hold z after all completed iterations ← that, from the replicas.
-  virtual void BringUpToDate(int variable, const std::vector<void*>& replicas,
-                             const std::vector<int>& present) = 0;
-
-  CentralModel::Variable& variable(const TrainedSet& set, int member) const {
-    return central_->variable(set.variable(member));
-  }
-  CentralModel& central() const { return *central_; }
-
-  template <typename S>
-  static S* Weights(const TrainedSet& set, int learner, int member) {
-    return static_cast<S*>(set.weights(learner, member));
-  }
-  // A slice of the replicas of some learners.
-  template <typename S>
-  static std::vector<const S*> SlicesOf(const std::vector<void*>& replicas,
-                                        const std::vector<int>& learners,
-                                        int64_t begin) {
-    std::vector<const S*> slices;
-    for (int j : learners) slices.push_back(static_cast<const S*>(replicas[j]) + begin);
-    return slices;
-  }
-
-  const Traits traits_;
-
- private:
-  CentralModel* const central_;  // not owned
-  // Corrections of updates that do not correct by themselves, in the accumulation type:
-  // by learner, touched by its thread alone, and by variable.
-  std::vector<std::map<int, AlignedBuffer>> corrections_;
-};
 
 class CurrentCentre : public Sma {
  public:
@@ -317,13 +218,16 @@ class LaggingCentre : public Sma {
 }  // namespace
 
 std::unique_ptr<Algorithm> NewSma(const SmaOptions& options, int num_learners,
-                                  CentralModel* central,
-                                  std::unique_ptr<HostAverage> hosts) {
-  if (options.centre == SmaOptions::Centre::kCurrent) {
-    return std::make_unique<CurrentCentre>(options, num_learners, central,
-                                           std::move(hosts));
+                                  CentralModel* central, Hosts* hosts) {
+  const bool lags = options.centre == SmaOptions::Centre::kLagging;
+  if (lags && hosts != nullptr) {
+    return NewLaggingOverHosts(options, num_learners, central, hosts);
   }
-  return std::make_unique<LaggingCentre>(options, num_learners, central);
+  if (lags) return std::make_unique<LaggingCentre>(options, num_learners, central);
+  std::unique_ptr<HostAverage> average;
+  if (hosts != nullptr) average = std::make_unique<HostAverage>(hosts, central);
+  return std::make_unique<CurrentCentre>(options, num_learners, central,
+                                         std::move(average));
 }
 
 }  // namespace tensorbow

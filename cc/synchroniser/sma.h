@@ -14,10 +14,10 @@
 //     w_j    ← w_j + u_j − c_j
 //     z_next = z + Σ_j c_j + μ (z − z_prev) ;   z_prev ← z ;   z ← z_next
 //
-// Where hosts train together the mean is over the learners of all of them, or with a
-// `host_period` H over all in the iterations 1, H + 1, 2H + 1, … of a variable and in
-// the others over those of the own host, with corrections of another strength, α of
-// the host.
+// Where hosts train together the mean, or the sum of the corrections, is over the
+// learners of all of them. With a `host_period` H the mean is over all in the
+// iterations 1, H + 1, 2H + 1, … of a variable and in the others over those of the own
+// host, with corrections of another strength, α of the host.
 //
 // All sums are in learner order, over the learners that took part: in the last
 // iteration (current), in this one (lagging). Corrections are made in every `period`-th
@@ -32,15 +32,11 @@
 #define TENSORBOW_CC_SYNCHRONISER_SMA_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "cc/central_model/central_model.h"
-#include "cc/support/aligned_buffer.h"
 #include "cc/synchroniser/algorithm.h"
-#include "cc/synchroniser/host_average.h"
+#include "cc/synchroniser/hosts.h"
 
 namespace tensorbow {
 
@@ -51,17 +47,16 @@ struct SmaOptions {
   int64_t period = 1;   // at least 1
   double momentum = 0;  // μ; current: 0
   // With other hosts: iterations from one mean of all hosts' learners to the next, and
-  // α of corrections towards the mean of this host's.
+  // α of corrections towards the mean of this host's. Lagging: 1, and unused.
   int64_t host_period = 1;
   double host_alpha = 0;
 };
 
 // Makes the algorithm. `central`: keeps z and, for the lagging centre, its predecessor;
-// not owned. `hosts`: where z is the mean over the learners of several hosts, for the
-// current centre only; else null.
+// not owned. `hosts`: those whose learners are averaged together, `num_learners` of
+// them here; null for one host; not owned.
 std::unique_ptr<Algorithm> NewSma(const SmaOptions& options, int num_learners,
-                                  CentralModel* central,
-                                  std::unique_ptr<HostAverage> hosts = nullptr);
+                                  CentralModel* central, Hosts* hosts = nullptr);
 
 // What of a central model the algorithm works on.
 inline CentralModel::Keeps KeptBySma(SmaOptions::Centre centre) {

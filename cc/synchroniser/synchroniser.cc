@@ -83,6 +83,7 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
   ClearPoints();
   if (queue_ != nullptr) queue_->BeginRun(*set);
   if (set->host_gradients != nullptr) set->host_gradients->Open();
+  algorithm_->Begin(*set_);
   ResetAbsent(*set_, scheduler_->participants(0));
 }
 
@@ -111,15 +112,18 @@ int64_t Synchroniser::EndRun() {
       // The others have updated what this host may have updated in part.
       failed.rows = HostRounds::kBehind;
       for (int j : voted_) learners_[j].finished_rows = learners_[j].rows;
-      if (!rounds_->counted()) Report(*set_, HostRounds::Kind::kTrained, voted_);
+      if (!rounds_->counted()) {
+        Report(*set_, Due(over), HostRounds::Kind::kTrained, voted_);
+      }
       rounds_->CountOwn();
     }
-    AttendAs(*set_, failed);
+    AttendAs(*set_, Due(over), failed);
   }
   voted_.clear();
   const int64_t completed = nobody_took_part_ ? over - 1 : over;
   if (queue_ != nullptr) queue_->EndRun(*set_);
-  for (int member = 0; nobody_took_part_ && member < set_->size(); ++member) {
+  const bool prepared = nobody_took_part_ && rounds_ == nullptr;
+  for (int member = 0; prepared && member < set_->size(); ++member) {
     // z after an iteration that was none may have been prepared in the predecessor's
     // place.
     if (!set_->corrects_itself(member))
@@ -152,11 +156,6 @@ std::string Synchroniser::Collect(int variable, const std::vector<void*>& replic
 }
 
 // ------------------------------------------------------------------------- tasks
-
-bool Synchroniser::Due(int64_t iteration) const {
-  return traits_.averages_models() &&
-         (set_->iterations() + iteration + 1) % traits_.period == 0;
-}
 
 bool Synchroniser::Aborted(int learner) const {
   return learners_[learner].iteration >= first_aborted_.load(std::memory_order_acquire);
@@ -251,7 +250,7 @@ void Synchroniser::Complete(int64_t iteration) {
   if (rounds_ == nullptr) return;
   voted_.clear();
   if (set_->host_gradients != nullptr && rounds_->counted()) return;
-  Report(*set_,
+  Report(*set_, Due(iteration),
          present.empty() ? HostRounds::Kind::kNoData : HostRounds::Kind::kTrained,
          present);
 }

@@ -91,8 +91,9 @@ class Synchroniser {
   int64_t EndRun();
   // After a run: whether it ended because an iteration does not count on all hosts.
   bool stopped_by_hosts() const { return stopped_by_hosts_.load(); }
-  // Takes part in one iteration of the other hosts without a task. REQUIRES: they train
-  // the same variables.
+  // Takes part in one iteration of the other hosts without a task. Counts it, if it
+  // does. REQUIRES: they train the same variables, and the last iteration counts or has
+  // been forgiven.
   HostRounds::Fate Attend(const TrainedSet& set, HostRounds::Kind kind);
   // All replicas of the set ← z, without momentum. After a run that was aborted, z is
   // what the aborted iteration began with.
@@ -228,7 +229,11 @@ class Synchroniser {
   };
 
   // Whether the iteration of the run, or the learner's, corrects.
-  bool Due(int64_t iteration) const;
+  bool Due(int64_t iteration) const { return IsDueIn(*set_, iteration); }
+  bool IsDueIn(const TrainedSet& set, int64_t iteration) const {
+    return traits_.averages_models() &&
+           (set.iterations() + iteration + 1) % traits_.period == 0;
+  }
   bool IsDue(int learner) const { return Due(learners_[learner].iteration); }
   // Waits until the iteration before the learner's is complete. False if the learner's
   // own was aborted.
@@ -240,11 +245,12 @@ class Synchroniser {
   }
   // z of the whole set ← what the iteration under way began with.
   void CollectAll(const TrainedSet& set);
-  HostRounds::Fate AttendAs(const TrainedSet& set, const HostRounds::Report& report);
+  HostRounds::Fate AttendAs(const TrainedSet& set, bool due,
+                            const HostRounds::Report& report);
   // The other hosts' part of an iteration that averages gradients.
   HostRounds::Fate VoteOn(const TrainedSet& set, const HostRounds::Report& report);
-  // Tells the other hosts what has become of an iteration.
-  void Report(const TrainedSet& set, HostRounds::Kind kind,
+  // Tells the other hosts what has become of an iteration. `due`: it corrects.
+  void Report(const TrainedSet& set, bool due, HostRounds::Kind kind,
               const std::vector<int>& present);
   bool EnterQueue(int learner, bool replays);
   bool Finish(int learner, bool took_part);

@@ -63,7 +63,8 @@ absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) 
   std::string text = absl::StrCat(
       num_learners(), " ", synchronisation_->choice.name(), " ", options_.alpha, " ",
       options_.sync_period, " ", options_.ema_decay, " ", options_.batch_size, " ",
-      options_.host_period, " ",
+      options_.host_period, " ", static_cast<int>(options_.centre), " ",
+      synchronisation_->choice.momentum, " ",
       options_.host_chunks.searched ? -1 : options_.host_chunks.gradients, "\n");
   for (const auto& [name, value] : *values) {
     absl::StrAppend(&text, name, " ", tf::DataTypeString(value.dtype()), " ",
@@ -194,8 +195,11 @@ absl::Status Trainer::FollowHosts(const LearningProgram& program,
   }
   if (!absl::IsOutOfRange(run.status())) return absl::OkStatus();
   HostRounds::Fate fate = rounds_->Await();
+  const bool reported = program.host_gradients == nullptr;
+  if (fate == HostRounds::Fate::kCounts && reported) {
+    program.set->count()->fetch_add(1);  // the run's last iteration, of the others
+  }
   while (fate == HostRounds::Fate::kCounts) {
-    program.set->count()->fetch_add(1);  // of the others
     fate = synchroniser->Attend(*program.set, HostRounds::Kind::kNoData);
   }
   TF_RETURN_IF_ERROR(CatchUp(program.written));

@@ -34,10 +34,7 @@ SmaOptions SmaOptionsOf(const Choice& choice, const Options& options,
 absl::StatusOr<DeviceSma> NewSmaFor(const SmaOptions& options, Hosts* hosts,
                                     const LearnerGroup& learners, CentralModel* model) {
   if (learners.accelerators() == nullptr) {
-    std::unique_ptr<HostAverage> average;
-    if (hosts != nullptr) average = std::make_unique<HostAverage>(hosts, model);
-    return DeviceSma{NewSma(options, learners.size(), model, std::move(average)),
-                     nullptr, ""};
+    return DeviceSma{NewSma(options, learners.size(), model, hosts), nullptr, ""};
   }
   std::vector<LearnerStream> streams;
   for (int j = 0; j < learners.size(); ++j) {

@@ -27,7 +27,6 @@ from tensorbow.keras._replication import ATTRIBUTE, Replication, replication_of
 from tensorbow.keras.callbacks import MetricsCallback
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
-from tensorbow.synchronisers import check_learners
 
 __all__ = ["MetricsCallback", "learner_value", "replicate", "session_of"]
 
@@ -99,7 +98,7 @@ def replicate(model: Any, options: Options | None = None) -> Any:
             "replicate: AdaptiveSGD is for sessions; a Keras model is trained one batch at a time. "
             "Use SMA() or SSGD()"
         )
-    check_learners(options.synchroniser, options.learners_on(0))
+    options.check_learners(0)
     earlier = replication_of(model)
     if earlier is not None:
         earlier.unhook()

@@ -72,6 +72,17 @@ class AveragingModel {
     std::iota(present_.begin(), present_.end(), 0);
   }
 
+  // The same of some learners; the momentum is forgotten all the same.
+  void Restart(const std::vector<int>& learners) {
+    for (int j : learners) {
+      w_[j] = z_;
+      if (!std::binary_search(present_.begin(), present_.end(), j)) {
+        present_.insert(std::lower_bound(present_.begin(), present_.end(), j), j);
+      }
+    }
+    z_prev_ = z_;
+  }
+
   const std::vector<double>& w(int learner) const { return w_[learner]; }
   const std::vector<double>& z() const { return z_; }
   const std::vector<double>& average() const { return average_; }

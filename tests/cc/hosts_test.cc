@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +11,7 @@
 
 #include "cc/synchroniser/host_rounds.h"
 #include "tests/cc/fake_hosts.h"
+#include "tests/cc/hosts_of_learners.h"
 #include "tests/cc/learners.h"
 
 namespace tensorbow {
@@ -21,39 +21,6 @@ using End = Learners::End;
 using Fate = HostRounds::Fate;
 using Kind = HostRounds::Kind;
 using std::chrono::microseconds;
-
-constexpr int kHosts = 2;
-
-AlgorithmCase Averaging(int learners, int64_t period = 1) {
-  return {"",
-          AlgorithmCase::Kind::kSma,
-          {SmaOptions::Centre::kCurrent, 1.0 / learners, period, 0},
-          0.9};
-}
-
-// The learners of each host, which do something on a thread of its own.
-class HostsOfLearners {
- public:
-  HostsOfLearners(const AlgorithmCase& algorithm, int count, Update update) {
-    for (int rank = 0; rank < kHosts; ++rank) {
-      hosts_.push_back(std::make_unique<Learners>(algorithm, count, update,
-                                                  microseconds(0), /*skips=*/false,
-                                                  cluster_.host(rank)));
-    }
-  }
-  Learners& operator[](int rank) { return *hosts_[rank]; }
-  void Do(const std::function<void(int rank, Learners& host)>& what) {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < kHosts; ++rank) {
-      threads.emplace_back([&, rank] { what(rank, *hosts_[rank]); });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  FakeCluster cluster_{kHosts};
-  std::vector<std::unique_ptr<Learners>> hosts_;
-};
 
 // Task k of a host is the learners' in turn; over all hosts, `learners` each, it is
 // this one of a host that has all of them.
@@ -68,11 +35,12 @@ void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expe
   }
 }
 
-class HostsTest : public testing::TestWithParam<std::tuple<int, Update, int64_t>> {};
+class HostsTest
+    : public testing::TestWithParam<std::tuple<int, Update, int64_t, Centre>> {};
 
 TEST_P(HostsTest, AreOneHostWithAllLearners) {
-  const auto [learners, update, period] = GetParam();
-  const AlgorithmCase algorithm = Averaging(learners * kHosts, period);
+  const auto [learners, update, period, centre] = GetParam();
+  const AlgorithmCase algorithm = Averaging(learners * kHosts, period, centre);
   Learners alone(algorithm, learners * kHosts, update, microseconds(0),
                  /*skips=*/false);
   HostsOfLearners hosts(algorithm, learners, update);
@@ -96,11 +64,12 @@ TEST_P(HostsTest, AreOneHostWithAllLearners) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HostsTest,
-                         testing::Combine(testing::Values(1, 2, 3),
-                                          testing::Values(Update::kByTheSynchroniser,
-                                                          Update::kByItself),
-                                          testing::Values(1, 2)));
+INSTANTIATE_TEST_SUITE_P(
+    All, HostsTest,
+    testing::Combine(testing::Values(1, 2, 3),
+                     testing::Values(Update::kByTheSynchroniser, Update::kByItself),
+                     testing::Values(1, 2),
+                     testing::Values(Centre::kCurrent, Centre::kLagging)));
 
 // What averaging adds up to where hosts meet after every H-th iteration, by learner of
 // all hosts: how far a replica's element is from its start, the same for all elements

@@ -57,9 +57,7 @@ std::unique_ptr<Algorithm> Learners::NewAlgorithm(int count, Hosts* hosts) {
     case Kind::kSma:
       break;
   }
-  std::unique_ptr<HostAverage> average;
-  if (hosts != nullptr) average = std::make_unique<HostAverage>(hosts, &model_);
-  return NewSma(algorithm_.sma, count, &model_, std::move(average));
+  return NewSma(algorithm_.sma, count, &model_, hosts);
 }
 
 int64_t Learners::Run(int64_t tasks, SchedulingPolicy policy, const Task& task,

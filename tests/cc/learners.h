@@ -47,7 +47,7 @@ class Learners {
   using Task = std::function<End(int learner, int64_t task, int64_t iteration)>;
 
   // `skips`: tasks leave out what they leave out with Update::kNowAndThen. `hosts`:
-  // that average together, by the current centre; null for one host.
+  // that average models together; null for one host.
   Learners(const AlgorithmCase& algorithm, int count, Update update,
            std::chrono::microseconds spin, bool skips, Hosts* hosts = nullptr);
   Learners(const AlgorithmCase& algorithm, int count, Update update,

@@ -79,7 +79,7 @@ def test_auto_is_what_tf_config_says(monkeypatch):
     assert tensorbow.Options().cluster == Cluster(TWO, 1)
     assert tensorbow.Options(cluster="auto").cluster == Cluster(TWO, 1)
     assert tensorbow.Options(cluster=None).cluster is None
-    for refused in ({"synchroniser": tensorbow.EASGD()}, {"learners_per_device": "auto"}):
+    for refused in ({"synchroniser": tensorbow.Independent()}, {"learners_per_device": "auto"}):
         with pytest.raises(ValueError, match="TF_CONFIG describes a cluster; cluster=None"):
             tensorbow.Options(**refused)
 
@@ -89,8 +89,8 @@ def test_auto_is_what_tf_config_says(monkeypatch):
     [
         ({"cluster": "a:1"}, TypeError, "cluster must be a tensorbow.Cluster"),
         ({"synchroniser": tensorbow.SSGD(ema_decay=0.9)}, ValueError, "must be SMA"),
-        ({"synchroniser": tensorbow.EASGD()}, ValueError, "must be SMA"),
-        ({"synchroniser": tensorbow.SMA(centre="lagging")}, ValueError, "must be SMA"),
+        ({"synchroniser": tensorbow.Independent()}, ValueError, "must be SMA"),
+        ({"synchroniser": tensorbow.AdaptiveSGD()}, ValueError, "must be SMA"),
         ({"learners_per_device": "auto"}, ValueError, "with a cluster give a number"),
     ],
 )
@@ -104,6 +104,8 @@ def test_options_that_do_not_go_with_a_cluster_are_refused(options, error, messa
     [
         (tensorbow.SSGD(), r"SSGD\(\) averages the gradients of all hosts in every iteration"),
         (tensorbow.SMA(sync_period=3), r"Cluster\(sync_period=2\) and SMA\(sync_period=3\)"),
+        (tensorbow.EASGD(), r"the lagging centre of EASGD"),
+        (tensorbow.SMA(centre="lagging"), r"the lagging centre of SMA"),
     ],
 )
 def test_averages_now_and_then_are_of_models_only(synchroniser, message):
@@ -126,3 +128,16 @@ def test_a_cluster_of_one_host_is_none():
         session.set_learners(3)
         session.run(program.train, program.feeds(0, 1))
         assert (session.iterations, session.learning_tasks) == (2, 5)
+
+
+@pytest.mark.parametrize("synchroniser", ["EASGD", "SMA"])
+def test_the_bound_of_alpha_is_by_the_learners_of_all_hosts(synchroniser):
+    lagging = {"centre": "lagging"} if synchroniser == "SMA" else {}
+    chosen = getattr(tensorbow, synchroniser)(alpha=0.45, **lagging)
+    options = tensorbow.Options(learners_per_device=2, cluster=Cluster(TWO, 0), synchroniser=chosen)
+    with pytest.raises(ValueError, match=r"less than 2 / \(L \+ 1\) = 0.4 with L = 4 learners"):
+        options.check_learners(0)
+    with pytest.raises(ValueError, match=r"less than 2 / \(L \+ 1\) = 0.4 with L = 4 learners"):
+        options.deposit(0)
+    alone = tensorbow.Options(learners_per_device=2, cluster=None, synchroniser=chosen)
+    alone.check_learners(0)

@@ -169,8 +169,8 @@ class Regression:
                 self.y = tf1.placeholder(tf.float64, [None])
             else:
                 x, y = zip(*(rows_of(rank, k) for k in range(max(1, elements))))
-                data = tf.data.Dataset.from_tensor_slices((np.stack(x), np.stack(y)))
-                data = data.take(elements)
+                rows = tf.data.Dataset.from_tensor_slices((np.concatenate(x), np.concatenate(y)))
+                data = rows.batch(ROWS).take(elements)
                 self.iterator = tf1.data.make_initializable_iterator(data)
                 self.x, self.y = self.iterator.get_next()
             self.late = tf1.placeholder_with_default(np.float64(0), [])
@@ -300,11 +300,12 @@ def pipelines(
     epochs: int,
     synchroniser: str = "SMA",
     period: int = 1,
+    options: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Trains on so many elements of a tf.data pipeline, by host, again and again."""
     program = Regression(rank, elements=elements[rank])
     z, runs = [], []
-    chosen = getattr(tensorbow, synchroniser)()
+    chosen = getattr(tensorbow, synchroniser)(**(options or {}))
     with program.session(addresses, rank, learners, period, synchroniser=chosen) as session:
         session.run(program.init)
         for _ in range(epochs):
@@ -320,10 +321,17 @@ def pipelines(
     return {"z": z, "runs": runs, "counts": counts}
 
 
-def leaves(rank: int, addresses: list[str], runs: list[int]) -> dict[str, Any]:
+def leaves(
+    rank: int,
+    addresses: list[str],
+    runs: list[int],
+    synchroniser: str = "SMA",
+    options: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Trains so many times, by host, and closes the session."""
     program = Regression(rank)
-    with program.session(addresses, rank, 1) as session:
+    chosen = getattr(tensorbow, synchroniser)(**(options or {}))
+    with program.session(addresses, rank, 1, synchroniser=chosen) as session:
         session.run(program.init)
         for run in range(runs[rank]):
             session.run(program.train, program.feeds(rank, run))
@@ -408,7 +416,14 @@ def embeds(rank: int, addresses: list[str], synchroniser: str) -> list[str]:
 
 
 def keras_fits(
-    rank: int, addresses: list[str], learners: int, batches: int, epochs: int, adam: bool = False
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    batches: int,
+    epochs: int,
+    adam: bool = False,
+    synchroniser: str = "SMA",
+    options: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """`fit` of the same regression; the weights after every epoch. Adam with what "auto" is."""
     import keras
@@ -423,7 +438,7 @@ def keras_fits(
             learners_per_device=learners,
             cluster=tensorbow.Cluster(addresses, rank, start_limit_seconds=60),
             pin_threads=False,
-            synchroniser="auto" if adam else tensorbow.SMA(),
+            synchroniser="auto" if adam else getattr(tensorbow, synchroniser)(**(options or {})),
         ),
     )
     sgd = keras.optimizers.SGD(RATE, momentum=MOMENTUM)
@@ -483,6 +498,7 @@ def saves(
     load: bool,
     late: list[int],
     period: int = 1,
+    options: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Trains in the given runs, from a saved state or the beginning, and saves after every 5th.
 
@@ -493,7 +509,7 @@ def saves(
     if rank in late:
         part = pathlib.Path(f"{path}-host{rank}")
         part.write_bytes(pathlib.Path(f"{path}-host{rank}.before").read_bytes())
-    chosen = getattr(tensorbow, synchroniser)()
+    chosen = getattr(tensorbow, synchroniser)(**(options or {}))
     values: list[Any] = []
     error = ""
     with program.session(addresses, rank, learners, period, synchroniser=chosen) as session:

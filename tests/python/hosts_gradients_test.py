@@ -47,7 +47,13 @@ def close(result, expected):
 
 @pytest.mark.parametrize(
     ("hosts", "learners", "synchroniser", "adam"),
-    [(2, 2, "SSGD", False), (3, 1, "SSGD", False), (2, 4, "auto", True), (2, 1, "SSGD", True)],
+    [
+        (2, 2, "SSGD", False),
+        (3, 1, "SSGD", False),
+        (4, 1, "SSGD", False),
+        (2, 4, "auto", True),
+        (2, 1, "SSGD", True),
+    ],
 )
 def test_hosts_update_with_the_mean_of_all_learners_gradients(hosts, learners, synchroniser, adam):
     with Hosts(hosts, "trains", learners, 20, {}, synchroniser, adam) as running:

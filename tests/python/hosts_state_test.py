@@ -6,24 +6,37 @@ from tensorbow import cli
 from tests.python.host_programs import ROWS
 from tests.python.hosts import Hosts
 
+LAGGING = {"centre": "lagging", "momentum": 0.9}
 
-def run(path, runs, load=False, late=(), learners=2, synchroniser="SMA", hosts=2, period=1):
-    arguments = learners, synchroniser, str(path), runs, load, list(late), period
+
+def run(
+    path, runs, load=False, late=(), learners=2, synchroniser="SMA", hosts=2, period=1, options=None
+):
+    arguments = learners, synchroniser, str(path), runs, load, list(late), period, options
     with Hosts(hosts, "saves", *arguments) as running:
         return running.results()
 
 
 @pytest.mark.parametrize(
-    ("synchroniser", "learners", "hosts", "period"),
-    [("SMA", 2, 2, 1), ("SMA", 2, 2, 3), ("SSGD", 2, 2, 1), ("SMA", 1, 3, 1)],
+    ("synchroniser", "learners", "hosts", "period", "options"),
+    [
+        ("SMA", 2, 2, 1, {}),
+        ("SMA", 2, 2, 3, {}),
+        ("SSGD", 2, 2, 1, {}),
+        ("SMA", 1, 3, 1, {}),
+        ("SMA", 2, 2, 1, LAGGING),
+        ("SMA", 1, 4, 1, LAGGING | {"sync_period": 3, "ema_decay": 0.75}),
+        ("EASGD", 2, 2, 1, {"sync_period": 4}),
+    ],
 )
-def test_hosts_go_on_bit_for_bit(tmp_path, synchroniser, learners, hosts, period):
+def test_hosts_go_on_bit_for_bit(tmp_path, synchroniser, learners, hosts, period, options):
     """With a period of 3 hosts meet again two iterations after the save."""
     how = {
         "learners": learners,
         "synchroniser": synchroniser,
         "hosts": hosts,
         "period": period,
+        "options": options,
     }
     whole = run(tmp_path / "whole", [13] * hosts, **how)
     run(tmp_path / "state", [10] * hosts, **how)

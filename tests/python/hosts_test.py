@@ -46,7 +46,7 @@ class Model:
 
 @pytest.mark.parametrize(
     ("hosts", "learners", "options"),
-    [(2, 2, {}), (3, 1, {}), (2, 2, {"alpha": 0.5, "sync_period": 3})],
+    [(2, 2, {}), (3, 1, {}), (4, 1, {}), (2, 2, {"alpha": 0.5, "sync_period": 3})],
 )
 def test_z_is_the_mean_of_all_hosts_learners(hosts, learners, options):
     with Hosts(hosts, "trains", learners, 20, options) as running:
