@@ -30,6 +30,7 @@ def deposit_options(
     seed: int | None,
     pin_threads: bool,
     cuda_graphs: str,
+    reduces_on_host: bool,
     proof: bool,
     element_for_each_learner: bool,
     cluster: Cluster | None,

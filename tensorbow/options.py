@@ -142,6 +142,8 @@ class Options:
       cuda_graphs: whether learning tasks on GPUs are captured once as CUDA graphs and
         replayed: "auto" where that is possible, "on" the same with a warning that names
         the operation where it is not, "off" never. Not with a sync_period above 1.
+      gpu_reducer: how several GPUs add up their learners' models: "auto" by NCCL, or through
+        the host's memory where it does not load; "host" through the host's memory.
       cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
         if it is set; None for this host alone. On the CPU, with `SMA()`, `EASGD()` or
         `SSGD()`; without set_learners and explain. With a sync_period of the cluster "auto" is
@@ -168,6 +170,7 @@ class Options:
     seed: int | None = None
     pin_threads: bool = True
     cuda_graphs: Literal["auto", "on", "off"] = "auto"
+    gpu_reducer: Literal["auto", "host"] = "auto"
     cluster: Cluster | Literal["auto"] | None = AUTO
 
     def __post_init__(self) -> None:
@@ -193,6 +196,10 @@ class Options:
         if not is_one_of(self.scheduling, "fcfs", "round_robin"):
             raise ValueError(
                 f'Options: scheduling must be "fcfs" or "round_robin", got {self.scheduling!r}'
+            )
+        if not is_one_of(self.gpu_reducer, "auto", "host"):
+            raise ValueError(
+                f'Options: gpu_reducer must be "auto" or "host", got {self.gpu_reducer!r}'
             )
         if not is_one_of(self.cuda_graphs, "auto", "on", "off"):
             raise ValueError(
@@ -405,6 +412,7 @@ class Options:
             seed=self.seed,
             pin_threads=self.pin_threads,
             cuda_graphs=self.cuda_graphs,
+            reduces_on_host=self.gpu_reducer == "host",
             proof=self.proof == "auto",
             element_for_each_learner=self.elements == "one_each",
             cluster=None if self.other_hosts is None else self.other_hosts.join(),

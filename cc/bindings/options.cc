@@ -73,7 +73,7 @@ int64_t DepositOptionsFromPython(
     const std::map<std::string, double>& adaptive, std::set<std::string> shard,
     std::set<std::string> replicate, const std::map<std::string, std::string>& combine,
     const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
-    bool pin_threads, const std::string& cuda_graphs, bool proof,
+    bool pin_threads, const std::string& cuda_graphs, bool reduces_on_host, bool proof,
     bool element_for_each_learner, std::shared_ptr<Cluster> cluster,
     int64_t host_period, std::optional<int> host_chunk) {
   Options options;
@@ -129,6 +129,7 @@ int64_t DepositOptionsFromPython(
   options.host_period = host_period;
   options.host_chunks.searched = !host_chunk.has_value();
   options.host_chunks.gradients = host_chunk.value_or(0);
+  options.reduces_on_host = reduces_on_host;
   options.proof = proof;
   options.element_for_each_learner = element_for_each_learner;
   options.pin_threads = pin_threads;
@@ -151,8 +152,8 @@ void DefineOptions(py::module_* m) {
          py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
          py::arg("adaptive"), py::arg("shard"), py::arg("replicate"),
          py::arg("combine"), py::arg("run_kind"), py::arg("seed"),
-         py::arg("pin_threads"), py::arg("cuda_graphs"), py::arg("proof"),
-         py::arg("element_for_each_learner"), py::arg("cluster"),
+         py::arg("pin_threads"), py::arg("cuda_graphs"), py::arg("reduces_on_host"),
+         py::arg("proof"), py::arg("element_for_each_learner"), py::arg("cluster"),
          py::arg("host_period"), py::arg("host_chunk"),
          "Keeps options for the session to be created; returns its number.");
 }

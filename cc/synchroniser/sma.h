@@ -50,6 +50,8 @@ struct SmaOptions {
   // α of corrections towards the mean of this host's. Lagging: 1, and unused.
   int64_t host_period = 1;
   double host_alpha = 0;
+  // Whether GPUs add up through the host's memory, and not by NCCL.
+  bool reduces_on_host = false;
 };
 
 // Makes the algorithm. `central`: keeps z and, for the lagging centre, its predecessor;

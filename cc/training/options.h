@@ -104,6 +104,9 @@ struct Options {
   enum class TaskRecording { kAuto, kOn, kOff };
   TaskRecording task_recording = TaskRecording::kAuto;
 
+  // Whether the accelerators of this host add up through its memory.
+  bool reduces_on_host = false;
+
   // Keeps warnings for TakeWarnings() instead of logging them.
   bool collect_warnings = false;
 };

@@ -28,6 +28,7 @@ SmaOptions SmaOptionsOf(const Choice& choice, const Options& options,
   sma.momentum = choice.momentum;
   sma.host_period = options.host_period;
   sma.host_alpha = options.alpha_of(num_learners);
+  sma.reduces_on_host = options.reduces_on_host;
   return sma;
 }
 

@@ -32,6 +32,7 @@ class EmulatedBackend : public AcceleratorBackend {
 // Tasks are executed at once: averaging is the host's.
 DeviceSma NewEmulatedSma(const SmaOptions& options, std::vector<LearnerStream> learners,
                          CentralModel* central) {
+  TheEmulation().reduces_on_host = options.reduces_on_host;
   return {NewSma(options, static_cast<int>(learners.size()), central), nullptr, ""};
 }
 
@@ -314,6 +315,8 @@ void EmulateRecordings(int records_waits, const char* unrecordable) {
   tensorbow::TheEmulation().recordings = tensorbow::TheEmulation().replays = 0;
 }
 
+// Whether the last session's averages were to be reduced on the host.
+int ReducesOnHost() { return tensorbow::TheEmulation().reduces_on_host ? 1 : 0; }
 int NumUploads() { return tensorbow::TheEmulation().uploads; }
 int NumDownloads() { return tensorbow::TheEmulation().downloads; }
 int NumRecordings() { return tensorbow::TheEmulation().recordings; }

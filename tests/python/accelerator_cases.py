@@ -200,6 +200,20 @@ def devices_and_learners(emulator: Emulator) -> None:
         assert "device_count" in str(error)
 
 
+def reducer_is_chosen(emulator: Emulator) -> None:
+    """What the averages of several devices are made with."""
+    emulator.start(number=2)
+    program = Program()
+    for reducer in ("host", "auto"):
+        trained(program, steps=1, gpu_reducer=reducer)
+        assert emulator.reduces_on_host == (reducer == "host")
+    try:
+        options(gpu_reducer="nccl")
+        raise AssertionError("accepted")
+    except ValueError as error:
+        assert '"auto" or "host"' in str(error)
+
+
 CASES: dict[str, Callable[[Emulator], None]] = (
     {
         case.__name__: case
@@ -211,6 +225,7 @@ CASES: dict[str, Callable[[Emulator], None]] = (
             state_goes_on,
             memory_is_refused,
             devices_and_learners,
+        reducer_is_chosen,
         )
     }
     | accelerator_layout_cases.CASES

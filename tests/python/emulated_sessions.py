@@ -39,6 +39,11 @@ class Emulator:
         return self._library.NumRecordings(), self._library.NumReplays()
 
     @property
+    def reduces_on_host(self) -> bool:
+        """Whether the last session's averages were to be reduced on the host."""
+        return bool(self._library.ReducesOnHost())
+
+    @property
     def transfers(self) -> tuple[int, int]:
         """Uploads and downloads so far."""
         return self._library.NumUploads(), self._library.NumDownloads()

@@ -12,8 +12,9 @@
 namespace tensorbow {
 namespace {
 
-std::unique_ptr<Reducer> NewReducer(const std::vector<int>& ordinals) {
+std::unique_ptr<Reducer> NewReducer(const std::vector<int>& ordinals, bool on_host) {
   if (ordinals.size() < 2) return nullptr;
+  if (on_host) return std::make_unique<HostReducer>(ordinals);
   std::string why;
   std::unique_ptr<Reducer> reducer = NewNcclReducer(ordinals, &why);
   if (reducer != nullptr) return reducer;
@@ -27,7 +28,8 @@ std::unique_ptr<Reducer> NewReducer(const std::vector<int>& ordinals) {
 
 DeviceSma NewGpuSma(const SmaOptions& options, std::vector<LearnerStream> learners,
                     CentralModel* central) {
-  std::unique_ptr<Reducer> reducer = NewReducer(OrdinalsOf(learners));
+  std::unique_ptr<Reducer> reducer =
+      NewReducer(OrdinalsOf(learners), options.reduces_on_host);
   auto sma = std::make_unique<GpuSma>(options, std::move(learners), central,
                                       std::move(reducer));
   std::string error = sma->error();
