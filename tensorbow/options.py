@@ -267,6 +267,8 @@ class Options:
             )
         if self.cluster.sync_period > 1:
             self._check_rare_averages()
+        if self.cluster.elastic:
+            self._check_elastic()
         if self.tunes_learners:
             raise ValueError(
                 'Options: learners_per_device="auto" is for one host; with a cluster give a '
@@ -300,6 +302,22 @@ class Options:
                 f"SMA(sync_period={self.synchroniser.sync_period}); the learners of a host are "
                 "averaged in every iteration where hosts are averaged less often: leave one of "
                 "them out"
+            )
+
+    def _check_elastic(self) -> None:
+        if is_one_of(self.synchroniser, AUTO):
+            # Updates with the gradients of a host that is lost cannot be taken back.
+            object.__setattr__(self, "synchroniser", SMA())
+        if isinstance(self.synchroniser, SSGD):
+            raise ValueError(
+                "Options: Cluster(elastic=True) averages models, and SSGD() gradients; use SMA() "
+                "or EASGD(), or leave elastic out"
+            )
+        if self.batch_size is not None:
+            raise ValueError(
+                "Options: with Cluster(elastic=True) a run is one iteration, which is made again "
+                f"when a host is lost; got batch_size={self.batch_size}, which makes several of "
+                "it. Leave one of them out"
             )
 
     @property

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "cc/rewrite/pipeline_element.h"
 #include "cc/session/tensorbow_session.h"
+#include "cc/training/central_run.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
@@ -312,8 +313,8 @@ absl::Status TensorBowSession::RunSignature(
     request.metadata = call.metadata;
     absl::Time begin = absl::Now();
     TF_ASSIGN_OR_RETURN(RunOutcome outcome, trainer_->Run(request));
-    while (outcome.recompile.has_value()) {
-      Recompile(signature, *outcome.recompile);
+    while (outcome.recompile.has_value() || outcome.again) {
+      if (outcome.recompile.has_value()) Recompile(signature, *outcome.recompile);
       begin = absl::Now();
       TF_ASSIGN_OR_RETURN(outcome, trainer_->Run(request));
     }
