@@ -63,7 +63,11 @@ class Cluster:
     def new_sum(self, dtype: np.dtype[Any], size: int) -> HostSum: ...
 
 def join_cluster(
-    addresses: list[str], rank: int, start_limit_seconds: float, hang_limit_seconds: float
+    addresses: list[str],
+    rank: int,
+    start_limit_seconds: float,
+    hang_limit_seconds: float,
+    elastic: bool = ...,
 ) -> Cluster: ...
 
 class PreparedRun:

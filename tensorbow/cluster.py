@@ -60,6 +60,10 @@ class Cluster:
         and keeps the fastest (CGDP's Algorithm 1, Le et al., ICPE 2018);
         `session.metrics().host_chunk` tells. None: as many as make a million elements,
         which no chunk exceeds in any case.
+      elastic: whether the hosts that are left train on when one dies or hangs, under `SMA()`
+        or `EASGD()` with H = 1: from the last iteration that counts, with the learners
+        there are. A run then ends when its iteration counts on all hosts. A host that has
+        been lost cannot come back. See docs/hosts.md.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.
@@ -74,6 +78,7 @@ class Cluster:
     hang_limit_seconds: float = 4.0
     sync_period: int = 1
     chunk: int | Literal["search"] | None = None
+    elastic: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.hosts, str) or not isinstance(self.hosts, Sequence):
@@ -97,6 +102,13 @@ class Cluster:
                 raise ValueError(f"Cluster: {name} must be at least {least}, got {value}")
         check_period("Cluster", self.sync_period)
         _check_chunk(self.chunk)
+        if not isinstance(self.elastic, bool):
+            raise TypeError(f"Cluster: elastic must be a bool, got {self.elastic!r}")
+        if self.elastic and self.sync_period > 1:
+            raise ValueError(
+                "Cluster: elastic=True wants the same model on all hosts after every iteration, "
+                f"got sync_period={self.sync_period}; leave one of them out"
+            )
         object.__setattr__(self, "hosts", tuple(self.hosts))
 
     @classmethod
@@ -151,10 +163,15 @@ class Cluster:
         """Becomes a member, once all hosts are there; all sessions of a process share it.
 
         Raises:
-          tf.errors.DeadlineExceededError: if hosts are missing.
+          tf.errors.DeadlineExceededError: if hosts are missing, or (elastic) have gone on
+            without this one.
           tf.errors.UnavailableError: if the port is taken.
           tf.errors.FailedPreconditionError: if the process is in another cluster.
         """
         return _native.join_cluster(
-            list(self.hosts), self.rank, self.start_limit_seconds, self.hang_limit_seconds
+            list(self.hosts),
+            self.rank,
+            self.start_limit_seconds,
+            self.hang_limit_seconds,
+            self.elastic,
         )

@@ -11,14 +11,12 @@ from tensorflow.python.framework.sparse_tensor import SparseTensor
 
 from tensorbow import _native
 from tensorbow._checks import is_one_of
+from tensorbow._hosts import synchroniser_of_hosts
 from tensorbow._layout import MAX_LEARNERS, as_list, layout_options
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import (
     AUTO,
-    EASGD,
-    SMA,
-    SSGD,
     Independent,
     Synchroniser,
     check_learners,
@@ -267,58 +265,13 @@ class Options:
                 f'Options: cluster must be a tensorbow.Cluster, "auto" or None, got '
                 f"{self.cluster!r}"
             )
-        averages = self.synchroniser
-        if not is_one_of(averages, AUTO) and not (
-            isinstance(averages, (SMA, EASGD))
-            or (isinstance(averages, SSGD) and averages.ema_decay is None)
-        ):
-            raise ValueError(
-                "Options: with a cluster the synchroniser must be SMA(), EASGD() or SSGD() "
-                f"without ema_decay, got {averages!r}{origin}"
-            )
-        if self.cluster.sync_period > 1:
-            self._check_rare_averages()
-        if self.cluster.chunk is not None and not (
-            isinstance(self.synchroniser, SSGD) or is_one_of(self.synchroniser, AUTO)
-        ):
-            raise ValueError(
-                f"Options: Cluster(chunk={self.cluster.chunk!r}) is about gradients, and "
-                f"{self.synchroniser!r} averages models; use SSGD(), or leave chunk out"
-            )
         if self.tunes_learners:
             raise ValueError(
                 'Options: learners_per_device="auto" is for one host; with a cluster give a '
                 f"number, the same on every host{origin}"
             )
-
-    def _check_rare_averages(self) -> None:
-        assert isinstance(self.cluster, Cluster)
-        period = self.cluster.sync_period
-        if is_one_of(self.synchroniser, AUTO):
-            # Gradients cannot be averaged now and then.
-            object.__setattr__(self, "synchroniser", SMA())
-        if isinstance(self.synchroniser, SSGD):
-            raise ValueError(
-                f"Options: Cluster(sync_period={period}) averages models, and SSGD() averages "
-                "the gradients of all hosts in every iteration; use SMA(), or leave "
-                "sync_period out"
-            )
-        if isinstance(self.synchroniser, EASGD) or (
-            isinstance(self.synchroniser, SMA) and self.synchroniser.centre == "lagging"
-        ):
-            raise ValueError(
-                f"Options: Cluster(sync_period={period}) averages a host's own learners in "
-                f"between, which the lagging centre of {self.synchroniser!r} does not do; give "
-                "sync_period to EASGD or SMA instead, which then corrects the learners of all "
-                "hosts in every so many iterations, or use SMA() with the current centre"
-            )
-        if isinstance(self.synchroniser, SMA) and self.synchroniser.sync_period > 1:
-            raise ValueError(
-                f"Options: got Cluster(sync_period={period}) and "
-                f"SMA(sync_period={self.synchroniser.sync_period}); the learners of a host are "
-                "averaged in every iteration where hosts are averaged less often: leave one of "
-                "them out"
-            )
+        chosen = synchroniser_of_hosts(self.cluster, self.synchroniser, self.batch_size, origin)
+        object.__setattr__(self, "synchroniser", chosen)
 
     @property
     def host_period(self) -> int:

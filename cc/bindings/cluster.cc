@@ -80,12 +80,13 @@ void DefineCluster(py::module_* m) {
   m->def(
       "join_cluster",
       [](std::vector<std::string> addresses, int rank, double start_limit_seconds,
-         double hang_limit_seconds) {
+         double hang_limit_seconds, bool elastic) {
         Cluster::Settings settings;
         settings.addresses = std::move(addresses);
         settings.rank = rank;
         settings.start_limit = absl::Seconds(start_limit_seconds);
         settings.hang_limit = absl::Seconds(hang_limit_seconds);
+        settings.elastic = elastic;
         absl::StatusOr<std::shared_ptr<Cluster>> joined;
         {
           const py::gil_scoped_release waiting;
@@ -95,7 +96,7 @@ void DefineCluster(py::module_* m) {
         return *std::move(joined);
       },
       py::arg("addresses"), py::arg("rank"), py::arg("start_limit_seconds"),
-      py::arg("hang_limit_seconds"),
+      py::arg("hang_limit_seconds"), py::arg("elastic") = false,
       "The process's cluster, once all hosts are there.");
 }
 

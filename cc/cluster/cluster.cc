@@ -8,8 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "cc/cluster/cluster_sum.h"
 #include "tensorflow/core/framework/node_def_builder.h"
-#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/public/version.h"
 
 namespace tensorbow {
@@ -18,12 +18,10 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-constexpr int kGroupKey = 1;  // all hosts are one group
 constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 constexpr absl::Duration kGreetInterval = absl::Milliseconds(100);
 constexpr int kTriesToBlame = 10;
-// What a host gives as its reason, as opposed to what TensorFlow does.
-constexpr absl::string_view kOurs = "[tensorbow] ";
+constexpr absl::Duration kDelay = absl::Milliseconds(500);  // of a thread that is due
 
 tf::DataType DataTypeOf(Hosts::Type type) {
   switch (type) {
@@ -35,20 +33,6 @@ tf::DataType DataTypeOf(Hosts::Type type) {
       break;
   }
   return tf::DT_FLOAT;
-}
-
-// How many elements a sum of n has. The ring cuts a vector into one part for each host,
-// at multiples of Eigen's alignment. Where a part is empty, a host waits for nothing
-// that comes from its neighbour, and does not hear of a failure: so all are equal.
-int64_t Padded(int64_t n, int num_hosts) {
-  const int64_t unit = num_hosts * (EIGEN_MAX_ALIGN_BYTES / sizeof(float));
-  return (n + unit - 1) / unit * unit;
-}
-
-tf::Tensor Scalar(int value) {
-  tf::Tensor scalar(tf::DT_INT32, tf::TensorShape({}));
-  scalar.scalar<int32_t>()() = value;
-  return scalar;
 }
 
 absl::Status CheckSettings(const Cluster::Settings& settings) {
@@ -71,86 +55,7 @@ absl::Status CheckSettings(const Cluster::Settings& settings) {
   return absl::OkStatus();
 }
 
-// What another host has called Fail() with, from TensorFlow's words for it; else empty.
-std::string WhyAborted(absl::string_view message) {
-  const size_t begin = message.find(kOurs);
-  if (begin == message.npos) return "";
-  message.remove_prefix(begin + kOurs.size());
-  return std::string(message.substr(0, message.find('\n')));
-}
-
 }  // namespace
-
-// One reduction, executed by a kernel without a graph around it.
-class Cluster::Sum : public HostSum {
- public:
-  Sum(Cluster* cluster, tf::OpKernel* kernel, int key, tf::DataType type, int64_t n)
-      : cluster_(cluster),
-        kernel_(kernel),
-        values_(type, tf::TensorShape({Padded(n, cluster->size())})),
-        group_size_(Scalar(cluster->size())),
-        group_key_(Scalar(kGroupKey)),
-        key_(Scalar(key)),
-        attributes_(4) {
-    Clear();
-  }
-
-  ~Sum() override { Await(); }
-
-  void* data() override { return values_.data(); }
-
-  void Start() override {
-    error_ = cluster_->error();
-    if (!error_.empty()) return;
-    over_ = std::make_unique<absl::Notification>();
-    // `values_` alone refers to its buffer: the kernel computes in place.
-    inputs_ = {tf::TensorValue(&values_), tf::TensorValue(&group_size_),
-               tf::TensorValue(&group_key_), tf::TensorValue(&key_)};
-    context_.reset();
-    params_ = tf::OpKernelContext::Params();
-    params_.op_kernel = kernel_;
-    tf::Device* const device = cluster_->server_->device();
-    params_.device = device;
-    params_.resource_manager = device->resource_manager();
-    params_.collective_executor = cluster_->server_->executor();
-    params_.inputs = inputs_;
-    params_.input_alloc_attrs = attributes_;
-    params_.output_attr_array = attributes_.data();
-    params_.frame_iter = tf::FrameAndIter(0, 0);
-    context_ = std::make_unique<tf::OpKernelContext>(&params_);
-    device->ComputeAsync(kernel_->AsAsync(), context_.get(),
-                         [this] { over_->Notify(); });
-  }
-
-  std::string Await() override {
-    if (over_ == nullptr) return error_;
-    over_->WaitForNotification();
-    over_.reset();
-    const absl::Status status = context_->status();
-    // The output is the input, which is gone after an error.
-    delete context_->release_output(0).tensor;
-    context_.reset();
-    if (!status.ok()) {
-      values_ = tf::Tensor(values_.dtype(), values_.shape());
-      Clear();
-      error_ = cluster_->Explain(status);
-    }
-    return error_;
-  }
-
- private:
-  void Clear() { std::fill_n(static_cast<char*>(data()), values_.TotalBytes(), 0); }
-
-  Cluster* const cluster_;      // not owned
-  tf::OpKernel* const kernel_;  // not owned
-  tf::Tensor values_, group_size_, group_key_, key_;
-  std::vector<tf::TensorValue> inputs_;
-  std::vector<tf::AllocatorAttributes> attributes_;
-  tf::OpKernelContext::Params params_;
-  std::unique_ptr<tf::OpKernelContext> context_;  // of the sum under way
-  std::unique_ptr<absl::Notification> over_;      // null where none is under way
-  std::string error_;                             // of the last one
-};
 
 absl::StatusOr<std::shared_ptr<Cluster>> Cluster::Join(const Settings& settings) {
   TF_RETURN_IF_ERROR(CheckSettings(settings));
@@ -161,16 +66,21 @@ absl::StatusOr<std::shared_ptr<Cluster>> Cluster::Join(const Settings& settings)
                       CollectiveServer::Start(settings.addresses, settings.rank));
   std::shared_ptr<Cluster> cluster = joined->lock();
   if (cluster != nullptr) return cluster;
-  cluster.reset(new Cluster(server, settings.hang_limit));
+  cluster.reset(new Cluster(server, settings));
   TF_RETURN_IF_ERROR(cluster->MakeKernels());
   TF_RETURN_IF_ERROR(cluster->AwaitHosts(settings.start_limit));
+  if (settings.elastic) TF_RETURN_IF_ERROR(cluster->Greet());
   cluster->watchdog_ = std::thread([raw = cluster.get()] { raw->Watch(); });
   *joined = cluster;
   return cluster;
 }
 
-Cluster::Cluster(CollectiveServer* server, absl::Duration hang_limit)
-    : server_(server), hang_limit_(hang_limit) {}
+Cluster::Cluster(CollectiveServer* server, const Settings& settings)
+    : server_(server),
+      hang_limit_(settings.hang_limit),
+      start_limit_(settings.start_limit),
+      elastic_(settings.elastic),
+      group_{Hosts::members(), /*epoch=*/0} {}
 
 Cluster::~Cluster() {
   ended_.Notify();
@@ -220,7 +130,7 @@ absl::Status Cluster::AwaitHosts(absl::Duration limit) {
 
 std::string Cluster::FindDead(absl::Duration timeout) const {
   std::vector<std::string> dead;
-  const std::vector<absl::Status> health = server_->CheckHealth(timeout);
+  const std::vector<absl::Status> health = server_->CheckHealth(members(), timeout);
   for (size_t i = 0; i < health.size(); ++i) {
     if (health[i].ok()) continue;
     const std::string message(health[i].message());
@@ -232,13 +142,28 @@ std::string Cluster::FindDead(absl::Duration timeout) const {
 }
 
 void Cluster::Watch() {
+  absl::Time since = absl::Now();
   while (!ended_.WaitForNotificationWithTimeout(kWatchInterval)) {
+    const int64_t epoch = group().epoch;
+    const absl::Time woken = absl::Now();
     const std::string dead = FindDead(hang_limit_ - kWatchInterval);
-    if (!dead.empty()) return Fail(dead);
+    const absl::Duration stopped =
+        std::max(woken - since - kWatchInterval, absl::Now() - woken - kDelay);
+    since = absl::Now();
+    if (elastic_ && stopped >= hang_limit_ - kWatchInterval) {
+      FailIn(epoch, absl::StrCat("host ", rank(), " (", server_->addresses()[rank()],
+                                 ") does not answer: it has been stopped for ",
+                                 absl::FormatDuration(stopped)));
+      continue;
+    }
+    if (dead.empty()) continue;
+    FailIn(epoch, dead);
+    if (!elastic_) return;
   }
 }
 
-std::string Cluster::Explain(const absl::Status& status) {
+std::string Cluster::Explain(int64_t epoch, const absl::Status& status) {
+  if (epoch != group().epoch) return "The hosts have changed.";
   if (!error().empty()) return error();
   std::string why = WhyAborted(status.message());
   // A host that is ending may answer a last time.
@@ -246,7 +171,7 @@ std::string Cluster::Explain(const absl::Status& status) {
     if (i > 0) absl::SleepFor(kGreetInterval);
     why = FindDead(absl::Seconds(1));
   }
-  Fail(why.empty() ? std::string(status.message()) : why);
+  FailIn(epoch, why.empty() ? std::string(status.message()) : why);
   return error();
 }
 
@@ -255,18 +180,33 @@ std::unique_ptr<HostSum> Cluster::NewSum(Type type, int64_t n) {
                                server_->NextKey(), DataTypeOf(type), n);
 }
 
-void Cluster::Fail(const std::string& why) {
+void Cluster::Fail(const std::string& why) { FailIn(group().epoch, why); }
+
+void Cluster::FailIn(int64_t epoch, const std::string& why) {
   {
     absl::MutexLock lock(&mu_);
-    if (!error_.empty()) return;
+    if (!error_.empty() || epoch != group_.epoch) return;
     error_ = why;
   }
-  server_->executor()->StartAbort(absl::UnavailableError(absl::StrCat(kOurs, why)));
+  Abort(why);
+}
+
+void Cluster::Abort(absl::string_view why) {
+  const std::string text = absl::StrCat(kOurs, why);
+  // What is unavailable is asked for again, by TensorFlow, and an elastic host may have
+  // another executor by then, which waits.
+  server_->executor()->StartAbort(elastic_ ? absl::AbortedError(text)
+                                           : absl::UnavailableError(text));
 }
 
 std::string Cluster::error() const {
   absl::MutexLock lock(&mu_);
   return error_;
+}
+
+Cluster::Group Cluster::group() const {
+  absl::MutexLock lock(&mu_);
+  return group_;
 }
 
 }  // namespace tensorbow

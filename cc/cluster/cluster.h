@@ -3,10 +3,13 @@
 //
 // A host that has ended makes all sums fail at once; one that hangs or cannot be
 // reached is found by a watchdog within Settings::hang_limit. Either way every other
-// host's error names it. A cluster that has failed stays failed.
+// host's error names it. A cluster that has failed stays failed, unless it is elastic
+// and those that are left regroup (regrouping.cc).
 #ifndef TENSORBOW_CC_CLUSTER_CLUSTER_H_
 #define TENSORBOW_CC_CLUSTER_CLUSTER_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,6 +18,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
@@ -31,6 +35,7 @@ class Cluster : public Hosts {
     int rank = 0;                        // of this one
     absl::Duration start_limit = absl::Minutes(5);  // for all hosts to be there
     absl::Duration hang_limit = absl::Seconds(4);   // for a host to answer
+    bool elastic = false;
   };
 
   // The process's cluster: all sessions share it. Waits for the other hosts.
@@ -44,25 +49,62 @@ class Cluster : public Hosts {
   std::unique_ptr<HostSum> NewSum(Type type, int64_t n) override;
   void Fail(const std::string& why) override ABSL_LOCKS_EXCLUDED(mu_);
   std::string error() const override ABSL_LOCKS_EXCLUDED(mu_);
+  bool elastic() const override { return elastic_; }
+  std::vector<int> members() const override { return group().members; }
+  std::string Regroup(const std::vector<int64_t>& brought,
+                      std::vector<std::vector<int64_t>>* all) override
+      ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   class Sum;
+  // Who takes part in sums. The epoch is the same on all members and grows whenever
+  // they change.
+  struct Group {
+    std::vector<int> members;  // ascending
+    int64_t epoch;
+  };
+  // What a host says while hosts regroup.
+  static constexpr char kRegroups[] = "the hosts regroup";
 
-  Cluster(CollectiveServer* server, absl::Duration hang_limit);
+  Cluster(CollectiveServer* server, const Settings& settings);
   absl::Status MakeKernels();
   absl::Status AwaitHosts(absl::Duration limit);
   void Watch();
-  // Why a sum has failed: which hosts are to blame, if any.
-  std::string Explain(const absl::Status& status);
+  Group group() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Fail(), unless the members have changed since that epoch.
+  void FailIn(int64_t epoch, const std::string& why) ABSL_LOCKS_EXCLUDED(mu_);
+  // All sums that the executor is at, or comes to, fail, here and on other hosts.
+  void Abort(absl::string_view why);
+  // Why a sum of that epoch has failed: which hosts are to blame, if any.
+  std::string Explain(int64_t epoch, const absl::Status& status);
   // Who of the others does not answer in time, and why, for people; empty if all do.
   std::string FindDead(absl::Duration timeout) const;
 
+  // Sums that the executor is at.
+  void NoteStart() { under_way_.fetch_add(1); }
+  void NoteEnd() { under_way_.fetch_sub(1); }
+  // Whether it has become idle in time.
+  bool AwaitIdle(absl::Duration limit) const;
+  // The hosts begin together: DeadlineExceeded if others do not.
+  absl::Status Greet();
+  // Those of the members that answer; an error if they may not go on without the
+  // others.
+  absl::StatusOr<std::vector<int>> FindLeft() const;
+  // One attempt to become a group of these hosts.
+  absl::Status Meet(const std::vector<int>& hosts, absl::Duration limit,
+                    const std::vector<int64_t>& brought,
+                    std::vector<std::vector<int64_t>>* all) ABSL_LOCKS_EXCLUDED(mu_);
+
   CollectiveServer* const server_;  // not owned
   const absl::Duration hang_limit_;
+  const absl::Duration start_limit_;
+  const bool elastic_;
   std::vector<std::unique_ptr<tensorflow::OpKernel>> kernels_;  // by Type
 
   mutable absl::Mutex mu_;
   std::string error_ ABSL_GUARDED_BY(mu_);
+  Group group_ ABSL_GUARDED_BY(mu_);
+  std::atomic<int> under_way_{0};
 
   absl::Notification ended_;
   std::thread watchdog_;

@@ -1,6 +1,7 @@
 #define EIGEN_USE_THREADS
 #include "cc/cluster/collective_server.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -13,11 +14,22 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/distributed_runtime/master_env.h"
+#include "tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/platform/threadpool.h"
 #include "tensorflow/core/protobuf/tensorflow_server.pb.h"
 #include "unsupported/Eigen/CXX11/Tensor"
+
+namespace tensorflow {
+// In libtensorflow_cc, which `import tensorflow` loads; null without it.
+extern __attribute__((weak)) std::unique_ptr<RpcCollectiveExecutorMgr>
+CreateProdRpcCollectiveExecutorMgr(
+    const ConfigProto& config, const DeviceMgr* device_mgr,
+    std::unique_ptr<NcclCommunicatorInterface> nccl_communicator,
+    WorkerCacheInterface* worker_cache, const std::string& default_worker_name);
+}  // namespace tensorflow
 
 namespace tensorbow {
 
@@ -53,7 +65,8 @@ class SumDevice : public tf::Device {
   CpuWorkerThreads threads_;
 };
 
-tf::ServerDef DefinitionOf(const std::vector<std::string>& addresses, int rank) {
+tf::ServerDef DefinitionOf(const std::vector<std::string>& addresses, int rank,
+                           int leader) {
   tf::ServerDef definition;
   definition.set_protocol("grpc");
   definition.set_job_name(kJob);
@@ -66,7 +79,7 @@ tf::ServerDef DefinitionOf(const std::vector<std::string>& addresses, int rank) 
   (*config->mutable_device_count())["GPU"] = 0;
   (*config->mutable_device_count())["CPU"] = 1;
   // Who tells the others the members of a group; without it nobody does.
-  config->mutable_experimental()->set_collective_group_leader(TaskName(0));
+  config->mutable_experimental()->set_collective_group_leader(TaskName(leader));
   return definition;
 }
 
@@ -121,22 +134,44 @@ absl::StatusOr<CollectiveServer*> CollectiveServer::Start(
 absl::Status CollectiveServer::Open() {
   auto* const devices = new tf::StaticDeviceMgr(
       std::make_unique<SumDevice>(absl::StrCat(TaskName(rank_), "/device:CPU:0")));
-  TF_RETURN_IF_ERROR(
-      tf::NewServerWithOptions(DefinitionOf(addresses_, rank_), {devices}, &server_));
+  TF_RETURN_IF_ERROR(tf::NewServerWithOptions(
+      DefinitionOf(addresses_, rank_, /*leader=*/0), {devices}, &server_));
   TF_RETURN_IF_ERROR(server_->Start());
   TF_RETURN_IF_ERROR(devices->LookupDevice("CPU:0", &device_));
-  executor_ =
-      server_->worker_env()->collective_executor_mgr->FindOrCreate(/*step_id=*/0);
+  executor_.store(
+      server_->worker_env()->collective_executor_mgr->FindOrCreate(/*step_id=*/0));
+  NoteMembers();
   return absl::OkStatus();
 }
 
-std::vector<absl::Status> CollectiveServer::CheckHealth(absl::Duration timeout) const {
+absl::Status CollectiveServer::Renew(int leader) {
+  if (tf::CreateProdRpcCollectiveExecutorMgr == nullptr) {
+    return absl::UnimplementedError(
+        "This TensorFlow does not let hosts regroup; leave out Cluster(elastic=True)");
+  }
+  tf::WorkerEnv* const environment = server_->worker_env();
+  // Not by UpdateServerDef(), which deletes what requests under way still use.
+  std::unique_ptr<tf::CollectiveExecutorMgrInterface> manager =
+      tf::CreateProdRpcCollectiveExecutorMgr(
+          DefinitionOf(addresses_, rank_, leader).default_session_config(),
+          environment->device_mgr, /*nccl_communicator=*/nullptr,
+          server_->master_env()->worker_cache, TaskName(rank_));
+  executor_.store(manager->FindOrCreate(/*step_id=*/0));
+  environment->collective_executor_mgr.swap(manager);
+  manager.release();  // requests of others may be in it
+  return absl::OkStatus();
+}
+
+std::vector<absl::Status> CollectiveServer::CheckHealth(const std::vector<int>& hosts,
+                                                        absl::Duration timeout) const {
   std::vector<absl::Status> health(addresses_.size());
-  absl::BlockingCounter left(static_cast<int>(addresses_.size()) - 1);
-  for (size_t i = 0; i < addresses_.size(); ++i) {
-    if (static_cast<int>(i) == rank_) continue;
-    executor_->remote_access()->CheckPeerHealth(
-        TaskName(static_cast<int>(i)), absl::ToInt64Milliseconds(timeout),
+  const auto others =
+      std::count_if(hosts.begin(), hosts.end(), [this](int i) { return i != rank_; });
+  absl::BlockingCounter left(static_cast<int>(others));
+  for (int i : hosts) {
+    if (i == rank_) continue;
+    known_.load()->remote_access()->CheckPeerHealth(
+        TaskName(i), absl::ToInt64Milliseconds(timeout),
         [&health, &left, i](const absl::Status& status) {
           health[i] = status;
           left.DecrementCount();

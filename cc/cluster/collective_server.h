@@ -35,15 +35,26 @@ class CollectiveServer {
   const std::vector<std::string>& addresses() const { return addresses_; }
   int rank() const { return rank_; }
   tensorflow::Device* device() const { return device_; }
-  tensorflow::CollectiveExecutor* executor() const { return executor_; }
+  // Thread-safe. What has been returned stays valid.
+  tensorflow::CollectiveExecutor* executor() const { return executor_.load(); }
 
   // Of a sum: the same on all hosts, which make the same sums in the same order, and
   // never the same again. Thread-safe.
   int NextKey() { return next_key_.fetch_add(1); }
+  int next_key() const { return next_key_.load(); }
+  void set_next_key(int key) { next_key_.store(key); }
 
-  // Whether each of the other hosts answers within the time and is the process it was;
-  // OK for this one. Thread-safe.
-  std::vector<absl::Status> CheckHealth(absl::Duration timeout) const;
+  // Makes an executor that knows of no sums, and whose groups are led by host `leader`.
+  // REQUIRES: no sum is under way.
+  absl::Status Renew(int leader);
+  // The executor has made a sum of all members: from now on it is known which processes
+  // they are.
+  void NoteMembers() { known_.store(executor()); }
+
+  // Whether each of these hosts answers within the time and is the process it was; OK
+  // for this one and for all others. Thread-safe.
+  std::vector<absl::Status> CheckHealth(const std::vector<int>& hosts,
+                                        absl::Duration timeout) const;
 
  private:
   CollectiveServer(std::vector<std::string> addresses, int rank);
@@ -53,8 +64,10 @@ class CollectiveServer {
   const int rank_;
   std::unique_ptr<tensorflow::ServerInterface> server_;
   std::atomic<int> next_key_{1};
-  tensorflow::Device* device_ = nullptr;                // the server's
-  tensorflow::CollectiveExecutor* executor_ = nullptr;  // one reference is ours
+  tensorflow::Device* device_ = nullptr;  // the server's
+  // One reference is ours, for ever: requests of others may be in them.
+  std::atomic<tensorflow::CollectiveExecutor*> executor_{nullptr};
+  std::atomic<tensorflow::CollectiveExecutor*> known_{nullptr};
 };
 
 // "/job:worker/replica:0/task:2"

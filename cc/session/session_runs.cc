@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "cc/rewrite/pipeline_element.h"
 #include "cc/session/tensorbow_session.h"
+#include "cc/training/central_run.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {

@@ -120,6 +120,7 @@ absl::StatusOr<RunOutcome> TensorBowSession::RunOnLearners(const Signature& sign
       Recompile(signature, *outcome->recompile);
       continue;
     }
+    if (outcome.ok() && outcome->again) continue;
     if (may_give_up && absl::IsResourceExhausted(outcome.status())) {
       const bool changed =
           GiveUpLayout(layout, std::string(outcome.status().message()));

@@ -40,6 +40,8 @@ class Algorithm {
   // The strength of the corrections of a variable of the model in the iteration under
   // way.
   virtual double Alpha(int variable) const { return traits().alpha; }
+  // That strength, from now on: hosts have been lost.
+  virtual void SetAlpha(double alpha) {}
 
   // The iterations from now on train this set; also before one that other hosts train.
   virtual void Begin(const TrainedSet& set) {}
@@ -69,6 +71,10 @@ class Algorithm {
   virtual void Reset(const TrainedSet& set, int member,
                      const std::vector<int>& learners,
                      const std::vector<int>& present) {}
+
+  // Waits for what other hosts have sent of a variable in the last iteration that was
+  // completed. Whether it is there.
+  virtual bool HasArrived(int variable) { return true; }
 
   // Brings all that the model keeps of a variable up to date, in host memory, between
   // runs. `replicas`: the learners' values. Returns what went wrong, or an empty text.

@@ -31,6 +31,8 @@ class HostAverage {
   // z of a slice ← the mean of what all hosts have sent. Leaves it as it is if the
   // hosts have failed (Hosts::error()). REQUIRES: the variable has been sent.
   void Receive(int variable, int slice);
+  // Waits for the means of all slices. Whether they are there.
+  bool HasArrived(int variable) { return chunks_.HasArrived(variable); }
 
  private:
   // Adds up what is sent of a slice.

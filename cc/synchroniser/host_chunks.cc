@@ -66,6 +66,13 @@ void HostChunks::Sent(int variable, const std::vector<Place>& places) {
   sent_[variable] = places;
 }
 
+bool HostChunks::HasArrived(int variable) {
+  bool arrived = true;
+  if (variable >= static_cast<int>(sent_.size())) return arrived;
+  for (const Place& place : sent_[variable]) arrived &= place.chunk->Await();
+  return arrived;
+}
+
 std::vector<int> VariablesOf(const TrainedSet& set, const std::vector<int>& members) {
   std::vector<int> variables;
   for (int m : members) variables.push_back(set.variable(m));

@@ -83,6 +83,9 @@ class HostChunks {
   const Place& LastSent(int variable, int slice) const {
     return sent_[variable][slice];
   }
+  // Waits for all sums that its slices are in. Whether they have been made; also where
+  // it has not been sent.
+  bool HasArrived(int variable);
 
  private:
   Hosts* const hosts_;

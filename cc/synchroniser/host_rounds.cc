@@ -34,9 +34,11 @@ bool HostRounds::begun() const {
   return reports_ != nullptr;
 }
 
-void HostRounds::Send(const Report& report, std::function<void()> undo) {
+void HostRounds::Send(const Report& report, std::function<void()> undo,
+                      std::function<bool()> arrived) {
   const MutexLock lock(&mu_);
   undo_ = std::move(undo);
+  arrived_ = std::move(arrived);
   votes_ = false;
   SendLocked(report);
 }
@@ -44,6 +46,7 @@ void HostRounds::Send(const Report& report, std::function<void()> undo) {
 void HostRounds::Vote(const Report& report) {
   const MutexLock lock(&mu_);
   undo_ = nullptr;
+  arrived_ = nullptr;
   votes_ = true;
   SendLocked(report);
 }
@@ -78,6 +81,10 @@ HostRounds::Fate HostRounds::Await() {
   under_way_ = false;
   const std::string error = reports_->Await();
   fate_ = error.empty() ? Judge() : Break(error);
+  if (fate_ == Fate::kCounts && arrived_ != nullptr && !arrived_()) {
+    fate_ = Break(hosts_->error());
+  }
+  if (fate_ != Fate::kBroken) standing_ = {standing_.decided + 1, fate_};
   if (fate_ == Fate::kCounts) {
     Count();
     clear_.store(true, std::memory_order_release);
@@ -112,7 +119,7 @@ HostRounds::Fate HostRounds::Break() {
 
 HostRounds::Fate HostRounds::Judge() {
   int trained = -1, failed = -1, agrees = -1;
-  for (int host = 0; host < hosts_->size(); ++host) {
+  for (int host : hosts_->members()) {
     const Kind kind = ReportOf(host).kind;
     if (kind == Kind::kTrained && trained < 0) trained = host;
     if (kind == Kind::kFailed && failed < 0) failed = host;
@@ -120,7 +127,7 @@ HostRounds::Fate HostRounds::Judge() {
   }
   const int first = agrees >= 0 ? agrees : failed >= 0 ? failed : trained;
   if (first < 0) return Fate::kNone;
-  for (int host = 0; host < hosts_->size(); ++host) {
+  for (int host : hosts_->members()) {
     const Report report = ReportOf(host), other = ReportOf(first);
     const bool both_agree =
         (report.kind == Kind::kAgrees) == (other.kind == Kind::kAgrees);
@@ -149,17 +156,17 @@ HostRounds::Fate HostRounds::Judge() {
 void HostRounds::Count() {
   if (own_.kind == Kind::kAgrees) return;
   counted_ = true;
-  for (int host = 0; votes_ && host < hosts_->size(); ++host) {
+  for (int host : hosts_->members()) {
     const Report report = ReportOf(host);
-    counted_ &= report.kind != Kind::kTrained || report.rows != kUnknown;
+    counted_ &= !votes_ || report.kind != Kind::kTrained || report.rows != kUnknown;
   }
   if (!counted_) return;
-  for (int host = 0; host < hosts_->size(); ++host) {
+  for (int host : hosts_->members()) {
     const Kind kind = ReportOf(host).kind;
     trained_[host] = kind == Kind::kTrained;
     if (kind == Kind::kNoData) behind_[host] = true;
   }
-  for (int host = 0; host < hosts_->size(); ++host) {
+  for (int host : hosts_->members()) {
     if (host == hosts_->rank()) continue;
     const Report report = ReportOf(host);
     counts_.tasks += report.tasks;
@@ -171,6 +178,28 @@ void HostRounds::Count() {
 std::string HostRounds::why() const {
   const MutexLock lock(&mu_);
   return why_;
+}
+
+HostRounds::Standing HostRounds::standing() const {
+  const MutexLock lock(&mu_);
+  return standing_;
+}
+
+bool HostRounds::Resume(const Standing& last) {
+  const MutexLock lock(&mu_);
+  const bool decided = last.decided > standing_.decided;
+  standing_ = last;
+  fate_ = decided ? last.fate : Fate::kCounts;
+  under_way_ = false;
+  if (fate_ != Fate::kCounts) return decided;
+  why_.clear();
+  clear_.store(true, std::memory_order_release);
+  return decided;
+}
+
+void HostRounds::SetCounts(const Counts& counts) {
+  const MutexLock lock(&mu_);
+  counts_ = counts;
 }
 
 void HostRounds::CountOwn() {
@@ -196,7 +225,7 @@ bool HostRounds::Agree(int64_t what) {
 }
 
 void HostRounds::NoteBehind() {
-  for (int host = 0; host < hosts_->size(); ++host) {
+  for (int host : hosts_->members()) {
     const Report report = ReportOf(host);
     if (report.kind == Kind::kFailed && report.rows == kBehind) behind_[host] = true;
   }

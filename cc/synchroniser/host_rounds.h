@@ -16,6 +16,10 @@
 // Before its first iteration, and again when variables have been written since the
 // last, a host says what it begins with (Agree), which has to be the same everywhere.
 //
+// Elastic hosts (Hosts::elastic()) whose reports are lost with a host may go on: those
+// that are left agree on how many rounds have been decided, and a host that has not
+// heard of the last one takes over its fate (Resume).
+//
 // Await() may be called concurrently, everything else between two iterations.
 #ifndef TENSORBOW_CC_SYNCHRONISER_HOST_ROUNDS_H_
 #define TENSORBOW_CC_SYNCHRONISER_HOST_ROUNDS_H_
@@ -60,8 +64,11 @@ class HostRounds {
   bool begun() const TENSORBOW_EXCLUDES(mu_);
 
   // Reports on an iteration. `undo` takes the iteration back on this host, where it
-  // does not count. REQUIRES: the last one's fate has been awaited.
-  void Send(const Report& report, std::function<void()> undo) TENSORBOW_EXCLUDES(mu_);
+  // does not count. `arrived`, if any: waits for what else the hosts have sent in it,
+  // without which it does not count; whether that is there. REQUIRES: the last one's
+  // fate has been awaited.
+  void Send(const Report& report, std::function<void()> undo,
+            std::function<bool()> arrived = nullptr) TENSORBOW_EXCLUDES(mu_);
   // Says what becomes of this host's part of the iteration that is under way. What
   // Await() returns then is whether it goes on.
   void Vote(const Report& report) TENSORBOW_EXCLUDES(mu_);
@@ -76,6 +83,18 @@ class HostRounds {
   std::string why() const TENSORBOW_EXCLUDES(mu_);
   // What else the hosts exchanged in the iteration has not arrived.
   Fate Break() TENSORBOW_EXCLUDES(mu_);
+  // What this host knows of the rounds, as it tells other hosts that regroup.
+  struct Standing {
+    int64_t decided = 0;        // rounds
+    Fate fate = Fate::kCounts;  // of the last of them
+  };
+  Standing standing() const TENSORBOW_EXCLUDES(mu_);
+  // The hosts have regrouped. `last`: of a host that knows most. Returns whether the
+  // round that was lost here is decided there: then it has this fate. Else it has to be
+  // made again.
+  bool Resume(const Standing& last) TENSORBOW_EXCLUDES(mu_);
+  // The numbers that this host's lack of the cluster's from now on.
+  void SetCounts(const Counts& counts) TENSORBOW_EXCLUDES(mu_);
   // Counts this host's part of the iteration that it has reported on last, which
   // nobody else here does.
   void CountOwn() TENSORBOW_EXCLUDES(mu_);
@@ -114,6 +133,8 @@ class HostRounds {
   std::unique_ptr<HostSum> reports_ TENSORBOW_GUARDED_BY(mu_);
   Report own_ TENSORBOW_GUARDED_BY(mu_);
   std::function<void()> undo_ TENSORBOW_GUARDED_BY(mu_);
+  std::function<bool()> arrived_ TENSORBOW_GUARDED_BY(mu_);
+  Standing standing_ TENSORBOW_GUARDED_BY(mu_);
   std::string why_ TENSORBOW_GUARDED_BY(mu_);
   Fate fate_ TENSORBOW_GUARDED_BY(mu_) = Fate::kCounts;
   Counts counts_ TENSORBOW_GUARDED_BY(mu_);

@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <vector>
 
 namespace tensorbow {
 
@@ -54,6 +56,24 @@ class Hosts {
   virtual void Fail(const std::string& why) = 0;
   // Why they do, or an empty text.
   virtual std::string error() const = 0;
+
+  // Whether the hosts that are left go on without those that have died or hang.
+  virtual bool elastic() const { return false; }
+  // Those that take part in sums, ascending. Others bring nothing.
+  virtual std::vector<int> members() const {
+    std::vector<int> all(size());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  // After a sum has failed, on elastic hosts: leaves out those that do not answer and
+  // waits until all others do the same. `all` ← by host, what each member has brought,
+  // which are equally many numbers; nothing of the others. Sums can be started again,
+  // on all members in the same order. Returns why not, or an empty text: the hosts have
+  // failed for good. REQUIRES: nobody starts or awaits a sum.
+  virtual std::string Regroup(const std::vector<int64_t>& brought,
+                              std::vector<std::vector<int64_t>>* all) {
+    return error();
+  }
 };
 
 }  // namespace tensorbow

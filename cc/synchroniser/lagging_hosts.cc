@@ -82,9 +82,13 @@ class LaggingOverHosts : public Sma {
         w.push_back(Weights<S>(set, j, member) + part.begin);
       }
       Passes<S>::CorrectionSum(w.data(), num_learners_, v.template z<A>() + part.begin,
-                               static_cast<A>(traits_.alpha), part.size(),
+                               static_cast<A>(alpha_), part.size(),
                                place.chunk->values<A>() + place.begin);
     });
+  }
+
+  bool HasArrived(int variable) override {
+    return IsUpToDate(variable) || chunks_.HasArrived(variable);
   }
 
   void Complete(const TrainedSet& set, bool due,
@@ -122,8 +126,8 @@ class LaggingOverHosts : public Sma {
         for (int j = 0; j < num_learners_; ++j) {
           if (std::binary_search(present.begin(), present.end(), j)) continue;
           Passes<S>::TakeOut(Weights<S>(set, j, member) + part.begin,
-                             v.template z<A>() + part.begin,
-                             static_cast<A>(traits_.alpha), part.size(), sum);
+                             v.template z<A>() + part.begin, static_cast<A>(alpha_),
+                             part.size(), sum);
         }
       }
     });

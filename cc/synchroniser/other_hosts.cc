@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cc/support/flush_denormals.h"
+#include "cc/synchroniser/host_chunks.h"
 #include "cc/synchroniser/host_gradients.h"
 #include "cc/synchroniser/synchroniser.h"
 
@@ -38,11 +39,23 @@ void Synchroniser::Report(const TrainedSet& set, bool due, HostRounds::Kind kind
     variables.push_back(set.variable(member));
   }
   const bool trained = kind == HostRounds::Kind::kTrained;
-  rounds_->Send(report, [central = central_, variables = std::move(variables), trained,
-                         count = set.count()] {
-    for (int variable : variables) central->variable(variable).UndoIteration();
-    if (trained) count->fetch_sub(1);  // which EndRun() counts, or has counted
-  });
+  rounds_->Send(
+      report,
+      [central = central_, variables = std::move(variables), trained,
+       count = set.count()] {
+        for (int variable : variables) central->variable(variable).UndoIteration();
+        if (trained) count->fetch_sub(1);  // which EndRun() counts, or has counted
+      },
+      ArrivalOf(set));
+}
+
+std::function<bool()> Synchroniser::ArrivalOf(const TrainedSet& set) {
+  if (!rounds_->hosts()->elastic()) return nullptr;  // each slice waits for its own
+  return [this, variables = VariablesOf(set)] {
+    bool arrived = true;
+    for (int variable : variables) arrived &= algorithm_->HasArrived(variable);
+    return arrived;
+  };
 }
 
 HostRounds::Fate Synchroniser::Attend(const TrainedSet& set, HostRounds::Kind kind) {

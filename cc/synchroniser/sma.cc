@@ -92,7 +92,12 @@ class CurrentCentre : public Sma {
         host_alpha_(options.host_alpha) {}
 
   double Alpha(int variable) const override {
-    return hosts_ == nullptr || HostsMeet(variable) ? traits_.alpha : host_alpha_;
+    return hosts_ == nullptr || HostsMeet(variable) ? alpha_ : host_alpha_;
+  }
+
+  bool HasArrived(int variable) override {
+    return hosts_ == nullptr || !HostsMeet(variable) || IsUpToDate(variable) ||
+           hosts_->HasArrived(variable);
   }
 
   void PrepareSlice(const TrainedSet& set, int member, int slice, bool,
@@ -175,9 +180,8 @@ class LaggingCentre : public Sma {
         w.push_back(Weights<S>(set, j, member) + part.begin);
       }
       Passes<S>::Advance(w.data(), num_learners_, v.template z<A>() + part.begin,
-                         static_cast<A>(traits_.alpha),
-                         static_cast<A>(traits_.momentum), part.size(),
-                         v.template previous<A>() + part.begin);
+                         static_cast<A>(alpha_), static_cast<A>(traits_.momentum),
+                         part.size(), v.template previous<A>() + part.begin);
     });
   }
 
@@ -201,8 +205,7 @@ class LaggingCentre : public Sma {
       using S = std::remove_pointer_t<decltype(storage)>;
       using A = Accumulator<S>;
       Passes<S>::TakeOut(Weights<S>(set, learner, member), v.template z<A>(),
-                         static_cast<A>(traits_.alpha), v.size(),
-                         v.template previous<A>());
+                         static_cast<A>(alpha_), v.size(), v.template previous<A>());
     });
   }
 

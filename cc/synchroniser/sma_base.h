@@ -21,9 +21,14 @@ namespace tensorbow {
 class Sma : public Algorithm {
  public:
   Sma(const SmaOptions& options, int num_learners, CentralModel* central)
-      : traits_(TraitsOfSma(options)), central_(central), corrections_(num_learners) {}
+      : traits_(TraitsOfSma(options)),
+        alpha_(options.alpha),
+        central_(central),
+        corrections_(num_learners) {}
 
   const Traits& traits() const override { return traits_; }
+  double Alpha(int variable) const override { return alpha_; }
+  void SetAlpha(double alpha) override { alpha_ = alpha; }
 
   void Remember(int learner, const TrainedSet& set, int member) override {
     const CentralModel::Variable& v = variable(set, member);
@@ -76,6 +81,12 @@ class Sma : public Algorithm {
   virtual void BringUpToDate(int variable, const std::vector<void*>& replicas,
                              const std::vector<int>& present) = 0;
 
+  bool IsUpToDate(int variable) const {
+    const CentralModel::Variable& v = central_->variable(variable);
+    bool all = true;
+    for (int s = 0; s < v.num_slices(); ++s) all &= v.up_to_date(s);
+    return all;
+  }
   CentralModel::Variable& variable(const TrainedSet& set, int member) const {
     return central_->variable(set.variable(member));
   }
@@ -96,6 +107,7 @@ class Sma : public Algorithm {
   }
 
   const Traits traits_;
+  double alpha_;
 
  private:
   CentralModel* const central_;  // not owned

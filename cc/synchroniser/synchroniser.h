@@ -44,6 +44,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -104,6 +105,9 @@ class Synchroniser {
   // Brings the central model's values of a variable up to date before they are read or
   // written. `replicas`: by learner. Returns what went wrong, or an empty text.
   std::string Collect(int variable, const std::vector<void*>& replicas);
+
+  // The strength of corrections, from now on.
+  void SetAlpha(double alpha) { algorithm_->SetAlpha(alpha); }
 
   // The learners that took part in the last iteration that trained the variable of the
   // model, ascending: z is theirs. All, if there has been none since all replicas were
@@ -252,6 +256,8 @@ class Synchroniser {
   // Tells the other hosts what has become of an iteration. `due`: it corrects.
   void Report(const TrainedSet& set, bool due, HostRounds::Kind kind,
               const std::vector<int>& present);
+  // What waits for all that elastic hosts send of the set in an iteration; null else.
+  std::function<bool()> ArrivalOf(const TrainedSet& set);
   bool EnterQueue(int learner, bool replays);
   bool Finish(int learner, bool took_part);
   void Complete(int64_t iteration);

@@ -1,5 +1,7 @@
 // What the central session and its user see of the variables that learners have copies
 // of: Trainer::CentralRun, LearnerValue and CentralValue.
+#include "cc/training/central_run.h"
+
 #include "absl/strings/str_cat.h"
 #include "cc/training/trainer.h"
 #include "tensorflow/core/platform/errors.h"

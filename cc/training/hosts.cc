@@ -1,9 +1,9 @@
 // Training together with other hosts: what Trainer does beside its learning runs.
 #include <algorithm>
-#include <cstring>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "cc/training/host_values.h"
 #include "cc/training/saved_state.h"
 #include "cc/training/state_file.h"
 #include "cc/training/trainer.h"
@@ -13,37 +13,6 @@
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
-
-namespace {
-
-constexpr int64_t kWordsAtATime = 1 << 19;
-
-// values ← those of one host, byte for byte: the other hosts add zeros.
-std::string TakeValuesOf(Hosts* hosts, int rank,
-                         std::map<std::string, tf::Tensor>* values) {
-  int64_t most_bytes = 1;
-  for (const auto& [name, value] : *values) {
-    most_bytes = std::max(most_bytes, static_cast<int64_t>(value.TotalBytes()));
-  }
-  const int64_t words = std::min(kWordsAtATime, (most_bytes + 7) / 8);
-  const auto sum = hosts->NewSum(Hosts::Type::kInt64, words);
-  for (auto& [name, value] : *values) {
-    char* const bytes = static_cast<char*>(value.data());
-    const int64_t size = static_cast<int64_t>(value.TotalBytes());
-    for (int64_t begin = 0; begin < size; begin += words * 8) {
-      const int64_t part = std::min(words * 8, size - begin);
-      std::memset(sum->data(), 0, words * 8);
-      if (hosts->rank() == rank) std::memcpy(sum->data(), bytes + begin, part);
-      sum->Start();
-      std::string error = sum->Await();
-      if (!error.empty()) return error;
-      std::memcpy(bytes + begin, sum->data(), part);
-    }
-  }
-  return "";
-}
-
-}  // namespace
 
 absl::Status Trainer::OnOneHostOnly(const char* what) const {
   if (rounds_ == nullptr) return absl::OkStatus();
@@ -70,63 +39,64 @@ absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) 
     absl::StrAppend(&text, name, " ", tf::DataTypeString(value.dtype()), " ",
                     value.shape().DebugString(), "\n");
   }
-  if (!rounds_->Agree(static_cast<int64_t>(tf::Hash64(text)))) return HostsError();
-  const std::string error = TakeValuesOf(rounds_->hosts(), 0, values);
-  return error.empty() ? absl::OkStatus() : absl::UnavailableError(error);
+  TF_RETURN_IF_ERROR(AgreeOn(static_cast<int64_t>(tf::Hash64(text))));
+  Hosts* const hosts = rounds_->hosts();
+  const std::string error = TakeValuesOf(hosts, hosts->members().front(), values);
+  return error.empty() ? absl::OkStatus() : LostBetween(error);
 }
 
 absl::Status Trainer::MeetHosts(const char* call, const std::string& path) {
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
   const std::string text = absl::StrCat(call, " ", path);
-  if (!rounds_->Agree(static_cast<int64_t>(tf::Hash64(text)))) return HostsError();
-  return absl::OkStatus();
+  return AgreeOn(static_cast<int64_t>(tf::Hash64(text)));
 }
 
-absl::StatusOr<std::vector<int64_t>> Trainer::GatherFromHosts(int64_t brought) {
+absl::StatusOr<std::map<int, int64_t>> Trainer::GatherFromHosts(int64_t brought) {
   Hosts* const hosts = rounds_->hosts();
   const auto sum = hosts->NewSum(Hosts::Type::kInt64, hosts->size());
   sum->as<int64_t>()[hosts->rank()] = brought;
   sum->Start();
   const std::string error = sum->Await();
-  if (!error.empty()) return absl::UnavailableError(error);
-  const int64_t* const all = sum->as<int64_t>();
-  return std::vector<int64_t>(all, all + hosts->size());
+  if (!error.empty()) return LostBetween(error);
+  std::map<int, int64_t> all;
+  for (int host : hosts->members()) all[host] = sum->as<int64_t>()[host];
+  return all;
 }
 
 absl::Status Trainer::AgreeOnOutcome(const char* what, const absl::Status& outcome) {
-  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> failed,
-                      GatherFromHosts(outcome.ok() ? 0 : 1));
-  const auto first = std::find(failed.begin(), failed.end(), 1);
+  TF_ASSIGN_OR_RETURN(const auto failed, GatherFromHosts(outcome.ok() ? 0 : 1));
+  const auto first = std::find_if(failed.begin(), failed.end(),
+                                  [](const auto& host) { return host.second == 1; });
   if (!outcome.ok() || first == failed.end()) return outcome;
-  return absl::AbortedError(absl::StrCat("Host ", first - failed.begin(), " cannot ",
-                                         what, " its part of the state, so no host ",
-                                         what, "s one; it says why"));
+  return absl::AbortedError(absl::StrCat("Host ", first->first, " cannot ", what,
+                                         " its part of the state, so no host ", what,
+                                         "s one; it says why"));
 }
 
 absl::Status Trainer::SavePart(const SavedState& state, const std::string& path) {
   const absl::StatusOr<int64_t> own = StateReader::Current(PathOfHost(path));
-  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> saves,
-                      GatherFromHosts(own.value_or(0)));
+  TF_ASSIGN_OR_RETURN(const auto saves, GatherFromHosts(own.value_or(0)));
+  int64_t last = 0;
+  for (const auto& [host, save] : saves) last = std::max(last, save);
   const auto agree =
       [this](const absl::Status& written) ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return AgreeOnOutcome("save", written);  // the caller holds mu_
       };
-  return WritePart(state, PathOfHost(path),
-                   *std::max_element(saves.begin(), saves.end()), agree);
+  return WritePart(state, PathOfHost(path), last, agree);
 }
 
 absl::Status Trainer::AgreeOnSave(const std::string& path) {
   TF_RETURN_IF_ERROR(MeetHosts("load_state", path));
   const absl::StatusOr<int64_t> own = StateReader::Current(PathOfHost(path));
-  TF_ASSIGN_OR_RETURN(const std::vector<int64_t> saves,
-                      GatherFromHosts(own.value_or(0)));
-  const int64_t common = *std::min_element(saves.begin(), saves.end());
-  const int64_t last = *std::max_element(saves.begin(), saves.end());
+  TF_ASSIGN_OR_RETURN(const auto saves, GatherFromHosts(own.value_or(0)));
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto least = std::min_element(saves.begin(), saves.end(), less);
+  const int64_t common = least->second;
+  const int64_t last = std::max_element(saves.begin(), saves.end(), less)->second;
   absl::Status found = own.status();
   if (found.ok() && common == 0 && last > 0) {
-    const auto without = std::find(saves.begin(), saves.end(), 0) - saves.begin();
     found = absl::FailedPreconditionError(absl::StrCat(
-        "Host ", without, " has no part of the saved state '", path,
+        "Host ", least->first, " has no part of the saved state '", path,
         "', and others have one. Every host has to find what it has saved"));
   } else if (found.ok() && common > 0) {
     found = StateReader::GoBackTo(PathOfHost(path), common);
@@ -136,7 +106,10 @@ absl::Status Trainer::AgreeOnSave(const std::string& path) {
 
 std::string Trainer::PathOfHost(const std::string& path) const {
   if (rounds_ == nullptr) return path;
-  return absl::StrCat(path, "-host", options_.hosts->rank());
+  // Of those that are left.
+  const std::vector<int> members = rounds_->hosts()->members();
+  const auto own = std::find(members.begin(), members.end(), rounds_->hosts()->rank());
+  return absl::StrCat(path, "-host", own - members.begin());
 }
 
 absl::Status Trainer::CatchUp(const std::vector<int>& ids) {
@@ -179,11 +152,12 @@ absl::Status Trainer::HostsError() {
 }
 
 absl::Status Trainer::FollowHosts(const LearningProgram& program,
-                                  const LearningRun& run) {
+                                  const LearningRun& run, bool* again) {
   if (rounds_ == nullptr) return absl::OkStatus();
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
   last_trained_ = std::make_unique<TrainedSet>(*program.set);
   last_written_ = program.written;
+  if (has_elastic_hosts()) return FollowElasticHosts(program, run, again);
   if (synchroniser->stopped_by_hosts()) {
     TF_RETURN_IF_ERROR(CatchUp(program.written));
     return HostsError();
@@ -224,6 +198,10 @@ void Trainer::Leave() {
       rounds_->Send({HostRounds::Kind::kLeft}, nullptr);
       fate = rounds_->Await();
     }
+    if (fate != HostRounds::Fate::kBroken || !has_elastic_hosts()) continue;
+    const absl::StatusOr<ElasticFate> found = AwaitElasticHosts(last_trained_.get());
+    if (!found.ok()) return;
+    fate = found->fate;
   }
 }
 

@@ -75,6 +75,10 @@ struct Options {
   // The hosts that train together; null where there is only this one.
   std::shared_ptr<Hosts> hosts;
   int num_hosts() const { return hosts == nullptr ? 1 : hosts->size(); }
+  // Those that are left of them.
+  int hosts_left() const {
+    return hosts == nullptr ? 1 : static_cast<int>(hosts->members().size());
+  }
   // Iterations from one average of all of them to the next, under SMA.
   int64_t host_period = 1;
   // How gradients travel between them, under SSGD.

@@ -58,6 +58,47 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
   return state;
 }
 
+absl::StatusOr<std::map<std::string, tf::Tensor>> ReplicatedVariables::ModelStates() {
+  std::map<std::string, tf::Tensor> values;
+  for (const Variable& variable : variables_) {
+    if (variable.model_index < 0) continue;
+    TF_RETURN_IF_ERROR(Collect(variable));
+    CentralModel::Variable& model = model_->variable(variable.model_index);
+    ReplicaState kept;
+    int part = 0;
+    for (const auto& [tensor, data] : SavedValues(&kept, &model)) {
+      const std::string name = absl::StrCat(variable.node.name(), "/", part++);
+      if (data != nullptr) values[name] = ModelTensor(model, data);
+    }
+    tf::Tensor iterations(tf::DT_INT64, {});
+    iterations.scalar<int64_t>()() = model.iterations();
+    values[absl::StrCat(variable.node.name(), "/iterations")] = iterations;
+  }
+  return values;
+}
+
+void ReplicatedVariables::SetModelStates(
+    const std::map<std::string, tf::Tensor>& values) {
+  for (Variable& variable : variables_) {
+    if (variable.model_index < 0) continue;
+    CentralModel::Variable& model = model_->variable(variable.model_index);
+    ReplicaState kept;
+    int part = 0;
+    for (const auto& [tensor, data] : SavedValues(&kept, &model)) {
+      const std::string name = absl::StrCat(variable.node.name(), "/", part++);
+      if (data == nullptr || model.size() == 0) continue;
+      const tf::Tensor& value = values.at(name);
+      std::memcpy(data, value.data(), value.TotalBytes());
+    }
+    const int64_t iterations =
+        values.at(absl::StrCat(variable.node.name(), "/iterations"))
+            .scalar<int64_t>()();
+    model.Resume(iterations, iterations);
+    synchroniser_->SetAllPresent(variable.model_index);
+    if (!variable.replicas_stale) variable.central_stale = true;
+  }
+}
+
 absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id, int num_learners) {
   TF_ASSIGN_OR_RETURN(ReplicaState state, GetState(id));
   std::vector<tf::Tensor>& replicas = state.replicas;

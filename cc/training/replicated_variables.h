@@ -131,6 +131,10 @@ class ReplicatedVariables {
   // value.
   absl::StatusOr<tensorflow::Tensor> ModelValue(int id, CentralModel::Which which);
 
+  // What the central model keeps of all variables, by name, after all completed
+  // iterations. Sets it; replicas stay what they are.
+  absl::StatusOr<std::map<std::string, tensorflow::Tensor>> ModelStates();
+  void SetModelStates(const std::map<std::string, tensorflow::Tensor>& values);
   // What a learning run has left is another host's value, for all learners.
   absl::Status TakeOver(int id, const tensorflow::Tensor& value);
 

@@ -51,6 +51,7 @@ struct RunOutcome {
   bool undivided = false;      // learner 0 has executed all of it
   // The run is to be compiled again, by Recompile(), for these tensors; then to be run.
   std::optional<std::set<std::string>> recompile;
+  bool again = false;  // the run is to be made again: it has left no trace
 };
 
 // What would become of a run, and why.

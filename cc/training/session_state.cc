@@ -20,7 +20,7 @@ namespace {
 
 // In the user's words (tensorbow.Options).
 SavedState::Settings SettingsOf(const Options& options, int num_learners) {
-  const int num_hosts = options.num_hosts();
+  const int num_hosts = options.hosts_left();
   Choice choice;
   choice.algorithm = options.algorithm;
   SavedState::Settings settings = {

@@ -23,7 +23,7 @@ SmaOptions SmaOptionsOf(const Choice& choice, const Options& options,
                         int num_learners) {
   SmaOptions sma;
   sma.centre = options.centre;
-  sma.alpha = options.alpha_of(num_learners * options.num_hosts());
+  sma.alpha = options.alpha_of(num_learners * options.hosts_left());
   sma.period = options.sync_period;
   sma.momentum = choice.momentum;
   sma.host_period = options.host_period;

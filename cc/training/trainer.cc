@@ -227,6 +227,10 @@ absl::Status Trainer::PrepareReplicas(LearningProgram* program,
   if (!*ready) return absl::OkStatus();
   ChooseTrainedSet(program);
   TF_RETURN_IF_ERROR(RestartIfAsked());
+  if (has_elastic_hosts()) {  // which may have become fewer, in another session
+    const int learners = num_learners() * options_.hosts_left();
+    synchronisation_->synchroniser->SetAlpha(options_.alpha_of(learners));
+  }
   TF_RETURN_IF_ERROR(LocateReplicas(program->trained, program->set.get()));
   if (!synchronisation_->synchroniser->traits().averages_models()) {
     return absl::OkStatus();
@@ -356,7 +360,8 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   }
   const std::string broken = synchronisation_->synchroniser->error();
   if (!broken.empty()) return absl::InternalError(broken);
-  TF_RETURN_IF_ERROR(FollowHosts(*program, run));
+  TF_RETURN_IF_ERROR(FollowHosts(*program, run, &outcome.again));
+  if (outcome.again) return outcome;
   TF_RETURN_IF_ERROR(run.status());
   outcome.layout = learners_.layout();
   outcome.rows = run.NumRows();

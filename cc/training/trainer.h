@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -63,6 +64,10 @@ class Trainer {
   // Whether there is one learner, which computes what a stock session does.
   bool trains_alone() const { return num_learners() == 1 && rounds_ == nullptr; }
   bool has_other_hosts() const { return rounds_ != nullptr; }
+  // Whether those that are left of them go on without the others.
+  bool has_elastic_hosts() const {
+    return rounds_ != nullptr && rounds_->hosts()->elastic();
+  }
   // For people: what each learner computes on.
   std::vector<std::string> LearnerDevices() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
@@ -106,29 +111,8 @@ class Trainer {
   absl::StatusOr<Explanation> Explain(const RunRequest& request)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Around a run of the central session: brings the central variables it reaches up
-  // to date and, when it writes, has replicas start from what it wrote. A writing run
-  // excludes learning until it ends, unless it may have to wait for another run.
-  //
-  // A learning run that waits for data may be waiting for what this run enables (an
-  // actor that asks the model and then enqueues): then it goes on beside the learning
-  // run, with the central values of that run's beginning.
-  class CentralRun {
-   public:
-    // Begin() and End() are called once each, on the same thread; `analysis` must
-    // stay until then.
-    absl::Status Begin(Trainer* trainer, const RunAnalysis& analysis);
-    void End();
-    ~CentralRun();
-
-   private:
-    void Unlock();
-
-    Trainer* trainer_ = nullptr;
-    const RunAnalysis* analysis_ = nullptr;
-    bool locked_ = false;
-    bool writes_ = false;  // variables that learners have copies of, or may get
-  };
+  // Around a run of the central session (central_run.h).
+  class CentralRun;
 
   // All replicas ← z, without its momentum, before the next learning run.
   void Restart() { restarts_requested_.fetch_add(1); }
@@ -285,7 +269,7 @@ class Trainer {
   absl::Status MeetHosts(const char* call, const std::string& path)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What each host has brought, by host.
-  absl::StatusOr<std::vector<int64_t>> GatherFromHosts(int64_t brought)
+  absl::StatusOr<std::map<int, int64_t>> GatherFromHosts(int64_t brought)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // This host's error or, if another has one, that it has; OK if nobody has.
   absl::Status AgreeOnOutcome(const char* what, const absl::Status& outcome)
@@ -308,8 +292,35 @@ class Trainer {
   absl::Status HostsError() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // After a run: what the hosts have made of it; goes on without data as long as others
   // have some.
-  absl::Status FollowHosts(const LearningProgram& program, const LearningRun& run)
+  absl::Status FollowHosts(const LearningProgram& program, const LearningRun& run,
+                           bool* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Waits until all hosts begin with the same.
+  absl::Status AgreeOn(int64_t what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // --- Of elastic hosts (elastic_hosts.cc).
+
+  // The same as FollowHosts(); `*again`: the run is to be made again.
+  absl::Status FollowElasticHosts(const LearningProgram& program,
+                                  const LearningRun& run, bool* again)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The fate of the last iteration, if need be of those that are left. `set`: what it
+  // trained; null for nothing.
+  struct ElasticFate {
+    HostRounds::Fate fate = HostRounds::Fate::kCounts;
+    bool again = false;       // it is lost and to be made again
+    bool taken_over = false;  // others have known it
+  };
+  absl::StatusOr<ElasticFate> AwaitElasticHosts(const TrainedSet* set)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // After a round that has been lost with a host: goes on with those that are left,
+  // from what the most advanced of them has. Returns whether that decides the round;
+  // else it has to be made again.
+  absl::StatusOr<bool> RegroupHosts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The central model and the counts ← those of a host. False if they are lost.
+  absl::StatusOr<bool> TakeModelOf(int host) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The error of values that were lost between iterations, of which nobody can tell who
+  // has got them; all hosts raise it.
+  absl::Status LostBetween(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sets all replicas of all trained variables to z, if Restart() has asked for that.
   absl::Status RestartIfAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Learners that sat out begin from z in what they are to read and do not train, too.

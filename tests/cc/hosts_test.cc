@@ -145,6 +145,54 @@ TEST(HostRoundsTest, WhatReportsNothingIsUnknownToOtherHosts) {
   EXPECT_FALSE(silent.begun());
 }
 
+TEST(HostRoundsTest, ALostRoundIsTakenOverOrMadeAgain) {
+  FakeCluster cluster(kHosts);
+  HostRounds first(cluster.host(0)), second(cluster.host(1));
+  const HostRounds::Report report{Kind::kTrained, /*program=*/7, /*tasks=*/1,
+                                  /*rows=*/2};
+  first.Send(report, nullptr);
+  second.Send(report, nullptr);
+  EXPECT_EQ(first.Await(), Fate::kCounts);
+  EXPECT_EQ(second.Await(), Fate::kCounts);
+  EXPECT_EQ(first.standing().decided, 1);
+
+  cluster.host(0)->Fail("host 1 is lost");
+  const auto lose = [&first, &report] {
+    bool undone = false;
+    first.Send(report, [&undone] { undone = true; });
+    EXPECT_EQ(first.Await(), Fate::kBroken);
+    EXPECT_TRUE(undone);
+    EXPECT_EQ(first.why(), "host 1 is lost");
+  };
+  lose();
+  EXPECT_FALSE(first.Resume({1, Fate::kCounts})) << "nobody knows of the second round";
+  EXPECT_EQ(first.Await(), Fate::kCounts);
+  EXPECT_TRUE(first.clear());
+  lose();
+  EXPECT_TRUE(first.Resume({2, Fate::kDiscarded}));
+  EXPECT_EQ(first.Await(), Fate::kDiscarded);
+  first.Forgive();
+  lose();
+  EXPECT_TRUE(first.Resume({3, Fate::kCounts}));
+  EXPECT_EQ(first.Await(), Fate::kCounts);
+  EXPECT_EQ(first.standing().decided, 3);
+}
+
+TEST(HostRoundsTest, WhatHasNotArrivedDoesNotCount) {
+  FakeCluster cluster(kHosts);
+  HostRounds first(cluster.host(0)), second(cluster.host(1));
+  const HostRounds::Report report{Kind::kTrained, /*program=*/7, /*tasks=*/1,
+                                  /*rows=*/2};
+  bool undone = false;
+  first.Send(report, [&undone] { undone = true; }, [] { return false; });
+  second.Send(report, nullptr, [] { return true; });
+  EXPECT_EQ(second.Await(), Fate::kCounts);
+  EXPECT_EQ(first.Await(), Fate::kBroken);
+  EXPECT_TRUE(undone);
+  EXPECT_EQ(first.standing().decided, 0);
+  EXPECT_EQ(second.standing().decided, 1);
+}
+
 TEST(OneFateTest, AFailureOnOneHostDiscardsTheIterationOnAll) {
   HostsOfLearners hosts(Averaging(4), 2, Update::kByItself);
   std::vector<float> before[kHosts];

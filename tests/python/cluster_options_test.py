@@ -141,3 +141,27 @@ def test_the_bound_of_alpha_is_by_the_learners_of_all_hosts(synchroniser):
         options.deposit(0)
     alone = tensorbow.Options(learners_per_device=2, cluster=None, synchroniser=chosen)
     alone.check_learners(0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"synchroniser": tensorbow.SSGD()}, r"elastic=True\) averages models, and SSGD\(\)"),
+        ({"batch_size": 4}, "got batch_size=4, which makes several of it"),
+    ],
+)
+def test_what_does_not_go_with_elastic_hosts_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        tensorbow.Options(cluster=Cluster(TWO, 0, elastic=True), **options)
+
+
+def test_elastic_hosts_average_models():
+    elastic = Cluster(TWO, 0, elastic=True)
+    assert tensorbow.Options(cluster=elastic).synchroniser == tensorbow.SMA()
+    chosen = tensorbow.SMA(centre="lagging")
+    assert tensorbow.Options(cluster=elastic, synchroniser=chosen).synchroniser == chosen
+    with pytest.raises(ValueError, match="after every iteration, got sync_period=2"):
+        Cluster(TWO, 0, elastic=True, sync_period=2)
+    with pytest.raises(TypeError, match="elastic must be a bool"):
+        Cluster(TWO, 0, elastic=1)
+    assert not Cluster(TWO, 0).elastic

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
+import signal
 import socket
+import threading
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -31,8 +35,14 @@ def _end_together(hosts: int) -> None:
         time.sleep(0.01)
 
 
-def _join(addresses: list[str], rank: int, start_limit: float = 60, hang_limit: float = 4) -> Any:
-    return _native.join_cluster(addresses, rank, start_limit, hang_limit)
+def _join(
+    addresses: list[str],
+    rank: int,
+    start_limit: float = 60,
+    hang_limit: float = 4,
+    elastic: bool = False,
+) -> Any:
+    return _native.join_cluster(addresses, rank, start_limit, hang_limit, elastic)
 
 
 def values_of(rank: int, dtype: str, size: int, turn: int) -> np.ndarray:
@@ -190,12 +200,20 @@ class Regression:
             self.init = tf1.global_variables_initializer()
 
     def session(
-        self, addresses: list[str], rank: int, learners: int, period: int = 1, **options: Any
+        self,
+        addresses: list[str],
+        rank: int,
+        learners: int,
+        period: int = 1,
+        elastic: bool = False,
+        **options: Any,
     ) -> Any:
         """A session on all hosts, which are averaged in every so many iterations: by models,
         unless something else is said."""
         options.setdefault("synchroniser", tensorbow.SMA())
-        cluster = tensorbow.Cluster(addresses, rank, start_limit_seconds=60, sync_period=period)
+        cluster = tensorbow.Cluster(
+            addresses, rank, start_limit_seconds=60, sync_period=period, elastic=elastic
+        )
         return tensorbow.TensorBowSession(
             graph=self.graph,
             options=tensorbow.Options(
@@ -486,6 +504,174 @@ def trains_on(rank: int, addresses: list[str], synchroniser: str = "SMA") -> dic
             if run == 20:
                 mark()
     raise AssertionError("no run failed")
+
+
+def _die_soon(delay: float) -> None:
+    """Kills this process after so many seconds, whatever it does then."""
+    killer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL))
+    killer.daemon = True
+    killer.start()
+
+
+def _fail_when_it_has_died(hosts: Any, rank: int, address: str) -> None:
+    """Has this host's sums fail as soon as that host does not listen any more: others may just
+    have had theirs."""
+    name, _, port = address.rpartition(":")
+
+    def watch() -> None:
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex((name, int(port))) != 0:
+                    break
+        hosts.fail(f"host {rank} ({address}) does not answer: it has died")
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def goes_on(
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    runs: int,
+    deaths: dict[str, list[float]],
+    synchroniser: str = "SMA",
+    options: dict[str, Any] | None = None,
+    elements: bool = False,
+    watched: int | None = None,
+) -> dict[str, Any]:
+    """Trains by gradient descent on elastic hosts, some of which die: `deaths` are, by rank, the
+    run in which and after how many seconds. Returns z after every run.
+
+    With `elements` they are those of a tf.data pipeline. The lowest rank but `watched` notices
+    the death of that one at once.
+    """
+    program = Regression(rank, momentum=0.0, elements=runs if elements else None)
+    chosen = getattr(tensorbow, synchroniser)(**(options or {}))
+    run_of_death, delay = deaths.get(str(rank), [-1, 0.0])
+    z, seconds = [], []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with program.session(
+            addresses, rank, learners, elastic=True, synchroniser=chosen
+        ) as session:
+            session.run(program.init)
+            if elements:
+                session.run(program.iterator.initializer)
+            for run in range(runs):
+                if run == 10:
+                    mark()
+                if run == run_of_death:
+                    _die_soon(delay)
+                if watched is not None and rank == (watched == 0) and run == 15:
+                    _fail_when_it_has_died(session._hosts, watched, addresses[watched])
+                begin = time.monotonic()
+                session.run(program.train, {} if elements else program.feeds(rank, run))
+                seconds.append(time.monotonic() - begin)
+                z.append([session.run(v).tolist() for v in (program.w, program.b)])
+            counts = session.iterations, session.learning_tasks, session.samples_seen
+    texts = [str(w.message) for w in warned if "host of the cluster is lost" in str(w.message)]
+    return {"z": z, "counts": counts, "warned": texts, "seconds": max(seconds)}
+
+
+def keras_goes_on(
+    rank: int, addresses: list[str], learners: int, runs: int, deaths: dict[str, list[float]]
+) -> dict[str, Any]:
+    """The same in `fit`, by gradient descent in float64."""
+    import keras
+
+    model = keras.Sequential([keras.layers.Dense(1, dtype="float64")])
+    model.build((None, COLUMNS))
+    model.set_weights((weights_of(rank)[:, None], np.array([float(rank)])))
+    options = tensorbow.Options(
+        learners_per_device=learners,
+        cluster=tensorbow.Cluster(addresses, rank, start_limit_seconds=60, elastic=True),
+        pin_threads=False,
+        synchroniser=tensorbow.SMA(),
+    )
+    tensorbow.keras.replicate(model, options)
+    model.compile(keras.optimizers.SGD(RATE), "mse")
+    run_of_death, delay = deaths.get(str(rank), [-1, 0.0])
+    z: list[Any] = []
+
+    def die_if_it_is_time(run: int, logs: Any = None) -> None:
+        if run == run_of_death:
+            _die_soon(delay)
+
+    def remember(run: int, logs: Any = None) -> None:
+        z.append([w.ravel().tolist() for w in model.get_weights()])
+
+    callback = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=die_if_it_is_time, on_train_batch_end=remember
+    )
+    x, y = map(np.concatenate, zip(*(rows_of(rank, k) for k in range(runs))))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model.fit(x, y, ROWS, shuffle=False, verbose=0, callbacks=[callback])
+    session = tensorbow.keras.session_of(model)
+    counts = session.iterations, session.learning_tasks, session.samples_seen
+    texts = [str(w.message) for w in warned if "host of the cluster is lost" in str(w.message)]
+    return {"z": z, "counts": counts, "warned": texts}
+
+
+def goes_on_until_told(rank: int, addresses: list[str]) -> dict[str, Any]:
+    """Trains on elastic hosts until `MARK.parent` has a file "stop"; makes one when hosts have
+    been lost. Returns the weights after every run, or the error."""
+    program = Regression(rank, momentum=0.0)
+    z: list[Any] = []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            with program.session(addresses, rank, 1, elastic=True) as session:
+                session.run(program.init)
+                for run in range(1_000_000):
+                    session.run(program.train, program.feeds(rank, run % 100))
+                    z.append(session.run(program.w).tolist())
+                    if run == 10:
+                        mark()
+                    if any("host of the cluster is lost" in str(w.message) for w in warned):
+                        (MARK.parent / f"lost{rank}").touch()
+                    if (MARK.parent / "stop").exists():
+                        break
+        except tf.errors.OpError as error:
+            return {"z": z, "error": f"{type(error).__name__}: {error.message}"}
+    return {"z": z, "error": ""}
+
+
+def comes_back(rank: int, addresses: list[str]) -> str:
+    """Joins elastic hosts that have gone on without this one; returns the error."""
+    return join(rank, addresses, 3, 4, True)
+
+
+def saves_on(
+    rank: int, addresses: list[str], path: str, deaths: dict[str, list[float]]
+) -> dict[str, Any]:
+    """Trains on elastic hosts, one learner each, and saves after every 5th run; `deaths` are
+    by rank, in the save after which run and after how many seconds."""
+    program = Regression(rank)
+    run_of_death, delay = deaths.get(str(rank), [-1, 0.0])
+    error, w, run = "", [], 0
+    try:
+        with program.session(addresses, rank, 1, elastic=True) as session:
+            session.run(program.init)
+            for run in range(30):
+                session.run(program.train, program.feeds(rank, run))
+                if run == run_of_death:
+                    _die_soon(delay)
+                if run % 5 == 4:
+                    session.save_state(path)
+            w = session.run(program.w).tolist()
+    except tf.errors.OpError as failure:
+        error = f"{type(failure).__name__}: {failure.message}"
+    return {"w": w, "error": error, "run": run}
+
+
+def loads(rank: int, addresses: list[str], path: str) -> list[float]:
+    """The weights in a saved state."""
+    program = Regression(rank)
+    with program.session(addresses, rank, 1) as session:
+        session.load_state(path)
+        weights: list[float] = session.run(program.w).tolist()
+    return weights
 
 
 def saves(

@@ -55,6 +55,28 @@ class Hosts:
         for process in self.processes:
             process.start()
 
+    @property
+    def directory(self) -> pathlib.Path:
+        """Where marks and other files of the programs are."""
+        return pathlib.Path(self._directory.name)
+
+    def start_again(self, rank: int, program: str, *arguments: Any) -> None:
+        """Starts a host that has ended once more, with a program that may be another."""
+        self.processes[rank].join(LIMIT_SECONDS)
+        self._results[rank].unlink(missing_ok=True)
+        self.processes[rank].close()
+        self.processes[rank] = _CONTEXT.Process(
+            target=_run, args=(program, self._results[rank], rank, self.addresses, *arguments)
+        )
+        self.processes[rank].start()
+
+    def await_file(self, name: str) -> None:
+        """Waits until a program has made this file in `directory`."""
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while not (self.directory / name).exists():
+            assert time.monotonic() < deadline, f"{name} takes too long"
+            time.sleep(0.01)
+
     def __enter__(self) -> Hosts:
         return self
 

@@ -1,0 +1,151 @@
+// Elastic hosts: those that are left of a cluster go on.
+//
+// A host whose sum has failed asks who of the members answers and tries to make one sum
+// with these, under keys that only hosts of the same opinion use. It carries what each
+// has to say. Where opinions differ, or somebody has not noticed yet, the attempt ends
+// after a while and is made again. The group's leader waits longer than the others, so
+// that attempts meet.
+//
+// Fewer than half of the members do not go on: the others may. Nor does a half without
+// the lowest member, unless the others' processes are known to have ended.
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "cc/cluster/cluster.h"
+#include "cc/cluster/cluster_sum.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/hash.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+constexpr absl::Duration kLeaderWaits = absl::Seconds(6);
+constexpr absl::Duration kOthersWait = absl::Seconds(2);
+constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
+constexpr int kMeetingKey = 1 << 30;
+// Beside what a host brings: that it is there, its epoch, its next key.
+constexpr int kOwnFields = 3;
+
+// Keys of a group that is about to meet: of these hosts only.
+int MeetingKey(const std::vector<int>& hosts) {
+  const uint64_t hash = tf::Hash64(absl::StrJoin(hosts, ","));
+  return kMeetingKey + static_cast<int>(hash % (1 << 29));
+}
+
+}  // namespace
+
+bool Cluster::AwaitIdle(absl::Duration limit) const {
+  const absl::Time deadline = absl::Now() + limit;
+  while (under_way_.load() > 0) {
+    if (absl::Now() > deadline) return false;
+    absl::SleepFor(kPollInterval);
+  }
+  return true;
+}
+
+absl::StatusOr<std::vector<int>> Cluster::FindLeft() const {
+  const std::vector<int> members = this->members();
+  const std::vector<absl::Status> health =
+      server_->CheckHealth(members, hang_limit_ / 2);
+  std::vector<int> left, lost;
+  bool all_ended = true;  // of those that are lost
+  for (int host : members) {
+    (health[host].ok() ? left : lost).push_back(host);
+    all_ended &= !absl::IsDeadlineExceeded(health[host]);
+  }
+  const bool half = 2 * left.size() == members.size();
+  const bool may_go_on = half ? all_ended || left.front() == members.front()
+                              : 2 * left.size() > members.size();
+  if (may_go_on) return left;
+  return absl::UnavailableError(
+      absl::StrCat(error(), ". Host ", rank(), " reaches ", left.size() - 1, " of the ",
+                   members.size() - 1,
+                   " others, which are too few to go on with: those that it "
+                   "does not reach may go on without it."));
+}
+
+absl::Status Cluster::Meet(const std::vector<int>& hosts, absl::Duration limit,
+                           const std::vector<int64_t>& brought,
+                           std::vector<std::vector<int64_t>>* all) {
+  const int64_t width = kOwnFields + static_cast<int64_t>(brought.size());
+  const int key = MeetingKey(hosts);
+  Sum sum(this, kernels_[static_cast<int>(Type::kInt64)].get(),
+          Sum::Keys{static_cast<int>(hosts.size()), key, key}, tf::DT_INT64,
+          width * size());
+  int64_t* const mine = sum.as<int64_t>() + width * rank();
+  const int64_t epoch = group().epoch;
+  mine[0] = 1;
+  mine[1] = epoch;
+  mine[2] = server_->next_key();
+  std::copy(brought.begin(), brought.end(), mine + kOwnFields);
+  sum.Start();
+  TF_RETURN_IF_ERROR(sum.AwaitFor(limit));
+  int64_t last_epoch = 0, next_key = 0;
+  all->assign(size(), {});
+  for (int host : hosts) {
+    const int64_t* const said = sum.as<int64_t>() + width * host;
+    if (said[0] != 1) return absl::InternalError("Another group has met");
+    last_epoch = std::max(last_epoch, said[1]);
+    next_key = std::max(next_key, said[2]);
+    (*all)[host].assign(said + kOwnFields, said + width);
+  }
+  server_->set_next_key(static_cast<int>(next_key));
+  server_->NoteMembers();
+  absl::MutexLock lock(&mu_);
+  group_ = {hosts, last_epoch + 1};
+  error_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status Cluster::Greet() {
+  std::vector<std::vector<int64_t>> nothing;
+  const std::vector<int> everybody = members();
+  absl::Status met;
+  if (everybody.size() > 1) met = Meet(everybody, start_limit_, {}, &nothing);
+  if (met.ok()) return met;
+  return absl::DeadlineExceededError(absl::StrCat(
+      "All hosts of the cluster answer, and do not begin together within ",
+      absl::FormatDuration(start_limit_),
+      ". Where the others have gone on without this one it cannot come back: start all "
+      "hosts again, from what has been saved."));
+}
+
+std::string Cluster::Regroup(const std::vector<int64_t>& brought,
+                             std::vector<std::vector<int64_t>>* all) {
+  const std::string why = error();
+  const std::string me = absl::StrCat("host ", rank(), " (");
+  const bool lost = absl::StrContains(why, ") does not answer: ") ||
+                    absl::StrContains(why, kRegroups);
+  if (!elastic_ || !lost || absl::StrContains(why, " has failed: ")) return why;
+  if (absl::StartsWith(why, me)) {
+    return absl::StrCat(why,
+                        ". The others go on without this host; it cannot come "
+                        "back");
+  }
+  const absl::Time deadline = absl::Now() + start_limit_;
+  while (absl::Now() < deadline) {
+    // Also after an attempt of ours that others are still in.
+    Abort(kRegroups);
+    if (!AwaitIdle(hang_limit_)) break;
+    const absl::StatusOr<std::vector<int>> left = FindLeft();
+    if (!left.ok()) return std::string(left.status().message());
+    const absl::Status renewed = server_->Renew(left->front());
+    if (!renewed.ok()) return std::string(renewed.message());
+    const bool leads = left->front() == rank();
+    const absl::Status met =
+        Meet(*left, leads ? kLeaderWaits : kOthersWait, brought, all);
+    if (met.ok()) return "";
+    const std::string told = WhyAborted(met.message());
+    if (absl::StrContains(told, " has failed: ")) return told;
+  }
+  return absl::StrCat(why, ". Those that are left do not find each other within ",
+                      absl::FormatDuration(start_limit_));
+}
+
+}  // namespace tensorbow

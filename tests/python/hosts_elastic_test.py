@@ -1,0 +1,195 @@
+"""Elastic hosts: those that are left train on when one dies or hangs, against NumPy."""
+
+import random
+import signal
+
+import numpy as np
+import pytest
+
+from tests.python.host_programs import RATE, ROWS, rows_of, weights_of
+from tests.python.hosts import Hosts
+
+RUNS = 50
+LAGGING = {"centre": "lagging", "momentum": 0.9}
+
+
+class Model:
+    """SMA (ALGORITHMS.md, 1a and 1b) by gradient descent over the learners of the hosts that
+    are left, in float64. `w` is by host [learners, weights]."""
+
+    def __init__(self, hosts, learners, options):
+        self.z = np.append(weights_of(0), 0.0)
+        self.lags = options.get("centre") == "lagging"
+        self.mu = options.get("momentum", 0.0)
+        self.learners = learners
+        self.go_on(range(hosts))
+
+    def go_on(self, hosts):
+        """With these hosts, from z, without momentum."""
+        self.w = {host: np.tile(self.z, (self.learners, 1)) for host in hosts}
+        self.z_prev = self.z
+
+    def train(self, run):
+        alpha = 1 / (len(self.w) * self.learners)
+        corrections = np.zeros_like(self.z)
+        for host, w in self.w.items():
+            x, y = rows_of(host, run)
+            for j, rows in enumerate(np.array_split(np.arange(ROWS), self.learners)):
+                inputs = np.column_stack([x[rows], np.ones(len(rows))])
+                gradient = 2 * inputs.T @ (inputs @ w[j] - y[rows]) / len(rows)
+                correction = alpha * (w[j] - self.z)
+                corrections += correction
+                w[j] = w[j] - RATE * gradient - correction
+        if self.lags:
+            z = self.z + corrections + self.mu * (self.z - self.z_prev)
+            self.z_prev, self.z = self.z, z
+        else:
+            self.z = np.mean(np.concatenate(list(self.w.values())), 0)
+
+
+def check(results, learners, options, hosts=3, rtol=1e-9, atol=1e-12):
+    """That z of those that are left is the model's: of all hosts until some run, of these
+    from there on. `results` are by rank. Returns the run."""
+    left = sorted(results)
+    first = results[left[0]]
+    for result in results.values():
+        assert result["z"] == first["z"], "the same bits on all hosts"
+    z = [np.append(*read) for read in first["z"]]
+    model = Model(hosts, learners, options)
+    lost = None
+    for run, seen in enumerate(z):
+        before = model.z.copy()
+        model.train(run)
+        if lost is None and not np.allclose(seen, model.z, rtol=rtol, atol=atol):
+            lost = run
+            model.z = before
+            model.go_on(left)
+            model.train(run)
+        np.testing.assert_allclose(seen, model.z, rtol=rtol, atol=atol, err_msg=f"run {run}")
+    assert lost is not None, "nobody has been lost"
+    tasks = learners * (hosts * lost + len(left) * (len(z) - lost))
+    for result in results.values():
+        assert result["counts"] == [len(z), tasks, tasks * ROWS // learners]
+        assert result["warned"] and "does not answer" in result["warned"][0]
+    return lost
+
+
+def survivors(running, dead):
+    left = set(range(len(running.processes))) - dead
+    return {rank: running.result(rank) for rank in sorted(left)}
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("learners", "synchroniser", "options"),
+    [(1, "SMA", {}), (2, "SMA", LAGGING), (1, "EASGD", {})],
+)
+def test_those_that_are_left_go_on_from_the_last_iteration_that_counts(
+    victim, learners, synchroniser, options
+):
+    """Whoever is killed, at whatever moment, the chief included."""
+    moment = [20 + random.randrange(5), random.random() * 0.03]
+    arguments = learners, RUNS, {str(victim): moment}, synchroniser, options
+    with Hosts(3, "goes_on", *arguments) as running:
+        results = survivors(running, {victim})
+        running.processes[victim].join(10)
+        assert running.processes[victim].exitcode == -signal.SIGKILL
+    lost = check(results, learners, {"centre": "lagging"} if synchroniser == "EASGD" else options)
+    assert lost >= moment[0]
+    for result in results.values():
+        assert result["seconds"] < 15
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_who_hangs_is_left_behind(victim):
+    with Hosts(3, "goes_on", 1, 200, {}) as running:
+        for rank in range(3):
+            running.await_mark(rank)
+        running.signal(victim, signal.SIGSTOP)
+        results = survivors(running, {victim})
+    check(results, 1, {})
+
+
+def test_hosts_are_lost_one_after_the_other():
+    """Of four the last two go on; and of two, one, which is alone then."""
+    deaths = {"0": [15, 0.01], "3": [30, 0.01]}
+    with Hosts(4, "goes_on", 1, RUNS, deaths) as running:
+        results = survivors(running, {0, 3})
+    assert results[1]["z"] == results[2]["z"]
+    assert len(results[1]["z"]) == RUNS
+    assert results[1]["counts"][0] == results[2]["counts"][0] == RUNS
+    with Hosts(2, "goes_on", 2, RUNS, {"0": [20, 0.005]}) as running:
+        results = survivors(running, {0})
+    check(results, 2, {}, hosts=2)
+
+
+def test_elements_of_pipelines_are_trained_once():
+    with Hosts(3, "goes_on", 2, RUNS, {"1": [20, 0.01]}, "SMA", LAGGING, True) as running:
+        results = survivors(running, {1})
+    check(results, 2, LAGGING)
+
+
+def test_keras_models_go_on():
+    with Hosts(3, "keras_goes_on", 2, RUNS, {"0": [20, 0.01]}) as running:
+        results = survivors(running, {0})
+    check(results, 2, {}, rtol=1e-5, atol=1e-7)
+
+
+def test_who_has_been_left_behind_cannot_come_back():
+    """Neither a host that hung and goes on, nor one that is started again; both are told so."""
+    with Hosts(3, "goes_on_until_told") as running:
+        for rank in range(3):
+            running.await_mark(rank)
+        running.signal(2, signal.SIGSTOP)
+        for rank in (0, 1):
+            running.await_file(f"lost{rank}")
+        running.signal(2, signal.SIGCONT)
+        told = running.result(2)["error"]
+        running.start_again(2, "comes_back")
+        refused = running.result(2)
+        (running.directory / "stop").touch()
+        first, second = running.result(0), running.result(1)
+    assert "DeadlineExceededError: All hosts of the cluster answer, and do not begin" in refused
+    assert "it cannot come back" in refused
+    assert told.startswith("UnavailableError")
+    assert f"host 2 ({running.addresses[2]}) does not answer: it has been stopped for" in told
+    assert "The others go on without this host; it cannot come back" in told
+    assert first["error"] == second["error"] == ""
+    common = min(len(first["z"]), len(second["z"]))
+    assert first["z"][:common] == second["z"][:common]
+
+
+def test_those_that_are_left_save_a_state_of_theirs(tmp_path):
+    path = str(tmp_path / "state")
+    with Hosts(3, "saves_on", path, {"1": [17, 0.0]}) as running:
+        first, last = survivors(running, {1}).values()
+    assert first["error"] == last["error"] == ""
+    assert first["w"] == last["w"]
+    with Hosts(2, "loads", path) as running:
+        assert running.results() == [first["w"]] * 2
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_who_is_lost_while_all_save_ends_training_or_not_but_for_all(tmp_path, victim):
+    path = str(tmp_path / "state")
+    deaths = {str(victim): [19, random.random() * 0.02]}
+    with Hosts(3, "saves_on", path, deaths) as running:
+        first, last = survivors(running, {victim}).values()
+    assert first["w"] == last["w"]
+    for result in (first, last):
+        if result["error"]:
+            assert result["error"].startswith("UnavailableError")
+            assert "does not answer" in result["error"]
+            assert "start all hosts again" in result["error"]
+        else:
+            assert result["run"] == 29
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_who_lacks_the_last_sum_takes_over_its_outcome(victim):
+    """One host notices the death at once, when another may have had what it waits for."""
+    moment = [20, random.random() * 0.03]
+    arguments = 2, RUNS, {str(victim): moment}, "SMA", LAGGING, False, victim
+    with Hosts(3, "goes_on", *arguments) as running:
+        results = survivors(running, {victim})
+    check(results, 2, LAGGING)
