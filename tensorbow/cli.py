@@ -16,7 +16,7 @@ from typing import Any
 
 from tensorbow import _report, launch, model_names, plan
 
-DEFAULTS = {"batch_size": 16, "epochs": 12, "optimiser": "momentum", "learning_rate": 0.02}
+DEFAULTS = {"batch_size": 16, "epochs": 12}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,9 +57,13 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--optimiser",
         choices=["sgd", "momentum", "adam"],
-        help="default momentum, with --model xml adam",
+        help="default momentum; with --model xml, lstm and transformer adam",
     )
-    train.add_argument("--learning-rate", type=float, help="default 0.02, with --model xml 0.002")
+    train.add_argument(
+        "--learning-rate",
+        type=float,
+        help="default 0.02; with --model xml 0.002, lstm 0.003, transformer 0.001",
+    )
     train.add_argument(
         "--dropout",
         type=float,
@@ -224,9 +228,11 @@ def _load(arguments: argparse.Namespace) -> Any:
     from tensorbow import datasets, extreme
 
     is_xml = arguments.model == "xml"
-    defaults = extreme.DEFAULTS if is_xml else DEFAULTS
+    defaults: dict[str, Any] = extreme.DEFAULTS
     if not is_xml:
-        defaults = defaults | {"target": model_names.MODELS[arguments.model].target}
+        model = model_names.MODELS[arguments.model]
+        of_model = ("optimiser", "learning_rate", "target")
+        defaults = DEFAULTS | {name: getattr(model, name) for name in of_model}
     for name, value in defaults.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
