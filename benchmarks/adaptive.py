@@ -6,7 +6,8 @@ The model is that of the paper (Ma and Rusu, arXiv 2110.07029): sparse rows → 
 softmax over the labels, cross-entropy with 1 / |labels| for each true label, here with Adam
 and dropout on the Bibtex data set (4,880 + 2,515 rows, 1,836 features, 159 labels). Two
 learners on a core each; the second one's core is shared with processes that spin, so that it
-is as slow as said.
+is as slow as said. Besides: the first one has two threads, as many as there are cores, and the
+second one has one.
 Every contender is fed the same half epochs, one in a run. Seconds are those of the runs; the
 test set is looked at between them. Contenders take turns, seed by seed.
 Writes benchmarks/results/NAME.{json,md}.
@@ -24,11 +25,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from interleave import machine, spread
+from interleave import machine, spread, told
 
 import tensorbow
 
@@ -117,7 +118,8 @@ def synchronisers(mega_batch: int) -> dict[str, Any]:
     }
 
 
-def session_of(program: Program, synchroniser: Any) -> Any:
+def session_of(program: Program, synchroniser: Any, **more: Any) -> Any:
+    """`more`: options of the session, where it has learners."""
     if synchroniser is None:
         return tf1.Session(graph=program.graph)
     batches = not isinstance(synchroniser, tensorbow.AdaptiveSGD)
@@ -126,6 +128,7 @@ def session_of(program: Program, synchroniser: Any) -> Any:
         synchroniser=synchroniser,
         batch_size=BATCH if batches else None,
         shard=[program.x, program.y],
+        **more,
     )
     return tensorbow.TensorBowSession(graph=program.graph, options=options)
 
@@ -154,9 +157,16 @@ def precision(session: Any, program: Program, test: Rows) -> float:
 
 
 def seconds_to(
-    synchroniser: Any, rate: float, seed: int, train: Rows, test: Rows, goal: float, epochs: int
+    synchroniser: Any,
+    rate: float,
+    seed: int,
+    train: Rows,
+    test: Rows,
+    goal: float,
+    epochs: int,
+    **more: Any,
 ) -> dict[str, Any]:
-    """Trains until the goal is reached.
+    """Trains until the goal is reached. `more`: options of the session.
 
     Returns:
       seconds: of training until then, None if it was not reached; rows: until then; best: the
@@ -165,7 +175,7 @@ def seconds_to(
     program = Program(rate, seed)
     rng = np.random.default_rng(seed)
     seconds, rows, best, reached = 0.0, 0, 0.0, None
-    with session_of(program, synchroniser) as session:
+    with session_of(program, synchroniser, **more) as session:
         session.run(program.init)
         for _ in range(WARM_UP_RUNS):
             x, y = train.take(np.arange(2 * BATCH))
@@ -202,10 +212,73 @@ def tuned(synchroniser: Any, rates: list[float], train: Rows, test: Rows, epochs
     return rates[int(np.argmax(found))]
 
 
+class Condition(NamedTuple):
+    """In which learners are of different speed."""
+
+    name: str
+    slowed: int = 1
+    threads: list[int] | None = None
+
+
+def measured(
+    contenders: dict[str, Any],
+    rates: dict[str, float],
+    condition: Condition,
+    data: tuple[Rows, Rows],
+    arguments: argparse.Namespace,
+) -> dict[str, list[dict[str, Any]]]:
+    """`seconds_to` of every contender, seed by seed."""
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
+    with slowed(condition.slowed):
+        for seed in range(arguments.seeds):
+            for name, choice in contenders.items():
+                run = seconds_to(
+                    choice,
+                    rates[name],
+                    seed,
+                    *data,
+                    arguments.goal,
+                    arguments.epochs,
+                    threads_per_learner=condition.threads,
+                )
+                runs[name].append(run)
+                print(condition.name, seed, name, run, flush=True)
+    return runs
+
+
+def cell(outcomes: list[dict[str, Any]]) -> str:
+    """Of the table: seconds and rows, if all seeds have reached the goal."""
+    reached = [run["seconds"] for run in outcomes if run["seconds"] is not None]
+    if len(reached) < len(outcomes):
+        return f"not reached in {len(outcomes) - len(reached)} runs"
+    median, low, high = spread(reached)
+    rows = int(np.median([run["rows"] for run in outcomes]))
+    return f"{median:.2f} ({low:.2f}–{high:.2f}) [{rows:,}]"
+
+
+def header(where: dict[str, Any], names: list[str], arguments: argparse.Namespace) -> list[str]:
+    return [
+        "# Learners of different speed",
+        "",
+        told(where),
+        f"Seconds of training until precision@1 is {arguments.goal:.0%} on Bibtex's test set, the "
+        f"median of {arguments.seeds} seeds with quartiles, in brackets the rows trained on; "
+        f"batches of {BATCH} rows, Adam, dropout {DROPOUT:g}, for each the best of the rates "
+        f"{', '.join(map(str, arguments.rates))} after 8 epochs on equal cores. Two learners; the "
+        "core of one is shared with spinning processes so that it is as much slower as said, or "
+        "the learners have so many threads. Stock TensorFlow uses both cores. Sizes: of the "
+        "learners' batches, in the end.",
+        "",
+        "| contender | rate | " + " | ".join(names) + " | sizes |",
+        "|---|---|" + "---|" * (len(names) + 1),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=pathlib.Path, required=True, help="of bibtex_*.libsvm.gz")
     parser.add_argument("--slowed", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--threads", type=int, nargs="*", default=[2, 1], help="of each learner")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.002, 0.005, 0.01, 0.02])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--goal", type=float, default=0.6)
@@ -224,47 +297,24 @@ def main() -> None:
         name: tuned(choice, arguments.rates, train, test, min(8, arguments.epochs))
         for name, choice in contenders.items()
     }
+    conditions = [Condition(f"{times}×", times) for times in arguments.slowed]
+    if arguments.threads:
+        told_threads = " and ".join(map(str, arguments.threads))
+        conditions.append(Condition(f"threads {told_threads}", threads=arguments.threads))
     where = machine()
     report: dict[str, Any] = {"machine": where, "rates": rates, "rows": []}
-    lines = [
-        "# Learners of different speed",
-        "",
-        f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
-        f"{where['tensorflow']}, Python {where['python']}; {where['date']}.",
-        f"Seconds of training until precision@1 is {arguments.goal:.0%} on Bibtex's test set, the "
-        f"median of {arguments.seeds} seeds with quartiles, in brackets the rows trained on; "
-        f"batches of {BATCH} rows, Adam, dropout {DROPOUT:g}, for each the best of the rates "
-        f"{', '.join(map(str, arguments.rates))} after 8 epochs on equal cores. Two learners; the "
-        "core of one is shared with spinning processes so that it is as much slower as said. "
-        "Stock TensorFlow uses both cores.",
-        "",
-        "| contender | rate | " + " | ".join(f"{s}×" for s in arguments.slowed) + " | sizes |",
-        "|---|---|" + "---|" * (len(arguments.slowed) + 1),
-    ]
+    lines = header(where, [condition.name for condition in conditions], arguments)
     cells: dict[str, list[str]] = {name: [] for name in contenders}
-    sizes: dict[str, Any] = {}
-    for times in arguments.slowed:
-        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
-        with slowed(times):
-            for seed in range(arguments.seeds):
-                for name, choice in contenders.items():
-                    run = seconds_to(
-                        choice, rates[name], seed, train, test, arguments.goal, arguments.epochs
-                    )
-                    runs[name].append(run)
-                    print(times, seed, name, run, flush=True)
+    sizes: dict[str, list[str]] = {name: [] for name in contenders}
+    for condition in conditions:
+        runs = measured(contenders, rates, condition, (train, test), arguments)
         for name, outcomes in runs.items():
-            report["rows"].append({"slowed": times, "contender": name, "runs": outcomes})
-            reached = [run["seconds"] for run in outcomes if run["seconds"] is not None]
-            if len(reached) < len(outcomes):
-                cells[name].append(f"not reached in {len(outcomes) - len(reached)} runs")
-                continue
-            median, low, high = spread(reached)
-            rows = int(np.median([run["rows"] for run in outcomes]))
-            cells[name].append(f"{median:.2f} ({low:.2f}–{high:.2f}) [{rows:,}]")
-            sizes[name] = outcomes[-1]["sizes"]
+            report["rows"].append({**condition._asdict(), "contender": name, "runs": outcomes})
+            cells[name].append(cell(outcomes))
+            last = outcomes[-1]["sizes"]
+            sizes[name].append("—" if last is None else " and ".join(map(str, last)))
     for name in contenders:
-        last = "—" if sizes.get(name) is None else " and ".join(map(str, sizes[name]))
+        last = "; ".join(sizes[name] if any(size != "—" for size in sizes[name]) else ["—"])
         lines.append(f"| {name} | {rates[name]:g} | " + " | ".join(cells[name]) + f" | {last} |")
     arguments.results.mkdir(exist_ok=True)
     (arguments.results / f"{arguments.output}.json").write_text(json.dumps(report, indent=1))

@@ -24,10 +24,12 @@ def host_session(
     averaging: bool,
     synchroniser: str = "SMA",
     period: int = 1,
+    chunk: int | str | None = None,
 ) -> Callable[[int], None]:
     """A TensorBowSession on `learners` learners of one host; `rows` are this host's.
 
-    `period`: iterations from one average of the hosts to the next. Without `averaging` hosts
+    `period`: iterations from one average of the hosts to the next. `chunk`: see
+    `tensorbow.Cluster`. Without `averaging` hosts
     know nothing of each other.
     """
     _take_share_of_cores(len(addresses), rank)
@@ -37,7 +39,9 @@ def host_session(
 
     cluster = None
     if averaging:
-        cluster = tensorbow.Cluster(addresses, rank, hang_limit_seconds=60, sync_period=period)
+        cluster = tensorbow.Cluster(
+            addresses, rank, hang_limit_seconds=60, sync_period=period, chunk=chunk
+        )
     return tensorbow_session(
         model, rows, learners, synchroniser=synchroniser, options={"cluster": cluster}
     )

@@ -1,10 +1,13 @@
 """How fast several hosts train: MultiWorkerMirroredStrategy against TensorBow.
 
     python benchmarks/hosts.py [--models lenet:32 …] [--hosts N] [--slices N] [--output NAME]
+    python benchmarks/hosts.py --chunks 1 2 5 10 10000 search --output hosts_chunks
 
 The hosts are processes on this machine that talk over loopback, with a share of its cores each.
 All contenders train on the same number of rows in a step, take turns, slice by slice, and a slice
 is over when all hosts have done its steps. Hosts that do not average show what averaging costs.
+With --chunks, S-SGD by itself: gradients that travel in chunks of so many (`Cluster(chunk=…)`)
+against those that travel as TensorBow's own rule says.
 Writes benchmarks/results/NAME.{json,md}.
 """
 
@@ -25,6 +28,8 @@ from interleave import Process, in_turns, machine, spread, told
 from tensorbow.launch import free_addresses
 
 RESULTS = pathlib.Path(__file__).parent / "results"
+# A search for a number of gradients in a chunk is over after so many steps.
+SEARCH_STEPS = 400
 DEFAULT_ROWS = ["logistic:32", "lenet:32", "resnet20:32"]
 
 
@@ -120,15 +125,29 @@ def contenders(hosts: int, rows: int, cores: int) -> list[tuple[Contender, int]]
     ]
 
 
-def measure(model: str, rows: int, hosts: int, slices: int, seconds: float) -> dict[str, Any]:
+def chunked(
+    hosts: int, rows: int, cores: int, chunks: Sequence[str]
+) -> list[tuple[Contender, int]]:
+    """The same for S-SGD whose gradients travel in such chunks, the own rule's first."""
+    mine = max(1, cores // hosts)
+    settings = {"learners": mine, "averaging": True, "synchroniser": "SSGD"}
+    made = [Contender("chunks of a million elements", "host_session", hosts * rows, settings)]
+    for chunk in chunks:
+        of = {"chunk": chunk if chunk == "search" else int(chunk)}
+        name = "a number that is searched" if chunk == "search" else f"{chunk} gradients"
+        made.append(Contender(name, "host_session", hosts * rows, settings | of))
+    return [(contender, hosts) for contender in made]
+
+
+def measure(
+    taking_turns: list[tuple[Contender, int]], model: str, slices: int, seconds: float
+) -> dict[str, Any]:
     """Samples/s of every contender by slice."""
-    cores = len(os.sched_getaffinity(0))
-    running = {
-        contender.name: Hosts(contender, model, count)
-        for contender, count in contenders(hosts, rows, cores)
-    }
+    running = {contender.name: Hosts(contender, model, count) for contender, count in taking_turns}
     for contender in running.values():
         contender.wait_until_ready()
+        if contender.contender.settings.get("chunk") == "search":
+            contender.seconds(SEARCH_STEPS)
         contender.calibrate(seconds)
     speeds = in_turns(running, slices)
     for contender in running.values():
@@ -139,7 +158,8 @@ def measure(model: str, rows: int, hosts: int, slices: int, seconds: float) -> d
 def table(speeds: dict[str, list[float]]) -> list[str]:
     """Markdown: samples/s with quartiles, and ratios to the first contender by slice."""
     first = next(iter(speeds))
-    lines = ["| | samples/s (quartiles) | ÷ MultiWorkerMirroredStrategy |", "|---|---|---|"]
+    named = "MultiWorkerMirroredStrategy" if first.startswith("Multi") else first
+    lines = [f"| | samples/s (quartiles) | ÷ {named} |", "|---|---|---|"]
     for name, values in speeds.items():
         median, low, high = spread(values)
         ratio, least, most = spread(np.divide(values, speeds[first]).tolist())
@@ -156,6 +176,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--slices", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.7, help="length of a slice")
+    parser.add_argument("--chunks", nargs="+", metavar="N|search")
     parser.add_argument("--output", default="hosts")
     arguments = parser.parse_args(argv)
     where = machine()
@@ -170,7 +191,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     found = {}
     for name in arguments.models:
         model, rows = name.split(":")
-        speeds = measure(model, int(rows), arguments.hosts, arguments.slices, arguments.seconds)
+        cores = len(os.sched_getaffinity(0))
+        if arguments.chunks:
+            taking_turns = chunked(arguments.hosts, int(rows), cores, arguments.chunks)
+        else:
+            taking_turns = contenders(arguments.hosts, int(rows), cores)
+        speeds = measure(taking_turns, model, arguments.slices, arguments.seconds)
         found[name] = speeds
         lines += ["", f"## {model}, {rows} rows a host", "", *table(speeds)]
         print("\n".join(lines[-len(speeds) - 4 :]), flush=True)

@@ -6,7 +6,7 @@
   fed as many rows; wanted: at least 1.5 times its samples/s.
 - *features*: a step and its memory as the number of features grows, with as many values a row.
 - *reader*: `tensorbow.data.libsvm` against scikit-learn's `load_svmlight_file`, on rows with the
-  statistics of Amazon-670K (power_law.py).
+  statistics of Amazon-670K (power_law.py), by batch size and by who takes the batches.
 - *stream*: memory while a million rows are streamed.
 
 Contenders are processes of their own that take turns. Writes benchmarks/results/NAME.{json,md}; a
@@ -31,6 +31,7 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 PARTS = ("training", "features", "reader", "stream")
 ROWS = 128  # fed in a step
 MEGA_BATCH = 2440
+READER_BATCHES = (32, 256, 4096)
 
 
 def _cell(values: Any, form: str) -> str:
@@ -137,28 +138,42 @@ def _file(folder: str, rows: int, repeat: int = 1) -> dict[str, Any]:
     return {"path": str(path), "features": statistics.features, "labels": statistics.labels}
 
 
+def _readers(rows: int, file: dict[str, Any]) -> dict[str, Process]:
+    """By what they are called in the table."""
+    ways: dict[str, tuple[str, dict[str, Any]]] = {}
+    for consumer, model in (("in a session", "session"), ("in Python", "loop")):
+        for batch in READER_BATCHES:
+            ways[f"tensorbow.data.libsvm, {batch:,} rows a batch, {consumer}"] = (
+                model,
+                {"batch": batch},
+            )
+    for model in ("shuffled", "ragged"):
+        ways[f"tensorbow.data.libsvm, 256, in Python, {model}"] = (model, {"batch": 256})
+    ways["scikit-learn"] = ("scikit-learn", {})
+    ways["bytes alone"] = ("bytes", {})
+    return {
+        name: Process(Contender(name, "sparse_reader", rows, file | more), model)
+        for name, (model, more) in ways.items()
+    }
+
+
 def reader(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Rows/s by reader, and the bytes of a row."""
+    """Rows/s by reader and slice, bytes that a core reads in a second, and those of a row."""
     with tempfile.TemporaryDirectory() as folder:
         file = _file(folder, arguments.rows)
         size = pathlib.Path(file["path"]).stat().st_size
-        processes = {
-            name: Process(Contender(name, "sparse_reader", arguments.rows, file | more), model)
-            for name, model, more in (
-                ("tensorbow.data.libsvm, 32 rows a batch", "tensorbow", {"batch": 32}),
-                ("tensorbow.data.libsvm, 256", "tensorbow", {"batch": 256}),
-                ("tensorbow.data.libsvm, 4,096", "tensorbow", {"batch": 4096}),
-                ("tensorbow.data.libsvm, 256, shuffled", "shuffled", {"batch": 256}),
-                ("scikit-learn", "scikit-learn", {}),
-                ("bytes alone", "bytes", {}),
-            )
-        }
+        processes = _readers(arguments.rows, file)
+        speeds: dict[str, list[float]] = {name: [] for name in processes}
+        by_core: dict[str, list[float]] = {name: [] for name in processes}
         for process in processes.values():
             process.wait_until_ready()
-        speeds = in_turns(processes, arguments.slices)
-        by_core = {}
-        for name, process in processes.items():
-            by_core[name] = size / process.value()
+        order = list(processes)
+        for _ in range(arguments.slices):
+            for name in order:
+                speeds[name].append(processes[name].slice())
+                by_core[name].append(size / processes[name].value())
+            order = order[1:] + order[:1]
+        for process in processes.values():
             process.end()
     return {
         "bytes_a_row": size / arguments.rows,
@@ -172,7 +187,8 @@ def _reader_lines(found: dict[str, Any]) -> list[str]:
         "## Reading",
         "",
         f"Rows like Amazon-670K's, {found['bytes_a_row']:.0f} bytes a row, in text that is not "
-        "compressed and in the system's cache. MB/s a core: by the time that a core has worked.",
+        "compressed and in the system's cache. MB/s a core: by the time that a core has worked. In "
+        "Python a `for` takes the batches, of which TensorFlow makes tensors one by one.",
         "",
         "| reader | rows/s | ÷ scikit-learn | MB/s | MB/s a core |",
         "|---|---|---|---|---|",
@@ -182,7 +198,8 @@ def _reader_lines(found: dict[str, Any]) -> list[str]:
         megabytes = [value * found["bytes_a_row"] / 1e6 for value in values]
         ratio = _cell(np.divide(values, speeds["scikit-learn"]), "{:.1f}")
         cells = [name, _cell(values, "{:,.0f}"), ratio, _cell(megabytes, "{:,.0f}")]
-        cells.append(f"{found['bytes_per_core_second'][name] / 1e6:,.0f}")
+        by_core = np.divide(found["bytes_per_core_second"][name], 1e6)
+        cells.append(_cell(by_core, "{:,.0f}"))
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 

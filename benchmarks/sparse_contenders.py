@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -111,19 +112,36 @@ class _Reading:
 
     def __init__(self, read: Callable[[], None]) -> None:
         self._read = read
-        self._steps, self._seconds = 0, 0.0
+        self._seconds = 0.0
 
     def __call__(self, steps: int) -> None:
         begin = time.process_time()
         for _ in range(steps):
             self._read()
-        if self._steps > 0:  # the first call compiles
-            self._seconds += time.process_time() - begin
-        self._steps += steps
+        self._seconds = (time.process_time() - begin) / steps
 
     def value(self) -> float:
-        """Seconds of a core for a step, whatever else the machine does."""
-        return self._seconds / (self._steps - 1)
+        """Seconds of a core for one of the last steps, whatever else the machine does."""
+        return self._seconds
+
+
+def _through_session(dataset: Any) -> Callable[[], None]:
+    """Goes through it as a session of this graph does that takes a batch in every run."""
+    import tensorflow as tf
+
+    tf1 = tf.compat.v1
+    iterator = tf1.data.make_initializable_iterator(dataset)
+    x, y = iterator.get_next()
+    session = tf1.Session()
+    take = session.make_callable(tf.group(x.values, y.values))
+
+    def read() -> None:
+        session.run(iterator.initializer)
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                take()
+
+    return read
 
 
 def sparse_reader(
@@ -132,8 +150,9 @@ def sparse_reader(
     """Goes through a file, which has no header, once in a step.
 
     Args:
-      model: "tensorbow" for `tensorbow.data.libsvm`, "scikit-learn" for `load_svmlight_file`,
-        "shuffled" for the same in random order, "bytes" for reading without understanding.
+      model: "loop" for `tensorbow.data.libsvm` whose batches Python takes, "session" where a
+        session takes them, "shuffled" and "ragged" for Python with other batches,
+        "scikit-learn" for `load_svmlight_file`, "bytes" for reading without understanding.
     """
 
     def bytes_of_file() -> None:
@@ -148,22 +167,25 @@ def sparse_reader(
             path, n_features=features, multilabel=True, dtype=np.float32, zero_based=True
         )
 
+    if model in ("scikit-learn", "bytes"):
+        return _Reading(scikit_learn if model == "scikit-learn" else bytes_of_file)
+    options: dict[str, Any] = {"features": features, "labels": labels, "zero_based": True}
+    if model == "shuffled":
+        options["shuffle"] = 10_000
+    elif model == "ragged":
+        options["form"] = "ragged"
+    if model == "session":
+        import tensorflow as tf
+
+        with tf.Graph().as_default():
+            return _Reading(_through_session(data.libsvm(path, batch, **options)))
+    dataset = data.libsvm(path, batch, **options)
+
     def stream() -> None:
-        for _ in data.libsvm(
-            path, batch, features=features, labels=labels, zero_based=True, **options
-        ):
+        for _ in dataset:
             pass
 
-    options: dict[str, Any] = {"shuffle": 10_000} if model == "shuffled" else {}
-    step = {
-        "tensorbow": stream,
-        "shuffled": stream,
-        "scikit-learn": scikit_learn,
-        "bytes": bytes_of_file,
-    }
-    read = step[model]
-
-    return _Reading(read)
+    return _Reading(stream)
 
 
 def resident_while_streaming(path: str, features: int, labels: int, rows: int) -> dict[str, Any]:

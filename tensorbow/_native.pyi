@@ -11,7 +11,7 @@ compiler: str
 def deposit_options(
     *,
     learners_per_device: int,
-    threads_per_learner: int,
+    threads_per_learner: list[int],
     tunes_learners: bool,
     batch_size: int,
     scheduling: str,
@@ -34,6 +34,7 @@ def deposit_options(
     element_for_each_learner: bool,
     cluster: Cluster | None,
     host_period: int,
+    host_chunk: int | None,
 ) -> int: ...
 def parse_libsvm(
     text: bytes,
@@ -75,7 +76,7 @@ class SessionHandle:
     @property
     def num_learners(self) -> int: ...
     @property
-    def layout(self) -> tuple[int, int]: ...
+    def layout(self) -> tuple[int, list[int]]: ...
     @property
     def tunes_learners(self) -> bool: ...
     @property
@@ -84,7 +85,7 @@ class SessionHandle:
     def mega_batches(
         self,
     ) -> list[tuple[list[int], list[float], list[int], list[int], list[float]]]: ...
-    def set_learners(self, learners_per_device: int, threads: int | None) -> None: ...
+    def set_learners(self, learners_per_device: int, threads: list[int]) -> None: ...
     def end_tuning(self) -> None: ...
     @property
     def metrics(self) -> dict[str, Any]: ...

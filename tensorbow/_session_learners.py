@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from tensorflow.python.client.session import BaseSession
 
+from tensorbow._layout import as_list, check_number, check_threads_fit, threads_of
 from tensorbow.adaptive import MegaBatch
 from tensorbow.metrics import Metrics, from_native
-from tensorbow.options import MAX_LEARNERS, Options
+from tensorbow.options import Options
 from tensorbow.synchronisers import check_learners
 from tensorbow.tuning import Measurement
-
-
-def _layout_argument(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"set_learners: {name} must be an int, got {value!r}")
-    if not 1 <= value <= MAX_LEARNERS:
-        raise ValueError(f"set_learners: {name} must be from 1 to {MAX_LEARNERS}, got {value}")
 
 
 class SessionLearners(BaseSession):
@@ -43,12 +36,18 @@ class SessionLearners(BaseSession):
             raise RuntimeError("Attempted to use a closed Session.")
 
     @property
-    def threads_per_learner(self) -> int:
-        """Threads of each learner; 0 where it computes on those of a stock session."""
-        self._check_open()
-        return int(self._native.layout[1])
+    def threads_per_learner(self) -> int | list[int]:
+        """Threads of each learner; 0 where it computes on those of a stock session.
 
-    def set_learners(self, learners_per_device: int, threads: int | None = None) -> None:
+        A list where the learners of a device have different numbers.
+        """
+        self._check_open()
+        threads = list(self._native.layout[1])
+        return threads if len(threads) > 1 else int(threads[0])
+
+    def set_learners(
+        self, learners_per_device: int, threads: int | Sequence[int] | None = None
+    ) -> None:
         """Changes the number of learners and of their threads, between two learning runs.
 
         The central model is what it was, bit for bit. Where models are averaged all
@@ -60,11 +59,13 @@ class SessionLearners(BaseSession):
 
         Args:
           learners_per_device: 1 to 1024.
-          threads: of each learner, 1 to 1024; None is as the options say.
+          threads: of each learner, 1 to 1024, or a list with a number for each learner of a
+            device; None is as the options say.
 
         Raises:
-          TypeError, ValueError: for an argument that is not one of these, or if the
-            synchroniser does not work with this number of learners.
+          TypeError, ValueError: for an argument that is not one of these, if the
+            synchroniser does not work with this number of learners, or if the options have
+            the threads of each of another number and threads= does not say them.
           tf.errors.UnimplementedError: for several learners on GPUs with a synchroniser that
             works on the CPU only.
           tf.errors.ResourceExhaustedError: if there is not memory enough for so many learners.
@@ -73,15 +74,17 @@ class SessionLearners(BaseSession):
           >>> sess.set_learners(4)
         """
         self._check_open()
-        _layout_argument("learners_per_device", learners_per_device)
+        learners = check_number("set_learners", "learners_per_device", learners_per_device)
         if threads is not None:
-            _layout_argument("threads", threads)
+            threads = threads_of("set_learners", "threads", threads)
+            check_threads_fit("set_learners", "threads", threads, learners)
+        else:
+            given = self._options.threads_per_learner
+            check_threads_fit("set_learners without threads", "Options", given, learners)
         devices = self._native.num_learners // self._native.layout[0]
-        check_learners(self._options.synchroniser, int(learners_per_device) * devices)
-        self._check_memory_of_more(int(learners_per_device) - self._native.layout[0])
-        self._native.set_learners(
-            int(learners_per_device), None if threads is None else int(threads)
-        )
+        check_learners(self._options.synchroniser, learners * devices)
+        self._check_memory_of_more(learners - self._native.layout[0])
+        self._native.set_learners(learners, as_list(threads))
 
     @property
     def tunes_learners(self) -> bool:

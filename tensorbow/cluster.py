@@ -6,10 +6,13 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from tensorbow import _native
+from tensorbow._checks import is_int, is_one_of
 from tensorbow.synchronisers import check_period
+
+MAX_CHUNK = 10_000
 
 
 def _is_address(given: Any) -> bool:
@@ -17,6 +20,15 @@ def _is_address(given: Any) -> bool:
         return False
     name, _, port = given.rpartition(":")
     return bool(name) and port.isdecimal() and 0 < int(port) < 1 << 16
+
+
+def _check_chunk(given: Any) -> None:
+    if given is None or is_one_of(given, "search"):
+        return
+    if not is_int(given):
+        raise TypeError(f'Cluster: chunk must be an int, "search" or None, got {given!r}')
+    if not 1 <= given <= MAX_CHUNK:
+        raise ValueError(f"Cluster: chunk must be from 1 to {MAX_CHUNK}, got {given}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +54,12 @@ class Cluster:
         next iteration's corrections are towards it, with alpha 1 / (number of all
         learners). In between every host trains as if it were alone: z is the mean of its
         own learners, alpha 1 / (their number). An alpha that is given holds for both.
+      chunk: gradients that travel to the other hosts together, under `SSGD()`, 1 to 10,000:
+        so many that follow each other in back-propagation, and the last two alone, which
+        nothing is left to hide. "search" tries numbers while training, ten iterations each,
+        and keeps the fastest (CGDP's Algorithm 1, Le et al., ICPE 2018);
+        `session.metrics().host_chunk` tells. None: as many as make a million elements,
+        which no chunk exceeds in any case.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.
@@ -55,6 +73,7 @@ class Cluster:
     start_limit_seconds: float = 300.0
     hang_limit_seconds: float = 4.0
     sync_period: int = 1
+    chunk: int | Literal["search"] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.hosts, str) or not isinstance(self.hosts, Sequence):
@@ -77,6 +96,7 @@ class Cluster:
             if not value >= least:
                 raise ValueError(f"Cluster: {name} must be at least {least}, got {value}")
         check_period("Cluster", self.sync_period)
+        _check_chunk(self.chunk)
         object.__setattr__(self, "hosts", tuple(self.hosts))
 
     @classmethod

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.eager import context, execute
 
 from tensorbow import _libsvm
 from tensorbow._checks import is_int, is_one_of
@@ -97,17 +98,19 @@ def libsvm(
     def arrays() -> Iterator[tuple[np.ndarray, ...]]:
         return ((r.ends, r.columns, r.values, r.label_ends, r.labels) for r in groups())
 
+    ints, floats = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.float32)
+    # Python hands over many batches at once.
+    compressed = tf.data.Dataset.from_generator(
+        arrays, output_signature=(ints, ints, floats, ints, ints)
+    )
+    if form == "sparse":
+        return _SparseBatches(compressed, batch_size, files.features, files.labels)
+
     def batches(*group: Any) -> tf.data.Dataset:
-        if form == "sparse":
-            return _SparseBatches(batch_size, group, files.features, files.labels)
         rows = tf.minimum(tf.shape(group[0], tf.int64)[0] - 1, batch_size)
         return tf.data.Dataset.from_tensor_slices(_ragged(rows, *group))
 
-    ints, floats = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.float32)
-    # Python hands over many batches at once, and no function is called for each of them.
-    return tf.data.Dataset.from_generator(
-        arrays, output_signature=(ints, ints, floats, ints, ints)
-    ).flat_map(batches)
+    return compressed.flat_map(batches)
 
 
 def _ragged(rows: Any, ends: Any, columns: Any, values: Any, label_ends: Any, labels: Any) -> Any:
@@ -124,26 +127,32 @@ class _SparseBatches(tf.data.Dataset):
     """Compressed sparse rows, with ones for their labels, as batches of sparse tensors.
 
     Args:
-      batch_size: rows of an element; the last one may have fewer.
-      group: where rows end, their columns and values, where labels end, and labels.
+      groups: of elements where rows end, their columns and values, where labels end, labels.
+      batch_size: rows of an element; the last one of a group may have fewer.
       features, labels: columns of the two sparse tensors.
     """
 
-    def __init__(self, batch_size: int, group: Sequence[Any], features: int, labels: int) -> None:
+    def __init__(
+        self, groups: tf.data.Dataset, batch_size: int, features: int, labels: int
+    ) -> None:
+        self._groups = groups
         self._columns = (features, labels)
-        operation = tf.compat.v1.get_default_graph().create_op(
-            "TensorBowSparseBatchesDataset",
-            [tf.constant(batch_size, tf.int64), *group],
-            [tf.variant],
-            attrs={
+        name = "TensorBowSparseBatchesDataset"
+        inputs = [tf.data.experimental.to_variant(groups), tf.constant(batch_size, tf.int64)]
+        if tf.executing_eagerly():
+            attributes = ("num_columns", features, "num_labels", labels)
+            (variant,) = execute.execute(name, 1, inputs, attributes, context.context())
+        else:
+            numbers = {
                 "num_columns": attr_value_pb2.AttrValue(i=features),
                 "num_labels": attr_value_pb2.AttrValue(i=labels),
-            },
-        )
-        super().__init__(operation.outputs[0])
+            }
+            graph = tf.compat.v1.get_default_graph()
+            variant = graph.create_op(name, inputs, [tf.variant], attrs=numbers).outputs[0]
+        super().__init__(variant)
 
     def _inputs(self) -> list[tf.data.Dataset]:
-        return []
+        return [self._groups]
 
     @property
     def element_spec(self) -> tuple[tf.SparseTensorSpec, ...]:

@@ -58,6 +58,8 @@ class Metrics:
         average and correct, 0 to 1. Corrections inside update operations are not
         counted.
       learners: each of them.
+      host_chunk: gradients that travel to the other hosts together; 0 where there are no other
+        hosts, or no number is given or searched (`Cluster(chunk=...)`).
     """
 
     runs: int
@@ -66,6 +68,7 @@ class Metrics:
     seconds_in_runs: float
     synchronisation: float
     learners: list[LearnerMetrics]
+    host_chunk: int = 0
 
     @property
     def samples_per_second(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
 from tensorflow.python.framework import config as tf_config
@@ -11,6 +11,7 @@ from tensorflow.python.framework.sparse_tensor import SparseTensor
 
 from tensorbow import _native
 from tensorbow._checks import is_one_of
+from tensorbow._layout import MAX_LEARNERS, as_list, layout_options
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import (
@@ -23,7 +24,6 @@ from tensorbow.synchronisers import (
     native_options,
 )
 
-MAX_LEARNERS = 1024
 LEARNERS_PER_GPU = 2
 _COMBINATIONS = ("mean", "sum", "concat", "first", "stack")
 _RUN_KINDS = ("read", "write", "learning")
@@ -98,7 +98,9 @@ class Options:
       threads_per_learner: threads that the kernels of one learner share their work among,
         1 to 1024. None is one, which is best where kernels are short and there are as
         many learners as cores; a lone learner on the CPU computes on the threads that a
-        stock session computes on.
+        stock session computes on. A list has a number for each learner of a device, and says
+        how many there are where learners_per_device does not: with `[2, 1]` there are two,
+        and the first one has two threads.
       batch_size: rows of ONE learner's batch. A run that is fed N rows makes
         ceil(N / batch_size) learning tasks; None divides the rows of every run evenly
         among the learners.
@@ -152,7 +154,7 @@ class Options:
     """
 
     learners_per_device: int | Literal["auto"] | None = None
-    threads_per_learner: int | None = None
+    threads_per_learner: int | Sequence[int] | None = None
     batch_size: int | None = None
     synchroniser: Synchroniser | Literal["auto"] = AUTO
     scheduling: Literal["fcfs", "round_robin"] = "fcfs"
@@ -175,7 +177,9 @@ class Options:
                 'Options: learners_per_device="auto" finds the threads of each learner too; '
                 f"got threads_per_learner={self.threads_per_learner}"
             )
-        _optional_int("threads_per_learner", self.threads_per_learner, 1, MAX_LEARNERS)
+        threads, learners = layout_options(self.threads_per_learner, self.learners_per_device)
+        object.__setattr__(self, "threads_per_learner", threads)
+        object.__setattr__(self, "learners_per_device", learners)
         _optional_int("batch_size", self.batch_size, 1)
         _optional_int("seed", self.seed, -(2**62), 2**62)
         if not isinstance(self.synchroniser, Synchroniser) and not is_one_of(
@@ -266,6 +270,13 @@ class Options:
             )
         if self.cluster.sync_period > 1:
             self._check_rare_averages()
+        if self.cluster.chunk is not None and not (
+            isinstance(self.synchroniser, SSGD) or is_one_of(self.synchroniser, AUTO)
+        ):
+            raise ValueError(
+                f"Options: Cluster(chunk={self.cluster.chunk!r}) is about gradients, and "
+                f"{self.synchroniser!r} averages models; use SSGD(), or leave chunk out"
+            )
         if self.tunes_learners:
             raise ValueError(
                 'Options: learners_per_device="auto" is for one host; with a cluster give a '
@@ -296,6 +307,12 @@ class Options:
     def host_period(self) -> int:
         """Iterations from one average of all hosts to the next."""
         return 1 if self.other_hosts is None else self.other_hosts.sync_period
+
+    @property
+    def host_chunk(self) -> int | None:
+        """Gradients that travel together; 0: as many as fit, None: they are searched."""
+        chunk = None if self.other_hosts is None else self.other_hosts.chunk
+        return None if chunk == "search" else chunk or 0
 
     @property
     def other_hosts(self) -> Cluster | None:
@@ -334,7 +351,7 @@ class Options:
         if isinstance(self.learners_per_device, int):
             return max(1, gpus) * self.learners_per_device
         if gpus == 0:
-            return max(1, cores() // (self.threads_per_learner or 1))
+            return max(1, cores() // max([1, *as_list(self.threads_per_learner)]))
         return gpus * LEARNERS_PER_GPU
 
     def deposit(self, gpus: int | None = None, seeded: bool = False) -> int:
@@ -360,7 +377,7 @@ class Options:
         first = 1 if tunes and gpus > 0 else self.learners_on(gpus) // max(1, gpus)
         number: int = _native.deposit_options(
             learners_per_device=first,
-            threads_per_learner=self.threads_per_learner or 0,
+            threads_per_learner=as_list(self.threads_per_learner),
             tunes_learners=tunes,
             batch_size=self.batch_size or 0,
             scheduling="round_robin" if deterministic else self.scheduling,
@@ -376,5 +393,6 @@ class Options:
             element_for_each_learner=self.elements == "one_each",
             cluster=None if self.other_hosts is None else self.other_hosts.join(),
             host_period=self.host_period,
+            host_chunk=self.host_chunk,
         )
         return number

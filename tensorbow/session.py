@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 
 from tensorbow import _memory, _native
+from tensorbow._layout import as_list
 from tensorbow._run_plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
 from tensorbow._session_state import Remote, SessionState, TensorBowWarning
 from tensorbow.explanation import Explanation, explain
@@ -227,7 +228,7 @@ class _LearnerSession(SessionState):
             stacklevel=5,
         )
         threads = self._options.threads_per_learner or (cores() // fit if fit > 1 else None)
-        self._native.set_learners(fit, threads)
+        self._native.set_learners(fit, as_list(threads))
 
     def _needs_of(self, plan: RunPlan) -> _memory.Needs:
         """What learners keep who execute a run."""

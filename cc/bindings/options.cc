@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -65,7 +66,7 @@ AdaptiveOptions AdaptiveOptionsOf(const std::map<std::string, double>& values) {
 }
 
 int64_t DepositOptionsFromPython(
-    int learners_per_device, int threads_per_learner, bool tunes_learners,
+    int learners_per_device, std::vector<int> threads_per_learner, bool tunes_learners,
     int64_t batch_size, const std::string& scheduling, const std::string& algorithm,
     const std::string& centre, double alpha, std::optional<double> momentum,
     int64_t sync_period, double ema_decay, const py::object& restart,
@@ -74,10 +75,10 @@ int64_t DepositOptionsFromPython(
     const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
     bool pin_threads, const std::string& cuda_graphs, bool proof,
     bool element_for_each_learner, std::shared_ptr<Cluster> cluster,
-    int64_t host_period) {
+    int64_t host_period, std::optional<int> host_chunk) {
   Options options;
   options.learners_per_device = learners_per_device;
-  options.threads_per_learner = threads_per_learner;
+  options.threads_per_learner = std::move(threads_per_learner);
   options.tunes_learners = tunes_learners;
   options.batch_size = batch_size;
   options.scheduling =
@@ -126,6 +127,8 @@ int64_t DepositOptionsFromPython(
   options.seed = seed;
   options.hosts = std::move(cluster);
   options.host_period = host_period;
+  options.host_chunks.searched = !host_chunk.has_value();
+  options.host_chunks.gradients = host_chunk.value_or(0);
   options.proof = proof;
   options.element_for_each_learner = element_for_each_learner;
   options.pin_threads = pin_threads;
@@ -150,7 +153,7 @@ void DefineOptions(py::module_* m) {
          py::arg("combine"), py::arg("run_kind"), py::arg("seed"),
          py::arg("pin_threads"), py::arg("cuda_graphs"), py::arg("proof"),
          py::arg("element_for_each_learner"), py::arg("cluster"),
-         py::arg("host_period"),
+         py::arg("host_period"), py::arg("host_chunk"),
          "Keeps options for the session to be created; returns its number.");
 }
 

@@ -113,6 +113,7 @@ class SessionHandle {
     facts["seconds_in_runs"] = figures.in_runs;
     facts["synchronisation"] = figures.synchronisation;
     facts["learners"] = learners;
+    facts["host_chunk"] = found.host_chunk;
     return facts;
   }
 
@@ -208,11 +209,15 @@ void DefineLearners(Class* handle) {
                               Getting([](S* s) { return s->trainer().num_learners(); }))
       .def_property_readonly("layout", Getting([](S* s) {
                                const Layout layout = s->trainer().layout();
-                               return std::make_pair(layout.learners, layout.threads);
+                               return std::make_pair(
+                                   layout.learners,
+                                   layout.threads_of_each.empty()
+                                       ? std::vector<int>{layout.threads}
+                                       : layout.threads_of_each);
                              }))
       .def("set_learners",
-           Doing<int, std::optional<int>>(
-               [](S* s, int learners_per_device, std::optional<int> threads) {
+           Doing<int, std::vector<int>>(
+               [](S* s, int learners_per_device, const std::vector<int>& threads) {
                  return s->SetLearners(learners_per_device, threads);
                }),
            py::arg("learners_per_device"), py::arg("threads"))

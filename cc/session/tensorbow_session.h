@@ -143,9 +143,10 @@ class TensorBowSession : public tensorflow::Session {
   absl::Status LoadState(const std::string& path)
       ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_);
 
-  // See Trainer::SetLayout; `threads` of each learner, by default as the options say.
-  // Nothing is tuned from then on.
-  absl::Status SetLearners(int learners_per_device, std::optional<int> threads)
+  // See Trainer::SetLayout; `threads` as in Options::threads_per_learner, without a
+  // number as the options say. Nothing is tuned from then on.
+  // REQUIRES: `threads` has at most one number, or one for each learner of a device.
+  absl::Status SetLearners(int learners_per_device, std::vector<int> threads)
       ABSL_LOCKS_EXCLUDED(tuner_mu_, compile_mu_);
 
   // Whether the number of learners may change by itself.

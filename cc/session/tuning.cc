@@ -1,5 +1,8 @@
 // How many learners a session has: TensorBowSession's layout, chosen by its user or
 // found by measuring the learning runs.
+#include <utility>
+#include <vector>
+
 #include "absl/hash/hash.h"
 #include "cc/session/tensorbow_session.h"
 #include "cc/support/cpus.h"
@@ -51,12 +54,19 @@ void TensorBowSession::EndTuning() {
 }
 
 absl::Status TensorBowSession::SetLearners(int learners_per_device,
-                                           std::optional<int> threads) {
+                                           std::vector<int> threads) {
   TF_RETURN_IF_ERROR(CheckOpen());
   absl::MutexLock lock(&tuner_mu_);
+  Layout layout;
+  if (threads.empty()) {
+    TF_ASSIGN_OR_RETURN(layout, trainer_->LayoutOf(learners_per_device));
+  } else if (threads.size() == 1) {
+    layout = {learners_per_device, threads[0]};
+  } else {
+    layout = Layout::Of(std::move(threads));
+  }
   tuner_.reset();
-  return TakeLayout(threads.has_value() ? Layout{learners_per_device, *threads}
-                                        : trainer_->LayoutOf(learners_per_device));
+  return TakeLayout(layout);
 }
 
 void TensorBowSession::ForgetUncompiled() {

@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "cc/activity/learner_activity.h"
+
 namespace tensorbow {
 namespace {
 
@@ -28,39 +30,76 @@ void WeightedSum(const std::vector<HostGradients::Values>& learners, int64_t beg
 
 }  // namespace
 
-HostGradients::HostGradients(Hosts* hosts, std::vector<Gradient> gradients)
-    : hosts_(hosts), gradients_(std::move(gradients)), pieces_(gradients_.size()) {
-  std::vector<Chunk*> open(2, nullptr);  // by whether they are wide
-  for (int k = 0; k < size(); ++k) Place(k, &open);
+HostGradients::HostGradients(Hosts* hosts, std::vector<Gradient> gradients,
+                             Chunking chunking)
+    : hosts_(hosts), gradients_(std::move(gradients)), chunk_(chunking.gradients) {
+  if (!chunking.searched || gradients_.empty()) return;
+  search_ = std::make_unique<ChunkSearch>(ChunkSearch::Settings(), size());
+  chunk_ = search_->chunk();
 }
 
 void HostGradients::Place(int k, std::vector<Chunk*>* open) {
   const bool wide = IsWide(gradients_[k].type);
   Chunk*& chunk = (*open)[wide];
+  const bool alone = chunk_ > 0 && k >= size() - kAlone;
+  if (chunk != nullptr && (alone || (chunk_ > 0 && chunk->gradients >= chunk_))) {
+    chunk = nullptr;
+  }
   int64_t begin = 0;
   do {
     if (chunk == nullptr || chunk->size == kChunkElements) {
       chunk = chunks_.emplace_back(std::make_unique<Chunk>()).get();
       chunk->wide = wide;
     }
+    if (begin == 0) ++chunk->gradients;
     const int64_t part =
         std::min(gradients_[k].size - begin, kChunkElements - chunk->size);
     pieces_[k].push_back({chunk, chunk->size, begin, part});
     chunk->size += part;
     begin += part;
   } while (begin < gradients_[k].size);
+  if (alone) chunk = nullptr;
 }
 
-void HostGradients::Open() {
-  if (std::exchange(opened_, true)) return;
+void HostGradients::Open() { LayOut(); }
+
+void HostGradients::LayOut() {
+  if (laid_out_.load(std::memory_order_acquire)) return;
+  const MutexLock lock(&mu_);
+  if (laid_out_.load(std::memory_order_relaxed)) return;
+  chunks_.clear();
+  pieces_.assign(gradients_.size(), {});
+  std::vector<Chunk*> open(2, nullptr);  // by whether they are wide
+  for (int k = 0; k < size(); ++k) Place(k, &open);
   for (const auto& chunk : chunks_) {
     chunk->sum = hosts_->NewSum(
         chunk->wide ? Hosts::Type::kDouble : Hosts::Type::kFloat, chunk->size + 1);
   }
+  if (search_ != nullptr && lapse_ == nullptr) {
+    lapse_ = hosts_->NewSum(Hosts::Type::kDouble, 1);
+  }
+  laid_out_.store(true, std::memory_order_release);
+}
+
+bool HostGradients::Search() {
+  if (iterations_++ % search_->interval() != 0) return true;
+  const int64_t now = NowNanos();
+  const int64_t began = std::exchange(interval_began_, now);
+  if (iterations_ == 1) return true;  // the first interval begins
+  // All hosts come to the same end by the same numbers.
+  *lapse_->as<double>() = static_cast<double>(now - began);
+  lapse_->Start();
+  if (!lapse_->Await().empty()) return false;
+  search_->Took(*lapse_->as<double>());
+  if (search_->chunk() == chunk_) return true;
+  chunk_ = search_->chunk();
+  laid_out_.store(false, std::memory_order_release);  // from the next iteration on
+  return true;
 }
 
 void HostGradients::Add(int k, const std::vector<Values>& learners, int part,
                         int num_parts) {
+  LayOut();
   const int64_t begin = gradients_[k].size * part / num_parts;
   const int64_t end = gradients_[k].size * (part + 1) / num_parts;
   WithStorageType(gradients_[k].type, [&](auto* storage) {
@@ -93,6 +132,7 @@ void HostGradients::Send(int k, double count) {
 }
 
 void HostGradients::SendRest() {
+  LayOut();
   for (int k = sent_; k < size(); ++k) {
     for (const Piece& piece : pieces_[k]) {
       Chunk& chunk = *piece.chunk;
@@ -108,12 +148,13 @@ void HostGradients::SendRest() {
 
 bool HostGradients::Await() {
   sent_ = 0;
-  if (!opened_) return true;
+  if (chunks_.empty()) return true;
   bool made = true;
   for (const auto& chunk : chunks_) {
     chunk->filled = 0;
     made &= chunk->sum->Await().empty();
   }
+  if (made && search_ != nullptr && !search_->done()) made = Search();
   return made;
 }
 

@@ -13,21 +13,34 @@
 #ifndef TENSORBOW_CC_SYNCHRONISER_HOST_GRADIENTS_H_
 #define TENSORBOW_CC_SYNCHRONISER_HOST_GRADIENTS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "cc/support/element.h"
+#include "cc/support/mutex.h"
+#include "cc/synchroniser/chunk_search.h"
 #include "cc/synchroniser/hosts.h"
 
 namespace tensorbow {
 
+// Which gradients travel together, the same on all hosts: as many as make a chunk of
+// kChunkElements, or
+struct Chunking {
+  int gradients = 0;      // so many that follow each other, if not 0,
+  bool searched = false;  // or as many as a ChunkSearch finds.
+};
+
 class HostGradients {
  public:
-  // Elements of a chunk. Several that are under way together use the network better
-  // than one, and the first travel while later gradients are computed.
+  // The most elements of a chunk. Several that are under way together use the network
+  // better than one, and the first travel while later gradients are computed.
   static constexpr int64_t kChunkElements = 1 << 20;
+  // In chunks of so many, the last gradients of a task travel alone: there is nothing
+  // left to compute meanwhile.
+  static constexpr int kAlone = 2;
 
   struct Gradient {
     ElementType type;
@@ -40,13 +53,15 @@ class HostGradients {
   };
 
   // `hosts` is not owned.
-  HostGradients(Hosts* hosts, std::vector<Gradient> gradients);
+  HostGradients(Hosts* hosts, std::vector<Gradient> gradients, Chunking chunking = {});
 
   int size() const { return static_cast<int>(gradients_.size()); }
   const Gradient& gradient(int k) const { return gradients_[k]; }
 
   // Before anything else; again it has no effect. All hosts do it in the same order.
-  void Open();
+  void Open() TENSORBOW_EXCLUDES(mu_);
+  // Gradients in a chunk now; 0: as many as fit.
+  int chunk() const { return chunk_.load(std::memory_order_relaxed); }
 
   // What is sent of gradient k ← Σ_j share_j · values_j, j in order, in one of so many
   // parts of it. REQUIRES: the gradients before have been sent.
@@ -65,8 +80,9 @@ class HostGradients {
 
  private:
   struct Chunk {
-    bool wide;         // of doubles, else of floats
-    int64_t size = 0;  // elements of gradients; one more counts the learners
+    bool wide;          // of doubles, else of floats
+    int64_t size = 0;   // elements of gradients; one more counts the learners
+    int gradients = 0;  // that begin in it
     std::unique_ptr<HostSum> sum;
     int64_t filled = 0;
   };
@@ -78,14 +94,26 @@ class HostGradients {
     int64_t size;
   };
 
+  // Makes the chunks anew, if they are not what they are to be.
+  void LayOut() TENSORBOW_EXCLUDES(mu_);
   void Place(int k, std::vector<Chunk*>* open);
+  // After the last sum of an iteration. False if the hosts have failed.
+  bool Search();
 
   Hosts* const hosts_;
   const std::vector<Gradient> gradients_;
+  std::unique_ptr<ChunkSearch> search_;  // or null
+  std::atomic<int> chunk_;
+
+  Mutex mu_;  // held while chunks are made
+  std::atomic<bool> laid_out_{false};
   std::vector<std::vector<Piece>> pieces_;  // by gradient
   std::vector<std::unique_ptr<Chunk>> chunks_;
   int sent_ = 0;  // gradients, in this iteration
-  bool opened_ = false;
+
+  std::unique_ptr<HostSum> lapse_;  // of all hosts, while there is a search
+  int64_t iterations_ = 0;          // since the search began
+  int64_t interval_began_ = 0;      // nanoseconds
 };
 
 }  // namespace tensorbow

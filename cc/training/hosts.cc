@@ -60,10 +60,11 @@ HostRounds::Counts Trainer::CountsOfHosts() const {
 
 absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) {
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
-  std::string text =
-      absl::StrCat(num_learners(), " ", synchronisation_->choice.name(), " ",
-                   options_.alpha, " ", options_.sync_period, " ", options_.ema_decay,
-                   " ", options_.batch_size, " ", options_.host_period, "\n");
+  std::string text = absl::StrCat(
+      num_learners(), " ", synchronisation_->choice.name(), " ", options_.alpha, " ",
+      options_.sync_period, " ", options_.ema_decay, " ", options_.batch_size, " ",
+      options_.host_period, " ",
+      options_.host_chunks.searched ? -1 : options_.host_chunks.gradients, "\n");
   for (const auto& [name, value] : *values) {
     absl::StrAppend(&text, name, " ", tf::DataTypeString(value.dtype()), " ",
                     value.shape().DebugString(), "\n");

@@ -26,17 +26,18 @@ constexpr int kLearnersPerAccelerator = 2;
 // The node by which the central session is asked for the name of its kernels.
 constexpr char kHandleNode[] = "TensorBow.session_handle";
 
-// The CPUs for learner j's threads, if all learners have some of their own; else none.
+// The CPUs for a learner's threads, if all learners have some of their own; else none.
 // A process that is granted less time than it may use CPUs for competes for them with
 // others, and so leaves it to the system where it runs.
-std::vector<int> CpusOf(int learner, int num_learners, int threads) {
+std::vector<int> CpusOf(int learner, int num_learners, int num_devices,
+                        const Layout& layout) {
   const std::vector<int> all = AllowedCpus();
-  if (NumCores() < static_cast<int>(all.size()) || threads == 0 ||
-      num_learners * threads > static_cast<int>(all.size())) {
+  if (NumCores() < static_cast<int>(all.size()) || layout.threads == 0 ||
+      layout.threads_before(num_learners, num_devices) > static_cast<int>(all.size())) {
     return {};
   }
-  const auto first = all.begin() + learner * threads;
-  return {first, first + threads};
+  const auto first = all.begin() + layout.threads_before(learner, num_devices);
+  return {first, first + layout.threads_of(learner, num_devices)};
 }
 
 }  // namespace
@@ -75,19 +76,27 @@ LearnerGroup::LearnerGroup(const tf::SessionOptions& session_options,
   }
 }
 
-Layout LearnerGroup::FirstLayout() const {
+absl::StatusOr<Layout> LearnerGroup::FirstLayout() const {
   if (options_.learners_per_device > 0) return LayoutOf(options_.learners_per_device);
   if (accelerators_ != nullptr) return LayoutOf(kLearnersPerAccelerator);
-  const int threads = std::max(1, options_.threads_per_learner);
-  return LayoutOf(std::max(1, NumCores() / threads));
+  const std::vector<int>& threads = options_.threads_per_learner;
+  return LayoutOf(std::max(1, NumCores() / (threads.empty() ? 1 : threads[0])));
 }
 
-Layout LearnerGroup::LayoutOf(int learners_per_device) const {
-  if (options_.threads_per_learner > 0) {
-    return {learners_per_device, options_.threads_per_learner};
+absl::StatusOr<Layout> LearnerGroup::LayoutOf(int learners_per_device) const {
+  const std::vector<int>& threads = options_.threads_per_learner;
+  if (threads.empty()) {
+    const bool lone = learners_per_device == 1 && accelerators_ == nullptr;
+    return Layout{learners_per_device, lone ? 0 : 1};
   }
-  const bool lone = learners_per_device == 1 && accelerators_ == nullptr;
-  return {learners_per_device, lone ? 0 : 1};
+  if (threads.size() == 1) return Layout{learners_per_device, threads[0]};
+  if (static_cast<int>(threads.size()) == learners_per_device) {
+    return Layout::Of(threads);
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "threads_per_learner has numbers for ", threads.size(), " learners, and ",
+      learners_per_device, " are wanted; call set_learners(", learners_per_device,
+      ", threads=...) first"));
 }
 
 int LearnerGroup::num_devices() const {
@@ -122,11 +131,11 @@ void LearnerGroup::SetLayout(const Layout& layout) {
     environment_.recording_refused(
         "with a sync_period above 1 not every task is the same");
   }
-  const bool fits = size * std::max(1, layout.threads) <= NumCores();
+  const bool fits = layout.threads_before(size, num_devices()) <= NumCores();
   spin_ = fits ? kSpin : std::chrono::microseconds(0);
   for (int j = 0; j < size; ++j) {
     LearnerThreads threads;
-    threads.count = layout.threads;
+    threads.count = layout.threads_of(j, num_devices());
     // In which order operations draw random numbers is to be the same every time.
     if (environment_.shares_random_state) {
       threads.graph =
@@ -134,7 +143,7 @@ void LearnerGroup::SetLayout(const Layout& layout) {
               ? layout.threads
               : std::max(1, tf::NumInterOpThreadsFromSessionOptions(session_options_));
     }
-    if (options_.pin_threads) threads.cpus = CpusOf(j, size, layout.threads);
+    if (options_.pin_threads) threads.cpus = CpusOf(j, size, num_devices(), layout);
     learners_[j]->Begin(threads, spin_, layout.learners);
   }
 }

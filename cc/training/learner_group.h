@@ -13,6 +13,7 @@
 
 #include "absl/base/call_once.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cc/device/accelerator.h"
 #include "cc/learner/learner.h"
 #include "cc/rewrite/learner_graph.h"
@@ -45,9 +46,10 @@ class LearnerGroup {
   // Learners on all devices.
   int SizeOf(const Layout& layout) const { return layout.learners * num_devices(); }
   // The layout that the user asks for, or the one to begin with.
-  Layout FirstLayout() const;
+  absl::StatusOr<Layout> FirstLayout() const;
   // So many learners on each device, of as many threads as the user asks for.
-  Layout LayoutOf(int learners_per_device) const;
+  // FailedPrecondition where that is a number for each of other learners.
+  absl::StatusOr<Layout> LayoutOf(int learners_per_device) const;
 
   const Layout& layout() const { return layout_; }
   // On all devices. May be called at any time.

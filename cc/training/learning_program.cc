@@ -210,14 +210,16 @@ absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
 }
 
 // Has the task send its gradients to the other hosts.
-absl::Status SendToHosts(Hosts* hosts, LearningProgram* program, TaskGraph* task) {
+absl::Status SendToHosts(const Options& options, LearningProgram* program,
+                         TaskGraph* task) {
   TF_ASSIGN_OR_RETURN(const std::vector<SentGradient> sent,
                       SendGradients(task, &program->num_gradients));
   std::vector<HostGradients::Gradient> gradients;
   for (const SentGradient& gradient : sent) {
     gradients.push_back({ElementTypeOf(gradient.type), gradient.size});
   }
-  program->host_gradients = std::make_shared<HostGradients>(hosts, gradients);
+  program->host_gradients = std::make_shared<HostGradients>(
+      options.hosts.get(), gradients, options.host_chunks);
   return absl::OkStatus();
 }
 
@@ -319,7 +321,7 @@ absl::Status CompileLearningProgram(
     program->shared = agree(FindSharableVariables(task));
     TF_RETURN_IF_ERROR(ShareVariables(program->shared, &task, &program->num_gradients));
     if (options.num_hosts() > 1) {
-      TF_RETURN_IF_ERROR(SendToHosts(options.hosts.get(), program, &task));
+      TF_RETURN_IF_ERROR(SendToHosts(options, program, &task));
     } else if (program->meets) {
       TF_ASSIGN_OR_RETURN(const bool all, NormaliseTogether(program->sums, &task,
                                                             &program->num_gradients));

@@ -70,6 +70,10 @@ absl::StatusOr<Metrics> Trainer::GetMetrics() {
   for (int j = 0; j < num_learners(); ++j) {
     learners_[j].GetMemory(&metrics.learners[j].bytes, &metrics.learners[j].peak_bytes);
   }
+  for (const auto& [key, program] : progress_.Programs()) {
+    if (program->host_gradients == nullptr) continue;
+    metrics.host_chunk = std::max(metrics.host_chunk, program->host_gradients->chunk());
+  }
   if (variables_ == nullptr || !replicates()) return metrics;
   NoteWrites();
   std::vector<Distance> sums(num_learners());

@@ -10,10 +10,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/scheduler/task_scheduler.h"
+#include "cc/synchroniser/host_gradients.h"
 #include "cc/synchroniser/hosts.h"
 #include "cc/synchroniser/mega_batches.h"
 #include "cc/synchroniser/sma.h"
@@ -27,8 +29,9 @@ struct Options {
   // 0: as many as keep the CPU cores that this process may use busy, two for every
   // accelerator.
   int learners_per_device = 0;
-  // 0: those of a stock session for a lone learner, else one.
-  int threads_per_learner = 0;
+  // Of every learner, if it is one number, or of each learner of a device. None: those
+  // of a stock session for a lone learner, else one.
+  std::vector<int> threads_per_learner;
   // Whether both are found by measuring the learning runs; those above are what to
   // begin with.
   bool tunes_learners = false;
@@ -74,6 +77,8 @@ struct Options {
   int num_hosts() const { return hosts == nullptr ? 1 : hosts->size(); }
   // Iterations from one average of all of them to the next, under SMA.
   int64_t host_period = 1;
+  // How gradients travel between them, under SSGD.
+  Chunking host_chunks;
   // The strength of corrections towards the mean of so many learners.
   double alpha_of(int num_learners) const {
     return alpha > 0 ? alpha : 1.0 / num_learners;

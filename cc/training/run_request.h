@@ -68,6 +68,7 @@ struct Metrics {
   };
   ActivityLog::Figures figures;
   std::vector<Learner> learners;
+  int host_chunk = 0;  // gradients that travel together, where there is a number
 };
 
 }  // namespace tensorbow

@@ -190,7 +190,9 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
           " devices cannot have in equal numbers. Load it where there is "
           "another number of them"));
     }
-    TF_RETURN_IF_ERROR(ChangeLayout(learners_.LayoutOf(state.num_learners / devices)));
+    TF_ASSIGN_OR_RETURN(const Layout layout,
+                        learners_.LayoutOf(state.num_learners / devices));
+    TF_RETURN_IF_ERROR(ChangeLayout(layout));
   }
   const bool had_choice = synchronisation_ != nullptr;
   if (!had_choice && state.choice.algorithm != Options::Algorithm::kAuto) {

@@ -33,8 +33,9 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
 Trainer::~Trainer() = default;
 
 absl::Status Trainer::Start() {
-  TF_RETURN_IF_ERROR(learners_.Make(learners_.FirstLayout()));
-  learners_.SetLayout(learners_.FirstLayout());
+  TF_ASSIGN_OR_RETURN(const Layout first, learners_.FirstLayout());
+  TF_RETURN_IF_ERROR(learners_.Make(first));
+  learners_.SetLayout(first);
   activity_.SetLearners(num_learners());
   scheduler_ = std::make_unique<TaskScheduler>(num_learners());
   // What is known to be impossible is said at once.

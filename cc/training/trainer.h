@@ -96,7 +96,7 @@ class Trainer {
     return learners_.layout();
   }
   // The one with as many threads as the options say for so many learners on a device.
-  Layout LayoutOf(int learners_per_device) const {
+  absl::StatusOr<Layout> LayoutOf(int learners_per_device) const {
     return learners_.LayoutOf(learners_per_device);
   }
 

@@ -100,6 +100,96 @@ TYPED_TEST(HostGradientsTest, AreWeightedMeansOfAllLearners) {
   });
 }
 
+// Hosts that count the sums of floats that they make, by their sizes.
+class CountingHosts : public Hosts {
+ public:
+  explicit CountingHosts(Hosts* hosts) : hosts_(hosts) {}
+  int size() const override { return hosts_->size(); }
+  int rank() const override { return hosts_->rank(); }
+  std::unique_ptr<HostSum> NewSum(Type type, int64_t n) override {
+    if (type == Type::kFloat) floats.push_back(n - 1);
+    return hosts_->NewSum(type, n);
+  }
+  void Fail(const std::string& why) override { hosts_->Fail(why); }
+  std::string error() const override { return hosts_->error(); }
+
+  std::vector<int64_t> floats;  // elements of gradients, by sum
+
+ private:
+  Hosts* const hosts_;
+};
+
+// Gradients of 1, 2, … floats.
+std::vector<HostGradients::Gradient> Floats(int number) {
+  std::vector<HostGradients::Gradient> gradients;
+  for (int k = 1; k <= number; ++k) gradients.push_back({ElementType::kFloat32, k});
+  return gradients;
+}
+
+TEST(HostGradientsChunksTest, AreOfSoManyGradientsAndTheLastTravelAlone) {
+  FakeCluster cluster(1);
+  CountingHosts hosts(cluster.host(0));
+  HostGradients(&hosts, Floats(7), {/*gradients=*/2}).Open();
+  EXPECT_EQ(hosts.floats, (std::vector<int64_t>{1 + 2, 3 + 4, 5, 6, 7}));
+  hosts.floats.clear();
+  HostGradients(&hosts, Floats(7), {/*gradients=*/100}).Open();
+  EXPECT_EQ(hosts.floats, (std::vector<int64_t>{1 + 2 + 3 + 4 + 5, 6, 7}));
+  hosts.floats.clear();
+  HostGradients(&hosts, Floats(7)).Open();
+  EXPECT_EQ(hosts.floats, (std::vector<int64_t>{28}));
+}
+
+TEST(HostGradientsChunksTest, NoChunkExceedsTheLimit) {
+  FakeCluster cluster(1);
+  CountingHosts hosts(cluster.host(0));
+  constexpr int64_t kMost = HostGradients::kChunkElements;
+  const ElementType type = ElementType::kFloat32;
+  HostGradients(&hosts, {{type, 5}, {type, 2 * kMost}, {type, 7}, {type, 1}, {type, 1}},
+                {/*gradients=*/2})
+      .Open();
+  // The second one begins behind the first, and the third in the second one's last
+  // piece, whose only gradient does not begin there.
+  EXPECT_EQ(hosts.floats, (std::vector<int64_t>{kMost, kMost, 5 + 7, 1, 1}));
+}
+
+// One host is slower, so that hosts measure different times.
+TEST(HostGradientsChunksTest, SearchingHostsChangeTogetherAndSumsStayRight) {
+  constexpr int kGradients = 30;
+  FakeCluster cluster(kHosts);
+  std::vector<std::vector<int>> chunks(kHosts);
+  OnAllHosts([&](int rank) {
+    HostGradients sums(cluster.host(rank), Floats(kGradients),
+                       {/*gradients=*/0, /*searched=*/true});
+    sums.Open();
+    for (int iteration = 0; iteration < 250; ++iteration) {
+      chunks[rank].push_back(sums.chunk());
+      // Host 1 has no data now and then.
+      const bool attends = rank == 1 && iteration % 7 == 3;
+      for (int k = 0; k < kGradients && !attends; ++k) {
+        const std::vector<float> own(k + 1, static_cast<float>(iteration + k));
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::microseconds(5));
+        sums.Add(k, {{own.data(), 1}}, 0, 1);
+        sums.Send(k, 1);
+      }
+      if (attends) sums.SendRest();
+      ASSERT_TRUE(sums.Await());
+      for (int k = 0; k < kGradients; ++k) {
+        std::vector<float> mean(k + 1);
+        sums.Mean(k, mean.data());
+        ASSERT_EQ(mean, std::vector<float>(k + 1, static_cast<float>(iteration + k)));
+      }
+    }
+  });
+  EXPECT_EQ(chunks[0], chunks[1]);
+  // The first iteration begins an interval; then 1 to 10, 20 and 30 gradients are
+  // tried.
+  EXPECT_EQ(chunks[0][10], 1);
+  EXPECT_EQ(chunks[0][11], 2);
+  EXPECT_EQ(chunks[0][101], 20);
+  EXPECT_EQ(chunks[0][120], 30);
+  EXPECT_EQ(chunks[0][121], chunks[0].back());
+}
+
 TEST(HostGradientsRestTest, AHostThatHasNothingSendsZeros) {
   FakeCluster cluster(kHosts);
   OnAllHosts([&](int rank) {

@@ -10,6 +10,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
 import adaptive
+import adaptive_momentum
 
 
 def write(path, rows, seed):
@@ -46,10 +47,42 @@ def test_every_contender_is_measured_and_what_is_not_reached_is_said(tmp_path, m
     adaptive.main()
     report = json.loads((tmp_path / "adaptive.json").read_text())
     names = list(adaptive.synchronisers(100))
-    assert [row["contender"] for row in report["rows"]] == names * 2
+    assert [row["contender"] for row in report["rows"]] == names * 3
+    assert [row["threads"] for row in report["rows"][:: len(names)]] == [None, None, [2, 1]]
     text = (tmp_path / "adaptive.md").read_text()
     for row in report["rows"]:
         (run,) = row["runs"]
         assert 0.2 < run["best"] <= 1 and run["rows"] <= 3 * 256
         assert (run["seconds"] is None) == (run["best"] < 0.6)
         assert f"| {row['contender']} | 0.01 |" in text
+    assert "| 1× | 2× | threads 2 and 1 |" in text
+
+
+def test_momenta_are_compared_at_their_best_rates(tmp_path, monkeypatch):
+    for part, rows in (("train", 256), ("test", 64)):
+        write(tmp_path / f"bibtex_{part}.libsvm.gz", rows, seed=rows)
+    arguments = ["--data", tmp_path, "--results", tmp_path, "--rates", 1e-6, 0.01, "--seeds", 1]
+    arguments += ["--epochs", 3, "--momenta", 0, 0.5, "--mega-batches", 128, "--goal", 0.3]
+    monkeypatch.setattr(sys, "argv", ["adaptive_momentum", *map(str, arguments)])
+    adaptive_momentum.main()
+    report = json.loads((tmp_path / "adaptive_momentum.json").read_text())
+    assert [(row["momentum"], row["mega_batch"]) for row in report["rows"]] == [
+        (0, 128),
+        (0.5, 128),
+    ]
+    text = (tmp_path / "adaptive_momentum.md").read_text()
+    assert "| momentum | rows between merges | 1e-06 | 0.01 |" in text
+    for row in report["rows"]:
+        slow, fast = row["by_rate"]["1e-06"], row["by_rate"]["0.01"]
+        assert slow[0]["seconds"] is None and fast[0]["seconds"] > 0
+        cells = f"{adaptive_momentum.cell(slow)} | {adaptive_momentum.cell(fast)}"
+        assert f"| {row['momentum']:g} | 128 | {cells} |" in text
+
+
+def test_what_is_not_reached_has_its_best_precision():
+    def run(seconds, rows, best):
+        return {"seconds": seconds, "rows": rows, "best": best}
+
+    reached, missed = run(1.0, 3000, 0.61), run(None, 9000, 0.55)
+    assert adaptive_momentum.cell([reached, run(2.0, 1000, 0.6)]) == "2,000 [1.50 s]"
+    assert adaptive_momentum.cell([reached, missed, missed]) == "not in 2 of 3 (55.0%)"

@@ -520,3 +520,41 @@ def saves(
                 values += [session.learner_value(variable, j).tolist() for j in range(learners)]
         counts = session.iterations, session.learning_tasks, session.samples_seen
     return {"values": values, "counts": counts, "error": error}
+
+
+def chunks(
+    rank: int, addresses: list[str], learners: int, chunk: int | str | None, runs: int
+) -> dict[str, Any]:
+    """Trains a network of many variables under S-SGD; says what its gradients travelled in."""
+    graph = tf.compat.v1.Graph()
+    with graph.as_default():
+        x = tf.compat.v1.placeholder(tf.float32, [None, COLUMNS])
+        y = tf.compat.v1.placeholder(tf.float32, [None])
+        hidden, weights = x, []
+        for layer in range(6):
+            initial = np.random.default_rng(layer).standard_normal((COLUMNS, COLUMNS)) / COLUMNS
+            weights.append(
+                tf.compat.v1.get_variable(f"w{layer}", initializer=initial.astype(np.float32))
+            )
+            weights.append(
+                tf.compat.v1.get_variable(
+                    f"b{layer}", [COLUMNS], initializer=tf.compat.v1.zeros_initializer()
+                )
+            )
+            hidden = tf.tanh(tf.matmul(hidden, weights[-2]) + weights[-1])
+        loss = tf.reduce_mean(tf.square(tf.reduce_sum(hidden, 1) - y))
+        train = tf.compat.v1.train.GradientDescentOptimizer(RATE).minimize(loss)
+        init = tf.compat.v1.global_variables_initializer()
+    options = tensorbow.Options(
+        learners_per_device=learners,
+        synchroniser=tensorbow.SSGD(),
+        cluster=tensorbow.Cluster(addresses, rank, start_limit_seconds=60, chunk=chunk),
+        pin_threads=False,
+    )
+    with tensorbow.TensorBowSession(graph=graph, options=options) as session:
+        session.run(init)
+        for run in range(runs):
+            rows, targets = rows_of(rank, run)
+            session.run(train, {x: rows.astype(np.float32), y: targets.astype(np.float32)})
+        bits = hashlib.sha256(b"".join(w.tobytes() for w in session.run(weights))).hexdigest()
+        return {"bits": bits, "chunk": session.metrics().host_chunk}

@@ -81,14 +81,23 @@ def test_a_table_of_networks_is_written_row_by_row(monkeypatch, tmp_path, capsys
     assert found == {"name": "LeNet 32", "slices": 3, "seconds": 0.5}
 
 
-def test_hosts_take_their_steps_together(monkeypatch):
+def test_hosts_take_their_steps_together():
     found = hosts.contenders(2, 8, 2)
     of_two_hosts = [c for c in found if c[0].name.endswith("2 hosts × 1 learners")]
     assert len(of_two_hosts) == 1
-    monkeypatch.setattr(hosts, "contenders", lambda *_: of_two_hosts)
-    speeds = hosts.measure("logistic", 8, 2, slices=2, seconds=0.05)
+    speeds = hosts.measure(of_two_hosts, "logistic", slices=2, seconds=0.05)
     (name,) = speeds
     assert len(speeds[name]) == 2
     assert min(speeds[name]) > 0
     assert f"| {name} | " in hosts.table(speeds)[-1]
     assert "| 1.00 (1.00–1.00) |" in hosts.table(speeds)[-1]
+
+
+def test_gradients_of_hosts_travel_in_the_chunks_that_are_asked_for():
+    found = hosts.chunked(2, 8, 2, ["3", "search"])
+    assert [c.settings.get("chunk") for c, _ in found] == [None, 3, "search"]
+    assert {c.settings["synchroniser"] for c, _ in found} == {"SSGD"}
+    speeds = hosts.measure(found[1:2], "logistic", slices=1, seconds=0.05)
+    (name,) = speeds
+    assert name == "3 gradients" and min(speeds[name]) > 0
+    assert hosts.table(speeds)[0].endswith("÷ 3 gradients |")

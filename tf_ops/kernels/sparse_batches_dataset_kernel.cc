@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/data/sparse_rows.h"
 #include "tensorflow/core/framework/dataset.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/variant.h"
@@ -15,66 +16,59 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// Rows as compressed sparse ones: row i has columns[ends[i]] to columns[ends[i + 1] -
-// 1].
-struct SparseRows {
-  tf::Tensor ends;
-  tf::Tensor columns;
-  tf::Tensor values;  // without elements: all are 1
-  int64_t width = 0;
+constexpr char kNextRow[] = "next_row";
+constexpr char kGroup[] = "group_";
 
-  const int64_t* end_of() const { return ends.flat<int64_t>().data(); }
-  int64_t count() const { return ends.NumElements() - 1; }
+// What an element of the input is.
+enum Part { kEnds, kColumns, kValues, kLabelEnds, kLabels, kNumParts };
 
-  bool IsValid() const {
-    const auto at = ends.flat<int64_t>();
-    const auto column = columns.flat<int64_t>();
-    return ends.dims() == 1 && columns.dims() == 1 && at.size() > 0 && at(0) == 0 &&
-           at(at.size() - 1) == column.size() &&
-           std::is_sorted(at.data(), at.data() + at.size()) &&
-           std::all_of(column.data(), column.data() + column.size(),
-                       [this](int64_t c) { return c >= 0 && c < width; }) &&
-           (values.NumElements() == 0 || values.NumElements() == column.size());
+const tf::DataTypeVector& GroupTypes() {
+  static const auto* const types = new tf::DataTypeVector(
+      {tf::DT_INT64, tf::DT_INT64, tf::DT_FLOAT, tf::DT_INT64, tf::DT_INT64});
+  return *types;
+}
+
+SparseRows RowsOf(const tf::Tensor& ends, const tf::Tensor& columns, int64_t width) {
+  return {ends.flat<int64_t>().data(), ends.NumElements() - 1,
+          columns.flat<int64_t>().data(), columns.NumElements(), width};
+}
+
+// Rows `begin` to before `end` as a sparse tensor as tf.data keeps it. `values`: of all
+// rows; null if each is 1.
+tf::Tensor Batch(const SparseRows& rows, const float* values, int64_t begin,
+                 int64_t end) {
+  const int64_t size = rows.Count(begin, end);
+  tf::Tensor indices(tf::DT_INT64, {size, 2});
+  rows.WriteIndices(begin, end, indices.flat<int64_t>().data());
+  tf::Tensor own(tf::DT_FLOAT, {size});
+  if (values == nullptr) {
+    own.flat<float>().setConstant(1);
+  } else {
+    std::copy_n(values + rows.First(begin), size, own.flat<float>().data());
   }
-
-  // The rows as a sparse tensor as tf.data keeps it.
-  tf::Tensor Slice(int64_t begin, int64_t end) const {
-    const int64_t* const at = end_of();
-    const int64_t first = at[begin], size = at[end] - first;
-    tf::Tensor indices(tf::DT_INT64, {size, 2});
-    const auto column = columns.flat<int64_t>();
-    int64_t* next = indices.flat<int64_t>().data();
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t i = at[row]; i < at[row + 1]; ++i) {
-        *next++ = row - begin;
-        *next++ = column(i);
-      }
-    }
-    tf::Tensor own(tf::DT_FLOAT, {size});
-    if (values.NumElements() == 0) {
-      own.flat<float>().setConstant(1);
-    } else {
-      std::copy_n(values.flat<float>().data() + first, size, own.flat<float>().data());
-    }
-    tf::Tensor shape(tf::DT_INT64, {2});
-    shape.flat<int64_t>()(0) = end - begin;
-    shape.flat<int64_t>()(1) = width;
-    tf::Tensor parts(tf::DT_VARIANT, {3});
-    parts.flat<tf::Variant>()(0) = std::move(indices);
-    parts.flat<tf::Variant>()(1) = std::move(own);
-    parts.flat<tf::Variant>()(2) = std::move(shape);
-    return parts;
-  }
-};
+  tf::Tensor shape(tf::DT_INT64, {2});
+  shape.flat<int64_t>()(0) = end - begin;
+  shape.flat<int64_t>()(1) = rows.width;
+  tf::Tensor parts(tf::DT_VARIANT, {3});
+  parts.flat<tf::Variant>()(0) = std::move(indices);
+  parts.flat<tf::Variant>()(1) = std::move(own);
+  parts.flat<tf::Variant>()(2) = std::move(shape);
+  return parts;
+}
 
 class SparseBatches : public tf::data::DatasetBase {
  public:
-  SparseBatches(tf::OpKernelContext* context, int64_t rows, SparseRows samples,
-                SparseRows labels)
+  // `groups`: a data set of GroupTypes(), of which a reference is kept.
+  SparseBatches(tf::OpKernelContext* context, const DatasetBase* groups, int64_t rows,
+                int64_t num_columns, int64_t num_labels)
       : DatasetBase(tf::data::DatasetContext(context)),
+        groups_(groups),
         rows_(rows),
-        samples_(std::move(samples)),
-        labels_(std::move(labels)) {}
+        num_columns_(num_columns),
+        num_labels_(num_labels) {
+    groups_->Ref();
+  }
+  ~SparseBatches() override { groups_->Unref(); }
 
   const tf::DataTypeVector& output_dtypes() const override {
     static const auto* const types =
@@ -87,32 +81,31 @@ class SparseBatches : public tf::data::DatasetBase {
     return *shapes;
   }
   std::string DebugString() const override { return "SparseBatches"; }
-  absl::Status InputDatasets(
-      std::vector<const DatasetBase*>* /*inputs*/) const override {
+  absl::Status InputDatasets(std::vector<const DatasetBase*>* inputs) const override {
+    inputs->push_back(groups_);
     return absl::OkStatus();
   }
-  absl::Status CheckExternalState() const override { return absl::OkStatus(); }
+  absl::Status CheckExternalState() const override {
+    return groups_->CheckExternalState();
+  }
   int64_t CardinalityInternal(tf::data::CardinalityOptions /*options*/) const override {
-    return num_batches();
+    return tf::data::kUnknownCardinality;
   }
 
  protected:
-  absl::Status AsGraphDefInternal(tf::data::SerializationContext* /*context*/,
+  absl::Status AsGraphDefInternal(tf::data::SerializationContext* context,
                                   DatasetGraphDefBuilder* builder,
                                   tf::Node** node) const override {
-    std::vector<tf::Node*> inputs(6);
-    TF_RETURN_IF_ERROR(builder->AddScalar(rows_, &inputs[0]));
-    const tf::Tensor* const tensors[] = {&samples_.ends, &samples_.columns,
-                                         &samples_.values, &labels_.ends,
-                                         &labels_.columns};
-    for (size_t i = 0; i < std::size(tensors); ++i) {
-      TF_RETURN_IF_ERROR(builder->AddTensor(*tensors[i], &inputs[i + 1]));
-    }
+    tf::Node* groups = nullptr;
+    TF_RETURN_IF_ERROR(builder->AddInputDataset(context, groups_, &groups));
+    tf::Node* rows = nullptr;
+    TF_RETURN_IF_ERROR(builder->AddScalar(rows_, &rows));
     tf::AttrValue num_columns, num_labels;
-    builder->BuildAttrValue(samples_.width, &num_columns);
-    builder->BuildAttrValue(labels_.width, &num_labels);
+    builder->BuildAttrValue(num_columns_, &num_columns);
+    builder->BuildAttrValue(num_labels_, &num_labels);
     return builder->AddDataset(
-        this, inputs, {{"num_columns", num_columns}, {"num_labels", num_labels}}, node);
+        this, {groups, rows},
+        {{"num_columns", num_columns}, {"num_labels", num_labels}}, node);
   }
 
   std::unique_ptr<tf::data::IteratorBase> MakeIteratorInternal(
@@ -126,75 +119,140 @@ class SparseBatches : public tf::data::DatasetBase {
    public:
     using DatasetIterator::DatasetIterator;
 
+    absl::Status Initialize(tf::data::IteratorContext* context) override {
+      tf::mutex_lock lock(mu_);
+      return dataset()->groups_->MakeIterator(context, this, prefix(), &groups_);
+    }
+
    protected:
-    absl::Status GetNextInternal(tf::data::IteratorContext* /*context*/,
+    absl::Status GetNextInternal(tf::data::IteratorContext* context,
                                  std::vector<tf::Tensor>* element, bool* end) override {
       tf::mutex_lock lock(mu_);
-      *end = next_ >= dataset()->num_batches();
-      if (*end) return absl::OkStatus();
-      const int64_t begin = next_++ * dataset()->rows_;
-      const int64_t stop =
-          std::min(begin + dataset()->rows_, dataset()->samples_.count());
-      *element = {dataset()->samples_.Slice(begin, stop),
-                  dataset()->labels_.Slice(begin, stop)};
+      while (next_row_ >= NumRows()) {
+        TF_RETURN_IF_ERROR(NextGroup(context, end));
+        if (*end) return absl::OkStatus();
+      }
+      *end = false;
+      const int64_t begin = next_row_;
+      next_row_ = std::min(begin + dataset()->rows_, NumRows());
+      *element = {
+          Batch(Samples(), group_[kValues].flat<float>().data(), begin, next_row_),
+          Batch(Labels(), nullptr, begin, next_row_)};
       return absl::OkStatus();
     }
-    absl::Status SaveInternal(tf::data::SerializationContext* /*context*/,
+
+    // The group is a part of the state: where the input is, is behind it.
+    absl::Status SaveInternal(tf::data::SerializationContext* context,
                               tf::data::IteratorStateWriter* writer) override {
       tf::mutex_lock lock(mu_);
-      return writer->WriteScalar(full_name("next"), next_);
+      TF_RETURN_IF_ERROR(SaveInput(context, writer, groups_));
+      TF_RETURN_IF_ERROR(writer->WriteScalar(prefix(), kNextRow, next_row_));
+      const bool has_group = next_row_ < NumRows();
+      if (!has_group) return absl::OkStatus();
+      for (int part = 0; part < kNumParts; ++part) {
+        TF_RETURN_IF_ERROR(
+            writer->WriteTensor(prefix(), absl::StrCat(kGroup, part), group_[part]));
+      }
+      return absl::OkStatus();
     }
-    absl::Status RestoreInternal(tf::data::IteratorContext* /*context*/,
+    absl::Status RestoreInternal(tf::data::IteratorContext* context,
                                  tf::data::IteratorStateReader* reader) override {
       tf::mutex_lock lock(mu_);
-      return reader->ReadScalar(full_name("next"), &next_);
+      TF_RETURN_IF_ERROR(RestoreInput(context, reader, groups_));
+      group_.clear();
+      TF_RETURN_IF_ERROR(reader->ReadScalar(prefix(), kNextRow, &next_row_));
+      if (!reader->Contains(prefix(), absl::StrCat(kGroup, 0))) {
+        next_row_ = 0;
+        return absl::OkStatus();
+      }
+      std::vector<tf::Tensor> group(kNumParts);
+      for (int part = 0; part < kNumParts; ++part) {
+        TF_RETURN_IF_ERROR(reader->ReadTensor(
+            context->flr(), prefix(), absl::StrCat(kGroup, part), &group[part]));
+      }
+      return Take(std::move(group));
     }
     std::shared_ptr<tf::data::model::Node> CreateNode(
         tf::data::IteratorContext* /*context*/,
         tf::data::model::Node::Args args) const override {
-      return tf::data::model::MakeSourceNode(std::move(args));
+      return tf::data::model::MakeUnknownRatioNode(std::move(args));
     }
 
    private:
+    SparseRows Samples() const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return RowsOf(group_[kEnds], group_[kColumns], dataset()->num_columns_);
+    }
+    SparseRows Labels() const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return RowsOf(group_[kLabelEnds], group_[kLabels], dataset()->num_labels_);
+    }
+    int64_t NumRows() const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return group_.empty() ? 0 : group_[kEnds].NumElements() - 1;
+    }
+
+    absl::Status NextGroup(tf::data::IteratorContext* context, bool* end)
+        TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      group_.clear();
+      next_row_ = 0;
+      std::vector<tf::Tensor> group;
+      TF_RETURN_IF_ERROR(groups_->GetNext(context, &group, end));
+      return *end ? absl::OkStatus() : Take(std::move(group));
+    }
+
+    // Makes this the group, if it is one.
+    absl::Status Take(std::vector<tf::Tensor> group) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      const bool vectors = std::all_of(group.begin(), group.end(),
+                                       [](const auto& t) { return t.dims() == 1; });
+      group_ = std::move(group);
+      if (vectors && Samples().IsValid() && Labels().IsValid() &&
+          Samples().num_rows == Labels().num_rows &&
+          group_[kValues].NumElements() == group_[kColumns].NumElements()) {
+        return absl::OkStatus();
+      }
+      const int64_t rows = std::max(int64_t{0}, NumRows());
+      const int64_t labelled = std::max(int64_t{0}, Labels().num_rows);
+      group_.clear();
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Got ", rows, " rows and ", labelled,
+          " rows of labels; wanted rows that end one after the other, where the "
+          "columns do, with columns below ",
+          dataset()->num_columns_, " and labels below ", dataset()->num_labels_));
+    }
+
     tf::mutex mu_;
-    int64_t next_ TF_GUARDED_BY(mu_) = 0;
+    std::unique_ptr<tf::data::IteratorBase> groups_ TF_GUARDED_BY(mu_);
+    std::vector<tf::Tensor> group_ TF_GUARDED_BY(mu_);  // empty: there is none
+    int64_t next_row_ TF_GUARDED_BY(mu_) = 0;
   };
 
-  int64_t num_batches() const { return (samples_.count() + rows_ - 1) / rows_; }
-
+  const DatasetBase* const groups_;
   const int64_t rows_;
-  const SparseRows samples_;
-  const SparseRows labels_;
+  const int64_t num_columns_;
+  const int64_t num_labels_;
 };
 
-class SparseBatchesKernel : public tf::data::DatasetOpKernel {
+class SparseBatchesKernel : public tf::data::UnaryDatasetOpKernel {
  public:
   explicit SparseBatchesKernel(tf::OpKernelConstruction* construction)
-      : DatasetOpKernel(construction) {
+      : UnaryDatasetOpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("num_columns", &num_columns_));
     OP_REQUIRES_OK(construction, construction->GetAttr("num_labels", &num_labels_));
   }
 
  protected:
-  void MakeDataset(tf::OpKernelContext* context,
+  void MakeDataset(tf::OpKernelContext* context, tf::data::DatasetBase* groups,
                    tf::data::DatasetBase** dataset) override {
-    OP_REQUIRES(context, context->input(0).dims() == 0,
+    OP_REQUIRES(context, context->input(1).dims() == 0,
                 absl::InvalidArgumentError("Wanted a number of rows"));
-    const int64_t rows = context->input(0).scalar<int64_t>()();
-    SparseRows samples = {context->input(1), context->input(2), context->input(3),
-                          num_columns_};
-    SparseRows labels = {context->input(4), context->input(5),
-                         tf::Tensor(tf::DT_FLOAT, {0}), num_labels_};
-    OP_REQUIRES(context,
-                rows > 0 && samples.IsValid() && labels.IsValid() &&
-                    samples.count() == labels.count(),
-                absl::InvalidArgumentError(
-                    absl::StrCat("Got batches of ", rows, " rows, of ", samples.count(),
-                                 " rows and ", labels.count(),
-                                 " rows of labels; wanted rows that end one after the "
-                                 "other, where the columns do, with columns below ",
-                                 num_columns_, " and labels below ", num_labels_)));
-    *dataset = new SparseBatches(context, rows, std::move(samples), std::move(labels));
+    const int64_t rows = context->input(1).scalar<int64_t>()();
+    OP_REQUIRES(
+        context, rows > 0,
+        absl::InvalidArgumentError(absl::StrCat("Got batches of ", rows, " rows")));
+    OP_REQUIRES(
+        context, groups->output_dtypes() == GroupTypes(),
+        absl::InvalidArgumentError(absl::StrCat(
+            "Got a data set of ", tf::DataTypeVectorString(groups->output_dtypes()),
+            ", wanted ", tf::DataTypeVectorString(GroupTypes()))));
+    *dataset = new SparseBatches(context, groups, rows, num_columns_, num_labels_);
   }
 
  private:

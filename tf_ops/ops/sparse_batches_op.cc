@@ -15,12 +15,10 @@ The rows, and their labels, as one pair of sparse tensors for each batch.
 The elements are pairs of sparse tensors as tf.data keeps them, a vector of variants each:
 values [rows, columns], and a one for each label [rows, labels].
 
-rows: of a batch; at least 1. The last one may have fewer.
-ends: where the values of each row end, after a 0.
-columns: of the values, from 0.
-values: of the rows.
-label_ends: where the labels of each row end, after a 0.
-labels: of the rows, from 0.
+groups: a data set of compressed sparse rows: where the values of each row end, after a 0
+  (int64); their columns, from 0 (int64); the values (float); where the labels of each row
+  end, after a 0 (int64); the labels, from 0 (int64). A batch is from one group.
+rows: of a batch; at least 1. The last one of a group may have fewer.
 num_columns: of a batch.
 num_labels: columns of its labels.
 )doc";
@@ -28,16 +26,11 @@ num_labels: columns of its labels.
 }  // namespace
 
 REGISTER_OP("TensorBowSparseBatchesDataset")
+    .Input("groups: variant")
     .Input("rows: int64")
-    .Input("ends: int64")
-    .Input("columns: int64")
-    .Input("values: float")
-    .Input("label_ends: int64")
-    .Input("labels: int64")
     .Output("handle: variant")
     .Attr("num_columns: int >= 1")
     .Attr("num_labels: int >= 1")
-    .SetDoNotOptimize()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(kSparseBatchesDoc);
 
