@@ -37,7 +37,7 @@ MODELS: dict[str, Model] = {
     "resnet20": Model("image", 0.6, _CIFAR),
     "resnet32": Model("image", 0.6, _CIFAR),
     "resnet50": Model("image", 0.6, _CIFAR),
-    "vgg16": Model("image", 0.6, _CIFAR),
+    "vgg16": Model("image", 0.6, _CIFAR, learning_rate=0.005),  # it has no normalisation
     "mobilenet": Model("image", 0.5, _CIFAR),
     "lstm": Model("characters", 0.5, (64,), 65, "adam", 0.003),
     "transformer": Model("characters", 0.5, (64,), 65, "adam", 0.001),
