@@ -174,6 +174,26 @@ def test_an_assertion_on_what_was_updated_sees_the_update():
         assert s.iterations == 1
 
 
+@pytest.mark.parametrize("averaged", ["models", "gradients"])
+def test_a_new_shape_is_an_error_where_models_are_averaged(averaged):
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, 4])
+        w = tf.Variable(tf.ones([4, 1]), shape=tf.TensorShape(None))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.matmul(x, w)))
+        init, widen = tf1.global_variables_initializer(), w.assign(tf.ones([4, 2]))
+    synchroniser = tensorbow.SMA() if averaged == "models" else tensorbow.SSGD()
+    with session(graph, synchroniser=synchroniser) as s:
+        s.run(init)
+        s.run(train, {x: np.ones((8, 4))})
+        s.run(widen)
+        if averaged == "models":
+            with pytest.raises(tf.errors.UnimplementedError, match="new shape"):
+                s.run(train, {x: np.ones((8, 4))})
+        else:
+            s.run(train, {x: np.ones((8, 4))})
+            np.testing.assert_allclose(s.run(w), np.full((4, 2), 0.95), rtol=1e-6)
+
+
 def test_python_error_in_a_task_reaches_the_caller():
     p = linear()
     x, y = rows(8)
