@@ -7,10 +7,13 @@ Example:
 """
 
 import importlib
+import os
 from typing import Any
 
 from tensorbow import _loader
 
+if _loader.is_command():  # TensorFlow reads it once, when it is imported
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 if not _loader.for_doctor():  # which looks at a process of its own
     _loader.load()
     from tensorbow import data

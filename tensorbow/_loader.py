@@ -95,11 +95,15 @@ def explain_load_failure(error: BaseException, found: str, directory: pathlib.Pa
     )
 
 
+def is_command() -> bool:
+    """Whether this process is the command `tensorbow`."""
+    module = sys.argv[0] == "-m" and "tensorbow.cli" in sys.orig_argv
+    return module or pathlib.Path(sys.argv[0]).name == "tensorbow"
+
+
 def for_doctor() -> bool:
     """Whether this process is `tensorbow doctor`, which says itself what does not load."""
-    module = sys.argv[0] == "-m" and "tensorbow.cli" in sys.orig_argv
-    command = module or pathlib.Path(sys.argv[0]).name == "tensorbow"
-    return command and sys.argv[-1] == "doctor"
+    return is_command() and sys.argv[-1] == "doctor"
 
 
 def gpu_driver() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,19 +14,26 @@ SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
 
 
 class Bar:
-    """A progress bar on a terminal, silence elsewhere and without tqdm."""
+    """A progress bar on a terminal, without tqdm a line for each epoch; silence elsewhere."""
 
     def __init__(self, name: str, epochs: int) -> None:
         self._name = name
         self._epochs = epochs
         self._bar: Any = None
         self._next_metrics = 0.0  # time.monotonic()
+        self._accuracy: list[float] = []  # by epoch, as far as training is
+        self._epochs_said = 0
         self.session: Any = None  # its metrics are shown, if it has any
 
     def __call__(self, progress: Any, runs_done: int, runs: int) -> None:
+        self._accuracy = progress.accuracy
+        self._show(progress, runs_done, runs)
+
+    def _show(self, progress: Any, runs_done: int, runs: int) -> None:
         try:
             from tqdm import tqdm
         except ImportError:
+            self._say_epochs()
             return
         if self._bar is None:
             self._bar = tqdm(
@@ -47,6 +55,28 @@ class Bar:
             shown["learners"] = str(len(metrics.learners))
             shown["samples/s"] = f"{metrics.samples_per_second:,.0f}"
         self._bar.set_postfix(shown)
+
+    def _say_epochs(self) -> None:
+        if not (sys.stderr.isatty() or os.environ.get("TENSORBOW_PROGRESS")):
+            return
+        for epoch in range(self._epochs_said, len(self._accuracy)):
+            print(
+                f"{self._name}: epoch {epoch + 1} of {self._epochs}, "
+                f"test accuracy {self._accuracy[epoch]:.4f}",
+                file=sys.stderr,
+                flush=True,
+            )
+        self._epochs_said = len(self._accuracy)
+
+    def interrupted(self) -> None:
+        """Says how far training was."""
+        self.close()
+        reached = f", test accuracy {self._accuracy[-1]:.4f}" if self._accuracy else ""
+        print(
+            f"{self._name}: interrupted after {len(self._accuracy)} of {self._epochs} epochs"
+            f"{reached}",
+            flush=True,
+        )
 
     def close(self) -> None:
         if self._bar is not None:

@@ -95,8 +95,8 @@ class SessionLearners(BaseSession):
 
     @property
     def tuning(self) -> list[Measurement]:
-        """The numbers of learners that have been tried, in order; see
-        `Options.learners_per_device`."""
+        """The numbers of learners that have been tried, in order, each a `Measurement`; empty
+        before the first has been measured. See `Options.learners_per_device`."""
         self._check_open()
         return [Measurement(*tried) for tried in self._native.tuning]
 
@@ -104,6 +104,10 @@ class SessionLearners(BaseSession):
         """How the learners fare: throughput, what they wait for, memory, how far apart they are.
 
         Waits for the learning run that is under way in another thread. Reads all replicas once.
+
+        Returns:
+          A `Metrics`; times are in seconds, memory in bytes. All figures but those of memory
+          and spread are 0 before the first learning run.
 
         Example:
           >>> sess.metrics().samples_per_second

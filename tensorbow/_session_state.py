@@ -164,7 +164,7 @@ class SessionState(SessionLearners):
         Args:
           variable: a variable of the graph, or the name of one.
           averaged: with a synchroniser that has an `ema_decay`, whether to give the moving
-            average of the central model (what `run` and `Saver` see) or the central model
+            average of the central model (what fetches and `Saver` see) or the central model
             itself. Makes no difference otherwise.
 
         Returns:

@@ -9,13 +9,14 @@ import functools
 import math
 import os
 import pathlib
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorbow import _report, launch, model_names, plan
 
-DEFAULTS = {"batch_size": 16, "epochs": 12, "optimiser": "momentum", "learning_rate": 0.02}
+DEFAULTS = {"batch_size": 16, "epochs": 12}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -23,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
 
     train = commands.add_parser("train", help="train a classifier on several learners")
+    train.set_defaults(parser=train)  # which refuses wrong arguments
     train.add_argument(
         "--model",
         choices=[*model_names.MODELS, "xml"],
@@ -55,9 +57,13 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--optimiser",
         choices=["sgd", "momentum", "adam"],
-        help="default momentum, with --model xml adam",
+        help="default momentum; with --model xml, lstm and transformer adam",
     )
-    train.add_argument("--learning-rate", type=float, help="default 0.02, with --model xml 0.002")
+    train.add_argument(
+        "--learning-rate",
+        type=float,
+        help="default 0.02; with --model vgg16 0.005, xml 0.002, lstm 0.003, transformer 0.001",
+    )
     train.add_argument(
         "--dropout",
         type=float,
@@ -91,16 +97,22 @@ def _parser() -> argparse.ArgumentParser:
     _add_tune(commands)
     launch.add_parser(commands)
     plan.add_parser(commands)
-    commands.add_parser("doctor", help="print versions, devices and whether everything loads")
+    doctor = commands.add_parser(
+        "doctor", help="print versions, devices and whether everything loads"
+    )
+    doctor.set_defaults(parser=doctor)
     return parser
 
 
 def _add_tune(commands: Any) -> None:
     tune = commands.add_parser("tune", help="how fast a program trains with which learners")
+    tune.set_defaults(parser=tune)
     what = tune.add_mutually_exclusive_group(required=True)
     what.add_argument("script", nargs="?", type=pathlib.Path, help="a program that trains")
     what.add_argument("--model", choices=sorted(model_names.MODELS), help="a model of ours instead")
-    tune.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    tune.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it"
+    )
     tune.add_argument(
         "--batch-size", type=int, default=32, help="with --model: rows of a run, of all learners"
     )
@@ -216,9 +228,11 @@ def _load(arguments: argparse.Namespace) -> Any:
     from tensorbow import datasets, extreme
 
     is_xml = arguments.model == "xml"
-    defaults = extreme.DEFAULTS if is_xml else DEFAULTS
+    defaults: dict[str, Any] = extreme.DEFAULTS
     if not is_xml:
-        defaults = defaults | {"target": model_names.MODELS[arguments.model].target}
+        model = model_names.MODELS[arguments.model]
+        of_model = ("optimiser", "learning_rate", "target")
+        defaults = DEFAULTS | {name: getattr(model, name) for name in of_model}
     for name, value in defaults.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
@@ -282,18 +296,22 @@ def _with_sessions(
         bar = _report.Bar(name, arguments.epochs)
         with make() as session:
             bar.session = session
-            progress = train(
-                name,
-                session,
-                program,
-                data,
-                rows,
-                arguments.epochs,
-                target,
-                arguments.seed,
-                feeds_of_epoch,
-                bar,
-            )
+            try:
+                progress = train(
+                    name,
+                    session,
+                    program,
+                    data,
+                    rows,
+                    arguments.epochs,
+                    target,
+                    arguments.seed,
+                    feeds_of_epoch,
+                    bar,
+                )
+            except KeyboardInterrupt:
+                bar.interrupted()
+                raise
             then(session)
         bar.close()
         return progress
@@ -332,8 +350,15 @@ def _with_sessions(
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments = _parser().parse_args(argv)
+    try:
+        return _command(arguments.parser, arguments)
+    except KeyboardInterrupt:
+        print("tensorbow: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _command(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.command == "doctor":
         from tensorbow import doctor
 

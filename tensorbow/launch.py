@@ -25,6 +25,7 @@ def add_parser(commands: Any) -> None:
     launch = commands.add_parser(
         "launch", help="run a program on several hosts, all of them on this machine"
     )
+    launch.set_defaults(parser=launch)
     launch.add_argument("--hosts", type=int, required=True, help="how many processes")
     launch.add_argument(
         "--max-restarts",
@@ -34,7 +35,9 @@ def add_parser(commands: Any) -> None:
         "on from what it has saved",
     )
     launch.add_argument("script", type=pathlib.Path, help="a program with Options(cluster='auto')")
-    launch.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    launch.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it"
+    )
 
 
 def free_addresses(count: int) -> list[str]:

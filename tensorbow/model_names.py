@@ -17,12 +17,16 @@ class Model:
       target: the test accuracy that counts as trained, 0 to 1.
       shape: of a row where data are made up: (height, width, channels), or (length,).
       classes: likewise; of text, the size of the vocabulary.
+      optimiser: what `tensorbow train` takes if nothing is said.
+      learning_rate: likewise.
     """
 
     reads: Literal["image", "characters", "words"]
     target: float
     shape: tuple[int, ...]
     classes: int = 10
+    optimiser: Literal["sgd", "momentum", "adam"] = "momentum"
+    learning_rate: float = 0.02
 
 
 _MNIST, _CIFAR = (28, 28, 1), (32, 32, 3)
@@ -33,9 +37,9 @@ MODELS: dict[str, Model] = {
     "resnet20": Model("image", 0.6, _CIFAR),
     "resnet32": Model("image", 0.6, _CIFAR),
     "resnet50": Model("image", 0.6, _CIFAR),
-    "vgg16": Model("image", 0.6, _CIFAR),
+    "vgg16": Model("image", 0.6, _CIFAR, learning_rate=0.005),  # it has no normalisation
     "mobilenet": Model("image", 0.5, _CIFAR),
-    "lstm": Model("characters", 0.5, (64,), 65),
-    "transformer": Model("characters", 0.5, (64,), 65),
+    "lstm": Model("characters", 0.5, (64,), 65, "adam", 0.003),
+    "transformer": Model("characters", 0.5, (64,), 65, "adam", 0.001),
     "embedding": Model("words", 0.07, (8,), 5000),
 }

@@ -23,10 +23,13 @@ def add_parser(commands: Any) -> None:
     plan = commands.add_parser(
         "plan", help="predict how fast a program trains on several hosts, from what one measures"
     )
+    plan.set_defaults(parser=plan)
     what = plan.add_mutually_exclusive_group(required=True)
     what.add_argument("script", nargs="?", type=pathlib.Path, help="a program that trains")
     what.add_argument("--model", choices=sorted(model_names.MODELS), help="a model of ours instead")
-    plan.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    plan.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it"
+    )
     plan.add_argument(
         "--hosts",
         type=_numbers,

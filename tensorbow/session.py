@@ -156,13 +156,13 @@ class _LearnerSession(SessionState):
         division: its gradients are computed, from all rows and from each shard.
 
         Args:
-          fetches, feed_dict: as for `run`.
+          fetches, feed_dict: as for `tf.compat.v1.Session.run`.
 
         Returns:
           An `Explanation`, which prints readably.
 
         Raises:
-          TypeError, ValueError: as `run` does.
+          TypeError, ValueError: as `tf.compat.v1.Session.run` does.
           tf.errors.FailedPreconditionError: if variables have no values yet.
         """
         if self._closed:

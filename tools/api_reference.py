@@ -11,6 +11,8 @@ import argparse
 import inspect
 import os
 import pathlib
+import re
+import sys
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -41,6 +43,27 @@ def hide_members(documented: Any) -> None:
             delattr(documented, name)
 
 
+def faults(folder: pathlib.Path) -> list[str]:
+    """Links within the pages that lead nowhere, and public names without an entry."""
+    texts = {page.resolve(): page.read_text() for page in folder.rglob("*.html")}
+    anchors = {page: set(re.findall(r' id="([^"]*)"', text)) for page, text in texts.items()}
+    found = set()
+    for page, text in texts.items():
+        for link in re.findall(r'<a [^>]*href="([^":]*)"', text):
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if "${" in link:  # of a script
+                continue
+            if target not in anchors or (anchor and anchor not in anchors[target]):
+                found.add(f"{page.name}: the link {link} leads nowhere")
+    for module in (tensorbow, tensorbow.keras):
+        page = (folder / module.__name__.replace(".", "/")).with_suffix(".html").resolve()
+        for name in module.__all__:
+            if not inspect.ismodule(getattr(module, name)) and name not in anchors[page]:
+                found.add(f"{page.name}: there is no entry for {name}")
+    return sorted(found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
@@ -51,6 +74,9 @@ def main() -> None:
             hide_members(getattr(tensorbow, name))
     pdoc.render.configure(docformat="google", footer_text=f"TensorBow {tensorbow.__version__}")
     pdoc.pdoc("tensorbow", output_directory=folder)
+    wrong = faults(folder)
+    if wrong:
+        sys.exit("\n".join(wrong))
     print(f"the API reference is {folder / 'tensorbow.html'}")
 
 

@@ -226,6 +226,37 @@ absl::Status RefillBefore(tf::Node* begin, const NodeSet& conditional,
   return absl::OkStatus();
 }
 
+// Executes the program's assertions before `begin`, also those beside the gradients:
+// what fails there fails before anything is updated. One in a conditional is followed
+// to where the conditional ends; one that looks at what has been updated stays where it
+// is.
+void CheckBefore(tf::Node* begin, const NodeSet& conditional, const Updates& updates,
+                 const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
+  std::vector<const tf::Node*> exchanges = updates.all;
+  exchanges.insert(exchanges.end(), reductions.begin(), reductions.end());
+  const NodeSet after =
+      Downstream(std::move(exchanges), [](const tf::Edge&) { return true; });
+  std::vector<tf::Node*> pending;
+  for (tf::Node* node : graph->op_nodes()) {
+    if (IsOp(node, {"Assert", "CheckNumerics", "CheckNumericsV2"})) {
+      pending.push_back(node);
+    }
+  }
+  std::set<tf::Node*> checks;  // that are executed in every task
+  NodeSet seen;
+  while (!pending.empty()) {
+    tf::Node* const node = pending.back();
+    pending.pop_back();
+    if (!node->IsOp() || after.count(node) > 0 || !seen.insert(node).second) continue;
+    if (conditional.count(node) == 0) {
+      checks.insert(node);
+      continue;
+    }
+    for (const tf::Edge* edge : node->out_edges()) pending.push_back(edge->dst());
+  }
+  for (tf::Node* check : checks) graph->AddControlEdge(check, begin);
+}
+
 }  // namespace
 
 bool IsOfGradient(const tf::Node& update) {
@@ -295,6 +326,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
   }
   TF_RETURN_IF_ERROR(RefillBefore(last, conditional, updates, reductions, graph));
+  CheckBefore(last, conditional, updates, reductions, graph);
   for (size_t i = 0; i < reductions.size(); ++i) {
     reductions[i]->ClearAttr("index");
     reductions[i]->AddAttr("index", static_cast<int64_t>(i));

@@ -10,8 +10,8 @@
 // All that meets other learners is chained by control edges, so that everybody comes to
 // it in the same order, and no update is executed before all gradients have been
 // computed, which is when the one node of op kBeginUpdates is executed: a task that
-// fails before has changed nothing. What refills a queue that the task takes from comes
-// before, too. Pure function.
+// fails before has changed nothing. The program's assertions and what refills a queue
+// that the task takes from come before, too. Pure function.
 #ifndef TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 #define TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 

@@ -312,6 +312,11 @@ def _without(nodes: set[str], definition: Any) -> Any:
     return stripped
 
 
+def _inputs(definition: Any) -> set[str]:
+    """The names of what the nodes of a GraphDef take."""
+    return {name for node in definition.node for name in node.input}
+
+
 def trace(
     model: Any,
     spec: Any,
@@ -363,7 +368,10 @@ def trace(
             dropped.add(tensor.op.name)
         stripped = _without(dropped, function.as_graph_def())
         scope = graph.unique_name("train_step", mark_as_used=False)
-        tf.import_graph_def(stripped, input_map=captured, name=scope)
+        # A step need not look at all that a batch has; names that nothing takes are an error.
+        taken = {f"{name}:0" if ":" not in name else name for name in _inputs(stripped)}
+        known = {name: tensor for name, tensor in captured.items() if name in taken}
+        tf.import_graph_def(stripped, input_map=known, name=scope)
 
         def imported(value: Any) -> Any:
             if not isinstance(value, tf.Tensor):

@@ -240,6 +240,43 @@ def test_missing_packages_are_named(digits_file, monkeypatch, capsys):
     assert "--data FILE.npz" in message
 
 
+def test_an_interrupted_training_says_how_far_it_was(digits_file, monkeypatch, capsys):
+    def interrupt(progress, runs_done, runs):
+        if len(progress.accuracy) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_report.Bar, "_show", lambda bar, *where: interrupt(*where))
+    arguments = ["train", "--model", "logistic", "--data", str(digits_file), "--epochs", "5"]
+    assert cli.main(arguments) == 130
+    shown = capsys.readouterr()
+    assert re.search(r"interrupted after 2 of 5 epochs, test accuracy 0\.\d{4}$", shown.out, re.M)
+    assert shown.err.endswith("tensorbow: interrupted\n")
+
+
+def test_without_tqdm_there_is_a_line_for_each_epoch(digits_file, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setenv("TENSORBOW_PROGRESS", "1")
+    train(digits_file, epochs=3)
+    lines = re.findall(r"epoch (\d) of 3, test accuracy 0\.\d{4}$", capsys.readouterr().err, re.M)
+    assert lines == ["1", "2"]  # the table has the last one
+    monkeypatch.delenv("TENSORBOW_PROGRESS")
+    train(digits_file, epochs=2)
+    assert "epoch" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "--epochs", "0"],
+        ["tune", "no_such.py"],
+        ["launch", "--hosts", "2", "no_such.py"],
+        ["plan", "no_such.py"],
+    ],
+)
+def test_a_refusal_shows_the_usage_of_its_command(arguments, capsys):
+    assert refusal(capsys, *arguments).startswith(f"usage: tensorbow {arguments[0]} [-h]")
+
+
 def test_other_commands_do_not_start_without_the_runtime(tmp_path):
     shutil.copytree(pathlib.Path(tensorbow.__file__).parent, tmp_path / "tensorbow")
     (tmp_path / "tensorbow" / "libtensorbow.so").unlink()

@@ -11,7 +11,7 @@ import re
 import pytest
 
 import tensorbow
-from tensorbow import cli, session
+from tensorbow import cli, extreme, model_names, session
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -141,6 +141,25 @@ def test_all_that_a_session_adds_has_a_row():
     assert missing == []
 
 
+def test_what_models_train_with_is_said():
+    rows = re.findall(
+        r"^\| (`[^|]*`) \| (\w+), (\S+) \| (accuracy|precision@1) (\S+) \|$",
+        _text("command-line.md"),
+        re.M,
+    )
+    said = {
+        model: (optimiser, float(rate), float(target))
+        for models, optimiser, rate, _, target in rows
+        for model in re.findall(r"`(\w+)`", models)
+    }
+    facts = {
+        name: (model.optimiser, model.learning_rate, model.target)
+        for name, model in model_names.MODELS.items()
+    }
+    xml = tuple(extreme.DEFAULTS[key] for key in ("optimiser", "learning_rate", "target"))
+    assert said == {**facts, "xml": xml}
+
+
 def test_all_synchronisers_have_a_row():
     text = _text("options.md")
     for synchroniser in (
@@ -156,7 +175,7 @@ def test_all_synchronisers_have_a_row():
 def test_all_commands_have_a_section():
     actions = cli._parser()._actions
     (commands,) = (a for a in actions if isinstance(a, argparse._SubParsersAction))
-    sections = [h.removeprefix("tensorbow ") for h in headings(DOCS / "command-line.md")[1:]]
+    sections = re.findall(r"^## tensorbow (.*)$", _text("command-line.md"), re.M)
     assert sorted(sections) == sorted(commands.choices)
 
 

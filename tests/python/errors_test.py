@@ -127,6 +127,73 @@ def test_check_numerics_discards_the_iteration():
         np.testing.assert_array_equal(s.run(p.w), before)
 
 
+@pytest.mark.parametrize("synchroniser", ["auto", tensorbow.SMA()], ids=["auto", "SMA"])
+@pytest.mark.parametrize("check", ["check_numerics", "assert", "assert in a conditional"])
+def test_an_assertion_that_is_only_fetched_discards_the_iteration(check, synchroniser):
+    """It lies beside the gradients, which are computed from numbers."""
+    p = linear()
+    x, y = rows(8)
+    with p.graph.as_default():
+        if check == "check_numerics":
+            checked = tf.debugging.check_numerics(tf.reduce_sum(tf1.log(100.0 - p.y)), "too large")
+        elif check == "assert":
+            checked = tf.raw_ops.Assert(
+                condition=tf.reduce_all(p.y < 100.0), data=[tf.constant("too large")]
+            )
+        else:
+            checked = tf1.Assert(tf.reduce_all(p.y < 100.0), ["too large"])
+        train = tf1.train.GradientDescentOptimizer(0.01).minimize(p.loss)
+    bad = y.copy()
+    bad[6] = 200.0
+    with session(p.graph, synchroniser=synchroniser) as s:
+        s.run(p.init)
+        s.run([train, checked], {p.x: x, p.y: y})
+        before = s.run(p.w)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
+            s.run([train, checked], {p.x: x, p.y: bad})
+        np.testing.assert_array_equal(s.run(p.w), before)
+        assert s.iterations == 1
+        s.run([train, checked], {p.x: x, p.y: y})
+        assert not np.array_equal(s.run(p.w), before)
+
+
+def test_an_assertion_on_what_was_updated_sees_the_update():
+    p = linear()
+    x, y = rows(8)
+    with p.graph.as_default():
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(p.loss)
+        with tf.control_dependencies([train]):
+            after = p.w.read_value()
+        checked = tf.raw_ops.Assert(
+            condition=tf.reduce_any(tf.not_equal(after, 0.0)), data=[tf.constant("zero")]
+        )
+    with session(p.graph) as s:
+        s.run(p.init)
+        p.w.load(np.zeros_like(s.run(p.w)), s)
+        s.run([train, checked], {p.x: x, p.y: y})
+        assert s.iterations == 1
+
+
+@pytest.mark.parametrize("averaged", ["models", "gradients"])
+def test_a_new_shape_is_an_error_where_models_are_averaged(averaged):
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, 4])
+        w = tf.Variable(tf.ones([4, 1]), shape=tf.TensorShape(None))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.matmul(x, w)))
+        init, widen = tf1.global_variables_initializer(), w.assign(tf.ones([4, 2]))
+    synchroniser = tensorbow.SMA() if averaged == "models" else tensorbow.SSGD()
+    with session(graph, synchroniser=synchroniser) as s:
+        s.run(init)
+        s.run(train, {x: np.ones((8, 4))})
+        s.run(widen)
+        if averaged == "models":
+            with pytest.raises(tf.errors.UnimplementedError, match="new shape"):
+                s.run(train, {x: np.ones((8, 4))})
+        else:
+            s.run(train, {x: np.ones((8, 4))})
+            np.testing.assert_allclose(s.run(w), np.full((4, 2), 0.95), rtol=1e-6)
+
+
 def test_python_error_in_a_task_reaches_the_caller():
     p = linear()
     x, y = rows(8)

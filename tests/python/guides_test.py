@@ -1,4 +1,5 @@
-"""The guides' blocks work as they stand, one after the other; so do the notebook's cells."""
+"""The blocks of guides and reference work as they stand, one after the other; so do the
+notebook's cells."""
 
 import contextlib
 import gzip
@@ -18,12 +19,15 @@ tf1 = tf.compat.v1
 
 THIS = str(pathlib.Path(__file__).relative_to(guides.ROOT))
 PAGES = sorted(guides.GUIDES.glob("*.md"))
-OURS = [page for page in PAGES if any(test == THIS for test, _, _ in guides.blocks(page))]
+REFERENCE = sorted((guides.ROOT / "docs").glob("*.md"))
+OURS = [
+    page for page in [*PAGES, *REFERENCE] if any(test == THIS for test, _, _ in guides.blocks(page))
+]
 NOTEBOOK = guides.ROOT / "examples" / "quickstart.ipynb"
 
 
 @pytest.mark.parametrize("page", OURS, ids=lambda page: page.stem)
-def test_guide_does_what_it_says(page):
+def test_page_does_what_it_says(page):
     if page.stem == "from-tf-keras":
         pytest.importorskip("tf_keras", reason="tf_keras (tools/requirements.txt) is not installed")
     with tf.Graph().as_default(), warnings.catch_warnings():

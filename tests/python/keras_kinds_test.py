@@ -196,6 +196,31 @@ def test_a_gan_with_a_train_step_of_its_own(digits):
     assert results[2][0].keys() == results[0][0].keys()
 
 
+class Reconstructing(keras.Model):
+    """An autoencoder: its train_step does not look at the labels."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = keras.Sequential([layers.Flatten(), layers.Dense(8, "relu"), layers.Dense(64)])
+
+    def call(self, images):
+        return self.body(images)
+
+    def train_step(self, data):
+        images, _ = data
+        with tf.GradientTape() as tape:
+            wanted = tf.reshape(images, [tf.shape(images)[0], 64])
+            error = tf.reduce_mean(tf.square(self(images, training=True) - wanted))
+        gradients = tape.gradient(error, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"error": error}
+
+
+def test_a_train_step_that_leaves_labels_aside(digits):
+    _, _, two = compare(Reconstructing, digits_of(digits))
+    assert session_of(two).num_learners == 2
+
+
 def test_a_train_step_that_returns_other_than_scalars(digits):
     class Odd(keras.Sequential):
         def train_step(self, data):
