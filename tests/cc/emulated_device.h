@@ -38,7 +38,7 @@ struct Emulation {
   int64_t limit_bytes = int64_t{1} << 40;
   bool records_waits = false;
   bool reduces_on_host = false;  // what the last averages were made with
-  std::string unrecordable;  // the name of an op that breaks recordings
+  std::string unrecordable;      // the name of an op that breaks recordings
   std::atomic<int> uploads{0}, downloads{0}, recordings{0}, replays{0};
 };
 

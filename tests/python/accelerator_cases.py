@@ -225,7 +225,7 @@ CASES: dict[str, Callable[[Emulator], None]] = (
             state_goes_on,
             memory_is_refused,
             devices_and_learners,
-        reducer_is_chosen,
+            reducer_is_chosen,
         )
     }
     | accelerator_layout_cases.CASES
