@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--learning-rate",
         type=float,
-        help="default 0.02; with --model vgg16 0.005, xml 0.002, lstm 0.003, transformer 0.001",
+        help="default 0.02; with --model vgg16 0.005, lstm 0.003, transformer and xml 0.002",
     )
     train.add_argument(
         "--dropout",

@@ -40,6 +40,6 @@ MODELS: dict[str, Model] = {
     "vgg16": Model("image", 0.6, _CIFAR, learning_rate=0.005),  # it has no normalisation
     "mobilenet": Model("image", 0.5, _CIFAR),
     "lstm": Model("characters", 0.5, (64,), 65, "adam", 0.003),
-    "transformer": Model("characters", 0.5, (64,), 65, "adam", 0.001),
+    "transformer": Model("characters", 0.5, (64,), 65, "adam", 0.002),
     "embedding": Model("words", 0.07, (8,), 5000),
 }
