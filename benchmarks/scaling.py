@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from interleave import machine, told
-from scaling_check import CHECKED, RECORDED, check, check_table, one_host, recorded, recorded_table
+from scaling_check import CHECKED, check, check_table, one_host
 
 from tensorbow import _plan_network, _plan_task, cost_model
 from tensorbow.cost_model import Cluster, Host, Network, Ring, SumCosts, Task
@@ -201,12 +201,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     half = max(1, len(cores) // 2)
     costs = _plan_network.measure([cores[:half], cores[-half:]])
     print(told_costs(costs), flush=True)
-    singles = {(model, rows): one_host(model, rows) for model, rows in RECORDED}
-    known = {
-        f"{model}, {rows} rows": recorded(model, rows, one, costs)
-        for (model, rows), one in singles.items()
-    }
-    print("\n".join(recorded_table(known)), flush=True)
+    singles = {(model, rows): one_host(model, rows) for model, rows in CHECKED}
     checked = {}
     for hosts in (2, 4):
         for model, rows in CHECKED:
@@ -228,7 +223,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         "machine": where,
         "busy": arguments.busy,
         "costs": dataclasses.asdict(costs),
-        "recorded": known,
         "check": checked,
         "tasks": {name: dataclasses.asdict(measured) for name, measured in tasks.items()},
         "hosts": HOSTS,
@@ -252,12 +246,9 @@ def written(
         "",
         "## The cost model against processes of this machine",
         "",
-        "Milliseconds of an iteration of two hosts with a core each, as [hosts.md](hosts.md) has "
-        "them, and as predicted from those of hosts that do not average:",
-        "",
-        *recorded_table(report["recorded"]),
-        "",
-        "The same of hosts with one learner each that were measured beside the costs above, and "
+        "Milliseconds of an iteration of hosts with one learner each that were measured beside the "
+        'costs above, and as predicted from those of hosts that do not average ("from one host": '
+        "from a host that has the machine to itself), and "
         "CPU time of one of them; 2 have a core each, 4 share 2. Medians of slices taken in turn."
         + (
             " Other programs used the machine, for the costs above, too: CPU time only."

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,7 @@ from interleave import in_turns
 from tensorbow import _plan_task, cost_model
 from tensorbow.cost_model import Cluster, Host, Network, Prediction, Ring, SumCosts, Task
 
-RESULTS = pathlib.Path(__file__).parent / "results"
-CHECKED = [("lenet", 32), ("resnet20", 32)]
-RECORDED = [*CHECKED, ("logistic", 32)]  # in results/hosts.json
+CHECKED = [("lenet", 32), ("resnet20", 32), ("logistic", 32)]
 CHECK_PERIOD = 8
 
 
@@ -96,24 +92,6 @@ def check(
     }
 
 
-def recorded(
-    model: str, rows: int, one: _plan_task.Measured, costs: SumCosts
-) -> dict[str, tuple[float, float]]:
-    """Seconds of an iteration as benchmarks/hosts.py has measured them for two hosts, and as
-    predicted from those that do not average."""
-    found = json.loads((RESULTS / "hosts.json").read_text())
-    speeds = found["samples_per_second"][f"{model}:{rows}"]
-    names = {
-        "alone": "TensorBow, 2 hosts that do not average",
-        "SMA": "TensorBow, 2 hosts × 1 learners",
-        "S-SGD": "TensorBow, 2 hosts × 1 learners, S-SGD",
-    }
-    seconds = {way: 2 * rows / float(np.median(speeds[name])) for way, name in names.items()}
-    cluster = Cluster(Host(1, 1, one.memory), Ring(2), Network(), costs)
-    ways = predicted(one.task.scaled_to(seconds["alone"]), cluster)
-    return {way: (taken, ways[way].seconds) for way, taken in seconds.items()}
-
-
 def off(value: float, true: float) -> str:
     return f"{value / true - 1:+.0%}"
 
@@ -134,25 +112,14 @@ def check_table(found: dict[str, dict[str, Any]], busy: bool) -> list[str]:
                 columns.append((of["measured"], of["predicted"]))
             cells = [name, way]
             for true, value in columns:
-                cells.append(f"{1e3 * true[way]:.1f}")
+                cells.append(f"{1e3 * true[way]:.2f}")
                 # "alone" is what the others are predicted from.
                 same = way == "alone"
                 cells += (
-                    ["", ""] if same else [f"{1e3 * value[way]:.1f}", off(value[way], true[way])]
+                    ["", ""] if same else [f"{1e3 * value[way]:.2f}", off(value[way], true[way])]
                 )
             if not busy:
                 value = of["predicted_from_one"][way]
-                cells += [f"{1e3 * value:.1f}", off(value, seconds)]
-            lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def recorded_table(found: dict[str, dict[str, tuple[float, float]]]) -> list[str]:
-    """Markdown: milliseconds of an iteration, measured and predicted."""
-    lines = ["| | | measured | predicted | |", "|---|---|---|---|---|"]
-    for name, ways in found.items():
-        for way, (true, value) in ways.items():
-            cells = [name, way, f"{1e3 * true:.2f}"]
-            cells += ["", ""] if way == "alone" else [f"{1e3 * value:.2f}", off(value, true)]
+                cells += [f"{1e3 * value:.2f}", off(value, seconds)]
             lines.append(f"| {' | '.join(cells)} |")
     return lines

@@ -57,7 +57,7 @@ def train(name: str, rows: int) -> None:
 
     tf1 = tf.compat.v1
     with tf.Graph().as_default() as graph:
-        images, logits = PROGRAMS[name](models._Layers(1, True, tf.float32))
+        images, logits = PROGRAMS[name](models.Layers(1, True, tf.float32))
         labels = tf1.placeholder(tf.int32, [None])
         loss = tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
