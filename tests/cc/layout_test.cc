@@ -11,18 +11,21 @@ TEST(LayoutTest, EveryLearnerHasItsOwnThreads) {
   const Layout layout = Layout::Of({2, 1, 4});
   EXPECT_EQ(layout.learners, 3);
   EXPECT_EQ(layout.threads, 4);
-  EXPECT_EQ(layout.threads_of(0), 2);
-  EXPECT_EQ(layout.threads_of(1), 1);
-  EXPECT_EQ(layout.threads_before(0), 0);
-  EXPECT_EQ(layout.threads_before(2), 3);
-  EXPECT_EQ(layout.threads_before(3), 7);
+  EXPECT_EQ(layout.threads_of(0, 1), 2);
+  EXPECT_EQ(layout.threads_of(1, 1), 1);
+  EXPECT_EQ(layout.threads_before(0, 1), 0);
+  EXPECT_EQ(layout.threads_before(2, 1), 3);
+  EXPECT_EQ(layout.threads_before(3, 1), 7);
 }
 
-TEST(LayoutTest, TheLearnersOfTheNextDeviceHaveTheSame) {
+TEST(LayoutTest, LearnersOfTheSamePlaceOnTwoDevicesHaveTheSame) {
   const Layout layout = Layout::Of({2, 1});
-  EXPECT_EQ(layout.threads_of(2), 2);
-  EXPECT_EQ(layout.threads_of(3), 1);
-  EXPECT_EQ(layout.threads_before(4), 6);
+  EXPECT_EQ(layout.threads_of(0, 2), 2);
+  EXPECT_EQ(layout.threads_of(1, 2), 2);
+  EXPECT_EQ(layout.threads_of(2, 2), 1);
+  EXPECT_EQ(layout.threads_of(3, 2), 1);
+  EXPECT_EQ(layout.threads_before(3, 2), 5);
+  EXPECT_EQ(layout.threads_before(4, 2), 6);
 }
 
 TEST(LayoutTest, EqualNumbersAreOneNumber) {
@@ -34,8 +37,8 @@ TEST(LayoutTest, EqualNumbersAreOneNumber) {
 
 TEST(LayoutTest, OneWithoutThreadsOfItsOwnCountsAsOne) {
   const Layout lone = {1, 0};
-  EXPECT_EQ(lone.threads_of(0), 0);
-  EXPECT_EQ(lone.threads_before(1), 1);
+  EXPECT_EQ(lone.threads_of(0, 1), 0);
+  EXPECT_EQ(lone.threads_before(1, 1), 1);
 }
 
 }  // namespace
