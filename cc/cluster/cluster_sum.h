@@ -28,10 +28,11 @@ class Cluster::Sum : public HostSum {
     int instance;
   };
 
-  // A sum of all members, whoever they are when it starts.
+  // A sum over the hosts that are members when Start() is called.
   Sum(Cluster* cluster, tensorflow::OpKernel* kernel, int key,
       tensorflow::DataType type, int64_t n);
-  // One of these hosts, whether or not the cluster has failed.
+  // A sum over the hosts that start one under these keys; also when the cluster has
+  // failed.
   Sum(Cluster* cluster, tensorflow::OpKernel* kernel, Keys keys,
       tensorflow::DataType type, int64_t n);
   ~Sum() override { Await(); }
@@ -49,8 +50,8 @@ class Cluster::Sum : public HostSum {
 
   Cluster* const cluster_;              // not owned
   tensorflow::OpKernel* const kernel_;  // not owned
-  const std::optional<Keys> keys_;      // given, or
-  const int key_;                       // of all members
+  const std::optional<Keys> keys_;      // nullopt: those of the members
+  const int key_;                       // of a sum over the members
   tensorflow::Tensor values_, group_size_, group_key_, instance_key_;
   std::vector<tensorflow::TensorValue> inputs_;
   std::vector<tensorflow::AllocatorAttributes> attributes_;

@@ -8,8 +8,8 @@ void ChunkSearch::Took(double lapse) {
     best_ = chunk_;
   }
   chunk_ += chunk_ < settings_.step ? 1 : settings_.step;
-  // The paper looks at the bound when the interval is over, and so measures one size
-  // beyond it in vain.
+  // The paper checks the bound one interval later, and does not use what it measures in
+  // that interval.
   if (chunk_ > most_ || chunk_ >= best_ + settings_.step * settings_.range) {
     chunk_ = best_;
     done_ = true;

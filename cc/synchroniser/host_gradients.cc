@@ -61,12 +61,10 @@ void HostGradients::Place(int k, std::vector<Chunk*>* open) {
   if (alone) chunk = nullptr;
 }
 
-void HostGradients::Open() { LayOut(); }
-
-void HostGradients::LayOut() {
-  if (laid_out_.load(std::memory_order_acquire)) return;
+void HostGradients::Open() {
+  if (opened_.load(std::memory_order_acquire)) return;
   const MutexLock lock(&mu_);
-  if (laid_out_.load(std::memory_order_relaxed)) return;
+  if (opened_.load(std::memory_order_relaxed)) return;
   chunks_.clear();
   pieces_.assign(gradients_.size(), {});
   std::vector<Chunk*> open(2, nullptr);  // by whether they are wide
@@ -78,7 +76,7 @@ void HostGradients::LayOut() {
   if (search_ != nullptr && lapse_ == nullptr) {
     lapse_ = hosts_->NewSum(Hosts::Type::kDouble, 1);
   }
-  laid_out_.store(true, std::memory_order_release);
+  opened_.store(true, std::memory_order_release);
 }
 
 bool HostGradients::Search() {
@@ -93,13 +91,13 @@ bool HostGradients::Search() {
   search_->Took(*lapse_->as<double>());
   if (search_->chunk() == chunk_) return true;
   chunk_ = search_->chunk();
-  laid_out_.store(false, std::memory_order_release);  // from the next iteration on
+  opened_.store(false, std::memory_order_release);  // from the next iteration on
   return true;
 }
 
 void HostGradients::Add(int k, const std::vector<Values>& learners, int part,
                         int num_parts) {
-  LayOut();
+  Open();
   const int64_t begin = gradients_[k].size * part / num_parts;
   const int64_t end = gradients_[k].size * (part + 1) / num_parts;
   WithStorageType(gradients_[k].type, [&](auto* storage) {
@@ -132,7 +130,7 @@ void HostGradients::Send(int k, double count) {
 }
 
 void HostGradients::SendRest() {
-  LayOut();
+  Open();
   for (int k = sent_; k < size(); ++k) {
     for (const Piece& piece : pieces_[k]) {
       Chunk& chunk = *piece.chunk;

@@ -26,11 +26,11 @@
 
 namespace tensorbow {
 
-// Which gradients travel together, the same on all hosts: as many as make a chunk of
-// kChunkElements, or
+// How gradients are divided into chunks; the same on all hosts. No chunk has more than
+// HostGradients::kChunkElements elements.
 struct Chunking {
-  int gradients = 0;      // so many that follow each other, if not 0,
-  bool searched = false;  // or as many as a ChunkSearch finds.
+  int gradients = 0;      // the most in a chunk; 0: no other limit
+  bool searched = false;  // whether a ChunkSearch finds that number
 };
 
 class HostGradients {
@@ -38,8 +38,8 @@ class HostGradients {
   // The most elements of a chunk. Several that are under way together use the network
   // better than one, and the first travel while later gradients are computed.
   static constexpr int64_t kChunkElements = 1 << 20;
-  // In chunks of so many, the last gradients of a task travel alone: there is nothing
-  // left to compute meanwhile.
+  // Where the number of gradients in a chunk is limited, so many of the last ones of a
+  // task are chunks of their own: no computation is left that could hide them.
   static constexpr int kAlone = 2;
 
   struct Gradient {
@@ -58,9 +58,10 @@ class HostGradients {
   int size() const { return static_cast<int>(gradients_.size()); }
   const Gradient& gradient(int k) const { return gradients_[k]; }
 
-  // Before anything else; again it has no effect. All hosts do it in the same order.
+  // Divides the gradients into chunks, unless that has been done since chunk() changed.
+  // Called before anything else. All hosts do it in the same order.
   void Open() TENSORBOW_EXCLUDES(mu_);
-  // Gradients in a chunk now; 0: as many as fit.
+  // The most gradients in a chunk now; 0: no limit.
   int chunk() const { return chunk_.load(std::memory_order_relaxed); }
 
   // What is sent of gradient k ← Σ_j share_j · values_j, j in order, in one of so many
@@ -94,8 +95,6 @@ class HostGradients {
     int64_t size;
   };
 
-  // Makes the chunks anew, if they are not what they are to be.
-  void LayOut() TENSORBOW_EXCLUDES(mu_);
   void Place(int k, std::vector<Chunk*>* open);
   // After the last sum of an iteration. False if the hosts have failed.
   bool Search();
@@ -106,7 +105,7 @@ class HostGradients {
   std::atomic<int> chunk_;
 
   Mutex mu_;  // held while chunks are made
-  std::atomic<bool> laid_out_{false};
+  std::atomic<bool> opened_{false};
   std::vector<std::vector<Piece>> pieces_;  // by gradient
   std::vector<std::unique_ptr<Chunk>> chunks_;
   int sent_ = 0;  // gradients, in this iteration

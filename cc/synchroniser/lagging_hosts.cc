@@ -77,10 +77,7 @@ class LaggingOverHosts : public Sma {
     WithStorageType(v.type(), [&](auto* storage) {
       using S = std::remove_pointer_t<decltype(storage)>;
       using A = Accumulator<S>;
-      std::vector<const S*> w;
-      for (int j = 0; j < num_learners_; ++j) {
-        w.push_back(Weights<S>(set, j, member) + part.begin);
-      }
+      const std::vector<const S*> w = AllFrom<S>(set, member, part.begin);
       Passes<S>::CorrectionSum(w.data(), num_learners_, v.template z<A>() + part.begin,
                                static_cast<A>(alpha_), part.size(),
                                place.chunk->values<A>() + place.begin);

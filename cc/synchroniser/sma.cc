@@ -175,10 +175,7 @@ class LaggingCentre : public Sma {
     WithStorageType(v.type(), [&](auto* storage) {
       using S = std::remove_pointer_t<decltype(storage)>;
       using A = Accumulator<S>;
-      std::vector<const S*> w;
-      for (int j = 0; j < num_learners_; ++j) {
-        w.push_back(Weights<S>(set, j, member) + part.begin);
-      }
+      const std::vector<const S*> w = AllFrom<S>(set, member, part.begin);
       Passes<S>::Advance(w.data(), num_learners_, v.template z<A>() + part.begin,
                          static_cast<A>(alpha_), static_cast<A>(traits_.momentum),
                          part.size(), v.template previous<A>() + part.begin);

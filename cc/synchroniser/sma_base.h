@@ -96,6 +96,16 @@ class Sma : public Algorithm {
   static S* Weights(const TrainedSet& set, int learner, int member) {
     return static_cast<S*>(set.weights(learner, member));
   }
+  // The replicas of all learners, from element `begin` on.
+  template <typename S>
+  static std::vector<const S*> AllFrom(const TrainedSet& set, int member,
+                                       int64_t begin) {
+    std::vector<const S*> w;
+    for (void* replica : set.replicas(member)) {
+      w.push_back(static_cast<const S*>(replica) + begin);
+    }
+    return w;
+  }
   // A slice of the replicas of some learners.
   template <typename S>
   static std::vector<const S*> SlicesOf(const std::vector<void*>& replicas,

@@ -92,10 +92,8 @@ def number_is_found(emulator: Emulator) -> None:
     """By CROSSBOW's Algorithm 2: from one learner on, one more each time."""
     emulator.start()
     program = Program("momentum", True)
-    options: dict[str, Any] = {"learners_per_device": None, "scheduling": "fcfs"}
-    graph_without_seed = program.graph
-    graph_without_seed.seed = None
-    with new_session(program, **options) as session:
+    program.graph.seed = None
+    with new_session(program, learners_per_device=None, scheduling="fcfs") as session:
         assert session.tunes_learners and session.num_learners == 1
         session.run(program.init)
         number, end = 0, time.monotonic() + _SECONDS

@@ -72,10 +72,7 @@ class Hosts:
 
     def await_file(self, name: str) -> None:
         """Waits until a program has made this file in `directory`."""
-        deadline = time.monotonic() + LIMIT_SECONDS
-        while not (self.directory / name).exists():
-            assert time.monotonic() < deadline, f"{name} takes too long"
-            time.sleep(0.01)
+        self._await(self.directory / name, name)
 
     def __enter__(self) -> Hosts:
         return self
@@ -106,9 +103,12 @@ class Hosts:
 
     def await_mark(self, rank: int) -> None:
         """Waits until the host's program calls `mark()`."""
-        mark = self._results[rank].with_suffix(".mark")
+        self._await(self._results[rank].with_suffix(".mark"), f"host {rank}", rank)
+
+    def _await(self, file: pathlib.Path, name: str, rank: int | None = None) -> None:
+        """Until the file is there; `rank`: which host has to be alive until then."""
         deadline = time.monotonic() + LIMIT_SECONDS
-        while not mark.exists():
-            assert self.processes[rank].is_alive(), f"host {rank} has ended"
-            assert time.monotonic() < deadline, f"host {rank} takes too long"
+        while not file.exists():
+            assert rank is None or self.processes[rank].is_alive(), f"{name} has ended"
+            assert time.monotonic() < deadline, f"{name} takes too long"
             time.sleep(0.01)

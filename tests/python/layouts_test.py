@@ -1,7 +1,6 @@
 """Learners of several threads; learners that come and go while a program trains."""
 
 import os
-import pathlib
 import subprocess
 import sys
 import textwrap
@@ -35,20 +34,6 @@ def train(p, sess, steps, count=12):
     for i in range(steps):
         x, y = rows(count, seed=i)
         sess.run(p.train, {p.x: x, p.y: y})
-
-
-def threads_of_learners():
-    """The CPU seconds of every thread of this process that is in a learner's pool."""
-    found = {}
-    for task in pathlib.Path("/proc/self/task").iterdir():
-        try:
-            name = (task / "comm").read_text()
-            if name.startswith("tensorbow_"):
-                fields = (task / "stat").read_text().rpartition(")")[2].split()
-                found[task.name] = int(fields[11]) / os.sysconf("SC_CLK_TCK")
-        except FileNotFoundError:
-            continue
-    return found
 
 
 @pytest.mark.parametrize("synchroniser", SYNCHRONISERS, ids=str)
@@ -168,33 +153,6 @@ def test_a_run_that_several_learners_cannot_execute_is_executed_by_one():
             else:
                 sess.run(step, {ids: [0, 1, 2, 3]})
             assert sess.learning_tasks == 1 + learners
-
-
-def test_learners_have_threads_of_their_own_that_work():
-    graph = tf.Graph()
-    with graph.as_default():
-        x = tf1.placeholder(tf.float32, [None, 2000])
-        w = tf1.get_variable("w", initializer=np.ones(2000, np.float32))
-        value = x * w
-        for _ in range(10):
-            value = tf.sin(value)
-        step = tf1.train.GradientDescentOptimizer(1e-6).minimize(tf.reduce_mean(value))
-        init = tf1.global_variables_initializer()
-    assert not threads_of_learners()
-    data = np.ones((512, 2000), np.float32)
-    with session(graph, learners=2, threads_per_learner=2) as sess:
-        assert sess.threads_per_learner == 2
-        assert len(threads_of_learners()) == 4
-        sess.run(init)
-        for _ in range(20):
-            sess.run(step, {x: data})
-        assert sum(seconds > 0 for seconds in threads_of_learners().values()) == 4
-        sess.set_learners(1, threads=3)
-        assert len(threads_of_learners()) == 3
-        sess.set_learners(2, threads=1)
-        assert not threads_of_learners()
-        sess.run(step, {x: data})
-    assert not threads_of_learners()
 
 
 ONE_LEARNER_COMPUTES_WHERE_STOCK_DOES = """

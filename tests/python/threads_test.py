@@ -1,4 +1,4 @@
-"""Learners of one device with different numbers of threads."""
+"""Learners of several threads each, of one number or of different ones."""
 
 import collections
 import pathlib
@@ -56,6 +56,25 @@ def test_each_learner_has_its_own_threads_and_they_work(synchroniser):
         for _ in range(20):
             sess.run(step, {x: data})
         assert pools() == ({0: 3, 1: 2}, {0: 3, 1: 2})
+    assert pools() == ({}, {})
+
+
+def test_one_number_is_every_learners():
+    graph, x, step, init = of_long_kernels()
+    assert pools() == ({}, {})
+    data = np.ones((512, 2000), np.float32)
+    with session(graph, learners=2, threads_per_learner=2) as sess:
+        assert sess.threads_per_learner == 2
+        assert pools()[0] == {0: 2, 1: 2}
+        sess.run(init)
+        for _ in range(20):
+            sess.run(step, {x: data})
+        assert pools() == ({0: 2, 1: 2}, {0: 2, 1: 2})
+        sess.set_learners(1, threads=3)
+        assert pools()[0] == {0: 3}
+        sess.set_learners(2, threads=1)
+        assert pools() == ({}, {})
+        sess.run(step, {x: data})
     assert pools() == ({}, {})
 
 
