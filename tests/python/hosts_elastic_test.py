@@ -1,6 +1,7 @@
 """Elastic hosts: those that are left train on when one dies or hangs, against NumPy."""
 
 import random
+import re
 import signal
 
 import numpy as np
@@ -152,7 +153,10 @@ def test_who_has_been_left_behind_cannot_come_back():
     assert "DeadlineExceededError: All hosts of the cluster answer, and do not begin" in refused
     assert "it cannot come back" in refused
     assert told.startswith("UnavailableError")
-    assert f"host 2 ({running.addresses[2]}) does not answer: it has been stopped for" in told
+    # It finds out by itself, or the others tell it first.
+    why = "(it has been stopped for|Deadline Exceeded)"
+    host = re.escape(f"host 2 ({running.addresses[2]}) does not answer: ")
+    assert re.search(host + why, told)
     assert "The others go on without this host; it cannot come back" in told
     assert first["error"] == second["error"] == ""
     common = min(len(first["z"]), len(second["z"]))
