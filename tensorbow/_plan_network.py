@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorbow.cost_model import Ring, SumCosts
 
-SIZES = (64, 1 << 16, 1 << 19, 1 << 22)  # bytes
+SIZES = (1 << 10, 1 << 16, 1 << 19, 1 << 22)  # bytes
 SECONDS = 0.3  # for each
 TURNS = 3  # of which the fastest is taken: others may use the machine
 _PAIR = Ring(2)
@@ -27,11 +27,12 @@ _PAIR = Ring(2)
 def fitted(measured: Mapping[int, tuple[float, float]]) -> SumCosts:
     """The costs that explain what sums of two hosts take: seconds and CPU seconds, by size."""
     sent = np.array([_PAIR.sent_bytes(size) for size in measured])
+    steps = np.full(len(sent), _PAIR.steps), [_PAIR.own_steps(size) for size in measured]
     lines = []
-    for taken in zip(*measured.values()):
+    for taken, own in zip(zip(*measured.values()), steps):
         # By relative errors: small sums count as much as large ones.
         weights = 1 / np.array(taken)
-        rows = np.column_stack([np.full(len(sent), _PAIR.steps), sent]) * weights[:, None]
+        rows = np.column_stack([own, sent]) * weights[:, None]
         lines.append(_not_negative(rows, np.ones(len(sent))))
     (step, byte), (step_work, byte_work) = lines
     return SumCosts(step, byte, step_work, byte_work)

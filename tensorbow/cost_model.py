@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 
 CHUNK_BYTES = 4 << 20  # what travels together (HostAverage, HostGradients)
+_LINE = 64  # bytes; the parts of a ring begin at multiples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +112,12 @@ class Ring:
     def steps(self) -> int:
         return 2 * (self.hosts - 1)
 
+    def own_steps(self, size_bytes: float) -> float:
+        """In how many of them a host takes part, on average: a part is as long as its share
+        and the next multiple of a cache line, so that short vectors have fewer parts."""
+        part = (math.ceil(size_bytes / self.hosts) // _LINE + 1) * _LINE
+        return self.steps * math.ceil(size_bytes / part) / self.hosts
+
     def sent_bytes(self, size_bytes: float) -> float:
         """By each host."""
         return 2 * (self.hosts - 1) / self.hosts * size_bytes
@@ -135,6 +142,12 @@ class Hierarchy:
     @property
     def steps(self) -> int:
         return 2 * (self.group - 1) + 2 * (self.hosts // self.group - 1)
+
+    def own_steps(self, size_bytes: float) -> float:
+        """In how many of them a host takes part, on average."""
+        groups = self.hosts // self.group
+        own = Ring(self.group).own_steps(size_bytes)
+        return own + Ring(groups).own_steps(size_bytes / self.group)
 
     def sent_bytes(self, size_bytes: float) -> float:
         groups = self.hosts // self.group
@@ -162,8 +175,8 @@ class Cluster:
 
     @property
     def report_bytes(self) -> int:
-        """What says what has become of an iteration: four integers of each host."""
-        return 32 * self.topology.hosts
+        """What says what has become of an iteration: four integers of each host, padded."""
+        return max(4, self.topology.hosts) * _LINE
 
     def sum_seconds(self, size_bytes: float) -> float:
         """From the start of a sum to its end, on hosts that do nothing else."""
@@ -174,7 +187,8 @@ class Cluster:
     def sum_work(self, size_bytes: float) -> float:
         """CPU time that a sum takes on each host."""
         sent = self.topology.sent_bytes(size_bytes)
-        return self.topology.steps * self.costs.step_work + sent * self.costs.byte_work
+        steps = self.topology.own_steps(size_bytes)
+        return steps * self.costs.step_work + sent * self.costs.byte_work
 
 
 def in_chunks(size_bytes: float) -> list[float]:

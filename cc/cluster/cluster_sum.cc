@@ -14,15 +14,15 @@ namespace {
 // finds nothing.
 constexpr int kKeysOfAnEpoch = 1 << 20;
 
-// How many elements a sum of n has. The ring cuts a vector into one part for each host,
-// at multiples of Eigen's alignment. Where a part is empty, a host waits for nothing
-// that comes from its neighbour, and does not hear of a failure: so all are equal or,
-// where hosts may become fewer, many enough for any number of them.
-int64_t Padded(int64_t n, int num_hosts, bool elastic) {
-  const int64_t aligned = EIGEN_MAX_ALIGN_BYTES / sizeof(float);
-  const int64_t unit = num_hosts * aligned;
-  const int64_t padded = (n + unit - 1) / unit * unit;
-  return elastic ? std::max(padded, num_hosts * unit) : padded;
+// How many elements a sum of n has. The ring cuts a vector into at most one part for
+// each host, which is the host's share and what is left to the next multiple of Eigen's
+// alignment, a whole one where nothing is. Where there is one part, its first host
+// waits for nothing that comes from its neighbour, and does not hear of a failure:
+// there have to be two or, where hosts may become fewer, one for each.
+int64_t Padded(int64_t n, tf::DataType type, int num_hosts, bool elastic) {
+  const int64_t unit = num_hosts * (EIGEN_MAX_ALIGN_BYTES / tf::DataTypeSize(type));
+  const int64_t least = elastic ? num_hosts : num_hosts == 2 ? 2 : 1;
+  return std::max((n + unit - 1) / unit, least) * unit;
 }
 
 tf::Tensor Scalar(int value) {
@@ -45,7 +45,8 @@ Cluster::Sum::Sum(Cluster* cluster, tf::OpKernel* kernel, int key, tf::DataType 
     : cluster_(cluster),
       kernel_(kernel),
       key_(key),
-      values_(type, tf::TensorShape({Padded(n, cluster->size(), cluster->elastic())})),
+      values_(type,
+              tf::TensorShape({Padded(n, type, cluster->size(), cluster->elastic())})),
       attributes_(4) {
   Clear();
 }
@@ -56,7 +57,8 @@ Cluster::Sum::Sum(Cluster* cluster, tf::OpKernel* kernel, Keys keys, tf::DataTyp
       kernel_(kernel),
       keys_(keys),
       key_(0),
-      values_(type, tf::TensorShape({Padded(n, cluster->size(), /*elastic=*/true)})),
+      values_(type,
+              tf::TensorShape({Padded(n, type, cluster->size(), /*elastic=*/true)})),
       attributes_(4) {
   Clear();
 }

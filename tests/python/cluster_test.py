@@ -38,10 +38,11 @@ def test_a_host_that_dies_or_hangs_is_named_by_all_others(how, victim):
         assert result["seconds"] < 5
 
 
+@pytest.mark.parametrize("count", [2, 3, 4])
 @pytest.mark.parametrize("size", [10, 49, 1000])
-def test_a_host_ends_the_cluster_for_all(size):
+def test_a_host_ends_the_cluster_for_all(count, size):
     """Also where not every host would get a part of the vector."""
-    with Hosts(3, "fail", size) as hosts:
+    with Hosts(count, "fail", size) as hosts:
         results = hosts.results()
     for result in results:
         assert "host 1 has had enough" in result["error"]

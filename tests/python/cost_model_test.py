@@ -40,11 +40,15 @@ def test_a_vector_goes_round_the_ring_twice():
     # 3 parts of a quarter to be added up, 3 to be handed on.
     assert (Ring(4).steps, Ring(4).sent_bytes(100)) == (6, 150)
     assert (Ring(2).steps, Ring(2).sent_bytes(100)) == (2, 100)
+    # Parts of 128 bytes: one; 128 and 64 bytes; two of 128.
+    assert [Ring(2).own_steps(size) for size in (128, 192)] == [1, 2]
+    assert [Ring(4).own_steps(size) for size in (256, 1 << 20)] == [3, 6]
 
 
 def test_a_hierarchy_sends_as_much_in_fewer_steps():
     # In groups of 4: 3 + 3 steps inside; a quarter goes 3 + 3 steps round the 4 groups.
     assert Hierarchy(16, 4).steps == 12
+    assert Hierarchy(16, 4).own_steps(1 << 20) == 12
     assert Hierarchy(16, 4).sent_bytes(64) == Ring(16).sent_bytes(64) == 120
     assert cost_model.squarest(4096) == Hierarchy(4096, 64)
     assert cost_model.squarest(7) in (Hierarchy(7, 1), Hierarchy(7, 7))
@@ -140,13 +144,13 @@ def test_a_task_keeps_its_proportions():
 
 def test_costs_are_those_that_explain_the_measured_sums():
     # Two hosts: 2 steps, and as many bytes sent as the vector has.
-    measured = {n: (2 * 3e-5 + n * 1e-9, 2 * 1e-5 + n * 2e-9) for n in (64, 65536, 4194304)}
+    measured = {n: (2 * 3e-5 + n * 1e-9, 2 * 1e-5 + n * 2e-9) for n in (1024, 65536, 4194304)}
     costs = fitted(measured)
     assert costs.step == pytest.approx(3e-5)
     assert costs.byte == pytest.approx(1e-9)
     assert costs.step_work == pytest.approx(1e-5)
     assert costs.byte_work == pytest.approx(2e-9)
     # Large sums that are as fast as small ones: bytes cost nothing, rather than less.
-    flat = fitted({64: (1e-3, 1e-3), 1 << 20: (0.9e-3, 0.9e-3)})
+    flat = fitted({1024: (1e-3, 1e-3), 1 << 20: (0.9e-3, 0.9e-3)})
     assert (flat.byte, flat.byte_work) == (0, 0)
     assert flat.step == pytest.approx(0.475e-3, rel=0.01)
