@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
+SECONDS_BETWEEN_LINES = 10.0  # where there is no bar
 
 
 class Bar:
-    """A progress bar on a terminal, without tqdm a line for each epoch; silence elsewhere."""
+    """A progress bar on a terminal; elsewhere, and without tqdm, a line now and then."""
 
     def __init__(self, name: str, epochs: int) -> None:
         self._name = name
@@ -22,28 +23,33 @@ class Bar:
         self._bar: Any = None
         self._next_metrics = 0.0  # time.monotonic()
         self._accuracy: list[float] = []  # by epoch, as far as training is
-        self._epochs_said = 0
+        self._runs = 0  # of all epochs
+        self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
         self.session: Any = None  # its metrics are shown, if it has any
 
     def __call__(self, progress: Any, runs_done: int, runs: int) -> None:
         self._accuracy = progress.accuracy
-        self._show(progress, runs_done, runs)
+        self._runs = self._epochs * runs
+        self._show(progress, len(progress.accuracy) * runs + runs_done)
 
-    def _show(self, progress: Any, runs_done: int, runs: int) -> None:
+    def _show(self, progress: Any, runs_done: int) -> None:
+        """`runs_done`: of all epochs."""
         try:
             from tqdm import tqdm
         except ImportError:
-            self._say_epochs()
+            self._say(runs_done)
             return
         if self._bar is None:
             self._bar = tqdm(
-                total=self._epochs * runs,
+                total=self._runs,
                 desc=self._name,
                 unit="run",
                 disable=None if not os.environ.get("TENSORBOW_PROGRESS") else False,
                 leave=False,
             )
         self._bar.update(1)
+        if self._bar.disable:
+            self._say(runs_done)
         if self._bar.disable or time.monotonic() < self._next_metrics:
             return
         self._next_metrics = time.monotonic() + SECONDS_BETWEEN_METRICS
@@ -56,17 +62,17 @@ class Bar:
             shown["samples/s"] = f"{metrics.samples_per_second:,.0f}"
         self._bar.set_postfix(shown)
 
-    def _say_epochs(self) -> None:
-        if not (sys.stderr.isatty() or os.environ.get("TENSORBOW_PROGRESS")):
+    def _say(self, runs_done: int) -> None:
+        if time.monotonic() < self._next_line:
             return
-        for epoch in range(self._epochs_said, len(self._accuracy)):
-            print(
-                f"{self._name}: epoch {epoch + 1} of {self._epochs}, "
-                f"test accuracy {self._accuracy[epoch]:.4f}",
-                file=sys.stderr,
-                flush=True,
-            )
-        self._epochs_said = len(self._accuracy)
+        self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+        reached = f", test accuracy {self._accuracy[-1]:.4f}" if self._accuracy else ""
+        print(
+            f"{self._name}: run {runs_done:,} of {self._runs:,}, "
+            f"epoch {len(self._accuracy) + 1} of {self._epochs}{reached}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def interrupted(self) -> None:
         """Says how far training was."""

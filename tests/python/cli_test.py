@@ -241,7 +241,7 @@ def test_missing_packages_are_named(digits_file, monkeypatch, capsys):
 
 
 def test_an_interrupted_training_says_how_far_it_was(digits_file, monkeypatch, capsys):
-    def interrupt(progress, runs_done, runs):
+    def interrupt(progress, runs_done):
         if len(progress.accuracy) == 2:
             raise KeyboardInterrupt
 
@@ -253,15 +253,20 @@ def test_an_interrupted_training_says_how_far_it_was(digits_file, monkeypatch, c
     assert shown.err.endswith("tensorbow: interrupted\n")
 
 
-def test_without_tqdm_there_is_a_line_for_each_epoch(digits_file, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    monkeypatch.setenv("TENSORBOW_PROGRESS", "1")
-    train(digits_file, epochs=3)
-    lines = re.findall(r"epoch (\d) of 3, test accuracy 0\.\d{4}$", capsys.readouterr().err, re.M)
-    assert lines == ["1", "2"]  # the table has the last one
-    monkeypatch.delenv("TENSORBOW_PROGRESS")
+@pytest.mark.parametrize("tqdm", [True, False])
+def test_without_a_bar_there_is_a_line_now_and_then(digits_file, tqdm, monkeypatch, capsys):
+    if not tqdm:
+        monkeypatch.setitem(sys.modules, "tqdm", None)
     train(digits_file, epochs=2)
-    assert "epoch" not in capsys.readouterr().err
+    assert "epoch" not in capsys.readouterr().err, "ten seconds are not over"
+    monkeypatch.setattr(_report, "SECONDS_BETWEEN_LINES", 0.0)
+    train(digits_file, epochs=2)
+    said = capsys.readouterr().err
+    runs = re.findall(r": run (\d+) of (\d+), epoch (\d) of 2", said)
+    total = len(runs)
+    wanted = [(str(k), str(total), "1" if 2 * k <= total else "2") for k in range(1, total + 1)]
+    assert total > 10 and runs == wanted
+    assert len(re.findall(r"epoch 2 of 2, test accuracy 0\.\d{4}$", said, re.M)) == total // 2
 
 
 @pytest.mark.parametrize(
