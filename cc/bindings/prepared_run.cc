@@ -219,7 +219,9 @@ absl::Status PreparedRun::Explain(const std::vector<py::array>& arrays,
     static const char* const kRules[] = {"mean", "sum", "concat", "first", "stack"};
     facts["verdict"] = kKinds[static_cast<int>(verdict.kind)];
     facts["why"] = verdict.why;
-    facts["sums"] = std::vector<std::string>(verdict.sums.begin(), verdict.sums.end());
+    const Adjustments& adjustments = verdict.adjustments;
+    facts["sums"] =
+        std::vector<std::string>(adjustments.sums.begin(), adjustments.sums.end());
     py::list rules;
     for (const auto& rule : verdict.fetches) {
       if (rule.has_value()) {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "cc/rewrite/downstream.h"
+#include "cc/rewrite/meetings.h"
 #include "cc/rewrite/node_inputs.h"
 #include "cc/rewrite/reduce_gradients.h"
-#include "cc/rewrite/row_moments.h"
 #include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/graph/node_builder.h"
 
@@ -45,6 +45,8 @@ T Attribute(const tf::Node& node, const char* name, T otherwise) {
   tf::GetNodeAttr(node.attrs(), name, &value).IgnoreError();
   return value;
 }
+
+bool MustMeet(const tf::Node& node) { return Attribute(node, kMustMeet, false); }
 
 // Whether rows are normalised by their own moments, not by those of earlier batches.
 bool UsesMoments(const tf::Node& node) { return Attribute(node, "is_training", true); }
@@ -165,12 +167,19 @@ absl::StatusOr<bool> NormaliseTogether(bool sums, TaskGraph* task, int* num_exch
     if (known == replaceable.end()) continue;
     known->second ? meetings.push_back(node) : void(all = false);
   }
-  if (meetings.empty()) return all;
-  if (begin == nullptr) return false;
-  const NodeSet late = Downstream({begin}, [](const tf::Edge&) { return true; });
-  for (const tf::Node* node : meetings) {
-    if (late.count(node) > 0) return false;
+  const NodeSet late = begin == nullptr
+                           ? NodeSet()
+                           : Downstream({begin}, [](const tf::Edge&) { return true; });
+  bool in_time = begin != nullptr;
+  for (const tf::Node* node : meetings) in_time &= late.count(node) == 0;
+  for (const tf::Node* node : ordered) {
+    if (!MustMeet(*node) || (in_time && conditional.count(node) == 0)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        node->requested_inputs().empty() ? node->name() : node->requested_inputs()[0],
+        " is computed after an update, or in a conditional"));
   }
+  if (meetings.empty()) return all;
+  if (!in_time) return false;
   tf::Node* last = nullptr;
   for (tf::Node*& node : meetings) {
     tf::Node* made = node;

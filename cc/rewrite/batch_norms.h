@@ -15,7 +15,8 @@ namespace tensorbow {
 //
 // Returns whether that is so for all of them. Left as they are: all, where one depends
 // on an update; those in conditionals and loops, with another layout or type, or that
-// average their moments over time by themselves.
+// average their moments over time by themselves. InvalidArgument where a meeting cannot
+// be left out (kMustMeet).
 absl::StatusOr<bool> NormaliseTogether(bool sums, TaskGraph* task, int* num_exchanges);
 
 }  // namespace tensorbow

@@ -9,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
-#include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/shapes.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -110,12 +109,21 @@ bool IsMark(const tf::NodeDef& node) {
   return absl::StartsWith(name.substr(begin), kMark);
 }
 
-// What one op writes to a variable; empty names where it is not told by an input.
-struct Written {
-  std::string value;
-  std::string indices;
-  bool replaces = false;
-};
+// Whether a tensor of this static shape surely is of the variable's, or surely not.
+enum class Fit { kYes, kNo, kUnknown };
+Fit FitOf(const tf::PartialTensorShape& shape, const tf::NodeDef& variable) {
+  const auto attribute = variable.attr().find("shape");
+  if (attribute == variable.attr().end()) return Fit::kUnknown;
+  const tf::PartialTensorShape wanted(attribute->second.shape());
+  if (!shape.IsFullyDefined() || !wanted.IsFullyDefined()) return Fit::kUnknown;
+  return shape.num_elements() == wanted.num_elements() ? Fit::kYes : Fit::kNo;
+}
+
+}  // namespace
+
+bool IsElementwise(absl::string_view op) {
+  return ElementwiseOf(op) != Elementwise::kNo;
+}
 
 Written WrittenBy(const tf::NodeDef& node, const std::vector<Input>& inputs) {
   Written written;
@@ -134,20 +142,9 @@ Written WrittenBy(const tf::NodeDef& node, const std::vector<Input>& inputs) {
   return written;
 }
 
-// Whether a tensor of this static shape surely is of the variable's, or surely not.
-enum class Fit { kYes, kNo, kUnknown };
-Fit FitOf(const tf::PartialTensorShape& shape, const tf::NodeDef& variable) {
-  const auto attribute = variable.attr().find("shape");
-  if (attribute == variable.attr().end()) return Fit::kUnknown;
-  const tf::PartialTensorShape wanted(attribute->second.shape());
-  if (!shape.IsFullyDefined() || !wanted.IsFullyDefined()) return Fit::kUnknown;
-  return shape.num_elements() == wanted.num_elements() ? Fit::kYes : Fit::kNo;
-}
-
-}  // namespace
-
 absl::flat_hash_set<std::string> DependOnFeeds(
-    const RunSpec& spec, const std::vector<const tf::NodeDef*>& nodes) {
+    const RunSpec& spec, const std::vector<const tf::NodeDef*>& nodes,
+    const absl::flat_hash_set<std::string>& cuts) {
   const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
   absl::flat_hash_map<absl::string_view, std::vector<const tf::NodeDef*>> consumers;
   absl::flat_hash_set<std::string> dependent;
@@ -156,7 +153,7 @@ absl::flat_hash_set<std::string> DependOnFeeds(
     bool fed = false;
     for (const std::string& input : node->input()) {
       const TensorName name = ParseTensor(input);
-      if (name.control) continue;
+      if (name.control || cuts.contains(Canonical(input))) continue;
       if (feeds.contains(Canonical(input))) {
         fed = true;
       } else {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
 
@@ -35,9 +36,23 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
                                                 const RunSpec& spec,
                                                 const RunAnalysis& analysis);
 
-// The nodes among `nodes`, by name, whose values depend on what is fed.
+// The nodes among `nodes`, by name, whose values depend on what is fed, otherwise than
+// by tensors in `cuts`.
 absl::flat_hash_set<std::string> DependOnFeeds(
-    const RunSpec& spec, const std::vector<const tensorflow::NodeDef*>& nodes);
+    const RunSpec& spec, const std::vector<const tensorflow::NodeDef*>& nodes,
+    const absl::flat_hash_set<std::string>& cuts = {});
+
+// Whether an op computes each element of its output from the inputs' of the same place.
+bool IsElementwise(absl::string_view op);
+
+// What one op writes to a variable, tensors as the node names them; empty where it is
+// not told by an input.
+struct Written {
+  std::string value;
+  std::string indices;
+  bool replaces = false;
+};
+Written WrittenBy(const tensorflow::NodeDef& node, const std::vector<Input>& inputs);
 
 }  // namespace tensorbow
 

@@ -11,8 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/denominators.h"
 #include "cc/rewrite/gradient_sources.h"
-#include "tensorflow/core/framework/node_def_builder.h"
+#include "cc/rewrite/meetings.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 
@@ -63,16 +64,61 @@ absl::flat_hash_map<std::string, std::vector<const tf::NodeDef*>> MeansOverRows(
   return means;
 }
 
+using Users = absl::flat_hash_map<std::string, Nodes>;  // by tensor
+
+Users UsersOf(const Nodes& nodes) {
+  Users users;
+  for (const tf::NodeDef* node : nodes) {
+    for (const std::string& input : node->input()) {
+      if (!ParseTensor(input).control) users[Canonical(input)].push_back(node);
+    }
+  }
+  return users;
+}
+
+// Whether something is divided by the root of the variance, and not the variance wanted
+// for itself, as by a loss that keeps it large.
+bool DividesByRoot(const Users& users, const tf::NodeDef& variance) {
+  static const auto* const passing =
+      new NameSet({"Identity", "Squeeze", "Reshape", "Cast", "ExpandDims", "Add",
+                   "AddV2", "Sub", "Maximum", "Mul", "Relu", "Switch", "Merge",
+                   "Select", "SelectV2", "StopGradient"});
+  std::set<std::pair<std::string, bool>> seen;  // tensors, and whether they are roots
+  std::vector<std::pair<std::string, bool>> open = {
+      {Canonical(variance.name()), false}};
+  while (!open.empty()) {
+    const auto [tensor, root] = open.back();
+    open.pop_back();
+    const auto found = users.find(tensor);
+    if (found == users.end() || !seen.insert({tensor, root}).second) continue;
+    for (const tf::NodeDef* user : found->second) {
+      if (user->op() == "Rsqrt") return true;
+      if (root && (user->op() == "Reciprocal" || user->op() == "Inv")) return true;
+      const bool divides =
+          user->op() == "RealDiv" || user->op() == "Div" || user->op() == "DivNoNan";
+      if (root && divides && Canonical(user->input(1)) == tensor) return true;
+      const bool is_root = user->op() == "Sqrt" || user->op() == "Pow";
+      // What follows a root by other ways than a division is something else.
+      if (is_root ||
+          (passing->contains(user->op()) && !(root && user->op() == "Mul"))) {
+        open.emplace_back(Canonical(user->name()), root || is_root);
+        if (user->op() == "Switch") {
+          open.emplace_back(absl::StrCat(user->name(), ":1"), root || is_root);
+        }
+      }
+    }
+  }
+  return false;
+}
+
 // Finds the gradients that means over rows hand on to the rows, as TensorFlow writes
 // them: the gradient, broadcast to the shape of the rows, divided by how many there are
 // along the axes of the mean.
 class MeanGradients {
  public:
-  MeanGradients(const ProgramGraph& graph, const Nodes& nodes) : graph_(graph) {
+  MeanGradients(const ProgramGraph& graph, const Nodes& nodes)
+      : graph_(graph), users_(UsersOf(nodes)) {
     for (const tf::NodeDef* node : nodes) {
-      for (const std::string& input : node->input()) {
-        if (!ParseTensor(input).control) users_[Canonical(input)].push_back(node);
-      }
       if (node->op() == "BroadcastTo") broadcasts_.push_back(node);
       if (node->op() == "Mean") ++means_[KeyOf(*node)];
     }
@@ -138,29 +184,10 @@ class MeanGradients {
   }
 
   const ProgramGraph& graph_;
-  absl::flat_hash_map<std::string, Nodes> users_;
+  const Users users_;
   Nodes broadcasts_;
   std::map<Key, int> means_;
 };
-
-// Whether the tensor is computed from a variable that the run trains.
-bool DependsOnTrained(const ProgramGraph& graph, const RunAnalysis& analysis,
-                      absl::string_view tensor) {
-  std::set<absl::string_view> reached;
-  std::vector<absl::string_view> open = {ParseTensor(tensor).node};
-  while (!open.empty()) {
-    const absl::string_view name = open.back();
-    open.pop_back();
-    const tf::NodeDef* const node = graph.Find(name);
-    if (node == nullptr || !reached.insert(node->name()).second) continue;
-    const auto variable = analysis.variables.find(node->name());
-    if (variable != analysis.variables.end() && variable->second.trained) return true;
-    for (const std::string& input : node->input()) {
-      if (!ParseTensor(input).control) open.push_back(ParseTensor(input).node);
-    }
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -170,6 +197,7 @@ RowMoments FindRowMoments(const ProgramGraph& graph, const RunSpec& spec) {
   if (!graph.Needed(spec, &nodes).ok()) return moments;
   const absl::flat_hash_set<std::string> dependent = DependOnFeeds(spec, nodes);
   const auto means = MeansOverRows(graph, nodes, dependent);
+  const Users users = UsersOf(nodes);
   std::set<const tf::NodeDef*> found;
   // Notes the means over rows of `of`, if `mean` is one of them.
   const auto note_mean_of = [&](const std::string& mean, const std::string& of) {
@@ -192,7 +220,7 @@ RowMoments FindRowMoments(const ProgramGraph& graph, const RunSpec& spec) {
     }
     if (node->op() != "Mean") continue;
     const std::string of = Stripped(graph, Canonical(node->input(0)));
-    if (!means.contains(of)) continue;
+    if (!means.contains(of) || !DividesByRoot(users, *node)) continue;
     const tf::NodeDef* squares = graph.Find(ParseTensor(of).node);
     if (squares == nullptr) continue;
     if (squares->op() == "Square") {
@@ -226,12 +254,7 @@ absl::StatusOr<bool> AverageMoments(const ProgramGraph& graph, const RunSpec& sp
   if (!needed.ok()) return needed;
   const MeanGradients gradients(graph, nodes);
   bool all = true;
-  // What is averaged, by tensor, for which of its users; and whether it is a gradient.
-  struct Average {
-    std::set<std::string> users;  // empty: all
-    bool gradient = false;
-  };
-  std::map<std::string, Average> averages;
+  Meetings averages;
   for (const tf::NodeDef* mean : FindRowMoments(graph, spec).means) {
     const Nodes handed_on = gradients.Of(*mean);
     const bool complete =
@@ -247,46 +270,13 @@ absl::StatusOr<bool> AverageMoments(const ProgramGraph& graph, const RunSpec& sp
     }
     averages[Canonical(mean->name())];
     for (const tf::NodeDef* broadcast : handed_on) {
-      Average& average = averages[Canonical(broadcast->input(0))];
-      average.users.insert(broadcast->name());
-      average.gradient = true;
+      Meeting& gradient = averages[Canonical(broadcast->input(0))];
+      gradient.users.insert(broadcast->name());
+      if (sums) gradient.how = Meeting::How::kPart;
     }
   }
 
-  tf::GraphDef rewritten;
-  absl::Status closed = graph.Closure(spec, &rewritten);
-  if (!closed.ok()) return closed;
-  std::map<std::string, std::string> names;
-  std::vector<tf::NodeDef> added;
-  for (const auto& [tensor, average] : averages) {
-    const TensorName name = ParseTensor(tensor);
-    const tf::NodeDef* const node = graph.Find(name.node);
-    const tf::OpDef* op = nullptr;
-    absl::Status status = graph.functions().LookUpOpDef(node->op(), &op);
-    tf::DataTypeVector types;
-    status.Update(tf::OutputTypesForNode(*node, *op, &types));
-    if (!status.ok()) return status;
-    names[tensor] = absl::StrCat(name.node, "/TensorBow.together.", name.index);
-    status = tf::NodeDefBuilder(names[tensor], kMeanTogether)
-                 .Input(name.node, name.index, types.at(name.index))
-                 .Attr("sums", average.gradient && sums)
-                 .Finalize(&added.emplace_back());
-    if (!status.ok()) return status;
-  }
-  for (tf::NodeDef& node : *rewritten.mutable_node()) {
-    for (std::string& input : *node.mutable_input()) {
-      if (ParseTensor(input).control) continue;
-      const auto average = averages.find(Canonical(input));
-      if (average == averages.end()) continue;
-      const std::set<std::string>& users = average->second.users;
-      if (users.empty() || users.count(node.name()) > 0) {
-        input = names[average->first];
-      }
-    }
-  }
-  for (tf::NodeDef& node : added) *rewritten.add_node() = std::move(node);
-  absl::Status extended = together->Extend(rewritten);
-  if (!extended.ok()) return extended;
+  TF_RETURN_IF_ERROR(InsertMeetings(graph, spec, averages, together));
   return all;
 }
 

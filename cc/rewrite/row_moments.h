@@ -11,8 +11,6 @@
 
 namespace tensorbow {
 
-constexpr char kMeanTogether[] = "TensorBowMeanTogether";
-
 struct RowMoments {
   bool fused = false;  // TensorFlow's batch normalisation ops in training mode
   // By hand, as Keras 3 does: a mean over rows, and one of squared differences from it.

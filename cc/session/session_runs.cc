@@ -220,10 +220,10 @@ TensorBowSession::Description TensorBowSession::Describe(RunSpec spec) {
 }
 
 void TensorBowSession::Recompile(const Signature& signature,
-                                 const std::set<std::string>& tensors) {
+                                 const Adjustments& adjustments) {
   absl::MutexLock compiling(&compile_mu_);
   absl::ReaderMutexLock lock(&mu_);
-  trainer_->Recompile(graph_, signature.spec, sparse_feeds_, tensors,
+  trainer_->Recompile(graph_, signature.spec, sparse_feeds_, adjustments,
                       signature.program.get());
 }
 

@@ -31,7 +31,7 @@ const ProgramGraph& GraphOf(const LearningProgram& program, const ProgramGraph& 
 // `executed` ← a graph of the program's own, if it has to be another one.
 absl::Status Trainer::RewriteProgram(const ProgramGraph** executed, const RunSpec& spec,
                                      const RunAnalysis& analysis,
-                                     const std::set<std::string>& scaled,
+                                     const Adjustments& adjustments,
                                      Traits::Averages averages, FixedRows* fixed,
                                      LearningProgram* program) {
   // Without a proof nothing divides one batch of a fixed number of rows.
@@ -62,8 +62,14 @@ absl::Status Trainer::RewriteProgram(const ProgramGraph** executed, const RunSpe
       *executed = program->together.get();
     }
   }
+  if (program->meets && !adjustments.meetings.empty()) {
+    program->met = std::make_unique<ProgramGraph>();
+    TF_RETURN_IF_ERROR(
+        InsertMeetings(**executed, spec, adjustments.meetings, program->met.get()));
+    *executed = program->met.get();
+  }
   const bool scales_rates = averages == Traits::Averages::kMergedModels;
-  if (scaled.empty() && !scales_rates) return absl::OkStatus();
+  if (adjustments.sums.empty() && !scales_rates) return absl::OkStatus();
   program->scaled_graph = std::make_unique<ProgramGraph>();
   if (scales_rates) {
     tensorflow::GraphDef graph;
@@ -72,8 +78,8 @@ absl::Status Trainer::RewriteProgram(const ProgramGraph** executed, const RunSpe
     if (rows > 0) BatchElements(rows, &graph);
     TF_RETURN_IF_ERROR(program->scaled_graph->Extend(graph));
   } else {
-    TF_RETURN_IF_ERROR(
-        ScaleGradients(**executed, spec, scaled, program->scaled_graph.get()));
+    TF_RETURN_IF_ERROR(ScaleGradients(**executed, spec, adjustments.sums,
+                                      program->scaled_graph.get()));
   }
   *executed = program->scaled_graph.get();
   return absl::OkStatus();
@@ -89,7 +95,7 @@ bool Trainer::CanMeetInTasks(const RunAnalysis& analysis) const {
 absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph,
                                  const RunSpec& spec, const RunAnalysis& analysis,
                                  const SparseFeeds& sparse_feeds,
-                                 const std::set<std::string>& scaled,
+                                 const Adjustments& adjustments,
                                  LearningProgram* program) {
   const Traits::Averages averages =
       trains_alone() ? Traits::Averages::kNothing : choice.averages();
@@ -98,10 +104,10 @@ absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph
     return sharing_.Agree(sharable, &separated_);
   };
   const ProgramGraph* executed = &graph;
-  program->sums = !scaled.empty();
+  program->sums = !adjustments.sums.empty();
   FixedRows fixed;
-  TF_RETURN_IF_ERROR(
-      RewriteProgram(&executed, spec, analysis, scaled, averages, &fixed, program));
+  TF_RETURN_IF_ERROR(RewriteProgram(&executed, spec, analysis, adjustments, averages,
+                                    &fixed, program));
   return CompileLearningProgram(*executed, spec, analysis, sparse_feeds, fixed,
                                 options_, session_options_, averages, agree, &learners_,
                                 program);
@@ -164,22 +170,24 @@ void Trainer::WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum) {
 }
 
 void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
-                        const SparseFeeds& sparse_feeds,
-                        const std::set<std::string>& tensors,
+                        const SparseFeeds& sparse_feeds, const Adjustments& adjustments,
                         LearningProgram* program) {
   const ScopedMark marked(&activity_, "compile");
   LearningProgram made;
   const absl::Status status = CompileFor(choice(), graph, spec, program->analysis,
-                                         sparse_feeds, tensors, &made);
+                                         sparse_feeds, adjustments, &made);
   // There was nothing to prove with one learner.
   if (program->divisions == nullptr && MayDivide()) {
     MakeProof(GraphOf(made, graph), spec, program->analysis, &made);
   }
   absl::MutexLock lock(&mu_);
   if (made.divisions != nullptr) program->divisions = std::move(made.divisions);
-  if (!status.ok() && tensors != program->scaled) {
-    program->divisions->RefuseSums(
-        absl::StrCat("the loss sums over rows; ", status.message()));
+  if (!status.ok() && !(adjustments == program->adjustments)) {
+    const bool meets = adjustments.meetings != program->adjustments.meetings;
+    program->divisions->RefuseAdjustments(
+        absl::StrCat(meets ? "learners cannot exchange what they compute; "
+                           : "the loss sums over rows; ",
+                     status.message()));
     return;
   }
   if (!status.ok()) {
@@ -200,12 +208,13 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   program->host_gradients = std::move(made.host_gradients);
   program->shared = std::move(made.shared);
   program->hidden_random_ops = std::move(made.hidden_random_ops);
-  program->scaled = tensors;
+  program->adjustments = adjustments;
   program->sums = made.sums;
   program->own_moments = made.own_moments;
   program->cut = std::move(made.cut);
   program->any_rows = std::move(made.any_rows);
   program->together = std::move(made.together);
+  program->met = std::move(made.met);
   program->scaled_graph = std::move(made.scaled_graph);
   program->num_trained = -1;  // its set is to be made again
 }

@@ -86,7 +86,7 @@ void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
     return;
   }
   // Where the number of rows is fixed, a mean is a sum over rows, divided by it.
-  if (!verdict.sums.empty() && options_.divides_batches() &&
+  if (!verdict.adjustments.sums.empty() && options_.divides_batches() &&
       program->any_rows == nullptr) {
     warn_(absl::StrCat("The loss of a learning run sums over the rows of ", divided,
                        ": each learner's gradient is scaled by the number of learners "
@@ -121,6 +121,23 @@ bool Trainer::HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
   return true;
 }
 
+std::string Trainer::OtherStates(const Verdict& verdict,
+                                 const LearningProgram& program) {
+  if (verdict.states_differ.empty() || !program.meets) return "";
+  return absl::StrCat("it writes, from its rows, state that is not trained: ",
+                      verdict.states_differ);
+}
+
+bool Trainer::HasOtherStates(const Verdict& verdict, const LearningProgram& program) {
+  const std::string why = OtherStates(verdict, program);
+  if (why.empty()) return false;
+  warn_(absl::StrCat(
+      "A learning run is executed by one learner only, since ", why,
+      ". Write it in a run of its own, or choose a synchroniser that averages models: "
+      "learners have state of their own then."));
+  return true;
+}
+
 absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
                             const Verdict** verdict) {
   LearningProgram* const program = request.program;
@@ -148,15 +165,19 @@ absl::StatusOr<bool> Trainer::DecideDivision(const RunRequest& request, FeedPlan
   TF_RETURN_IF_ERROR(Prove(request, *plan, verdict));
   if (*verdict == nullptr) return true;
   if (program->divisions->TestAndClearNews(*plan)) WarnOf(**verdict, *plan, program);
-  if (Refuses(**verdict, *plan) || HasTooFewRows(**verdict, *plan, *program)) {
+  if (Refuses(**verdict, *plan) || HasTooFewRows(**verdict, *plan, *program) ||
+      HasOtherStates(**verdict, *program)) {
     *verdict = nullptr;
     outcome->executed = outcome->undivided = request.has_element;
     if (outcome->undivided) *plan = WithoutDivision(*plan, *request.feeds);
     return outcome->undivided;
   }
-  if (!options_.divides_batches() || (*verdict)->sums == program->scaled) return true;
+  if (!options_.divides_batches()) return true;
+  Adjustments adjustments = (*verdict)->adjustments;
+  if (!program->meets) adjustments.meetings.clear();
+  if (adjustments == program->adjustments) return true;
   outcome->executed = false;
-  outcome->recompile = (*verdict)->sums;
+  outcome->recompile = std::move(adjustments);
   return false;
 }
 
@@ -166,8 +187,13 @@ bool Trainer::Refused(const RunRequest& request, const FeedPlan& plan) {
   absl::MutexLock lock(&mu_);
   if (program->divisions == nullptr) return false;
   const Verdict* const verdict = program->divisions->Find(plan);
-  return verdict != nullptr && Refuses(*verdict, plan) &&
-         !program->divisions->Due(plan, iterations_.load());
+  if (verdict == nullptr || !Refuses(*verdict, plan) ||
+      program->divisions->Due(plan, iterations_.load())) {
+    return false;
+  }
+  // Found out when the learners' graphs were compiled again.
+  if (program->divisions->TestAndClearNews(plan)) WarnOf(*verdict, plan, program);
+  return true;
 }
 
 absl::Status Trainer::CollectFetches(const LearningProgram& program,
@@ -210,7 +236,13 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   TF_RETURN_IF_ERROR(PrepareCentral(waits, read_meanwhile, program));
   const Verdict* verdict = nullptr;
   TF_RETURN_IF_ERROR(Prove(request, explanation.plan, &verdict));
-  if (verdict != nullptr) explanation.verdict = *verdict;
+  if (verdict == nullptr) return explanation;
+  explanation.verdict = *verdict;
+  const std::string why = OtherStates(*verdict, program);
+  if (!why.empty()) {
+    explanation.verdict->kind = Verdict::Kind::kNotSound;
+    explanation.verdict->why = why;
+  }
   return explanation;
 }
 

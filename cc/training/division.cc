@@ -113,9 +113,9 @@ bool Divisions::TestAndClearNews(const FeedPlan& plan) {
   return entry != nullptr && std::exchange(entry->news, false);
 }
 
-void Divisions::RefuseSums(const std::string& why) {
+void Divisions::RefuseAdjustments(const std::string& why) {
   for (const auto& entry : entries_) {
-    if (entry->verdict.sums.empty()) continue;
+    if (entry->verdict.adjustments == Adjustments()) continue;
     entry->verdict.kind = Verdict::Kind::kNotSound;
     entry->verdict.why = why;
     entry->news = true;

@@ -42,8 +42,8 @@ class Divisions {
   bool TestAndClearNews(const FeedPlan& plan);
   // Learners have come or gone: shards are others, and all is to be proved again.
   void Forget() { entries_.clear(); }
-  // Sums cannot be scaled after all: runs that would need that are not divided.
-  void RefuseSums(const std::string& why);
+  // Graphs cannot be adjusted after all: runs that would need that are not divided.
+  void RefuseAdjustments(const std::string& why);
 
  private:
   struct Entry {

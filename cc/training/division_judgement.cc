@@ -205,10 +205,10 @@ class Judge {
   }
 
   void ChooseBest() {
-    const std::vector<double> weights = has_twice_ ? Weights() : std::vector<double>();
+    weights_ = has_twice_ ? Weights() : std::vector<double>();
     for (size_t i = 0; i < gradients_.size(); ++i) {
       if (IsNegligible(i)) continue;
-      const Best found = GradeOf(i, weights);
+      const Best found = GradeOf(i, weights_);
       const auto [known, added] = best_.emplace(gradients_[i].variable, found);
       if (!added && found.grade > known->second.grade) known->second = found;
     }
@@ -232,6 +232,7 @@ class Judge {
                       : !roughly       ? Judgement::Kind::kSound
                       : batch_moments_ ? Judgement::Kind::kBatchMoments
                                        : Judgement::Kind::kNearlySound;
+    if (judgement->kind == Judgement::Kind::kNearlySound) judgement->weights = weights_;
     judgement->why = absl::StrFormat(
         "the %s of the gradients of '%s' by %d shards has cosine %.4f and length %.4f "
         "to that by all %d rows",
@@ -261,6 +262,7 @@ class Judge {
   const bool batch_moments_;
   bool has_twice_ = false;
   std::vector<double> mean_, sum_;  // the shards' weights in either
+  std::vector<double> weights_;     // those that the batch gives, or none
   double greatest_ = 0;             // norm of a gradient by all rows
   std::vector<bool> negligible_;    // by gradient
   std::map<std::string, Best> best_;

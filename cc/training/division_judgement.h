@@ -39,6 +39,8 @@ struct Judgement {
   bool needs_twice = false;
   // Gradients whose shards' values add up to the whole's.
   std::vector<int> sums;
+  // Of a nearly sound division: by shard, with which all gradients are a mean.
+  std::vector<double> weights;
   // Nothing was too small to be told.
   bool determined = false;
   // The norm of the greatest gradient by all rows.

@@ -57,25 +57,6 @@ std::optional<tf::Tensor> Change(const tf::Tensor& value, const tf::Tensor& now)
 }  // namespace
 
 // What is compared of one evaluation.
-struct DivisionProof::Evaluation {
-  struct Gradient {
-    tf::DataType dtype;
-    int64_t size;        // elements; -1 if it cannot be compared
-    tf::Tensor values;   // where dense, a sketch; where a new value, the change
-    tf::Tensor indices;  // of rows, where sparse
-  };
-  std::vector<Gradient> gradients;  // by source
-  Values fetches;                   // by fetch; empty where it is not evaluated
-};
-
-// What has been evaluated, and of which rows.
-struct DivisionProof::Evaluations {
-  Evaluation whole;
-  std::vector<Evaluation> shards;
-  std::vector<int64_t> rows;        // of the shards
-  std::optional<Evaluation> twice;  // the first shard's rows
-};
-
 absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
                                  const RunAnalysis& analysis,
                                  const std::vector<std::string>& fetches,
@@ -112,22 +93,31 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(
       BuildProofGraph(graph, spec, wanted, trained, prefix, &made->graph_));
 
-  // Fetches that cannot be copied are left out.
-  made->fetches_.assign(fetches.size(), -1);
-  made->depends_.assign(fetches.size(), false);
-  for (size_t i = 0; i < fetches.size(); ++i) {
-    if (fetches[i].empty() || LiesInControlFlow(graph, fetches[i])) continue;
+  // Where the value of a tensor is, or -1: what cannot be copied is left out.
+  const auto place_if_possible = [&](const std::string& tensor) {
+    if (tensor.empty() || LiesInControlFlow(graph, tensor)) return -1;
     const size_t before = wanted.size();
-    const int at = place(fetches[i]);
+    const int at = place(tensor);
+    if (wanted.size() == before) return at;
     ProofGraph more;
-    if (wanted.size() > before &&
-        !BuildProofGraph(graph, spec, wanted, trained, prefix, &more).ok()) {
+    if (!BuildProofGraph(graph, spec, wanted, trained, prefix, &more).ok()) {
       wanted.pop_back();
-      continue;
+      return -1;
     }
-    if (wanted.size() > before) made->graph_ = std::move(more);
-    made->fetches_[i] = at;
-    made->depends_[i] = dependent.contains(std::string(ParseTensor(fetches[i]).node));
+    made->graph_ = std::move(more);
+    return at;
+  };
+  for (const std::string& fetch : fetches) {
+    made->fetches_.push_back(place_if_possible(fetch));
+    made->depends_.push_back(dependent.contains(std::string(ParseTensor(fetch).node)));
+  }
+  made->denominators_ = FindDenominators(graph, spec, analysis);
+  for (const auto& [tensor, denominator] : made->denominators_) {
+    made->at_denominators_.push_back(place_if_possible(tensor));
+  }
+  made->state_changes_ = FindStateChanges(graph, spec, analysis);
+  for (const StateChange& change : made->state_changes_) {
+    made->states_.push_back(change.in_rows ? -1 : place_if_possible(change.tensor));
   }
   for (const auto& [name, use] : analysis.variables) {
     const auto shape = use.node->attr().find("shape");
@@ -139,8 +129,6 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   *proof = std::move(made);
   return absl::OkStatus();
 }
-
-// -------------------------------------------------------------------- evaluation
 
 absl::Status DivisionProof::Prepare(tf::Session* central) {
   if (!extended_) {
@@ -191,8 +179,14 @@ DivisionProof::Evaluation DivisionProof::Digest(const Values& values) const {
     }
     evaluation.gradients.push_back(std::move(gradient));
   }
-  for (int at : fetches_) {
-    evaluation.fetches.push_back(at < 0 ? tf::Tensor() : values[at]);
+  const auto value_at = [&values](int at) {
+    return at < 0 ? tf::Tensor() : values[at];
+  };
+  for (int at : fetches_) evaluation.fetches.push_back(value_at(at));
+  for (int at : states_) evaluation.states.push_back(value_at(at));
+  for (int at : at_denominators_) {
+    const tf::Tensor value = value_at(at);
+    evaluation.denominators.push_back(value.NumElements() == 1 ? value : tf::Tensor());
   }
   return evaluation;
 }
@@ -238,96 +232,12 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
                       ", and rows cannot be given twice: ", FirstLine(values.status()));
     }
   }
-  if (verdict.divides()) JudgeFetches(evaluations, &verdict);
+  if (verdict.divides()) {
+    JudgeFetches(evaluations, &verdict);
+    JudgeDenominators(evaluations, &verdict);
+    JudgeStates(evaluations, &verdict);
+  }
   return verdict;
-}
-
-// --------------------------------------------------------------------- judgement
-
-std::vector<tf::Tensor> DivisionProof::Gradients(
-    int source, const std::vector<const Evaluation*>& evaluations) const {
-  const auto shape = shapes_.find(sources_[source].variable);
-  const Evaluation::Gradient& first = evaluations[0]->gradients[source];
-  std::vector<tf::Tensor> values, indices;
-  for (const Evaluation* evaluation : evaluations) {
-    const Evaluation::Gradient& gradient = evaluation->gradients[source];
-    values.push_back(gradient.values);
-    if (places_[source].indices >= 0) {
-      indices.push_back(gradient.indices);
-    } else if (gradient.size < 0 || gradient.size != first.size ||
-               (shape != shapes_.end() &&
-                gradient.size != shape->second.num_elements())) {
-      return {};
-    }
-  }
-  return indices.empty() ? values : Densified(values, indices);
-}
-
-bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
-                                   Verdict* verdict) const {
-  std::vector<const Evaluation*> all = {&evaluations.whole};
-  for (const Evaluation& shard : evaluations.shards) all.push_back(&shard);
-  if (evaluations.twice.has_value()) all.push_back(&*evaluations.twice);
-  std::vector<GradientProducts> gradients;
-  std::vector<int> source_of;  // by gradient
-  for (size_t i = 0; i < sources_.size(); ++i) {
-    const std::vector<tf::Tensor> values = Gradients(i, all);
-    if (values.empty()) continue;
-    gradients.push_back({sources_[i].variable, evaluations.whole.gradients[i].dtype,
-                         InnerProducts(values)});
-    source_of.push_back(i);
-  }
-  const Judgement judgement =
-      JudgeDivision(gradients, evaluations.rows, batch_moments_);
-  verdict->kind = judgement.kind;
-  verdict->why = judgement.why;
-  verdict->determined = judgement.determined;
-  verdict->greatest = judgement.greatest;
-  verdict->sums.clear();
-  if (judgement.needs_twice || !verdict->divides()) return judgement.needs_twice;
-  std::set<int> sums;
-  for (int gradient : judgement.sums) sums.insert(source_of[gradient]);
-  for (int source : sums) {
-    verdict->sums.insert(sources_[source].tensor);
-    if (!sources_[source].is_value) continue;
-    verdict->kind = Verdict::Kind::kNotSound;
-    verdict->why = absl::StrCat("the loss sums over rows, and the new value of '",
-                                sources_[source].variable, "' cannot be scaled");
-  }
-  // Nor can a tensor that is a sum for one variable and a mean for another.
-  for (size_t i = 0; i < sources_.size(); ++i) {
-    if (sums.count(i) > 0 || verdict->sums.count(sources_[i].tensor) == 0) continue;
-    verdict->kind = Verdict::Kind::kNotSound;
-    verdict->why = absl::StrCat("'", sources_[i].tensor,
-                                "' is a sum over rows for some variables only");
-  }
-  return false;
-}
-
-void DivisionProof::JudgeFetches(const Evaluations& evaluations,
-                                 Verdict* verdict) const {
-  // Where the batch is seen as a whole, values differ that are of the same kind; those
-  // of rows given twice do not.
-  const bool twice = evaluations.twice.has_value();
-  const std::vector<int64_t> rows =
-      twice ? std::vector<int64_t>(2, evaluations.rows[0]) : evaluations.rows;
-  for (size_t i = 0; i < fetches_.size(); ++i) {
-    if (fetches_[i] < 0) continue;
-    Values shards;
-    for (const Evaluation& shard : evaluations.shards) {
-      shards.push_back(shard.fetches[i]);
-    }
-    if (twice) shards.assign(2, evaluations.shards[0].fetches[i]);
-    const Evaluation& whole = twice ? *evaluations.twice : evaluations.whole;
-    const FetchEvidence evidence =
-        CompareFetch(whole.fetches[i], shards, rows, depends_[i]);
-    verdict->determined &= evidence.determined || !evidence.rule.has_value();
-    verdict->fetches[i] = evidence.rule;
-    if (!evidence.rule.has_value()) {
-      verdict->fetches[i] = Combination::kFirst;
-      verdict->uncombined.push_back(static_cast<int>(i));
-    }
-  }
 }
 
 }  // namespace tensorbow

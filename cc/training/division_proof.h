@@ -15,12 +15,16 @@
 //   by batch moments if rows are normalised by their batch's moments, which every
 //                    data-parallel system takes of its own rows;
 //   not sound        else, or if a shard fails where the whole does not.
+// State that is not trained is looked at likewise: what learners write to it may have
+// to be averaged or added up.
+//
 // What is not simply the mean must see the batch as a set: rows that are given twice
 // have the same gradient, or twice it. Time in front, halves of a batch and entries of
 // sparse matrices do not.
 #ifndef TENSORBOW_CC_TRAINING_DIVISION_PROOF_H_
 #define TENSORBOW_CC_TRAINING_DIVISION_PROOF_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,10 +35,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cc/rewrite/denominators.h"
 #include "cc/rewrite/gradient_sources.h"
+#include "cc/rewrite/meetings.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/proof_graph.h"
 #include "cc/rewrite/run_analysis.h"
+#include "cc/rewrite/state_changes.h"
+#include "cc/training/division_evidence.h"
 #include "cc/training/division_judgement.h"
 #include "cc/training/feeds.h"
 #include "cc/training/options.h"
@@ -43,14 +51,31 @@
 
 namespace tensorbow {
 
+// What learners' graphs need so that their shards of the rows make the step of all.
+struct Adjustments {
+  // Tensors to scale by the number of shards, because the loss sums over rows.
+  std::set<std::string> sums;
+  // Where learners that are in step exchange what they write to state that is not
+  // trained, and what they divide by.
+  Meetings meetings;
+
+  bool operator==(const Adjustments& other) const {
+    return sums == other.sums && meetings == other.meetings;
+  }
+};
+
 // What a proof has found.
 struct Verdict {
   using Kind = Judgement::Kind;
   Kind kind = Kind::kUnproven;
   // For people: what agrees, or does not and by how much; why there is no proof.
   std::string why;
-  // Tensors to scale by the number of shards, because the loss sums over rows.
-  std::set<std::string> sums;
+  Adjustments adjustments;
+  // Of a nearly sound division: by shard, with which all gradients are a mean.
+  std::vector<double> weights;
+  // Of state that no meeting makes what all rows make of it: which, and why. Else
+  // empty.
+  std::string states_differ;
   // How shards' values become the whole's, by the number of the fetch; nothing where
   // that has not been found out.
   std::vector<std::optional<Combination>> fetches;
@@ -95,8 +120,27 @@ class DivisionProof {
 
  private:
   using Values = std::vector<tensorflow::Tensor>;
-  struct Evaluation;
-  struct Evaluations;
+  struct Evaluation {
+    struct Gradient {
+      tensorflow::DataType dtype;
+      int64_t size;  // elements; -1 if it cannot be compared
+      tensorflow::Tensor
+          values;  // where dense, a sketch; where a new value, the change
+      tensorflow::Tensor indices;  // of rows, where sparse
+    };
+    std::vector<Gradient> gradients;  // by source
+    Values fetches;                   // by fetch; empty where it is not evaluated
+    Values states;                    // by state change, likewise
+    Values denominators;              // likewise; scalars only
+  };
+
+  // What has been evaluated, and of which rows.
+  struct Evaluations {
+    Evaluation whole;
+    std::vector<Evaluation> shards;
+    std::vector<int64_t> rows;        // of the shards
+    std::optional<Evaluation> twice;  // the first shard's rows
+  };
 
   absl::Status Prepare(tensorflow::Session* central);
   absl::StatusOr<Evaluation> Evaluate(tensorflow::Session* central, Values feeds,
@@ -109,7 +153,13 @@ class DivisionProof {
       int source, const std::vector<const Evaluation*>& evaluations) const;
   // Whether the rows given twice are needed to say more.
   bool JudgeGradients(const Evaluations& evaluations, Verdict* verdict) const;
+  // How the shards' values, of a fetch or the like, become the whole's.
+  static FetchEvidence CompareValues(
+      const Evaluations& evaluations,
+      const std::function<tensorflow::Tensor(const Evaluation&)>& value, bool depends);
   void JudgeFetches(const Evaluations& evaluations, Verdict* verdict) const;
+  void JudgeDenominators(const Evaluations& evaluations, Verdict* verdict) const;
+  void JudgeStates(const Evaluations& evaluations, Verdict* verdict) const;
 
   std::vector<GradientSource> sources_;
   // Where their values are among what is evaluated; -1 for none.
@@ -121,6 +171,10 @@ class DivisionProof {
   std::vector<Places> places_;  // by source
   std::vector<int> fetches_;    // by fetch: where its value is, or -1
   std::vector<bool> depends_;   // by fetch: on what is fed
+  std::map<std::string, Denominator> denominators_;  // by tensor
+  std::vector<int> at_denominators_;                 // where their values are, or -1
+  std::vector<StateChange> state_changes_;
+  std::vector<int> states_;  // by state change: where its value is, or -1
   bool batch_moments_ = false;
   std::map<std::string, tensorflow::TensorShape> shapes_;  // of variables, if known
   ProofGraph graph_;

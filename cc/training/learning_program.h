@@ -63,10 +63,11 @@ struct LearningProgram {
   std::unique_ptr<ProgramGraph> any_rows;
   // That, with the moments by hand averaged over the learners; or null.
   std::unique_ptr<ProgramGraph> together;
-  // What the learners were compiled from, if gradients or learning rates are scaled:
-  // the gradients' tensors, and the graph.
-  std::set<std::string> scaled;
+  // That, with the meetings that the proof has found; or null.
+  std::unique_ptr<ProgramGraph> met;
+  // What the learners were compiled from, if gradients or learning rates are scaled.
   std::unique_ptr<ProgramGraph> scaled_graph;
+  Adjustments adjustments;
   // Why one learner executes the runs, where several learners, which there were not at
   // first, cannot.
   std::string why_central;

@@ -49,8 +49,8 @@ struct RunOutcome {
   std::vector<tensorflow::Tensor> fetches;
   bool uninitialised = false;  // for want of an initial value
   bool undivided = false;      // learner 0 has executed all of it
-  // The run is to be compiled again, by Recompile(), for these tensors; then to be run.
-  std::optional<std::set<std::string>> recompile;
+  // The run is to be compiled again, by Recompile(), with these; then to be run.
+  std::optional<Adjustments> recompile;
   bool again = false;  // the run is to be made again: it has left no trace
 };
 

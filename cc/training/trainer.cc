@@ -310,7 +310,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   TF_RETURN_IF_ERROR(SeparateVariables());
   if (!program->why_central.empty()) return outcome;
   if (program->learners.empty() || num_learners() != planned_for) {
-    outcome.recompile = program->scaled;  // learners have come or gone
+    outcome.recompile = program->adjustments;  // learners have come or gone
     return outcome;
   }
   TF_RETURN_IF_ERROR(PrepareReplicas(program, has_data ? request.feeds : nullptr,

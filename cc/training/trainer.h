@@ -82,11 +82,11 @@ class Trainer {
                        const RunAnalysis& analysis, const SparseFeeds& sparse_feeds,
                        std::shared_ptr<LearningProgram>* program);
 
-  // Compiles the program once more, for the learners there are now, with the gradients
-  // in `tensors` scaled by the number of learners that share the rows of a run. A run
-  // that cannot be compiled so is not divided from then on.
+  // Compiles the program once more, for the learners there are now, with these
+  // adjustments for learners that share the rows of a run. A run that cannot be
+  // compiled so is not divided from then on.
   void Recompile(const ProgramGraph& graph, const RunSpec& spec,
-                 const SparseFeeds& sparse_feeds, const std::set<std::string>& tensors,
+                 const SparseFeeds& sparse_feeds, const Adjustments& adjustments,
                  LearningProgram* program) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Between two iterations: gives every device so many learners, of so many threads.
@@ -169,13 +169,11 @@ class Trainer {
   absl::Status CompileFor(const Choice& choice, const ProgramGraph& graph,
                           const RunSpec& spec, const RunAnalysis& analysis,
                           const SparseFeeds& sparse_feeds,
-                          const std::set<std::string>& scaled,
-                          LearningProgram* program);
+                          const Adjustments& adjustments, LearningProgram* program);
   absl::Status RewriteProgram(const ProgramGraph** executed, const RunSpec& spec,
                               const RunAnalysis& analysis,
-                              const std::set<std::string>& scaled,
-                              Traits::Averages averages, FixedRows* fixed,
-                              LearningProgram* program);
+                              const Adjustments& adjustments, Traits::Averages averages,
+                              FixedRows* fixed, LearningProgram* program);
   // Whether learners share a batch and may wait for each other within its tasks.
   bool CanMeetInTasks(const RunAnalysis& analysis) const;
   // Makes what keeps the learners together.
@@ -206,6 +204,11 @@ class Trainer {
   // Whether learners would normalise by the moments of too few rows; says so.
   bool HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
                      const LearningProgram& program);
+  // Why learners that are in step would make other state than one does; empty if not.
+  static std::string OtherStates(const Verdict& verdict,
+                                 const LearningProgram& program);
+  // Whether they would; says so.
+  bool HasOtherStates(const Verdict& verdict, const LearningProgram& program);
   void WarnOf(const Verdict& verdict, const FeedPlan& plan, LearningProgram* program);
   // Decides by the proof whether the run is divided as `plan` says; changes the plan
   // where learner 0 is to execute all of it. False: nothing is to be executed,

@@ -66,7 +66,7 @@ class MeanTogetherKernel : public MeetingKernel {
  public:
   explicit MeanTogetherKernel(tf::OpKernelConstruction* construction)
       : MeetingKernel(construction) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("sums", &sums_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("how", &how_));
     OP_REQUIRES_OK(construction, construction->GetAttr("T", &dtype_));
   }
 
@@ -77,11 +77,20 @@ class MeanTogetherKernel : public MeetingKernel {
   };
 
   absl::Status Meet(tf::OpKernelContext* context) override {
-    return dtype_ == tf::DT_FLOAT ? Average<float>(context) : Average<double>(context);
+    switch (dtype_) {
+      case tf::DT_FLOAT:
+        return Combine<float>(context);
+      case tf::DT_DOUBLE:
+        return Combine<double>(context);
+      case tf::DT_INT32:
+        return Combine<int32_t>(context);
+      default:
+        return Combine<int64_t>(context);
+    }
   }
 
   template <typename T>
-  absl::Status Average(tf::OpKernelContext* context) {
+  absl::Status Combine(tf::OpKernelContext* context) {
     const tf::Tensor& own = context->input(0);
     tf::Tensor* mean = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(0, own.shape(), &mean));
@@ -93,13 +102,16 @@ class MeanTogetherKernel : public MeetingKernel {
       for (const Brought* brought : all) {
         alike &= brought->value->shape() == own.shape();
         if (!alike) return;
-        const double weight = part * (sums_ ? mine.share : brought->share);
+        const double weight = how_ == "sum"    ? 1
+                              : how_ == "part" ? part * mine.share
+                                               : part * brought->share;
         const auto value = brought->value->flat<T>();
         for (size_t i = 0; i < sum.size(); ++i) {
           sum[i] += weight * static_cast<double>(value(i));
         }
       }
-      std::copy(sum.begin(), sum.end(), mean->flat<T>().data());
+      std::transform(sum.begin(), sum.end(), mean->flat<T>().data(),
+                     [](double value) { return static_cast<T>(value); });
     }));
     if (alike) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -107,7 +119,7 @@ class MeanTogetherKernel : public MeetingKernel {
                      own.shape().DebugString(), " to ", name()));
   }
 
-  bool sums_ = false;
+  std::string how_;
   tf::DataType dtype_ = tf::DT_FLOAT;
 };
 

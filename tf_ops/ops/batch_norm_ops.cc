@@ -36,12 +36,12 @@ index: where learners meet, among the exchanges of the task.
 )doc";
 
 constexpr char kMeanTogetherDoc[] = R"doc(
-The average of a value over the learners, weighted by their rows: waits for them.
+The average of a value over the learners, weighted by their rows, or their sum: waits for them.
 
 index: where learners meet, among the exchanges of the task; -1: nowhere, and the value stays
   as it is.
-sums: the value is a gradient of a loss that sums over rows: the sum, of which each learner
-  takes the part of its rows.
+how: the mean; of the sum, the part of a learner's rows, as gradients of a loss that sums over
+  rows need it; the sum.
 )doc";
 
 }  // namespace
@@ -49,9 +49,9 @@ sums: the value is a gradient of a loss that sums over rows: the sum, of which e
 REGISTER_OP("TensorBowMeanTogether")
     .Input("value: T")
     .Output("mean: T")
-    .Attr("T: {float, double}")
+    .Attr("T: {float, double, int32, int64}")
     .Attr("index: int >= -1 = -1")
-    .Attr("sums: bool = false")
+    .Attr("how: {'mean', 'part', 'sum'} = 'mean'")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::UnchangedShape)
     .Doc(kMeanTogetherDoc);

@@ -1,0 +1,181 @@
+// How DivisionProof judges what it has evaluated.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "cc/training/division_evidence.h"
+#include "cc/training/division_proof.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// Shards' parts of what is divided by, against the weights that gradients tell.
+constexpr double kWeightTolerance = 0.005;
+
+}  // namespace
+
+std::vector<tf::Tensor> DivisionProof::Gradients(
+    int source, const std::vector<const Evaluation*>& evaluations) const {
+  const auto shape = shapes_.find(sources_[source].variable);
+  const Evaluation::Gradient& first = evaluations[0]->gradients[source];
+  std::vector<tf::Tensor> values, indices;
+  for (const Evaluation* evaluation : evaluations) {
+    const Evaluation::Gradient& gradient = evaluation->gradients[source];
+    values.push_back(gradient.values);
+    if (places_[source].indices >= 0) {
+      indices.push_back(gradient.indices);
+    } else if (gradient.size < 0 || gradient.size != first.size ||
+               (shape != shapes_.end() &&
+                gradient.size != shape->second.num_elements())) {
+      return {};
+    }
+  }
+  return indices.empty() ? values : Densified(values, indices);
+}
+
+bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
+                                   Verdict* verdict) const {
+  std::vector<const Evaluation*> all = {&evaluations.whole};
+  for (const Evaluation& shard : evaluations.shards) all.push_back(&shard);
+  if (evaluations.twice.has_value()) all.push_back(&*evaluations.twice);
+  std::vector<GradientProducts> gradients;
+  std::vector<int> source_of;  // by gradient
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const std::vector<tf::Tensor> values = Gradients(i, all);
+    if (values.empty()) continue;
+    gradients.push_back({sources_[i].variable, evaluations.whole.gradients[i].dtype,
+                         InnerProducts(values)});
+    source_of.push_back(i);
+  }
+  const Judgement judgement =
+      JudgeDivision(gradients, evaluations.rows, batch_moments_);
+  verdict->kind = judgement.kind;
+  verdict->why = judgement.why;
+  verdict->determined = judgement.determined;
+  verdict->greatest = judgement.greatest;
+  verdict->weights = judgement.weights;
+  verdict->adjustments.sums.clear();
+  if (judgement.needs_twice || !verdict->divides()) return judgement.needs_twice;
+  std::set<int> sums;
+  for (int gradient : judgement.sums) sums.insert(source_of[gradient]);
+  for (int source : sums) {
+    verdict->adjustments.sums.insert(sources_[source].tensor);
+    if (!sources_[source].is_value) continue;
+    verdict->kind = Verdict::Kind::kNotSound;
+    verdict->why = absl::StrCat("the loss sums over rows, and the new value of '",
+                                sources_[source].variable, "' cannot be scaled");
+  }
+  // Nor can a tensor that is a sum for one variable and a mean for another.
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (sums.count(i) > 0 || verdict->adjustments.sums.count(sources_[i].tensor) == 0) {
+      continue;
+    }
+    verdict->kind = Verdict::Kind::kNotSound;
+    verdict->why = absl::StrCat("'", sources_[i].tensor,
+                                "' is a sum over rows for some variables only");
+  }
+  return false;
+}
+
+FetchEvidence DivisionProof::CompareValues(
+    const Evaluations& evaluations,
+    const std::function<tf::Tensor(const Evaluation&)>& value, bool depends) {
+  // Where the batch is seen as a whole, values differ that are of the same kind; those
+  // of rows given twice do not.
+  const bool twice = evaluations.twice.has_value();
+  const std::vector<int64_t> rows =
+      twice ? std::vector<int64_t>(2, evaluations.rows[0]) : evaluations.rows;
+  Values shards;
+  for (const Evaluation& shard : evaluations.shards) shards.push_back(value(shard));
+  if (twice) shards.assign(2, value(evaluations.shards[0]));
+  const Evaluation& whole = twice ? *evaluations.twice : evaluations.whole;
+  return CompareFetch(value(whole), shards, rows, depends);
+}
+
+void DivisionProof::JudgeFetches(const Evaluations& evaluations,
+                                 Verdict* verdict) const {
+  for (size_t i = 0; i < fetches_.size(); ++i) {
+    if (fetches_[i] < 0) continue;
+    const FetchEvidence evidence = CompareValues(
+        evaluations, [i](const Evaluation& e) { return e.fetches[i]; }, depends_[i]);
+    verdict->determined &= evidence.determined || !evidence.rule.has_value();
+    verdict->fetches[i] = evidence.rule;
+    if (!evidence.rule.has_value()) {
+      verdict->fetches[i] = Combination::kFirst;
+      verdict->uncombined.push_back(static_cast<int>(i));
+    }
+  }
+}
+
+void DivisionProof::JudgeDenominators(const Evaluations& evaluations,
+                                      Verdict* verdict) const {
+  // Where weights are as the rows are, another batch may have others.
+  std::vector<double> weights = verdict->weights;
+  const bool sound = verdict->kind == Verdict::Kind::kSound;
+  if (sound && verdict->adjustments.sums.empty()) {
+    const double all =
+        std::accumulate(evaluations.rows.begin(), evaluations.rows.end(), int64_t{0});
+    for (int64_t rows : evaluations.rows) weights.push_back(rows / all);
+  }
+  if (weights.empty()) return;
+  size_t i = 0;
+  for (const auto& [tensor, denominator] : denominators_) {
+    const auto value = [i](const Evaluation& e) { return e.denominators[i]; };
+    ++i;
+    if (sound && !denominator.by_values) continue;
+    const tf::Tensor whole = value(evaluations.whole);
+    if (whole.NumElements() != 1 || !tf::DataTypeIsFloating(whole.dtype())) continue;
+    Values shards;
+    for (const Evaluation& shard : evaluations.shards) shards.push_back(value(shard));
+    const double all = std::sqrt(InnerProducts({whole})[0][0]);
+    bool fits = all > 0 && CompareFetch(whole, shards, evaluations.rows,
+                                        /*depends=*/true)
+                                   .rule == Combination::kSum;
+    for (size_t k = 0; fits && k < shards.size(); ++k) {
+      const double part = std::sqrt(InnerProducts({shards[k]})[0][0]);
+      fits = std::abs(part / all - weights[k]) <= kWeightTolerance;
+    }
+    if (!fits) continue;
+    Meeting& meeting = verdict->adjustments.meetings[tensor];
+    meeting.how = Meeting::How::kPart;
+    meeting.must = true;
+    meeting.users = denominator.users;
+  }
+}
+
+void DivisionProof::JudgeStates(const Evaluations& evaluations,
+                                Verdict* verdict) const {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const StateChange& change = state_changes_[i];
+    if (states_[i] < 0 && !change.in_rows) continue;  // it stays each learner's own
+    std::optional<Combination> rule;
+    if (states_[i] >= 0) {
+      const FetchEvidence evidence = CompareValues(
+          evaluations, [i](const Evaluation& e) { return e.states[i]; },
+          /*depends=*/true);
+      verdict->determined &= evidence.determined || !evidence.rule.has_value();
+      if (evidence.rule.has_value() && !evidence.determined) continue;
+      rule = evidence.rule;
+    }
+    if (rule == Combination::kFirst) continue;  // the same by any rows
+    const bool sum = rule == Combination::kSum && !change.replaces;
+    if (!sum && rule != Combination::kMean) {
+      verdict->states_differ = absl::StrCat(
+          "what is written to '", change.variable,
+          change.in_rows ? "' goes to rows of it that the batch names"
+                         : "' is neither the mean nor the sum of what shards write");
+      return;
+    }
+    Meeting& meeting = verdict->adjustments.meetings[change.tensor];
+    meeting.how = sum ? Meeting::How::kSum : Meeting::How::kMean;
+    meeting.must = true;
+    meeting.users.insert(change.user);
+  }
+}
+
+}  // namespace tensorbow
