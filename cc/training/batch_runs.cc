@@ -21,10 +21,12 @@ void LearningRun::ExecuteBatches(SchedulingPolicy policy, const Merge& merge) {
     const int64_t end = std::min(all, begin + batches_->rows_left());
     std::vector<int64_t> sizes;
     for (int j = 0; j < active_; ++j) sizes.push_back(batches_->size(j));
-    cutter_.Begin(begin, end, std::move(sizes), policy);
+    const int next_turn =
+        cutter_.Begin(begin, end, std::move(sizes), policy, batches_->turn());
     begin = end;
     scheduler_->Begin(active_, SchedulingPolicy::kRoundRobin);
     synchroniser_->BeginRun(program_->set.get(), scheduler_);
+    const int64_t began = NowNanos();
     if (plan_.tasks.empty()) {
       batches_->FixSizes();
       OnLearners([this](int learner) { RunTasks(learner); });
@@ -34,6 +36,8 @@ void LearningRun::ExecuteBatches(SchedulingPolicy policy, const Merge& merge) {
     const int64_t completed = synchroniser_->EndRun();
     completed_ += completed;
     if (completed == 0) return;
+    batches_->set_turn(next_turn);
+    batches_->NoteTraining((NowNanos() - began) / 1000);
     if (plan_.tasks.empty()) {
       for (const TaskOutcome& outcome : outcomes_) {
         if (task_iteration_[&outcome - outcomes_.data()] < 0) continue;
@@ -77,14 +81,18 @@ void LearningRun::RunBatches(int learner) {
 }
 
 absl::StatusOr<TrainedSet> Trainer::LocateAll() {
-  std::vector<int> ids, model_indices;
+  std::vector<int> ids, model_indices, changes;
   for (int id = 0; id < variables_->size(); ++id) {
-    if (!variables_->trained(id) || !variables_->replicas_up_to_date(id)) continue;
+    if (!variables_->trained(id)) continue;
+    const bool written = !variables_->replicas_up_to_date(id);
+    if (written && (rounds_ == nullptr || !variables_->in_model(id))) continue;
+    if (!written) changes.push_back(id);
     ids.push_back(id);
     model_indices.push_back(variables_->model_index(id));
   }
   TrainedSet all(num_learners(), std::move(model_indices));
   TF_RETURN_IF_ERROR(LocateReplicas(ids, &all));
+  variables_->MarkLearned(changes, {});
   return all;
 }
 
@@ -106,10 +114,17 @@ MegaBatches* Trainer::BeginBatches(const FeedPlan& plan) {
   return batches;
 }
 
-absl::Status Trainer::MergeModels() {
+absl::Status Trainer::MergeModels(const LearningRun& run) {
   const ScopedMark marked(&activity_, "merge");
+  if (MergesWithHosts()) {
+    const absl::StatusOr<HostMerges::Outcome> met = MeetToMerge({}, &run);
+    stopped_by_merge_ = !met.ok() || met->fate == HostRounds::Fate::kDiscarded;
+    if (!stopped_by_merge_) return absl::OkStatus();
+    return met.ok() ? Abandoned() : met.status();
+  }
   TF_ASSIGN_OR_RETURN(const TrainedSet all, LocateAll());
-  synchronisation_->adaptive->Merge(all);
+  Adaptive* const adaptive = synchronisation_->adaptive;
+  adaptive->Merge(all, adaptive->AreSmall(all));
   return absl::OkStatus();
 }
 

@@ -23,23 +23,36 @@ absl::Status Trainer::OnOneHostOnly(const char* what) const {
 
 HostRounds::Counts Trainer::CountsOfHosts() const {
   if (rounds_ == nullptr) return {};
+  if (options_.algorithm == Options::Algorithm::kAdaptive) {
+    return {/*iterations=*/0, tasks_of_others_.load(), rows_of_others_.load()};
+  }
   rounds_->Await();
   return rounds_->counts();
 }
 
 absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) {
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
+  TF_RETURN_IF_ERROR(RestWithHosts(/*wants_merge=*/false));
+  const bool merges = synchronisation_->adaptive != nullptr;
   std::string text = absl::StrCat(
-      num_learners(), " ", synchronisation_->choice.name(), " ", options_.alpha, " ",
-      options_.sync_period, " ", options_.ema_decay, " ", options_.batch_size, " ",
-      options_.host_period, " ", static_cast<int>(options_.centre), " ",
-      synchronisation_->choice.momentum, " ",
+      merges ? 0 : num_learners(), " ", synchronisation_->choice.name(), " ",
+      options_.alpha, " ", options_.sync_period, " ", options_.ema_decay, " ",
+      options_.batch_size, " ", options_.host_period, " ",
+      static_cast<int>(options_.centre), " ", synchronisation_->choice.momentum, " ",
       options_.host_chunks.searched ? -1 : options_.host_chunks.gradients, "\n");
+  if (merges) {
+    const AdaptiveOptions& o = options_.adaptive;
+    absl::StrAppend(&text, o.mega_batch, " ", o.b_max, " ", o.b_min, " ", o.beta, " ",
+                    o.perturbation, " ", o.threshold, " ", o.momentum, " ", o.scales,
+                    " ", o.normalises, " ", static_cast<int>(options_.scheduling),
+                    "\n");
+  }
   for (const auto& [name, value] : *values) {
     absl::StrAppend(&text, name, " ", tf::DataTypeString(value.dtype()), " ",
                     value.shape().DebugString(), "\n");
   }
   TF_RETURN_IF_ERROR(AgreeOn(static_cast<int64_t>(tf::Hash64(text))));
+  TF_RETURN_IF_ERROR(LearnHosts());
   Hosts* const hosts = rounds_->hosts();
   const std::string error = TakeValuesOf(hosts, hosts->members().front(), values);
   return error.empty() ? absl::OkStatus() : LostBetween(error);
@@ -47,6 +60,7 @@ absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) 
 
 absl::Status Trainer::MeetHosts(const char* call, const std::string& path) {
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
+  TF_RETURN_IF_ERROR(RestWithHosts(/*wants_merge=*/false));
   const std::string text = absl::StrCat(call, " ", path);
   return AgreeOn(static_cast<int64_t>(tf::Hash64(text)));
 }
@@ -154,6 +168,7 @@ absl::Status Trainer::HostsError() {
 absl::Status Trainer::FollowHosts(const LearningProgram& program,
                                   const LearningRun& run, bool* again) {
   if (rounds_ == nullptr) return absl::OkStatus();
+  if (MergesWithHosts()) return FollowMerges(run);
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
   last_trained_ = std::make_unique<TrainedSet>(*program.set);
   last_written_ = program.written;
@@ -188,6 +203,7 @@ void Trainer::Leave() {
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   HostRounds::Fate fate = rounds_->Await();
+  if (MergesWithHosts()) return LeaveMerges();
   while (fate == HostRounds::Fate::kCounts || fate == HostRounds::Fate::kDiscarded) {
     rounds_->Forgive();
     if (last_trained_ != nullptr) {

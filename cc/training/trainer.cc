@@ -12,6 +12,12 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+constexpr int kMostLearners = 1024;  // of a host; tensorbow/_layout.py checks it
+
+}  // namespace
+
 Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
                  tf::Session* central, tf::Device* central_device,
                  AcceleratorBackend* accelerators, Warn warn)
@@ -73,8 +79,12 @@ absl::Status Trainer::Choose(const Choice& choice) {
       learners_.central_device(), std::move(learners), synchronisation_->model.get(),
       synchroniser);
   if (rounds_ != nullptr) {
-    variables_->set_first_random_stream(options_.hosts->rank() * num_learners());
+    // Hosts that merge may have different numbers of learners.
+    const int most =
+        synchronisation_->host_merges == nullptr ? num_learners() : kMostLearners;
+    variables_->set_first_random_stream(options_.hosts->rank() * most);
   }
+  SetHostsOfMegaBatches();
   absl::MutexLock lock(&choice_mu_);
   choice_ = choice;
   return absl::OkStatus();
@@ -347,7 +357,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
           // This call holds mu_ for all learners.
           return LocateAfterTask(program, learner);
         },
-        [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return MergeModels(); });
+        [this, &run]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return MergeModels(run); });
   }
   NoteRun(*program, run);
   TF_RETURN_IF_ERROR(Conclude(program, &run));
