@@ -152,12 +152,13 @@ def pipelines(
     learners: list[int],
     elements: list[list[int]],
     adaptive: dict[str, Any],
+    scheduling: str = "round_robin",
 ) -> dict[str, Any]:
     """Trains on so many elements of so many rows, by host, until the data ends on all."""
     program = Program(rank, elements=elements[rank])
     z = []
     error = ""
-    with program.session(addresses, rank, learners[rank], adaptive) as session:
+    with program.session(addresses, rank, learners[rank], adaptive, scheduling) as session:
         session.run(program.init)
         session.run(program.iterator.initializer)
         try:
@@ -216,7 +217,10 @@ def goes_on(
     program = Program(rank)
     with program.session(addresses, rank, learners[rank], adaptive) as session:
         if load:
-            session.load_state(path)
+            try:
+                session.load_state(path)
+            except tf.errors.OpError as error:
+                return {"error": _told(error)}
         else:
             session.run(program.init)
         for run, rows in enumerate(runs[rank]):

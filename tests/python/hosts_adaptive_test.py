@@ -6,6 +6,8 @@ mega-batch is then in proportion to its learners.
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tensorbow
 from tests.python.adaptive_host_programs import COLUMNS, MOMENTUM, RATE, rows_of
@@ -214,7 +216,8 @@ def test_a_task_that_fails_takes_all_hosts_back_to_the_last_merge():
     (told,) = results[0]["errors"]
     assert failed[0] == 2 and failed[1].startswith("InvalidArgumentError")
     assert "bad is not a number" in failed[1]
-    assert told[1].startswith("AbortedError: a learning task of host 1 has failed")
+    assert told[1].startswith("AbortedError")
+    assert "a learning task of host 1 has failed" in told[1]
     assert "all that hosts have trained since the last merge" in told[1]
     merged = results[0]["z"][1]
     for _, _, read, replicas in (failed, told):
@@ -233,13 +236,12 @@ def test_what_is_saved_between_merges_goes_on_bit_for_bit(learners, tmp_path):
         wanted = running.results()
     with Hosts(2, OF + "goes_on", *arguments, True) as running:
         assert running.results() == wanted
-    with Hosts(2, OF + "goes_on", learners[::-1], *arguments[1:], True) as running:
-        for rank in range(2):
-            if learners[0] == learners[1]:
-                assert running.result(rank) == wanted[rank]
-                continue
-            with pytest.raises(AssertionError, match="Host|host|learners"):
-                running.result(rank)
+    if learners[0] != learners[1]:
+        with Hosts(2, OF + "goes_on", learners[::-1], *arguments[1:], True) as running:
+            for rank, result in enumerate(running.results()):
+                assert "state is of hosts with" in result["error"] or (
+                    "Host" in result["error"] and "cannot load its part" in result["error"]
+                ), rank
 
 
 @pytest.mark.parametrize("changes", [{"mega_batch": 80}, {"b_max": 16}, {"momentum": 0.0}], ids=str)
@@ -275,4 +277,24 @@ def test_a_host_that_has_left_is_told_to_one_that_saves(tmp_path):
     with Hosts(2, OF + "one_leaves", ADAPTIVE, str(tmp_path / "state")) as running:
         (merges, told), nothing = running.results()
     assert int(merges) >= 3 and nothing == []
-    assert told.startswith("FailedPreconditionError: Host 1 has closed its session")
+    assert told.startswith("FailedPreconditionError")
+    assert "Host 1 has closed its session" in told
+
+
+@settings(max_examples=5, deadline=None)
+@given(
+    learners=st.lists(st.integers(1, 3), min_size=2, max_size=2),
+    runs=st.lists(st.lists(st.integers(1, 120), max_size=5), min_size=2, max_size=2),
+    mega_batch=st.integers(2, 150),
+    b_max=st.integers(1, 20),
+)
+def test_every_row_is_merged_once_whoever_is_fast(learners, runs, mega_batch, b_max):
+    options = {"mega_batch": mega_batch, "b_max": b_max, "perturbation": 0.0}
+    elements = [host or [1] for host in runs]
+    with Hosts(2, OF + "pipelines", learners, elements, options, "fcfs") as running:
+        first, second = running.results()
+    assert first["last"] == second["last"] and first["records"] == second["records"]
+    rows = sum(sum(record[3]) for record in first["records"])
+    assert rows == first["counts"][1] == second["counts"][1] == sum(map(sum, elements))
+    for record in first["records"]:
+        np.testing.assert_allclose(sum(record[4]), 1, rtol=1e-12)
