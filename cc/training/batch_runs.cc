@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "cc/support/flush_denormals.h"
 #include "cc/training/learning_run.h"
+#include "cc/training/merges_of_hosts.h"
 #include "cc/training/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -80,6 +82,8 @@ void LearningRun::RunBatches(int learner) {
   FinishLearner(learner);
 }
 
+// On several hosts also of what has been written since: it is merged before it is
+// overwritten, as on the hosts that have not come there yet.
 absl::StatusOr<TrainedSet> Trainer::LocateAll() {
   std::vector<int> ids, model_indices, changes;
   for (int id = 0; id < variables_->size(); ++id) {
@@ -114,18 +118,32 @@ MegaBatches* Trainer::BeginBatches(const FeedPlan& plan) {
   return batches;
 }
 
-absl::Status Trainer::MergeModels(const LearningRun& run) {
+absl::Status Trainer::MergeModels(const LearningRun* run) {
   const ScopedMark marked(&activity_, "merge");
-  if (MergesWithHosts()) {
-    const absl::StatusOr<HostMerges::Outcome> met = MeetToMerge({}, &run);
-    stopped_by_merge_ = !met.ok() || met->fate == HostRounds::Fate::kDiscarded;
-    if (!stopped_by_merge_) return absl::OkStatus();
-    return met.ok() ? Abandoned() : met.status();
-  }
+  if (merges_ != nullptr) return merges_->Merge(*run);
   TF_ASSIGN_OR_RETURN(const TrainedSet all, LocateAll());
   Adaptive* const adaptive = synchronisation_->adaptive;
   adaptive->Merge(all, adaptive->AreSmall(all));
   return absl::OkStatus();
+}
+
+absl::Status Trainer::MergeWhatIsLeft() {
+  if (options_.algorithm != Options::Algorithm::kAdaptive) {
+    return absl::FailedPreconditionError(
+        "merge() is for sessions with AdaptiveSGD(); under other synchronisers "
+        "learners "
+        "are kept together in every run");
+  }
+  turns_.Take();
+  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
+  absl::MutexLock lock(&mu_);
+  NoteWrites();
+  TF_RETURN_IF_ERROR(RestartIfAsked());
+  if (merges_ != nullptr) return merges_->Rest(/*wants_merge=*/true);
+  const bool merges = synchronisation_ != nullptr &&
+                      synchronisation_->adaptive != nullptr &&
+                      synchronisation_->adaptive->batches().num_updates() > 0;
+  return merges ? MergeModels(/*run=*/nullptr) : absl::OkStatus();
 }
 
 absl::Status Trainer::AbandonMegaBatch() {

@@ -4,6 +4,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "cc/training/host_values.h"
+#include "cc/training/merges_of_hosts.h"
 #include "cc/training/saved_state.h"
 #include "cc/training/state_file.h"
 #include "cc/training/trainer.h"
@@ -23,17 +24,15 @@ absl::Status Trainer::OnOneHostOnly(const char* what) const {
 
 HostRounds::Counts Trainer::CountsOfHosts() const {
   if (rounds_ == nullptr) return {};
-  if (options_.algorithm == Options::Algorithm::kAdaptive) {
-    return {/*iterations=*/0, tasks_of_others_.load(), rows_of_others_.load()};
-  }
+  if (merges_ != nullptr) return merges_->counts();
   rounds_->Await();
   return rounds_->counts();
 }
 
 absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) {
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
-  TF_RETURN_IF_ERROR(RestWithHosts(/*wants_merge=*/false));
-  const bool merges = synchronisation_->adaptive != nullptr;
+  const bool merges = merges_ != nullptr;
+  if (merges) TF_RETURN_IF_ERROR(merges_->Rest(/*wants_merge=*/false));
   std::string text = absl::StrCat(
       merges ? 0 : num_learners(), " ", synchronisation_->choice.name(), " ",
       options_.alpha, " ", options_.sync_period, " ", options_.ema_decay, " ",
@@ -52,7 +51,7 @@ absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) 
                     value.shape().DebugString(), "\n");
   }
   TF_RETURN_IF_ERROR(AgreeOn(static_cast<int64_t>(tf::Hash64(text))));
-  TF_RETURN_IF_ERROR(LearnHosts());
+  if (merges) TF_RETURN_IF_ERROR(merges_->LearnHosts());
   Hosts* const hosts = rounds_->hosts();
   const std::string error = TakeValuesOf(hosts, hosts->members().front(), values);
   return error.empty() ? absl::OkStatus() : LostBetween(error);
@@ -60,7 +59,7 @@ absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) 
 
 absl::Status Trainer::MeetHosts(const char* call, const std::string& path) {
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
-  TF_RETURN_IF_ERROR(RestWithHosts(/*wants_merge=*/false));
+  if (merges_ != nullptr) TF_RETURN_IF_ERROR(merges_->Rest(/*wants_merge=*/false));
   const std::string text = absl::StrCat(call, " ", path);
   return AgreeOn(static_cast<int64_t>(tf::Hash64(text)));
 }
@@ -168,7 +167,7 @@ absl::Status Trainer::HostsError() {
 absl::Status Trainer::FollowHosts(const LearningProgram& program,
                                   const LearningRun& run, bool* again) {
   if (rounds_ == nullptr) return absl::OkStatus();
-  if (MergesWithHosts()) return FollowMerges(run);
+  if (merges_ != nullptr) return merges_->Follow(run);
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
   last_trained_ = std::make_unique<TrainedSet>(*program.set);
   last_written_ = program.written;
@@ -203,7 +202,7 @@ void Trainer::Leave() {
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   HostRounds::Fate fate = rounds_->Await();
-  if (MergesWithHosts()) return LeaveMerges();
+  if (merges_ != nullptr && merges_->Leave()) return;
   while (fate == HostRounds::Fate::kCounts || fate == HostRounds::Fate::kDiscarded) {
     rounds_->Forgive();
     if (last_trained_ != nullptr) {

@@ -1,15 +1,9 @@
-// Adaptive SGD over the hosts of a cluster: when a Trainer meets the other hosts
-// (cc/synchroniser/host_merges.h), and what it does then.
-//
-// A run meets them when this host has trained on its share of the mega-batch. Whatever
-// all hosts do together (variables that are written, states that are saved and loaded)
-// comes after a rest: a host that is there first takes part in the merges of the others
-// until they are there, too. So hosts may come to the same place of their program after
-// different numbers of merges.
-#include <vector>
+#include "cc/training/merges_of_hosts.h"
+
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cc/training/trainer.h"
 #include "tensorflow/core/platform/hash.h"
 
 namespace tensorbow {
@@ -23,80 +17,88 @@ using Kind = HostRounds::Kind;
 
 }  // namespace
 
-bool Trainer::MergesWithHosts() const {
-  return synchronisation_ != nullptr && synchronisation_->host_merges != nullptr &&
-         !learners_of_hosts_.empty();
-}
-
-absl::Status Trainer::LearnHosts() {
-  if (options_.algorithm != Options::Algorithm::kAdaptive ||
-      !learners_of_hosts_.empty()) {
-    return absl::OkStatus();
-  }
-  TF_ASSIGN_OR_RETURN(const auto learners, GatherFromHosts(num_learners()));
+absl::Status Trainer::MergesOfHosts::LearnHosts() {
+  if (knows_hosts()) return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(const auto learners,
+                      trainer_->GatherFromHosts(trainer_->num_learners()));
   for (const auto& [host, count] : learners) {
-    learners_of_hosts_.push_back(static_cast<int>(count));
+    learners_.push_back(static_cast<int>(count));
   }
-  SetHostsOfMegaBatches();
+  SetHosts();
   return absl::OkStatus();
 }
 
-void Trainer::SetHostsOfMegaBatches() {
-  if (!MergesWithHosts()) return;
-  const bool by_speed = options_.scheduling == SchedulingPolicy::kFirstComeFirstServed;
-  synchronisation_->adaptive->batches().SetHosts(learners_of_hosts_,
-                                                 options_.hosts->rank(), by_speed);
+void Trainer::MergesOfHosts::SetHosts() {
+  if (trainer_->synchronisation_ == nullptr || !knows_hosts()) return;
+  const Options& options = trainer_->options_;
+  const bool by_speed = options.scheduling == SchedulingPolicy::kFirstComeFirstServed;
+  trainer_->synchronisation_->adaptive->batches().SetHosts(
+      learners_, options.hosts->rank(), by_speed);
 }
 
-absl::StatusOr<HostMerges::Outcome> Trainer::MeetToMerge(HostMerges::Visit visit,
-                                                         const LearningRun* run) {
-  Adaptive* const adaptive = synchronisation_->adaptive;
-  absl::StatusOr<TrainedSet> all = LocateAll();
+int64_t Trainer::MergesOfHosts::Program() const {
+  const ReplicatedVariables& variables = *trainer_->variables_;
+  std::string text;
+  for (int id = 0; id < variables.size(); ++id) {
+    if (!variables.trained(id) || !variables.in_model(id)) continue;
+    absl::StrAppend(&text, variables.node(id).name(), "\n");
+  }
+  return static_cast<int64_t>(tf::Hash64(text));
+}
+
+absl::StatusOr<HostMerges::Outcome> Trainer::MergesOfHosts::Meet(
+    HostMerges::Visit visit, const LearningRun* run) {
+  Adaptive* const adaptive = trainer_->synchronisation_->adaptive;
+  HostRounds* const rounds = trainer_->rounds_.get();
+  absl::StatusOr<TrainedSet> all = trainer_->LocateAll();
   if (!all.ok()) {  // the others are told, who may be waiting for this one
-    rounds_->hosts()->Fail(std::string(all.status().message()));
+    rounds->hosts()->Fail(std::string(all.status().message()));
     return all.status();
   }
-  std::string text;
-  for (int id = 0; id < variables_->size(); ++id) {
-    if (!variables_->trained(id) || !variables_->in_model(id)) continue;
-    absl::StrAppend(&text, variables_->node(id).name(), "\n");
-  }
-  visit.program = static_cast<int64_t>(tf::Hash64(text));
+  visit.program = Program();
   visit.small = adaptive->AreSmall(*all);
-  const int64_t tasks = learning_tasks_.load() + (run == nullptr ? 0 : run->NumTasks());
-  const int64_t rows = samples_seen_.load() + (run == nullptr ? 0 : run->NumRows());
-  visit.tasks = tasks - tasks_at_merge_;
-  visit.rows = rows - rows_at_merge_;
-  const HostMerges::Outcome met = synchronisation_->host_merges->Meet(visit);
-  if (met.fate == Fate::kBroken) return absl::UnavailableError(rounds_->why());
-  tasks_at_merge_ = tasks;  // which all hosts know of from now on
-  rows_at_merge_ = rows;
+  const int64_t tasks =
+      trainer_->learning_tasks_.load() + (run == nullptr ? 0 : run->NumTasks());
+  const int64_t rows =
+      trainer_->samples_seen_.load() + (run == nullptr ? 0 : run->NumRows());
+  visit.tasks = tasks - tasks_reported_;
+  visit.rows = rows - rows_reported_;
+  const HostMerges::Outcome met = trainer_->synchronisation_->host_merges->Meet(visit);
+  if (met.fate == Fate::kBroken) return absl::UnavailableError(rounds->why());
+  tasks_reported_ = tasks;
+  rows_reported_ = rows;
   tasks_of_others_.fetch_add(met.tasks_of_others);
   rows_of_others_.fetch_add(met.rows_of_others);
   if (met.fate == Fate::kDiscarded) {
     adaptive->Abandon(*all);
   } else if (met.merges && !adaptive->Merge(*all, met.small)) {
-    rounds_->Break();
-    return absl::UnavailableError(rounds_->why());
+    rounds->Break();
+    return absl::UnavailableError(rounds->why());
   }
   return met;
 }
 
-absl::Status Trainer::Abandoned() {
-  const std::string why = rounds_->why();
-  rounds_->Forgive();
+absl::Status Trainer::MergesOfHosts::Abandoned() {
+  const std::string why = trainer_->rounds_->why();
+  trainer_->rounds_->Forgive();
   return absl::AbortedError(absl::StrCat(
       why,
       ": with AdaptiveSGD that is all that hosts have trained since the last merge"));
 }
 
-absl::Status Trainer::RestWithHosts(bool wants_merge) {
-  if (!MergesWithHosts()) return absl::OkStatus();
+absl::Status Trainer::MergesOfHosts::Merge(const LearningRun& run) {
+  const absl::StatusOr<HostMerges::Outcome> met = Meet({}, &run);
+  stopped_run_ = !met.ok() || met->fate == Fate::kDiscarded;
+  if (!stopped_run_) return absl::OkStatus();
+  return met.ok() ? Abandoned() : met.status();
+}
+
+absl::Status Trainer::MergesOfHosts::Rest(bool wants_merge) {
+  if (!knows_hosts()) return absl::OkStatus();
   HostMerges::Visit visit{Kind::kNoData};
   visit.wants_merge = wants_merge;
   while (true) {  // ends with the others' data, or with the cluster
-    TF_ASSIGN_OR_RETURN(const HostMerges::Outcome met,
-                        MeetToMerge(visit, /*run=*/nullptr));
+    TF_ASSIGN_OR_RETURN(const HostMerges::Outcome met, Meet(visit, /*run=*/nullptr));
     if (met.fate == Fate::kDiscarded) return Abandoned();
     if (met.fate == Fate::kCounts) continue;
     if (met.left < 0 || wants_merge) return absl::OkStatus();
@@ -107,25 +109,32 @@ absl::Status Trainer::RestWithHosts(bool wants_merge) {
   }
 }
 
-absl::Status Trainer::FollowMerges(const LearningRun& run) {
-  if (std::exchange(stopped_by_merge_, false)) return absl::OkStatus();  // run.status()
+absl::Status Trainer::MergesOfHosts::Follow(const LearningRun& run) {
+  if (std::exchange(stopped_run_, false))
+    return absl::OkStatus();  // run.status() says it
   if (run.failed()) {
     // The user is told why the run has failed.
-    MeetToMerge({Kind::kFailed}, /*run=*/nullptr).IgnoreError();
-    rounds_->Forgive();
+    Meet({Kind::kFailed}, /*run=*/nullptr).IgnoreError();
+    trainer_->rounds_->Forgive();
     return absl::OkStatus();
   }
-  if (!absl::IsOutOfRange(run.status())) return absl::OkStatus();
-  return RestWithHosts(/*wants_merge=*/true);
+  return absl::IsOutOfRange(run.status()) ? Rest(/*wants_merge=*/true)
+                                          : absl::OkStatus();
 }
 
-void Trainer::LeaveMerges() {
+bool Trainer::MergesOfHosts::Leave() {
+  if (!knows_hosts()) return false;
   while (true) {  // ends when all have left, or with the cluster
     const absl::StatusOr<HostMerges::Outcome> met =
-        MeetToMerge({Kind::kLeft}, /*run=*/nullptr);
-    rounds_->Forgive();
-    if (!met.ok() || met->all_left) return;
+        Meet({Kind::kLeft}, /*run=*/nullptr);
+    trainer_->rounds_->Forgive();
+    if (!met.ok() || met->all_left) return true;
   }
+}
+
+void Trainer::MergesOfHosts::ResumeCounts() {
+  tasks_reported_ = trainer_->learning_tasks_.load();
+  rows_reported_ = trainer_->samples_seen_.load();
 }
 
 }  // namespace tensorbow

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/learner/variable_storage.h"
 #include "cc/support/flush_denormals.h"
+#include "cc/training/merges_of_hosts.h"
 #include "cc/training/saved_state.h"
 #include "cc/training/state_checks.h"
 #include "cc/training/trainer.h"
@@ -179,7 +180,7 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
                        ". Create the session with as many"));
     }
     checked = AgreeOnOutcome("load", checked);
-    if (checked.ok()) checked = LearnHosts();
+    if (checked.ok() && merges_ != nullptr) checked = merges_->LearnHosts();
   }
   TF_RETURN_IF_ERROR(checked);
   SavedState& state = *read;
@@ -229,8 +230,7 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
       !synchronisation_->adaptive->batches().Set(state.mega_batch)) {
     return absl::DataLossError("The saved sizes of batches make no sense");
   }
-  tasks_at_merge_ = learning_tasks_.load();  // all hosts know of them
-  rows_at_merge_ = samples_seen_.load();
+  if (merges_ != nullptr) merges_->ResumeCounts();
   restarts_made_ = restarts_requested_.load();  // of what has been replaced
   return absl::OkStatus();
 }

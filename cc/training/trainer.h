@@ -131,8 +131,10 @@ class Trainer {
   // have it.
   void Leave() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What has become of the last mega-batches, oldest first; nothing where there are
-  // none.
+  // Merges what has been trained on of the mega-batch, with all hosts, which call this
+  // together. FailedPrecondition where there are no mega-batches.
+  absl::Status MergeWhatIsLeft() ABSL_LOCKS_EXCLUDED(mu_);
+  // What has become of the last mega-batches, oldest first, if there are any.
   std::vector<MegaBatches::Record> MegaBatchRecords() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Waits for the learning run that is under way.
@@ -254,35 +256,16 @@ class Trainer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LocateAfterTask(LearningProgram* program, int learner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The replicas of everything that some program trains, whose central values will be
-  // out of date. On several hosts also of what has been written since, here or there.
+  // The replicas of all that some program trains; the central values will be out of
+  // date.
   absl::StatusOr<TrainedSet> LocateAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Before a run: what cuts its rows, or null where tasks are those of the plan.
   MegaBatches* BeginBatches(const FeedPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // A mega-batch is complete, or does not count.
-  absl::Status MergeModels(const LearningRun& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A mega-batch is complete, in a run (null: of this host alone), or does not count.
+  absl::Status MergeModels(const LearningRun* run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AbandonMegaBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // --- Of several hosts under Adaptive SGD (merges_of_hosts.cc).
-
-  // Whether other hosts wait for this one to merge with.
-  bool MergesWithHosts() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The mega-batch gets to know the learners of all hosts. Called on all of them
-  // together.
-  absl::Status LearnHosts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void SetHostsOfMegaBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Meets the other hosts and does what all have agreed to do; Unavailable if the
-  // cluster has failed. `run`: which is under way, or null.
-  absl::StatusOr<HostMerges::Outcome> MeetToMerge(HostMerges::Visit visit,
-                                                  const LearningRun* run)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The error of a mega-batch that another host has had to abandon.
-  absl::Status Abandoned() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Takes part in the merges of others until all hosts are at rest. `wants_merge`: what
-  // is left is merged then; else this host goes on to do something with all others.
-  absl::Status RestWithHosts(bool wants_merge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status FollowMerges(const LearningRun& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void LeaveMerges() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  class MergesOfHosts;  // with other hosts
   HostRounds::Counts CountsOfHosts() const;
   // Unimplemented where there are other hosts.
   absl::Status OnOneHostOnly(const char* what) const;
@@ -369,21 +352,13 @@ class Trainer {
   const Warn warn_;
   std::atomic<int> num_proofs_{0};  // programs that have one
 
-  const std::unique_ptr<HostRounds> rounds_;  // null where there is one host
+  const std::unique_ptr<HostRounds> rounds_;     // null where there is one host
+  const std::unique_ptr<MergesOfHosts> merges_;  // null but under Adaptive SGD
   bool behind_hosts_ ABSL_GUARDED_BY(mu_) =
       false;  // replicas are not to go on as they are
   // Of the last learning run, for iterations without one.
   std::unique_ptr<TrainedSet> last_trained_ ABSL_GUARDED_BY(mu_);
   std::vector<int> last_written_ ABSL_GUARDED_BY(mu_);  // ids
-  // Under Adaptive SGD: how many learners each host has; whether a meeting has ended
-  // this host's run; what this host had counted at the last meeting, and what the
-  // others had counted in all.
-  std::vector<int> learners_of_hosts_ ABSL_GUARDED_BY(mu_);  // empty: not known
-  bool stopped_by_merge_ ABSL_GUARDED_BY(mu_) = false;
-  int64_t tasks_at_merge_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t rows_at_merge_ ABSL_GUARDED_BY(mu_) = 0;
-  std::atomic<int64_t> tasks_of_others_{0};
-  std::atomic<int64_t> rows_of_others_{0};
   std::atomic<bool> left_{false};
   std::atomic<bool> trains_{false};  // a learning run has been asked for
 

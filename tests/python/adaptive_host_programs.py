@@ -136,13 +136,18 @@ def merges(
                 [session.learner_value(program.w, j).tolist() for j in range(learners[rank])]
             )
         session.save_state(path)
+        counts = _counts(session)
+        records = _records(session)
+        last = session.run(program.w).tolist()
+        session.merge()
         return {
             "z": z,
             "replicas": replicas,
-            "last": session.run(program.w).tolist(),
-            "merged": session.central(program.w, averaged=False).tolist(),
-            "records": _records(session),
-            "counts": _counts(session),
+            "last": last,
+            "merged": session.run(program.w).tolist(),
+            "records": records,
+            "counts": counts,
+            "left": _records(session)[len(records) :],
         }
 
 

@@ -295,6 +295,30 @@ def test_learners_come_and_go():
         assert session.samples_seen == 80 + 3 * 30
 
 
+def test_what_is_left_of_a_mega_batch_is_merged_when_asked():
+    program = Program()
+    model = Model(ADAPTIVE, 2)
+    with program.session(ADAPTIVE) as session:
+        session.merge()  # nothing has been trained yet
+        session.run(program.init)
+        x, y = data(70)
+        session.run(program.train, program.feeds(x, y))
+        session.merge()
+        model.train(x, y)
+        model.merge()
+        for j in range(2):
+            np.testing.assert_allclose(
+                session.learner_value(program.w, j), model.z, rtol=1e-4, atol=1e-6
+            )
+        np.testing.assert_allclose(session.run(program.w), model.z, rtol=1e-4, atol=1e-6)
+        assert [sum(record.rows) for record in session.adaptive] == [50, 20]
+        session.merge()
+        assert len(session.adaptive) == 2, "there was nothing left"
+    with program.session(tensorbow.SMA()) as session:
+        with pytest.raises(tf.errors.FailedPreconditionError, match="with AdaptiveSGD"):
+            session.merge()
+
+
 def test_two_training_operations_share_a_mega_batch():
     program = Program()
     with program.graph.as_default():

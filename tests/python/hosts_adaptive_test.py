@@ -161,13 +161,18 @@ def test_every_replica_on_every_host_is_the_formulas(learners, changes, sparse, 
             np.testing.assert_allclose(read, expected, rtol=1e-9)
         check_records(result["records"], model)
     first, second = results
-    assert first["last"] == second["last"] == first["merged"], "the same bits"
+    assert first["last"] == second["last"] and first["merged"] == second["merged"]
     assert first["records"] == second["records"]
     np.testing.assert_allclose(first["last"], model.z, rtol=1e-9)
     if learners != [1, 1]:
         assert len({tuple(record[0]) for record in first["records"]}) > 1, "sizes have changed"
     tasks = sum(sum(updates) for _, updates, _, _ in model.records) + sum(model.updates)
     assert first["counts"] == second["counts"] == [tasks, sum(map(sum, runs))]
+    # merge() merges what is left, if there is any.
+    assert len(first["left"]) == len(second["left"]) == bool(any(model.updates))
+    if any(model.updates):
+        model.merge([])
+    np.testing.assert_allclose(first["merged"], model.z, rtol=1e-9)
 
 
 @pytest.mark.parametrize("learners", [[1, 1], [2, 1]], ids=str)
