@@ -259,9 +259,7 @@ def written(where: Any, report: dict[str, Any], arguments: argparse.Namespace) -
         for name, rate in report["rates"].items():
             row = []
             for times in arguments.slowed:
-                runs = [
-                    r for r in report["runs"] if (r["contender"], r["slowed"]) == (name, times)
-                ]
+                runs = [r for r in report["runs"] if (r["contender"], r["slowed"]) == (name, times)]
                 row.append(cells(runs)[part])
             lines.append(f"| {name} | {rate:g} | {' | '.join(row)} |")
     lines += ["", "## Rows of the last mega-batch, by host", ""]

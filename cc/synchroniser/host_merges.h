@@ -58,8 +58,9 @@ class HostMerges {
       : rounds_(rounds), batches_(batches) {}
 
   // Waits for the other hosts. The mega-batch knows of their parts afterwards. After a
-  // fate of kDiscarded rounds_->why() says why, until Forgive(). REQUIRES: the last
-  // round's fate has been awaited, and the mega-batch knows the hosts.
+  // fate of kDiscarded rounds_->why() says why, until Forgive(). REQUIRES: the hosts
+  // have agreed on something before, the last round's fate has been awaited, and the
+  // mega-batch knows the hosts.
   Outcome Meet(const Visit& visit);
 
  private:

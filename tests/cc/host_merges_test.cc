@@ -151,12 +151,13 @@ class HostMergesTest : public testing::Test {
     options.momentum = kMomentum;
     options.perturbation = perturbation;
     const int count = static_cast<int>(learners.size());
+    hosts_.clear();  // before what they use
     cluster_ = std::make_unique<FakeCluster>(count);
-    hosts_.clear();
     for (int rank = 0; rank < count; ++rank) {
       hosts_.push_back(
           std::make_unique<Host>(cluster_->host(rank), options, learners, by_speed));
     }
+    Do([](int, Host& host) { EXPECT_TRUE(host.rounds().Agree(0)); });
   }
   void Do(const std::function<void(int rank, Host& host)>& what) {
     std::vector<std::thread> threads;

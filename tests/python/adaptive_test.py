@@ -338,6 +338,23 @@ def test_two_training_operations_share_a_mega_batch():
             assert np.all(values[0] != 0)
 
 
+def test_a_merge_is_read_of_variables_that_its_run_does_not_train():
+    program = Program()
+    with program.graph.as_default():
+        b = tf1.get_variable("b", [], initializer=tf1.zeros_initializer(), use_resource=True)
+        loss = tf.reduce_mean(tf.square(program.y - b))
+        other = tf1.train.GradientDescentOptimizer(RATE).minimize(loss, var_list=[b])
+        init = tf1.global_variables_initializer()
+    with program.session(ADAPTIVE) as session:
+        session.run(init)
+        for _ in range(3):
+            session.run(other, program.feeds(*data(20)))
+            before = session.run(b)
+            session.run(program.train, program.feeds(*data(30)))
+            merged = session.central(b, averaged=False)
+            assert session.run(b) == merged != before
+
+
 def test_pipelines_have_a_batch_for_each_learner():
     graph = tf.Graph()
     with graph.as_default():

@@ -1,7 +1,8 @@
 """Several hosts of one cluster on this machine: a process for each, which runs a program.
 
-A program is a function of `host_programs.py`, or "module.function" of another one; it is given its rank, the addresses and
-arguments, and returns what JSON can say. A process that does not end in time is killed.
+A program is a function of `host_programs.py`, or "module.function" of another one; it is given its
+rank, the addresses and arguments, and returns what JSON can say. A process that does not end in
+time is killed.
 """
 
 from __future__ import annotations
