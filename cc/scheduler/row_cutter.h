@@ -4,8 +4,9 @@
 // First come, first served: the next rows go to the learner that asks. Round robin: the
 // learners take turns, in whatever order they ask, so that a seeded run computes the
 // same bits every time. Turns go on over all Begin() if each is told whose turn it is:
-// else the first learners would make more updates than the others in the long run. Next() may be called by every learner concurrently, Begin()
-// while none does.
+// else the first learners would make more updates than the others in the long run.
+//
+// Next() may be called by every learner concurrently, Begin() while none does.
 #ifndef TENSORBOW_CC_SCHEDULER_ROW_CUTTER_H_
 #define TENSORBOW_CC_SCHEDULER_ROW_CUTTER_H_
 

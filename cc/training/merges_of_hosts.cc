@@ -18,6 +18,7 @@ using Kind = HostRounds::Kind;
 }  // namespace
 
 absl::Status Trainer::MergesOfHosts::LearnHosts() {
+  trainer_->mu_.AssertHeld();
   if (knows_hosts()) return absl::OkStatus();
   TF_ASSIGN_OR_RETURN(const auto learners,
                       trainer_->GatherFromHosts(trainer_->num_learners()));
@@ -29,6 +30,7 @@ absl::Status Trainer::MergesOfHosts::LearnHosts() {
 }
 
 void Trainer::MergesOfHosts::SetHosts() {
+  trainer_->mu_.AssertHeld();
   if (trainer_->synchronisation_ == nullptr || !knows_hosts()) return;
   const Options& options = trainer_->options_;
   const bool by_speed = options.scheduling == SchedulingPolicy::kFirstComeFirstServed;
@@ -87,6 +89,7 @@ absl::Status Trainer::MergesOfHosts::Abandoned() {
 }
 
 absl::Status Trainer::MergesOfHosts::Merge(const LearningRun& run) {
+  trainer_->mu_.AssertHeld();
   const absl::StatusOr<HostMerges::Outcome> met = Meet({}, &run);
   stopped_run_ = !met.ok() || met->fate == Fate::kDiscarded;
   if (!stopped_run_) return absl::OkStatus();
@@ -94,6 +97,7 @@ absl::Status Trainer::MergesOfHosts::Merge(const LearningRun& run) {
 }
 
 absl::Status Trainer::MergesOfHosts::Rest(bool wants_merge) {
+  trainer_->mu_.AssertHeld();
   if (!knows_hosts()) return absl::OkStatus();
   HostMerges::Visit visit{Kind::kNoData};
   visit.wants_merge = wants_merge;
@@ -110,6 +114,7 @@ absl::Status Trainer::MergesOfHosts::Rest(bool wants_merge) {
 }
 
 absl::Status Trainer::MergesOfHosts::Follow(const LearningRun& run) {
+  trainer_->mu_.AssertHeld();
   if (std::exchange(stopped_run_, false))
     return absl::OkStatus();  // run.status() says it
   if (run.failed()) {
@@ -123,6 +128,7 @@ absl::Status Trainer::MergesOfHosts::Follow(const LearningRun& run) {
 }
 
 bool Trainer::MergesOfHosts::Leave() {
+  trainer_->mu_.AssertHeld();
   if (!knows_hosts()) return false;
   while (true) {  // ends when all have left, or with the cluster
     const absl::StatusOr<HostMerges::Outcome> met =
@@ -133,6 +139,7 @@ bool Trainer::MergesOfHosts::Leave() {
 }
 
 void Trainer::MergesOfHosts::ResumeCounts() {
+  trainer_->mu_.AssertHeld();
   tasks_reported_ = trainer_->learning_tasks_.load();
   rows_reported_ = trainer_->samples_seen_.load();
 }

@@ -7,7 +7,8 @@
 // until they are there, too. So hosts may come to the same place of their program after
 // different numbers of merges.
 //
-// Called with the trainer's mu_ held, but for counts(). Owned by the trainer.
+// Called with the trainer's mu_ held, which the methods assert: the analysis does not
+// see that trainer_ is the caller. counts() is thread-safe. Owned by the trainer.
 #ifndef TENSORBOW_CC_TRAINING_MERGES_OF_HOSTS_H_
 #define TENSORBOW_CC_TRAINING_MERGES_OF_HOSTS_H_
 
@@ -30,29 +31,27 @@ class Trainer::MergesOfHosts {
 
   // Gets to know the learners of all hosts, unless it does. Called on all of them
   // together.
-  absl::Status LearnHosts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
+  absl::Status LearnHosts();
   // Tells the mega-batch, which is new, of them.
-  void SetHosts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
+  void SetHosts();
 
   // This host has trained on its share, in a run that is under way.
-  absl::Status Merge(const LearningRun& run)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
+  absl::Status Merge(const LearningRun& run);
   // Takes part in the merges of others until all hosts are at rest. `wants_merge`: what
   // is left is merged then; else this host goes on to do something with all others.
-  absl::Status Rest(bool wants_merge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
+  absl::Status Rest(bool wants_merge);
   // After a run: what the hosts make of its end.
-  absl::Status Follow(const LearningRun& run)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
+  absl::Status Follow(const LearningRun& run);
   // The session is closed: stays until it is on all hosts. False where the others do
   // not know of this one yet.
-  bool Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
+  bool Leave();
 
   // Tasks and rows of the other hosts, at the last meeting.
   HostRounds::Counts counts() const {
     return {/*iterations=*/0, tasks_of_others_.load(), rows_of_others_.load()};
   }
   // This host's have been set to those of a state, which all hosts know of.
-  void ResumeCounts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
+  void ResumeCounts();
 
  private:
   // Whether other hosts wait for this one to merge with.
