@@ -134,9 +134,9 @@ def session_of(program: Program, synchroniser: Any, **more: Any) -> Any:
 
 
 @contextlib.contextmanager
-def slowed(times: int) -> Iterator[None]:
-    """The last core that this process may use has so many to serve."""
-    core = sorted(os.sched_getaffinity(0))[-1]
+def slowed(times: int, core: int | None = None) -> Iterator[None]:
+    """A core has so many to serve; None is the last one that this process may use."""
+    core = sorted(os.sched_getaffinity(0))[-1] if core is None else core
     spin = "while True: pass"
     others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(times - 1)]
     try:

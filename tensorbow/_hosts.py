@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tensorbow._checks import is_one_of
+from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import AUTO, EASGD, SMA, SSGD, Synchroniser
 
@@ -21,12 +22,15 @@ def synchroniser_of_hosts(
       ValueError: if they do not go together; `origin` says where the cluster comes from.
     """
     if not is_one_of(given, AUTO) and not (
-        isinstance(given, (SMA, EASGD)) or (isinstance(given, SSGD) and given.ema_decay is None)
+        isinstance(given, (SMA, EASGD, AdaptiveSGD))
+        or (isinstance(given, SSGD) and given.ema_decay is None)
     ):
         raise ValueError(
-            "Options: with a cluster the synchroniser must be SMA(), EASGD() or SSGD() "
-            f"without ema_decay, got {given!r}{origin}"
+            "Options: with a cluster the synchroniser must be SMA(), EASGD(), SSGD() without "
+            f"ema_decay or AdaptiveSGD(), got {given!r}{origin}"
         )
+    if isinstance(given, AdaptiveSGD) and len(cluster.hosts) > 1:
+        _check_adaptive(cluster, given)
     # Gradients cannot be averaged now and then, and updates with the gradients of a host that is
     # lost cannot be taken back.
     averages_models = cluster.sync_period > 1 or cluster.elastic
@@ -61,6 +65,30 @@ def _check_rare_averages(period: int, chosen: object) -> None:
             f"Options: got Cluster(sync_period={period}) and "
             f"SMA(sync_period={chosen.sync_period}); the learners of a host are averaged in every "
             "iteration where hosts are averaged less often: leave one of them out"
+        )
+
+
+def _check_adaptive(cluster: Cluster, given: AdaptiveSGD) -> None:
+    if given.b_max is None:
+        raise ValueError(
+            "Options: AdaptiveSGD() on several hosts wants a b_max, the rows with which the "
+            "batches of all hosts begin: hosts may be fed different numbers of rows"
+        )
+    if given.mega_batch is not None and given.mega_batch < len(cluster.hosts):
+        raise ValueError(
+            f"Options: a mega-batch is shared out among {len(cluster.hosts)} hosts; got "
+            f"AdaptiveSGD(mega_batch={given.mega_batch})"
+        )
+    if cluster.elastic:
+        raise ValueError(
+            "Options: Cluster(elastic=True) goes on from the last iteration that counts, and "
+            "between two merges AdaptiveSGD() has none; use SMA() or EASGD(), or leave elastic out"
+        )
+    if cluster.sync_period > 1:
+        raise ValueError(
+            f"Options: Cluster(sync_period={cluster.sync_period}) is in iterations, and hosts "
+            "merge when AdaptiveSGD(mega_batch=...) rows have been trained on; leave sync_period "
+            "out"
         )
 
 

@@ -191,6 +191,28 @@ class SessionState(SessionLearners):
         self._check_open()
         self._native.restart()
 
+    def merge(self) -> None:
+        """With `AdaptiveSGD`: merges what learners have trained since the last merge, though it
+        is less than a mega-batch; nothing if there is none.
+
+        Several hosts call it at the same place of their program, before a last evaluation for
+        instance: what is read between two merges is there the last merged model. It waits for
+        all of them, and takes part in their merges meanwhile.
+
+        Raises:
+          tf.errors.FailedPreconditionError: with another synchroniser.
+          tf.errors.AbortedError: if a learning task of another host has failed.
+          tf.errors.UnavailableError: if a host does not answer.
+
+        Example:
+          >>> for batch in batches:
+          ...     sess.run(train_op, feed_dict=batch)
+          >>> sess.merge()
+          >>> print(sess.run(accuracy, feed_dict=test))
+        """
+        self._check_open()
+        self._native.merge()
+
     def save_state(self, path: str | os.PathLike[str]) -> None:
         """Saves all it takes to go on from here bit for bit, whatever happens meanwhile.
 

@@ -40,16 +40,21 @@ class AdaptiveSGD:
     a seeded program computes the same bits every time.
 
     Learning rates are found in TensorFlow's optimiser ops; a program that updates its
-    variables otherwise runs on one learner, with a warning. Not on GPUs, not with several
-    hosts.
+    variables otherwise runs on one learner, with a warning. Not on GPUs.
+
+    On several hosts (`Options(cluster=...)`, with a `b_max`) the learners above are those of
+    all of them, and every host trains on its share of a mega-batch by itself. Shares follow
+    the hosts' rows per second or, where learners take turns, their learners. Hosts may have
+    different numbers of learners. Reads see the last merged model between two merges;
+    `session.merge()` merges what is left. See docs/adaptive.md.
 
     Args:
-      mega_batch: rows between two merges; None is 100 * b_max.
+      mega_batch: rows between two merges, of all hosts; None is 100 * b_max.
       b_min: the least rows of a batch; None is b_max / 8.
       b_max: the most rows of a batch, and those it begins with; None divides the rows of
-        the first run evenly among the learners.
+        the first run evenly among the learners. Several hosts have to be given it.
       beta: rows by which a batch changes for one update more or less than the mean; None is
-        b_min / 2.
+        b_min / 2. b_min * b_max / mega_batch never overshoots.
       perturbation: 0 <= perturbation < 1, as above; 0 for none.
       threshold: as above.
       momentum: of the merged model, 0 <= momentum < 1.
@@ -134,7 +139,7 @@ class AdaptiveSGD:
 
 @dataclasses.dataclass(frozen=True)
 class MegaBatch:
-    """What has become of a mega-batch; each by learner.
+    """What has become of a mega-batch; each by learner, of all hosts in their order.
 
     Attributes:
       sizes: rows of a batch.

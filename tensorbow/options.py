@@ -143,9 +143,9 @@ class Options:
       gpu_reducer: how several GPUs add up their learners' models: "auto" by NCCL, or through
         the host's memory where it does not load; "host" through the host's memory.
       cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
-        if it is set; None for this host alone. On the CPU, with `SMA()`, `EASGD()` or
-        `SSGD()`; without set_learners and explain. With a sync_period of the cluster, and with
-        elastic hosts, "auto" is `SMA()`. See docs/hosts.md.
+        if it is set; None for this host alone. On the CPU, with `SMA()`, `EASGD()`,
+        `SSGD()` or `AdaptiveSGD()`; without set_learners and explain. With a sync_period
+        of the cluster, and with elastic hosts, "auto" is `SMA()`. See docs/hosts.md.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.

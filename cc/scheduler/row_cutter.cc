@@ -5,8 +5,8 @@
 
 namespace tensorbow {
 
-void RowCutter::Begin(int64_t begin, int64_t end, std::vector<int64_t> sizes,
-                      SchedulingPolicy policy) {
+int RowCutter::Begin(int64_t begin, int64_t end, std::vector<int64_t> sizes,
+                     SchedulingPolicy policy, int turn) {
   MutexLock lock(&mu_);
   next_row_ = begin;
   end_ = end;
@@ -14,13 +14,14 @@ void RowCutter::Begin(int64_t begin, int64_t end, std::vector<int64_t> sizes,
   policy_ = policy;
   const int num_learners = static_cast<int>(sizes_.size());
   turns_.assign(num_learners, {});
-  if (policy_ == SchedulingPolicy::kFirstComeFirstServed) return;
-  for (int j = 0; next_row_ < end_; j = (j + 1) % num_learners) {
-    turns_[j].push_back(Cut(j));
+  if (policy_ == SchedulingPolicy::kFirstComeFirstServed) return turn;
+  for (; next_row_ < end_; turn = (turn + 1) % num_learners) {
+    turns_[turn].push_back(Cut(turn));
   }
   for (std::vector<Batch>& batches : turns_) {
     std::reverse(batches.begin(), batches.end());
   }
+  return turn;
 }
 
 RowCutter::Batch RowCutter::Cut(int learner) {

@@ -3,8 +3,10 @@
 //
 // First come, first served: the next rows go to the learner that asks. Round robin: the
 // learners take turns, in whatever order they ask, so that a seeded run computes the
-// same bits every time. Next() may be called by every learner concurrently, Begin()
-// while none does.
+// same bits every time. Turns go on over all Begin() if each is told whose turn it is:
+// else the first learners would make more updates than the others in the long run.
+//
+// Next() may be called by every learner concurrently, Begin() while none does.
 #ifndef TENSORBOW_CC_SCHEDULER_ROW_CUTTER_H_
 #define TENSORBOW_CC_SCHEDULER_ROW_CUTTER_H_
 
@@ -26,9 +28,10 @@ class RowCutter {
   };
 
   // Rows [begin, end) are next, for learners whose batches have `sizes` rows, at least
-  // one each.
-  void Begin(int64_t begin, int64_t end, std::vector<int64_t> sizes,
-             SchedulingPolicy policy) TENSORBOW_EXCLUDES(mu_);
+  // one each. `turn`: who is first where learners take turns. Returns whose turn is
+  // next after these rows.
+  int Begin(int64_t begin, int64_t end, std::vector<int64_t> sizes,
+            SchedulingPolicy policy, int turn) TENSORBOW_EXCLUDES(mu_);
 
   // The next batch of `learner`, or nullopt when there are no rows for it.
   std::optional<Batch> Next(int learner) TENSORBOW_EXCLUDES(mu_);

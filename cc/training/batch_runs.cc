@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "cc/support/flush_denormals.h"
 #include "cc/training/learning_run.h"
+#include "cc/training/merges_of_hosts.h"
 #include "cc/training/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -21,10 +23,12 @@ void LearningRun::ExecuteBatches(SchedulingPolicy policy, const Merge& merge) {
     const int64_t end = std::min(all, begin + batches_->rows_left());
     std::vector<int64_t> sizes;
     for (int j = 0; j < active_; ++j) sizes.push_back(batches_->size(j));
-    cutter_.Begin(begin, end, std::move(sizes), policy);
+    const int next_turn =
+        cutter_.Begin(begin, end, std::move(sizes), policy, batches_->turn());
     begin = end;
     scheduler_->Begin(active_, SchedulingPolicy::kRoundRobin);
     synchroniser_->BeginRun(program_->set.get(), scheduler_);
+    const int64_t began = NowNanos();
     if (plan_.tasks.empty()) {
       batches_->FixSizes();
       OnLearners([this](int learner) { RunTasks(learner); });
@@ -34,6 +38,8 @@ void LearningRun::ExecuteBatches(SchedulingPolicy policy, const Merge& merge) {
     const int64_t completed = synchroniser_->EndRun();
     completed_ += completed;
     if (completed == 0) return;
+    batches_->set_turn(next_turn);
+    batches_->NoteTraining((NowNanos() - began) / 1000);
     if (plan_.tasks.empty()) {
       for (const TaskOutcome& outcome : outcomes_) {
         if (task_iteration_[&outcome - outcomes_.data()] < 0) continue;
@@ -76,15 +82,21 @@ void LearningRun::RunBatches(int learner) {
   FinishLearner(learner);
 }
 
+// On several hosts also of what has been written since: it is merged before it is
+// overwritten, as on the hosts that have not come there yet.
 absl::StatusOr<TrainedSet> Trainer::LocateAll() {
-  std::vector<int> ids, model_indices;
+  std::vector<int> ids, model_indices, changes;
   for (int id = 0; id < variables_->size(); ++id) {
-    if (!variables_->trained(id) || !variables_->replicas_up_to_date(id)) continue;
+    if (!variables_->trained(id)) continue;
+    const bool written = !variables_->replicas_up_to_date(id);
+    if (written && (rounds_ == nullptr || !variables_->in_model(id))) continue;
+    if (!written) changes.push_back(id);
     ids.push_back(id);
     model_indices.push_back(variables_->model_index(id));
   }
   TrainedSet all(num_learners(), std::move(model_indices));
   TF_RETURN_IF_ERROR(LocateReplicas(ids, &all));
+  variables_->MarkLearned(changes, {});
   return all;
 }
 
@@ -106,11 +118,32 @@ MegaBatches* Trainer::BeginBatches(const FeedPlan& plan) {
   return batches;
 }
 
-absl::Status Trainer::MergeModels() {
+absl::Status Trainer::MergeModels(const LearningRun* run) {
   const ScopedMark marked(&activity_, "merge");
+  if (merges_ != nullptr) return merges_->Merge(*run);
   TF_ASSIGN_OR_RETURN(const TrainedSet all, LocateAll());
-  synchronisation_->adaptive->Merge(all);
+  Adaptive* const adaptive = synchronisation_->adaptive;
+  adaptive->Merge(all, adaptive->AreSmall(all));
   return absl::OkStatus();
+}
+
+absl::Status Trainer::MergeWhatIsLeft() {
+  if (options_.algorithm != Options::Algorithm::kAdaptive) {
+    return absl::FailedPreconditionError(
+        "merge() is for sessions with AdaptiveSGD(); under other synchronisers "
+        "learners "
+        "are kept together in every run");
+  }
+  turns_.Take();
+  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
+  absl::MutexLock lock(&mu_);
+  NoteWrites();
+  TF_RETURN_IF_ERROR(RestartIfAsked());
+  if (merges_ != nullptr) return merges_->Rest(/*wants_merge=*/true);
+  const bool merges = synchronisation_ != nullptr &&
+                      synchronisation_->adaptive != nullptr &&
+                      synchronisation_->adaptive->batches().num_updates() > 0;
+  return merges ? MergeModels(/*run=*/nullptr) : absl::OkStatus();
 }
 
 absl::Status Trainer::AbandonMegaBatch() {

@@ -147,7 +147,7 @@ absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
   }
   const int64_t iterations = iterations_.load();
   if (program->divisions->Due(plan, iterations)) {
-    if (num_learners() > 1) {
+    if (replicates()) {
       TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
     }
     const ScopedMark marked(&activity_, "prove");

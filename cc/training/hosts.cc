@@ -4,6 +4,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "cc/training/host_values.h"
+#include "cc/training/merges_of_hosts.h"
 #include "cc/training/saved_state.h"
 #include "cc/training/state_file.h"
 #include "cc/training/trainer.h"
@@ -23,23 +24,34 @@ absl::Status Trainer::OnOneHostOnly(const char* what) const {
 
 HostRounds::Counts Trainer::CountsOfHosts() const {
   if (rounds_ == nullptr) return {};
+  if (merges_ != nullptr) return merges_->counts();
   rounds_->Await();
   return rounds_->counts();
 }
 
 absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) {
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
+  const bool merges = merges_ != nullptr;
+  if (merges) TF_RETURN_IF_ERROR(merges_->Rest(/*wants_merge=*/false));
   std::string text = absl::StrCat(
-      num_learners(), " ", synchronisation_->choice.name(), " ", options_.alpha, " ",
-      options_.sync_period, " ", options_.ema_decay, " ", options_.batch_size, " ",
-      options_.host_period, " ", static_cast<int>(options_.centre), " ",
-      synchronisation_->choice.momentum, " ",
+      merges ? 0 : num_learners(), " ", synchronisation_->choice.name(), " ",
+      options_.alpha, " ", options_.sync_period, " ", options_.ema_decay, " ",
+      options_.batch_size, " ", options_.host_period, " ",
+      static_cast<int>(options_.centre), " ", synchronisation_->choice.momentum, " ",
       options_.host_chunks.searched ? -1 : options_.host_chunks.gradients, "\n");
+  if (merges) {
+    const AdaptiveOptions& o = options_.adaptive;
+    absl::StrAppend(&text, o.mega_batch, " ", o.b_max, " ", o.b_min, " ", o.beta, " ",
+                    o.perturbation, " ", o.threshold, " ", o.momentum, " ", o.scales,
+                    " ", o.normalises, " ", static_cast<int>(options_.scheduling),
+                    "\n");
+  }
   for (const auto& [name, value] : *values) {
     absl::StrAppend(&text, name, " ", tf::DataTypeString(value.dtype()), " ",
                     value.shape().DebugString(), "\n");
   }
   TF_RETURN_IF_ERROR(AgreeOn(static_cast<int64_t>(tf::Hash64(text))));
+  if (merges) TF_RETURN_IF_ERROR(merges_->LearnHosts());
   Hosts* const hosts = rounds_->hosts();
   const std::string error = TakeValuesOf(hosts, hosts->members().front(), values);
   return error.empty() ? absl::OkStatus() : LostBetween(error);
@@ -47,6 +59,7 @@ absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) 
 
 absl::Status Trainer::MeetHosts(const char* call, const std::string& path) {
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
+  if (merges_ != nullptr) TF_RETURN_IF_ERROR(merges_->Rest(/*wants_merge=*/false));
   const std::string text = absl::StrCat(call, " ", path);
   return AgreeOn(static_cast<int64_t>(tf::Hash64(text)));
 }
@@ -154,6 +167,7 @@ absl::Status Trainer::HostsError() {
 absl::Status Trainer::FollowHosts(const LearningProgram& program,
                                   const LearningRun& run, bool* again) {
   if (rounds_ == nullptr) return absl::OkStatus();
+  if (merges_ != nullptr) return merges_->Follow(run);
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
   last_trained_ = std::make_unique<TrainedSet>(*program.set);
   last_written_ = program.written;
@@ -188,6 +202,7 @@ void Trainer::Leave() {
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   HostRounds::Fate fate = rounds_->Await();
+  if (merges_ != nullptr && merges_->Leave()) return;
   while (fate == HostRounds::Fate::kCounts || fate == HostRounds::Fate::kDiscarded) {
     rounds_->Forgive();
     if (last_trained_ != nullptr) {

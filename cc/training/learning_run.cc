@@ -46,10 +46,17 @@ int64_t NumTasksOf(const FeedPlan& plan, int num_learners) {
   return plan.ambiguous.empty() ? num_learners : 1;
 }
 
+// Rows that are cut later may be anybody's.
+int NumActiveOf(const FeedPlan& plan, int num_learners, bool cuts_batches) {
+  if (cuts_batches && !plan.tasks.empty()) return num_learners;
+  return static_cast<int>(
+      std::min<int64_t>(NumTasksOf(plan, num_learners), num_learners));
+}
+
 // At most; sizes do not fall below b_min.
 int64_t NumBatchesOf(const FeedPlan& plan, const MegaBatches& batches) {
   const int64_t rows = plan.tasks.back().end;
-  const int64_t merges = rows / batches.options().mega_batch + 2;
+  const int64_t merges = rows / batches.least_share() + 2;
   return rows / batches.options().b_min + merges;
 }
 
@@ -72,8 +79,7 @@ LearningRun::LearningRun(LearningProgram* program, const std::vector<tf::Tensor>
       num_tasks_(batches == nullptr || plan_.tasks.empty()
                      ? NumTasksOf(plan_, learners->size())
                      : NumBatchesOf(plan_, *batches)),
-      active_(static_cast<int>(
-          std::min<int64_t>(NumTasksOf(plan_, learners->size()), learners->size()))),
+      active_(NumActiveOf(plan_, learners->size(), batches != nullptr)),
       ends_with_data_(plan_.tasks.empty() && program->replicated),
       measures_memory_(learners->accelerators() != nullptr && learners->size() > 1 &&
                        !program->measured_memory),
@@ -253,7 +259,9 @@ std::vector<int> LearningRun::learned() const {
   }
   std::vector<int> learners;
   for (int j = 0; j < active_; ++j) {
-    if (completed[j] || !EndsWithData(status_[j])) learners.push_back(j);
+    // Where rows are cut as learners ask for them, some may have got none.
+    const bool had_none = batches_ != nullptr && status_[j].ok();
+    if (completed[j] || !(EndsWithData(status_[j]) || had_none)) learners.push_back(j);
   }
   return learners;
 }

@@ -92,6 +92,8 @@ class ReplicatedVariables {
   }
   // Whether the replicas are what learners left, not what is still to be broadcast.
   bool replicas_up_to_date(int id) const { return !variables_[id].replicas_stale; }
+  // Whether the central model has it: it is trained, and has been broadcast.
+  bool in_model(int id) const { return variables_[id].model_index >= 0; }
   int num_trained() const { return num_trained_; }
   // The index of a trained variable in the central model. REQUIRES: it has been
   // broadcast.

@@ -183,10 +183,12 @@ absl::Status ReadHeader(StateReader* state,
                       ReadValues<double>(state, kMomentumKey, 1));
   saved->choice = ChoiceOfName(choice.empty() ? "" : choice[0]);
   saved->choice.momentum = momentum[0];
-  if (saved->choice.algorithm == Options::Algorithm::kAdaptive && learners[0] > 1) {
-    TF_ASSIGN_OR_RETURN(
-        saved->mega_batch,
-        ReadValues<int64_t>(state, kMegaBatchKey, MegaBatches::NumSaved(learners[0])));
+  const bool has_hosts =
+      std::any_of(saved->settings.begin(), saved->settings.end(),
+                  [](const auto& setting) { return setting.first == "hosts"; });
+  if (saved->choice.algorithm == Options::Algorithm::kAdaptive &&
+      (learners[0] > 1 || has_hosts)) {
+    TF_ASSIGN_OR_RETURN(saved->mega_batch, ReadValues<int64_t>(state, kMegaBatchKey));
   }
   TF_ASSIGN_OR_RETURN(const std::vector<int64_t> counters,
                       ReadValues<int64_t>(state, kCountersKey, 3));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/learner/variable_storage.h"
 #include "cc/support/flush_denormals.h"
+#include "cc/training/merges_of_hosts.h"
 #include "cc/training/saved_state.h"
 #include "cc/training/state_checks.h"
 #include "cc/training/trainer.h"
@@ -107,6 +108,7 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
   NoteWrites();
+  if (rounds_ != nullptr) TF_RETURN_IF_ERROR(MeetHosts("save_state", path));
   SavedState state;
   state.num_learners = num_learners();
   state.settings = SettingsOf(options_, num_learners());
@@ -114,7 +116,6 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
   state.iterations = iterations();
   state.learning_tasks = learning_tasks();
   state.samples_seen = samples_seen();
-  if (rounds_ != nullptr) TF_RETURN_IF_ERROR(MeetHosts("save_state", path));
   TF_RETURN_IF_ERROR(RestartIfAsked());
   if (variables_ != nullptr) TF_RETURN_IF_ERROR(variables_->PublishAll());
   TF_RETURN_IF_ERROR(GetCentral(nodes, learners_.central_device(), &state));
@@ -179,6 +180,7 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
                        ". Create the session with as many"));
     }
     checked = AgreeOnOutcome("load", checked);
+    if (checked.ok() && merges_ != nullptr) checked = merges_->LearnHosts();
   }
   TF_RETURN_IF_ERROR(checked);
   SavedState& state = *read;
@@ -228,6 +230,7 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
       !synchronisation_->adaptive->batches().Set(state.mega_batch)) {
     return absl::DataLossError("The saved sizes of batches make no sense");
   }
+  if (merges_ != nullptr) merges_->ResumeCounts();
   restarts_made_ = restarts_requested_.load();  // of what has been replaced
   return absl::OkStatus();
 }

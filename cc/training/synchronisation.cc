@@ -148,8 +148,13 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
                                              hosts, learners, made->model.get()));
   } else if (choice.algorithm == Kind::kAdaptive) {
     auto adaptive =
-        std::make_unique<Adaptive>(options.adaptive, count, made->model.get());
+        std::make_unique<Adaptive>(options.adaptive, count, made->model.get(),
+                                   rounds == nullptr ? nullptr : rounds->hosts());
     made->adaptive = adaptive.get();
+    if (rounds != nullptr) {
+      made->host_merges = std::make_unique<HostMerges>(rounds, &adaptive->batches());
+      rounds = nullptr;  // there are no iterations that hosts report on
+    }
     algorithm.algorithm = std::move(adaptive);
   } else {
     if (rounds != nullptr && options.ema_decay > 0) {

@@ -11,6 +11,7 @@
 #include "cc/central_model/central_model.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/synchroniser/adaptive.h"
+#include "cc/synchroniser/host_merges.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "cc/training/learner_group.h"
 #include "cc/training/options.h"
@@ -42,6 +43,7 @@ struct Synchronisation {
   std::unique_ptr<CentralModel> model;
   std::unique_ptr<Synchroniser> synchroniser;  // works on the model
   Adaptive* adaptive = nullptr;  // the synchroniser's algorithm, if it is that
+  std::unique_ptr<HostMerges> host_merges;  // of it, with other hosts
 };
 
 // Unimplemented if the algorithm does not keep several of these learners together.

@@ -6,11 +6,18 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "cc/support/flush_denormals.h"
+#include "cc/training/merges_of_hosts.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
+
+namespace {
+
+constexpr int kMostLearners = 1024;  // of a host; tensorbow/_layout.py checks it
+
+}  // namespace
 
 Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
                  tf::Session* central, tf::Device* central_device,
@@ -21,6 +28,9 @@ Trainer::Trainer(const tf::SessionOptions& session_options, const Options& optio
       warn_(std::move(warn)),
       rounds_(options.num_hosts() > 1
                   ? std::make_unique<HostRounds>(options.hosts.get())
+                  : nullptr),
+      merges_(rounds_ != nullptr && options.algorithm == Options::Algorithm::kAdaptive
+                  ? std::make_unique<MergesOfHosts>(this)
                   : nullptr),
       learners_(session_options, options, central, central_device, accelerators,
                 [this](const std::string& why) {
@@ -73,8 +83,12 @@ absl::Status Trainer::Choose(const Choice& choice) {
       learners_.central_device(), std::move(learners), synchronisation_->model.get(),
       synchroniser);
   if (rounds_ != nullptr) {
-    variables_->set_first_random_stream(options_.hosts->rank() * num_learners());
+    // Hosts that merge may have different numbers of learners.
+    const int most =
+        synchronisation_->host_merges == nullptr ? num_learners() : kMostLearners;
+    variables_->set_first_random_stream(options_.hosts->rank() * most);
   }
+  if (merges_ != nullptr) merges_->SetHosts();
   absl::MutexLock lock(&choice_mu_);
   choice_ = choice;
   return absl::OkStatus();
@@ -347,7 +361,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
           // This call holds mu_ for all learners.
           return LocateAfterTask(program, learner);
         },
-        [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return MergeModels(); });
+        [this, &run]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return MergeModels(&run); });
   }
   NoteRun(*program, run);
   TF_RETURN_IF_ERROR(Conclude(program, &run));

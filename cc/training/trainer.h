@@ -131,8 +131,10 @@ class Trainer {
   // have it.
   void Leave() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What has become of the last mega-batches, oldest first; nothing where there are
-  // none.
+  // Merges what has been trained on of the mega-batch, with all hosts, which call this
+  // together. FailedPrecondition where there are no mega-batches.
+  absl::Status MergeWhatIsLeft() ABSL_LOCKS_EXCLUDED(mu_);
+  // What has become of the last mega-batches, oldest first, if there are any.
   std::vector<MegaBatches::Record> MegaBatchRecords() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Waits for the learning run that is under way.
@@ -257,13 +259,16 @@ class Trainer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LocateAfterTask(LearningProgram* program, int learner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The replicas of everything that some program trains.
+  // The replicas of all that some program trains; the central values will be out of
+  // date.
   absl::StatusOr<TrainedSet> LocateAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Before a run: what cuts its rows, or null where tasks are those of the plan.
   MegaBatches* BeginBatches(const FeedPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // A mega-batch is complete, or does not count.
-  absl::Status MergeModels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A mega-batch is complete, in a run (null: of this host alone), or does not count.
+  absl::Status MergeModels(const LearningRun* run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AbandonMegaBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  class MergesOfHosts;  // with other hosts
   HostRounds::Counts CountsOfHosts() const;
   // Unimplemented where there are other hosts.
   absl::Status OnOneHostOnly(const char* what) const;
@@ -350,7 +355,8 @@ class Trainer {
   const Warn warn_;
   std::atomic<int> num_proofs_{0};  // programs that have one
 
-  const std::unique_ptr<HostRounds> rounds_;  // null where there is one host
+  const std::unique_ptr<HostRounds> rounds_;     // null where there is one host
+  const std::unique_ptr<MergesOfHosts> merges_;  // null but under Adaptive SGD
   bool behind_hosts_ ABSL_GUARDED_BY(mu_) =
       false;  // replicas are not to go on as they are
   // Of the last learning run, for iterations without one.

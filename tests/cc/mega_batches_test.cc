@@ -151,6 +151,73 @@ TEST(MegaBatchesTest, GoesOnFromWhatWasSaved) {
   EXPECT_FALSE(other.Set({64, 1, 1, 65, 1, 1, 64})) << "more than b_max";
   EXPECT_FALSE(other.Set({64, 1, 1, 60, -1, 1, 64}));
   EXPECT_FALSE(other.Set({64, 1, 1, 64}));
+  EXPECT_TRUE(other.Set({64, 1, 1, 60, 1, 1, 64})) << "before turns were saved";
+  EXPECT_EQ(other.turn(), 0);
+}
+
+TEST(MegaBatchesTest, GoesOnFromWhatWasSavedOnAHost) {
+  AdaptiveOptions options;
+  options.b_max = 8;
+  options.mega_batch = 60;
+  MegaBatches batches(options, 1);
+  batches.SetHosts({2, 1}, /*own=*/1, /*by_speed=*/true);
+  batches.SetPart(0, {true, false, 10, {4, 1}, {30, 8}});
+  batches.NoteUpdate(0, 8);
+  batches.NoteTraining(20);
+  batches.Next(batches.Weights(false));
+  batches.NoteUpdate(0, 3);
+  MegaBatches other(options, 1);
+  EXPECT_FALSE(other.Set(batches.Get())) << "of another number of hosts";
+  other.SetHosts({1, 2}, /*own=*/0, /*by_speed=*/true);
+  EXPECT_FALSE(other.Set(batches.Get())) << "of hosts with other learners";
+  other.SetHosts({2, 1}, /*own=*/1, /*by_speed=*/true);
+  ASSERT_TRUE(other.Set(batches.Get()));
+  EXPECT_EQ(other.Get(), batches.Get());
+  EXPECT_EQ(other.rows_left(), batches.rows_left());
+  EXPECT_EQ(batches.share_of(0) + batches.share_of(1), 60);
+}
+
+TEST(MegaBatchesTest, HostsWithoutUpdatesHaveNoPartInTheRules) {
+  AdaptiveOptions options;
+  options.b_max = 128;
+  MegaBatches batches(options, 2);
+  batches.SetHosts({2, 1, 2}, /*own=*/0, /*by_speed=*/false);
+  EXPECT_EQ(batches.share_of(0), 5120);
+  EXPECT_EQ(batches.share_of(1), 2560);
+  batches.SetPart(1, {true, false, 1, {6}, {600}});
+  batches.SetPart(2, {false, false, 0, {0, 0}, {0, 0}});
+  for (int u = 0; u < 12; ++u) batches.NoteUpdate(u < 9 ? 0 : 1, 100);
+  const std::vector<double> weights = batches.Weights(/*small=*/true);
+  EXPECT_DOUBLE_EQ(weights[0], 0.5 * 1.1) << "9 of 18 updates, the most";
+  EXPECT_DOUBLE_EQ(weights[1], 3. / 18 * 0.9);
+  EXPECT_DOUBLE_EQ(weights[2], 6. / 18);
+  EXPECT_EQ(weights[3], 0);
+  batches.Next(weights);
+  const MegaBatches::Record& record = batches.records().back();
+  EXPECT_EQ(record.updates, (Sizes{9, 3, 6, 0, 0}));
+  EXPECT_EQ(SizesOf(batches), (Sizes{128, 104})) << "the mean is 6, beta 8";
+  EXPECT_EQ(batches.share_of(0) + batches.share_of(1), 12800);
+  EXPECT_EQ(batches.share_of(2), 5120) << "as it was";
+}
+
+TEST(MegaBatchesTest, RowsAreDividedAsSpeeds) {
+  EXPECT_EQ(DivideRows(100, {1, 1}, 1), (Sizes{50, 50}));
+  EXPECT_EQ(DivideRows(101, {1, 1}, 1), (Sizes{51, 50}));
+  EXPECT_EQ(DivideRows(100, {4, 1}, 8), (Sizes{80, 20}));
+  EXPECT_EQ(DivideRows(100, {99, 1}, 8), (Sizes{92, 8})) << "at least so many";
+  EXPECT_EQ(DivideRows(30, {100, 11, 1}, 10), (Sizes{10, 10, 10}));
+  EXPECT_EQ(DivideRows(100, {0, 3, 3}, 2), (Sizes{2, 49, 49}));
+  std::mt19937 random(0);
+  for (int draw = 0; draw < 2000; ++draw) {
+    std::vector<double> speeds(1 + random() % 20);
+    for (double& speed : speeds) speed = 1e-3 + (random() % 100'000) / 7.0;
+    const auto count = static_cast<int64_t>(speeds.size());
+    const int64_t least = 1 + static_cast<int64_t>(random() % 100);
+    const int64_t rows = least * count + static_cast<int64_t>(random() % 10'000);
+    const Sizes shares = DivideRows(rows, speeds, least);
+    EXPECT_EQ(std::accumulate(shares.begin(), shares.end(), int64_t{0}), rows);
+    for (int64_t share : shares) EXPECT_GE(share, least);
+  }
 }
 
 // Invariants under random histories.
@@ -178,7 +245,7 @@ TEST(MegaBatchesTest, SizesAndWeightsKeepWithinTheirBounds) {
 
 TEST(RowCutterTest, TurnsAreTakenWhoeverAsksFirst) {
   RowCutter cutter;
-  cutter.Begin(10, 21, {4, 2}, SchedulingPolicy::kRoundRobin);
+  EXPECT_EQ(cutter.Begin(10, 21, {4, 2}, SchedulingPolicy::kRoundRobin, 0), 0);
   const auto is = [](const std::optional<RowCutter::Batch>& batch, int64_t number,
                      int64_t begin, int64_t end) {
     return batch.has_value() && batch->number == number && batch->begin == begin &&
@@ -190,13 +257,16 @@ TEST(RowCutterTest, TurnsAreTakenWhoeverAsksFirst) {
   EXPECT_FALSE(cutter.Next(0).has_value());
   EXPECT_TRUE(is(cutter.Next(1), 3, 20, 21)) << "what is left";
   EXPECT_FALSE(cutter.Next(1).has_value());
-  cutter.Begin(21, 22, {4, 2}, SchedulingPolicy::kRoundRobin);
-  EXPECT_TRUE(is(cutter.Next(0), 4, 21, 22)) << "numbers go on";
+  EXPECT_EQ(cutter.Begin(21, 22, {4, 2}, SchedulingPolicy::kRoundRobin, 1), 0);
+  EXPECT_FALSE(cutter.Next(0).has_value());
+  EXPECT_TRUE(is(cutter.Next(1), 4, 21, 22)) << "numbers and turns go on";
 }
 
 TEST(RowCutterTest, EveryRowIsHandedOutOnce) {
   RowCutter cutter;
-  cutter.Begin(0, 10'007, {3, 7, 1}, SchedulingPolicy::kFirstComeFirstServed);
+  EXPECT_EQ(
+      cutter.Begin(0, 10'007, {3, 7, 1}, SchedulingPolicy::kFirstComeFirstServed, 2),
+      2);
   std::vector<std::vector<RowCutter::Batch>> taken(3);
   std::vector<std::thread> learners;
   for (int j = 0; j < 3; ++j) {

@@ -2,14 +2,17 @@
 
 import gzip
 import json
+import os
 import pathlib
 import sys
 
 import numpy as np
+import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
 import adaptive
+import adaptive_hosts
 import adaptive_momentum
 
 
@@ -86,3 +89,28 @@ def test_what_is_not_reached_has_its_best_precision():
     reached, missed = run(1.0, 3000, 0.61), run(None, 9000, 0.55)
     assert adaptive_momentum.cell([reached, run(2.0, 1000, 0.6)]) == "2,000 [1.50 s]"
     assert adaptive_momentum.cell([reached, missed, missed]) == "not in 2 of 3 (55.0%)"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a core for each of two hosts")
+def test_hosts_of_different_speed_are_measured(tmp_path, monkeypatch):
+    for part, rows in (("train", 256), ("test", 64)):
+        write(tmp_path / f"bibtex_{part}.libsvm.gz", rows, seed=rows)
+    arguments = ["--data", tmp_path, "--results", tmp_path, "--rates", 0.01, "--seeds", 1]
+    arguments += ["--slowed", 1, "--seconds", 0.5, "--run", 64, "--mega-batch", 256]
+    arguments += ["--goal", 0.3, "--only", "SSGD", "AdaptiveSGD"]
+    monkeypatch.setattr(sys, "argv", ["adaptive_hosts", *map(str, arguments)])
+    adaptive_hosts.main()
+    report = json.loads((tmp_path / "adaptive_hosts.json").read_text())
+    assert [run["contender"] for run in report["runs"]] == ["SSGD", "AdaptiveSGD"]
+    text = (tmp_path / "adaptive_hosts.md").read_text()
+    for run in report["runs"]:
+        assert run["samples_per_second"] > 0 and 0.3 <= run["best"] <= 1
+        assert 0 < run["seconds"] < 60
+        assert f"| {run['contender']} | 0.01 | {run['seconds']:.2f} " in text
+    (rows,) = report["runs"][1]["rows"]
+    assert sum(rows) == 256 and f"AdaptiveSGD, 1×: {rows[0]} and {rows[1]}; batches of" in text
+
+
+def test_hosts_that_do_not_reach_the_goal_are_counted():
+    runs = [{"samples_per_second": speed, "seconds": None} for speed in (100.0, 300.0)]
+    assert adaptive_hosts.cells(runs) == ("200 (150–250)", "not in 2 of 2")

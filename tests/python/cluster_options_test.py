@@ -8,6 +8,7 @@ import tensorbow
 from tensorbow import Cluster
 
 TWO = ("a:1", "b:2")
+ADAPTIVE = tensorbow.AdaptiveSGD(b_max=8)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,27 @@ def test_auto_is_what_tf_config_says(monkeypatch):
         ({"cluster": "a:1"}, TypeError, "cluster must be a tensorbow.Cluster"),
         ({"synchroniser": tensorbow.SSGD(ema_decay=0.9)}, ValueError, "must be SMA"),
         ({"synchroniser": tensorbow.Independent()}, ValueError, "must be SMA"),
-        ({"synchroniser": tensorbow.AdaptiveSGD()}, ValueError, "must be SMA"),
+        ({"synchroniser": tensorbow.AdaptiveSGD()}, ValueError, "wants a b_max"),
+        (
+            {"synchroniser": tensorbow.AdaptiveSGD(b_max=8, mega_batch=1)},
+            ValueError,
+            r"shared out among 2 hosts; got AdaptiveSGD\(mega_batch=1\)",
+        ),
+        (
+            {"synchroniser": ADAPTIVE, "cluster": Cluster(TWO, 0, elastic=True)},
+            ValueError,
+            "between two merges AdaptiveSGD",
+        ),
+        (
+            {"synchroniser": ADAPTIVE, "cluster": Cluster(TWO, 0, sync_period=2)},
+            ValueError,
+            "leave sync_period out",
+        ),
+        (
+            {"synchroniser": ADAPTIVE, "cluster": Cluster(TWO, 0, chunk=2)},
+            ValueError,
+            "is about gradients",
+        ),
         ({"learners_per_device": "auto"}, ValueError, "with a cluster give a number"),
     ],
 )

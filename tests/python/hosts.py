@@ -1,11 +1,13 @@
 """Several hosts of one cluster on this machine: a process for each, which runs a program.
 
-A program is a function of `host_programs.py`; it is given its rank, the addresses and
-arguments, and returns what JSON can say. A process that does not end in time is killed.
+A program is a function of `host_programs.py`, or "module.function" of another one; it is given its
+rank, the addresses and arguments, and returns what JSON can say. A process that does not end in
+time is killed.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -31,7 +33,9 @@ def _run(program: str, result: pathlib.Path, rank: int, addresses: list[str], *a
 
     host_programs.MARK = result.with_suffix(".mark")
     try:
-        returned = getattr(host_programs, program)(rank, addresses, *arguments)
+        module, _, name = program.rpartition(".")
+        programs = importlib.import_module(f"tests.python.{module or 'host_programs'}")
+        returned = getattr(programs, name)(rank, addresses, *arguments)
         result.write_text(json.dumps({"returned": returned}))
     except BaseException:
         result.write_text(json.dumps({"error": traceback.format_exc()}))
