@@ -1,7 +1,8 @@
 """Several hosts of one cluster on this machine: a process for each, which runs a program.
 
-A program is a function of `host_programs.py`; it is given its rank, the addresses and
-arguments, and returns what JSON can say. A process that does not end in time is killed.
+A program is a function of `host_programs.py` or `elastic_host_programs.py`; it is given its rank,
+the addresses and arguments, and returns what JSON can say. A process that does not end in time is
+killed.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ LIMIT_SECONDS = 120
 # Processes are copies of one that has imported TensorFlow, which takes seconds, and has
 # done nothing with it.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.python.host_programs"])
+_CONTEXT.set_forkserver_preload(["tests.python.elastic_host_programs"])
 
 
 def _run(program: str, result: pathlib.Path, rank: int, addresses: list[str], *arguments: Any):
-    from tests.python import host_programs
+    from tests.python import elastic_host_programs, host_programs
 
     host_programs.MARK = result.with_suffix(".mark")
     try:
-        returned = getattr(host_programs, program)(rank, addresses, *arguments)
+        module = elastic_host_programs if hasattr(elastic_host_programs, program) else host_programs
+        returned = getattr(module, program)(rank, addresses, *arguments)
         result.write_text(json.dumps({"returned": returned}))
     except BaseException:
         result.write_text(json.dumps({"error": traceback.format_exc()}))
