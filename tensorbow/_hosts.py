@@ -14,6 +14,7 @@ def synchroniser_of_hosts(
     cluster: Cluster,
     given: Synchroniser | Literal["auto"],
     batch_size: int | None,
+    elements: str | None,
     origin: str,
 ) -> Synchroniser | Literal["auto"]:
     """The synchroniser of Options with this cluster: the one given, or what "auto" is there.
@@ -31,14 +32,15 @@ def synchroniser_of_hosts(
         )
     if isinstance(given, AdaptiveSGD) and len(cluster.hosts) > 1:
         _check_adaptive(cluster, given)
-    # Gradients cannot be averaged now and then, and updates with the gradients of a host that is
-    # lost cannot be taken back.
-    averages_models = cluster.sync_period > 1 or cluster.elastic
+    # Gradients cannot be averaged now and then, and elastic hosts that average them have to know
+    # a run's rows before they execute it.
+    one_each = elements == "one_each"
+    averages_models = cluster.sync_period > 1 or (cluster.elastic and one_each)
     chosen = SMA() if is_one_of(given, AUTO) and averages_models else given
     if cluster.sync_period > 1:
         _check_rare_averages(cluster.sync_period, chosen)
     if cluster.elastic:
-        _check_elastic(chosen, batch_size)
+        _check_elastic(chosen, batch_size, one_each, cluster.chunk)
     if cluster.chunk is not None and not (isinstance(chosen, SSGD) or is_one_of(chosen, AUTO)):
         raise ValueError(
             f"Options: Cluster(chunk={cluster.chunk!r}) is about gradients, and {chosen!r} "
@@ -92,11 +94,19 @@ def _check_adaptive(cluster: Cluster, given: AdaptiveSGD) -> None:
         )
 
 
-def _check_elastic(chosen: object, batch_size: int | None) -> None:
-    if isinstance(chosen, SSGD):
+def _check_elastic(
+    chosen: object, batch_size: int | None, one_each: bool, chunk: int | str | None
+) -> None:
+    if isinstance(chosen, SSGD) and one_each:
         raise ValueError(
-            "Options: Cluster(elastic=True) averages models, and SSGD() gradients; use SMA() or "
-            "EASGD(), or leave elastic out"
+            "Options: with Cluster(elastic=True) SSGD() has to know the rows of a run before it is "
+            'executed; got elements="one_each", which tells them later. Leave it out, or use '
+            "SMA()"
+        )
+    if chunk == "search":
+        raise ValueError(
+            "Options: with Cluster(elastic=True) hosts that come and go would search on different "
+            'numbers; got chunk="search". Give a number, or leave it out'
         )
     if batch_size is not None:
         raise ValueError(

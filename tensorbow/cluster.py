@@ -60,8 +60,8 @@ class Cluster:
         and keeps the fastest (CGDP's Algorithm 1, Le et al., ICPE 2018);
         `session.metrics().host_chunk` tells. None: as many as make a million elements,
         which no chunk exceeds in any case.
-      elastic: whether the hosts that are left train on when one dies or hangs, under `SMA()`
-        or `EASGD()` with H = 1: from the last iteration that counts, with the learners
+      elastic: whether the hosts that are left train on when one dies or hangs, with H = 1
+        and no search for a chunk: from the last iteration that counts, with the learners
         there are. A run then ends when its iteration counts on all hosts. A host that has
         been lost cannot come back. See docs/hosts.md.
 

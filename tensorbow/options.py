@@ -144,8 +144,9 @@ class Options:
         the host's memory where it does not load; "host" through the host's memory.
       cluster: the hosts that train together, a `Cluster`; "auto" for those in TF_CONFIG,
         if it is set; None for this host alone. On the CPU, with `SMA()`, `EASGD()`,
-        `SSGD()` or `AdaptiveSGD()`; without set_learners and explain. With a sync_period
-        of the cluster, and with elastic hosts, "auto" is `SMA()`. See docs/hosts.md.
+        `SSGD()` or `AdaptiveSGD()`; without set_learners and explain. With a sync_period of
+        the cluster, and on elastic hosts with `elements="one_each"`, "auto" is `SMA()`. See
+        docs/hosts.md.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.
@@ -270,7 +271,9 @@ class Options:
                 'Options: learners_per_device="auto" is for one host; with a cluster give a '
                 f"number, the same on every host{origin}"
             )
-        chosen = synchroniser_of_hosts(self.cluster, self.synchroniser, self.batch_size, origin)
+        chosen = synchroniser_of_hosts(
+            self.cluster, self.synchroniser, self.batch_size, self.elements, origin
+        )
         object.__setattr__(self, "synchroniser", chosen)
 
     @property

@@ -83,7 +83,9 @@ bool TensorBowSession::DividesElements(const RunAnalysis& analysis) const {
   if (!analysis.takes_data && !analysis.calls_take_data) return false;
   if (!options_.divides_elements()) return false;
   // Where the learners of a host are one, whatever happens, there is nothing to divide.
-  return !trainer_->has_other_hosts() || trainer_->num_learners() > 1;
+  // But elastic hosts make a run again with the element that they have taken for it.
+  return !trainer_->has_other_hosts() || trainer_->has_elastic_hosts() ||
+         trainer_->num_learners() > 1;
 }
 
 absl::Status TensorBowSession::AnalyseElement(Signature* signature) {

@@ -61,6 +61,8 @@ class HostGradients {
   // Divides the gradients into chunks, unless that has been done since chunk() changed.
   // Called before anything else. All hosts do it in the same order.
   void Open() TENSORBOW_EXCLUDES(mu_);
+  // Whether sums are of this host only, until it is said otherwise. Between iterations.
+  void set_alone(bool alone) { alone_ = alone; }
   // The most gradients in a chunk now; 0: no limit.
   int chunk() const { return chunk_.load(std::memory_order_relaxed); }
 
@@ -109,6 +111,7 @@ class HostGradients {
   std::vector<std::vector<Piece>> pieces_;  // by gradient
   std::vector<std::unique_ptr<Chunk>> chunks_;
   int sent_ = 0;  // gradients, in this iteration
+  bool alone_ = false;
 
   std::unique_ptr<HostSum> lapse_;  // of all hosts, while there is a search
   int64_t iterations_ = 0;          // since the search began

@@ -43,10 +43,10 @@ void HostRounds::Send(const Report& report, std::function<void()> undo,
   SendLocked(report);
 }
 
-void HostRounds::Vote(const Report& report) {
+void HostRounds::Vote(const Report& report, std::function<bool()> arrived) {
   const MutexLock lock(&mu_);
   undo_ = nullptr;
-  arrived_ = nullptr;
+  arrived_ = std::move(arrived);
   votes_ = true;
   SendLocked(report);
 }
@@ -97,6 +97,7 @@ HostRounds::Fate HostRounds::Await() {
     }
   }
   undo_ = nullptr;
+  arrived_ = nullptr;
   return fate_;
 }
 
@@ -109,12 +110,6 @@ HostRounds::Fate HostRounds::Break(const std::string& why) {
   why_ = why;
   hosts_->Fail(why);
   return Fate::kBroken;
-}
-
-HostRounds::Fate HostRounds::Break() {
-  const MutexLock lock(&mu_);
-  clear_.store(false, std::memory_order_relaxed);
-  return fate_ = Break(hosts_->error());
 }
 
 HostRounds::Fate HostRounds::Judge() {
@@ -242,6 +237,11 @@ HostRounds::Stragglers HostRounds::TakeStragglers() {
     behind_[host] = false;
   }
   return stragglers;
+}
+
+bool HostRounds::behind() const {
+  const MutexLock lock(&mu_);
+  return behind_[hosts_->rank()];
 }
 
 HostRounds::Counts HostRounds::counts() const {

@@ -10,8 +10,9 @@
 //   hosts do different things                       the cluster fails
 //
 // Where hosts average gradients and nothing can be taken back, they report before they
-// update anything (Vote). If some do not know their rows yet, the iteration is counted
-// by a report after it.
+// update anything (Vote), and the iteration does not count before all gradients have
+// arrived. If some hosts do not know their rows yet, it is counted by a report after
+// it.
 //
 // Before its first iteration, and again when variables have been written since the
 // last, a host says what it begins with (Agree), which has to be the same everywhere.
@@ -70,8 +71,9 @@ class HostRounds {
   void Send(const Report& report, std::function<void()> undo,
             std::function<bool()> arrived = nullptr) TENSORBOW_EXCLUDES(mu_);
   // Says what becomes of this host's part of the iteration that is under way. What
-  // Await() returns then is whether it goes on.
-  void Vote(const Report& report) TENSORBOW_EXCLUDES(mu_);
+  // Await() returns then is whether it goes on. `arrived` as above.
+  void Vote(const Report& report, std::function<bool()> arrived)
+      TENSORBOW_EXCLUDES(mu_);
   // After Await() of a vote: no report has to follow.
   bool counted() const TENSORBOW_EXCLUDES(mu_);
   // Whether the last iteration is known to count.
@@ -81,8 +83,6 @@ class HostRounds {
   Fate Await() TENSORBOW_EXCLUDES(mu_);
   // Why it does not count, for people; empty if it does.
   std::string why() const TENSORBOW_EXCLUDES(mu_);
-  // What else the hosts exchanged in the iteration has not arrived.
-  Fate Break() TENSORBOW_EXCLUDES(mu_);
   // What this host knows of the rounds, as it tells other hosts that regroup.
   struct Standing {
     int64_t decided = 0;        // rounds
@@ -115,6 +115,8 @@ class HostRounds {
   };
   // After Await(); the next call knows of later iterations only.
   Stragglers TakeStragglers() TENSORBOW_EXCLUDES(mu_);
+  // Whether this host is one of them.
+  bool behind() const TENSORBOW_EXCLUDES(mu_);
 
  private:
   static constexpr int kFields = 4;  // of a report

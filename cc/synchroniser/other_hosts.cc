@@ -84,14 +84,23 @@ HostRounds::Fate Synchroniser::AttendAs(const TrainedSet& set, bool due,
 
 HostRounds::Fate Synchroniser::VoteOn(const TrainedSet& set,
                                       const HostRounds::Report& report) {
-  rounds_->Vote(report);
+  HostGradients* const sums = set.host_gradients.get();
   // First the vote: hosts that do different things make sums that never end.
+  bool awaited = false;
+  rounds_->Vote(report, [sums, &awaited] {
+    awaited = true;
+    return sums->Await();
+  });
   const HostRounds::Fate fate = rounds_->Await();
-  const bool summed = set.host_gradients->Await();
-  return fate == HostRounds::Fate::kCounts && !summed ? rounds_->Break() : fate;
+  if (!awaited) sums->Await();  // the next iteration begins with none under way
+  return fate;
 }
 
 void Synchroniser::Vote(int learner, int point) {
+  if (rehearses_) {
+    set_->host_gradients->Await();
+    return;
+  }
   const ScopedActivity waiting(learners_[learner].activity, Activity::kWait);
   HostRounds::Report report{HostRounds::Kind::kTrained, set_->program};
   std::vector<int> present;

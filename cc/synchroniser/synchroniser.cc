@@ -82,7 +82,10 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
   }
   ClearPoints();
   if (queue_ != nullptr) queue_->BeginRun(*set);
-  if (set->host_gradients != nullptr) set->host_gradients->Open();
+  if (set->host_gradients != nullptr) {
+    set->host_gradients->Open();
+    set->host_gradients->set_alone(rehearses_);
+  }
   algorithm_->Begin(*set_);
   ResetAbsent(*set_, scheduler_->participants(0));
 }
@@ -104,7 +107,7 @@ void Synchroniser::ResetAbsent(const TrainedSet& set, int active) {
 
 int64_t Synchroniser::EndRun() {
   const int64_t over = completed_.load(std::memory_order_acquire);
-  if (rounds_ != nullptr && !stopped_by_hosts() &&
+  if (rounds_ != nullptr && !rehearses_ && !stopped_by_hosts() &&
       first_aborted_.load() != std::numeric_limits<int64_t>::max() &&
       rounds_->Await() == HostRounds::Fate::kCounts) {
     HostRounds::Report failed{HostRounds::Kind::kFailed, set_->program};
@@ -120,6 +123,11 @@ int64_t Synchroniser::EndRun() {
     AttendAs(*set_, Due(over), failed);
   }
   voted_.clear();
+  if (rehearses_) {
+    set_->host_gradients->Await();  // where a task has failed before it was voted on
+    set_->host_gradients->set_alone(false);
+    rehearses_ = false;
+  }
   const int64_t completed = nobody_took_part_ ? over - 1 : over;
   if (queue_ != nullptr) queue_->EndRun(*set_);
   const bool prepared = nobody_took_part_ && rounds_ == nullptr;

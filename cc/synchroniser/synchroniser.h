@@ -90,6 +90,9 @@ class Synchroniser {
   void BeginRun(TrainedSet* set, const TaskScheduler* scheduler);
   // Returns the number of iterations that completed.
   int64_t EndRun();
+  // The next run is made without the other hosts, with this one's gradients alone: its
+  // fetches are wanted, and its updates will be replaced.
+  void Rehearse(bool rehearses) { rehearses_ = rehearses; }
   // After a run: whether it ended because an iteration does not count on all hosts.
   bool stopped_by_hosts() const { return stopped_by_hosts_.load(); }
   // Takes part in one iteration of the other hosts without a task. Counts it, if it
@@ -290,6 +293,7 @@ class Synchroniser {
   // The first iteration of the run that a learner aborted.
   std::atomic<int64_t> first_aborted_{0};
   std::atomic<bool> stopped_by_hosts_{false};
+  bool rehearses_ = false;
 };
 
 }  // namespace tensorbow

@@ -7,6 +7,11 @@
 // left no trace, and all make their run again. Or some do, and have perhaps begun the
 // next one: the others take over its outcome, and their run has ended. In both cases
 // all go on from the z of the most advanced, as after a restart.
+//
+// Where gradients are averaged an iteration counts before anybody updates, and the
+// model is what the replicas are, slots included. A host that takes over an iteration
+// has not executed the rest of its run, which may have fetches: it makes the run once
+// more, alone (Synchroniser::Rehearse), and then takes the others' model.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -29,15 +34,36 @@ namespace {
 constexpr char kCounts[] = "_tensorbow/counts";
 
 // What a host tells the others when they regroup.
-enum Brought { kDecided, kFate, kLostBetween };
+enum Brought { kDecided, kFate, kLostBetween, kBehind };
 
-absl::Status GiveUp(Hosts* hosts, const std::string& why) {
-  const absl::Status error = absl::UnavailableError(absl::StrCat(
-      why,
-      ". It was lost while variables or states were exchanged: start all hosts again, "
-      "from what has been saved"));
+std::vector<int64_t> ToBring(const HostRounds::Standing& own, bool lost_between,
+                             bool behind) {
+  return {own.decided, static_cast<int64_t>(own.fate), lost_between, behind};
+}
+
+// Ends training on all hosts.
+absl::Status GiveUp(Hosts* hosts, const absl::Status& error) {
   hosts->Fail(std::string(error.message()));
   return error;
+}
+
+absl::Status GiveUpBetween(Hosts* hosts, const std::string& why) {
+  return GiveUp(hosts,
+                absl::UnavailableError(absl::StrCat(
+                    why,
+                    ". It was lost while variables or states were exchanged: start all "
+                    "hosts again, from what has been saved")));
+}
+
+// The most advanced host of those that have the model, or -1: by what all have brought.
+int MostAdvanced(const std::vector<int>& members,
+                 const std::vector<std::vector<int64_t>>& all) {
+  int leader = -1;
+  for (int host : members) {
+    if (all[host][kBehind] != 0) continue;
+    if (leader < 0 || all[host][kDecided] > all[leader][kDecided]) leader = host;
+  }
+  return leader;
 }
 
 }  // namespace
@@ -46,47 +72,62 @@ absl::Status Trainer::LostBetween(const std::string& why) {
   Hosts* const hosts = rounds_->hosts();
   if (!hosts->elastic()) return absl::UnavailableError(why);
   // The others are told, who may be waiting for this one.
-  const HostRounds::Standing own = rounds_->standing();
   std::vector<std::vector<int64_t>> all;
-  hosts->Regroup({own.decided, static_cast<int64_t>(own.fate), 1}, &all);
-  return GiveUp(hosts, why);
+  hosts->Regroup(ToBring(rounds_->standing(), /*lost_between=*/true, false), &all);
+  return GiveUpBetween(hosts, why);
 }
 
 absl::StatusOr<bool> Trainer::TakeModelOf(int host) {
-  std::map<std::string, tf::Tensor> values;
+  InheritedValues values;
   if (variables_ != nullptr) {
-    TF_ASSIGN_OR_RETURN(values, variables_->ModelStates());
+    TF_ASSIGN_OR_RETURN(values, averages_gradients() ? variables_->FollowedStates()
+                                                     : variables_->ModelStates());
   }
   tf::Tensor& counts = values[kCounts] = tf::Tensor(tf::DT_INT64, {3});
   counts.vec<int64_t>()(0) = iterations();
   counts.vec<int64_t>()(1) = learning_tasks();
   counts.vec<int64_t>()(2) = samples_seen();
   if (!TakeValuesOf(rounds_->hosts(), host, &values).empty()) return false;
-  const tf::Tensor taken = values[kCounts];
-  rounds_->SetCounts({taken.vec<int64_t>()(0) - iterations_.load(),
-                      taken.vec<int64_t>()(1) - learning_tasks_.load(),
-                      taken.vec<int64_t>()(2) - samples_seen_.load()});
-  if (variables_ != nullptr) variables_->SetModelStates(values);
+  inherited_ = std::move(values);
   return true;
 }
 
-absl::StatusOr<bool> Trainer::RegroupHosts() {
+absl::Status Trainer::Inherit() {
+  const InheritedValues values = *std::move(inherited_);
+  inherited_.reset();
+  const auto counts = values.at(kCounts).vec<int64_t>();
+  rounds_->SetCounts({counts(0) - iterations_.load(),
+                      counts(1) - learning_tasks_.load(),
+                      counts(2) - samples_seen_.load()});
+  if (variables_ == nullptr) return absl::OkStatus();
+  if (averages_gradients()) return variables_->TakeOverStates(values);
+  variables_->SetModelStates(values);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Trainer::RegroupHosts(bool behind) {
   Hosts* const hosts = rounds_->hosts();
   const std::string why = hosts->error();
   while (true) {
-    const HostRounds::Standing own = rounds_->standing();
     std::vector<std::vector<int64_t>> all;
     const std::string error =
-        hosts->Regroup({own.decided, static_cast<int64_t>(own.fate), 0}, &all);
+        hosts->Regroup(ToBring(rounds_->standing(), false, behind), &all);
     if (!error.empty()) return absl::UnavailableError(error);
     const std::vector<int> members = hosts->members();
-    int leader = members.front();
     for (int host : members) {
-      if (all[host][kLostBetween] != 0) return GiveUp(hosts, why);
-      if (all[host][kDecided] > all[leader][kDecided]) leader = host;
+      if (all[host][kLostBetween] != 0) return GiveUpBetween(hosts, why);
+    }
+    const int leader = MostAdvanced(members, all);
+    if (leader < 0) {
+      return GiveUp(hosts, absl::UnavailableError(absl::StrCat(
+                               why,
+                               ". None of those that are left has what the lost hosts "
+                               "have learned last: start all hosts again, from what "
+                               "has been saved")));
     }
     TF_ASSIGN_OR_RETURN(const bool taken, TakeModelOf(leader));
-    if (!taken) continue;  // another host is lost
+    if (!taken) continue;       // another host is lost
+    rounds_->TakeStragglers();  // there are none now
     behind_hosts_ = true;
     warn_(absl::StrCat("A host of the cluster is lost: ", why,
                        ". Those that are left go on from the last iteration that "
@@ -97,11 +138,22 @@ absl::StatusOr<bool> Trainer::RegroupHosts() {
   }
 }
 
+absl::Status Trainer::CatchUpElastic() {
+  if (!averages_gradients()) return absl::OkStatus();
+  const bool behind = rounds_->behind();
+  const HostRounds::Stragglers stragglers = rounds_->TakeStragglers();
+  if (stragglers.hosts.empty() || stragglers.leader < 0) return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(const bool taken, TakeModelOf(stragglers.leader));
+  if (!taken) TF_RETURN_IF_ERROR(RegroupHosts(behind).status());
+  return Inherit();
+}
+
 absl::Status Trainer::AgreeOn(int64_t what) {
   while (!rounds_->Agree(what)) {
     const bool lost = rounds_->Await() == HostRounds::Fate::kBroken;
     if (!lost || !has_elastic_hosts()) return HostsError();
-    TF_ASSIGN_OR_RETURN(const bool decided, RegroupHosts());
+    TF_ASSIGN_OR_RETURN(const bool decided, RegroupHosts(rounds_->behind()));
+    TF_RETURN_IF_ERROR(Inherit());
     if (!decided) continue;
     return rounds_->Await() == HostRounds::Fate::kCounts ? absl::OkStatus()
                                                          : HostsError();
@@ -109,40 +161,52 @@ absl::Status Trainer::AgreeOn(int64_t what) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Trainer::ElasticFate> Trainer::AwaitElasticHosts(const TrainedSet* set) {
+absl::StatusOr<ElasticFate> Trainer::AwaitElasticHosts(const TrainedSet* set,
+                                                       bool may_rehearse) {
   ElasticFate found;
   found.fate = rounds_->Await();
   if (found.fate != HostRounds::Fate::kBroken) return found;
-  TF_ASSIGN_OR_RETURN(found.taken_over, RegroupHosts());
+  TF_ASSIGN_OR_RETURN(found.taken_over, RegroupHosts(rounds_->behind()));
   found.again = !found.taken_over;
   found.fate = rounds_->Await();
-  if (found.taken_over && found.fate == HostRounds::Fate::kCounts && set != nullptr) {
-    set->count()->fetch_add(1);
+  const bool counts = found.taken_over && found.fate == HostRounds::Fate::kCounts;
+  if (counts && may_rehearse && averages_gradients()) {
+    found.again = true;
+    return found;
   }
+  if (counts && set != nullptr) set->count()->fetch_add(1);
+  TF_RETURN_IF_ERROR(Inherit());
   return found;
 }
 
 absl::Status Trainer::FollowElasticHosts(const LearningProgram& program,
                                          const LearningRun& run, bool* again) {
-  TF_ASSIGN_OR_RETURN(ElasticFate found, AwaitElasticHosts(program.set.get()));
-  if (run.failed()) {
-    HostsError().IgnoreError();  // the user is told why the run has failed
-    return absl::OkStatus();
+  if (inherited_.has_value()) TF_RETURN_IF_ERROR(Inherit());  // it was a rehearsal
+  Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
+  const bool failed = run.failed() && !synchroniser->stopped_by_hosts();
+  const bool has_data = !absl::IsOutOfRange(run.status());
+  TF_ASSIGN_OR_RETURN(ElasticFate found,
+                      AwaitElasticHosts(program.set.get(), has_data && !failed));
+  if (has_data || failed) {
+    *again = found.again && !failed;
+    if (found.fate == HostRounds::Fate::kCounts) return absl::OkStatus();
+    const absl::Status error = HostsError();
+    TF_RETURN_IF_ERROR(CatchUpElastic());
+    return failed ? absl::OkStatus() : error;  // the user is told why the run has
   }
-  if (!absl::IsOutOfRange(run.status())) {
-    *again = found.again;
-    return found.fate == HostRounds::Fate::kCounts ? absl::OkStatus() : HostsError();
-  }
-  if (found.fate == HostRounds::Fate::kCounts && !found.again && !found.taken_over) {
+  const bool reported = program.host_gradients == nullptr;
+  if (found.fate == HostRounds::Fate::kCounts && reported && !found.again &&
+      !found.taken_over) {
     program.set->count()->fetch_add(1);  // the run's last iteration, of the others
   }
   while (found.fate == HostRounds::Fate::kCounts) {
-    found.fate =
-        synchronisation_->synchroniser->Attend(*program.set, HostRounds::Kind::kNoData);
+    found.fate = synchroniser->Attend(*program.set, HostRounds::Kind::kNoData);
     if (found.fate != HostRounds::Fate::kBroken) continue;
-    TF_ASSIGN_OR_RETURN(found, AwaitElasticHosts(program.set.get()));
+    TF_ASSIGN_OR_RETURN(found,
+                        AwaitElasticHosts(program.set.get(), /*may_rehearse=*/false));
   }
   const absl::Status error = HostsError();
+  TF_RETURN_IF_ERROR(CatchUpElastic());
   return found.fate == HostRounds::Fate::kNone ? absl::OkStatus() : error;
 }
 

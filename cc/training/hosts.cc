@@ -130,11 +130,10 @@ absl::Status Trainer::CatchUp(const std::vector<int>& ids) {
   if (fate != HostRounds::Fate::kNone && fate != HostRounds::Fate::kDiscarded) {
     return absl::OkStatus();
   }
+  if (has_elastic_hosts()) return CatchUpElastic();
   const HostRounds::Stragglers stragglers = rounds_->TakeStragglers();
   if (stragglers.hosts.empty() || stragglers.leader < 0) return absl::OkStatus();
-  if (!synchronisation_->synchroniser->traits().averages_gradients()) {
-    return absl::OkStatus();
-  }
+  if (!averages_gradients()) return absl::OkStatus();
   std::map<std::string, tf::Tensor> values;
   for (int id : ids) {
     if (!variables_->follows_others(id)) continue;
@@ -208,15 +207,17 @@ void Trainer::Leave() {
     if (last_trained_ != nullptr) {
       fate = synchronisation_->synchroniser->Attend(*last_trained_,
                                                     HostRounds::Kind::kLeft);
-      CatchUp(last_written_).IgnoreError();  // others may have to
     } else {
       rounds_->Send({HostRounds::Kind::kLeft}, nullptr);
       fate = rounds_->Await();
     }
-    if (fate != HostRounds::Fate::kBroken || !has_elastic_hosts()) continue;
-    const absl::StatusOr<ElasticFate> found = AwaitElasticHosts(last_trained_.get());
-    if (!found.ok()) return;
-    fate = found->fate;
+    if (fate == HostRounds::Fate::kBroken && has_elastic_hosts()) {
+      const absl::StatusOr<ElasticFate> found =
+          AwaitElasticHosts(last_trained_.get(), /*may_rehearse=*/false);
+      if (!found.ok()) return;
+      fate = found->fate;
+    }
+    if (last_trained_ != nullptr) CatchUp(last_written_).IgnoreError();  // others may
   }
 }
 

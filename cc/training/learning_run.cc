@@ -164,6 +164,8 @@ absl::Status LearningRun::RunTask(int learner, int64_t task,
   if (rows.has_value()) {
     outcome.rows = rows->count();
     synchroniser_->NoteRows(learner, outcome.rows);
+  } else if (program_->rows_fetch < 0) {
+    synchroniser_->NoteRows(learner, 0);  // nothing tells: it counts as one
   }
   TF_RETURN_IF_ERROR((*learners_)[learner].Execute(*program_->learners[learner],
                                                    execution, &outcome.fetches));

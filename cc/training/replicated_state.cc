@@ -99,6 +99,34 @@ void ReplicatedVariables::SetModelStates(
   }
 }
 
+absl::StatusOr<std::map<std::string, tf::Tensor>> ReplicatedVariables::FollowedStates()
+    const {
+  std::map<std::string, tf::Tensor> values;
+  for (int id = 0; id < size(); ++id) {
+    const Variable& variable = variables_[id];
+    if (!follows_others(id) || variable.replicas.empty()) continue;
+    const VariableStorage& first = variable.replicas[0];
+    if (!first.initialised() || !tf::DataTypeCanUseMemcpy(first.value().dtype())) {
+      continue;
+    }
+    TF_ASSIGN_OR_RETURN(const tf::Tensor value, first.HostValue(MemoryOf(variable, 0)));
+    values[variable.node.name()] = tf::tensor::DeepCopy(value);
+  }
+  return values;
+}
+
+absl::Status ReplicatedVariables::TakeOverStates(
+    const std::map<std::string, tf::Tensor>& values) {
+  for (int id = 0; id < size(); ++id) {
+    const auto value = values.find(variables_[id].node.name());
+    if (value == values.end()) continue;
+    TF_RETURN_IF_ERROR(BroadcastOne(&variables_[id], value->second));
+    // Else its central value, which has been written, goes to the replicas.
+    if (!variables_[id].replicas_stale) variables_[id].central_stale = true;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id, int num_learners) {
   TF_ASSIGN_OR_RETURN(ReplicaState state, GetState(id));
   std::vector<tf::Tensor>& replicas = state.replicas;

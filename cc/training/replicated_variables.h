@@ -137,6 +137,10 @@ class ReplicatedVariables {
   // iterations. Sets it; replicas stay what they are.
   absl::StatusOr<std::map<std::string, tensorflow::Tensor>> ModelStates();
   void SetModelStates(const std::map<std::string, tensorflow::Tensor>& values);
+  // Where all replicas are the same: the values of everything that follows other hosts,
+  // by name. Takes over another host's, for all learners.
+  absl::StatusOr<std::map<std::string, tensorflow::Tensor>> FollowedStates() const;
+  absl::Status TakeOverStates(const std::map<std::string, tensorflow::Tensor>& values);
   // What a learning run has left is another host's value, for all learners.
   absl::Status TakeOver(int id, const tensorflow::Tensor& value);
 

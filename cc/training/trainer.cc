@@ -283,6 +283,19 @@ absl::StatusOr<bool> Trainer::AskForRestart() {
   return options_.restart_callback(iterations());
 }
 
+namespace {
+
+// Hosts that cannot take an update back count it before they make it.
+absl::Status CheckRowsAreKnown(const LearningProgram& program, const FeedPlan& plan) {
+  if (!plan.tasks.empty() || program.rows_fetch < 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "The learning run takes its rows while it is executed, and elastic hosts that "
+      "average gradients have to know them before. Use tensorbow.SMA(), or leave out "
+      "Options(elements=\"one_each\")");
+}
+
+}  // namespace
+
 absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
   iterations_.fetch_add(run->completed());
   learning_tasks_.fetch_add(run->NumTasks());
@@ -335,6 +348,9 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   TF_ASSIGN_OR_RETURN(const bool decided,
                       DecideDivision(request, &plan, &verdict, &outcome));
   if (!decided) return outcome;
+  if (has_data && has_elastic_hosts() && averages_gradients()) {
+    TF_RETURN_IF_ERROR(CheckRowsAreKnown(*program, plan));
+  }
   TF_RETURN_IF_ERROR(PrepareCentral(waits, read_meanwhile, *program));
 
   MegaBatches* const batches = BeginBatches(plan);
@@ -351,6 +367,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const int64_t timeout_ms = run_options.timeout_in_ms() > 0
                                  ? run_options.timeout_in_ms()
                                  : session_options_.config.operation_timeout_in_ms();
+  synchronisation_->synchroniser->Rehearse(inherited_.has_value());
   activity_.BeginRun(NowNanos());
   if (!has_data) {
     run.ExecuteWithoutData(request.end_of_data);

@@ -25,6 +25,7 @@
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/scheduler/task_scheduler.h"
+#include "cc/training/elastic_fate.h"
 #include "cc/training/feeds.h"
 #include "cc/training/fetches.h"
 #include "cc/training/learner_group.h"
@@ -302,6 +303,10 @@ class Trainer {
   // have some.
   absl::Status FollowHosts(const LearningProgram& program, const LearningRun& run,
                            bool* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool averages_gradients() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return synchronisation_ != nullptr &&
+           synchronisation_->synchroniser->traits().averages_gradients();
+  }
   // Waits until all hosts begin with the same.
   absl::Status AgreeOn(int64_t what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -312,20 +317,19 @@ class Trainer {
                                   const LearningRun& run, bool* again)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The fate of the last iteration, if need be of those that are left. `set`: what it
-  // trained; null for nothing.
-  struct ElasticFate {
-    HostRounds::Fate fate = HostRounds::Fate::kCounts;
-    bool again = false;       // it is lost and to be made again
-    bool taken_over = false;  // others have known it
-  };
-  absl::StatusOr<ElasticFate> AwaitElasticHosts(const TrainedSet* set)
+  // trained, or null. `may_rehearse`: the run can be made again for its fetches, where
+  // others have made its updates, which wait for that in inherited_.
+  absl::StatusOr<ElasticFate> AwaitElasticHosts(const TrainedSet* set,
+                                                bool may_rehearse)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // After a round that has been lost with a host: goes on with those that are left,
-  // from what the most advanced of them has. Returns whether that decides the round;
-  // else it has to be made again.
-  absl::StatusOr<bool> RegroupHosts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The central model and the counts ← those of a host. False if they are lost.
+  // from what the most advanced has (inherited_). `behind`: this host lacks updates
+  // that count. Returns whether that decides the round; else it has to be made again.
+  absl::StatusOr<bool> RegroupHosts(bool behind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // inherited_ ← the model and the counts of a host. False if they are lost.
   absl::StatusOr<bool> TakeModelOf(int host) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Inherit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // applies it
+  absl::Status CatchUpElastic() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The error of values that were lost between iterations, of which nobody can tell who
   // has got them; all hosts raise it.
   absl::Status LostBetween(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -355,13 +359,13 @@ class Trainer {
   const Warn warn_;
   std::atomic<int> num_proofs_{0};  // programs that have one
 
-  const std::unique_ptr<HostRounds> rounds_;     // null where there is one host
-  const std::unique_ptr<MergesOfHosts> merges_;  // null but under Adaptive SGD
-  bool behind_hosts_ ABSL_GUARDED_BY(mu_) =
-      false;  // replicas are not to go on as they are
-  // Of the last learning run, for iterations without one.
+  const std::unique_ptr<HostRounds> rounds_;        // null where there is one host
+  const std::unique_ptr<MergesOfHosts> merges_;     // null but under Adaptive SGD
+  bool behind_hosts_ ABSL_GUARDED_BY(mu_) = false;  // replicas are to restart
+  std::optional<InheritedValues> inherited_ ABSL_GUARDED_BY(mu_);  // not yet applied
+  // Of the last learning run, for iterations without one: what it trained, wrote (ids).
   std::unique_ptr<TrainedSet> last_trained_ ABSL_GUARDED_BY(mu_);
-  std::vector<int> last_written_ ABSL_GUARDED_BY(mu_);  // ids
+  std::vector<int> last_written_ ABSL_GUARDED_BY(mu_);
   std::atomic<bool> left_{false};
   std::atomic<bool> trains_{false};  // a learning run has been asked for
 

@@ -397,6 +397,27 @@ TEST(GradientsFateTest, AHostWithoutDataIsAStraggler) {
   });
 }
 
+TEST(GradientsFateTest, ARehearsalUpdatesWithTheHostsOwnGradientsAndTellsNobody) {
+  TwoHosts hosts;
+  hosts.Do([](int rank, Host& host) {
+    EXPECT_EQ(host.Run(1), 1);
+    EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5));
+    const int64_t decided = host.rounds().standing().decided;
+    if (rank == 1) {
+      host.synchroniser().Rehearse(true);
+      EXPECT_EQ(host.Run(5), 1);
+      EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5 + 5.5));
+      host.synchroniser().Rehearse(true);
+      EXPECT_EQ(host.Run(5, Host::End::kFailsBetween), 0);
+      EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
+      EXPECT_EQ(host.rounds().standing().decided, decided);
+      EXPECT_EQ(host.rounds().counts().tasks, 2) << "of the other host";
+    }
+    EXPECT_EQ(host.Run(rank), 1) << "with the other host";
+    EXPECT_EQ(host.weights()[0], (rank == 0 ? 1.5 : 7) + 1);
+  });
+}
+
 TEST(GradientsFateTest, HostsThatTrainDifferentThingsFail) {
   TwoHosts hosts;
   hosts.Do([](int rank, Host& host) {

@@ -167,7 +167,10 @@ def test_the_bound_of_alpha_is_by_the_learners_of_all_hosts(synchroniser):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"synchroniser": tensorbow.SSGD()}, r"elastic=True\) averages models, and SSGD\(\)"),
+        (
+            {"synchroniser": tensorbow.SSGD(), "elements": "one_each"},
+            r"SSGD\(\) has to know the rows of a run before .* got elements=\"one_each\"",
+        ),
         ({"batch_size": 4}, "got batch_size=4, which makes several of it"),
     ],
 )
@@ -176,11 +179,15 @@ def test_what_does_not_go_with_elastic_hosts_is_refused(options, message):
         tensorbow.Options(cluster=Cluster(TWO, 0, elastic=True), **options)
 
 
-def test_elastic_hosts_average_models():
+def test_elastic_hosts_average_what_others_do():
     elastic = Cluster(TWO, 0, elastic=True)
-    assert tensorbow.Options(cluster=elastic).synchroniser == tensorbow.SMA()
-    chosen = tensorbow.SMA(centre="lagging")
-    assert tensorbow.Options(cluster=elastic, synchroniser=chosen).synchroniser == chosen
+    assert tensorbow.Options(cluster=elastic).synchroniser == "auto"
+    each = tensorbow.Options(cluster=elastic, elements="one_each")
+    assert each.synchroniser == tensorbow.SMA()
+    for chosen in (tensorbow.SMA(centre="lagging"), tensorbow.EASGD(), tensorbow.SSGD()):
+        assert tensorbow.Options(cluster=elastic, synchroniser=chosen).synchroniser == chosen
+    with pytest.raises(ValueError, match='search on different numbers; got chunk="search"'):
+        tensorbow.Options(cluster=Cluster(TWO, 0, elastic=True, chunk="search"))
     with pytest.raises(ValueError, match="after every iteration, got sync_period=2"):
         Cluster(TWO, 0, elastic=True, sync_period=2)
     with pytest.raises(TypeError, match="elastic must be a bool"):

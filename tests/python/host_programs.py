@@ -291,11 +291,15 @@ def fails(
     return {"z": z, "errors": errors, "counts": counts}
 
 
-def fails_late(rank: int, addresses: list[str], learners: int, bad: list[int]) -> dict[str, Any]:
+def fails_late(
+    rank: int, addresses: list[str], learners: int, bad: list[int], elastic: bool = False
+) -> dict[str, Any]:
     """Under S-SGD a run fails on one host, `bad` are (host, run), after its updates."""
     program = Regression(rank)
     synchroniser = tensorbow.SSGD()
-    with program.session(addresses, rank, learners, synchroniser=synchroniser) as session:
+    with program.session(
+        addresses, rank, learners, elastic=elastic, synchroniser=synchroniser
+    ) as session:
         session.run(program.init)
         z, errors = [], {}
         for run in range(8):
@@ -319,12 +323,15 @@ def pipelines(
     synchroniser: str = "SMA",
     period: int = 1,
     options: dict[str, Any] | None = None,
+    elastic: bool = False,
 ) -> dict[str, Any]:
     """Trains on so many elements of a tf.data pipeline, by host, again and again."""
     program = Regression(rank, elements=elements[rank])
     z, runs = [], []
     chosen = getattr(tensorbow, synchroniser)(**(options or {}))
-    with program.session(addresses, rank, learners, period, synchroniser=chosen) as session:
+    with program.session(
+        addresses, rank, learners, period, elastic, synchroniser=chosen
+    ) as session:
         session.run(program.init)
         for _ in range(epochs):
             session.run(program.iterator.initializer)
@@ -574,7 +581,13 @@ def goes_on(
 
 
 def keras_goes_on(
-    rank: int, addresses: list[str], learners: int, runs: int, deaths: dict[str, list[float]]
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    runs: int,
+    deaths: dict[str, list[float]],
+    synchroniser: str = "SMA",
+    optimiser: Any = None,
 ) -> dict[str, Any]:
     """The same in `fit`, by gradient descent in float64."""
     import keras
@@ -586,10 +599,10 @@ def keras_goes_on(
         learners_per_device=learners,
         cluster=tensorbow.Cluster(addresses, rank, start_limit_seconds=60, elastic=True),
         pin_threads=False,
-        synchroniser=tensorbow.SMA(),
+        synchroniser=getattr(tensorbow, synchroniser)(),
     )
     tensorbow.keras.replicate(model, options)
-    model.compile(keras.optimizers.SGD(RATE), "mse")
+    model.compile(optimiser or keras.optimizers.SGD(RATE), "mse")
     run_of_death, delay = deaths.get(str(rank), [-1, 0.0])
     z: list[Any] = []
 

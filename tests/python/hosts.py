@@ -25,15 +25,17 @@ LIMIT_SECONDS = 120
 # Processes are copies of one that has imported TensorFlow, which takes seconds, and has
 # done nothing with it.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.python.host_programs"])
+_CONTEXT.set_forkserver_preload(["tests.python.elastic_host_programs"])
 
 
 def _run(program: str, result: pathlib.Path, rank: int, addresses: list[str], *arguments: Any):
-    from tests.python import host_programs
+    from tests.python import elastic_host_programs, host_programs
 
     host_programs.MARK = result.with_suffix(".mark")
     try:
         module, _, name = program.rpartition(".")
+        if not module and hasattr(elastic_host_programs, name):
+            module = "elastic_host_programs"
         programs = importlib.import_module(f"tests.python.{module or 'host_programs'}")
         returned = getattr(programs, name)(rank, addresses, *arguments)
         result.write_text(json.dumps({"returned": returned}))

@@ -95,10 +95,10 @@ def test_a_failing_task_updates_nothing_on_any_host(learners):
     assert first["counts"] == second["counts"] == [7, 14 * learners, 14 * ROWS]
 
 
-@pytest.mark.parametrize("learners", [1, 2])
-def test_a_task_that_fails_after_its_updates_leaves_all_hosts_equal(learners):
+@pytest.mark.parametrize(("learners", "elastic"), [(1, False), (2, False), (2, True)])
+def test_a_task_that_fails_after_its_updates_leaves_all_hosts_equal(learners, elastic):
     """Its iteration counts; the others learn of it in their next run, which has no effect."""
-    with Hosts(2, "fails_late", learners, [1, 3]) as running:
+    with Hosts(2, "fails_late", learners, [1, 3], elastic) as running:
         first, second = running.results()
     assert list(second["errors"]) == ["3"]
     assert "late is not a number" in second["errors"]["3"]
@@ -115,9 +115,11 @@ def test_a_task_that_fails_after_its_updates_leaves_all_hosts_equal(learners):
     assert first["counts"] == [7, 14 * learners, 14 * ROWS]
 
 
-@pytest.mark.parametrize("elements", [[7, 4], [2, 5], [0, 3]])
-def test_a_host_without_data_takes_over_what_the_others_learn(elements):
-    with Hosts(2, "pipelines", 1, elements, 2, "SSGD") as running:
+@pytest.mark.parametrize(
+    ("elements", "elastic"), [([7, 4], False), ([2, 5], False), ([0, 3], False), ([2, 5], True)]
+)
+def test_a_host_without_data_takes_over_what_the_others_learn(elements, elastic):
+    with Hosts(2, "pipelines", 1, elements, 2, "SSGD", 1, None, elastic) as running:
         results = running.results()
     model = Model(1)
     for epoch in range(2):

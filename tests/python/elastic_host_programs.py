@@ -1,0 +1,110 @@
+"""What elastic hosts run under S-SGD, and such as come back; see hosts.py."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import tensorflow as tf
+
+from tests.python import host_programs
+from tests.python.host_programs import MOMENTUM, RATE, Regression
+
+
+def lost_hosts(warned: list[warnings.WarningMessage]) -> list[str]:
+    """The warnings of hosts that have been lost."""
+    return [str(w.message) for w in warned if "host of the cluster is lost" in str(w.message)]
+
+
+def variables_of(program: Regression) -> list[Any]:
+    """Weights, slots and the global step."""
+    with program.graph.as_default():
+        return sorted(tf.compat.v1.global_variables(), key=lambda v: v.name)
+
+
+def values_of(session: Any, program: Regression) -> dict[str, Any]:
+    """Of all variables, by name."""
+    variables = variables_of(program)
+    return {v.op.name: value.tolist() for v, value in zip(variables, session.run(variables))}
+
+
+def descends_on(
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    runs: int,
+    deaths: dict[str, list[float]],
+    elements: list[int] | None = None,
+    watched: int | None = None,
+) -> dict[str, Any]:
+    """Trains under S-SGD, with momentum, on elastic hosts, some of which die: `deaths` are, by
+    rank, the run in which and after how many seconds. Returns all variables after every run, the
+    losses that were fetched, and what the learners have in the end.
+
+    With `elements` it trains on so many of a tf.data pipeline, by host, until they end. The lowest
+    rank but `watched` notices the death of that one at once.
+    """
+    program = Regression(rank, elements=None if elements is None else elements[rank])
+    variables = variables_of(program)
+    run_of_death, delay = deaths.get(str(rank), [-1, 0.0])
+    values, losses, seconds, error = [], [], [0.0], ""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with program.session(
+            addresses, rank, learners, elastic=True, synchroniser="auto"
+        ) as session:
+            session.run(program.init)
+            if elements is not None:
+                session.run(program.iterator.initializer)
+            for run in range(runs):
+                if run == 10:
+                    host_programs.mark()
+                if run == run_of_death:
+                    host_programs._die_soon(delay)
+                if watched is not None and rank == (watched == 0) and run == 15:
+                    host_programs._fail_when_it_has_died(
+                        session._hosts, watched, addresses[watched]
+                    )
+                begin = time.monotonic()
+                feeds = program.feeds(rank, run) if elements is None else {}
+                try:
+                    _, loss = session.run([program.train, program.loss], feeds)
+                except tf.errors.OutOfRangeError:
+                    break
+                except tf.errors.UnavailableError as failure:
+                    error = failure.message
+                    break
+                seconds.append(time.monotonic() - begin)
+                losses.append(float(loss))
+                values.append(values_of(session, program))
+            last = values_of(session, program)
+            counts = session.iterations, session.learning_tasks, session.samples_seen
+            equal = all(
+                session.learner_value(v, j).tolist() == last[v.op.name]
+                for v in variables
+                for j in range(learners)
+            )
+            chosen = type(session.synchroniser).__name__
+    return {
+        "values": values,
+        "last": last,
+        "losses": losses,
+        "counts": counts,
+        "equal": equal,
+        "synchroniser": chosen,
+        "warned": lost_hosts(warned),
+        "seconds": max(seconds),
+        "error": error,
+    }
+
+
+def keras_descends_on(
+    rank: int, addresses: list[str], learners: int, runs: int, deaths: dict[str, list[float]]
+) -> dict[str, Any]:
+    """The same in `fit`, by gradient descent with momentum in float64."""
+    import keras
+
+    return host_programs.keras_goes_on(
+        rank, addresses, learners, runs, deaths, "SSGD", keras.optimizers.SGD(RATE, MOMENTUM)
+    )
