@@ -112,6 +112,12 @@ HostRounds::Fate HostRounds::Break(const std::string& why) {
   return Fate::kBroken;
 }
 
+HostRounds::Fate HostRounds::Break() {
+  const MutexLock lock(&mu_);
+  clear_.store(false, std::memory_order_relaxed);
+  return fate_ = Break(hosts_->error());
+}
+
 HostRounds::Fate HostRounds::Judge() {
   int trained = -1, failed = -1, agrees = -1;
   for (int host : hosts_->members()) {

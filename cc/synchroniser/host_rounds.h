@@ -83,6 +83,8 @@ class HostRounds {
   Fate Await() TENSORBOW_EXCLUDES(mu_);
   // Why it does not count, for people; empty if it does.
   std::string why() const TENSORBOW_EXCLUDES(mu_);
+  // What else the hosts exchange has not arrived.
+  Fate Break() TENSORBOW_EXCLUDES(mu_);
   // What this host knows of the rounds, as it tells other hosts that regroup.
   struct Standing {
     int64_t decided = 0;        // rounds
