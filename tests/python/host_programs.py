@@ -411,6 +411,7 @@ def differs(rank: int, addresses: list[str], how: str) -> str:
                     session.run(only_b, program.feeds(rank, run))
                 session.run(program.train, program.feeds(rank, run))
         except tf.errors.OpError as error:
+            _end_together(len(addresses))
             return f"{type(error).__name__}: {error.message}"
     return ""
 
