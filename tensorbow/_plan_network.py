@@ -27,7 +27,8 @@ _PAIR = Ring(2)
 def fitted(measured: Mapping[int, tuple[float, float]]) -> SumCosts:
     """The costs that explain what sums of two hosts take: seconds and CPU seconds, by size."""
     sent = np.array([_PAIR.sent_bytes(size) for size in measured])
-    steps = np.full(len(sent), _PAIR.steps), [_PAIR.own_steps(size) for size in measured]
+    own_steps = np.array([_PAIR.own_steps(size) for size in measured])
+    steps = np.full(len(sent), float(_PAIR.steps)), own_steps
     lines = []
     for taken, own in zip(zip(*measured.values()), steps):
         # By relative errors: small sums count as much as large ones.
