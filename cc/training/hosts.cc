@@ -27,14 +27,18 @@ HostRounds::Counts Trainer::CountsOfHosts() const {
   return rounds_->counts();
 }
 
-absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) {
-  if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
-  std::string text = absl::StrCat(
+std::string Trainer::OptionsForHosts() const {
+  return absl::StrCat(
       num_learners(), " ", synchronisation_->choice.name(), " ", options_.alpha, " ",
       options_.sync_period, " ", options_.ema_decay, " ", options_.batch_size, " ",
       options_.host_period, " ", static_cast<int>(options_.centre), " ",
       synchronisation_->choice.momentum, " ",
       options_.host_chunks.searched ? -1 : options_.host_chunks.gradients, "\n");
+}
+
+absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) {
+  if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
+  std::string text = OptionsForHosts();
   for (const auto& [name, value] : *values) {
     absl::StrAppend(&text, name, " ", tf::DataTypeString(value.dtype()), " ",
                     value.shape().DebugString(), "\n");
@@ -46,6 +50,12 @@ absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) 
 }
 
 absl::Status Trainer::MeetHosts(const char* call, const std::string& path) {
+  if (rounds_->hosts()->returns()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        call,
+        ": this host has been started again and takes over what the others have "
+        "with its first learning run. Until then run the initialisers only"));
+  }
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
   const std::string text = absl::StrCat(call, " ", path);
   return AgreeOn(static_cast<int64_t>(tf::Hash64(text)));
@@ -190,6 +200,7 @@ void Trainer::Leave() {
   while (fate == HostRounds::Fate::kCounts || fate == HostRounds::Fate::kDiscarded) {
     rounds_->Forgive();
     if (last_trained_ != nullptr) {
+      if (!TakeBackHosts(last_trained_->program, /*leaves=*/true).ok()) return;
       fate = synchronisation_->synchroniser->Attend(*last_trained_,
                                                     HostRounds::Kind::kLeft);
     } else {

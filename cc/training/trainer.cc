@@ -209,7 +209,7 @@ absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
   std::vector<int> uninitialised;
   bool moved = false;
   ReplicatedVariables::Agreement agree;
-  if (rounds_ != nullptr) {
+  if (rounds_ != nullptr && !rounds_->hosts()->returns()) {
     agree = [this](std::map<std::string, tf::Tensor>* values)
                 ABSL_NO_THREAD_SAFETY_ANALYSIS { return AgreeWithHosts(values); };
   }
@@ -226,6 +226,7 @@ absl::Status Trainer::PrepareReplicas(LearningProgram* program,
   TF_RETURN_IF_ERROR(BroadcastWrites(program, ready));
   if (!*ready) return absl::OkStatus();
   ChooseTrainedSet(program);
+  if (has_elastic_hosts()) TF_RETURN_IF_ERROR(MeetReturningHosts(program));
   TF_RETURN_IF_ERROR(RestartIfAsked());
   if (has_elastic_hosts()) {  // which may have become fewer, in another session
     const int learners = num_learners() * options_.hosts_left();
