@@ -63,7 +63,8 @@ class Cluster:
       elastic: whether the hosts that are left train on when one dies or hangs, with H = 1
         and no search for a chunk: from the last iteration that counts, with the learners
         there are. A run then ends when its iteration counts on all hosts. A host that has
-        been lost cannot come back. See docs/hosts.md.
+        been lost and is started again is taken back with its first learning run: it has
+        the others' model and counts then. See docs/hosts.md.
 
     Raises:
       TypeError, ValueError: for an argument that is not one of these.
@@ -162,9 +163,10 @@ class Cluster:
     def join(self) -> Any:
         """Becomes a member, once all hosts are there; all sessions of a process share it.
 
+        Does not wait where elastic hosts train already: they take this one back later.
+
         Raises:
-          tf.errors.DeadlineExceededError: if hosts are missing, or (elastic) have gone on
-            without this one.
+          tf.errors.DeadlineExceededError: if hosts are missing.
           tf.errors.UnavailableError: if the port is taken.
           tf.errors.FailedPreconditionError: if the process is in another cluster.
         """

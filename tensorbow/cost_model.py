@@ -175,7 +175,7 @@ class Cluster:
 
     @property
     def report_bytes(self) -> int:
-        """What says what has become of an iteration: four integers of each host, padded."""
+        """What says what has become of an iteration: some integers of each host, padded."""
         return max(4, self.topology.hosts) * _LINE
 
     def sum_seconds(self, size_bytes: float) -> float:

@@ -34,6 +34,12 @@ def add_parser(commands: Any) -> None:
         help="when a host fails, start all of them again, at most so often; the program goes "
         "on from what it has saved",
     )
+    launch.add_argument(
+        "--elastic",
+        action="store_true",
+        help="a host that fails does not end the others, and --max-restarts starts it alone: for "
+        "programs with Cluster(elastic=True)",
+    )
     launch.add_argument("script", type=pathlib.Path, help="a program with Options(cluster='auto')")
     launch.add_argument(
         "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it"
@@ -56,28 +62,50 @@ def _shares(cores: Sequence[int], hosts: int) -> list[set[int]]:
     return [set(cores[k::hosts]) for k in range(hosts)]
 
 
-def _start(script: pathlib.Path, arguments: Sequence[str], hosts: int) -> list[subprocess.Popen]:
-    addresses = free_addresses(hosts)
-    all_cores = sorted(os.sched_getaffinity(0))
-    processes = []
-    for index, cores in enumerate(_shares(all_cores, hosts)):
+class _Hosts:
+    """The hosts' processes, and what prints their output."""
+
+    def __init__(self, script: pathlib.Path, arguments: Sequence[str], hosts: int) -> None:
+        self._command = [sys.executable, "-u", str(script), *arguments]
+        self._addresses = free_addresses(hosts)
+        self._outputs: list[threading.Thread] = []
+        self.processes = [self._start(host) for host in range(hosts)]
+
+    def _start(self, host: int) -> subprocess.Popen:
         described = {
-            "cluster": {"worker": addresses},
-            "task": {"type": "worker", "index": index},
+            "cluster": {"worker": self._addresses},
+            "task": {"type": "worker", "index": host},
         }
-        os.sched_setaffinity(0, cores)  # which the process inherits
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-u", str(script), *arguments],
-                env=os.environ | {"TF_CONFIG": json.dumps(described)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
+        all_cores = sorted(os.sched_getaffinity(0))
+        # Which the process inherits.
+        os.sched_setaffinity(0, _shares(all_cores, len(self._addresses))[host])
+        process = subprocess.Popen(
+            self._command,
+            env=os.environ | {"TF_CONFIG": json.dumps(described)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
         )
-    os.sched_setaffinity(0, all_cores)
-    return processes
+        os.sched_setaffinity(0, all_cores)
+        self._outputs.append(_copy_output(host, process))
+        return process
+
+    def start_again(self, host: int) -> None:
+        """One whose process has ended."""
+        self.processes[host] = self._start(host)
+
+    def end(self) -> None:
+        """Asks what is left of them to end, and kills what does not."""
+        _end(self.processes)
+        for output in self._outputs:
+            output.join(_GRACE_SECONDS)
+
+
+def _failure(host: int, code: int) -> tuple[int, str]:
+    """An exit status for that of a host's process, and who has failed how."""
+    how = f"exit status {code}" if code > 0 else signal.Signals(-code).name
+    return code if code > 0 else 128 - code, f"host {host}: {how}"
 
 
 def _copy_output(host: int, process: subprocess.Popen) -> threading.Thread:
@@ -126,29 +154,61 @@ def _run_once(script: pathlib.Path, arguments: Sequence[str], hosts: int) -> tup
     Returns:
       An exit status, 0 if no host has failed, and who has failed how.
     """
-    processes = _start(script, arguments, hosts)
-    outputs = [_copy_output(host, process) for host, process in enumerate(processes)]
+    running = _Hosts(script, arguments, hosts)
     failed: tuple[int, str] = (0, "")
     try:
-        while any(process.poll() is None for process in processes) and not failed[0]:
+        while any(process.poll() is None for process in running.processes) and not failed[0]:
             time.sleep(_POLL_SECONDS)
-            for host, process in enumerate(processes):
+            for host, process in enumerate(running.processes):
                 code = process.poll()
                 if code:
-                    how = f"exit status {code}" if code > 0 else signal.Signals(-code).name
-                    failed = (code if code > 0 else 128 - code, f"host {host}: {how}")
+                    failed = _failure(host, code)
                     break
     finally:
-        _end(processes)
-        for output in outputs:
-            output.join(_GRACE_SECONDS)
+        running.end()
     return failed
+
+
+def _run_elastic(
+    script: pathlib.Path, arguments: Sequence[str], hosts: int, max_restarts: int
+) -> int:
+    """Runs all hosts to their ends. One that fails is started again, alone, unless another has
+    ended well: nobody trains any more then.
+
+    Returns:
+      An exit status, 0 if a host has ended well, else the first failure's.
+    """
+    running = _Hosts(script, arguments, hosts)
+    left, ended, first = max_restarts, dict[int, int](), 0
+    try:
+        while len(ended) < hosts:
+            time.sleep(_POLL_SECONDS)
+            for host, process in enumerate(running.processes):
+                code = process.poll()
+                if host in ended or code is None:
+                    continue
+                ended[host] = code
+                if code == 0:
+                    continue
+                status, how = _failure(host, code)
+                first = first or status
+                again = ""
+                if left > 0 and 0 not in ended.values():
+                    left -= 1
+                    del ended[host]
+                    running.start_again(host)
+                    again = f"; starting it again ({left} more)"
+                print(f"tensorbow launch: {how}{again}", file=sys.stderr, flush=True)
+    finally:
+        running.end()
+    return 0 if 0 in ended.values() else first
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Runs the command; returns the exit status, the first failing host's.
 
-    The processes share this machine's cores. When one fails the others are ended.
+    The processes share this machine's cores. When one fails the others are ended, unless they are
+    elastic.
     """
     if arguments.hosts < 1:
         parser.error(f"--hosts must be at least 1, got {arguments.hosts}")
@@ -158,6 +218,13 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error(f"there is no file {arguments.script}")
     status = 0
     with _asked_to_end():
+        if arguments.elastic:
+            try:
+                return _run_elastic(
+                    arguments.script, arguments.arguments, arguments.hosts, arguments.max_restarts
+                )
+            except KeyboardInterrupt:
+                return 128 + signal.SIGINT
         for left in range(arguments.max_restarts, -1, -1):
             try:
                 status, how = _run_once(arguments.script, arguments.arguments, arguments.hosts)

@@ -61,6 +61,7 @@ absl::StatusOr<std::shared_ptr<Cluster>> Cluster::Join(const Settings& settings)
   TF_RETURN_IF_ERROR(CheckSettings(settings));
   static absl::Mutex mu(absl::kConstInit);
   static auto* const joined = new std::weak_ptr<Cluster>;
+  static bool first = true;  // else the process does not come back, but goes on
   absl::MutexLock lock(&mu);
   TF_ASSIGN_OR_RETURN(CollectiveServer* const server,
                       CollectiveServer::Start(settings.addresses, settings.rank));
@@ -68,8 +69,10 @@ absl::StatusOr<std::shared_ptr<Cluster>> Cluster::Join(const Settings& settings)
   if (cluster != nullptr) return cluster;
   cluster.reset(new Cluster(server, settings));
   TF_RETURN_IF_ERROR(cluster->MakeKernels());
-  TF_RETURN_IF_ERROR(cluster->AwaitHosts(settings.start_limit));
-  if (settings.elastic) TF_RETURN_IF_ERROR(cluster->Greet());
+  TF_RETURN_IF_ERROR(
+      cluster->AwaitHosts(settings.start_limit, settings.elastic && first));
+  if (settings.elastic && !cluster->returns()) TF_RETURN_IF_ERROR(cluster->Greet());
+  first = false;
   cluster->watchdog_ = std::thread([raw = cluster.get()] { raw->Watch(); });
   *joined = cluster;
   return cluster;
@@ -85,6 +88,7 @@ Cluster::Cluster(CollectiveServer* server, const Settings& settings)
 Cluster::~Cluster() {
   ended_.Notify();
   if (watchdog_.joinable()) watchdog_.join();
+  if (elastic_) server_->Post(Notice());
 }
 
 absl::Status Cluster::MakeKernels() {
@@ -115,13 +119,27 @@ absl::Status Cluster::MakeKernels() {
   return absl::OkStatus();
 }
 
-absl::Status Cluster::AwaitHosts(absl::Duration limit) {
+absl::Status Cluster::AwaitHosts(absl::Duration limit, bool may_return) {
   const absl::Time deadline = absl::Now() + limit;
-  std::string missing = FindDead(absl::Seconds(1));
-  while (!missing.empty() && absl::Now() < deadline) {
-    absl::SleepFor(kGreetInterval);
+  std::string missing;
+  bool may_train = false;  // a host that has not been heard of
+  do {
+    if (!missing.empty() || may_train) absl::SleepFor(kGreetInterval);
+    may_train = false;
+    if (may_return) {
+      const std::vector<std::optional<Notice>> notices = ReadNotices();
+      for (int host = 0; host < size(); ++host) {
+        const std::optional<Notice>& notice = notices[host];
+        may_train |= host != rank() && !notice.has_value();
+        if (!notice.has_value() || notice->state != Notice::State::kMember) continue;
+        absl::MutexLock lock(&mu_);
+        returns_ = true;
+        group_.members = {rank()};
+        return absl::OkStatus();
+      }
+    }
     missing = FindDead(absl::Seconds(1));
-  }
+  } while ((!missing.empty() || may_train) && absl::Now() < deadline);
   if (missing.empty()) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       "Not all hosts of the cluster are there after ", absl::FormatDuration(limit),
@@ -149,6 +167,7 @@ void Cluster::Watch() {
     const std::string dead = FindDead(hang_limit_ - kWatchInterval);
     const absl::Duration stopped =
         std::max(woken - since - kWatchInterval, absl::Now() - woken - kDelay);
+    if (elastic_) sees_returning_.store(!FindReturning().empty());
     since = absl::Now();
     if (elastic_ && stopped >= hang_limit_ - kWatchInterval) {
       FailIn(epoch, absl::StrCat("host ", rank(), " (", server_->addresses()[rank()],
@@ -177,7 +196,7 @@ std::string Cluster::Explain(int64_t epoch, const absl::Status& status) {
 
 std::unique_ptr<HostSum> Cluster::NewSum(Type type, int64_t n) {
   return std::make_unique<Sum>(this, kernels_[static_cast<int>(type)].get(),
-                               server_->NextKey(), DataTypeOf(type), n);
+                               DataTypeOf(type), n);
 }
 
 void Cluster::Fail(const std::string& why) { FailIn(group().epoch, why); }

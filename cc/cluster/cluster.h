@@ -4,13 +4,16 @@
 // A host that has ended makes all sums fail at once; one that hangs or cannot be
 // reached is found by a watchdog within Settings::hang_limit. Either way every other
 // host's error names it. A cluster that has failed stays failed, unless it is elastic
-// and those that are left regroup (regrouping.cc).
+// and those that are left regroup (regrouping.cc), or take back one that has been lost
+// (coming_back.cc).
 #ifndef TENSORBOW_CC_CLUSTER_CLUSTER_H_
 #define TENSORBOW_CC_CLUSTER_CLUSTER_H_
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +26,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "cc/cluster/collective_server.h"
+#include "cc/cluster/notice.h"
 #include "cc/synchroniser/hosts.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -38,7 +42,8 @@ class Cluster : public Hosts {
     bool elastic = false;
   };
 
-  // The process's cluster: all sessions share it. Waits for the other hosts.
+  // The process's cluster: all sessions share it. Waits for the other hosts or, if
+  // these are elastic and train already, is to come back to them (returns()).
   // InvalidArgument for settings that make no sense, FailedPrecondition for others than
   // the process has joined with, DeadlineExceeded if hosts are missing.
   static absl::StatusOr<std::shared_ptr<Cluster>> Join(const Settings& settings);
@@ -51,9 +56,12 @@ class Cluster : public Hosts {
   std::string error() const override ABSL_LOCKS_EXCLUDED(mu_);
   bool elastic() const override { return elastic_; }
   std::vector<int> members() const override { return group().members; }
-  std::string Regroup(const std::vector<int64_t>& brought,
+  std::string Regroup(const std::vector<int64_t>& brought, bool takes_back,
                       std::vector<std::vector<int64_t>>* all) override
       ABSL_LOCKS_EXCLUDED(mu_);
+  bool returns() const override ABSL_LOCKS_EXCLUDED(mu_);
+  bool sees_returning() const override { return sees_returning_.load(); }
+  void Describe(int64_t program) override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   class Sum;
@@ -63,12 +71,14 @@ class Cluster : public Hosts {
     std::vector<int> members;  // ascending
     int64_t epoch;
   };
-  // What a host says while hosts regroup.
+  // What a host says while hosts regroup, and where one that comes back does not.
   static constexpr char kRegroups[] = "the hosts regroup";
+  static constexpr char kNotBack[] = "a host that was to come back has not done so";
 
   Cluster(CollectiveServer* server, const Settings& settings);
   absl::Status MakeKernels();
-  absl::Status AwaitHosts(absl::Duration limit);
+  // `may_return`: does not wait if others train already.
+  absl::Status AwaitHosts(absl::Duration limit, bool may_return);
   void Watch();
   Group group() const ABSL_LOCKS_EXCLUDED(mu_);
   // Fail(), unless the members have changed since that epoch.
@@ -87,6 +97,8 @@ class Cluster : public Hosts {
   bool AwaitIdle(absl::Duration limit) const;
   // The hosts begin together: DeadlineExceeded if others do not.
   absl::Status Greet();
+  // The members and, if some of these hosts have met others since, those.
+  std::vector<int> MembersByOthers(const std::vector<int>& hosts) const;
   // Those of the members that answer; an error if they may not go on without the
   // others.
   absl::StatusOr<std::vector<int>> FindLeft() const;
@@ -94,6 +106,25 @@ class Cluster : public Hosts {
   absl::Status Meet(const std::vector<int>& hosts, absl::Duration limit,
                     const std::vector<int64_t>& brought,
                     std::vector<std::vector<int64_t>>* all) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // What others read of this host ← as it is changed.
+  void Post(const std::function<void(Notice*)>& change) ABSL_LOCKS_EXCLUDED(mu_);
+  // The notices of all other hosts that answer.
+  std::vector<std::optional<Notice>> ReadNotices() const;
+  // Hosts that are no members, and wait to be.
+  std::vector<int> FindReturning() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The members become members together with those that wait: on each of them at about
+  // the same time. Whether they have.
+  bool TakeBack(const std::vector<int64_t>& brought,
+                std::vector<std::vector<int64_t>>* all);
+  // Becomes one of them.
+  absl::Status ComeBack(const std::vector<int64_t>& brought,
+                        std::vector<std::vector<int64_t>>* all)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Meet(), when all of these are about to.
+  absl::Status MeetReturning(const std::vector<int>& hosts, int leader,
+                             const std::vector<int64_t>& brought,
+                             std::vector<std::vector<int64_t>>* all);
 
   CollectiveServer* const server_;  // not owned
   const absl::Duration hang_limit_;
@@ -104,6 +135,9 @@ class Cluster : public Hosts {
   mutable absl::Mutex mu_;
   std::string error_ ABSL_GUARDED_BY(mu_);
   Group group_ ABSL_GUARDED_BY(mu_);
+  Notice notice_ ABSL_GUARDED_BY(mu_);
+  bool returns_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<bool> sees_returning_{false};
   std::atomic<int> under_way_{0};
 
   absl::Notification ended_;

@@ -13,6 +13,7 @@ namespace {
 // Sums of an epoch have keys of their own: what is left of an earlier one's requests
 // finds nothing.
 constexpr int kKeysOfAnEpoch = 1 << 20;
+constexpr int kEpochs = 1000;  // until they come again, below the keys of meetings
 
 // How many elements a sum of n has. The ring cuts a vector into at most one part for
 // each host, which is the host's share and what is left to the next multiple of Eigen's
@@ -40,11 +41,9 @@ std::string WhyAborted(absl::string_view message) {
   return std::string(message.substr(0, message.find('\n')));
 }
 
-Cluster::Sum::Sum(Cluster* cluster, tf::OpKernel* kernel, int key, tf::DataType type,
-                  int64_t n)
+Cluster::Sum::Sum(Cluster* cluster, tf::OpKernel* kernel, tf::DataType type, int64_t n)
     : cluster_(cluster),
       kernel_(kernel),
-      key_(key),
       values_(type,
               tf::TensorShape({Padded(n, type, cluster->size(), cluster->elastic())})),
       attributes_(4) {
@@ -56,17 +55,18 @@ Cluster::Sum::Sum(Cluster* cluster, tf::OpKernel* kernel, Keys keys, tf::DataTyp
     : cluster_(cluster),
       kernel_(kernel),
       keys_(keys),
-      key_(0),
       values_(type,
               tf::TensorShape({Padded(n, type, cluster->size(), /*elastic=*/true)})),
       attributes_(4) {
   Clear();
 }
 
-Cluster::Sum::Keys Cluster::Sum::KeysNow() const {
+Cluster::Sum::Keys Cluster::Sum::KeysNow(const Group& group) {
   if (keys_.has_value()) return *keys_;
-  const Group group = cluster_->group();
-  const int epoch = static_cast<int>(group.epoch);
+  // All members start the same sums first in an epoch, also one that has just come.
+  if (key_epoch_ != group.epoch) key_ = cluster_->server_->NextKey();
+  key_epoch_ = group.epoch;
+  const int epoch = static_cast<int>(group.epoch % kEpochs);
   return {static_cast<int>(group.members.size()), 1 + epoch,
           key_ + epoch * kKeysOfAnEpoch};
 }
@@ -74,8 +74,9 @@ Cluster::Sum::Keys Cluster::Sum::KeysNow() const {
 void Cluster::Sum::Start() {
   error_ = keys_.has_value() ? "" : cluster_->error();
   if (!error_.empty()) return;
-  epoch_ = cluster_->group().epoch;
-  const Keys keys = KeysNow();
+  const Group group = cluster_->group();
+  epoch_ = group.epoch;
+  const Keys keys = KeysNow(group);
   if (keys.group_size == 1) return;  // it is what this host has
   group_size_ = Scalar(keys.group_size);
   group_key_ = Scalar(keys.group);

@@ -29,8 +29,8 @@ class Cluster::Sum : public HostSum {
   };
 
   // A sum over the hosts that are members when Start() is called.
-  Sum(Cluster* cluster, tensorflow::OpKernel* kernel, int key,
-      tensorflow::DataType type, int64_t n);
+  Sum(Cluster* cluster, tensorflow::OpKernel* kernel, tensorflow::DataType type,
+      int64_t n);
   // A sum over the hosts that start one under these keys; also when the cluster has
   // failed.
   Sum(Cluster* cluster, tensorflow::OpKernel* kernel, Keys keys,
@@ -45,13 +45,14 @@ class Cluster::Sum : public HostSum {
 
  private:
   void Clear();
-  Keys KeysNow() const;
+  Keys KeysNow(const Group& group);
   absl::Status TakeResult();
 
   Cluster* const cluster_;              // not owned
   tensorflow::OpKernel* const kernel_;  // not owned
   const std::optional<Keys> keys_;      // nullopt: those of the members
-  const int key_;                       // of a sum over the members
+  int key_ = 0;                         // of a sum over the members, in
+  int64_t key_epoch_ = -1;              // which epoch
   tensorflow::Tensor values_, group_size_, group_key_, instance_key_;
   std::vector<tensorflow::TensorValue> inputs_;
   std::vector<tensorflow::AllocatorAttributes> attributes_;

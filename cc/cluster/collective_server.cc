@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "absl/base/const_init.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -14,12 +16,17 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/distributed_runtime/call_options.h"
 #include "tensorflow/core/distributed_runtime/master_env.h"
 #include "tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.h"
+#include "tensorflow/core/distributed_runtime/worker_cache.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
+#include "tensorflow/core/distributed_runtime/worker_interface.h"
 #include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/platform/protobuf.h"
 #include "tensorflow/core/platform/threadpool.h"
 #include "tensorflow/core/protobuf/tensorflow_server.pb.h"
+#include "tensorflow/core/protobuf/worker.pb.h"
 #include "unsupported/Eigen/CXX11/Tensor"
 
 namespace tensorflow {
@@ -95,7 +102,56 @@ void KeepFromProxy(const std::vector<std::string>& addresses) {
   setenv("no_grpc_proxy", absl::StrJoin(all, ",").c_str(), /*overwrite=*/1);
 }
 
+// A new message of this type; null where TensorFlow does not know it. Its constructor
+// is in a library that is there when the program runs, but not linked with.
+std::unique_ptr<tf::protobuf::Message> NewMessage(const std::string& type) {
+  const auto* const descriptor =
+      tf::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(type);
+  if (descriptor == nullptr) return nullptr;
+  const tf::protobuf::Message* const prototype =
+      google::protobuf::MessageFactory::generated_factory()->GetPrototype(descriptor);
+  return std::unique_ptr<tf::protobuf::Message>(prototype->New());
+}
+
+// A call that reads a notice: the worker that it goes through, and what comes back.
+struct Reading {
+  std::string task;
+  tf::WorkerInterface* worker = nullptr;
+  tf::CallOptions options;
+  std::unique_ptr<tf::protobuf::Message> request =
+      NewMessage("tensorflow.GetStatusRequest");
+  std::unique_ptr<tf::protobuf::Message> response =
+      NewMessage("tensorflow.GetStatusResponse");
+
+  tf::GetStatusResponse* status() {
+    return static_cast<tf::GetStatusResponse*>(response.get());
+  }
+};
+
 }  // namespace
+
+// The server's devices, which tell everybody who asks for the server's status the
+// notice in the place of what the device physically is.
+class NotedDevices : public tf::StaticDeviceMgr {
+ public:
+  using Base = tf::StaticDeviceMgr;  // another name in some releases
+  using Base::Base;
+  void ListDeviceAttributes(std::vector<tf::DeviceAttributes>* devices) const override {
+    Base::ListDeviceAttributes(devices);
+    absl::MutexLock lock(&mu_);
+    for (tf::DeviceAttributes& device : *devices) {
+      device.set_physical_device_desc(notice_);
+    }
+  }
+  void Post(std::string notice) {
+    absl::MutexLock lock(&mu_);
+    notice_ = std::move(notice);
+  }
+
+ private:
+  mutable absl::Mutex mu_;
+  std::string notice_ ABSL_GUARDED_BY(mu_) = ToText(Notice());
+};
 
 std::string TaskName(int rank) {
   return absl::StrCat("/job:", kJob, "/replica:0/task:", rank);
@@ -132,12 +188,12 @@ absl::StatusOr<CollectiveServer*> CollectiveServer::Start(
 }
 
 absl::Status CollectiveServer::Open() {
-  auto* const devices = new tf::StaticDeviceMgr(
+  devices_ = new NotedDevices(
       std::make_unique<SumDevice>(absl::StrCat(TaskName(rank_), "/device:CPU:0")));
   TF_RETURN_IF_ERROR(tf::NewServerWithOptions(
-      DefinitionOf(addresses_, rank_, /*leader=*/0), {devices}, &server_));
+      DefinitionOf(addresses_, rank_, /*leader=*/0), {devices_}, &server_));
   TF_RETURN_IF_ERROR(server_->Start());
-  TF_RETURN_IF_ERROR(devices->LookupDevice("CPU:0", &device_));
+  TF_RETURN_IF_ERROR(devices_->LookupDevice("CPU:0", &device_));
   executor_.store(
       server_->worker_env()->collective_executor_mgr->FindOrCreate(/*step_id=*/0));
   NoteMembers();
@@ -179,6 +235,45 @@ std::vector<absl::Status> CollectiveServer::CheckHealth(const std::vector<int>& 
   }
   left.Wait();  // no longer than `timeout`
   return health;
+}
+
+void CollectiveServer::Post(const Notice& notice) { devices_->Post(ToText(notice)); }
+
+std::vector<std::optional<Notice>> CollectiveServer::ReadNotices(
+    const std::vector<int>& hosts, absl::Duration timeout) const {
+  std::vector<std::optional<Notice>> notices(addresses_.size());
+  tf::WorkerCacheInterface* const workers = server_->master_env()->worker_cache;
+  std::vector<int> others;
+  std::copy_if(hosts.begin(), hosts.end(), std::back_inserter(others),
+               [this](int i) { return i != rank_; });
+  absl::BlockingCounter left(static_cast<int>(others.size()));
+  for (int i : others) {
+    auto* const reading = new Reading;
+    reading->task = TaskName(i);
+    if (reading->response != nullptr) {
+      reading->worker = workers->GetOrCreateWorker(reading->task);
+    }
+    if (reading->worker == nullptr) {
+      delete reading;
+      left.DecrementCount();
+      continue;
+    }
+    reading->options.SetTimeout(absl::ToInt64Milliseconds(timeout));
+    reading->worker->GetStatusAsync(
+        &reading->options, static_cast<tf::GetStatusRequest*>(reading->request.get()),
+        reading->status(), /*fail_fast=*/true,
+        [reading, workers, &notices, &left, i](const absl::Status& status) {
+          if (status.ok() && reading->status()->device_attributes_size() > 0) {
+            notices[i] = NoticeFrom(
+                reading->status()->device_attributes(0).physical_device_desc());
+          }
+          workers->ReleaseWorker(reading->task, reading->worker);
+          delete reading;
+          left.DecrementCount();
+        });
+  }
+  left.Wait();  // no longer than `timeout`
+  return notices;
 }
 
 }  // namespace tensorbow

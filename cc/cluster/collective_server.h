@@ -9,17 +9,21 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cc/cluster/notice.h"
 #include "tensorflow/core/distributed_runtime/server_lib.h"
 #include "tensorflow/core/framework/collective.h"
 #include "tensorflow/core/framework/device.h"
 
 namespace tensorbow {
+
+class NotedDevices;
 
 class CollectiveServer {
  public:
@@ -38,11 +42,10 @@ class CollectiveServer {
   // Thread-safe. What has been returned stays valid.
   tensorflow::CollectiveExecutor* executor() const { return executor_.load(); }
 
-  // Of a sum: the same on all hosts, which make the same sums in the same order, and
-  // never the same again. Thread-safe.
+  // Of a sum: the same on all hosts, which start sums for the first time in the same
+  // order, and never the same again until hosts have met anew. Thread-safe.
   int NextKey() { return next_key_.fetch_add(1); }
-  int next_key() const { return next_key_.load(); }
-  void set_next_key(int key) { next_key_.store(key); }
+  void ResetKeys() { next_key_.store(1); }
 
   // Makes an executor that knows of no sums, and whose groups are led by host `leader`.
   // REQUIRES: no sum is under way.
@@ -56,6 +59,12 @@ class CollectiveServer {
   std::vector<absl::Status> CheckHealth(const std::vector<int>& hosts,
                                         absl::Duration timeout) const;
 
+  // What other hosts read of this one; and read of these, by host: nothing of those
+  // that do not answer in time. Thread-safe.
+  void Post(const Notice& notice);
+  std::vector<std::optional<Notice>> ReadNotices(const std::vector<int>& hosts,
+                                                 absl::Duration timeout) const;
+
  private:
   CollectiveServer(std::vector<std::string> addresses, int rank);
   absl::Status Open();
@@ -65,6 +74,7 @@ class CollectiveServer {
   std::unique_ptr<tensorflow::ServerInterface> server_;
   std::atomic<int> next_key_{1};
   tensorflow::Device* device_ = nullptr;  // the server's
+  NotedDevices* devices_ = nullptr;       // likewise
   // One reference is ours, for ever: requests of others may be in them.
   std::atomic<tensorflow::CollectiveExecutor*> executor_{nullptr};
   std::atomic<tensorflow::CollectiveExecutor*> known_{nullptr};

@@ -9,6 +9,7 @@
 // Fewer than half of the members do not go on: the others may. Nor does a half without
 // the lowest member, unless the others' processes are known to have ended.
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -29,8 +30,8 @@ constexpr absl::Duration kLeaderWaits = absl::Seconds(6);
 constexpr absl::Duration kOthersWait = absl::Seconds(2);
 constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
 constexpr int kMeetingKey = 1 << 30;
-// Beside what a host brings: that it is there, its epoch, its next key.
-constexpr int kOwnFields = 3;
+// Beside what a host brings: that it is there, its epoch.
+constexpr int kOwnFields = 2;
 
 // Keys of a group that is about to meet: of these hosts only.
 int MeetingKey(const std::vector<int>& hosts) {
@@ -49,11 +50,31 @@ bool Cluster::AwaitIdle(absl::Duration limit) const {
   return true;
 }
 
+std::vector<int> Cluster::MembersByOthers(const std::vector<int>& hosts) const {
+  const Group group = this->group();
+  std::set<int> all(group.members.begin(), group.members.end());
+  for (const auto& notice : server_->ReadNotices(hosts, hang_limit_ / 2)) {
+    if (!notice.has_value() || notice->state != Notice::State::kMember) continue;
+    if (notice->epoch <= group.epoch) continue;
+    all.insert(notice->members.begin(), notice->members.end());
+  }
+  return {all.begin(), all.end()};
+}
+
 absl::StatusOr<std::vector<int>> Cluster::FindLeft() const {
-  const std::vector<int> members = this->members();
-  const std::vector<absl::Status> health =
-      server_->CheckHealth(members, hang_limit_ / 2);
+  std::vector<int> members = this->members();
+  std::vector<absl::Status> health = server_->CheckHealth(members, hang_limit_ / 2);
   std::vector<int> left, lost;
+  for (int host : members) {
+    if (health[host].ok()) left.push_back(host);
+  }
+  // Somebody has come back, which this host has not met.
+  const std::vector<int> known = MembersByOthers(left);
+  if (known.size() > members.size()) {
+    members = known;
+    health = server_->CheckHealth(members, hang_limit_ / 2);
+  }
+  left.clear();
   bool all_ended = true;  // of those that are lost
   for (int host : members) {
     (health[host].ok() ? left : lost).push_back(host);
@@ -82,24 +103,32 @@ absl::Status Cluster::Meet(const std::vector<int>& hosts, absl::Duration limit,
   const int64_t epoch = group().epoch;
   mine[0] = 1;
   mine[1] = epoch;
-  mine[2] = server_->next_key();
   std::copy(brought.begin(), brought.end(), mine + kOwnFields);
   sum.Start();
   TF_RETURN_IF_ERROR(sum.AwaitFor(limit));
-  int64_t last_epoch = 0, next_key = 0;
+  int64_t last_epoch = 0;
   all->assign(size(), {});
   for (int host : hosts) {
     const int64_t* const said = sum.as<int64_t>() + width * host;
     if (said[0] != 1) return absl::InternalError("Another group has met");
     last_epoch = std::max(last_epoch, said[1]);
-    next_key = std::max(next_key, said[2]);
     (*all)[host].assign(said + kOwnFields, said + width);
   }
-  server_->set_next_key(static_cast<int>(next_key));
+  server_->ResetKeys();
   server_->NoteMembers();
-  absl::MutexLock lock(&mu_);
-  group_ = {hosts, last_epoch + 1};
-  error_.clear();
+  {
+    absl::MutexLock lock(&mu_);
+    group_ = {hosts, last_epoch + 1};
+    error_.clear();
+    returns_ = false;
+  }
+  sees_returning_.store(false);
+  Post([&](Notice* notice) {
+    notice->state = Notice::State::kMember;
+    notice->epoch = last_epoch + 1;
+    notice->members = hosts;
+    notice->meets.clear();
+  });
   return absl::OkStatus();
 }
 
@@ -109,24 +138,29 @@ absl::Status Cluster::Greet() {
   absl::Status met;
   if (everybody.size() > 1) met = Meet(everybody, start_limit_, {}, &nothing);
   if (met.ok()) return met;
-  return absl::DeadlineExceededError(absl::StrCat(
-      "All hosts of the cluster answer, and do not begin together within ",
-      absl::FormatDuration(start_limit_),
-      ". Where the others have gone on without this one it cannot come back: start all "
-      "hosts again, from what has been saved."));
+  return absl::DeadlineExceededError(
+      absl::StrCat("All hosts of the cluster answer, and do not begin together within ",
+                   absl::FormatDuration(start_limit_),
+                   ". Start all hosts again, from what has been saved."));
 }
 
-std::string Cluster::Regroup(const std::vector<int64_t>& brought,
+std::string Cluster::Regroup(const std::vector<int64_t>& brought, bool takes_back,
                              std::vector<std::vector<int64_t>>* all) {
+  if (returns()) return std::string(ComeBack(brought, all).message());
+  if (takes_back) {
+    if (TakeBack(brought, all)) return "";
+    Fail(kNotBack);  // others may have met
+  }
   const std::string why = error();
   const std::string me = absl::StrCat("host ", rank(), " (");
   const bool lost = absl::StrContains(why, ") does not answer: ") ||
-                    absl::StrContains(why, kRegroups);
+                    absl::StrContains(why, kRegroups) ||
+                    absl::StrContains(why, kNotBack);
   if (!elastic_ || !lost || absl::StrContains(why, " has failed: ")) return why;
   if (absl::StartsWith(why, me)) {
     return absl::StrCat(why,
-                        ". The others go on without this host; it cannot come "
-                        "back");
+                        ". The others go on without this host: start it again, and it "
+                        "comes back");
   }
   const absl::Time deadline = absl::Now() + start_limit_;
   while (absl::Now() < deadline) {

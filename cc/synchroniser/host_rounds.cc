@@ -68,6 +68,7 @@ void HostRounds::SendLocked(const Report& report) {
   mine[1] = report.program;
   mine[2] = report.tasks;
   mine[3] = report.rows;
+  mine[4] = hosts_->sees_returning() ? 1 : 0;
   reports_->Start();
   under_way_ = true;
   why_.clear();
@@ -84,7 +85,10 @@ HostRounds::Fate HostRounds::Await() {
   if (fate_ == Fate::kCounts && arrived_ != nullptr && !arrived_()) {
     fate_ = Break(hosts_->error());
   }
-  if (fate_ != Fate::kBroken) standing_ = {standing_.decided + 1, fate_};
+  if (fate_ != Fate::kBroken) {
+    standing_ = {standing_.decided + 1, fate_};
+    takes_back_ = AllSeeReturning();
+  }
   if (fate_ == Fate::kCounts) {
     Count();
     clear_.store(true, std::memory_order_release);
@@ -99,6 +103,19 @@ HostRounds::Fate HostRounds::Await() {
   undo_ = nullptr;
   arrived_ = nullptr;
   return fate_;
+}
+
+bool HostRounds::AllSeeReturning() const {
+  bool all = true;
+  for (int host : hosts_->members()) {
+    all &= reports_->as<int64_t>()[kFields * host + kFields - 1] != 0;
+  }
+  return all;
+}
+
+bool HostRounds::takes_back() const {
+  const MutexLock lock(&mu_);
+  return takes_back_;
 }
 
 HostRounds::Report HostRounds::ReportOf(int host) const {
@@ -190,6 +207,7 @@ bool HostRounds::Resume(const Standing& last) {
   const MutexLock lock(&mu_);
   const bool decided = last.decided > standing_.decided;
   standing_ = last;
+  takes_back_ = false;
   fate_ = decided ? last.fate : Fate::kCounts;
   under_way_ = false;
   if (fate_ != Fate::kCounts) return decided;

@@ -85,6 +85,9 @@ class HostRounds {
   std::string why() const TENSORBOW_EXCLUDES(mu_);
   // What else the hosts exchange has not arrived.
   Fate Break() TENSORBOW_EXCLUDES(mu_);
+  // Whether all hosts have seen, when they reported last, that one waits to be taken
+  // back; the same on all of them. It is, before their next iteration.
+  bool takes_back() const TENSORBOW_EXCLUDES(mu_);
   // What this host knows of the rounds, as it tells other hosts that regroup.
   struct Standing {
     int64_t decided = 0;        // rounds
@@ -121,10 +124,11 @@ class HostRounds {
   bool behind() const TENSORBOW_EXCLUDES(mu_);
 
  private:
-  static constexpr int kFields = 4;  // of a report
+  static constexpr int kFields = 5;  // of a report, and whether somebody waits
 
   void SendLocked(const Report& report) TENSORBOW_REQUIRES(mu_);
   Report ReportOf(int host) const TENSORBOW_REQUIRES(mu_);
+  bool AllSeeReturning() const TENSORBOW_REQUIRES(mu_);
   Fate Judge() TENSORBOW_REQUIRES(mu_);
   Fate Break(const std::string& why) TENSORBOW_REQUIRES(mu_);
   void Count() TENSORBOW_REQUIRES(mu_);
@@ -144,6 +148,7 @@ class HostRounds {
   Counts counts_ TENSORBOW_GUARDED_BY(mu_);
   bool votes_ TENSORBOW_GUARDED_BY(mu_) = false;  // the report under way is a vote
   bool counted_ TENSORBOW_GUARDED_BY(mu_) = true;
+  bool takes_back_ TENSORBOW_GUARDED_BY(mu_) = false;
   std::vector<bool> behind_ TENSORBOW_GUARDED_BY(mu_);   // by host
   std::vector<bool> trained_ TENSORBOW_GUARDED_BY(mu_);  // in the last that counts
   // No report is under way and the last iteration counts. The release store in Await()

@@ -69,11 +69,20 @@ class Hosts {
   // waits until all others do the same. `all` ← by host, what each member has brought,
   // which are equally many numbers; nothing of the others. Sums can be started again,
   // on all members in the same order. Returns why not, or an empty text: the hosts have
-  // failed for good. REQUIRES: nobody starts or awaits a sum.
-  virtual std::string Regroup(const std::vector<int64_t>& brought,
+  // failed for good. `takes_back`: no sum has failed, and hosts that wait to be taken
+  // back become members, too; called by all members after the same sum. REQUIRES:
+  // nobody starts or awaits a sum.
+  virtual std::string Regroup(const std::vector<int64_t>& brought, bool takes_back,
                               std::vector<std::vector<int64_t>>* all) {
     return error();
   }
+  // Whether this host comes back to others that train, with its first Regroup().
+  virtual bool returns() const { return false; }
+  // Whether another one waits to be taken back, that has described the same.
+  virtual bool sees_returning() const { return false; }
+  // What a host trains, and with which options: it is taken back by those that do the
+  // same. Not 0.
+  virtual void Describe(int64_t program) {}
 };
 
 }  // namespace tensorbow

@@ -123,10 +123,9 @@ int64_t Synchroniser::EndRun() {
     AttendAs(*set_, Due(over), failed);
   }
   voted_.clear();
-  if (rehearses_) {
+  if (std::exchange(rehearses_, false) && set_->host_gradients != nullptr) {
     set_->host_gradients->Await();  // where a task has failed before it was voted on
     set_->host_gradients->set_alone(false);
-    rehearses_ = false;
   }
   const int64_t completed = nobody_took_part_ ? over - 1 : over;
   if (queue_ != nullptr) queue_->EndRun(*set_);
@@ -245,6 +244,7 @@ void Synchroniser::Complete(int64_t iteration) {
     if (learners_[j].took_part == iteration) present.push_back(j);
   }
   ClearPoints();
+  if (rehearses_) return;
   nobody_took_part_ = present.empty();
   if (nobody_took_part_) {
     // Who averages gradients takes part without a task between runs.

@@ -1,5 +1,6 @@
-// What learners execute: Trainer::Compile, Trainer::Recompile, and what is compiled
-// again because variables are no longer shared (SeparateVariables).
+// What learners execute, and what keeps them together: Trainer::Compile,
+// Trainer::Recompile, Trainer::Choose, and what is compiled again because variables are
+// no longer shared (SeparateVariables).
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -13,12 +14,15 @@
 #include "cc/rewrite/row_moments.h"
 #include "cc/rewrite/scale_gradients.h"
 #include "cc/rewrite/scale_rates.h"
+#include "cc/training/merges_of_hosts.h"
 #include "cc/training/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
 
 namespace {
+
+constexpr int kMostLearners = 1024;  // of a host; tensorbow/_layout.py checks it
 
 // What learners execute of a program, but for averages and scales.
 const ProgramGraph& GraphOf(const LearningProgram& program, const ProgramGraph& graph) {
@@ -111,6 +115,52 @@ absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph
   return CompileLearningProgram(*executed, spec, analysis, sparse_feeds, fixed,
                                 options_, session_options_, averages, agree, &learners_,
                                 program);
+}
+
+Choice Trainer::choice() const {
+  absl::MutexLock lock(&choice_mu_);
+  return choice_;
+}
+
+absl::Status Trainer::Choose(const Choice& choice) {
+  TF_ASSIGN_OR_RETURN(synchronisation_,
+                      NewSynchronisation(choice, options_, learners_, rounds_.get()));
+  Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
+  std::vector<Learner*> learners;
+  for (int j = 0; j < num_learners(); ++j) {
+    Learner& learner = learners_[j];
+    learner.device()->set_synchroniser(synchroniser);
+    if (learner.accelerator() != nullptr) {
+      learner.accelerator()->set_synchroniser(synchroniser);
+    }
+    learners.push_back(&learner);
+  }
+  variables_ = std::make_unique<ReplicatedVariables>(
+      learners_.central_device(), std::move(learners), synchronisation_->model.get(),
+      synchroniser);
+  if (rounds_ != nullptr) {
+    // Hosts that merge may have different numbers of learners.
+    const int most =
+        synchronisation_->host_merges == nullptr ? num_learners() : kMostLearners;
+    variables_->set_first_random_stream(options_.hosts->rank() * most);
+  }
+  if (merges_ != nullptr) merges_->SetHosts();
+  absl::MutexLock lock(&choice_mu_);
+  choice_ = choice;
+  return absl::OkStatus();
+}
+
+void Trainer::Unchoose() {
+  variables_.reset();
+  for (int j = 0; j < num_learners(); ++j) {
+    learners_[j].device()->set_synchroniser(nullptr);
+    if (learners_[j].accelerator() != nullptr) {
+      learners_[j].accelerator()->set_synchroniser(nullptr);
+    }
+  }
+  synchronisation_.reset();
+  absl::MutexLock lock(&choice_mu_);
+  choice_ = Choice();
 }
 
 absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,

@@ -16,6 +16,17 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+// Why learners that are in step would make other state than one does; empty if not.
+std::string OtherStates(const Verdict& verdict, const LearningProgram& program) {
+  if (verdict.states_differ.empty() || !program.meets) return "";
+  return absl::StrCat("it writes, from its rows, state that is not trained: ",
+                      verdict.states_differ);
+}
+
+}  // namespace
+
 bool Trainer::MayDivide() const {
   return num_learners() > 1 || options_.rows_of_batch() > 0;
 }
@@ -119,13 +130,6 @@ bool Trainer::HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
       ". Feed more rows, ask for fewer learners, or for a synchroniser, which makes "
       "this your choice."));
   return true;
-}
-
-std::string Trainer::OtherStates(const Verdict& verdict,
-                                 const LearningProgram& program) {
-  if (verdict.states_differ.empty() || !program.meets) return "";
-  return absl::StrCat("it writes, from its rows, state that is not trained: ",
-                      verdict.states_differ);
 }
 
 bool Trainer::HasOtherStates(const Verdict& verdict, const LearningProgram& program) {

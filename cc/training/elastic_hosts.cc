@@ -34,11 +34,19 @@ namespace {
 constexpr char kCounts[] = "_tensorbow/counts";
 
 // What a host tells the others when they regroup.
-enum Brought { kDecided, kFate, kLostBetween, kBehind };
+enum Brought { kDecided, kFate, kLostBetween, kBehind, kLeaves, kProgram };
+// What a host has decided that comes back.
+constexpr int64_t kNothing = -1;
 
-std::vector<int64_t> ToBring(const HostRounds::Standing& own, bool lost_between,
-                             bool behind) {
-  return {own.decided, static_cast<int64_t>(own.fate), lost_between, behind};
+std::vector<int64_t> ToBring(const HostRounds::Standing& own, const Regrouping& how,
+                             bool lost_between) {
+  return {own.decided,  static_cast<int64_t>(own.fate),
+          lost_between, how.behind,
+          how.leaves,   how.program};
+}
+
+bool HasReturned(const std::vector<int64_t>& brought) {
+  return brought[kDecided] == kNothing;
 }
 
 // Ends training on all hosts.
@@ -60,7 +68,7 @@ int MostAdvanced(const std::vector<int>& members,
                  const std::vector<std::vector<int64_t>>& all) {
   int leader = -1;
   for (int host : members) {
-    if (all[host][kBehind] != 0) continue;
+    if (all[host][kBehind] != 0 || HasReturned(all[host])) continue;
     if (leader < 0 || all[host][kDecided] > all[leader][kDecided]) leader = host;
   }
   return leader;
@@ -73,20 +81,25 @@ absl::Status Trainer::LostBetween(const std::string& why) {
   if (!hosts->elastic()) return absl::UnavailableError(why);
   // The others are told, who may be waiting for this one.
   std::vector<std::vector<int64_t>> all;
-  hosts->Regroup(ToBring(rounds_->standing(), /*lost_between=*/true, false), &all);
+  hosts->Regroup(ToBring(rounds_->standing(), {}, /*lost_between=*/true),
+                 /*takes_back=*/false, &all);
   return GiveUpBetween(hosts, why);
 }
 
-absl::StatusOr<bool> Trainer::TakeModelOf(int host) {
+absl::StatusOr<bool> Trainer::TakeModelOf(int host, bool everything) {
   InheritedValues values;
-  if (variables_ != nullptr) {
-    TF_ASSIGN_OR_RETURN(values, averages_gradients() ? variables_->FollowedStates()
-                                                     : variables_->ModelStates());
+  if (variables_ != nullptr && !averages_gradients()) {
+    TF_ASSIGN_OR_RETURN(values, variables_->ModelStates());
   }
-  tf::Tensor& counts = values[kCounts] = tf::Tensor(tf::DT_INT64, {3});
+  if (variables_ != nullptr && (averages_gradients() || everything)) {
+    TF_ASSIGN_OR_RETURN(const InheritedValues followed, variables_->FollowedStates());
+    for (const auto& [name, value] : followed) values[name] = value;
+  }
+  tf::Tensor& counts = values[kCounts] = tf::Tensor(tf::DT_INT64, {4});
   counts.vec<int64_t>()(0) = iterations();
   counts.vec<int64_t>()(1) = learning_tasks();
   counts.vec<int64_t>()(2) = samples_seen();
+  counts.vec<int64_t>()(3) = last_trained_ == nullptr ? 0 : last_trained_->iterations();
   if (!TakeValuesOf(rounds_->hosts(), host, &values).empty()) return false;
   inherited_ = std::move(values);
   return true;
@@ -95,6 +108,7 @@ absl::StatusOr<bool> Trainer::TakeModelOf(int host) {
 absl::Status Trainer::Inherit() {
   const InheritedValues values = *std::move(inherited_);
   inherited_.reset();
+  behind_hosts_ = true;
   const auto counts = values.at(kCounts).vec<int64_t>();
   rounds_->SetCounts({counts(0) - iterations_.load(),
                       counts(1) - learning_tasks_.load(),
@@ -102,20 +116,32 @@ absl::Status Trainer::Inherit() {
   if (variables_ == nullptr) return absl::OkStatus();
   if (averages_gradients()) return variables_->TakeOverStates(values);
   variables_->SetModelStates(values);
-  return absl::OkStatus();
+  return comes_back_ ? variables_->TakeOverStates(values) : absl::OkStatus();
 }
 
-absl::StatusOr<bool> Trainer::RegroupHosts(bool behind) {
+absl::StatusOr<Regrouped> Trainer::RegroupHosts(Regrouping how) {
   Hosts* const hosts = rounds_->hosts();
   const std::string why = hosts->error();
-  while (true) {
+  for (;; how.takes_back = false) {
+    HostRounds::Standing own = rounds_->standing();
+    if (comes_back_) own.decided = kNothing;
     std::vector<std::vector<int64_t>> all;
     const std::string error =
-        hosts->Regroup(ToBring(rounds_->standing(), false, behind), &all);
+        hosts->Regroup(ToBring(own, how, /*lost_between=*/false), how.takes_back, &all);
     if (!error.empty()) return absl::UnavailableError(error);
     const std::vector<int> members = hosts->members();
+    Regrouped found;
+    std::vector<int> back;
+    found.all_leave = true;
     for (int host : members) {
       if (all[host][kLostBetween] != 0) return GiveUpBetween(hosts, why);
+      if (HasReturned(all[host])) {
+        back.push_back(host);
+        continue;
+      }
+      found.all_leave &= all[host][kLeaves] != 0;
+      found.same_program &=
+          all[host][kLeaves] != 0 || all[host][kProgram] == how.program;
     }
     const int leader = MostAdvanced(members, all);
     if (leader < 0) {
@@ -125,16 +151,25 @@ absl::StatusOr<bool> Trainer::RegroupHosts(bool behind) {
                                "have learned last: start all hosts again, from what "
                                "has been saved")));
     }
-    TF_ASSIGN_OR_RETURN(const bool taken, TakeModelOf(leader));
+    TF_ASSIGN_OR_RETURN(const bool taken, TakeModelOf(leader, !back.empty()));
     if (!taken) continue;       // another host is lost
     rounds_->TakeStragglers();  // there are none now
-    behind_hosts_ = true;
-    warn_(absl::StrCat("A host of the cluster is lost: ", why,
-                       ". Those that are left go on from the last iteration that "
-                       "counts: ",
-                       absl::StrJoin(members, ", ")));
-    return rounds_->Resume(
+    const auto counts = inherited_->at(kCounts).vec<int64_t>();
+    found.set_iterations = counts(3);
+    const std::string all_there = absl::StrJoin(members, ", ");
+    const std::string returned = absl::StrJoin(back, ", ");
+    if (back.empty()) {
+      warn_(absl::StrCat("A host of the cluster is lost: ", why,
+                         ". Those that are left go on from the last iteration that "
+                         "counts: ",
+                         all_there));
+    } else {
+      warn_(absl::StrCat("Back in the cluster: host ", returned, ". From iteration ",
+                         counts(0), " on train: ", all_there));
+    }
+    found.decided = rounds_->Resume(
         {all[leader][kDecided], static_cast<HostRounds::Fate>(all[leader][kFate])});
+    return found;
   }
 }
 
@@ -143,8 +178,9 @@ absl::Status Trainer::CatchUpElastic() {
   const bool behind = rounds_->behind();
   const HostRounds::Stragglers stragglers = rounds_->TakeStragglers();
   if (stragglers.hosts.empty() || stragglers.leader < 0) return absl::OkStatus();
-  TF_ASSIGN_OR_RETURN(const bool taken, TakeModelOf(stragglers.leader));
-  if (!taken) TF_RETURN_IF_ERROR(RegroupHosts(behind).status());
+  TF_ASSIGN_OR_RETURN(const bool taken,
+                      TakeModelOf(stragglers.leader, /*everything=*/false));
+  if (!taken) TF_RETURN_IF_ERROR(RegroupHosts({behind}).status());
   return Inherit();
 }
 
@@ -152,9 +188,9 @@ absl::Status Trainer::AgreeOn(int64_t what) {
   while (!rounds_->Agree(what)) {
     const bool lost = rounds_->Await() == HostRounds::Fate::kBroken;
     if (!lost || !has_elastic_hosts()) return HostsError();
-    TF_ASSIGN_OR_RETURN(const bool decided, RegroupHosts(rounds_->behind()));
+    TF_ASSIGN_OR_RETURN(const Regrouped found, RegroupHosts({rounds_->behind()}));
     TF_RETURN_IF_ERROR(Inherit());
-    if (!decided) continue;
+    if (!found.decided) continue;
     return rounds_->Await() == HostRounds::Fate::kCounts ? absl::OkStatus()
                                                          : HostsError();
   }
@@ -166,7 +202,8 @@ absl::StatusOr<ElasticFate> Trainer::AwaitElasticHosts(const TrainedSet* set,
   ElasticFate found;
   found.fate = rounds_->Await();
   if (found.fate != HostRounds::Fate::kBroken) return found;
-  TF_ASSIGN_OR_RETURN(found.taken_over, RegroupHosts(rounds_->behind()));
+  TF_ASSIGN_OR_RETURN(const Regrouped regrouped, RegroupHosts({rounds_->behind()}));
+  found.taken_over = regrouped.decided;
   found.again = !found.taken_over;
   found.fate = rounds_->Await();
   const bool counts = found.taken_over && found.fate == HostRounds::Fate::kCounts;
@@ -200,6 +237,7 @@ absl::Status Trainer::FollowElasticHosts(const LearningProgram& program,
     program.set->count()->fetch_add(1);  // the run's last iteration, of the others
   }
   while (found.fate == HostRounds::Fate::kCounts) {
+    TF_RETURN_IF_ERROR(TakeBackHosts(program.set->program, /*leaves=*/false));
     found.fate = synchroniser->Attend(*program.set, HostRounds::Kind::kNoData);
     if (found.fate != HostRounds::Fate::kBroken) continue;
     TF_ASSIGN_OR_RETURN(found,

@@ -29,35 +29,48 @@ HostRounds::Counts Trainer::CountsOfHosts() const {
   return rounds_->counts();
 }
 
-absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) {
-  if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
-  const bool merges = merges_ != nullptr;
-  if (merges) TF_RETURN_IF_ERROR(merges_->Rest(/*wants_merge=*/false));
+bool Trainer::averages_gradients() const {
+  return synchronisation_ != nullptr &&
+         synchronisation_->synchroniser->traits().averages_gradients();
+}
+
+std::string Trainer::OptionsForHosts() const {
   std::string text = absl::StrCat(
-      merges ? 0 : num_learners(), " ", synchronisation_->choice.name(), " ",
-      options_.alpha, " ", options_.sync_period, " ", options_.ema_decay, " ",
+      merges_ != nullptr ? 0 : num_learners(), " ", synchronisation_->choice.name(),
+      " ", options_.alpha, " ", options_.sync_period, " ", options_.ema_decay, " ",
       options_.batch_size, " ", options_.host_period, " ",
       static_cast<int>(options_.centre), " ", synchronisation_->choice.momentum, " ",
       options_.host_chunks.searched ? -1 : options_.host_chunks.gradients, "\n");
-  if (merges) {
-    const AdaptiveOptions& o = options_.adaptive;
-    absl::StrAppend(&text, o.mega_batch, " ", o.b_max, " ", o.b_min, " ", o.beta, " ",
-                    o.perturbation, " ", o.threshold, " ", o.momentum, " ", o.scales,
-                    " ", o.normalises, " ", static_cast<int>(options_.scheduling),
-                    "\n");
-  }
+  if (merges_ == nullptr) return text;
+  const AdaptiveOptions& o = options_.adaptive;
+  absl::StrAppend(&text, o.mega_batch, " ", o.b_max, " ", o.b_min, " ", o.beta, " ",
+                  o.perturbation, " ", o.threshold, " ", o.momentum, " ", o.scales, " ",
+                  o.normalises, " ", static_cast<int>(options_.scheduling), "\n");
+  return text;
+}
+
+absl::Status Trainer::AgreeWithHosts(std::map<std::string, tf::Tensor>* values) {
+  if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
+  if (merges_ != nullptr) TF_RETURN_IF_ERROR(merges_->Rest(/*wants_merge=*/false));
+  std::string text = OptionsForHosts();
   for (const auto& [name, value] : *values) {
     absl::StrAppend(&text, name, " ", tf::DataTypeString(value.dtype()), " ",
                     value.shape().DebugString(), "\n");
   }
   TF_RETURN_IF_ERROR(AgreeOn(static_cast<int64_t>(tf::Hash64(text))));
-  if (merges) TF_RETURN_IF_ERROR(merges_->LearnHosts());
+  if (merges_ != nullptr) TF_RETURN_IF_ERROR(merges_->LearnHosts());
   Hosts* const hosts = rounds_->hosts();
   const std::string error = TakeValuesOf(hosts, hosts->members().front(), values);
   return error.empty() ? absl::OkStatus() : LostBetween(error);
 }
 
 absl::Status Trainer::MeetHosts(const char* call, const std::string& path) {
+  if (rounds_->hosts()->returns()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        call,
+        ": this host has been started again and takes over what the others have "
+        "with its first learning run. Until then run the initialisers only"));
+  }
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
   if (merges_ != nullptr) TF_RETURN_IF_ERROR(merges_->Rest(/*wants_merge=*/false));
   const std::string text = absl::StrCat(call, " ", path);
@@ -205,6 +218,7 @@ void Trainer::Leave() {
   while (fate == HostRounds::Fate::kCounts || fate == HostRounds::Fate::kDiscarded) {
     rounds_->Forgive();
     if (last_trained_ != nullptr) {
+      if (!TakeBackHosts(last_trained_->program, /*leaves=*/true).ok()) return;
       fate = synchronisation_->synchroniser->Attend(*last_trained_,
                                                     HostRounds::Kind::kLeft);
     } else {

@@ -48,6 +48,11 @@ absl::Status Trainer::PutReplicas(const Replicas& replicas) {
   return variables_->SetStates(uses, replicas.states);
 }
 
+std::vector<std::string> Trainer::LearnerDevices() const {
+  absl::MutexLock lock(&mu_);
+  return learners_.Descriptions();
+}
+
 absl::Status Trainer::SetLayout(const Layout& layout) {
   TF_RETURN_IF_ERROR(OnOneHostOnly("set_learners"));
   turns_.Take();

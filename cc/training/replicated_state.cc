@@ -99,16 +99,32 @@ void ReplicatedVariables::SetModelStates(
   }
 }
 
+bool ReplicatedVariables::Follows(int id) const {
+  const Variable& variable = variables_[id];
+  return follows_others(id) && variable.model_index < 0 && !variable.replicas.empty() &&
+         variable.replicas[0].initialised() &&
+         tf::DataTypeCanUseMemcpy(variable.replicas[0].value().dtype());
+}
+
+std::string ReplicatedVariables::Describe() const {
+  std::string text;
+  for (const auto& [name, id] : ids_) {
+    const Variable& variable = variables_[id];
+    if (variable.model_index < 0 && !Follows(id)) continue;
+    const tf::Tensor& first = variable.replicas[0].value();
+    absl::StrAppend(&text, name, " ", tf::DataTypeString(first.dtype()), " ",
+                    first.shape().DebugString(), " ", variable.model_index, "\n");
+  }
+  return text;
+}
+
 absl::StatusOr<std::map<std::string, tf::Tensor>> ReplicatedVariables::FollowedStates()
     const {
   std::map<std::string, tf::Tensor> values;
   for (int id = 0; id < size(); ++id) {
     const Variable& variable = variables_[id];
-    if (!follows_others(id) || variable.replicas.empty()) continue;
+    if (!Follows(id)) continue;
     const VariableStorage& first = variable.replicas[0];
-    if (!first.initialised() || !tf::DataTypeCanUseMemcpy(first.value().dtype())) {
-      continue;
-    }
     TF_ASSIGN_OR_RETURN(const tf::Tensor value, first.HostValue(MemoryOf(variable, 0)));
     values[variable.node.name()] = tf::tensor::DeepCopy(value);
   }

@@ -137,8 +137,10 @@ class ReplicatedVariables {
   // iterations. Sets it; replicas stay what they are.
   absl::StatusOr<std::map<std::string, tensorflow::Tensor>> ModelStates();
   void SetModelStates(const std::map<std::string, tensorflow::Tensor>& values);
-  // Where all replicas are the same: the values of everything that follows other hosts,
-  // by name. Takes over another host's, for all learners.
+  // What variables there are, of which type and shape.
+  std::string Describe() const;
+  // The first learner's values of everything that follows other hosts and that the
+  // central model does not keep, by name. Takes over another host's, for all learners.
   absl::StatusOr<std::map<std::string, tensorflow::Tensor>> FollowedStates() const;
   absl::Status TakeOverStates(const std::map<std::string, tensorflow::Tensor>& values);
   // What a learning run has left is another host's value, for all learners.
@@ -187,6 +189,8 @@ class ReplicatedVariables {
     std::vector<VariableStorage> replicas;  // by learner
   };
 
+  // Whether FollowedStates() has it.
+  bool Follows(int id) const;
   // Where a learner keeps its replica.
   tensorflow::Device* DeviceOf(const Variable& variable, int learner) const;
   Memory MemoryOf(const Variable& variable, int learner) const;

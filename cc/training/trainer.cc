@@ -13,12 +13,6 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
-namespace {
-
-constexpr int kMostLearners = 1024;  // of a host; tensorbow/_layout.py checks it
-
-}  // namespace
-
 Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
                  tf::Session* central, tf::Device* central_device,
                  AcceleratorBackend* accelerators, Warn warn)
@@ -57,54 +51,6 @@ void Trainer::Release() {
   learners_.ReleaseKernels();
   absl::MutexLock lock(&mu_);
   variables_.reset();
-}
-
-// ------------------------------------------------------------------------ choice
-
-Choice Trainer::choice() const {
-  absl::MutexLock lock(&choice_mu_);
-  return choice_;
-}
-
-absl::Status Trainer::Choose(const Choice& choice) {
-  TF_ASSIGN_OR_RETURN(synchronisation_,
-                      NewSynchronisation(choice, options_, learners_, rounds_.get()));
-  Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
-  std::vector<Learner*> learners;
-  for (int j = 0; j < num_learners(); ++j) {
-    Learner& learner = learners_[j];
-    learner.device()->set_synchroniser(synchroniser);
-    if (learner.accelerator() != nullptr) {
-      learner.accelerator()->set_synchroniser(synchroniser);
-    }
-    learners.push_back(&learner);
-  }
-  variables_ = std::make_unique<ReplicatedVariables>(
-      learners_.central_device(), std::move(learners), synchronisation_->model.get(),
-      synchroniser);
-  if (rounds_ != nullptr) {
-    // Hosts that merge may have different numbers of learners.
-    const int most =
-        synchronisation_->host_merges == nullptr ? num_learners() : kMostLearners;
-    variables_->set_first_random_stream(options_.hosts->rank() * most);
-  }
-  if (merges_ != nullptr) merges_->SetHosts();
-  absl::MutexLock lock(&choice_mu_);
-  choice_ = choice;
-  return absl::OkStatus();
-}
-
-void Trainer::Unchoose() {
-  variables_.reset();
-  for (int j = 0; j < num_learners(); ++j) {
-    learners_[j].device()->set_synchroniser(nullptr);
-    if (learners_[j].accelerator() != nullptr) {
-      learners_[j].accelerator()->set_synchroniser(nullptr);
-    }
-  }
-  synchronisation_.reset();
-  absl::MutexLock lock(&choice_mu_);
-  choice_ = Choice();
 }
 
 // ---------------------------------------------------------------------- replicas
@@ -223,7 +169,7 @@ absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
   std::vector<int> uninitialised;
   bool moved = false;
   ReplicatedVariables::Agreement agree;
-  if (rounds_ != nullptr) {
+  if (rounds_ != nullptr && !rounds_->hosts()->returns()) {
     agree = [this](std::map<std::string, tf::Tensor>* values)
                 ABSL_NO_THREAD_SAFETY_ANALYSIS { return AgreeWithHosts(values); };
   }
@@ -240,6 +186,7 @@ absl::Status Trainer::PrepareReplicas(LearningProgram* program,
   TF_RETURN_IF_ERROR(BroadcastWrites(program, ready));
   if (!*ready) return absl::OkStatus();
   ChooseTrainedSet(program);
+  if (has_elastic_hosts()) TF_RETURN_IF_ERROR(MeetReturningHosts(program));
   TF_RETURN_IF_ERROR(RestartIfAsked());
   if (has_elastic_hosts()) {  // which may have become fewer, in another session
     const int learners = num_learners() * options_.hosts_left();
@@ -284,6 +231,12 @@ absl::StatusOr<bool> Trainer::AskForRestart() {
 }
 
 namespace {
+
+bool IsTraced(const RunRequest& request) {
+  return request.metadata != nullptr &&
+         (request.run_options->trace_level() > tf::RunOptions::NO_TRACE ||
+          request.run_options->report_tensor_allocations_upon_oom());
+}
 
 // Hosts that cannot take an update back count it before they make it.
 absl::Status CheckRowsAreKnown(const LearningProgram& program, const FeedPlan& plan) {
@@ -358,12 +311,8 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
                   scheduler_.get(), synchronisation_->synchroniser.get(), batches,
                   &activity_, request.cancellation);
   TF_RETURN_IF_ERROR(RefreshWhatIsRead(program, run.num_active()));
+  if (IsTraced(request)) run.Trace();
   const tf::RunOptions& run_options = *request.run_options;
-  if (request.metadata != nullptr &&
-      (run_options.trace_level() > tf::RunOptions::NO_TRACE ||
-       run_options.report_tensor_allocations_upon_oom())) {
-    run.Trace();
-  }
   const int64_t timeout_ms = run_options.timeout_in_ms() > 0
                                  ? run_options.timeout_in_ms()
                                  : session_options_.config.operation_timeout_in_ms();

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -70,10 +71,7 @@ class Trainer {
     return rounds_ != nullptr && rounds_->hosts()->elastic();
   }
   // For people: what each learner computes on.
-  std::vector<std::string> LearnerDevices() const ABSL_LOCKS_EXCLUDED(mu_) {
-    absl::MutexLock lock(&mu_);
-    return learners_.Descriptions();
-  }
+  std::vector<std::string> LearnerDevices() const ABSL_LOCKS_EXCLUDED(mu_);
   // What keeps the learners together; nothing before the first learning run is compiled
   // or a state is loaded.
   Choice choice() const ABSL_LOCKS_EXCLUDED(choice_mu_);
@@ -207,10 +205,7 @@ class Trainer {
   // Whether learners would normalise by the moments of too few rows; says so.
   bool HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
                      const LearningProgram& program);
-  // Why learners that are in step would make other state than one does; empty if not.
-  static std::string OtherStates(const Verdict& verdict,
-                                 const LearningProgram& program);
-  // Whether they would; says so.
+  // Whether learners that are in step would make other state than one does; says so.
   bool HasOtherStates(const Verdict& verdict, const LearningProgram& program);
   void WarnOf(const Verdict& verdict, const FeedPlan& plan, LearningProgram* program);
   // Decides by the proof whether the run is divided as `plan` says; changes the plan
@@ -241,8 +236,7 @@ class Trainer {
   void NoteCaptured(const RunAnalysis& analysis);
   // From now on replicas start from what central runs have written.
   void NoteWrites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The id of a variable that learners have copies of, with writes noted; NotFound for
-  // any other.
+  // The id of a variable that learners have copies of, with writes noted; or NotFound.
   absl::StatusOr<int> FindReplicated(const std::string& variable)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives every learner its own copy of what a program that has been compiled since
@@ -271,13 +265,10 @@ class Trainer {
 
   class MergesOfHosts;  // with other hosts
   HostRounds::Counts CountsOfHosts() const;
-  // Unimplemented where there are other hosts.
   absl::Status OnOneHostOnly(const char* what) const;
-  // Where other hosts come to the same call with the same path, too; an error if they
-  // do something else.
+  // Where other hosts come to the same call with the same path, too, or an error.
   absl::Status MeetHosts(const char* call, const std::string& path)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // What each host has brought, by host.
   absl::StatusOr<std::map<int, int64_t>> GatherFromHosts(int64_t brought)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // This host's error or, if another has one, that it has; OK if nobody has.
@@ -288,10 +279,8 @@ class Trainer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Goes back to the save that all hosts have, if this one has come further.
   absl::Status AgreeOnSave(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Where this host's part of a saved state is.
   std::string PathOfHost(const std::string& path) const;
-  // Sees to it that all hosts begin with the same: overwrites `values`, by variable,
-  // with the chief's.
+  // All hosts begin with the same: overwrites `values`, by variable, with the chief's.
   absl::Status AgreeWithHosts(std::map<std::string, tensorflow::Tensor>* values)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Where hosts average gradients: those that had no data for a while get what the
@@ -299,20 +288,15 @@ class Trainer {
   absl::Status CatchUp(const std::vector<int>& ids) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What the user is told of an iteration that does not count on all hosts.
   absl::Status HostsError() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // After a run: what the hosts have made of it; goes on without data as long as others
-  // have some.
+  // After a run: what the hosts have made of it; goes on while others have data.
   absl::Status FollowHosts(const LearningProgram& program, const LearningRun& run,
                            bool* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool averages_gradients() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return synchronisation_ != nullptr &&
-           synchronisation_->synchroniser->traits().averages_gradients();
-  }
-  // Waits until all hosts begin with the same.
+  bool averages_gradients() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AgreeOn(int64_t what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // --- Of elastic hosts (elastic_hosts.cc).
 
-  // The same as FollowHosts(); `*again`: the run is to be made again.
+  // FollowHosts(); `*again`: the run is to be made again.
   absl::Status FollowElasticHosts(const LearningProgram& program,
                                   const LearningRun& run, bool* again)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -322,14 +306,22 @@ class Trainer {
   absl::StatusOr<ElasticFate> AwaitElasticHosts(const TrainedSet* set,
                                                 bool may_rehearse)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // After a round that has been lost with a host: goes on with those that are left,
-  // from what the most advanced has (inherited_). `behind`: this host lacks updates
-  // that count. Returns whether that decides the round; else it has to be made again.
-  absl::StatusOr<bool> RegroupHosts(bool behind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // inherited_ ← the model and the counts of a host. False if they are lost.
-  absl::StatusOr<bool> TakeModelOf(int host) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Goes on with the hosts there are, from what the most advanced has (inherited_).
+  absl::StatusOr<Regrouped> RegroupHosts(Regrouping how)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // inherited_ ← the model and the counts of a host, for one that has come back all
+  // else that follows it, too. False if they are lost.
+  absl::StatusOr<bool> TakeModelOf(int host, bool everything)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Inherit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // applies it
   absl::Status CatchUpElastic() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Before an iteration: takes back who waits for that, or comes back.
+  absl::Status MeetReturningHosts(LearningProgram* program)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status TakeBackHosts(int64_t program, bool leaves)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ComeBack(LearningProgram* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::string OptionsForHosts() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The error of values that were lost between iterations, of which nobody can tell who
   // has got them; all hosts raise it.
   absl::Status LostBetween(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -338,8 +330,7 @@ class Trainer {
   // Learners that sat out begin from z in what they are to read and do not train, too.
   absl::Status RefreshWhatIsRead(LearningProgram* program, int num_active)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // After a run: counts what it did, marks what it changed, and undoes an iteration
-  // that was discarded.
+  // After a run: counts what it did, marks what it changed, undoes what was discarded.
   absl::Status Conclude(LearningProgram* program, LearningRun* run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Where all replicas are the same, gives learners that had no task in the last
@@ -363,6 +354,8 @@ class Trainer {
   const std::unique_ptr<MergesOfHosts> merges_;     // null but under Adaptive SGD
   bool behind_hosts_ ABSL_GUARDED_BY(mu_) = false;  // replicas are to restart
   std::optional<InheritedValues> inherited_ ABSL_GUARDED_BY(mu_);  // not yet applied
+  bool comes_back_ ABSL_GUARDED_BY(mu_) = false;  // and has nothing of the others yet
+  std::pair<int, int> described_ ABSL_GUARDED_BY(mu_);  // variables, as hosts know them
   // Of the last learning run, for iterations without one: what it trained, wrote (ids).
   std::unique_ptr<TrainedSet> last_trained_ ABSL_GUARDED_BY(mu_);
   std::vector<int> last_written_ ABSL_GUARDED_BY(mu_);

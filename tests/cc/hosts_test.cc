@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cc/synchroniser/host_rounds.h"
@@ -176,6 +177,42 @@ TEST(HostRoundsTest, ALostRoundIsTakenOverOrMadeAgain) {
   EXPECT_TRUE(first.Resume({3, Fate::kCounts}));
   EXPECT_EQ(first.Await(), Fate::kCounts);
   EXPECT_EQ(first.standing().decided, 3);
+}
+
+// A host that may see another one wait.
+class SeeingHosts : public Hosts {
+ public:
+  explicit SeeingHosts(Hosts* hosts) : hosts_(hosts) {}
+  int size() const override { return hosts_->size(); }
+  int rank() const override { return hosts_->rank(); }
+  std::unique_ptr<HostSum> NewSum(Type type, int64_t n) override {
+    return hosts_->NewSum(type, n);
+  }
+  void Fail(const std::string& why) override { hosts_->Fail(why); }
+  std::string error() const override { return hosts_->error(); }
+  bool sees_returning() const override { return sees; }
+
+  bool sees = false;
+
+ private:
+  Hosts* const hosts_;
+};
+
+TEST(HostRoundsTest, AHostIsTakenBackWhenAllSeeItWait) {
+  FakeCluster cluster(kHosts);
+  SeeingHosts first_host(cluster.host(0)), second_host(cluster.host(1));
+  HostRounds first(&first_host), second(&second_host);
+  for (const auto& [one, other] :
+       {std::pair(false, true), std::pair(true, true), std::pair(true, false)}) {
+    first_host.sees = one;
+    second_host.sees = other;
+    first.Send({Kind::kTrained}, nullptr);
+    second.Send({Kind::kNoData}, nullptr);
+    EXPECT_EQ(first.Await(), Fate::kCounts);
+    EXPECT_EQ(second.Await(), Fate::kCounts);
+    EXPECT_EQ(first.takes_back(), one && other);
+    EXPECT_EQ(second.takes_back(), one && other);
+  }
 }
 
 TEST(HostRoundsTest, WhatHasNotArrivedDoesNotCount) {

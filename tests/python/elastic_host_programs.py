@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import time
 import warnings
 from typing import Any
 
 import tensorflow as tf
 
+import tensorbow
 from tests.python import host_programs
 from tests.python.host_programs import MOMENTUM, RATE, Regression
 
@@ -108,3 +111,62 @@ def keras_descends_on(
     return host_programs.keras_goes_on(
         rank, addresses, learners, runs, deaths, "SSGD", keras.optimizers.SGD(RATE, MOMENTUM)
     )
+
+
+def comes_and_goes(
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    synchroniser: str,
+    options: dict[str, Any] | None = None,
+    waits: bool = False,
+    saved: str | None = None,
+) -> dict[str, Any]:
+    """Trains on elastic hosts until so many iterations count as the file "until" says. It may be
+    killed at any time and started again.
+
+    Logs every run before it and after it, with the variables that it has left. If it `waits`, the
+    last run does, for a file "go". With `saved` it goes on from that state, if it can.
+    """
+    program = Regression(rank, momentum=MOMENTUM if synchroniser == "SSGD" else 0.0)
+    until = host_programs.MARK.parent / "until"
+    chosen = getattr(tensorbow, synchroniser)(**(options or {}))
+    with (
+        open(host_programs.MARK.parent / f"log{rank}", "a", buffering=1) as log,
+        warnings.catch_warnings(record=True) as warned,
+    ):
+        warnings.simplefilter("always")
+        with program.session(
+            addresses, rank, learners, elastic=True, synchroniser=chosen
+        ) as session:
+            refused = "" if saved is None else _load(session, saved)
+            session.run(program.init)
+            while not until.exists() or session.iterations < int(until.read_text()):
+                rows = session.iterations
+                if waits and until.exists() and rows == int(until.read_text()) - 1:
+                    _await(host_programs.MARK.parent / "go")
+                log.write(json.dumps({"begins": rows}) + "\n")
+                _, loss = session.run([program.train, program.loss], program.feeds(rank, rows))
+                counts = session.iterations, session.learning_tasks, session.samples_seen
+                done = {"rows": rows, "counts": counts, "loss": float(loss), "warned": len(warned)}
+                log.write(json.dumps(done | {"values": values_of(session, program)}) + "\n")
+            last = values_of(session, program)
+            counts = session.iterations, session.learning_tasks, session.samples_seen
+    texts = [str(w.message) for w in warned]
+    return {"last": last, "counts": counts, "warned": texts, "refused": refused}
+
+
+def _load(session: Any, path: str) -> str:
+    """Why it has not loaded the state."""
+    try:
+        session.load_state(path)
+    except tf.errors.OpError as error:
+        return f"{type(error).__name__}: {error.message}"
+    return ""
+
+
+def _await(file: pathlib.Path) -> None:
+    deadline = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < deadline, f"{file} takes too long"
+        time.sleep(0.01)

@@ -651,11 +651,6 @@ def goes_on_until_told(rank: int, addresses: list[str]) -> dict[str, Any]:
     return {"z": z, "error": ""}
 
 
-def comes_back(rank: int, addresses: list[str]) -> str:
-    """Joins elastic hosts that have gone on without this one; returns the error."""
-    return join(rank, addresses, 3, 4, True)
-
-
 def saves_on(
     rank: int, addresses: list[str], path: str, deaths: dict[str, list[float]]
 ) -> dict[str, Any]:

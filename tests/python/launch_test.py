@@ -72,6 +72,26 @@ def test_the_first_failure_ends_the_others(script, tmp_path, capfd):
     assert all(ended(pid) for pid in pids)
 
 
+def test_an_elastic_host_starts_again_alone(script, tmp_path, capfd):
+    arguments = [script(FAILS), str(tmp_path / "failures"), "2"]
+    command = ["launch", "--hosts", "3", "--elastic", "--max-restarts", "5", *arguments]
+    assert cli.main(command) == 0
+    said = capfd.readouterr()
+    assert re.findall(r"host (\d): exit status 3; starting it again \((\d) more\)", said.err) == [
+        ("1", "4"),
+        ("1", "3"),
+    ]
+    pids = re.findall(r"^\[host (\d)\] pid (\d+)$", said.out, re.M)
+    assert sorted(host for host, _ in pids) == ["0", "1", "1", "1", "2"]
+    assert all(ended(int(pid)) for _, pid in pids)
+
+
+def test_elastic_hosts_that_all_fail_end_with_the_first_failure(script, capfd):
+    program = script("import os, json, sys; sys.exit(7)")
+    assert cli.main(["launch", "--hosts", "2", "--elastic", "--max-restarts", "3", program]) == 7
+    assert capfd.readouterr().err.count("starting it again") == 3
+
+
 def test_all_hosts_start_again_as_often_as_allowed(script, tmp_path, capfd):
     arguments = [script(FAILS), str(tmp_path / "failures"), "2"]
     assert cli.main(["launch", "--hosts", "2", "--max-restarts", "2", *arguments]) == 0

@@ -1,0 +1,170 @@
+// Elastic hosts: one that has been lost, and is started again, is taken back.
+//
+// It reads from the others' notices that they train, and says in its own that it waits.
+// The members see that and tell each other, in what they report on an iteration, so
+// that all begin to take it back before the same one. They meet with it as hosts do
+// that regroup, but not before everybody has a new executor and says so: the first
+// attempt is the only one. If it fails the members regroup without it, and may try
+// again.
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "cc/cluster/cluster.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace {
+
+constexpr absl::Duration kMeetLimit = absl::Seconds(6);
+constexpr absl::Duration kReadLimit = absl::Seconds(1);
+constexpr absl::Duration kReadInterval = absl::Milliseconds(20);
+
+bool Has(const std::vector<int>& hosts, int host) {
+  return std::find(hosts.begin(), hosts.end(), host) != hosts.end();
+}
+
+}  // namespace
+
+void Cluster::Post(const std::function<void(Notice*)>& change) {
+  if (!elastic_) return;
+  absl::MutexLock lock(&mu_);
+  change(&notice_);
+  server_->Post(notice_);
+}
+
+void Cluster::Describe(int64_t program) {
+  Post([&](Notice* notice) { notice->program = program; });
+}
+
+bool Cluster::returns() const {
+  absl::MutexLock lock(&mu_);
+  return returns_;
+}
+
+std::vector<std::optional<Notice>> Cluster::ReadNotices() const {
+  return server_->ReadNotices(Hosts::members(), kReadLimit);
+}
+
+std::vector<int> Cluster::FindReturning() const {
+  const std::vector<int> members = this->members();
+  std::vector<int> others;
+  for (int host = 0; host < size(); ++host) {
+    if (!Has(members, host)) others.push_back(host);
+  }
+  if (others.empty()) return {};
+  const auto notices = server_->ReadNotices(others, kReadLimit);
+  absl::MutexLock lock(&mu_);
+  if (returns_ || notice_.program == 0) return {};
+  std::vector<int> returning;
+  for (int host : others) {
+    const std::optional<Notice>& notice = notices[host];
+    if (!notice.has_value() || notice->state != Notice::State::kReturns) continue;
+    if (notice->program == notice_.program) returning.push_back(host);
+  }
+  return returning;
+}
+
+absl::Status Cluster::MeetReturning(const std::vector<int>& hosts, int leader,
+                                    const std::vector<int64_t>& brought,
+                                    std::vector<std::vector<int64_t>>* all) {
+  TF_RETURN_IF_ERROR(server_->Renew(leader));
+  Post([&](Notice* notice) {
+    notice->meets = hosts;
+    notice->leader = leader;
+  });
+  const absl::Time deadline = absl::Now() + kMeetLimit;
+  const auto all_meet = [&] {
+    const auto notices = server_->ReadNotices(hosts, kReadLimit);
+    return std::all_of(hosts.begin(), hosts.end(), [&](int host) {
+      return host == rank() ||
+             (notices[host].has_value() && notices[host]->meets == hosts);
+    });
+  };
+  absl::Status met;
+  while (met.ok() && !all_meet()) {
+    absl::SleepFor(kReadInterval);
+    if (absl::Now() > deadline) met = absl::CancelledError();
+  }
+  if (met.ok()) met = Meet(hosts, kMeetLimit, brought, all);
+  if (!met.ok()) Post([](Notice* notice) { notice->meets.clear(); });
+  return met;
+}
+
+bool Cluster::TakeBack(const std::vector<int64_t>& brought,
+                       std::vector<std::vector<int64_t>>* all) {
+  if (!AwaitIdle(hang_limit_)) return false;
+  const std::vector<int> members = this->members();
+  const absl::StatusOr<std::vector<int>> left = FindLeft();
+  if (!left.ok() || *left != members) return false;
+  std::vector<int> hosts = FindReturning();
+  if (hosts.empty()) return false;
+  hosts.insert(hosts.end(), members.begin(), members.end());
+  std::sort(hosts.begin(), hosts.end());
+  return MeetReturning(hosts, members.front(), brought, all).ok();
+}
+
+absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
+                               std::vector<std::vector<int64_t>>* all) {
+  int64_t program = 0;
+  Post([&](Notice* notice) {
+    notice->state = Notice::State::kReturns;
+    program = notice->program;
+  });
+  // Epochs after this one may have this process among their members.
+  int64_t tried_in = std::numeric_limits<int64_t>::max();
+  const absl::Time deadline = absl::Now() + start_limit_;
+  absl::Time seen = absl::Now();
+  for (; absl::Now() < deadline; absl::SleepFor(kReadInterval)) {
+    Notice newest;
+    for (const std::optional<Notice>& notice : ReadNotices()) {
+      if (!notice.has_value() || notice->state != Notice::State::kMember) continue;
+      const bool newer = notice->epoch > newest.epoch;
+      const bool meets = notice->epoch == newest.epoch && newest.meets.empty();
+      if (newer || meets) newest = *notice;
+    }
+    if (newest.state != Notice::State::kMember) {
+      if (absl::Now() > seen + 2 * hang_limit_) break;
+      continue;
+    }
+    seen = absl::Now();
+    if (newest.program != 0 && newest.program != program) {
+      const std::string others = absl::StrJoin(newest.members, ", ");
+      return absl::FailedPreconditionError(absl::StrCat(
+          "Host ", rank(), " has been started again and cannot come back: the others (",
+          others,
+          ") train other variables, or with other options. It has to begin with "
+          "the learning run that the others make"));
+    }
+    if (newest.epoch > tried_in && Has(newest.members, rank())) {
+      // They have met with this host, and it has not: they meet again.
+      {
+        absl::MutexLock lock(&mu_);
+        returns_ = false;
+        group_ = {newest.members, newest.epoch};
+      }
+      Fail(kNotBack);
+      const std::string error = Regroup(brought, /*takes_back=*/false, all);
+      return error.empty() ? absl::OkStatus() : absl::AbortedError(error);
+    }
+    if (!Has(newest.meets, rank())) continue;
+    tried_in = newest.epoch;
+    if (MeetReturning(newest.meets, newest.leader, brought, all).ok()) {
+      return absl::OkStatus();
+    }
+    Abort(kRegroups);
+    if (!AwaitIdle(hang_limit_)) break;
+  }
+  Post([](Notice* notice) { notice->state = Notice::State::kNone; });
+  return absl::DeadlineExceededError(
+      absl::StrCat("Host ", rank(),
+                   " has been started again, and the others have not taken it back: "
+                   "they have ended, "
+                   "or do not come to a learning run. Start all hosts again, from what "
+                   "has been saved"));
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,365 @@
+"""Elastic hosts that are killed and started again: they come back, and all end with the same bits,
+against NumPy."""
+
+import json
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from tensorbow import cli
+from tests.python.host_programs import RATE, ROWS, rows_of, weights_of
+from tests.python.hosts import Hosts
+from tests.python.hosts_elastic_gradients_test import same
+from tests.python.hosts_gradients_test import Model as Descent
+
+LIMIT_SECONDS = 90
+
+
+class Averages:
+    """SMA (ALGORITHMS.md, 1a) by gradient descent, a learner on each host, in float64."""
+
+    def __init__(self, w=None, z=None):
+        self.w = w or {}
+        self.z = np.append(weights_of(0), 0.0) if z is None else z
+
+    def train(self, rows, restart):
+        """An iteration, in which hosts train on these rows; from z, without momentum."""
+        w = {host: self.z if restart else self.w[host] for host in rows}
+        after = {}
+        for host, run in rows.items():
+            x, y = rows_of(host, run)
+            inputs = np.column_stack([x, np.ones(len(x))])
+            gradient = 2 * inputs.T @ (inputs @ w[host] - y) / len(x)
+            after[host] = w[host] - RATE * gradient - (w[host] - self.z) / len(rows)
+        return Averages(after, np.mean(list(after.values()), 0))
+
+
+def log_of(running, rank):
+    """What a host has logged, over all its processes; the last line may be cut off."""
+    lines = (running.directory / f"log{rank}").read_text().splitlines()
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            assert line is not None
+    return found
+
+
+def await_iteration(running, rank, wanted, trained=0):
+    """Until the host has logged such an iteration, after so many lines. Returns the lines."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while True:
+        assert time.monotonic() < deadline, f"host {rank} does not come to iteration {wanted}"
+        path = running.directory / f"log{rank}"
+        log = log_of(running, rank) if path.exists() else []
+        if any("counts" in entry and entry["counts"][0] >= wanted for entry in log[trained:]):
+            return log
+        time.sleep(0.01)
+
+
+def say_until(running, ahead=60):
+    """Has all hosts end together, in so many iterations."""
+    now = max(e["counts"][0] for rank in range(3) for e in log_of(running, rank) if "counts" in e)
+    partly = running.directory / "partly"
+    partly.write_text(str(now + ahead))
+    partly.rename(running.directory / "until")
+
+
+def end(running):
+    """What they return then."""
+    say_until(running)
+    return running.results()
+
+
+def kill_and_start_again(running, victim, arguments):
+    """Waits until it has come back, and trained for a while."""
+    before = len(log_of(running, victim))
+    running.signal(victim, signal.SIGKILL)
+    running.start_again(victim, "comes_and_goes", *arguments)
+    await_all(running, {victim: before})
+
+
+def await_all(running, before):
+    """Until hosts that had logged so many lines `before` have come back, and all train."""
+    for rank, lines in before.items():
+        await_iteration(running, rank, 1, lines)
+    now = max(e["counts"][0] for rank in range(3) for e in log_of(running, rank) if "counts" in e)
+    for rank in range(3):
+        await_iteration(running, rank, now + 10)
+
+
+def participants(logs, iterations):
+    """By iteration from 1, the rows that hosts have trained on: as they have logged or, where one
+    has been killed before it could, as it has begun and the others' counts tell."""
+    trained = [{} for _ in range(iterations + 1)]
+    tasks = [0] * (iterations + 1)
+    begun = {}
+    for rank, log in logs.items():
+        for k, entry in enumerate(log):
+            if "counts" in entry:
+                i, tasks_now, _ = entry["counts"]
+                trained[i][rank] = entry["rows"]
+                assert tasks[i] in (0, tasks_now), "the same counts on all hosts"
+                tasks[i] = tasks_now
+            elif k + 1 == len(log) or "begins" in log[k + 1]:
+                begun.setdefault(entry["begins"] + 1, []).append((rank, entry["begins"], k))
+    return trained, tasks, begun
+
+
+def completed(logs, learners, iterations):
+    """Those, with the killed ones."""
+    trained, tasks, begun = participants(logs, iterations)
+    for i in range(1, iterations + 1):
+        missing = (tasks[i] - tasks[i - 1]) // learners - len(trained[i])
+        assert missing in (0, 1), f"iteration {i}"
+        if missing:
+            # It was killed in this iteration: in its first one it does not know its number.
+            late = [(r, rows) for r, rows, _ in begun.get(i, []) if r not in trained[i]]
+            assert late, f"iteration {i}"
+            rank, rows = late[0]
+            trained[i][rank] = rows
+    return trained, tasks
+
+
+def values_by_iteration(logs, compared=("w", "b")):
+    values = {}
+    for log in logs.values():
+        for entry in log:
+            if "counts" not in entry:
+                continue
+            known = values.setdefault(entry["counts"][0], entry["values"])
+            assert [known[w] for w in compared] == [entry["values"][w] for w in compared], (
+                f"the same bits on all hosts after iteration {entry['counts'][0]}"
+            )
+    return values
+
+
+def check_descent(logs, learners, iterations):
+    trained, tasks = completed(logs, learners, iterations)
+    values = values_by_iteration(logs, ("w", "b", "w/Momentum", "b/Momentum"))
+    model = Descent(learners)
+    for i in range(1, iterations + 1):
+        model.train([rows_of(rank, rows) for rank, rows in sorted(trained[i].items())])
+        assert same(values[i], model), f"iteration {i}"
+    return trained, tasks
+
+
+def check_averages(logs, iterations):
+    """Returns how often replicas have begun from z."""
+    trained, tasks = completed(logs, 1, iterations)
+    values = values_by_iteration(logs)
+    model, restarts = Averages(), 0
+    for i in range(1, iterations + 1):
+        seen = np.append(values[i]["w"], values[i]["b"])
+        changed = trained[i].keys() != model.w.keys()
+        for restart in [True] if changed else [False, True]:
+            after = model.train(trained[i], restart)
+            if np.allclose(seen, after.z, 1e-9, 1e-12):
+                break
+        else:
+            raise AssertionError(f"iteration {i} of {trained[i]}")
+        restarts += restart
+        model = after
+    return restarts, tasks
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+def test_hosts_that_are_killed_come_back_with_weights_and_slots(learners):
+    """Three times, whoever, the chief included, at whatever moment."""
+    results, logs = come_back_three_times((learners, "SSGD"))
+    iterations = results[0]["counts"][0]
+    _, tasks = check_descent(logs, learners, iterations)
+    for result in results:
+        assert result["last"] == results[0]["last"]
+        assert result["counts"] == [iterations, tasks[-1], tasks[-1] * ROWS // learners]
+    warned = [text for result in results for text in result["warned"]]
+    assert any("Back in the cluster: host" in text for text in warned)
+
+
+def come_back_three_times(arguments):
+    with Hosts(3, "comes_and_goes", *arguments) as running:
+        for rank in range(3):
+            await_iteration(running, rank, 20)
+        for victim in random.sample(range(3), 3):
+            time.sleep(random.random() * 0.05)  # the moment is random
+            kill_and_start_again(running, victim, arguments)
+        results = end(running)
+        return results, {rank: log_of(running, rank) for rank in range(3)}
+
+
+def test_hosts_that_are_killed_come_back_with_the_central_model():
+    results, logs = come_back_three_times((1, "SMA"))
+    iterations = results[0]["counts"][0]
+    restarts, tasks = check_averages(logs, iterations)
+    assert 6 < restarts < 20, "the first iteration, and at each loss and return"
+    for result in results:
+        assert result["counts"] == [iterations, tasks[-1], tasks[-1] * ROWS]
+
+
+@pytest.mark.parametrize(
+    ("synchroniser", "options"),
+    [("SMA", {"centre": "lagging", "momentum": 0.9}), ("EASGD", {"sync_period": 3})],
+)
+def test_who_comes_back_keeps_to_the_schedule_and_the_counts(synchroniser, options):
+    results, logs = come_back_three_times((2, synchroniser, options))
+    values_by_iteration(logs)
+    for result in results:
+        assert [result["last"][w] for w in "wb"] == [results[0]["last"][w] for w in "wb"]
+        assert result["counts"] == results[0]["counts"]
+
+
+@pytest.mark.parametrize("synchroniser", ["SMA", "SSGD"])
+def test_a_host_comes_back_while_another_is_missing(synchroniser):
+    """Two are lost, one after the other, the chief among them; both come back, one by one."""
+    arguments = 1, synchroniser
+    with Hosts(3, "comes_and_goes", *arguments) as running:
+        for rank in range(3):
+            await_iteration(running, rank, 20)
+        lines = {}
+        for victim in (0, 2):
+            running.signal(victim, signal.SIGKILL)
+            running.processes[victim].join()
+            lines[victim] = len(log_of(running, victim))
+            last = log_of(running, 1)[-2:]
+            now = max(e["counts"][0] for e in last if "counts" in e)
+            await_iteration(running, 1, now + 10)
+        for victim in (2, 0):
+            running.start_again(victim, "comes_and_goes", *arguments)
+            await_iteration(running, victim, 1, lines[victim])
+        await_all(running, {})
+        results = end(running)
+        logs = {rank: log_of(running, rank) for rank in range(3)}
+    iterations = results[0]["counts"][0]
+    check = check_averages if synchroniser == "SMA" else lambda *a: check_descent(a[0], 1, a[1])
+    _, tasks = check(logs, iterations)
+    for result in results:
+        assert result["counts"] == [iterations, tasks[-1], tasks[-1] * ROWS]
+
+
+@pytest.mark.parametrize("synchroniser", ["SMA", "SSGD"])
+def test_a_member_dies_while_another_host_comes_back(synchroniser):
+    arguments = 1, synchroniser
+    with Hosts(3, "comes_and_goes", *arguments) as running:
+        for rank in range(3):
+            await_iteration(running, rank, 20)
+        first, second = random.sample(range(3), 2)
+        lines = {first: len(log_of(running, first))}
+        running.signal(first, signal.SIGKILL)
+        running.start_again(first, "comes_and_goes", *arguments)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while len(log_of(running, first)) == lines[first]:  # it begins its first run
+            assert time.monotonic() < deadline
+        time.sleep(random.random() * 1.5)  # the moment is random: it is taken back in this time
+        lines[second] = len(log_of(running, second))
+        running.signal(second, signal.SIGKILL)
+        running.start_again(second, "comes_and_goes", *arguments)
+        await_all(running, {first: lines[first] + 1, second: lines[second]})
+        results = end(running)
+        logs = {rank: log_of(running, rank) for rank in range(3)}
+    values_by_iteration(logs)
+    for result in results:
+        assert [result["last"][w] for w in "wb"] == [results[0]["last"][w] for w in "wb"]
+        assert result["counts"] == results[0]["counts"]
+
+
+def test_who_comes_back_with_other_options_is_told_so_and_the_others_go_on():
+    arguments = 1, "SSGD"
+    with Hosts(3, "comes_and_goes", *arguments) as running:
+        for rank in range(3):
+            await_iteration(running, rank, 20)
+        running.signal(1, signal.SIGKILL)
+        running.start_again(1, "comes_and_goes", 1, "SMA")
+        with pytest.raises(AssertionError, match="train other variables, or with other options"):
+            running.result(1)
+        before = len(log_of(running, 1))
+        running.start_again(1, "comes_and_goes", *arguments)
+        await_all(running, {1: before})
+        results = end(running)
+        warned = results[0]["warned"]
+    assert sum("host of the cluster is lost" in text for text in warned) == 1
+    assert results[0]["last"] == results[1]["last"] == results[2]["last"]
+
+
+def test_who_comes_back_takes_the_others_state_not_a_saved_one(tmp_path):
+    arguments = 1, "SSGD", None, False, str(tmp_path / "state")
+    with Hosts(3, "comes_and_goes", *arguments) as running:
+        for rank in range(3):
+            await_iteration(running, rank, 20)
+        kill_and_start_again(running, 2, arguments)
+        results = end(running)
+    assert results[0]["refused"].startswith("NotFoundError")
+    assert results[2]["refused"].startswith("FailedPreconditionError")
+    assert "takes over what the others have with its first learning run" in results[2]["refused"]
+    assert results[0]["last"] == results[2]["last"]
+
+
+@pytest.mark.parametrize("synchroniser", ["SMA", "SSGD"])
+def test_who_comes_back_when_all_others_have_ended_has_what_they_have(synchroniser):
+    """In the last iteration they see that it waits."""
+    arguments = 1, synchroniser, None, True
+    with Hosts(3, "comes_and_goes", *arguments) as running:
+        for rank in range(3):
+            await_iteration(running, rank, 20)
+        running.signal(2, signal.SIGKILL)
+        running.processes[2].join()
+        before = len(log_of(running, 2))
+        say_until(running, 500)
+        running.start_again(2, "comes_and_goes", *arguments)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while len(log_of(running, 2)) == before:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(3)  # until the others' watchdogs have seen it, which look every second
+        (running.directory / "go").touch()
+        results = running.results()
+    for result in results:
+        assert [result["last"][w] for w in "wb"] == [results[0]["last"][w] for w in "wb"]
+        assert result["counts"] == results[0]["counts"]
+
+
+ENDS_BACK = """
+import json, os, pathlib, signal, sys
+import numpy as np
+import tensorflow.compat.v1 as tf
+import tensorbow
+
+tf.disable_eager_execution()
+cluster = tensorbow.Cluster.from_tf_config(elastic=True, start_limit_seconds=60)
+folder, rank = pathlib.Path(sys.argv[1]), cluster.rank
+x = tf.placeholder(tf.float32, [None, 2])
+w = tf.get_variable("w", [2, 1])
+loss = tf.reduce_mean(tf.square(x @ w - 1))
+train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+options = tensorbow.Options(cluster=cluster, learners_per_device=1, pin_threads=False)
+until, died = folder / "until", folder / "died"
+with tensorbow.TensorBowSession(options=options) as session:
+    session.run(tf.global_variables_initializer())
+    comes_back, begun = died.exists() and rank == 1, 0
+    while not until.exists() or session.iterations < int(until.read_text()):
+        random = np.random.default_rng([rank, session.iterations])
+        session.run(train, {x: random.standard_normal((8, 2))})
+        begun += 1
+        if rank == 1 and not died.exists() and begun == 30:
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if comes_back and begun == 10:
+            (folder / "partly").write_text(str(session.iterations + 100))
+            (folder / "partly").rename(until)
+    end = {"w": session.run(w).tolist(), "iterations": session.iterations}
+    (folder / f"result{rank}").write_text(json.dumps(end))
+"""
+
+
+def test_an_elastic_launch_takes_back_who_is_killed(tmp_path, capfd):
+    program = tmp_path / "program.py"
+    program.write_text(ENDS_BACK)
+    arguments = ["launch", "--hosts", "3", "--elastic", "--max-restarts", "2"]
+    assert cli.main([*arguments, str(program), str(tmp_path)]) == 0
+    assert "host 1: SIGKILL; starting it again (1 more)" in capfd.readouterr().err
+    ends = {(tmp_path / f"result{rank}").read_text() for rank in range(3)}
+    assert len(ends) == 1, "the same bits and iterations on all hosts"
+    assert json.loads(ends.pop())["iterations"] > 100
