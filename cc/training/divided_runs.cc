@@ -18,11 +18,9 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Why learners that are in step would make other state than one does; empty if not.
-std::string OtherStates(const Verdict& verdict, const LearningProgram& program) {
-  if (verdict.states_differ.empty() || !program.meets) return "";
-  return absl::StrCat("it writes, from its rows, state that is not trained: ",
-                      verdict.states_differ);
+// Whether learners that are in step would make other state than one does.
+bool StatesDiffer(const Verdict& verdict, const LearningProgram& program) {
+  return !verdict.states_differ.empty() && program.meets;
 }
 
 }  // namespace
@@ -133,10 +131,11 @@ bool Trainer::HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
 }
 
 bool Trainer::HasOtherStates(const Verdict& verdict, const LearningProgram& program) {
-  const std::string why = OtherStates(verdict, program);
-  if (why.empty()) return false;
+  if (!StatesDiffer(verdict, program)) return false;
   warn_(absl::StrCat(
-      "A learning run is executed by one learner only, since ", why,
+      "A learning run is executed by one learner only, since it writes, from its rows, "
+      "state that is not trained: ",
+      verdict.states_differ,
       ". Write it in a run of its own, or choose a synchroniser that averages models: "
       "learners have state of their own then."));
   return true;
@@ -242,10 +241,11 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   TF_RETURN_IF_ERROR(Prove(request, explanation.plan, &verdict));
   if (verdict == nullptr) return explanation;
   explanation.verdict = *verdict;
-  const std::string why = OtherStates(*verdict, program);
-  if (!why.empty()) {
+  if (StatesDiffer(*verdict, program)) {
     explanation.verdict->kind = Verdict::Kind::kNotSound;
-    explanation.verdict->why = why;
+    explanation.verdict->why =
+        absl::StrCat("it writes, from its rows, state that is not trained: ",
+                     verdict->states_differ);
   }
   return explanation;
 }
