@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cc/rewrite/control_flow.h"
-#include "cc/rewrite/gradient_sources.h"
 
 namespace tensorbow {
 
@@ -29,48 +29,94 @@ bool ShapesByValues(absl::string_view op) {
   return ops->contains(op);
 }
 
-bool DependsOnValues(const ProgramGraph& graph, const RunSpec& spec,
-                     const std::string& tensor) {
-  std::set<std::string> feeds;
-  for (const std::string& feed : spec.feeds) feeds.insert(Canonical(feed));
-  using Place = std::pair<std::string, bool>;  // a tensor; only its shape is asked for
-  std::set<Place> reached;
-  std::vector<Place> open = {{tensor, false}};
-  while (!open.empty()) {
-    const Place place = open.back();
-    open.pop_back();
-    const auto& [name, shape_only] = place;
-    if (!reached.insert(place).second) continue;
-    if (feeds.count(name) > 0) {
-      if (!shape_only) return true;
-      continue;
+// Whether the op hands no gradient back.
+bool EndsGradients(absl::string_view op) {
+  static const auto* const ops =
+      new NameSet({"StopGradient", "Equal", "NotEqual", "Less", "LessEqual", "Greater",
+                   "GreaterEqual", "ArgMax", "ArgMin", "InTopK", "InTopKV2"});
+  return TellsShape(op) || ops->contains(op);
+}
+
+// What is reached from feeds and from trained variables, each found in one pass.
+class Reach {
+ public:
+  Reach(const RunSpec& spec, const RunAnalysis& analysis,
+        const std::vector<const tf::NodeDef*>& nodes) {
+    absl::flat_hash_set<std::string> feeds;
+    for (const std::string& feed : spec.feeds) feeds.insert(Canonical(feed));
+    for (const tf::NodeDef* node : nodes) {
+      const auto variable = analysis.variables.find(node->name());
+      if (variable != analysis.variables.end() && variable->second.trained) {
+        Add(node, kTrained);
+      }
+      for (const std::string& input : node->input()) {
+        const TensorName name = ParseTensor(input);
+        if (name.control) continue;
+        if (feeds.contains(Canonical(input))) {
+          HandOn(node, kValue);
+        } else {
+          consumers_[name.node].push_back(node);
+        }
+      }
     }
-    const tf::NodeDef* const node = graph.Find(ParseTensor(name).node);
-    if (node == nullptr) continue;
-    const bool shape =
-        TellsShape(node->op()) || (shape_only && !ShapesByValues(node->op()));
-    for (const std::string& input : node->input()) {
-      if (!ParseTensor(input).control) open.emplace_back(Canonical(input), shape);
+    while (!pending_.empty()) {
+      const auto [node, what] = pending_.back();
+      pending_.pop_back();
+      for (const tf::NodeDef* consumer : consumers_[node->name()]) {
+        HandOn(consumer, what);
+      }
     }
   }
-  return false;
-}
+
+  // Whether the node depends on values of what is fed, not on its shape alone.
+  bool ByValues(absl::string_view node) const { return Has(node, kValue); }
+  // Whether it has a gradient by a trained variable.
+  bool ByTrained(absl::string_view node) const { return Has(node, kTrained); }
+
+ private:
+  enum What { kValue = 1, kShape = 2, kTrained = 4 };  // of kShape, by values
+
+  // `what` has reached an input of the node.
+  void HandOn(const tf::NodeDef* node, What what) {
+    const absl::string_view op = node->op();
+    if (what == kTrained) {
+      if (!EndsGradients(op)) Add(node, kTrained);
+    } else if (what == kShape) {
+      Add(node, TellsShape(op) ? kValue : kShape);
+    } else if (!TellsShape(op)) {
+      Add(node, kValue);
+      if (ShapesByValues(op)) Add(node, kShape);
+    }
+  }
+
+  void Add(const tf::NodeDef* node, What what) {
+    int& known = reached_[node->name()];
+    if ((known & what) != 0) return;
+    known |= what;
+    pending_.emplace_back(node, what);
+  }
+
+  bool Has(absl::string_view node, What what) const {
+    const auto found = reached_.find(node);
+    return found != reached_.end() && (found->second & what) != 0;
+  }
+
+  absl::flat_hash_map<absl::string_view, std::vector<const tf::NodeDef*>> consumers_;
+  absl::flat_hash_map<absl::string_view, int> reached_;
+  std::vector<std::pair<const tf::NodeDef*, What>> pending_;
+};
 
 }  // namespace
 
 bool DependsOnTrained(const ProgramGraph& graph, const RunAnalysis& analysis,
                       absl::string_view tensor) {
-  static const auto* const without_gradient =
-      new NameSet({"StopGradient", "Equal", "NotEqual", "Less", "LessEqual", "Greater",
-                   "GreaterEqual", "ArgMax", "ArgMin", "InTopK", "InTopKV2"});
   std::set<absl::string_view> reached;
   std::vector<absl::string_view> open = {ParseTensor(tensor).node};
   while (!open.empty()) {
     const absl::string_view name = open.back();
     open.pop_back();
     const tf::NodeDef* const node = graph.Find(name);
-    if (node == nullptr || TellsShape(node->op()) ||
-        without_gradient->contains(node->op()) ||
+    if (node == nullptr || EndsGradients(node->op()) ||
         !reached.insert(node->name()).second) {
       continue;
     }
@@ -83,28 +129,23 @@ bool DependsOnTrained(const ProgramGraph& graph, const RunAnalysis& analysis,
   return false;
 }
 
-std::map<std::string, Denominator> FindDenominators(const ProgramGraph& graph,
-                                                    const RunSpec& spec,
-                                                    const RunAnalysis& analysis) {
-  std::map<std::string, Denominator> denominators;
+std::map<std::string, std::set<std::string>> FindDenominators(
+    const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis) {
+  std::map<std::string, std::set<std::string>> denominators;
   std::vector<const tf::NodeDef*> nodes;
   if (!graph.Needed(spec, &nodes).ok()) return denominators;
-  const auto dependent = DependOnFeeds(spec, nodes);
+  const Reach reach(spec, analysis, nodes);
   for (const tf::NodeDef* node : nodes) {
     const bool divides =
         node->op() == "RealDiv" || node->op() == "Div" || node->op() == "DivNoNan";
-    if (!divides || LiesInControlFlow(graph, node->name())) continue;
+    if (!divides) continue;
     const std::string by = Canonical(node->input(1));
-    if (!dependent.contains(ParseTensor(by).node)) continue;
-    denominators[by].users.insert(node->name());
-  }
-  for (auto it = denominators.begin(); it != denominators.end();) {
-    if (DependsOnTrained(graph, analysis, it->first)) {
-      it = denominators.erase(it);
+    const absl::string_view producer = ParseTensor(by).node;
+    if (!reach.ByValues(producer) || reach.ByTrained(producer) ||
+        LiesInControlFlow(graph, node->name())) {
       continue;
     }
-    it->second.by_values = DependsOnValues(graph, spec, it->first);
-    ++it;
+    denominators[by].insert(node->name());
   }
   return denominators;
 }

@@ -1,5 +1,5 @@
-// Scalars that a learning run computes from the rows that it is fed and divides by: how
-// many positions are not masked, what weights add up to. Pure functions.
+// What a learning run computes from the values of the rows that it is fed, and divides
+// by: how many positions are not masked, what weights add up to. Pure functions.
 #ifndef TENSORBOW_CC_REWRITE_DENOMINATORS_H_
 #define TENSORBOW_CC_REWRITE_DENOMINATORS_H_
 
@@ -18,15 +18,10 @@ namespace tensorbow {
 bool DependsOnTrained(const ProgramGraph& graph, const RunAnalysis& analysis,
                       absl::string_view tensor);
 
-struct Denominator {
-  std::set<std::string> users;  // nodes that divide by it
-  // It depends on more of what is fed than its shape.
-  bool by_values = false;
-};
-// By tensor. Only those without a gradient; perhaps not all of them scalars.
-std::map<std::string, Denominator> FindDenominators(const ProgramGraph& graph,
-                                                    const RunSpec& spec,
-                                                    const RunAnalysis& analysis);
+// By tensor, the nodes that divide by it. Only what depends on more of the feeds than
+// their shapes, and has no gradient; perhaps not all of them scalars.
+std::map<std::string, std::set<std::string>> FindDenominators(
+    const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis);
 
 }  // namespace tensorbow
 

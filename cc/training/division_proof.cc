@@ -112,7 +112,7 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
     made->depends_.push_back(dependent.contains(std::string(ParseTensor(fetch).node)));
   }
   made->denominators_ = FindDenominators(graph, spec, analysis);
-  for (const auto& [tensor, denominator] : made->denominators_) {
+  for (const auto& [tensor, users] : made->denominators_) {
     made->at_denominators_.push_back(place_if_possible(tensor));
   }
   made->state_changes_ = FindStateChanges(graph, spec, analysis);

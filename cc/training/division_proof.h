@@ -171,8 +171,8 @@ class DivisionProof {
   std::vector<Places> places_;  // by source
   std::vector<int> fetches_;    // by fetch: where its value is, or -1
   std::vector<bool> depends_;   // by fetch: on what is fed
-  std::map<std::string, Denominator> denominators_;  // by tensor
-  std::vector<int> at_denominators_;                 // where their values are, or -1
+  std::map<std::string, std::set<std::string>> denominators_;  // users, by tensor
+  std::vector<int> at_denominators_;  // where their values are, or -1
   std::vector<StateChange> state_changes_;
   std::vector<int> states_;  // by state change: where its value is, or -1
   bool batch_moments_ = false;

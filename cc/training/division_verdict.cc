@@ -116,18 +116,16 @@ void DivisionProof::JudgeDenominators(const Evaluations& evaluations,
                                       Verdict* verdict) const {
   // Where weights are as the rows are, another batch may have others.
   std::vector<double> weights = verdict->weights;
-  const bool sound = verdict->kind == Verdict::Kind::kSound;
-  if (sound && verdict->adjustments.sums.empty()) {
+  if (verdict->kind == Verdict::Kind::kSound && verdict->adjustments.sums.empty()) {
     const double all =
         std::accumulate(evaluations.rows.begin(), evaluations.rows.end(), int64_t{0});
     for (int64_t rows : evaluations.rows) weights.push_back(rows / all);
   }
   if (weights.empty()) return;
   size_t i = 0;
-  for (const auto& [tensor, denominator] : denominators_) {
+  for (const auto& [tensor, users] : denominators_) {
     const auto value = [i](const Evaluation& e) { return e.denominators[i]; };
     ++i;
-    if (sound && !denominator.by_values) continue;
     const tf::Tensor whole = value(evaluations.whole);
     if (whole.NumElements() != 1 || !tf::DataTypeIsFloating(whole.dtype())) continue;
     Values shards;
@@ -144,7 +142,7 @@ void DivisionProof::JudgeDenominators(const Evaluations& evaluations,
     Meeting& meeting = verdict->adjustments.meetings[tensor];
     meeting.how = Meeting::How::kPart;
     meeting.must = true;
-    meeting.users = denominator.users;
+    meeting.users = users;
   }
 }
 
