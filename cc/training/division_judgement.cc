@@ -223,8 +223,8 @@ class Judge {
       all_sum &= best.sums;
       if (best.sums) judgement->sums.push_back(best.gradient);
       if (worst == nullptr || best.grade < worst->grade ||
-          (best.grade == worst->grade &&
-           best.agreement.error > worst->agreement.error)) {
+          (best.grade == worst->grade && best.grade != Grade::kExactly &&
+           best.agreement.error > worst->agreement.error)) {  // rounding ranks nothing
         worst = &best;
       }
     }
