@@ -38,6 +38,10 @@ CreateProdRpcCollectiveExecutorMgr(
     WorkerCacheInterface* worker_cache, const std::string& default_worker_name);
 }  // namespace tensorflow
 
+// TensorFlow 2.20 has the constructor of tsl::CallOptions and SetTimeout() there, too.
+asm(".weak _ZN3tsl11CallOptionsC1Ev\n"
+    ".weak _ZN3tsl11CallOptions10SetTimeoutEl");
+
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
