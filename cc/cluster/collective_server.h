@@ -42,8 +42,9 @@ class CollectiveServer {
   // Thread-safe. What has been returned stays valid.
   tensorflow::CollectiveExecutor* executor() const { return executor_.load(); }
 
-  // Of a sum: the same on all hosts, which start sums for the first time in the same
-  // order, and never the same again until hosts have met anew. Thread-safe.
+  // The key of a sum. Hosts start their sums for the first time in the same order, so
+  // that a sum has the same key on all of them. ResetKeys() begins again, on all hosts.
+  // Thread-safe.
   int NextKey() { return next_key_.fetch_add(1); }
   void ResetKeys() { next_key_.store(1); }
 

@@ -1,5 +1,6 @@
 #include "cc/rewrite/denominators.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -68,9 +69,9 @@ class Reach {
     }
   }
 
-  // Whether the node depends on values of what is fed, not on its shape alone.
+  // Whether the node is computed from fed values, and not only from their shapes.
   bool ByValues(absl::string_view node) const { return Has(node, kValue); }
-  // Whether it has a gradient by a trained variable.
+  // Whether gradients flow from it to a trained variable.
   bool ByTrained(absl::string_view node) const { return Has(node, kTrained); }
 
  private:
@@ -107,27 +108,6 @@ class Reach {
 };
 
 }  // namespace
-
-bool DependsOnTrained(const ProgramGraph& graph, const RunAnalysis& analysis,
-                      absl::string_view tensor) {
-  std::set<absl::string_view> reached;
-  std::vector<absl::string_view> open = {ParseTensor(tensor).node};
-  while (!open.empty()) {
-    const absl::string_view name = open.back();
-    open.pop_back();
-    const tf::NodeDef* const node = graph.Find(name);
-    if (node == nullptr || EndsGradients(node->op()) ||
-        !reached.insert(node->name()).second) {
-      continue;
-    }
-    const auto variable = analysis.variables.find(node->name());
-    if (variable != analysis.variables.end() && variable->second.trained) return true;
-    for (const std::string& input : node->input()) {
-      if (!ParseTensor(input).control) open.push_back(ParseTensor(input).node);
-    }
-  }
-  return false;
-}
 
 std::map<std::string, std::set<std::string>> FindDenominators(
     const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis) {

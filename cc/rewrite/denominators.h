@@ -7,16 +7,10 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/string_view.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
 
 namespace tensorbow {
-
-// Whether the tensor is computed from a variable that the run trains, by operations
-// that hand gradients back.
-bool DependsOnTrained(const ProgramGraph& graph, const RunAnalysis& analysis,
-                      absl::string_view tensor);
 
 // By tensor, the nodes that divide by it. Only what depends on more of the feeds than
 // their shapes, and has no gradient; perhaps not all of them scalars.

@@ -11,7 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
-#include "cc/rewrite/denominators.h"
 #include "cc/rewrite/gradient_sources.h"
 #include "cc/rewrite/meetings.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -188,6 +187,25 @@ class MeanGradients {
   Nodes broadcasts_;
   std::map<Key, int> means_;
 };
+
+// Whether the tensor is computed from a variable that the run trains.
+bool DependsOnTrained(const ProgramGraph& graph, const RunAnalysis& analysis,
+                      absl::string_view tensor) {
+  std::set<absl::string_view> reached;
+  std::vector<absl::string_view> open = {ParseTensor(tensor).node};
+  while (!open.empty()) {
+    const absl::string_view name = open.back();
+    open.pop_back();
+    const tf::NodeDef* const node = graph.Find(name);
+    if (node == nullptr || !reached.insert(node->name()).second) continue;
+    const auto variable = analysis.variables.find(node->name());
+    if (variable != analysis.variables.end() && variable->second.trained) return true;
+    for (const std::string& input : node->input()) {
+      if (!ParseTensor(input).control) open.push_back(ParseTensor(input).node);
+    }
+  }
+  return false;
+}
 
 }  // namespace
 

@@ -35,11 +35,12 @@ class HostMerges {
   // A host at a meeting.
   struct Visit {
     HostRounds::Kind kind = HostRounds::Kind::kTrained;
-    int64_t program = 0;       // what it trains, the same on all hosts
-    bool small = false;        // all its replicas are (Adaptive::AreSmall)
-    bool wants_merge = false;  // of what is left, where all are at rest
-    int64_t tasks = 0;         // since the last meeting
-    int64_t rows = 0;          // likewise
+    int64_t program = 0;  // what it trains, the same on all hosts
+    bool small = false;   // all its replicas are (Adaptive::AreSmall)
+    // The host asks for a merge of an incomplete mega-batch, once no host trains.
+    bool wants_merge = false;
+    int64_t tasks = 0;  // since the last meeting
+    int64_t rows = 0;   // likewise
   };
   // What it has come to.
   struct Outcome {

@@ -130,9 +130,8 @@ absl::Status Trainer::MergeModels(const LearningRun* run) {
 absl::Status Trainer::MergeWhatIsLeft() {
   if (options_.algorithm != Options::Algorithm::kAdaptive) {
     return absl::FailedPreconditionError(
-        "merge() is for sessions with AdaptiveSGD(); under other synchronisers "
-        "learners "
-        "are kept together in every run");
+        "merge() is for sessions with AdaptiveSGD(); other synchronisers keep learners "
+        "together in every run");
   }
   turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });

@@ -176,11 +176,15 @@ absl::StatusOr<bool> Trainer::DecideDivision(const RunRequest& request, FeedPlan
     return outcome->undivided;
   }
   if (!options_.divides_batches()) return true;
-  Adjustments adjustments = (*verdict)->adjustments;
-  if (!program->meets) adjustments.meetings.clear();
-  if (adjustments == program->adjustments) return true;
+  const Adjustments& wanted = (*verdict)->adjustments;
+  const Adjustments& made = program->adjustments;
+  if (wanted.sums == made.sums &&
+      (!program->meets || wanted.meetings == made.meetings)) {
+    return true;
+  }
   outcome->executed = false;
-  outcome->recompile = std::move(adjustments);
+  outcome->recompile = wanted;
+  if (!program->meets) outcome->recompile->meetings.clear();
   return false;
 }
 

@@ -14,7 +14,8 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Shards' parts of what is divided by, against the weights that gradients tell.
+// By how much the part of a denominator that a shard has may differ from the weight of
+// that shard in the gradients.
 constexpr double kWeightTolerance = 0.005;
 
 }  // namespace

@@ -58,7 +58,7 @@ class Program:
             if pause:
 
                 def slow(predicted: np.ndarray) -> np.ndarray:
-                    time.sleep(pause * len(predicted))
+                    time.sleep(pause * len(predicted))  # a slow host's work
                     return predicted
 
                 late = tf.numpy_function(slow, [predicted], tf.float64)

@@ -7,7 +7,13 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tests.python.adaptive_test import ADAPTIVE, RATE, Model, Program, data
+from tests.python.adaptive_test import (
+    ADAPTIVE,
+    Model,
+    Program,
+    another_training_operation,
+    data,
+)
 
 tf1 = tf.compat.v1
 
@@ -54,11 +60,7 @@ def test_what_is_left_of_a_mega_batch_is_merged_when_asked():
 
 def test_a_merge_is_read_of_variables_that_its_run_does_not_train():
     program = Program()
-    with program.graph.as_default():
-        b = tf1.get_variable("b", [], initializer=tf1.zeros_initializer(), use_resource=True)
-        loss = tf.reduce_mean(tf.square(program.y - b))
-        other = tf1.train.GradientDescentOptimizer(RATE).minimize(loss, var_list=[b])
-        init = tf1.global_variables_initializer()
+    b, other, init = another_training_operation(program)
     with program.session(ADAPTIVE) as session:
         session.run(init)
         for _ in range(3):

@@ -279,13 +279,18 @@ def test_learners_come_and_go():
         assert session.samples_seen == 80 + 3 * 30
 
 
-def test_two_training_operations_share_a_mega_batch():
-    program = Program()
+def another_training_operation(program):
+    """A variable of its own, what trains it, and the program's initialiser with it."""
     with program.graph.as_default():
         b = tf1.get_variable("b", [], initializer=tf1.zeros_initializer(), use_resource=True)
         loss = tf.reduce_mean(tf.square(program.y - b))
         other = tf1.train.GradientDescentOptimizer(RATE).minimize(loss, var_list=[b])
-        init = tf1.global_variables_initializer()
+        return b, other, tf1.global_variables_initializer()
+
+
+def test_two_training_operations_share_a_mega_batch():
+    program = Program()
+    b, other, init = another_training_operation(program)
     with program.session(ADAPTIVE) as session:
         session.run(init)
         session.run(program.train, program.feeds(*data(30)))

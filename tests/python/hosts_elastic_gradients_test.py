@@ -65,7 +65,7 @@ def check(results, learners, hosts=3):
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("learners", [1, 2])
 def test_those_that_are_left_go_on_with_equal_weights_and_slots(victim, learners):
-    """Whoever is killed, at whatever moment, the chief included."""
+    """It does not matter which host is killed, and when. The chief may be it."""
     moment = [20 + random.randrange(5), random.random() * 0.03]
     with Hosts(3, "descends_on", learners, RUNS, {str(victim): moment}) as running:
         results = survivors(running, {victim})

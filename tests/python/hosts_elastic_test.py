@@ -88,7 +88,7 @@ def survivors(running, dead):
 def test_those_that_are_left_go_on_from_the_last_iteration_that_counts(
     victim, learners, synchroniser, options
 ):
-    """Whoever is killed, at whatever moment, the chief included."""
+    """It does not matter which host is killed, and when. The chief may be it."""
     moment = [20 + random.randrange(5), random.random() * 0.03]
     arguments = learners, RUNS, {str(victim): moment}, synchroniser, options
     with Hosts(3, "goes_on", *arguments) as running:
