@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.util
 import sys
 import time
 import warnings
@@ -35,6 +36,14 @@ def _leave_hosts() -> None:
     for session in list(_with_hosts):
         session._tell_hosts(getattr(sys, "last_value", None))
         session.close()
+
+
+def _wait_for_hosts(session: Any) -> None:
+    """Has the session left its hosts when the program ends."""
+    if not _with_hosts:
+        # Processes that multiprocessing has started call this, and not what atexit knows.
+        multiprocessing.util.Finalize(None, _leave_hosts, exitpriority=0)
+    _with_hosts.add(session)
 
 
 class _LearnerSession(SessionState):
@@ -91,7 +100,7 @@ class _LearnerSession(SessionState):
         self._native = _native.SessionHandle(number)
         if options.other_hosts is not None:
             self._hosts = options.other_hosts.join()
-            _with_hosts.add(self)
+            _wait_for_hosts(self)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if not isinstance(error, tf.errors.OutOfRangeError):

@@ -286,7 +286,8 @@ void DefineRuns(Class* handle) {
 void DefineState(Class* handle) {
   using S = TensorBowSession;
   using Path = std::string;
-  handle->def("restart", Doing([](S* s) { s->trainer().Restart(); }))
+  handle->def("close", Doing([](S* s) { return s->Close(); }))
+      .def("restart", Doing([](S* s) { s->trainer().Restart(); }))
       .def("merge", Doing([](S* s) { return s->trainer().MergeWhatIsLeft(); }))
       .def("save_state",
            Doing<Path>([](S* s, const Path& path) { return s->SaveState(path); }),

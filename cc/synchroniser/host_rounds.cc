@@ -230,10 +230,17 @@ void HostRounds::CountOwn() {
 
 void HostRounds::Forgive() {
   const MutexLock lock(&mu_);
+  told_ |= fate_ == Fate::kBroken;
   if (under_way_ || fate_ == Fate::kBroken) return;
   fate_ = Fate::kCounts;
   why_.clear();
   clear_.store(true, std::memory_order_release);
+}
+
+bool HostRounds::LostUntold() {
+  const Fate fate = Await();
+  const MutexLock lock(&mu_);
+  return fate == Fate::kDiscarded || (fate == Fate::kBroken && !told_);
 }
 
 bool HostRounds::Agree(int64_t what) {

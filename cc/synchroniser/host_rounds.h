@@ -105,6 +105,8 @@ class HostRounds {
   void CountOwn() TENSORBOW_EXCLUDES(mu_);
   // The user has been told: the next iteration may begin.
   void Forgive() TENSORBOW_EXCLUDES(mu_);
+  // Await(); whether the last iteration does not count and the user has not been told.
+  bool LostUntold() TENSORBOW_EXCLUDES(mu_);
 
   // Waits for the other hosts. Returns whether all of them begin with the same.
   bool Agree(int64_t what) TENSORBOW_EXCLUDES(mu_);
@@ -144,6 +146,7 @@ class HostRounds {
   std::function<bool()> arrived_ TENSORBOW_GUARDED_BY(mu_);
   Standing standing_ TENSORBOW_GUARDED_BY(mu_);
   std::string why_ TENSORBOW_GUARDED_BY(mu_);
+  bool told_ TENSORBOW_GUARDED_BY(mu_) = false;  // that the cluster has failed
   Fate fate_ TENSORBOW_GUARDED_BY(mu_) = Fate::kCounts;
   Counts counts_ TENSORBOW_GUARDED_BY(mu_);
   bool votes_ TENSORBOW_GUARDED_BY(mu_) = false;  // the report under way is a vote

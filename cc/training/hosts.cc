@@ -213,6 +213,11 @@ void Trainer::Leave() {
   turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
+  if (rounds_->LostUntold()) {
+    warn_(absl::StrCat(
+        "The session is closed, and the last iteration of its learners does not count: ",
+        rounds_->why(), ". Variables have the values of the iteration before it."));
+  }
   HostRounds::Fate fate = rounds_->Await();
   if (merges_ != nullptr && merges_->Leave()) return;
   while (fate == HostRounds::Fate::kCounts || fate == HostRounds::Fate::kDiscarded) {

@@ -514,6 +514,29 @@ def trains_on(rank: int, addresses: list[str], synchroniser: str = "SMA") -> dic
     raise AssertionError("no run failed")
 
 
+def ends(rank: int, addresses: list[str], dies: bool) -> dict[str, Any]:
+    """Host 1 ends when it has started its last iteration, which host 0 makes a second later
+    (`dies`: host 1 dies when host 0 has started it); it does not close its session. Host 0
+    reads and closes its own."""
+    program = Regression(rank)
+    session = program.session(addresses, rank, 1)
+    session.run(program.init)
+    for run in range(3):
+        if run == 2 and rank == int(dies):
+            time.sleep(1)
+            if dies:
+                os._exit(0)
+        session.run(program.train, program.feeds(rank, run))
+    if rank == 1:
+        globals()["kept"] = session  # until the process ends
+        return {}
+    z = session.run(program.w).tolist()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        session.close()
+    return {"z": z, "told": [str(warning.message) for warning in told]}
+
+
 def _die_soon(delay: float) -> None:
     """Kills this process after so many seconds, whatever it does then."""
     killer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL))

@@ -178,6 +178,28 @@ def test_a_host_that_dies_or_hangs_in_training_is_named(how):
         assert result["seconds"] < 5
 
 
+def test_a_program_that_ends_waits_for_the_last_iteration_of_the_others():
+    """Also one that multiprocessing has started, as the tests' are."""
+    with Hosts(2, "ends", False) as running:
+        first, _ = running.results()
+    model = Model(2, 1)
+    for run in range(3):
+        model.train([rows_of(0, run), rows_of(1, run)])
+    np.testing.assert_allclose(first["z"], model.z[:-1], rtol=1e-12)
+    assert first["told"] == []
+
+
+def test_a_last_iteration_that_is_lost_is_told_when_the_session_is_closed():
+    with Hosts(2, "ends", True) as running:
+        first = running.result(0)
+    model = Model(2, 1)
+    for run in range(2):
+        model.train([rows_of(0, run), rows_of(1, run)])
+    np.testing.assert_allclose(first["z"], model.z[:-1], rtol=1e-12)
+    (told,) = first["told"]
+    assert "the last iteration of its learners does not count: host 1" in told
+
+
 def test_hosts_whose_program_fails_say_why():
     with Hosts(3, "program_fails") as running:
         results = running.results()
