@@ -58,14 +58,36 @@ class SourceFinder {
   std::set<std::string> Find(const std::string& tensor) {
     found_.clear();
     seen_.clear();
+    linear_ = true;
     Descend(tensor);
     return found_;
   }
+
+  // Whether the tensor found last is linear in its sources.
+  bool linear() const { return linear_; }
 
  private:
   bool Depends(const std::string& tensor) const {
     return feeds_.contains(Canonical(tensor)) ||
            dependent_.contains(ParseTensor(tensor).node);
+  }
+
+  // Whether the operation is linear in `inputs`, those that depend on what is fed.
+  static bool IsLinear(const tf::NodeDef& node, Elementwise kind,
+                       const std::vector<std::string>& inputs) {
+    switch (kind) {
+      case Elementwise::kLinear:
+      case Elementwise::kSum:
+        return true;
+      case Elementwise::kProduct: {
+        const bool commutes = absl::StartsWith(node.op(), "Mul");
+        return inputs.size() == 1 && (commutes || inputs[0] == node.input(0));
+      }
+      case Elementwise::kSelection:
+        return !inputs.empty() && inputs[0] != node.input(0);
+      default:
+        return false;
+    }
   }
 
   void Descend(const std::string& tensor) {
@@ -81,6 +103,7 @@ class SourceFinder {
     for (const std::string& input : node->input()) {
       if (!ParseTensor(input).control && Depends(input)) inputs.push_back(input);
     }
+    linear_ &= IsLinear(*node, kind, inputs);
     if (kind == Elementwise::kSelection && !inputs.empty() &&
         inputs.front() == node->input(0)) {
       inputs.erase(inputs.begin());
@@ -97,6 +120,7 @@ class SourceFinder {
   const absl::flat_hash_set<std::string> dependent_;
   std::set<std::string> found_;
   std::set<std::string> seen_;
+  bool linear_ = true;
 };
 
 // Whether the node marks a gradient.
@@ -216,6 +240,7 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
         GradientSource source = operand;
         source.is_value = written.replaces && tensor == operand.tensor;
         source.tensor = tensor;
+        source.transformed = !finder.linear();
         sources.push_back(source);
         operands.push_back(operand);
         described.fetches.push_back(tensor);

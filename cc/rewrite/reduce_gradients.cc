@@ -33,10 +33,16 @@ bool IsReduction(const tf::Node& node) {
 }
 
 // What differs from task to task where learners agree on everything else: what depends
-// on rows that are fed, on other data and on random numbers, but for averages of it.
-NodeSet OfOneTask(const tf::Graph& graph) {
+// on feeds but those that all have whole, on other data and on random numbers, but for
+// averages of it.
+NodeSet OfOneTask(const tf::Graph& graph, const std::set<int>& whole_feeds) {
   std::vector<const tf::Node*> sources;
   for (const tf::Node* node : graph.op_nodes()) {
+    int feed = -1;
+    if (node->IsArg() && tf::GetNodeAttr(node->attrs(), "index", &feed).ok() &&
+        whole_feeds.count(feed) > 0) {
+      continue;
+    }
     const bool random = KeepsRandomState(node->def(), node->op_def()) ||
                         absl::StrContains(node->type_string(), "Random");
     if (node->IsArg() || random || HasSharedKernel(node->def(), node->op_def())) {
@@ -175,10 +181,11 @@ struct Updates {
 };
 
 absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
+                                    const std::set<int>& whole_feeds,
                                     const tf::Graph& graph) {
   bool averages_itself = false;
   for (const tf::Node* node : graph.op_nodes()) averages_itself |= IsReduction(*node);
-  const NodeSet of_one_task = OfOneTask(graph);
+  const NodeSet of_one_task = OfOneTask(graph, whole_feeds);
   Updates updates;
   for (const tf::Node* node : graph.op_nodes()) {
     if (trained.count(node->name()) == 0 || !IsVariableOp(node->type_string()))
@@ -267,14 +274,16 @@ bool IsOfGradient(const tf::Node& update) {
 }
 
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
+                                    const std::set<int>& whole_feeds,
                                     Averaging averaging, TaskGraph* task) {
   if (task->parts.size() != 1) {
     return absl::InvalidArgumentError(
         "S-SGD works on one device for each learner, the CPU. Use tensorbow.SMA()");
   }
   tf::Graph* const graph = task->parts[0].graph.get();
-  TF_ASSIGN_OR_RETURN(const Updates updates,
-                      FindUpdates({trained.begin(), trained.end()}, *graph));
+  TF_ASSIGN_OR_RETURN(
+      const Updates updates,
+      FindUpdates({trained.begin(), trained.end()}, whole_feeds, *graph));
   for (tf::Node* update : updates.by_gradient) {
     const bool by_itself = IsFused(*update) && averaging == Averaging::kInUpdates;
     TF_RETURN_IF_ERROR(by_itself ? TakeOver(update, graph) : Insert(update, graph));

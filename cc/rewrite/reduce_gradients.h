@@ -15,6 +15,7 @@
 #ifndef TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 #define TENSORBOW_CC_REWRITE_REDUCE_GRADIENTS_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ enum class Averaging { kInUpdates, kBefore };
 // own, or passes through a reduction of the program's on its way to the op.
 bool IsOfGradient(const tensorflow::Node& update);
 
-// `trained`: names of variable nodes. Returns the number of reductions.
+// `trained`: names of variable nodes. `whole_feeds`: numbers of the feeds that are not
+// divided. Returns the number of reductions.
 // InvalidArgument, with the graph unusable, if
 //   - a trained variable is updated neither by one optimiser op nor by what depends on
 //   a task's rows through the program's own reductions only;
@@ -43,6 +45,7 @@ bool IsOfGradient(const tensorflow::Node& update);
 // The task graph must have been optimised, and FuseUpdates() called for updates that
 // are of a gradient.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
+                                    const std::set<int>& whole_feeds,
                                     Averaging averaging, TaskGraph* task);
 
 }  // namespace tensorbow

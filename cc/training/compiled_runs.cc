@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/any_rows.h"
+#include "cc/rewrite/average_at_loss.h"
 #include "cc/rewrite/batch_elements.h"
 #include "cc/rewrite/pipeline_element.h"
 #include "cc/rewrite/row_moments.h"
@@ -33,11 +34,12 @@ const ProgramGraph& GraphOf(const LearningProgram& program, const ProgramGraph& 
 }  // namespace
 
 // `executed` ← a graph of the program's own, if it has to be another one.
-absl::Status Trainer::RewriteProgram(const ProgramGraph** executed, const RunSpec& spec,
-                                     const RunAnalysis& analysis,
-                                     const Adjustments& adjustments,
-                                     Traits::Averages averages, FixedRows* fixed,
+absl::Status Trainer::RewriteProgram(const ProgramGraph** executed,
+                                     const RunToCompile& run, Traits::Averages averages,
+                                     bool at_loss, FixedRows* fixed,
                                      LearningProgram* program) {
+  const auto& [graph, spec, analysis, sparse_feeds, adjustments] = run;
+  *executed = &graph;
   // Without a proof nothing divides one batch of a fixed number of rows.
   if (options_.proof) *fixed = FindFixedRows(**executed, spec, options_.replicate);
   program->cut = std::make_unique<ProgramGraph>();
@@ -72,6 +74,13 @@ absl::Status Trainer::RewriteProgram(const ProgramGraph** executed, const RunSpe
         InsertMeetings(**executed, spec, adjustments.meetings, program->met.get()));
     *executed = program->met.get();
   }
+  if (at_loss) {
+    const auto gradients = GradientsAtLoss(**executed, spec, analysis);
+    program->at_loss = std::make_unique<ProgramGraph>();
+    TF_RETURN_IF_ERROR(
+        AverageAtLoss(**executed, spec, gradients, program->at_loss.get()));
+    *executed = program->at_loss.get();
+  }
   const bool scales_rates = averages == Traits::Averages::kMergedModels;
   if (adjustments.sums.empty() && !scales_rates) return absl::OkStatus();
   program->scaled_graph = std::make_unique<ProgramGraph>();
@@ -96,25 +105,44 @@ bool Trainer::CanMeetInTasks(const RunAnalysis& analysis) const {
   return shares_batch && rounds_ == nullptr && learners_.accelerators() == nullptr;
 }
 
-absl::Status Trainer::CompileFor(const Choice& choice, const ProgramGraph& graph,
-                                 const RunSpec& spec, const RunAnalysis& analysis,
-                                 const SparseFeeds& sparse_feeds,
-                                 const Adjustments& adjustments,
-                                 LearningProgram* program) {
-  const Traits::Averages averages =
-      trains_alone() ? Traits::Averages::kNothing : choice.averages();
+absl::Status Trainer::CompileFor(const Choice& choice, const RunToCompile& run,
+                                 std::unique_ptr<LearningProgram>* program) {
+  if (trains_alone() || choice.averages() != Traits::Averages::kGradients) {
+    *program = std::make_unique<LearningProgram>();
+    return CompileAveraging(
+        trains_alone() ? Traits::Averages::kNothing : choice.averages(),
+        /*at_loss=*/false, run, program->get());
+  }
+  // Where nothing is in between, updates average: that is less to be done.
+  const auto gradients = GradientsAtLoss(run.graph, run.spec, run.analysis);
+  const bool at_loss = TransformsGradients(gradients);
+  absl::Status first;
+  for (const bool averages_at_loss : {at_loss, !at_loss}) {
+    if (averages_at_loss && gradients.empty()) continue;
+    *program = std::make_unique<LearningProgram>();
+    const absl::Status status = CompileAveraging(
+        Traits::Averages::kGradients, averages_at_loss, run, program->get());
+    if (!absl::IsInvalidArgument(status)) return status;
+    first.Update(status);
+  }
+  return first;
+}
+
+absl::Status Trainer::CompileAveraging(Traits::Averages averages, bool at_loss,
+                                       const RunToCompile& run,
+                                       LearningProgram* program) {
   const auto agree = [this](const SharableVariables& sharable) {
     absl::MutexLock lock(&sharing_mu_);
     return sharing_.Agree(sharable, &separated_);
   };
-  const ProgramGraph* executed = &graph;
-  program->sums = !adjustments.sums.empty();
+  const ProgramGraph* executed = nullptr;
+  program->sums = !run.adjustments.sums.empty();
   FixedRows fixed;
-  TF_RETURN_IF_ERROR(RewriteProgram(&executed, spec, analysis, adjustments, averages,
-                                    &fixed, program));
-  return CompileLearningProgram(*executed, spec, analysis, sparse_feeds, fixed,
-                                options_, session_options_, averages, agree, &learners_,
-                                program);
+  TF_RETURN_IF_ERROR(
+      RewriteProgram(&executed, run, averages, at_loss, &fixed, program));
+  return CompileLearningProgram(*executed, run.spec, run.analysis, run.sparse_feeds,
+                                fixed, options_, session_options_, averages, agree,
+                                &learners_, program);
 }
 
 Choice Trainer::choice() const {
@@ -172,22 +200,22 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   Choice choice = this->choice();
   const bool first = choice.algorithm == Options::Algorithm::kAuto;
   if (first) choice = ChoiceFor(analysis, options_, learners_);
-  auto made = std::make_shared<LearningProgram>();
-  absl::Status compiled =
-      CompileFor(choice, graph, spec, analysis, sparse_feeds, {}, made.get());
+  std::unique_ptr<LearningProgram> made;
+  const Adjustments none;
+  const RunToCompile run = {graph, spec, analysis, sparse_feeds, none};
+  absl::Status compiled = CompileFor(choice, run, &made);
   if (first && absl::IsInvalidArgument(compiled) &&
       options_.algorithm == Options::Algorithm::kAuto &&
       choice.algorithm == Options::Algorithm::kSsgd) {
     // The gradients are not to be found: the models are averaged instead.
     choice.algorithm = Options::Algorithm::kSma;
-    made = std::make_shared<LearningProgram>();
-    compiled = CompileFor(choice, graph, spec, analysis, sparse_feeds, {}, made.get());
+    compiled = CompileFor(choice, run, &made);
   }
   TF_RETURN_IF_ERROR(compiled);
   if (first && trains_alone() && options_.algorithm == Options::Algorithm::kAuto &&
       choice.algorithm == Options::Algorithm::kSsgd &&
-      absl::IsInvalidArgument(CheckGradients(graph, spec, analysis, options_,
-                                             session_options_, &learners_))) {
+      absl::IsInvalidArgument(CheckGradients(run, options_, session_options_,
+                                             &learners_))) {
     choice.algorithm = Options::Algorithm::kSma;  // for learners that may come
   }
   if (first) {
@@ -204,8 +232,8 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   if (MayDivide()) {
     MakeProof(GraphOf(*made, graph), spec, analysis, made.get());
   }
-  progress_.Add(KeyOf(spec), made);
   *program = std::move(made);
+  progress_.Add(KeyOf(spec), *program);
   return absl::OkStatus();
 }
 
@@ -223,15 +251,15 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
                         const SparseFeeds& sparse_feeds, const Adjustments& adjustments,
                         LearningProgram* program) {
   const ScopedMark marked(&activity_, "compile");
-  LearningProgram made;
-  const absl::Status status = CompileFor(choice(), graph, spec, program->analysis,
-                                         sparse_feeds, adjustments, &made);
+  std::unique_ptr<LearningProgram> made;
+  const absl::Status status = CompileFor(
+      choice(), {graph, spec, program->analysis, sparse_feeds, adjustments}, &made);
   // There was nothing to prove with one learner.
   if (program->divisions == nullptr && MayDivide()) {
-    MakeProof(GraphOf(made, graph), spec, program->analysis, &made);
+    MakeProof(GraphOf(*made, graph), spec, program->analysis, made.get());
   }
   absl::MutexLock lock(&mu_);
-  if (made.divisions != nullptr) program->divisions = std::move(made.divisions);
+  if (made->divisions != nullptr) program->divisions = std::move(made->divisions);
   if (!status.ok() && !(adjustments == program->adjustments)) {
     const bool meets = adjustments.meetings != program->adjustments.meetings;
     program->divisions->RefuseAdjustments(
@@ -246,26 +274,27 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
                        status.message()));
     return;
   }
-  program->replicated = made.replicated;
-  program->task_spec = std::move(made.task_spec);
-  program->fetches = std::move(made.fetches);
-  program->rows_fetch = made.rows_fetch;
-  program->learners = std::move(made.learners);
-  made.rates.Set(program->rates.last(), program->rates.dropped());
-  program->rates = std::move(made.rates);
-  program->corrects_itself = std::move(made.corrects_itself);
-  program->num_gradients = made.num_gradients;
-  program->host_gradients = std::move(made.host_gradients);
-  program->shared = std::move(made.shared);
-  program->hidden_random_ops = std::move(made.hidden_random_ops);
+  program->replicated = made->replicated;
+  program->task_spec = std::move(made->task_spec);
+  program->fetches = std::move(made->fetches);
+  program->rows_fetch = made->rows_fetch;
+  program->learners = std::move(made->learners);
+  made->rates.Set(program->rates.last(), program->rates.dropped());
+  program->rates = std::move(made->rates);
+  program->corrects_itself = std::move(made->corrects_itself);
+  program->num_gradients = made->num_gradients;
+  program->host_gradients = std::move(made->host_gradients);
+  program->shared = std::move(made->shared);
+  program->hidden_random_ops = std::move(made->hidden_random_ops);
   program->adjustments = adjustments;
-  program->sums = made.sums;
-  program->own_moments = made.own_moments;
-  program->cut = std::move(made.cut);
-  program->any_rows = std::move(made.any_rows);
-  program->together = std::move(made.together);
-  program->met = std::move(made.met);
-  program->scaled_graph = std::move(made.scaled_graph);
+  program->sums = made->sums;
+  program->own_moments = made->own_moments;
+  program->cut = std::move(made->cut);
+  program->any_rows = std::move(made->any_rows);
+  program->together = std::move(made->together);
+  program->met = std::move(made->met);
+  program->at_loss = std::move(made->at_loss);
+  program->scaled_graph = std::move(made->scaled_graph);
   program->num_trained = -1;  // its set is to be made again
 }
 

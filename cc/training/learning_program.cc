@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/average_at_loss.h"
 #include "cc/rewrite/batch_elements.h"
 #include "cc/rewrite/batch_norms.h"
 #include "cc/rewrite/control_flow.h"
@@ -186,6 +187,19 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
   return absl::OkStatus();
 }
 
+// The feeds that every learner has whole, whatever is fed: scalars.
+std::set<int> WholeFeeds(const LearningProgram& program) {
+  std::set<int> whole;
+  for (size_t i = 0; i < program.feeds.size(); ++i) {
+    const FeedDeclaration& feed = program.feeds[i];
+    const bool scalar = !feed.shape.unknown_rank() && feed.shape.dims() == 0;
+    if (scalar || feed.division == FeedDeclaration::Division::kReplicate) {
+      whole.insert(static_cast<int>(i));
+    }
+  }
+  return whole;
+}
+
 // Brings the updates of a task under the synchroniser.
 absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
                       Averaging averaging, int threads, LearningProgram* program,
@@ -201,7 +215,8 @@ absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
   TF_ASSIGN_OR_RETURN(program->corrects_itself, FuseUpdates(trained, fuses, task));
   if (!averages_models) {
     TF_ASSIGN_OR_RETURN(program->num_gradients,
-                        ReduceGradients(trained, averaging, task));
+                        ReduceGradients(trained, WholeFeeds(*program), averaging,
+                                        task));
   }
   TF_RETURN_IF_ERROR(FuseSparseProducts(OwnUpdates::kKeep, task));
   // A fused product is computed on one thread.
@@ -267,20 +282,27 @@ std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec) {
   return found == nullptr ? "" : found->tensor;
 }
 
-absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
-                            const RunAnalysis& analysis, const Options& options,
+absl::Status CheckGradients(const RunToCompile& run, const Options& options,
                             const tf::SessionOptions& session_options,
                             LearnerGroup* learners) {
-  LearningProgram program;
-  TF_RETURN_IF_ERROR(Dissect(graph, spec, /*sparse_feeds=*/{}, /*fixed=*/{}, options,
-                             /*replicated=*/true, &program));
-  tf::DeviceSet device_set;
-  TaskGraph task;
-  TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task_spec, session_options,
-                                    learners->Devices(&device_set), &task));
-  TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
-  return FuseTask(analysis, Traits::Averages::kGradients, Averaging::kInUpdates,
-                  learners->layout().threads, &program, &task);
+  const auto check = [&](const ProgramGraph& graph) -> absl::Status {
+    LearningProgram program;
+    TF_RETURN_IF_ERROR(Dissect(graph, run.spec, /*sparse_feeds=*/{}, /*fixed=*/{},
+                               options, /*replicated=*/true, &program));
+    tf::DeviceSet device_set;
+    TaskGraph task;
+    TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task_spec, session_options,
+                                      learners->Devices(&device_set), &task));
+    TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
+    return FuseTask(run.analysis, Traits::Averages::kGradients, Averaging::kInUpdates,
+                    learners->layout().threads, &program, &task);
+  };
+  const absl::Status in_updates = check(run.graph);
+  const auto gradients = GradientsAtLoss(run.graph, run.spec, run.analysis);
+  if (!absl::IsInvalidArgument(in_updates) || gradients.empty()) return in_updates;
+  ProgramGraph at_loss;
+  TF_RETURN_IF_ERROR(AverageAtLoss(run.graph, run.spec, gradients, &at_loss));
+  return check(at_loss);
 }
 
 absl::Status CompileLearningProgram(

@@ -65,6 +65,8 @@ struct LearningProgram {
   std::unique_ptr<ProgramGraph> together;
   // That, with the meetings that the proof has found; or null.
   std::unique_ptr<ProgramGraph> met;
+  // That, with gradients averaged where they leave the loss; or null.
+  std::unique_ptr<ProgramGraph> at_loss;
   // What the learners were compiled from, if gradients or learning rates are scaled.
   std::unique_ptr<ProgramGraph> scaled_graph;
   Adjustments adjustments;
@@ -96,6 +98,16 @@ struct LearningProgram {
   int64_t Fingerprint() const;
 };
 
+// What learners are to execute. The graph, the run, and what is known of them, which
+// outlive it.
+struct RunToCompile {
+  const ProgramGraph& graph;
+  const RunSpec& spec;
+  const RunAnalysis& analysis;
+  const SparseFeeds& sparse_feeds;  // feeds that are parts of sparse tensors
+  const Adjustments& adjustments;
+};
+
 // The tensor that tells how many rows of data the run takes from the graph; empty if
 // there is none. A fetch of it may be added to the run.
 std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec);
@@ -115,8 +127,7 @@ absl::Status CompileLearningProgram(
 
 // Whether several learners could average the run's gradients: InvalidArgument if they
 // are not found.
-absl::Status CheckGradients(const ProgramGraph& graph, const RunSpec& spec,
-                            const RunAnalysis& analysis, const Options& options,
+absl::Status CheckGradients(const RunToCompile& run, const Options& options,
                             const tensorflow::SessionOptions& session_options,
                             LearnerGroup* learners);
 

@@ -167,14 +167,14 @@ class Trainer {
 
  private:
   // Compiles `program` for what `choice` averages.
-  absl::Status CompileFor(const Choice& choice, const ProgramGraph& graph,
-                          const RunSpec& spec, const RunAnalysis& analysis,
-                          const SparseFeeds& sparse_feeds,
-                          const Adjustments& adjustments, LearningProgram* program);
-  absl::Status RewriteProgram(const ProgramGraph** executed, const RunSpec& spec,
-                              const RunAnalysis& analysis,
-                              const Adjustments& adjustments, Traits::Averages averages,
-                              FixedRows* fixed, LearningProgram* program);
+  absl::Status CompileFor(const Choice& choice, const RunToCompile& run,
+                          std::unique_ptr<LearningProgram>* program);
+  // `at_loss`: gradients are averaged where they leave the loss.
+  absl::Status CompileAveraging(Traits::Averages averages, bool at_loss,
+                                const RunToCompile& run, LearningProgram* program);
+  absl::Status RewriteProgram(const ProgramGraph** executed, const RunToCompile& run,
+                              Traits::Averages averages, bool at_loss, FixedRows* fixed,
+                              LearningProgram* program);
   // Whether learners share a batch and may wait for each other within its tasks.
   bool CanMeetInTasks(const RunAnalysis& analysis) const;
   // Makes what keeps the learners together.

@@ -1,0 +1,112 @@
+#include "cc/rewrite/average_at_loss.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/reduce_gradients.h"
+#include "cc/rewrite/shapes.h"
+#include "tensorflow/core/framework/node_def_builder.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+tf::PartialTensorShape ShapeOf(const tf::NodeDef& variable) {
+  const auto shape = variable.attr().find("shape");
+  return shape == variable.attr().end()
+             ? tf::PartialTensorShape()
+             : tf::PartialTensorShape(shape->second.shape());
+}
+
+// DT_INVALID if it is not known.
+tf::DataType TypeOf(const ProgramGraph& graph, const std::string& tensor) {
+  const TensorName name = ParseTensor(tensor);
+  const tf::NodeDef* const node = graph.Find(name.node);
+  const tf::OpDef* op = nullptr;
+  tf::DataTypeVector types;
+  if (node == nullptr || !graph.functions().LookUpOpDef(node->op(), &op).ok() ||
+      !tf::OutputTypesForNode(*node, *op, &types).ok()) {
+    return tf::DT_INVALID;
+  }
+  return types.at(name.index);
+}
+
+bool CanBeReduced(tf::DataType type) {
+  return type == tf::DT_FLOAT || type == tf::DT_DOUBLE || type == tf::DT_HALF ||
+         type == tf::DT_BFLOAT16;
+}
+
+}  // namespace
+
+std::vector<GradientSource> GradientsAtLoss(const ProgramGraph& graph,
+                                            const RunSpec& spec,
+                                            const RunAnalysis& analysis) {
+  std::vector<GradientSource> gradients;
+  RunSpec described = spec;
+  for (GradientSource& source : FindGradientSources(graph, spec, analysis)) {
+    const auto variable = analysis.variables.find(source.variable);
+    if (variable == analysis.variables.end()) continue;  // a mark of the program's
+    if (!source.indices.empty() || source.is_value) continue;
+    described.fetches.push_back(source.tensor);
+    gradients.push_back(std::move(source));
+  }
+  const auto shapes = InferShapes(graph, described);
+  const auto unfit = [&](const GradientSource& source) {
+    const tf::NodeDef& variable = *analysis.variables.at(source.variable).node;
+    const tf::PartialTensorShape wanted = ShapeOf(variable);
+    const tf::PartialTensorShape& shape = shapes.at(source.tensor);
+    return !wanted.IsFullyDefined() || !shape.IsFullyDefined() ||
+           shape.num_elements() != wanted.num_elements() ||
+           !CanBeReduced(TypeOf(graph, source.tensor));
+  };
+  gradients.erase(std::remove_if(gradients.begin(), gradients.end(), unfit),
+                  gradients.end());
+  return gradients;
+}
+
+bool TransformsGradients(const std::vector<GradientSource>& gradients) {
+  return std::any_of(gradients.begin(), gradients.end(),
+                     [](const GradientSource& source) { return source.transformed; });
+}
+
+absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
+                           const std::vector<GradientSource>& gradients,
+                           ProgramGraph* averaged) {
+  RunSpec described = spec;
+  for (const GradientSource& gradient : gradients) {
+    described.fetches.push_back(gradient.tensor);
+  }
+  const auto shapes = InferShapes(graph, described);
+  tf::GraphDef rewritten;
+  TF_RETURN_IF_ERROR(graph.Closure(spec, &rewritten));
+  std::map<std::string, std::string> names;
+  std::vector<tf::NodeDef> added;
+  for (const GradientSource& gradient : gradients) {
+    if (names.count(gradient.tensor) > 0) continue;
+    const TensorName name = ParseTensor(gradient.tensor);
+    const std::string reduction =
+        absl::StrCat(name.node, "/TensorBow.average.", name.index);
+    names[gradient.tensor] = reduction;
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(reduction, kReduceGradient)
+                           .Input(name.node, name.index, TypeOf(graph, gradient.tensor))
+                           .Attr("index", 0)
+                           .Attr("shape", shapes.at(gradient.tensor))
+                           .Finalize(&added.emplace_back()));
+  }
+  for (tf::NodeDef& node : *rewritten.mutable_node()) {
+    for (std::string& input : *node.mutable_input()) {
+      if (ParseTensor(input).control) continue;
+      const auto found = names.find(Canonical(input));
+      if (found != names.end()) input = found->second;
+    }
+  }
+  for (tf::NodeDef& node : added) *rewritten.add_node() = std::move(node);
+  return averaged->Extend(rewritten);
+}
+
+}  // namespace tensorbow

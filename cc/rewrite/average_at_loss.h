@@ -1,0 +1,36 @@
+// Averages gradients where they leave the loss, before the program clips, normalises or
+// squares them by operations of its own, or writes an optimiser by hand.
+//
+// A mean of clipped gradients is not the clipped mean: learners that average what is
+// given to TensorFlow's optimiser ops would make another step than one that computes
+// the gradient of all rows. Pure functions.
+#ifndef TENSORBOW_CC_REWRITE_AVERAGE_AT_LOSS_H_
+#define TENSORBOW_CC_REWRITE_AVERAGE_AT_LOSS_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/rewrite/gradient_sources.h"
+#include "cc/rewrite/program_graph.h"
+#include "cc/rewrite/run_analysis.h"
+
+namespace tensorbow {
+
+// The run's gradients that can be averaged there: dense ones of the shape of their
+// variable. None where the program says itself what its gradients are.
+std::vector<GradientSource> GradientsAtLoss(const ProgramGraph& graph,
+                                            const RunSpec& spec,
+                                            const RunAnalysis& analysis);
+
+// Whether one of them is transformed on its way to the variable.
+bool TransformsGradients(const std::vector<GradientSource>& gradients);
+
+// `averaged` ← what `spec` needs of `graph`, with a TensorBowReduceGradient
+// (reduce_gradients.h) after each of them. Fetches of a gradient are a learner's own.
+absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
+                           const std::vector<GradientSource>& gradients,
+                           ProgramGraph* averaged);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_REWRITE_AVERAGE_AT_LOSS_H_
