@@ -47,12 +47,32 @@ Elementwise ElementwiseOf(absl::string_view op) {
   return Elementwise::kNo;
 }
 
+// What is written to a variable immediately before the node reads it; as
+// `w.assign(…)` is read, for instance.
+std::vector<absl::string_view> WrittenBefore(const tf::NodeDef& read,
+                                             const ProgramGraph& graph) {
+  std::vector<absl::string_view> values;
+  if (read.op() != "ReadVariableOp" || read.input_size() < 2) return values;
+  for (int i = 1; i < read.input_size(); ++i) {
+    const tf::NodeDef* const write = graph.Find(ParseTensor(read.input(i)).node);
+    const bool assigns = write != nullptr && (write->op() == "AssignVariableOp" ||
+                                              write->op() == "AssignAddVariableOp" ||
+                                              write->op() == "AssignSubVariableOp");
+    if (assigns && Canonical(write->input(0)) == Canonical(read.input(0))) {
+      values.push_back(write->input(1));
+    }
+  }
+  return values;
+}
+
 // Goes back from what is written to what it is made from.
 class SourceFinder {
  public:
   SourceFinder(const ProgramGraph& graph, const RunSpec& spec,
                const std::vector<const tf::NodeDef*>& nodes)
-      : graph_(graph), feeds_(FeedsOf(spec)), dependent_(DependOnFeeds(spec, nodes)) {}
+      : graph_(graph),
+        feeds_(FeedsOf(spec)),
+        dependent_(DependOnFeeds(spec, nodes, {}, &graph)) {}
 
   // The sources of `tensor`, none if it does not depend on what is fed.
   std::set<std::string> Find(const std::string& tensor) {
@@ -94,6 +114,11 @@ class SourceFinder {
     const std::string name = Canonical(tensor);
     if (feeds_.contains(name) || !Depends(name) || !seen_.insert(name).second) return;
     const tf::NodeDef* const node = graph_.Find(ParseTensor(name).node);
+    const auto written = WrittenBefore(*node, graph_);
+    if (!written.empty()) {  // an optimiser's slot, read after it has been written
+      for (absl::string_view value : written) Descend(std::string(value));
+      return;
+    }
     const Elementwise kind = ElementwiseOf(node->op());
     if (kind == Elementwise::kNo) {
       found_.insert(name);
@@ -168,14 +193,19 @@ Written WrittenBy(const tf::NodeDef& node, const std::vector<Input>& inputs) {
 
 absl::flat_hash_set<std::string> DependOnFeeds(
     const RunSpec& spec, const std::vector<const tf::NodeDef*>& nodes,
-    const absl::flat_hash_set<std::string>& cuts) {
+    const absl::flat_hash_set<std::string>& cuts, const ProgramGraph* read_in) {
   const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
   absl::flat_hash_map<absl::string_view, std::vector<const tf::NodeDef*>> consumers;
   absl::flat_hash_set<std::string> dependent;
   std::vector<const tf::NodeDef*> pending;
   for (const tf::NodeDef* node : nodes) {
     bool fed = false;
-    for (const std::string& input : node->input()) {
+    std::vector<absl::string_view> inputs(node->input().begin(), node->input().end());
+    if (read_in != nullptr) {
+      const auto written = WrittenBefore(*node, *read_in);
+      inputs.insert(inputs.end(), written.begin(), written.end());
+    }
+    for (absl::string_view input : inputs) {
       const TensorName name = ParseTensor(input);
       if (name.control || cuts.contains(Canonical(input))) continue;
       if (feeds.contains(Canonical(input))) {
@@ -198,6 +228,19 @@ absl::flat_hash_set<std::string> DependOnFeeds(
   return dependent;
 }
 
+RunSpec FedRows(const ProgramGraph& graph, const RunSpec& spec) {
+  const auto shapes = InferShapes(graph, spec);
+  RunSpec rows = spec;
+  const auto is_scalar = [&shapes](const std::string& feed) {
+    const auto shape = shapes.find(feed);
+    return shape != shapes.end() && !shape->second.unknown_rank() &&
+           shape->second.dims() == 0;
+  };
+  rows.feeds.erase(std::remove_if(rows.feeds.begin(), rows.feeds.end(), is_scalar),
+                   rows.feeds.end());
+  return rows;
+}
+
 std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
                                                 const RunSpec& spec,
                                                 const RunAnalysis& analysis) {
@@ -218,7 +261,8 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
     dataflow.AddRoot(name);
     variables.push_back(use.trained ? use.node : nullptr);
   }
-  SourceFinder finder(graph, spec, nodes);
+  const RunSpec fed_rows = FedRows(graph, spec);
+  SourceFinder finder(graph, fed_rows, nodes);
   RunSpec described = spec;
   std::vector<GradientSource> operands;  // by source
   for (const tf::NodeDef* node : nodes) {
@@ -250,26 +294,34 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
 
   // What is not of the variable's shape is no gradient of it.
   const auto shapes = InferShapes(graph, described);
-  std::vector<GradientSource> fitting;
-  std::set<std::string> settled;
+  std::vector<Fit> fits;
+  absl::flat_hash_set<std::string> cuts;
   for (const GradientSource& source : sources) {
     const tf::NodeDef& variable = *analysis.variables.at(source.variable).node;
-    const Fit fit =
-        source.indices.empty() ? FitOf(shapes.at(source.tensor), variable) : Fit::kYes;
-    if (fit == Fit::kNo) continue;
-    if (fit == Fit::kYes) settled.insert(source.variable);
-    fitting.push_back(source);
+    fits.push_back(source.indices.empty() ? FitOf(shapes.at(source.tensor), variable)
+                                          : Fit::kYes);
+    if (fits.back() != Fit::kNo) cuts.insert(source.tensor);
   }
-  for (const GradientSource& operand : operands) {
-    if (settled.count(operand.variable) > 0 ||
-        LiesInControlFlow(graph, operand.tensor)) {
-      continue;
+  // What is written may depend on more than gradients: then it is looked at itself.
+  const auto beside = DependOnFeeds(fed_rows, nodes, cuts, &graph);
+  std::map<std::pair<std::string, std::string>, bool> explained;  // by what is written
+  for (size_t i = 0; i < sources.size(); ++i) {
+    bool& is = explained[{operands[i].variable, operands[i].tensor}];
+    is |= fits[i] == Fit::kYes &&
+          (cuts.contains(operands[i].tensor) ||
+           !beside.contains(std::string(ParseTensor(operands[i].tensor).node)));
+  }
+  std::vector<GradientSource> fitting;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const GradientSource& operand = operands[i];
+    const bool whole = explained.at({operand.variable, operand.tensor}) ||
+                       LiesInControlFlow(graph, operand.tensor);
+    const GradientSource& source = whole ? sources[i] : operand;
+    const bool fit = !whole || fits[i] != Fit::kNo;
+    if (fit && seen.insert({source.variable, source.tensor}).second) {
+      fitting.push_back(source);
     }
-    const bool known = std::any_of(
-        fitting.begin(), fitting.end(), [&operand](const GradientSource& other) {
-          return other.variable == operand.variable && other.tensor == operand.tensor;
-        });
-    if (!known) fitting.push_back(operand);
   }
   return fitting;
 }

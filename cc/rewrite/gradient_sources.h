@@ -39,10 +39,15 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
                                                 const RunAnalysis& analysis);
 
 // The nodes among `nodes`, by name, whose values depend on what is fed, otherwise than
-// by tensors in `cuts`.
+// by tensors in `cuts`. `read_in`: their graph, if variables are to be followed that
+// are read immediately after they have been written.
 absl::flat_hash_set<std::string> DependOnFeeds(
     const RunSpec& spec, const std::vector<const tensorflow::NodeDef*>& nodes,
-    const absl::flat_hash_set<std::string>& cuts = {});
+    const absl::flat_hash_set<std::string>& cuts = {},
+    const ProgramGraph* read_in = nullptr);
+
+// `spec`, fed only what may have rows: no scalars.
+RunSpec FedRows(const ProgramGraph& graph, const RunSpec& spec);
 
 // Whether an op computes each element of its output from the inputs' of the same place.
 bool IsElementwise(absl::string_view op);
