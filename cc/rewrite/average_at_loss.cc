@@ -18,9 +18,8 @@ namespace {
 
 tf::PartialTensorShape ShapeOf(const tf::NodeDef& variable) {
   const auto shape = variable.attr().find("shape");
-  return shape == variable.attr().end()
-             ? tf::PartialTensorShape()
-             : tf::PartialTensorShape(shape->second.shape());
+  return shape == variable.attr().end() ? tf::PartialTensorShape()
+                                        : tf::PartialTensorShape(shape->second.shape());
 }
 
 // DT_INVALID if it is not known.

@@ -109,23 +109,38 @@ class Reach {
 
 }  // namespace
 
-std::map<std::string, std::set<std::string>> FindDenominators(
-    const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis) {
-  std::map<std::string, std::set<std::string>> denominators;
+std::map<std::string, Denominator> FindDenominators(const ProgramGraph& graph,
+                                                    const RunSpec& spec,
+                                                    const RunAnalysis& analysis) {
+  std::map<std::string, Denominator> denominators;
   std::vector<const tf::NodeDef*> nodes;
   if (!graph.Needed(spec, &nodes).ok()) return denominators;
   const Reach reach(spec, analysis, nodes);
+  const auto by_values = [&](absl::string_view tensor) {
+    return reach.ByValues(ParseTensor(tensor).node);
+  };
   for (const tf::NodeDef* node : nodes) {
     const bool divides =
         node->op() == "RealDiv" || node->op() == "Div" || node->op() == "DivNoNan";
     if (!divides) continue;
     const std::string by = Canonical(node->input(1));
     const absl::string_view producer = ParseTensor(by).node;
-    if (!reach.ByValues(producer) || reach.ByTrained(producer) ||
+    if (!by_values(by) || reach.ByTrained(producer) ||
         LiesInControlFlow(graph, node->name())) {
       continue;
     }
-    denominators[by].insert(node->name());
+    Denominator& denominator = denominators[by];
+    denominator.users.insert(node->name());
+    const tf::NodeDef* const made = graph.Find(producer);
+    if (made == nullptr ||
+        (made->op() != "Maximum" && made->op() != "Add" && made->op() != "AddV2")) {
+      continue;
+    }
+    for (int i = 0; i < 2; ++i) {
+      if (!by_values(made->input(i)) || by_values(made->input(1 - i))) continue;
+      denominator.total = Canonical(made->input(i));
+      denominator.total_user = made->name();
+    }
   }
   return denominators;
 }

@@ -12,10 +12,19 @@
 
 namespace tensorbow {
 
-// By tensor, the nodes that divide by it. Only what depends on more of the feeds than
-// their shapes, and has no gradient; perhaps not all of them scalars.
-std::map<std::string, std::set<std::string>> FindDenominators(
-    const ProgramGraph& graph, const RunSpec& spec, const RunAnalysis& analysis);
+struct Denominator {
+  std::set<std::string> users;  // the nodes that divide by it
+  // Where it is a total that is kept from being too small by a constant, as in
+  // max(total, 1) or total + ε: that tensor, and the node that takes it. Else empty.
+  std::string total;
+  std::string total_user;
+};
+
+// By tensor. Only what depends on more of the feeds than their shapes, and has no
+// gradient; perhaps not all of them scalars.
+std::map<std::string, Denominator> FindDenominators(const ProgramGraph& graph,
+                                                    const RunSpec& spec,
+                                                    const RunAnalysis& analysis);
 
 }  // namespace tensorbow
 

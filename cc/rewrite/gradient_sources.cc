@@ -86,12 +86,13 @@ class SourceFinder {
   // Whether the tensor found last is linear in its sources.
   bool linear() const { return linear_; }
 
- private:
+  // Whether the tensor depends on what is fed.
   bool Depends(const std::string& tensor) const {
     return feeds_.contains(Canonical(tensor)) ||
            dependent_.contains(ParseTensor(tensor).node);
   }
 
+ private:
   // Whether the operation is linear in `inputs`, those that depend on what is fed.
   static bool IsLinear(const tf::NodeDef& node, Elementwise kind,
                        const std::vector<std::string>& inputs) {
@@ -191,6 +192,20 @@ Written WrittenBy(const tf::NodeDef& node, const std::vector<Input>& inputs) {
   return written;
 }
 
+std::vector<std::string> OthersOf(const tf::NodeDef& node,
+                                  const std::vector<Input>& inputs) {
+  std::vector<std::string> others;
+  if (OptimiserKindOf(node.op()) == OptimiserKind::kNone) return others;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const tf::OpDef::ArgDef& declaration = *inputs[i].declaration;
+    const bool told = declaration.name() == "indices" || declaration.name() == "grad" ||
+                      declaration.name() == "delta";
+    const bool variable = declaration.is_ref() || declaration.type() == tf::DT_RESOURCE;
+    if (!told && !variable) others.push_back(Canonical(node.input(i)));
+  }
+  return others;
+}
+
 absl::flat_hash_set<std::string> DependOnFeeds(
     const RunSpec& spec, const std::vector<const tf::NodeDef*>& nodes,
     const absl::flat_hash_set<std::string>& cuts, const ProgramGraph* read_in) {
@@ -279,12 +294,16 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
       GradientSource operand = {
           variables[root]->name(), Canonical(written.value),
           written.indices.empty() ? "" : Canonical(written.indices), written.replaces};
+      const std::vector<std::string> others = OthersOf(*node, inputs);
+      const bool by_rate = std::any_of(
+          others.begin(), others.end(),
+          [&finder](const std::string& other) { return finder.Depends(other); });
       for (const std::string& tensor : finder.Find(operand.tensor)) {
         if (LiesInControlFlow(graph, tensor)) continue;
         GradientSource source = operand;
         source.is_value = written.replaces && tensor == operand.tensor;
         source.tensor = tensor;
-        source.transformed = !finder.linear();
+        source.transformed = by_rate || !finder.linear();
         sources.push_back(source);
         operands.push_back(operand);
         described.fetches.push_back(tensor);

@@ -38,6 +38,11 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
                                                 const RunSpec& spec,
                                                 const RunAnalysis& analysis);
 
+// What an optimiser op takes beside variables and its gradient, its rates; of other ops
+// nothing.
+std::vector<std::string> OthersOf(const tensorflow::NodeDef& node,
+                                  const std::vector<Input>& inputs);
+
 // The nodes among `nodes`, by name, whose values depend on what is fed, otherwise than
 // by tensors in `cuts`. `read_in`: their graph, if variables are to be followed that
 // are read immediately after they have been written.

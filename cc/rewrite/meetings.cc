@@ -10,6 +10,23 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+// Appends to `added` the nodes of `share`: `tensor` times the learner's share of rows.
+absl::Status AppendShare(const TensorName& tensor, tf::DataType type,
+                         const std::string& share, std::vector<tf::NodeDef>* added) {
+  const std::string scale = absl::StrCat(share, "/scale");
+  TF_RETURN_IF_ERROR(tf::NodeDefBuilder(scale, "TensorBowShardScale")
+                         .Attr("T", type)
+                         .Finalize(&added->emplace_back()));
+  return tf::NodeDefBuilder(share, "RealDiv")
+      .Input(tensor.node, tensor.index, type)
+      .Input(scale, 0, type)
+      .Finalize(&added->emplace_back());
+}
+
+}  // namespace
+
 absl::Status InsertMeetings(const ProgramGraph& graph, const RunSpec& spec,
                             const Meetings& meetings, ProgramGraph* together) {
   static const char* const kHow[] = {"mean", "part", "sum"};
@@ -26,8 +43,13 @@ absl::Status InsertMeetings(const ProgramGraph& graph, const RunSpec& spec,
     tf::DataTypeVector types;
     TF_RETURN_IF_ERROR(tf::OutputTypesForNode(*node, *op, &types));
     names[tensor] = absl::StrCat(name.node, "/TensorBow.together.", name.index);
+    const tf::DataType type = tf::BaseType(types.at(name.index));
+    if (meeting.how == Meeting::How::kShare) {
+      TF_RETURN_IF_ERROR(AppendShare(name, type, names[tensor], &added));
+      continue;
+    }
     tf::NodeDefBuilder builder(names[tensor], kMeanTogether);
-    builder.Input(name.node, name.index, tf::BaseType(types.at(name.index)))
+    builder.Input(name.node, name.index, type)
         .Attr("how", kHow[static_cast<int>(meeting.how)]);
     if (meeting.must) builder.Attr(kMustMeet, true);
     TF_RETURN_IF_ERROR(builder.Finalize(&added.emplace_back()));

@@ -18,8 +18,8 @@ constexpr char kMustMeet[] = "_tensorbow_must_meet";
 
 struct Meeting {
   // What every learner gets: the mean, weighted by rows; of the sum, the part of its
-  // rows; the sum.
-  enum class How { kMean, kPart, kSum };
+  // rows; the sum. Or its own value times its share of the rows, which is no meeting.
+  enum class How { kMean, kPart, kSum, kShare };
   How how = How::kMean;
   bool must = false;            // see kMustMeet
   std::set<std::string> users;  // nodes that take what is exchanged; empty: all

@@ -217,14 +217,15 @@ RowMoments FindRowMoments(const ProgramGraph& graph, const RunSpec& spec) {
   const auto means = MeansOverRows(graph, nodes, dependent);
   const Users users = UsersOf(nodes);
   std::set<const tf::NodeDef*> found;
-  // Notes the means over rows of `of`, if `mean` is one of them.
+  // Notes all means over rows of `of`, if `mean` is one of them: a program may compute
+  // the one that it subtracts and that of its deviation apart.
   const auto note_mean_of = [&](const std::string& mean, const std::string& of) {
     const auto known = means.find(Stripped(graph, of));
     if (known == means.end()) return false;
     const std::string source = Stripped(graph, mean);
     for (const tf::NodeDef* m : known->second) {
       if (Canonical(m->name()) != source) continue;
-      found.insert(m);
+      found.insert(known->second.begin(), known->second.end());
       return true;
     }
     return false;

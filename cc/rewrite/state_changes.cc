@@ -127,19 +127,34 @@ std::vector<StateChange> FindStateChanges(const ProgramGraph& graph,
   });
   std::vector<const tf::NodeDef*> variables;
   std::vector<bool> trained;
+  std::vector<std::string> names;
   for (const auto& [name, use] : analysis.variables) {
     dataflow.AddRoot(name);
+    names.push_back(name);
     trained.push_back(use.trained);
     // Keras tells itself what becomes of its metrics.
     const bool told = use.node->attr().count(kAggregationAttribute) > 0;
     const bool state = use.written && !use.trained && !use.generator && !told;
     variables.push_back(state ? use.node : nullptr);
   }
+  const RunSpec fed_rows = FedRows(graph, spec);
+  const TensorSet by_rows = DependOnFeeds(fed_rows, nodes);
   std::set<int> slots;
   std::vector<std::pair<const tf::NodeDef*, Written>> writes;  // of state
   for (const tf::NodeDef* node : nodes) {
     const std::set<int> roots = dataflow.FirstRoots(*node);
     const std::vector<Input> inputs = dataflow.Inputs(*node);
+    for (const std::string& rate : OthersOf(*node, inputs)) {
+      const std::string producer(ParseTensor(rate).node);
+      const bool fed = std::count(fed_rows.feeds.begin(), fed_rows.feeds.end(), rate);
+      if (roots.empty() || same.contains(producer) ||
+          !(fed || by_rows.contains(producer))) {
+        continue;
+      }
+      StateChange change = {names[*roots.begin()], rate, node->name()};
+      change.is_rate = true;
+      changes.push_back(std::move(change));
+    }
     if (roots.size() != 1 || !WritesInput(node->op(), *inputs[0].declaration) ||
         !CallsOf(*node, graph.functions()).empty() ||
         OptimiserKindOf(node->op()) != OptimiserKind::kNone) {

@@ -1,6 +1,6 @@
 // What a learning run writes to variables that it does not train, and computes from the
 // rows that it is fed: running metrics, counts of rows, moving averages, centres of
-// classes. Pure functions.
+// classes; and rates of its optimisers that it computes from them. Pure functions.
 #ifndef TENSORBOW_CC_REWRITE_STATE_CHANGES_H_
 #define TENSORBOW_CC_REWRITE_STATE_CHANGES_H_
 
@@ -18,6 +18,7 @@ struct StateChange {
   std::string user;    // the node that takes the tensor for that
   bool replaces = false;
   bool in_rows = false;  // it goes to some rows of the variable, which differ by run
+  bool is_rate = false;  // the optimiser of the variable, a trained one, takes it
 };
 
 // Not what follows from gradients, as slots of optimisers do, or from moments of the

@@ -120,8 +120,8 @@ absl::Status Trainer::CompileFor(const Choice& choice, const RunToCompile& run,
   for (const bool averages_at_loss : {at_loss, !at_loss}) {
     if (averages_at_loss && gradients.empty()) continue;
     *program = std::make_unique<LearningProgram>();
-    const absl::Status status = CompileAveraging(
-        Traits::Averages::kGradients, averages_at_loss, run, program->get());
+    const absl::Status status = CompileAveraging(Traits::Averages::kGradients,
+                                                 averages_at_loss, run, program->get());
     if (!absl::IsInvalidArgument(status)) return status;
     first.Update(status);
   }
@@ -214,8 +214,8 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(compiled);
   if (first && trains_alone() && options_.algorithm == Options::Algorithm::kAuto &&
       choice.algorithm == Options::Algorithm::kSsgd &&
-      absl::IsInvalidArgument(CheckGradients(run, options_, session_options_,
-                                             &learners_))) {
+      absl::IsInvalidArgument(
+          CheckGradients(run, options_, session_options_, &learners_))) {
     choice.algorithm = Options::Algorithm::kSma;  // for learners that may come
   }
   if (first) {

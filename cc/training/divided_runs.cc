@@ -23,6 +23,11 @@ bool StatesDiffer(const Verdict& verdict, const LearningProgram& program) {
   return !verdict.states_differ.empty() && program.meets;
 }
 
+// Whether they would weigh rows otherwise than one does.
+bool WeightsDiffer(const Verdict& verdict, const LearningProgram& program) {
+  return verdict.inexact && program.meets;
+}
+
 }  // namespace
 
 bool Trainer::MayDivide() const {
@@ -130,7 +135,18 @@ bool Trainer::HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
   return true;
 }
 
-bool Trainer::HasOtherStates(const Verdict& verdict, const LearningProgram& program) {
+bool Trainer::DiffersInStep(const Verdict& verdict, const LearningProgram& program) {
+  if (WeightsDiffer(verdict, program)) {
+    warn_(absl::StrCat(
+        "A learning run is executed by one learner only, since the weights of its rows "
+        "depend on which rows are computed together, and learners cannot make up for "
+        "it: ",
+        verdict.why,
+        ". A synchroniser that averages models, or a batch_size, has each learner "
+        "weigh "
+        "its own rows."));
+    return true;
+  }
   if (!StatesDiffer(verdict, program)) return false;
   warn_(absl::StrCat(
       "A learning run is executed by one learner only, since it writes, from its rows, "
@@ -169,7 +185,7 @@ absl::StatusOr<bool> Trainer::DecideDivision(const RunRequest& request, FeedPlan
   if (*verdict == nullptr) return true;
   if (program->divisions->TestAndClearNews(*plan)) WarnOf(**verdict, *plan, program);
   if (Refuses(**verdict, *plan) || HasTooFewRows(**verdict, *plan, *program) ||
-      HasOtherStates(**verdict, *program)) {
+      DiffersInStep(**verdict, *program)) {
     *verdict = nullptr;
     outcome->executed = outcome->undivided = request.has_element;
     if (outcome->undivided) *plan = WithoutDivision(*plan, *request.feeds);
@@ -245,7 +261,12 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   TF_RETURN_IF_ERROR(Prove(request, explanation.plan, &verdict));
   if (verdict == nullptr) return explanation;
   explanation.verdict = *verdict;
-  if (StatesDiffer(*verdict, program)) {
+  if (WeightsDiffer(*verdict, program)) {
+    explanation.verdict->kind = Verdict::Kind::kNotSound;
+    explanation.verdict->why =
+        absl::StrCat("the weights of its rows depend on which are computed together: ",
+                     verdict->why);
+  } else if (StatesDiffer(*verdict, program)) {
     explanation.verdict->kind = Verdict::Kind::kNotSound;
     explanation.verdict->why =
         absl::StrCat("it writes, from its rows, state that is not trained: ",

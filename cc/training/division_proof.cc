@@ -112,8 +112,9 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
     made->depends_.push_back(dependent.contains(std::string(ParseTensor(fetch).node)));
   }
   made->denominators_ = FindDenominators(graph, spec, analysis);
-  for (const auto& [tensor, users] : made->denominators_) {
+  for (const auto& [tensor, denominator] : made->denominators_) {
     made->at_denominators_.push_back(place_if_possible(tensor));
+    made->at_totals_.push_back(place_if_possible(denominator.total));
   }
   made->state_changes_ = FindStateChanges(graph, spec, analysis);
   for (const StateChange& change : made->state_changes_) {
@@ -184,10 +185,18 @@ DivisionProof::Evaluation DivisionProof::Digest(const Values& values) const {
   };
   for (int at : fetches_) evaluation.fetches.push_back(value_at(at));
   for (int at : states_) evaluation.states.push_back(value_at(at));
-  for (int at : at_denominators_) {
-    const tf::Tensor value = value_at(at);
-    evaluation.denominators.push_back(value.NumElements() == 1 ? value : tf::Tensor());
-  }
+  const auto scalars_at = [&value_at](const std::vector<int>& places) {
+    Values scalars;
+    for (int at : places) {
+      const tf::Tensor value = value_at(at);
+      const bool scalar =
+          value.NumElements() == 1 && tf::DataTypeIsFloating(value.dtype());
+      scalars.push_back(scalar ? value : tf::Tensor());
+    }
+    return scalars;
+  };
+  evaluation.denominators = scalars_at(at_denominators_);
+  evaluation.totals = scalars_at(at_totals_);
   return evaluation;
 }
 

@@ -73,6 +73,8 @@ struct Verdict {
   Adjustments adjustments;
   // Of a nearly sound division: by shard, with which all gradients are a mean.
   std::vector<double> weights;
+  // Whether no meeting makes a nearly sound division exact.
+  bool inexact = false;
   // Of state that no meeting makes what all rows make of it: which, and why. Else
   // empty.
   std::string states_differ;
@@ -131,7 +133,7 @@ class DivisionProof {
     std::vector<Gradient> gradients;  // by source
     Values fetches;                   // by fetch; empty where it is not evaluated
     Values states;                    // by state change, likewise
-    Values denominators;              // likewise; scalars only
+    Values denominators, totals;      // likewise; scalars only
   };
 
   // What has been evaluated, and of which rows.
@@ -171,8 +173,8 @@ class DivisionProof {
   std::vector<Places> places_;  // by source
   std::vector<int> fetches_;    // by fetch: where its value is, or -1
   std::vector<bool> depends_;   // by fetch: on what is fed
-  std::map<std::string, std::set<std::string>> denominators_;  // users, by tensor
-  std::vector<int> at_denominators_;  // where their values are, or -1
+  std::map<std::string, Denominator> denominators_;  // by tensor
+  std::vector<int> at_denominators_, at_totals_;     // where their values are, or -1
   std::vector<StateChange> state_changes_;
   std::vector<int> states_;  // by state change: where its value is, or -1
   bool batch_moments_ = false;

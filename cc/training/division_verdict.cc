@@ -18,6 +18,41 @@ namespace {
 // that shard in the gradients.
 constexpr double kWeightTolerance = 0.005;
 
+using Values = std::vector<tf::Tensor>;  // by all rows first, then by each shard
+
+double Magnitude(const tf::Tensor& scalar) {
+  return std::sqrt(InnerProducts({scalar})[0][0]);
+}
+
+// Whether a total is so small, by all rows or some, that its denominator is the
+// constant that keeps it from being smaller.
+bool IsHeld(const Values& denominators, const Values& totals) {
+  constexpr double kOther = 0.01;
+  for (size_t k = 0; k < totals.size(); ++k) {
+    const double value = Magnitude(denominators[k]);
+    if (std::abs(value - Magnitude(totals[k])) > kOther * value) return true;
+  }
+  return false;
+}
+
+// Whether the shards' values add up to that by all rows, with these weights.
+bool AddsUpBy(const Values& values, const std::vector<double>& weights,
+              const std::vector<int64_t>& rows) {
+  const double all = Magnitude(values[0]);
+  if (weights.empty() || all == 0) return false;
+  const Values shards(values.begin() + 1, values.end());
+  if (CompareFetch(values[0], shards, rows, /*depends=*/true).rule !=
+      Combination::kSum) {
+    return false;
+  }
+  for (size_t k = 0; k < shards.size(); ++k) {
+    if (std::abs(Magnitude(shards[k]) / all - weights[k]) > kWeightTolerance) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<tf::Tensor> DivisionProof::Gradients(
@@ -122,29 +157,39 @@ void DivisionProof::JudgeDenominators(const Evaluations& evaluations,
         std::accumulate(evaluations.rows.begin(), evaluations.rows.end(), int64_t{0});
     for (int64_t rows : evaluations.rows) weights.push_back(rows / all);
   }
-  if (weights.empty()) return;
+  std::vector<const Evaluation*> all = {&evaluations.whole};
+  for (const Evaluation& shard : evaluations.shards) all.push_back(&shard);
+  bool together = false;
   size_t i = 0;
-  for (const auto& [tensor, users] : denominators_) {
-    const auto value = [i](const Evaluation& e) { return e.denominators[i]; };
-    ++i;
-    const tf::Tensor whole = value(evaluations.whole);
-    if (whole.NumElements() != 1 || !tf::DataTypeIsFloating(whole.dtype())) continue;
-    Values shards;
-    for (const Evaluation& shard : evaluations.shards) shards.push_back(value(shard));
-    const double all = std::sqrt(InnerProducts({whole})[0][0]);
-    bool fits = all > 0 && CompareFetch(whole, shards, evaluations.rows,
-                                        /*depends=*/true)
-                                   .rule == Combination::kSum;
-    for (size_t k = 0; fits && k < shards.size(); ++k) {
-      const double part = std::sqrt(InnerProducts({shards[k]})[0][0]);
-      fits = std::abs(part / all - weights[k]) <= kWeightTolerance;
+  for (const auto& [tensor, denominator] : denominators_) {
+    Values values, totals;
+    for (const Evaluation* evaluation : all) {
+      values.push_back(evaluation->denominators[i]);
+      totals.push_back(evaluation->totals[i]);
     }
-    if (!fits) continue;
-    Meeting& meeting = verdict->adjustments.meetings[tensor];
-    meeting.how = Meeting::How::kPart;
-    meeting.must = true;
-    meeting.users = users;
+    ++i;
+    if (values[0].NumElements() != 1) continue;
+    const bool has_total = totals[0].NumElements() == 1;
+    if (has_total && IsHeld(values, totals)) {
+      // What it is by other batches is not to be seen by this one.
+      verdict->inexact = true;
+      verdict->determined = false;
+      continue;
+    }
+    if (!AddsUpBy(has_total ? totals : values, weights, evaluations.rows)) continue;
+    together = true;
+    Meetings& meetings = verdict->adjustments.meetings;
+    Meeting& shared = meetings[tensor];
+    shared.how = has_total ? Meeting::How::kShare : Meeting::How::kPart;
+    shared.must = true;
+    shared.users = denominator.users;
+    if (!has_total) continue;
+    Meeting& total = meetings[denominator.total];
+    total.how = Meeting::How::kSum;
+    total.must = true;
+    total.users.insert(denominator.total_user);
   }
+  verdict->inexact |= verdict->kind == Verdict::Kind::kNearlySound && !together;
 }
 
 void DivisionProof::JudgeStates(const Evaluations& evaluations,
@@ -164,10 +209,17 @@ void DivisionProof::JudgeStates(const Evaluations& evaluations,
     if (rule == Combination::kFirst) continue;  // the same by any rows
     const bool sum = rule == Combination::kSum && !change.replaces;
     if (!sum && rule != Combination::kMean) {
-      verdict->states_differ = absl::StrCat(
-          "what is written to '", change.variable,
-          change.in_rows ? "' goes to rows of it that the batch names"
-                         : "' is neither the mean nor the sum of what shards write");
+      verdict->states_differ =
+          change.is_rate
+              ? absl::StrCat("'", change.tensor, "', which the optimiser of '",
+                             change.variable,
+                             "' takes, is neither the mean nor the sum of what shards "
+                             "compute")
+              : absl::StrCat(
+                    "what is written to '", change.variable,
+                    change.in_rows
+                        ? "' goes to rows of it that the batch names"
+                        : "' is neither the mean nor the sum of what shards write");
       return;
     }
     Meeting& meeting = verdict->adjustments.meetings[change.tensor];

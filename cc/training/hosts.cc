@@ -215,7 +215,8 @@ void Trainer::Leave() {
   absl::MutexLock lock(&mu_);
   if (rounds_->LostUntold()) {
     warn_(absl::StrCat(
-        "The session is closed, and the last iteration of its learners does not count: ",
+        "The session is closed, and the last iteration of its learners does not "
+        "count: ",
         rounds_->why(), ". Variables have the values of the iteration before it."));
   }
   HostRounds::Fate fate = rounds_->Await();

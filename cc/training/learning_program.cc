@@ -214,9 +214,9 @@ absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
   };
   TF_ASSIGN_OR_RETURN(program->corrects_itself, FuseUpdates(trained, fuses, task));
   if (!averages_models) {
-    TF_ASSIGN_OR_RETURN(program->num_gradients,
-                        ReduceGradients(trained, WholeFeeds(*program), averaging,
-                                        task));
+    TF_ASSIGN_OR_RETURN(
+        program->num_gradients,
+        ReduceGradients(trained, WholeFeeds(*program), averaging, task));
   }
   TF_RETURN_IF_ERROR(FuseSparseProducts(OwnUpdates::kKeep, task));
   // A fused product is computed on one thread.

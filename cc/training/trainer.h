@@ -206,7 +206,7 @@ class Trainer {
   bool HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
                      const LearningProgram& program);
   // Whether learners that are in step would make other state than one does; says so.
-  bool HasOtherStates(const Verdict& verdict, const LearningProgram& program);
+  bool DiffersInStep(const Verdict& verdict, const LearningProgram& program);
   void WarnOf(const Verdict& verdict, const FeedPlan& plan, LearningProgram* program);
   // Decides by the proof whether the run is divided as `plan` says; changes the plan
   // where learner 0 is to execute all of it. False: nothing is to be executed,

@@ -98,7 +98,8 @@ TEST(ReduceGradientsTest, TheOrderOfAveragesDoesNotDependOnTheOrderOfNodes) {
   const Nodes nodes = TwoUpdates();
   Task one(nodes), other(Nodes(nodes.rbegin(), nodes.rend()));
   for (Task* task : {&one, &other}) {
-    const auto count = ReduceGradients({"a", "b"}, {}, Averaging::kInUpdates, task->get());
+    const auto count =
+        ReduceGradients({"a", "b"}, {}, Averaging::kInUpdates, task->get());
     ASSERT_TRUE(count.ok()) << count.status();
     EXPECT_EQ(*count, 2);
   }
