@@ -127,6 +127,7 @@ class SessionState(SessionLearners):
             names = ("num_learners", "iterations", "learning_tasks", "samples_seen")
             self._last_counts = {name: self._count(name) for name in names}
             self._chosen = self._native.synchroniser
+            self._native.take_warnings()  # of runs whose outcome nobody wants
             self._native.close()
             self._warn()
         super().close()

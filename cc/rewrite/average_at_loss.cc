@@ -42,17 +42,17 @@ bool CanBeReduced(tf::DataType type) {
 
 }  // namespace
 
-std::vector<GradientSource> GradientsAtLoss(const ProgramGraph& graph,
-                                            const RunSpec& spec,
-                                            const RunAnalysis& analysis) {
-  std::vector<GradientSource> gradients;
+GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& spec,
+                                    const RunAnalysis& analysis) {
+  GradientsAtLoss found;
   RunSpec described = spec;
   for (GradientSource& source : FindGradientSources(graph, spec, analysis)) {
     const auto variable = analysis.variables.find(source.variable);
     if (variable == analysis.variables.end()) continue;  // a mark of the program's
+    found.transformed |= source.transformed;
     if (!source.indices.empty() || source.is_value) continue;
     described.fetches.push_back(source.tensor);
-    gradients.push_back(std::move(source));
+    found.dense.push_back(std::move(source));
   }
   const auto shapes = InferShapes(graph, described);
   const auto unfit = [&](const GradientSource& source) {
@@ -63,14 +63,9 @@ std::vector<GradientSource> GradientsAtLoss(const ProgramGraph& graph,
            shape.num_elements() != wanted.num_elements() ||
            !CanBeReduced(TypeOf(graph, source.tensor));
   };
-  gradients.erase(std::remove_if(gradients.begin(), gradients.end(), unfit),
-                  gradients.end());
-  return gradients;
-}
-
-bool TransformsGradients(const std::vector<GradientSource>& gradients) {
-  return std::any_of(gradients.begin(), gradients.end(),
-                     [](const GradientSource& source) { return source.transformed; });
+  auto& dense = found.dense;
+  dense.erase(std::remove_if(dense.begin(), dense.end(), unfit), dense.end());
+  return found;
 }
 
 absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
@@ -106,6 +101,25 @@ absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
   }
   for (tf::NodeDef& node : added) *rewritten.add_node() = std::move(node);
   return averaged->Extend(rewritten);
+}
+
+std::set<std::string> FetchesOfAverages(const ProgramGraph& averaged,
+                                        const RunSpec& spec) {
+  std::set<std::string> same;
+  std::vector<const tf::NodeDef*> nodes;
+  if (!averaged.Needed(spec, &nodes).ok()) return same;
+  absl::flat_hash_set<std::string> averages;
+  for (const tf::NodeDef* node : nodes) {
+    if (node->op() == kReduceGradient) averages.insert(Canonical(node->name()));
+  }
+  const RunSpec rows = FedRows(averaged, spec);
+  const auto by_rows = DependOnFeeds(rows, nodes);
+  const auto otherwise = DependOnFeeds(rows, nodes, averages);
+  for (const std::string& fetch : spec.fetches) {
+    const std::string node(ParseTensor(fetch).node);
+    if (by_rows.contains(node) && !otherwise.contains(node)) same.insert(fetch);
+  }
+  return same;
 }
 
 }  // namespace tensorbow

@@ -7,6 +7,8 @@
 #ifndef TENSORBOW_CC_REWRITE_AVERAGE_AT_LOSS_H_
 #define TENSORBOW_CC_REWRITE_AVERAGE_AT_LOSS_H_
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,20 +18,27 @@
 
 namespace tensorbow {
 
-// The run's gradients that can be averaged there: dense ones of the shape of their
-// variable. None where the program says itself what its gradients are.
-std::vector<GradientSource> GradientsAtLoss(const ProgramGraph& graph,
-                                            const RunSpec& spec,
-                                            const RunAnalysis& analysis);
-
-// Whether one of them is transformed on its way to the variable.
-bool TransformsGradients(const std::vector<GradientSource>& gradients);
+// Gradients of a run where they leave the loss.
+struct GradientsAtLoss {
+  // Those that can be averaged there: dense ones of the shape of their variable. None
+  // where the program says itself what its gradients are.
+  std::vector<GradientSource> dense;
+  // Whether any, also of those that cannot, is transformed on its way to the variable.
+  bool transformed = false;
+};
+GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& spec,
+                                    const RunAnalysis& analysis);
 
 // `averaged` ← what `spec` needs of `graph`, with a TensorBowReduceGradient
 // (reduce_gradients.h) after each of them. Fetches of a gradient are a learner's own.
 absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                            const std::vector<GradientSource>& gradients,
                            ProgramGraph* averaged);
+
+// The fetches of `spec` that are the same on all learners then, since they depend on
+// rows by way of averages only. `averaged`: what AverageAtLoss() has made.
+std::set<std::string> FetchesOfAverages(const ProgramGraph& averaged,
+                                        const RunSpec& spec);
 
 }  // namespace tensorbow
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/op_kinds.h"
+#include "cc/rewrite/row_moments.h"
 #include "cc/rewrite/shapes.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -52,6 +53,10 @@ Elementwise ElementwiseOf(absl::string_view op) {
 std::vector<absl::string_view> WrittenBefore(const tf::NodeDef& read,
                                              const ProgramGraph& graph) {
   std::vector<absl::string_view> values;
+  if (read.op() == "Assign" || read.op() == "AssignAdd" || read.op() == "AssignSub") {
+    values.push_back(read.input(1));  // gives what it has written
+    return values;
+  }
   if (read.op() != "ReadVariableOp" || read.input_size() < 2) return values;
   for (int i = 1; i < read.input_size(); ++i) {
     const tf::NodeDef* const write = graph.Find(ParseTensor(read.input(i)).node);
@@ -68,11 +73,13 @@ std::vector<absl::string_view> WrittenBefore(const tf::NodeDef& read,
 // Goes back from what is written to what it is made from.
 class SourceFinder {
  public:
+  // `moments`: of the batch. Their own gradients are looked for by others.
   SourceFinder(const ProgramGraph& graph, const RunSpec& spec,
-               const std::vector<const tf::NodeDef*>& nodes)
+               const std::vector<const tf::NodeDef*>& nodes,
+               const absl::flat_hash_set<std::string>& moments)
       : graph_(graph),
         feeds_(FeedsOf(spec)),
-        dependent_(DependOnFeeds(spec, nodes, {}, &graph)) {}
+        dependent_(DependOnFeeds(spec, nodes, moments, &graph)) {}
 
   // The sources of `tensor`, none if it does not depend on what is fed.
   std::set<std::string> Find(const std::string& tensor) {
@@ -277,7 +284,8 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
     variables.push_back(use.trained ? use.node : nullptr);
   }
   const RunSpec fed_rows = FedRows(graph, spec);
-  SourceFinder finder(graph, fed_rows, nodes);
+  const auto moments = MomentTensors(graph, spec, nodes);
+  SourceFinder finder(graph, fed_rows, nodes, moments);
   RunSpec described = spec;
   std::vector<GradientSource> operands;  // by source
   for (const tf::NodeDef* node : nodes) {
@@ -314,7 +322,7 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
   // What is not of the variable's shape is no gradient of it.
   const auto shapes = InferShapes(graph, described);
   std::vector<Fit> fits;
-  absl::flat_hash_set<std::string> cuts;
+  absl::flat_hash_set<std::string> cuts = moments;
   for (const GradientSource& source : sources) {
     const tf::NodeDef& variable = *analysis.variables.at(source.variable).node;
     fits.push_back(source.indices.empty() ? FitOf(shapes.at(source.tensor), variable)

@@ -54,8 +54,24 @@ NodeSet OfOneTask(const tf::Graph& graph, const std::set<int>& whole_feeds) {
   });
 }
 
-// The ops that change the resource variable, wherever they get its handle from.
+// The ops that change the reference variable.
+std::vector<const tf::Node*> ReferenceWritersOf(const tf::Node& variable) {
+  const NodeSet users = Downstream({&variable}, [](const tf::Edge& edge) {
+    return !edge.IsControlEdge() &&
+           tf::IsRefType(edge.src()->output_type(edge.src_output())) &&
+           tf::IsRefType(edge.dst()->input_type(edge.dst_input()));
+  });
+  std::vector<const tf::Node*> writers;
+  for (const tf::Node* user : users) {
+    const bool passes = user->IsControlFlow() || user->IsIdentity();
+    if (user != &variable && !passes) writers.push_back(user);
+  }
+  return writers;
+}
+
+// The ops that change the variable, wherever they get its handle from.
 std::vector<const tf::Node*> WritersOf(const tf::Node& variable) {
+  if (variable.output_type(0) != tf::DT_RESOURCE) return ReferenceWritersOf(variable);
   const NodeSet users = Downstream({&variable}, [](const tf::Edge& edge) {
     return !edge.IsControlEdge() &&
            edge.src()->output_type(edge.src_output()) == tf::DT_RESOURCE;
@@ -196,9 +212,7 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
       updates.all.push_back(update);
       continue;
     }
-    if (!averages_itself || node->output_type(0) != tf::DT_RESOURCE) {
-      return UpdatedOtherwise(node->name());
-    }
+    if (!averages_itself) return UpdatedOtherwise(node->name());
     for (const tf::Node* writer : WritersOf(*node)) {
       if (of_one_task.count(writer) > 0) return UpdatedOtherwise(node->name());
       updates.all.push_back(writer);

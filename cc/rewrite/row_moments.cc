@@ -265,6 +265,26 @@ RowMoments FindRowMoments(const ProgramGraph& graph, const RunSpec& spec) {
   return moments;
 }
 
+absl::flat_hash_set<std::string> MomentTensors(
+    const ProgramGraph& graph, const RunSpec& spec,
+    const std::vector<const tf::NodeDef*>& nodes) {
+  absl::flat_hash_set<std::string> moments;
+  for (const tf::NodeDef* mean : FindRowMoments(graph, spec).means) {
+    moments.insert(Canonical(mean->name()));
+  }
+  constexpr int kOutputs = 6;  // of a fused batch normalisation, rows first
+  for (const tf::NodeDef* node : nodes) {
+    if (!absl::StartsWith(node->op(), "FusedBatchNorm") ||
+        absl::StrContains(node->op(), "Grad")) {
+      continue;
+    }
+    for (int i = 1; i < kOutputs; ++i) {
+      moments.insert(absl::StrCat(node->name(), ":", i));
+    }
+  }
+  return moments;
+}
+
 absl::StatusOr<bool> AverageMoments(const ProgramGraph& graph, const RunSpec& spec,
                                     const RunAnalysis& analysis, bool sums,
                                     ProgramGraph* together) {

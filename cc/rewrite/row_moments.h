@@ -3,8 +3,10 @@
 #ifndef TENSORBOW_CC_REWRITE_ROW_MOMENTS_H_
 #define TENSORBOW_CC_REWRITE_ROW_MOMENTS_H_
 
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
@@ -19,6 +21,11 @@ struct RowMoments {
   bool any() const { return fused || !means.empty(); }
 };
 RowMoments FindRowMoments(const ProgramGraph& graph, const RunSpec& spec);
+
+// The tensors that are moments of the batch, with those of the fused operations.
+absl::flat_hash_set<std::string> MomentTensors(
+    const ProgramGraph& graph, const RunSpec& spec,
+    const std::vector<const tensorflow::NodeDef*>& nodes);
 
 // `together` ← what `spec` needs of `graph`, with the moments by hand, and the
 // gradients that they hand on to the rows, averaged over the learners, weighted by

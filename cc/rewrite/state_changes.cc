@@ -30,22 +30,6 @@ TensorSet GradientsOf(const ProgramGraph& graph, const RunSpec& spec,
   return gradients;
 }
 
-TensorSet MomentsOf(const ProgramGraph& graph, const RunSpec& spec,
-                    const std::vector<const tf::NodeDef*>& nodes) {
-  TensorSet moments;
-  for (const tf::NodeDef* mean : FindRowMoments(graph, spec).means) {
-    moments.insert(Canonical(mean->name()));
-  }
-  constexpr int kOutputs = 6;  // of a fused batch normalisation, rows first
-  for (const tf::NodeDef* node : nodes) {
-    if (!absl::StartsWith(node->op(), "FusedBatchNorm")) continue;
-    for (int i = 1; i < kOutputs; ++i) {
-      moments.insert(absl::StrCat(node->name(), ":", i));
-    }
-  }
-  return moments;
-}
-
 // Whether the tensor is the value of the root as it is.
 bool IsValueOf(const ProgramGraph& graph, const std::string& tensor, int root,
                Dataflow* dataflow) {
@@ -110,7 +94,8 @@ std::vector<StateChange> FindStateChanges(const ProgramGraph& graph,
   if (!graph.Needed(spec, &nodes).ok()) return changes;
   TensorSet feeds;
   for (const std::string& feed : spec.feeds) feeds.insert(Canonical(feed));
-  const TensorSet dependent = DependOnFeeds(spec, nodes, MomentsOf(graph, spec, nodes));
+  const TensorSet dependent =
+      DependOnFeeds(spec, nodes, MomentTensors(graph, spec, nodes));
   // Learners have the same gradients, and what follows from them.
   RunSpec by_gradients = spec;
   by_gradients.feeds.clear();

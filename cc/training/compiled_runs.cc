@@ -75,11 +75,12 @@ absl::Status Trainer::RewriteProgram(const ProgramGraph** executed,
     *executed = program->met.get();
   }
   if (at_loss) {
-    const auto gradients = GradientsAtLoss(**executed, spec, analysis);
+    const auto gradients = FindGradientsAtLoss(**executed, spec, analysis).dense;
     program->at_loss = std::make_unique<ProgramGraph>();
     TF_RETURN_IF_ERROR(
         AverageAtLoss(**executed, spec, gradients, program->at_loss.get()));
     *executed = program->at_loss.get();
+    program->same_fetches = FetchesOfAverages(**executed, spec);
   }
   const bool scales_rates = averages == Traits::Averages::kMergedModels;
   if (adjustments.sums.empty() && !scales_rates) return absl::OkStatus();
@@ -114,14 +115,16 @@ absl::Status Trainer::CompileFor(const Choice& choice, const RunToCompile& run,
         /*at_loss=*/false, run, program->get());
   }
   // Where nothing is in between, updates average: that is less to be done.
-  const auto gradients = GradientsAtLoss(run.graph, run.spec, run.analysis);
-  const bool at_loss = TransformsGradients(gradients);
+  const GradientsAtLoss gradients =
+      FindGradientsAtLoss(run.graph, run.spec, run.analysis);
+  const bool at_loss = gradients.transformed;
   absl::Status first;
   for (const bool averages_at_loss : {at_loss, !at_loss}) {
-    if (averages_at_loss && gradients.empty()) continue;
+    if (averages_at_loss && gradients.dense.empty()) continue;
     *program = std::make_unique<LearningProgram>();
     const absl::Status status = CompileAveraging(Traits::Averages::kGradients,
                                                  averages_at_loss, run, program->get());
+    (*program)->transforms_own = gradients.transformed && !averages_at_loss;
     if (!absl::IsInvalidArgument(status)) return status;
     first.Update(status);
   }
@@ -294,6 +297,8 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   program->together = std::move(made->together);
   program->met = std::move(made->met);
   program->at_loss = std::move(made->at_loss);
+  program->same_fetches = std::move(made->same_fetches);
+  program->transforms_own = made->transforms_own;
   program->scaled_graph = std::move(made->scaled_graph);
   program->num_trained = -1;  // its set is to be made again
 }

@@ -18,14 +18,25 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Whether learners that are in step would make other state than one does.
-bool StatesDiffer(const Verdict& verdict, const LearningProgram& program) {
-  return !verdict.states_differ.empty() && program.meets;
-}
-
-// Whether they would weigh rows otherwise than one does.
-bool WeightsDiffer(const Verdict& verdict, const LearningProgram& program) {
-  return verdict.inexact && program.meets;
+// Why learners that are in step would not make the step of one, in spite of a proof;
+// empty if they do.
+std::string WhyNotInStep(const Verdict& verdict, const LearningProgram& program) {
+  std::string why;
+  if (!program.meets) return why;
+  if (program.transforms_own) {
+    why =
+        "gradients are clipped, or transformed otherwise, where they cannot be "
+        "averaged "
+        "before, as those of some rows of a variable";
+  } else if (verdict.inexact) {
+    why = absl::StrCat(
+        "the weights of its rows depend on which rows are computed together: ",
+        verdict.why);
+  } else if (!verdict.states_differ.empty()) {
+    why = absl::StrCat("it writes, from its rows, state that is not trained: ",
+                       verdict.states_differ);
+  }
+  return why;
 }
 
 }  // namespace
@@ -108,6 +119,7 @@ void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
   }
   for (int fetch : verdict.uncombined) {
     const std::string& name = program->fetches[fetch].declaration.name;
+    if (program->same_fetches.count(name) > 0) continue;
     warn_(absl::StrCat(
         "Fetch '", name,
         "' of a learning run is learner 0's: the learners' values cannot be put "
@@ -136,24 +148,16 @@ bool Trainer::HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
 }
 
 bool Trainer::DiffersInStep(const Verdict& verdict, const LearningProgram& program) {
-  if (WeightsDiffer(verdict, program)) {
-    warn_(absl::StrCat(
-        "A learning run is executed by one learner only, since the weights of its rows "
-        "depend on which rows are computed together, and learners cannot make up for "
-        "it: ",
-        verdict.why,
-        ". A synchroniser that averages models, or a batch_size, has each learner "
-        "weigh "
-        "its own rows."));
-    return true;
-  }
-  if (!StatesDiffer(verdict, program)) return false;
-  warn_(absl::StrCat(
-      "A learning run is executed by one learner only, since it writes, from its rows, "
-      "state that is not trained: ",
-      verdict.states_differ,
-      ". Write it in a run of its own, or choose a synchroniser that averages models: "
-      "learners have state of their own then."));
+  const std::string why = WhyNotInStep(verdict, program);
+  if (why.empty()) return false;
+  warn_(
+      absl::StrCat("A learning run is executed by one learner only, since learners in "
+                   "step would not "
+                   "make its step: ",
+                   why,
+                   ". A synchroniser that averages models, or a batch_size, has each "
+                   "learner train on "
+                   "its rows as on a batch of its own."));
   return true;
 }
 
@@ -233,6 +237,9 @@ absl::Status Trainer::CollectFetches(const LearningProgram& program,
     if (verdict != nullptr && !verdict->fetches.empty()) {
       declaration.proven = verdict->fetches[&fetch - program.fetches.data()];
     }
+    if (program.same_fetches.count(declaration.name) > 0) {
+      declaration.proven = Combination::kFirst;
+    }
     TF_ASSIGN_OR_RETURN(tf::Tensor value,
                         Combine(declaration, outcomes, fetch.task_fetch));
     fetches->push_back(std::move(value));
@@ -261,16 +268,10 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   TF_RETURN_IF_ERROR(Prove(request, explanation.plan, &verdict));
   if (verdict == nullptr) return explanation;
   explanation.verdict = *verdict;
-  if (WeightsDiffer(*verdict, program)) {
+  const std::string why = WhyNotInStep(*verdict, program);
+  if (!why.empty()) {
     explanation.verdict->kind = Verdict::Kind::kNotSound;
-    explanation.verdict->why =
-        absl::StrCat("the weights of its rows depend on which are computed together: ",
-                     verdict->why);
-  } else if (StatesDiffer(*verdict, program)) {
-    explanation.verdict->kind = Verdict::Kind::kNotSound;
-    explanation.verdict->why =
-        absl::StrCat("it writes, from its rows, state that is not trained: ",
-                     verdict->states_differ);
+    explanation.verdict->why = why;
   }
   return explanation;
 }

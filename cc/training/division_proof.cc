@@ -54,6 +54,16 @@ std::optional<tf::Tensor> Change(const tf::Tensor& value, const tf::Tensor& now)
   }
 }
 
+// Whether the node computes in 16 bits.
+bool HasSixteenBits(const tf::NodeDef* node) {
+  for (const auto& [name, attribute] : node->attr()) {
+    if (attribute.value_case() != tf::AttrValue::kType) continue;
+    const tf::DataType type = attribute.type();
+    if (type == tf::DT_HALF || type == tf::DT_BFLOAT16) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 // What is compared of one evaluation.
@@ -73,6 +83,7 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
   const auto dependent = DependOnFeeds(spec, nodes);
   made->batch_moments_ = FindRowMoments(graph, spec).any();
+  made->has_16_bits_ = std::any_of(nodes.begin(), nodes.end(), HasSixteenBits);
 
   std::vector<std::string> wanted;
   const auto place = [&wanted](const std::string& tensor) {

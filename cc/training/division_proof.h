@@ -173,6 +173,7 @@ class DivisionProof {
   std::vector<Places> places_;  // by source
   std::vector<int> fetches_;    // by fetch: where its value is, or -1
   std::vector<bool> depends_;   // by fetch: on what is fed
+  bool has_16_bits_ = false;    // something is computed in so many
   std::map<std::string, Denominator> denominators_;  // by tensor
   std::vector<int> at_denominators_, at_totals_;     // where their values are, or -1
   std::vector<StateChange> state_changes_;

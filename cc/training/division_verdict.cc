@@ -189,7 +189,9 @@ void DivisionProof::JudgeDenominators(const Evaluations& evaluations,
     total.must = true;
     total.users.insert(denominator.total_user);
   }
-  verdict->inexact |= verdict->kind == Verdict::Kind::kNearlySound && !together;
+  // With 16 bits rounding is told from weights by large differences only.
+  verdict->inexact |=
+      verdict->kind == Verdict::Kind::kNearlySound && !together && !has_16_bits_;
 }
 
 void DivisionProof::JudgeStates(const Evaluations& evaluations,

@@ -298,7 +298,7 @@ absl::Status CheckGradients(const RunToCompile& run, const Options& options,
                     learners->layout().threads, &program, &task);
   };
   const absl::Status in_updates = check(run.graph);
-  const auto gradients = GradientsAtLoss(run.graph, run.spec, run.analysis);
+  const auto gradients = FindGradientsAtLoss(run.graph, run.spec, run.analysis).dense;
   if (!absl::IsInvalidArgument(in_updates) || gradients.empty()) return in_updates;
   ProgramGraph at_loss;
   TF_RETURN_IF_ERROR(AverageAtLoss(run.graph, run.spec, gradients, &at_loss));

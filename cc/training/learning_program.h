@@ -67,6 +67,9 @@ struct LearningProgram {
   std::unique_ptr<ProgramGraph> met;
   // That, with gradients averaged where they leave the loss; or null.
   std::unique_ptr<ProgramGraph> at_loss;
+  std::set<std::string> same_fetches;  // on all learners
+  // Whether each learner transforms gradients of its own, which are averaged then.
+  bool transforms_own = false;
   // What the learners were compiled from, if gradients or learning rates are scaled.
   std::unique_ptr<ProgramGraph> scaled_graph;
   Adjustments adjustments;

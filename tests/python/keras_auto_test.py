@@ -136,15 +136,15 @@ class ByHand(keras.Sequential):
         return {"loss": loss}
 
 
-def test_models_are_averaged_where_the_optimiser_gets_no_gradients(digits):
+def test_gradients_are_averaged_that_the_optimiser_does_not_get(digits):
     keras.utils.set_random_seed(1)
     model = ByHand([keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(10)])
     tensorbow.keras.replicate(model, auto())
     model.compile("adam", LOSS)
     fit(model, digits)
     session = session_of(model)
-    assert (session.synchroniser, session.learning_tasks) == (tensorbow.SMA(), 8)
-    assert not replicas_are_equal(model)
+    assert (session.synchroniser, session.learning_tasks) == (tensorbow.SSGD(), 8)
+    assert replicas_are_equal(model)
     fit(model, digits)
     assert session_of(model) is session
 

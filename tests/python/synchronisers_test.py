@@ -166,7 +166,12 @@ def test_ssgd_says_what_it_cannot_average():
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None, 1])
         w = tf1.get_variable("w", initializer=tf.constant([1.0]))
-        update = w.assign_sub(0.1 * tf.gradients(tf.reduce_mean((x * w - 1) ** 2), w)[0])
+        gradient = tf.gradients(tf.reduce_mean((x * w - 1) ** 2), w)[0]
+        update = tf.cond(  # in a branch, where learners do not wait for each other
+            x[0, 0] > -1e9,
+            lambda: w.assign_sub(0.1 * gradient),
+            lambda: w.assign_sub(0 * gradient),
+        )
         init = tf1.global_variables_initializer()
     with programs.session(graph, 2, synchroniser=tensorbow.SSGD()) as session:
         session.run(init)

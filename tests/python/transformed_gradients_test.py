@@ -1,0 +1,282 @@
+"""What a program does with its gradients before its variables get them is stock's.
+
+Programs that clip, normalise or square gradients, write an optimiser by hand, or have rates
+that follow the rows, against a stock session on the same rows, some of them odd in number.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tensorbow
+from tests.python import divided_programs as programs
+from tests.python.rows_together_test import assert_stocks, learners, train
+
+tf1 = tf.compat.v1
+COLUMNS, CLASSES = 6, 3
+
+
+def rows(random):
+    count = 24 if random.random_sample() < 0.7 else 17
+    x = random.standard_normal((count, COLUMNS)).astype(np.float32)
+    return x, random.randint(0, CLASSES, count), np.float32(0.3)
+
+
+def program(train_op, loss=tf.reduce_mean, resource=True):
+    """Feeds of rows, labels and a rate; fetches what `train_op(loss, rate)` gives."""
+
+    def build():
+        x = tf1.placeholder(tf.float32, [None, COLUMNS])
+        y, rate = tf1.placeholder(tf.int32, [None]), tf1.placeholder(tf.float32, [])
+        with tf1.variable_scope("", use_resource=resource):
+            hidden = tf.tanh(tf.matmul(x, programs.weights("in", COLUMNS, 8)))
+            logits = tf.matmul(hidden, programs.weights("out", 8, CLASSES))
+            each = tf1.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+            return [x, y, rate], train_op(loss(each), rate, x)
+
+    return build
+
+
+def by_optimiser(transform, optimiser=tf1.train.GradientDescentOptimizer):
+    def train_op(loss, rate, x):
+        made = optimiser(rate)
+        gradients, variables = zip(*made.compute_gradients(loss))
+        return [made.apply_gradients(zip(transform(gradients), variables))]
+
+    return train_op
+
+
+def clip_by_global_norm(gradients):
+    return tf.clip_by_global_norm(gradients, 0.1)[0]
+
+
+def clip_each(gradients):
+    return [tf.clip_by_value(tf.clip_by_norm(g, 0.2), -0.05, 0.05) for g in gradients]
+
+
+def unit_length(gradients):
+    return [g / (tf.norm(g) + 1e-8) for g in gradients]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("loss", [tf.reduce_mean, tf.reduce_sum])
+@pytest.mark.parametrize("transform", [clip_by_global_norm, clip_each, unit_length])
+def test_transformed_gradients_are_those_of_all_rows(transform, loss, count):
+    if loss is tf.reduce_mean:
+        assert_stocks(program(by_optimiser(transform)), rows, count)
+        return
+    _, stock, _, _ = train(program(by_optimiser(transform), loss), rows, tf1.Session)
+    _, ours, took_part, _ = train(program(by_optimiser(transform), loss), rows, learners(count))
+    assert took_part == count
+    for name, value in stock.items():
+        np.testing.assert_allclose(ours[name], value, rtol=3e-4, atol=1e-5, err_msg=name)
+
+
+def test_clipped_gradients_go_into_any_optimiser():
+    for optimiser in (tf1.train.AdamOptimizer, lambda rate: tf1.train.MomentumOptimizer(rate, 0.9)):
+        assert_stocks(program(by_optimiser(clip_by_global_norm, optimiser)), rows, 2)
+
+
+def test_norms_and_clipped_gradients_are_fetched_as_they_are():
+    def train_op(loss, rate, x):
+        optimiser = tf1.train.GradientDescentOptimizer(rate)
+        gradients, variables = zip(*optimiser.compute_gradients(loss))
+        clipped, norm = tf.clip_by_global_norm(gradients, 0.1)
+        return [optimiser.apply_gradients(zip(clipped, variables)), loss, norm, *clipped]
+
+    assert_stocks(program(train_op), rows, 2)
+
+
+def all_at_once(loss, variables):
+    """Gradients that are there when all are: assignments to references do not wait for others."""
+    return tf.tuple(tf.gradients(loss, variables))
+
+
+def adam_by_hand(loss, rate, x):
+    variables, updates = tf1.trainable_variables(), []
+    for gradient, variable in zip(all_at_once(loss, variables), variables):
+        m, v = (
+            tf1.get_variable(
+                f"{variable.op.name}_{slot}",
+                variable.shape,
+                initializer=tf1.zeros_initializer(),
+                trainable=False,
+            )
+            for slot in "mv"
+        )
+        m_now = tf1.assign(m, 0.9 * m + 0.1 * gradient)
+        v_now = tf1.assign(v, 0.99 * v + 0.01 * tf.square(gradient))
+        updates.append(tf1.assign_sub(variable, 0.1 * rate * m_now / (tf.sqrt(v_now**2) + 1)))
+    return [tf.group(*(tf.convert_to_tensor(update) for update in updates))]
+
+
+def descent_by_hand(loss, rate, x):
+    variables = tf1.trainable_variables()
+    gradients = all_at_once(loss, variables)
+    updates = [tf1.assign(v, v - rate * tf.sign(g) * 0.01) for v, g in zip(variables, gradients)]
+    return [tf.group(*(tf.convert_to_tensor(update) for update in updates))]
+
+
+@pytest.mark.parametrize("resource", [True, False])
+@pytest.mark.parametrize("by_hand", [adam_by_hand, descent_by_hand])
+def test_optimisers_written_by_hand_are_stocks(by_hand, resource):
+    assert_stocks(program(by_hand, resource=resource), rows, 2)
+
+
+def max_norm(loss, rate, x):
+    update = tf1.train.GradientDescentOptimizer(rate).minimize(loss)
+    weights = tf1.trainable_variables()[0]
+    with tf.control_dependencies([update]):
+        return [tf1.assign(weights, tf.clip_by_norm(weights, 0.5, axes=[0])).op]
+
+
+def follows_softly(loss, rate, x):
+    variables = tf1.trainable_variables()
+    targets = [
+        tf1.get_variable(f"target_{v.op.name}", initializer=tf.ones(v.shape)) for v in variables
+    ]
+    update = tf1.train.AdamOptimizer(0.01).minimize(loss, var_list=variables)
+    with tf.control_dependencies([update]):
+        follow = [tf1.assign(t, 0.9 * t + 0.1 * v) for t, v in zip(targets, variables)]
+    return [tf.group(*(tf.convert_to_tensor(now) for now in follow))]
+
+
+@pytest.mark.parametrize("train_op", [max_norm, follows_softly])
+def test_what_is_written_beside_the_update_is_stocks(train_op):
+    assert_stocks(program(train_op), rows, 2)
+
+
+def rate_by_rows(loss, rate, x):
+    rate = 0.01 * tf.cast(tf.shape(x)[0], tf.float32)
+    return [tf1.train.MomentumOptimizer(rate, 0.9).minimize(loss)]
+
+
+def rate_by_trust(loss, rate, x):
+    variables = tf1.trainable_variables()
+    gradients = tf.gradients(loss, variables)
+    updates = [
+        tf1.train.MomentumOptimizer(rate * tf.norm(v) / tf.norm(g), 0.9).apply_gradients([(g, v)])
+        for g, v in zip(gradients, variables)
+    ]
+    return [tf.group(*updates)]
+
+
+@pytest.mark.parametrize("train_op", [rate_by_rows, rate_by_trust])
+def test_rates_that_follow_the_rows_are_those_of_all(train_op):
+    assert_stocks(program(train_op), rows, 2)
+
+
+def test_a_rate_that_is_no_mean_and_no_sum_is_one_learners():
+    def train_op(loss, rate, x):
+        rate = 0.01 * tf.reduce_max(x)
+        return [tf1.train.GradientDescentOptimizer(rate).minimize(loss)]
+
+    seen, ours, took_part, said = train(program(train_op), rows, learners(2))
+    _, stock, _, _ = train(program(train_op), rows, tf1.Session)
+    assert took_part == 1
+    assert "is neither the mean nor the sum of what shards compute" in said[0]
+    for name, value in stock.items():
+        np.testing.assert_array_equal(ours[name], value)
+
+
+def test_a_new_value_that_is_not_made_of_gradients_alone_is_one_learners():
+    def build():
+        x = tf1.placeholder(tf.float32, [None, COLUMNS])
+        centres = programs.weights("centres", 4, COLUMNS)
+        distances = tf.reduce_sum(tf.square(x[:, None] - centres[None]), -1)
+        nearest = tf.one_hot(tf.argmin(distances, 1), 4)
+        means = tf.matmul(nearest, x, transpose_a=True) / (
+            tf.reduce_sum(nearest, 0)[:, None] + 1e-3
+        )
+        return [x], [tf1.assign(centres, 0.8 * centres + 0.2 * means).op]
+
+    def points(random):
+        return [random.standard_normal((24, COLUMNS)).astype(np.float32)]
+
+    _, ours, took_part, said = train(build, points, learners(2))
+    _, stock, _, _ = train(build, points, tf1.Session)
+    assert took_part == 1 and "changes what it computes" in said[0]
+    np.testing.assert_array_equal(ours["centres"], stock["centres"])
+
+
+def weighted(weigh):
+    def build():
+        x, y = tf1.placeholder(tf.float32, [None, COLUMNS]), tf1.placeholder(tf.float32, [None])
+        out = tf.squeeze(tf.matmul(x, programs.weights("out", COLUMNS, 1)), 1)
+        value = weigh(tf.square(out - y), x, y)
+        return [x, y], [tf1.train.GradientDescentOptimizer(0.05).minimize(value)]
+
+    return build
+
+
+def labelled(random):
+    x = random.standard_normal((24, COLUMNS)).astype(np.float32)
+    return x, x.sum(1)
+
+
+def advantage(each, x, y):
+    return tf.reduce_mean(each * (y - tf.reduce_mean(y)) / (tf.math.reduce_std(y) + 1e-6))
+
+
+def rare(bound):
+    def weigh(each, x, y):
+        few = tf.cast(x[:, 0] > 1.5, tf.float32)
+        return tf.reduce_sum(each * (0.1 + few)) / bound(tf.reduce_sum(few))
+
+    return weigh
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_deviations_that_are_computed_apart_from_the_mean_are_those_of_all_rows(count):
+    assert_stocks(weighted(advantage), labelled, count)
+
+
+def test_totals_held_up_by_a_constant_are_those_of_all_rows():
+    """Some shards have none of what is counted, and some batches neither."""
+    weigh = rare(lambda total: tf.maximum(total, 1.0))
+    _, stock, _, _ = train(weighted(weigh), labelled, tf1.Session, steps=40)
+    _, ours, _, _ = train(weighted(weigh), labelled, learners(2), steps=40)
+    np.testing.assert_allclose(ours["out"], stock["out"], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "weigh",
+    [
+        lambda each, x, y: tf.reduce_logsumexp(each),
+        lambda each, x, y: tf.reduce_sum(tf.nn.softmax(x[:, 0], axis=0) * each),
+        lambda each, x, y: tf.reduce_mean(each) + 0.5 * tf.math.reduce_variance(each),
+    ],
+)
+def test_weights_that_learners_cannot_share_are_one_learners(weigh):
+    _, stock, _, _ = train(weighted(weigh), labelled, tf1.Session)
+    _, ours, took_part, said = train(weighted(weigh), labelled, learners(2))
+    assert took_part == 1 and "one learner only" in said[0]
+    np.testing.assert_array_equal(ours["out"], stock["out"])
+
+
+def test_averaged_models_weigh_rows_themselves():
+    weigh = lambda each, x, y: tf.reduce_sum(tf.nn.softmax(0.3 * x[:, 0], axis=0) * each)  # noqa: E731
+    options = {"synchroniser": tensorbow.SMA()}
+    _, _, took_part, said = train(weighted(weigh), labelled, learners(2, **options))
+    assert took_part == 2 and said == []
+
+
+def test_gradients_of_rows_that_are_clipped_are_one_learners():
+    """A global norm is that of all rows, before equal ones are added up."""
+
+    def build():
+        ids, y = tf1.placeholder(tf.int32, [None, 2]), tf1.placeholder(tf.int32, [None])
+        words = tf.nn.embedding_lookup(programs.weights("table", 30, 8), ids)
+        logits = tf.matmul(tf.reduce_mean(words, 1), programs.weights("out", 8, CLASSES))
+        each = tf1.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+        clipped = by_optimiser(clip_by_global_norm)
+        return [ids, y], clipped(tf.reduce_mean(each), 0.3, ids)
+
+    def words_of(random):
+        return random.randint(0, 30, (24, 2)), random.randint(0, CLASSES, 24)
+
+    _, ours, took_part, said = train(build, words_of, learners(2))
+    _, stock, _, _ = train(build, words_of, tf1.Session)
+    assert took_part == 1 and "gradients are clipped" in said[0]
+    for name, value in stock.items():
+        np.testing.assert_array_equal(ours[name], value)
