@@ -311,7 +311,9 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
         GradientSource source = operand;
         source.is_value = written.replaces && tensor == operand.tensor;
         source.tensor = tensor;
-        source.transformed = by_rate || !finder.linear();
+        // Other updates are TensorFlow's for some rows, or do not average.
+        source.transformed = OptimiserKindOf(node->op()) != OptimiserKind::kNone &&
+                             (by_rate || !finder.linear());
         sources.push_back(source);
         operands.push_back(operand);
         described.fetches.push_back(tensor);

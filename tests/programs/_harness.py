@@ -273,6 +273,8 @@ class Comparison:
                 reasons.append("its data cannot be taken before the run")
             elif "changes what it computes" in text:
                 reasons.append("dividing its rows changes what it computes")
+            elif "learners in step would not make its step: gradients" in text:
+                reasons.append("its gradients are clipped where they cannot be averaged before")
             elif "sums over the rows" in text:
                 reasons.append("a loss that sums over rows")
             elif "is learner 0's: the learners' values cannot be put together" in text:
