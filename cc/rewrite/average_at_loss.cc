@@ -1,13 +1,12 @@
 #include "cc/rewrite/average_at_loss.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/reduce_gradients.h"
-#include "cc/rewrite/shapes.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 
 namespace tensorbow {
@@ -15,12 +14,6 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 namespace {
-
-tf::PartialTensorShape ShapeOf(const tf::NodeDef& variable) {
-  const auto shape = variable.attr().find("shape");
-  return shape == variable.attr().end() ? tf::PartialTensorShape()
-                                        : tf::PartialTensorShape(shape->second.shape());
-}
 
 // DT_INVALID if it is not known.
 tf::DataType TypeOf(const ProgramGraph& graph, const std::string& tensor) {
@@ -45,37 +38,20 @@ bool CanBeReduced(tf::DataType type) {
 GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                                     const RunAnalysis& analysis) {
   GradientsAtLoss found;
-  RunSpec described = spec;
   for (GradientSource& source : FindGradientSources(graph, spec, analysis)) {
-    const auto variable = analysis.variables.find(source.variable);
-    if (variable == analysis.variables.end()) continue;  // a mark of the program's
+    if (analysis.variables.count(source.variable) == 0) continue;  // a mark
     found.transformed |= source.transformed;
-    if (!source.indices.empty() || source.is_value) continue;
-    described.fetches.push_back(source.tensor);
-    found.dense.push_back(std::move(source));
+    if (source.indices.empty() && !source.is_value && source.shape.IsFullyDefined() &&
+        CanBeReduced(TypeOf(graph, source.tensor))) {
+      found.dense.push_back(std::move(source));
+    }
   }
-  const auto shapes = InferShapes(graph, described);
-  const auto unfit = [&](const GradientSource& source) {
-    const tf::NodeDef& variable = *analysis.variables.at(source.variable).node;
-    const tf::PartialTensorShape wanted = ShapeOf(variable);
-    const tf::PartialTensorShape& shape = shapes.at(source.tensor);
-    return !wanted.IsFullyDefined() || !shape.IsFullyDefined() ||
-           shape.num_elements() != wanted.num_elements() ||
-           !CanBeReduced(TypeOf(graph, source.tensor));
-  };
-  auto& dense = found.dense;
-  dense.erase(std::remove_if(dense.begin(), dense.end(), unfit), dense.end());
   return found;
 }
 
 absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                            const std::vector<GradientSource>& gradients,
                            ProgramGraph* averaged) {
-  RunSpec described = spec;
-  for (const GradientSource& gradient : gradients) {
-    described.fetches.push_back(gradient.tensor);
-  }
-  const auto shapes = InferShapes(graph, described);
   tf::GraphDef rewritten;
   TF_RETURN_IF_ERROR(graph.Closure(spec, &rewritten));
   std::map<std::string, std::string> names;
@@ -89,7 +65,7 @@ absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
     TF_RETURN_IF_ERROR(tf::NodeDefBuilder(reduction, kReduceGradient)
                            .Input(name.node, name.index, TypeOf(graph, gradient.tensor))
                            .Attr("index", 0)
-                           .Attr("shape", shapes.at(gradient.tensor))
+                           .Attr("shape", gradient.shape)
                            .Finalize(&added.emplace_back()));
   }
   for (tf::NodeDef& node : *rewritten.mutable_node()) {

@@ -325,10 +325,11 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
   const auto shapes = InferShapes(graph, described);
   std::vector<Fit> fits;
   absl::flat_hash_set<std::string> cuts = moments;
-  for (const GradientSource& source : sources) {
+  for (GradientSource& source : sources) {
     const tf::NodeDef& variable = *analysis.variables.at(source.variable).node;
-    fits.push_back(source.indices.empty() ? FitOf(shapes.at(source.tensor), variable)
-                                          : Fit::kYes);
+    const tf::PartialTensorShape& shape = shapes.at(source.tensor);
+    fits.push_back(source.indices.empty() ? FitOf(shape, variable) : Fit::kYes);
+    if (fits.back() == Fit::kYes) source.shape = shape;
     if (fits.back() != Fit::kNo) cuts.insert(source.tensor);
   }
   // What is written may depend on more than gradients: then it is looked at itself.

@@ -25,8 +25,10 @@ struct GradientSource {
   std::string indices;  // of the variable's rows; "" for all of it
   // The variable's new value, not a change of it.
   bool is_value = false;
-  // What is written to the variable is not linear in it: clipped, squared, normalised.
+  // An optimiser op gets what is not linear in it: clipped, squared, normalised.
   bool transformed = false;
+  // Of dense ones: known, if it is known to be as large as the variable's.
+  tensorflow::PartialTensorShape shape = {};
 };
 
 // Where the program says what its gradients are, they are taken as told: what goes into

@@ -124,7 +124,9 @@ absl::Status Trainer::CompileFor(const Choice& choice, const RunToCompile& run,
     *program = std::make_unique<LearningProgram>();
     const absl::Status status = CompileAveraging(Traits::Averages::kGradients,
                                                  averages_at_loss, run, program->get());
-    (*program)->transforms_own = gradients.transformed && !averages_at_loss;
+    // Without proofs runs are divided as they are said to be.
+    (*program)->transforms_own =
+        options_.proof && gradients.transformed && !averages_at_loss;
     if (!absl::IsInvalidArgument(status)) return status;
     first.Update(status);
   }

@@ -33,8 +33,7 @@ std::string WhyNotInStep(const Verdict& verdict, const LearningProgram& program)
         "the weights of its rows depend on which rows are computed together: ",
         verdict.why);
   } else if (!verdict.states_differ.empty()) {
-    why = absl::StrCat("it writes, from its rows, state that is not trained: ",
-                       verdict.states_differ);
+    why = verdict.states_differ;
   }
   return why;
 }

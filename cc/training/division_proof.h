@@ -75,8 +75,7 @@ struct Verdict {
   std::vector<double> weights;
   // Whether no meeting makes a nearly sound division exact.
   bool inexact = false;
-  // Of state that no meeting makes what all rows make of it: which, and why. Else
-  // empty.
+  // Why state, or a rate, is not what all rows make of it by any meeting. Else empty.
   std::string states_differ;
   // How shards' values become the whole's, by the number of the fetch; nothing where
   // that has not been found out.

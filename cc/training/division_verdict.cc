@@ -24,6 +24,25 @@ double Magnitude(const tf::Tensor& scalar) {
   return std::sqrt(InnerProducts({scalar})[0][0]);
 }
 
+// Why learners cannot make what all rows make of it.
+std::string WhyNotTogether(const StateChange& change) {
+  constexpr char kNeither[] = "is neither the mean nor the sum of what shards compute";
+  std::string why;
+  if (change.is_rate) {
+    why = absl::StrCat(
+        "it computes, from its rows, what an optimiser takes beside the "
+        "gradient: '",
+        change.tensor, "' ", kNeither);
+  } else {
+    why = absl::StrCat(
+        "it writes, from its rows, state that is not trained: what is "
+        "written to '",
+        change.variable, "' ",
+        change.in_rows ? "goes to rows of it that the batch names" : kNeither);
+  }
+  return why;
+}
+
 // Whether a total is so small, by all rows or some, that its denominator is the
 // constant that keeps it from being smaller.
 bool IsHeld(const Values& denominators, const Values& totals) {
@@ -211,17 +230,7 @@ void DivisionProof::JudgeStates(const Evaluations& evaluations,
     if (rule == Combination::kFirst) continue;  // the same by any rows
     const bool sum = rule == Combination::kSum && !change.replaces;
     if (!sum && rule != Combination::kMean) {
-      verdict->states_differ =
-          change.is_rate
-              ? absl::StrCat("'", change.tensor, "', which the optimiser of '",
-                             change.variable,
-                             "' takes, is neither the mean nor the sum of what shards "
-                             "compute")
-              : absl::StrCat(
-                    "what is written to '", change.variable,
-                    change.in_rows
-                        ? "' goes to rows of it that the batch names"
-                        : "' is neither the mean nor the sum of what shards write");
+      verdict->states_differ = WhyNotTogether(change);
       return;
     }
     Meeting& meeting = verdict->adjustments.meetings[change.tensor];

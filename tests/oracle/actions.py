@@ -207,7 +207,7 @@ class Refuse(Described):
         op = c.built.ops["train"].op
         if c.program.data == "pipeline":
             feeds = {}
-        if self.what == "no_rows" and c.setup.trains_as_stock(c.program, c.built.ops["train"]):
+        if self.what == "no_rows" and c.setup.trains_as_stock(c.program):
             return  # a stock session takes them, and the mean of nothing is NaN
         errors = (ValueError, TypeError, tf.errors.InvalidArgumentError)
         if self.what == "shape":
@@ -251,7 +251,7 @@ class Fail(Described):
         # With dropout, Train() fetches what is drawn: another kind of run.
         kind = ("train", "nothing" if c.program.dropout else "none")
         c.reference.begin_run(kind, self.rate, op)
-        if c.setup.trains_as_stock(c.program, op):
+        if c.setup.trains_as_stock(c.program):
             c.reference.assign(c.reference.gathered(op.written))
             return
         plan = c.setup.plan(self.rows)

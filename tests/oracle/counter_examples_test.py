@@ -181,6 +181,14 @@ def test_a_pipeline_goes_on_fetching_ahead_when_learners_go():
         ).check()
 
 
+def test_updates_by_hand_are_compiled_again_for_one_learner():
+    Case(
+        program=Program(optimiser="hand"),
+        setup=Setup(synchroniser=tensorbow.SSGD(), batch_size=2),
+        history=(Train(), SetLearners(learners=1), Train(rows=3)),
+    ).check()
+
+
 @pytest.mark.parametrize("centre", ["current", "lagging"])
 def test_learners_that_come_and_go_between_short_iterations(centre):
     Case(

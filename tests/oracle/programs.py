@@ -56,7 +56,7 @@ class TrainOp:
     op: tf.Operation
     trained: list  # names of variables
     written: list  # names of all variables that it changes, those among them
-    gradients: list  # of an optimiser, in the order of `trained`; None without one
+    gradients: list  # in the order of `trained`
 
 
 class Built:
@@ -210,7 +210,6 @@ class Built:
             gradients = [tf.convert_to_tensor(g) for g in tf.gradients(loss, variables)]
             with tf.control_dependencies(before + gradients):
                 update = self._update_by_hand(name, variables, gradients)
-            gradients = None
         else:
             # Not under the control dependencies: there, TensorFlow's own session leaves out
             # the updates behind a while_loop over reference variables.

@@ -56,13 +56,17 @@ class Setup(Described):
         """The synchroniser that "auto" stands for in a program."""
         if self.synchroniser != "auto":
             return self.synchroniser
-        by_hand = program.optimiser in programs.BY_HAND
-        return tensorbow.SMA() if by_hand else tensorbow.SSGD()
+        return tensorbow.SMA() if self._hides_gradients(program) else tensorbow.SSGD()
 
-    def trains_as_stock(self, program, op):
+    @staticmethod
+    def _hides_gradients(program):
+        """Gradients of updates by hand are found by what they depend on, which is fed."""
+        return program.optimiser in programs.BY_HAND and program.data != "fed"
+
+    def trains_as_stock(self, program):
         """Whether one learner executes a run, as a stock session would."""
         ssgd = isinstance(self.chosen(program), tensorbow.SSGD)
-        return self.learners > 1 and ssgd and op.gradients is None
+        return self.learners > 1 and ssgd and self._hides_gradients(program)
 
     def normalises_together(self, program):
         """Whether learners normalise by the moments of all rows of a run."""

@@ -9,8 +9,7 @@ from tests.oracle import actions, programs, setups
 from tests.oracle.history import Case
 from tests.oracle.training import Train
 
-# Of updates by hand S-SGD finds the gradients, which the reference does not know.
-OPTIMISERS = [*programs.OPTIMISERS]
+OPTIMISERS = [*programs.OPTIMISERS, *programs.BY_HAND]
 LOSSES = ["mean", "mean_l2"]
 RATES = [0.02, 0.02, 0.02, 0.015, 0.01, 0.004]
 MAX_ACTIONS = 30

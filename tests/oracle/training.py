@@ -66,7 +66,7 @@ class Train(Described):
         got = c.session.run(self._fetches(c, op), feeds)
         c.reference.begin_run(self._kind, self.rate, op)
         c.reference.known.samples_seen += self.rows
-        if c.setup.trains_as_stock(c.program, op):
+        if c.setup.trains_as_stock(c.program):
             if c.program.dropout:
                 feeds[c.built.noises[0]] = got["noise"]
             self._undivided(c, op, feeds, got, before)
@@ -93,7 +93,7 @@ class Train(Described):
     # -------------------------------------------------------------------------- a pipeline
 
     def _on_pipeline(self, c, op, before):
-        stock = c.setup.trains_as_stock(c.program, op)
+        stock = c.setup.trains_as_stock(c.program)
         ssgd = c.reference.kind is tensorbow.SSGD
         if ssgd and c.program.norm != "none" and 0 < c.elements_left < c.setup.learners:
             return  # all are given the state of who had the element: nothing tells who it was

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing.util
 import os
 import pathlib
 import signal
@@ -26,13 +27,18 @@ def mark() -> None:
     MARK.touch()
 
 
+def _await_marks(count: int) -> None:
+    """Waits until so many hosts have called `mark()`."""
+    deadline = time.monotonic() + 60
+    while len(list(MARK.parent.glob("*.mark"))) < count:
+        assert time.monotonic() < deadline, "a host has not come so far"
+        time.sleep(0.01)
+
+
 def _end_together(hosts: int) -> None:
     """Waits until all hosts have come here: who ends at once may take its last words along."""
     mark()
-    deadline = time.monotonic() + 60
-    while len(list(MARK.parent.glob("*.mark"))) < hosts:
-        assert time.monotonic() < deadline, "a host has not come so far"
-        time.sleep(0.01)
+    _await_marks(hosts)
 
 
 def _join(
@@ -515,21 +521,26 @@ def trains_on(rank: int, addresses: list[str], synchroniser: str = "SMA") -> dic
 
 
 def ends(rank: int, addresses: list[str], dies: bool) -> dict[str, Any]:
-    """Host 1 ends when it has started its last iteration, which host 0 makes a second later
-    (`dies`: host 1 dies when host 0 has started it); it does not close its session. Host 0
-    reads and closes its own."""
+    """Host 1 starts its last iteration and ends, without closing its session, before host 0
+    makes its own; `dies`: when host 0 has made its own, without the last iteration. Host 0
+    reads, and closes its session."""
     program = Regression(rank)
     session = program.session(addresses, rank, 1)
     session.run(program.init)
-    for run in range(3):
-        if run == 2 and rank == int(dies):
-            time.sleep(1)
-            if dies:
-                os._exit(0)
+    for run in range(2):
         session.run(program.train, program.feeds(rank, run))
+    if rank == 1 and dies:
+        _await_marks(1)
+        os._exit(0)
+    if rank == 0 and not dies:
+        _await_marks(1)
+    session.run(program.train, program.feeds(rank, 2))
     if rank == 1:
         globals()["kept"] = session  # until the process ends
+        multiprocessing.util.Finalize(None, mark, exitpriority=100)  # it is about to
         return {}
+    if dies:
+        mark()
     z = session.run(program.w).tolist()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -97,6 +97,34 @@ def test_a_moving_average_takes_in_the_table(use_resource):
         np.testing.assert_allclose(session.run(program.table), expected, rtol=1e-8, atol=1e-12)
 
 
+def test_clipped_gradients_of_rows_are_averaged_after_clipping():
+    program = Program(use_resource=True, rate=0.5)
+    with program.graph.as_default():
+        optimiser = tf1.train.GradientDescentOptimizer(0.5)
+        gradients, variables = zip(*optimiser.compute_gradients(program.loss))
+        clipped, norm = tf.clip_by_global_norm(gradients, 0.05)
+        update = optimiser.apply_gradients(zip(clipped, variables))
+    whole = program.feeds(0, rows=8)
+    halves = [{k: v[:4] for k, v in whole.items()}, {k: v[4:] for k, v in whole.items()}]
+    with tf1.Session(graph=program.graph) as stock:
+        stock.run(program.init)
+        start = stock.run(program.table)
+        moved = np.zeros_like(start)
+        for half in halves:
+            program.table.load(start, stock)
+            assert stock.run(norm, half) > 0.05
+            layer = [v for v in variables if v is not program.table][0]
+            kept = stock.run(layer)
+            stock.run(update, half)
+            moved += (stock.run(program.table) - start) / 2
+            layer.load(kept, stock)
+    options = dict(synchroniser=tensorbow.SSGD(), proof="off")
+    with session_of(program, 2, **options) as session:
+        session.run(program.init)
+        session.run(update, whole)
+        np.testing.assert_allclose(session.run(program.table) - start, moved, rtol=1e-4, atol=1e-7)
+
+
 def test_rows_of_all_learners_that_fall_together_or_apart():
     graph = tf.Graph()
     with graph.as_default():

@@ -231,11 +231,27 @@ def test_deviations_that_are_computed_apart_from_the_mean_are_those_of_all_rows(
     assert_stocks(weighted(advantage), labelled, count)
 
 
+def getting_rarer():
+    """Batches of which half of the rows count at first, and later two, one or none."""
+    batches = iter(range(1000))
+
+    def rows_of(random):
+        x, y = labelled(random)
+        batch = next(batches)
+        count = 12 if batch == 0 else batch % 3
+        x[:, 0] = 0
+        x[np.linspace(0, 23, count, dtype=int), 0] = 2
+        return x, y
+
+    return rows_of
+
+
 def test_totals_held_up_by_a_constant_are_those_of_all_rows():
-    """Some shards have none of what is counted, and some batches neither."""
+    """Also where a shard, or a whole batch, has no rows that count."""
     weigh = rare(lambda total: tf.maximum(total, 1.0))
-    _, stock, _, _ = train(weighted(weigh), labelled, tf1.Session, steps=40)
-    _, ours, _, _ = train(weighted(weigh), labelled, learners(2), steps=40)
+    _, stock, _, _ = train(weighted(weigh), getting_rarer(), tf1.Session, steps=20)
+    _, ours, took_part, _ = train(weighted(weigh), getting_rarer(), learners(2), steps=20)
+    assert took_part == 2
     np.testing.assert_allclose(ours["out"], stock["out"], rtol=1e-4)
 
 
