@@ -11,7 +11,7 @@ from hosts import Hosts
 from interleave import in_turns
 
 from tensorbow import _plan_task, cost_model
-from tensorbow.cost_model import Cluster, Host, Network, Prediction, Ring, SumCosts, Task
+from tensorbow.cost_model import Cluster, Exchange, Host, Network, Prediction, SumCosts, Task
 
 CHECKED = [("lenet", 32), ("resnet20", 32), ("logistic", 32)]
 CHECK_PERIOD = 8
@@ -77,7 +77,7 @@ def check(
     measured = {name: hosts * rows / float(np.median(values)) for name, values in speeds.items()}
     work = {name: float(np.median(process.work)) for name, process in running.items()}
     host = Host(1, min(1.0, len(os.sched_getaffinity(0)) / hosts), one.memory)
-    cluster = Cluster(host, Ring(hosts), Network(), costs)
+    cluster = Cluster(host, Exchange(hosts), Network(), costs)
     by_hosts = predicted(one.task.scaled_to(measured["alone"]), cluster)
     by_one = predicted(one.task.scaled_to(one.task.seconds / host.cores), cluster)
     return {

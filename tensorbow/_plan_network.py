@@ -16,24 +16,23 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tensorbow.cost_model import Ring, SumCosts
+from tensorbow.cost_model import Exchange, SumCosts
 
 SIZES = (1 << 10, 1 << 16, 1 << 19, 1 << 22)  # bytes
 SECONDS = 0.3  # for each
 TURNS = 3  # of which the fastest is taken: others may use the machine
-_PAIR = Ring(2)
+_PAIR = Exchange(2)
 
 
 def fitted(measured: Mapping[int, tuple[float, float]]) -> SumCosts:
     """The costs that explain what sums of two hosts take: seconds and CPU seconds, by size."""
     sent = np.array([_PAIR.sent_bytes(size) for size in measured])
-    own_steps = np.array([_PAIR.own_steps(size) for size in measured])
-    steps = np.full(len(sent), float(_PAIR.steps)), own_steps
+    messages = np.array([_PAIR.messages(size) for size in measured])
     lines = []
-    for taken, own in zip(zip(*measured.values()), steps):
+    for taken in zip(*measured.values()):
         # By relative errors: small sums count as much as large ones.
         weights = 1 / np.array(taken)
-        rows = np.column_stack([own, sent]) * weights[:, None]
+        rows = np.column_stack([messages, sent]) * weights[:, None]
         lines.append(_not_negative(rows, np.ones(len(sent))))
     (step, byte), (step_work, byte_work) = lines
     return SumCosts(step, byte, step_work, byte_work)

@@ -38,7 +38,7 @@ class Cluster:
     All of them run the same program with the same options, each on rows of its own.
     Variables begin with the first host's values, the chief's. The learners of all hosts
     are averaged in every iteration (`SMA()`), or in every `sync_period`-th, over
-    TensorFlow's own gRPC server and collectives, while the next iteration computes.
+    TensorFlow's own gRPC servers, while the next iteration computes.
 
     The server listens on all network addresses of the machine and authenticates nobody:
     for networks whose machines trust each other.

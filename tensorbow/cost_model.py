@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 
 CHUNK_BYTES = 4 << 20  # what travels together (HostAverage, HostGradients)
+AT_ONCE_BYTES = 256 << 10  # that a host offers in one step (TensorExchange)
 _LINE = 64  # bytes; the parts of a ring begin at multiples
 
 
@@ -85,13 +86,12 @@ class Network:
 class SumCosts:
     """What the software takes for its part in a sum, beside the network.
 
-    A step is one message to the next host and one from the host before; bytes are those that
-    a host sends.
+    In a step a host sends messages to others and gets as many; bytes are those that it sends.
 
     Attributes:
-      step: until a step is done, on idle hosts that are next to each other.
+      step: until a step of one message is done, on idle hosts that are next to each other.
       byte: likewise, for every byte.
-      step_work: CPU time of a step on each host.
+      step_work: CPU time of a message, and of the one that comes, on each host.
       byte_work: likewise, of every byte.
     """
 
@@ -102,34 +102,57 @@ class SumCosts:
 
 
 @dataclasses.dataclass(frozen=True)
+class Exchange:
+    """TensorBow's sums (cc/cluster/tensor_exchange): two hosts, and more for short vectors, give
+    each other all they have; else each adds up a part for all others."""
+
+    hosts: int
+
+    def steps(self, size_bytes: float) -> int:
+        """One after the other."""
+        at_once = self.hosts == 2 or size_bytes * (self.hosts - 1) <= AT_ONCE_BYTES
+        return 1 if at_once else 2
+
+    def messages(self, size_bytes: float) -> float:
+        """From each host, on average."""
+        return self.steps(size_bytes) * (self.hosts - 1)
+
+    def sent_bytes(self, size_bytes: float) -> float:
+        """By each host."""
+        if self.steps(size_bytes) == 1:
+            return (self.hosts - 1) * size_bytes
+        return 2 * (self.hosts - 1) / self.hosts * size_bytes
+
+
+@dataclasses.dataclass(frozen=True)
 class Ring:
     """TensorFlow's ring: the vector in as many parts as hosts, each of which goes round twice,
     once to be added up and once to be handed on."""
 
     hosts: int
 
-    @property
-    def steps(self) -> int:
+    def steps(self, size_bytes: float) -> int:
+        del size_bytes
         return 2 * (self.hosts - 1)
 
-    def own_steps(self, size_bytes: float) -> float:
-        """In how many of them a host takes part, on average: a part is as long as its share
-        and the next multiple of a cache line, so that short vectors have fewer parts."""
+    def messages(self, size_bytes: float) -> float:
+        """A part is as long as its share and the next multiple of a cache line, so that short
+        vectors have fewer parts."""
         part = (math.ceil(size_bytes / self.hosts) // _LINE + 1) * _LINE
-        return self.steps * math.ceil(size_bytes / part) / self.hosts
+        return self.steps(size_bytes) * math.ceil(size_bytes / part) / self.hosts
 
     def sent_bytes(self, size_bytes: float) -> float:
-        """By each host."""
         return 2 * (self.hosts - 1) / self.hosts * size_bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class Hierarchy:
-    """Rings of `group` hosts, and rings of those that have the same place in their groups.
+    """Exchanges in groups of `group` hosts, and between those that have the same place in their
+    groups.
 
     Each group adds up, so that every member has the sum of a part; the members of a place sum
-    their part over the groups; each group hands its parts on. Sends as many bytes as one ring in
-    fewer steps.
+    their part over the groups; each group hands its parts on. Sends as many bytes as one
+    exchange in fewer messages.
     """
 
     hosts: int
@@ -140,28 +163,27 @@ class Hierarchy:
             raise ValueError(f"{self.hosts} hosts are not groups of {self.group} each")
 
     @property
-    def steps(self) -> int:
-        return 2 * (self.group - 1) + 2 * (self.hosts // self.group - 1)
+    def _across(self) -> Exchange:
+        return Exchange(self.hosts // self.group)
 
-    def own_steps(self, size_bytes: float) -> float:
-        """In how many of them a host takes part, on average."""
-        groups = self.hosts // self.group
-        own = Ring(self.group).own_steps(size_bytes)
-        return own + Ring(groups).own_steps(size_bytes / self.group)
+    def steps(self, size_bytes: float) -> int:
+        return 2 + self._across.steps(size_bytes / self.group)
+
+    def messages(self, size_bytes: float) -> float:
+        return 2 * (self.group - 1) + self._across.messages(size_bytes / self.group)
 
     def sent_bytes(self, size_bytes: float) -> float:
-        groups = self.hosts // self.group
         inside = 2 * (self.group - 1) / self.group * size_bytes
-        return inside + 2 * (groups - 1) / groups * size_bytes / self.group
+        return inside + self._across.sent_bytes(size_bytes / self.group)
 
 
-Topology = Ring | Hierarchy
+Topology = Exchange | Ring | Hierarchy
 
 
 def squarest(hosts: int) -> Hierarchy:
-    """The hierarchy with the fewest steps."""
+    """The hierarchy with the fewest messages, of long vectors."""
     groups = [g for g in range(1, hosts + 1) if hosts % g == 0]
-    return min((Hierarchy(hosts, g) for g in groups), key=lambda h: h.steps)
+    return min((Hierarchy(hosts, g) for g in groups), key=lambda h: h.messages(1e12))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,20 +197,30 @@ class Cluster:
 
     @property
     def report_bytes(self) -> int:
-        """What says what has become of an iteration: some integers of each host, padded."""
-        return max(4, self.topology.hosts) * _LINE
+        """What says what has become of an iteration: five integers of each host."""
+        return 40 * self.topology.hosts
+
+    def latency(self, size_bytes: float) -> float:
+        """Of a sum's time, what its bytes do not take."""
+        steps = self.topology.steps(size_bytes)
+        # Messages of a step are made one after the other.
+        more = max(0.0, self.topology.messages(size_bytes) - steps) * self.costs.step_work
+        return steps * (self.network.latency + self.costs.step) + more
+
+    def bytes_seconds(self, size_bytes: float) -> float:
+        """Of a sum's time, what its bytes take."""
+        byte = max(1 / self.network.bandwidth, self.costs.byte)
+        return self.topology.sent_bytes(size_bytes) * byte
 
     def sum_seconds(self, size_bytes: float) -> float:
         """From the start of a sum to its end, on hosts that do nothing else."""
-        step = self.network.latency + self.costs.step
-        byte = max(1 / self.network.bandwidth, self.costs.byte)
-        return self.topology.steps * step + self.topology.sent_bytes(size_bytes) * byte
+        return self.latency(size_bytes) + self.bytes_seconds(size_bytes)
 
     def sum_work(self, size_bytes: float) -> float:
         """CPU time that a sum takes on each host."""
         sent = self.topology.sent_bytes(size_bytes)
-        steps = self.topology.own_steps(size_bytes)
-        return steps * self.costs.step_work + sent * self.costs.byte_work
+        messages = self.topology.messages(size_bytes)
+        return messages * self.costs.step_work + sent * self.costs.byte_work
 
 
 def in_chunks(size_bytes: float) -> list[float]:
@@ -256,15 +288,15 @@ def averaged_gradients(task: Task, cluster: Cluster) -> Prediction:
     if cluster.topology.hosts == 1:
         return Prediction(task.seconds, 0.0, 0.0)
     host, size, report = cluster.host, task.size_bytes, cluster.report_bytes
-    latency = cluster.sum_seconds(0)
     now, sent, left, free = task.forward, 0.0, 0.0, 0.0
     for layer in task.layers:
         now += layer.seconds + 2 * layer.size_bytes / host.memory  # added up over learners
         sent += layer.size_bytes
         while sent - left >= CHUNK_BYTES:
-            free = max(free, now) + cluster.sum_seconds(CHUNK_BYTES) - latency
+            free = max(free, now) + cluster.bytes_seconds(CHUNK_BYTES)
             left += CHUNK_BYTES
-    free = max(free, now) + cluster.sum_seconds(sent - left) - latency
+    free = max(free, now) + cluster.bytes_seconds(sent - left)
+    latency = cluster.latency(min(size, CHUNK_BYTES))
     work = sum(map(cluster.sum_work, [*in_chunks(size), report])) / host.cores
     arrived = max(now + work, free + latency, now + cluster.sum_seconds(report))
     mean = 2 * size / host.memory

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorbow import cost_model, model_names
-from tensorbow.cost_model import Cluster, Host, Network, Prediction, Ring, SumCosts, Task
+from tensorbow.cost_model import Cluster, Exchange, Host, Network, Prediction, SumCosts, Task
 
 _SHOWN_LAYERS = 5
 _UNDISTURBED = 0.7  # of the time, that learners compute
@@ -204,7 +204,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     )
     task, host = measured.task, Host(job.learners, cores, measured.memory)
     found = {
-        hosts: ways(task, Cluster(host, Ring(hosts), network, costs), arguments.sync_period)
+        hosts: ways(task, Cluster(host, Exchange(hosts), network, costs), arguments.sync_period)
         for hosts in arguments.hosts
     }
     print(told(task, measured.rows, host))

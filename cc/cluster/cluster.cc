@@ -68,10 +68,14 @@ absl::StatusOr<std::shared_ptr<Cluster>> Cluster::Join(const Settings& settings)
   std::shared_ptr<Cluster> cluster = joined->lock();
   if (cluster != nullptr) return cluster;
   cluster.reset(new Cluster(server, settings));
-  TF_RETURN_IF_ERROR(cluster->MakeKernels());
+  TF_RETURN_IF_ERROR(cluster->MakeMeetingKernel());
   TF_RETURN_IF_ERROR(
       cluster->AwaitHosts(settings.start_limit, settings.elastic && first));
-  if (settings.elastic && !cluster->returns()) TF_RETURN_IF_ERROR(cluster->Greet());
+  if (!settings.elastic) {
+    TF_RETURN_IF_ERROR(cluster->SetFirstGroup(settings.hang_limit));
+  } else if (!cluster->returns()) {
+    TF_RETURN_IF_ERROR(cluster->Greet());
+  }
   first = false;
   cluster->watchdog_ = std::thread([raw = cluster.get()] { raw->Watch(); });
   *joined = cluster;
@@ -83,7 +87,7 @@ Cluster::Cluster(CollectiveServer* server, const Settings& settings)
       hang_limit_(settings.hang_limit),
       start_limit_(settings.start_limit),
       elastic_(settings.elastic),
-      group_{Hosts::members(), /*epoch=*/0} {}
+      group_{Hosts::members(), /*epoch=*/0, /*exchange=*/nullptr} {}
 
 Cluster::~Cluster() {
   ended_.Notify();
@@ -91,32 +95,62 @@ Cluster::~Cluster() {
   if (elastic_) server_->Post(Notice());
 }
 
-absl::Status Cluster::MakeKernels() {
+absl::Status Cluster::MakeMeetingKernel() {
   tf::Device* const device = server_->device();
-  for (Type type : {Type::kFloat, Type::kDouble, Type::kInt64}) {
-    tf::NodeDef node;
-    // Without a time limit: that costs two sleeping threads for every sum.
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder("sum_over_hosts", "CollectiveReduceV2")
-                           .Attr("T", DataTypeOf(type))
-                           .Attr("merge_op", "Add")
-                           .Attr("final_op", "Id")
-                           .Attr("communication_hint", "ring")
-                           .Attr("timeout_seconds", 0.0f)
-                           .Attr("max_subdivs_per_device", -1)
-                           .Device(device->name())
-                           .Input("input", 0, DataTypeOf(type))
-                           .Input("group_size", 0, tf::DT_INT32)
-                           .Input("group_key", 0, tf::DT_INT32)
-                           .Input("instance_key", 0, tf::DT_INT32)
-                           .Input(absl::Span<const tf::NodeDefBuilder::NodeOut>())
-                           .Finalize(&node));
-    absl::Status status;
-    kernels_.push_back(tf::CreateOpKernel(tf::DEVICE_CPU, device,
-                                          device->GetAllocator({}), node,
-                                          TF_GRAPH_DEF_VERSION, &status));
-    TF_RETURN_IF_ERROR(status);
+  tf::NodeDef node;
+  // Without a time limit: that costs two sleeping threads for every sum.
+  TF_RETURN_IF_ERROR(tf::NodeDefBuilder("meeting_of_hosts", "CollectiveReduceV2")
+                         .Attr("T", tf::DT_INT64)
+                         .Attr("merge_op", "Add")
+                         .Attr("final_op", "Id")
+                         .Attr("communication_hint", "ring")
+                         .Attr("timeout_seconds", 0.0f)
+                         .Attr("max_subdivs_per_device", -1)
+                         .Device(device->name())
+                         .Input("input", 0, tf::DT_INT64)
+                         .Input("group_size", 0, tf::DT_INT32)
+                         .Input("group_key", 0, tf::DT_INT32)
+                         .Input("instance_key", 0, tf::DT_INT32)
+                         .Input(absl::Span<const tf::NodeDefBuilder::NodeOut>())
+                         .Finalize(&node));
+  absl::Status status;
+  meeting_kernel_ = tf::CreateOpKernel(tf::DEVICE_CPU, device, device->GetAllocator({}),
+                                       node, TF_GRAPH_DEF_VERSION, &status);
+  return status;
+}
+
+absl::Status Cluster::SetGroup(const std::vector<int>& members, int64_t epoch,
+                               const std::vector<uint64_t>& incarnations,
+                               int64_t number) {
+  server_->NoteMembers(members, incarnations);
+  std::shared_ptr<TensorExchange> exchange;
+  if (members.size() > 1) {
+    TF_ASSIGN_OR_RETURN(auto rendezvous, server_->OpenRendezvous(number));
+    std::vector<TensorExchange::Member> all;
+    for (size_t k = 0; k < members.size(); ++k) {
+      all.push_back({DeviceName(members[k]), incarnations[k]});
+    }
+    const auto place = std::find(members.begin(), members.end(), rank());
+    exchange = std::make_shared<TensorExchange>(
+        server_->device(), std::move(all), static_cast<int>(place - members.begin()),
+        std::move(rendezvous));
   }
+  absl::MutexLock lock(&mu_);
+  group_ = {members, epoch, std::move(exchange)};
+  error_.clear();
+  returns_ = false;
   return absl::OkStatus();
+}
+
+absl::Status Cluster::SetFirstGroup(absl::Duration limit) {
+  const std::vector<int> all = members();
+  std::vector<uint64_t> incarnations;
+  const auto answers = server_->AskAll(all, limit);
+  for (int host : all) {
+    TF_RETURN_IF_ERROR(answers[host].status);
+    incarnations.push_back(answers[host].incarnation);
+  }
+  return SetGroup(all, /*epoch=*/0, incarnations, /*number=*/0);
 }
 
 absl::Status Cluster::AwaitHosts(absl::Duration limit, bool may_return) {
@@ -195,8 +229,7 @@ std::string Cluster::Explain(int64_t epoch, const absl::Status& status) {
 }
 
 std::unique_ptr<HostSum> Cluster::NewSum(Type type, int64_t n) {
-  return std::make_unique<Sum>(this, kernels_[static_cast<int>(type)].get(),
-                               DataTypeOf(type), n);
+  return std::make_unique<Sum>(this, DataTypeOf(type), n);
 }
 
 void Cluster::Fail(const std::string& why) { FailIn(group().epoch, why); }
@@ -214,8 +247,11 @@ void Cluster::Abort(absl::string_view why) {
   const std::string text = absl::StrCat(kOurs, why);
   // What is unavailable is asked for again, by TensorFlow, and an elastic host may have
   // another executor by then, which waits.
-  server_->executor()->StartAbort(elastic_ ? absl::AbortedError(text)
-                                           : absl::UnavailableError(text));
+  const absl::Status status =
+      elastic_ ? absl::AbortedError(text) : absl::UnavailableError(text);
+  server_->executor()->StartAbort(status);
+  const Group group = this->group();
+  if (group.exchange != nullptr) group.exchange->Abort(status);
 }
 
 std::string Cluster::error() const {

@@ -1,5 +1,5 @@
-// The hosts of a cluster, reached through TensorFlow's own collectives: its ring
-// reduction on flat buffers, in place, in the background.
+// The hosts of a cluster, reached through TensorFlow's own servers: sums of flat
+// buffers, in place, in the background.
 //
 // A host that has ended makes all sums fail at once; one that hangs or cannot be
 // reached is found by a watchdog within Settings::hang_limit. Either way every other
@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "cc/cluster/collective_server.h"
 #include "cc/cluster/notice.h"
+#include "cc/cluster/tensor_exchange.h"
 #include "cc/synchroniser/hosts.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -65,22 +66,31 @@ class Cluster : public Hosts {
 
  private:
   class Sum;
+  class Meeting;
   // Who takes part in sums. The epoch is the same on all members and grows whenever
   // they change.
   struct Group {
     std::vector<int> members;  // ascending
     int64_t epoch;
+    std::shared_ptr<TensorExchange> exchange;  // null while this host is alone
   };
   // What a host says while hosts regroup, and where one that comes back does not.
   static constexpr char kRegroups[] = "the hosts regroup";
   static constexpr char kNotBack[] = "a host that was to come back has not done so";
 
   Cluster(CollectiveServer* server, const Settings& settings);
-  absl::Status MakeKernels();
+  absl::Status MakeMeetingKernel();
   // `may_return`: does not wait if others train already.
   absl::Status AwaitHosts(absl::Duration limit, bool may_return);
   void Watch();
   Group group() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The members, with the processes that they are, and how they reach each other: by
+  // rendezvous `number`, which no other group has had.
+  absl::Status SetGroup(const std::vector<int>& members, int64_t epoch,
+                        const std::vector<uint64_t>& incarnations, int64_t number)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Those of hosts that have not met: all of them.
+  absl::Status SetFirstGroup(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mu_);
   // Fail(), unless the members have changed since that epoch.
   void FailIn(int64_t epoch, const std::string& why) ABSL_LOCKS_EXCLUDED(mu_);
   // All sums that the executor is at, or comes to, fail, here and on other hosts.
@@ -130,7 +140,7 @@ class Cluster : public Hosts {
   const absl::Duration hang_limit_;
   const absl::Duration start_limit_;
   const bool elastic_;
-  std::vector<std::unique_ptr<tensorflow::OpKernel>> kernels_;  // by Type
+  std::unique_ptr<tensorflow::OpKernel> meeting_kernel_;
 
   mutable absl::Mutex mu_;
   std::string error_ ABSL_GUARDED_BY(mu_);

@@ -1,11 +1,10 @@
-// One sum over the hosts of a Cluster: a reduction, executed by a kernel without a
-// graph around it. For cc/cluster only.
+// The sums of a Cluster: those over its members, and the one by which hosts become
+// members. For cc/cluster only.
 #ifndef TENSORBOW_CC_CLUSTER_CLUSTER_SUM_H_
 #define TENSORBOW_CC_CLUSTER_CLUSTER_SUM_H_
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,48 +18,42 @@
 
 namespace tensorbow {
 
+// A sum over the hosts that are members when Start() is called.
 class Cluster::Sum : public HostSum {
  public:
-  // Which hosts add up, and under which keys.
-  struct Keys {
-    int group_size;
-    int group;
-    int instance;
-  };
-
-  // A sum over the hosts that are members when Start() is called.
-  Sum(Cluster* cluster, tensorflow::OpKernel* kernel, tensorflow::DataType type,
-      int64_t n);
-  // A sum over the hosts that start one under these keys; also when the cluster has
-  // failed.
-  Sum(Cluster* cluster, tensorflow::OpKernel* kernel, Keys keys,
-      tensorflow::DataType type, int64_t n);
+  Sum(Cluster* cluster, tensorflow::DataType type, int64_t n);
   ~Sum() override { Await(); }
 
   void* data() override { return values_.data(); }
   void Start() override;
   std::string Await() override;
-  // Waits no longer than this; then the sum fails here, and with it on other hosts.
-  absl::Status AwaitFor(absl::Duration limit);
 
  private:
-  void Clear();
-  Keys KeysNow(const Group& group);
-  absl::Status TakeResult();
-
-  Cluster* const cluster_;              // not owned
-  tensorflow::OpKernel* const kernel_;  // not owned
-  const std::optional<Keys> keys_;      // nullopt: those of the members
-  int key_ = 0;                         // of a sum over the members, in
-  int64_t key_epoch_ = -1;              // which epoch
-  tensorflow::Tensor values_, group_size_, group_key_, instance_key_;
-  std::vector<tensorflow::TensorValue> inputs_;
-  std::vector<tensorflow::AllocatorAttributes> attributes_;
-  tensorflow::OpKernelContext::Params params_;
-  std::unique_ptr<tensorflow::OpKernelContext> context_;  // of the sum under way
+  Cluster* const cluster_;  // not owned
+  int64_t key_epoch_ = -1;  // in which `name_` names it
+  std::string name_;
+  tensorflow::Tensor values_;
   std::unique_ptr<absl::Notification> over_;  // null where none is under way
+  absl::Status status_;                       // of the sum under way, when it is over
   int64_t epoch_ = 0;                         // in which it was started
   std::string error_;                         // of the last one
+};
+
+// A sum over hosts that need not be members, and need only know each other: those that
+// make it under the same key. By CollectiveReduceV2, executed without a graph around
+// it.
+class Cluster::Meeting {
+ public:
+  Meeting(Cluster* cluster, int num_hosts, int key, int64_t n);
+
+  int64_t* values() { return values_.flat<int64_t>().data(); }
+  // values() ← their sum. Waits no longer than this: then it fails here, and with it on
+  // other hosts.
+  absl::Status AddUp(absl::Duration limit);
+
+ private:
+  Cluster* const cluster_;  // not owned
+  tensorflow::Tensor values_, group_size_, key_;
 };
 
 // What a host gives as its reason, as opposed to what TensorFlow does.

@@ -19,6 +19,7 @@
 #include "tensorflow/core/distributed_runtime/call_options.h"
 #include "tensorflow/core/distributed_runtime/master_env.h"
 #include "tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.h"
+#include "tensorflow/core/distributed_runtime/session_mgr.h"
 #include "tensorflow/core/distributed_runtime/worker_cache.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
 #include "tensorflow/core/distributed_runtime/worker_interface.h"
@@ -40,7 +41,8 @@ CreateProdRpcCollectiveExecutorMgr(
 
 // TensorFlow 2.20 has the constructor of tsl::CallOptions and SetTimeout() there, too.
 asm(".weak _ZN3tsl11CallOptionsC1Ev\n"
-    ".weak _ZN3tsl11CallOptions10SetTimeoutEl");
+    ".weak _ZN3tsl11CallOptions10SetTimeoutEl\n"
+    ".weak _ZN10tensorflow10SessionMgr13LegacySessionEv");
 
 namespace tensorbow {
 
@@ -161,6 +163,10 @@ std::string TaskName(int rank) {
   return absl::StrCat("/job:", kJob, "/replica:0/task:", rank);
 }
 
+std::string DeviceName(int rank) {
+  return absl::StrCat(TaskName(rank), "/device:CPU:0");
+}
+
 CollectiveServer::CollectiveServer(std::vector<std::string> addresses, int rank)
     : addresses_(std::move(addresses)), rank_(rank) {}
 
@@ -192,15 +198,13 @@ absl::StatusOr<CollectiveServer*> CollectiveServer::Start(
 }
 
 absl::Status CollectiveServer::Open() {
-  devices_ = new NotedDevices(
-      std::make_unique<SumDevice>(absl::StrCat(TaskName(rank_), "/device:CPU:0")));
+  devices_ = new NotedDevices(std::make_unique<SumDevice>(DeviceName(rank_)));
   TF_RETURN_IF_ERROR(tf::NewServerWithOptions(
       DefinitionOf(addresses_, rank_, /*leader=*/0), {devices_}, &server_));
   TF_RETURN_IF_ERROR(server_->Start());
   TF_RETURN_IF_ERROR(devices_->LookupDevice("CPU:0", &device_));
   executor_.store(
       server_->worker_env()->collective_executor_mgr->FindOrCreate(/*step_id=*/0));
-  NoteMembers();
   return absl::OkStatus();
 }
 
@@ -222,22 +226,35 @@ absl::Status CollectiveServer::Renew(int leader) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<tf::core::RefCountPtr<tf::RemoteRendezvous>>
+CollectiveServer::OpenRendezvous(int64_t number) {
+  tf::WorkerEnv* const environment = server_->worker_env();
+  auto rendezvous = environment->rendezvous_mgr->Find(number);
+  TF_RETURN_IF_ERROR(
+      rendezvous->Initialize(environment->session_mgr->LegacySession().get()));
+  unused_rendezvous_.store(std::max(unused_rendezvous_.load(), number + 1));
+  return rendezvous;
+}
+
+void CollectiveServer::NoteMembers(const std::vector<int>& hosts,
+                                   const std::vector<uint64_t>& incarnations) {
+  absl::MutexLock lock(&mu_);
+  incarnations_.clear();
+  for (size_t k = 0; k < hosts.size(); ++k) incarnations_[hosts[k]] = incarnations[k];
+}
+
 std::vector<absl::Status> CollectiveServer::CheckHealth(const std::vector<int>& hosts,
                                                         absl::Duration timeout) const {
+  const std::vector<Answer> answers = AskAll(hosts, timeout);
   std::vector<absl::Status> health(addresses_.size());
-  const auto others =
-      std::count_if(hosts.begin(), hosts.end(), [this](int i) { return i != rank_; });
-  absl::BlockingCounter left(static_cast<int>(others));
-  for (int i : hosts) {
-    if (i == rank_) continue;
-    known_.load()->remote_access()->CheckPeerHealth(
-        TaskName(i), absl::ToInt64Milliseconds(timeout),
-        [&health, &left, i](const absl::Status& status) {
-          health[i] = status;
-          left.DecrementCount();
-        });
+  absl::MutexLock lock(&mu_);
+  for (int host : hosts) {
+    health[host] = answers[host].status;
+    const auto known = incarnations_.find(host);
+    if (!health[host].ok() || known == incarnations_.end()) continue;
+    if (answers[host].incarnation == known->second) continue;
+    health[host] = absl::FailedPreconditionError("it has been started again");
   }
-  left.Wait();  // no longer than `timeout`
   return health;
 }
 
@@ -245,7 +262,17 @@ void CollectiveServer::Post(const Notice& notice) { devices_->Post(ToText(notice
 
 std::vector<std::optional<Notice>> CollectiveServer::ReadNotices(
     const std::vector<int>& hosts, absl::Duration timeout) const {
-  std::vector<std::optional<Notice>> notices(addresses_.size());
+  std::vector<std::optional<Notice>> notices;
+  for (Answer& answer : AskAll(hosts, timeout)) {
+    notices.push_back(std::move(answer.notice));
+  }
+  return notices;
+}
+
+std::vector<CollectiveServer::Answer> CollectiveServer::AskAll(
+    const std::vector<int>& hosts, absl::Duration timeout) const {
+  std::vector<Answer> answers(addresses_.size());
+  answers[rank_].incarnation = incarnation();
   tf::WorkerCacheInterface* const workers = server_->master_env()->worker_cache;
   std::vector<int> others;
   std::copy_if(hosts.begin(), hosts.end(), std::back_inserter(others),
@@ -258,6 +285,7 @@ std::vector<std::optional<Notice>> CollectiveServer::ReadNotices(
       reading->worker = workers->GetOrCreateWorker(reading->task);
     }
     if (reading->worker == nullptr) {
+      answers[i].status = absl::UnavailableError("it cannot be asked");
       delete reading;
       left.DecrementCount();
       continue;
@@ -266,10 +294,14 @@ std::vector<std::optional<Notice>> CollectiveServer::ReadNotices(
     reading->worker->GetStatusAsync(
         &reading->options, static_cast<tf::GetStatusRequest*>(reading->request.get()),
         reading->status(), /*fail_fast=*/true,
-        [reading, workers, &notices, &left, i](const absl::Status& status) {
+        [reading, workers, &answers, &left, i](const absl::Status& status) {
+          Answer& answer = answers[i];
+          answer.status = status;
           if (status.ok() && reading->status()->device_attributes_size() > 0) {
-            notices[i] = NoticeFrom(
-                reading->status()->device_attributes(0).physical_device_desc());
+            const tf::DeviceAttributes& device =
+                reading->status()->device_attributes(0);
+            answer.incarnation = device.incarnation();
+            answer.notice = NoticeFrom(device.physical_device_desc());
           }
           workers->ReleaseWorker(reading->task, reading->worker);
           delete reading;
@@ -277,7 +309,7 @@ std::vector<std::optional<Notice>> CollectiveServer::ReadNotices(
         });
   }
   left.Wait();  // no longer than `timeout`
-  return notices;
+  return answers;
 }
 
 }  // namespace tensorbow

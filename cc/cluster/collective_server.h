@@ -1,22 +1,27 @@
 // This process as a member of a TensorFlow cluster: TensorFlow's own gRPC server, with
-// a device of ours beside those of sessions and of the eager context, and its
-// collective executor. A process has at most one server, which cannot be shut down: it
-// is never destroyed.
+// a device of ours beside those of sessions and of the eager context, its rendezvous
+// and its collective executor. A process has at most one server, which cannot be shut
+// down: it is never destroyed.
 //
 // The server listens on all network addresses of the machine and authenticates nobody.
 #ifndef TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_
 #define TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_
 
 #include <atomic>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "cc/cluster/notice.h"
+#include "tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h"
 #include "tensorflow/core/distributed_runtime/server_lib.h"
 #include "tensorflow/core/framework/collective.h"
 #include "tensorflow/core/framework/device.h"
@@ -51,14 +56,33 @@ class CollectiveServer {
   // Makes an executor that knows of no sums, and whose groups are led by host `leader`.
   // REQUIRES: no sum is under way.
   absl::Status Renew(int leader);
-  // The executor has made a sum of all members: from now on it is known which processes
-  // they are.
-  void NoteMembers() { known_.store(executor()); }
 
+  // A way to send tensors to, and to get them from, the hosts that open one of the same
+  // number. A number is used up when the rendezvous has been aborted; those from
+  // unused_rendezvous() on are not. Thread-safe.
+  absl::StatusOr<tensorflow::core::RefCountPtr<tensorflow::RemoteRendezvous>>
+  OpenRendezvous(int64_t number);
+  int64_t unused_rendezvous() const { return unused_rendezvous_.load(); }
+
+  // From now on these hosts are those processes. Thread-safe.
+  uint64_t incarnation() const { return device_->attributes().incarnation(); }
+  void NoteMembers(const std::vector<int>& hosts,
+                   const std::vector<uint64_t>& incarnations) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // What a host answers when it is asked how it is.
+  struct Answer {
+    absl::Status status;       // why there is no answer, or not in time
+    uint64_t incarnation = 0;  // which process it is
+    std::optional<Notice> notice;
+  };
+  // By host: what these answer. Of this host itself what is known. Thread-safe.
+  std::vector<Answer> AskAll(const std::vector<int>& hosts,
+                             absl::Duration timeout) const;
   // Whether each of these hosts answers within the time and is the process it was; OK
   // for this one and for all others. Thread-safe.
   std::vector<absl::Status> CheckHealth(const std::vector<int>& hosts,
-                                        absl::Duration timeout) const;
+                                        absl::Duration timeout) const
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // What other hosts read of this one; and read of these, by host: nothing of those
   // that do not answer in time. Thread-safe.
@@ -76,13 +100,18 @@ class CollectiveServer {
   std::atomic<int> next_key_{1};
   tensorflow::Device* device_ = nullptr;  // the server's
   NotedDevices* devices_ = nullptr;       // likewise
-  // One reference is ours, for ever: requests of others may be in them.
+  // One reference is ours, for ever: requests of others may be in it.
   std::atomic<tensorflow::CollectiveExecutor*> executor_{nullptr};
-  std::atomic<tensorflow::CollectiveExecutor*> known_{nullptr};
+  std::atomic<int64_t> unused_rendezvous_{0};
+
+  mutable absl::Mutex mu_;
+  std::map<int, uint64_t> incarnations_ ABSL_GUARDED_BY(mu_);  // of the members
 };
 
 // "/job:worker/replica:0/task:2"
 std::string TaskName(int rank);
+// That of the device of ours on such a host.
+std::string DeviceName(int rank);
 
 }  // namespace tensorbow
 

@@ -144,9 +144,10 @@ absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
       {
         absl::MutexLock lock(&mu_);
         returns_ = false;
-        group_ = {newest.members, newest.epoch};
+        group_ = {newest.members, newest.epoch, /*exchange=*/nullptr};
+        error_ = kNotBack;
       }
-      Fail(kNotBack);
+      Abort(kNotBack);
       const std::string error = Regroup(brought, /*takes_back=*/false, all);
       return error.empty() ? absl::OkStatus() : absl::AbortedError(error);
     }

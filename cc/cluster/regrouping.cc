@@ -30,8 +30,9 @@ constexpr absl::Duration kLeaderWaits = absl::Seconds(6);
 constexpr absl::Duration kOthersWait = absl::Seconds(2);
 constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
 constexpr int kMeetingKey = 1 << 30;
-// Beside what a host brings: that it is there, its epoch.
-constexpr int kOwnFields = 2;
+// Beside what a host brings: that it is there, its epoch, which process it is, and the
+// number of a rendezvous that it has not used.
+constexpr int kOwnFields = 4;
 
 // Keys of a group that is about to meet: of these hosts only.
 int MeetingKey(const std::vector<int>& hosts) {
@@ -96,32 +97,27 @@ absl::Status Cluster::Meet(const std::vector<int>& hosts, absl::Duration limit,
                            std::vector<std::vector<int64_t>>* all) {
   const int64_t width = kOwnFields + static_cast<int64_t>(brought.size());
   const int key = MeetingKey(hosts);
-  Sum sum(this, kernels_[static_cast<int>(Type::kInt64)].get(),
-          Sum::Keys{static_cast<int>(hosts.size()), key, key}, tf::DT_INT64,
-          width * size());
-  int64_t* const mine = sum.as<int64_t>() + width * rank();
-  const int64_t epoch = group().epoch;
+  Meeting meeting(this, static_cast<int>(hosts.size()), key, width * size());
+  int64_t* const mine = meeting.values() + width * rank();
   mine[0] = 1;
-  mine[1] = epoch;
+  mine[1] = group().epoch;
+  mine[2] = static_cast<int64_t>(server_->incarnation());
+  mine[3] = server_->unused_rendezvous();
   std::copy(brought.begin(), brought.end(), mine + kOwnFields);
-  sum.Start();
-  TF_RETURN_IF_ERROR(sum.AwaitFor(limit));
-  int64_t last_epoch = 0;
+  TF_RETURN_IF_ERROR(meeting.AddUp(limit));
+  int64_t last_epoch = 0, rendezvous = 0;
+  std::vector<uint64_t> incarnations;
   all->assign(size(), {});
   for (int host : hosts) {
-    const int64_t* const said = sum.as<int64_t>() + width * host;
+    const int64_t* const said = meeting.values() + width * host;
     if (said[0] != 1) return absl::InternalError("Another group has met");
     last_epoch = std::max(last_epoch, said[1]);
+    incarnations.push_back(static_cast<uint64_t>(said[2]));
+    rendezvous = std::max(rendezvous, said[3]);
     (*all)[host].assign(said + kOwnFields, said + width);
   }
   server_->ResetKeys();
-  server_->NoteMembers();
-  {
-    absl::MutexLock lock(&mu_);
-    group_ = {hosts, last_epoch + 1};
-    error_.clear();
-    returns_ = false;
-  }
+  TF_RETURN_IF_ERROR(SetGroup(hosts, last_epoch + 1, incarnations, rendezvous));
   sees_returning_.store(false);
   Post([&](Notice* notice) {
     notice->state = Notice::State::kMember;

@@ -8,15 +8,21 @@ import tensorflow as tf
 from tensorbow import _native
 from tests.python.hosts import Hosts
 
-CASES = [["float32", 1], ["float64", 1000], ["int64", 7], ["float32", 270_001]]
+# The last two are added up by parts, where there are more than two hosts.
+CASES = [["float32", 1], ["float64", 1000], ["int64", 7], ["float32", 270_001], ["int64", 40_003]]
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_sums_are_exact_to_rounding_and_the_same_bits_everywhere(count):
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_sums_are_made_in_the_order_of_the_ranks(count):
     with Hosts(count, "sums", CASES, 5) as hosts:
-        results = hosts.results()
-    assert max(result["error"] for result in results) < 1
-    assert len({result["bits"] for result in results}) == 1
+        assert hosts.results() == [None] * count
+
+
+def test_hosts_that_add_up_different_numbers_of_values_are_told():
+    with Hosts(2, "different_sums") as hosts:
+        for error in hosts.results():
+            assert "adds up another number of values: got " in error
+            assert "bytes, wanted " in error
 
 
 def test_a_process_joins_again():
@@ -39,9 +45,8 @@ def test_a_host_that_dies_or_hangs_is_named_by_all_others(how, victim):
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
-@pytest.mark.parametrize("size", [10, 49, 1000])
+@pytest.mark.parametrize("size", [1, 1000, 200_000])
 def test_a_host_ends_the_cluster_for_all(count, size):
-    """Also where not every host would get a part of the vector."""
     with Hosts(count, "fail", size) as hosts:
         results = hosts.results()
     for result in results:

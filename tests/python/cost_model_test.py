@@ -9,6 +9,7 @@ from tensorbow._plan_network import fitted
 from tensorbow.cost_model import (
     CHUNK_BYTES,
     Cluster,
+    Exchange,
     Hierarchy,
     Host,
     Layer,
@@ -23,8 +24,8 @@ from tensorbow.cost_model import (
 COSTS = SumCosts(step=0.5, byte=1 / CHUNK_BYTES, step_work=0.1, byte_work=0.25 / CHUNK_BYTES)
 
 
-def cluster(learners=1, cores=1, memory=math.inf, network=None, hosts=2):
-    return Cluster(Host(learners, cores, memory), Ring(hosts), network or Network(), COSTS)
+def cluster(topology=Ring, learners=1, cores=1, memory=math.inf, network=None, hosts=2):
+    return Cluster(Host(learners, cores, memory), topology(hosts), network or Network(), COSTS)
 
 
 def task(forward):
@@ -38,18 +39,35 @@ def about(value):
 
 def test_a_vector_goes_round_the_ring_twice():
     # 3 parts of a quarter to be added up, 3 to be handed on.
-    assert (Ring(4).steps, Ring(4).sent_bytes(100)) == (6, 150)
-    assert (Ring(2).steps, Ring(2).sent_bytes(100)) == (2, 100)
+    assert (Ring(4).steps(100), Ring(4).sent_bytes(100)) == (6, 150)
+    assert (Ring(2).steps(100), Ring(2).sent_bytes(100)) == (2, 100)
     # Parts of 128 bytes: one; 128 and 64 bytes; two of 128.
-    assert [Ring(2).own_steps(size) for size in (128, 192)] == [1, 2]
-    assert [Ring(4).own_steps(size) for size in (256, 1 << 20)] == [3, 6]
+    assert [Ring(2).messages(size) for size in (128, 192)] == [1, 2]
+    assert [Ring(4).messages(size) for size in (256, 1 << 20)] == [3, 6]
 
 
-def test_a_hierarchy_sends_as_much_in_fewer_steps():
-    # In groups of 4: 3 + 3 steps inside; a quarter goes 3 + 3 steps round the 4 groups.
-    assert Hierarchy(16, 4).steps == 12
-    assert Hierarchy(16, 4).own_steps(1 << 20) == 12
-    assert Hierarchy(16, 4).sent_bytes(64) == Ring(16).sent_bytes(64) == 120
+def test_an_exchange_takes_one_step_or_two():
+    # All give all to all; or a quarter to each, and the sum of an own quarter to each.
+    short, long = 1 << 10, 1 << 20
+    assert [Exchange(4).steps(size) for size in (short, long)] == [1, 2]
+    assert [Exchange(4).messages(size) for size in (short, long)] == [3, 6]
+    assert [Exchange(4).sent_bytes(size) for size in (short, long)] == [3 * short, 1.5 * long]
+    assert (Exchange(2).steps(long), Exchange(2).messages(long)) == (1, 1)
+    assert Exchange(2).sent_bytes(long) == Ring(2).sent_bytes(long) == long
+
+
+def test_messages_of_a_step_are_made_one_after_the_other():
+    # 2 steps of 0.5 s, 4 more messages of 0.1 s, and 6 quarters of 1 s.
+    assert cluster(Exchange, hosts=4).sum_seconds(4 * CHUNK_BYTES) == about(1 + 0.4 + 6)
+    assert cluster(Exchange, hosts=4).sum_work(4 * CHUNK_BYTES) == about(6 * 0.1 + 6 * 0.25)
+
+
+def test_a_hierarchy_sends_as_much_in_fewer_messages():
+    # In groups of 4: 3 + 3 messages inside; a quarter in 3 + 3 messages across the 4 groups.
+    size = 16 << 20
+    assert (Hierarchy(16, 4).steps(size), Hierarchy(16, 4).messages(size)) == (4, 12)
+    assert Exchange(16).messages(size) == 30
+    assert Hierarchy(16, 4).sent_bytes(size) == Exchange(16).sent_bytes(size) == 1.875 * size
     assert cost_model.squarest(4096) == Hierarchy(4096, 64)
     assert cost_model.squarest(7) in (Hierarchy(7, 1), Hierarchy(7, 7))
     with pytest.raises(ValueError, match="16 hosts are not groups of 5"):
@@ -143,8 +161,8 @@ def test_a_task_keeps_its_proportions():
 
 
 def test_costs_are_those_that_explain_the_measured_sums():
-    # Two hosts: 2 steps, and as many bytes sent as the vector has.
-    measured = {n: (2 * 3e-5 + n * 1e-9, 2 * 1e-5 + n * 2e-9) for n in (1024, 65536, 4194304)}
+    # Two hosts: a step, and as many bytes sent as the vector has.
+    measured = {n: (3e-5 + n * 1e-9, 1e-5 + n * 2e-9) for n in (1024, 65536, 4194304)}
     costs = fitted(measured)
     assert costs.step == pytest.approx(3e-5)
     assert costs.byte == pytest.approx(1e-9)
@@ -153,4 +171,4 @@ def test_costs_are_those_that_explain_the_measured_sums():
     # Large sums that are as fast as small ones: bytes cost nothing, rather than less.
     flat = fitted({1024: (1e-3, 1e-3), 1 << 20: (0.9e-3, 0.9e-3)})
     assert (flat.byte, flat.byte_work) == (0, 0)
-    assert flat.step == pytest.approx(0.475e-3, rel=0.01)
+    assert flat.step == pytest.approx(0.945e-3, rel=0.01)

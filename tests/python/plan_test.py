@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tensorbow import _plan_network, _plan_task, cli, plan
-from tensorbow.cost_model import Cluster, Host, Layer, Network, Ring, SumCosts, Task
+from tensorbow.cost_model import Cluster, Exchange, Host, Layer, Network, SumCosts, Task
 
 PROGRAM = """
 import numpy as np
@@ -61,7 +61,7 @@ def test_iterations_are_predicted_for_every_number_of_hosts(without_measuring, t
     assert "other programs" not in printed
     # 100 us of software and 50 of the network; 4 Gbit/s are 2 ns a byte.
     assert "Sums: 150 us a step and 2.00 ms per MB sent" in printed
-    cluster = Cluster(Host(1, 1, 1e10), Ring(64), Network(50e-6, 0.5e9), COSTS)
+    cluster = Cluster(Host(1, 1, 1e10), Exchange(64), Network(50e-6, 0.5e9), COSTS)
     expected = plan.ways(MEASURED.task, cluster, [8])["SMA, H = 8"]
     row = re.search(r"^ *64 +SMA, H = 8 +([\d.]+) +([\d,]+) ", printed, re.MULTILINE)
     assert row.group(1) == f"{1e3 * expected.seconds:.2f}"
