@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
+#include "cc/memory/learner_allocator.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
 #include "tensorflow/core/distributed_runtime/master_env.h"
@@ -60,6 +61,9 @@ class SumDevice : public tf::Device {
       : Device(tf::Env::Default(),
                BuildDeviceAttributes(name, tf::DEVICE_CPU, tf::Bytes(256 << 20),
                                      tf::DeviceLocality())),
+        // What is received is of the same sizes again and again: new memory from the
+        // system would cost a quarter of a sum.
+        memory_(LearnerAllocator::New("tensorbow_cluster", PhysicalMemoryBytes())),
         pool_(tf::Env::Default(), "tensorbow_cluster", /*num_threads=*/1),
         eigen_device_(pool_.AsEigenThreadPool(), 1) {
     threads_.num_threads = 1;
@@ -68,11 +72,12 @@ class SumDevice : public tf::Device {
     set_eigen_cpu_device(&eigen_device_);
   }
   tf::Allocator* GetAllocator(tf::AllocatorAttributes) override {
-    return tf::cpu_allocator();
+    return memory_.get();
   }
   absl::Status Sync() override { return absl::OkStatus(); }
 
  private:
+  const LearnerAllocator::Owner memory_;
   tf::thread::ThreadPool pool_;
   Eigen::ThreadPoolDevice eigen_device_;
   CpuWorkerThreads threads_;
