@@ -178,6 +178,11 @@ CudaError SynchroniseStream(void* stream) {
   return "";
 }
 
+CudaError EnqueueHostFunction(std::function<void()> function, void* stream) {
+  fake_cuda::Enqueue(stream, std::move(function));
+  return "";
+}
+
 CudaError IsCapturing(void* stream, bool* capturing) {
   *capturing = StreamOf(stream)->capturing;
   return "";

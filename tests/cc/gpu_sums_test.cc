@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "cc/reducer/host_reducer.h"
@@ -23,26 +24,73 @@ TEST(HostReducerTest, SumsInTheOrderOfTheGpus) {
   EXPECT_EQ(sum, 0);
 }
 
+// Values of three GPUs, which are added up again and again.
+template <typename T>
+class SumsOfThree {
+ public:
+  explicit SumsOfThree(int n) : n_(n), reducer_({0, 1, 2}), values_(3) {
+    for (int g = 0; g < 3; ++g) {
+      streams_.push_back(fake_cuda::NewStream(g));
+      for (int i = 0; i < n; ++i) values_[g].push_back(static_cast<T>(i % 1000 + g));
+      buffers_.push_back(values_[g].data());
+    }
+  }
+
+  void* stream(int gpu) const { return streams_[gpu]; }
+  void AddUp() {
+    constexpr bool kIsFloat = std::is_same_v<T, float>;
+    const ElementType type = kIsFloat ? ElementType::kFloat32 : ElementType::kFloat64;
+    ASSERT_EQ(reducer_.Sum(type, n_, buffers_, streams_), "");
+  }
+  void ExpectSums(T factor) const {
+    for (const std::vector<T>& values : values_) {
+      for (int i = 0; i < n_; ++i) ASSERT_EQ(values[i], factor * (3 * (i % 1000) + 3));
+    }
+  }
+
+ private:
+  const int n_;
+  HostReducer reducer_;
+  std::vector<std::vector<T>> values_;
+  std::vector<void*> buffers_, streams_;
+};
+
 TEST(HostReducerTest, GivesEveryGpuTheSumAgainAndAgain) {
   for (int seed = 0; seed < kSeeds; ++seed) {
     fake_cuda::Seed(seed);
-    HostReducer reducer({0, 1, 2});
-    std::vector<void*> streams;
-    for (int g = 0; g < 3; ++g) streams.push_back(fake_cuda::NewStream(g));
-    std::vector<std::vector<float>> values(3, std::vector<float>(100));
-    for (int g = 0; g < 3; ++g) {
-      for (int i = 0; i < 100; ++i) values[g][i] = static_cast<float>(i + g);
-    }
-    const std::vector<void*> buffers = {values[0].data(), values[1].data(),
-                                        values[2].data()};
-    for (int round = 0; round < 4; ++round) {
-      ASSERT_EQ(reducer.Sum(ElementType::kFloat32, 100, buffers, streams), "");
-    }
+    SumsOfThree<float> sums(100);
+    for (int round = 0; round < 4; ++round) sums.AddUp();
     fake_cuda::Drain();
-    for (int g = 0; g < 3; ++g) {
-      for (int i = 0; i < 100; ++i) EXPECT_EQ(values[g][i], 27.0f * (3 * i + 3));
-    }
+    sums.ExpectSums(27);
   }
+}
+
+TEST(HostReducerTest, AddsUpInChunks) {
+  constexpr int kElements = 2 * HostReducer::kChunkBytes / sizeof(double) + 10;
+  for (int seed = 0; seed < 4; ++seed) {
+    fake_cuda::Seed(seed);
+    SumsOfThree<double> sums(kElements);
+    for (int round = 0; round < 3; ++round) sums.AddUp();
+    fake_cuda::Drain();
+    sums.ExpectSums(9);
+  }
+}
+
+TEST(HostReducerTest, DoesNotWaitForTheGpus) {
+  bool returned_before = false;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    fake_cuda::Seed(seed);
+    SumsOfThree<float> sums(100);
+    sums.AddUp();  // allocates memory
+    fake_cuda::Drain();
+    bool executed = false;
+    fake_cuda::Enqueue(sums.stream(2), [&executed] { executed = true; });
+    sums.AddUp();
+    returned_before |= !executed;
+    fake_cuda::Drain();
+    sums.ExpectSums(3);
+  }
+  EXPECT_TRUE(returned_before);
 }
 
 // ------------------------------------------------------------------- block layout

@@ -1,5 +1,9 @@
 #include "cc/device/gpu/cuda_stream.h"
 
+#include <functional>
+#include <memory>
+#include <utility>
+
 #include "cc/device/gpu/cuda_call.h"
 
 namespace tensorbow {
@@ -39,6 +43,20 @@ CudaError DriverVersion(int* version) {
 
 CudaError SynchroniseStream(void* stream) {
   return TENSORBOW_CUDA(StreamSynchronize(CudaStreamOf(stream)));
+}
+
+CudaError EnqueueHostFunction(std::function<void()> function, void* stream) {
+  auto enqueued = std::make_unique<std::function<void()>>(std::move(function));
+  TENSORBOW_RETURN_IF_CUDA_ERROR(TENSORBOW_CUDA(LaunchHostFunc(
+      CudaStreamOf(stream),
+      [](void* given) {
+        std::unique_ptr<std::function<void()>>(
+            static_cast<std::function<void()>*>(given))
+            ->operator()();
+      },
+      enqueued.get())));
+  enqueued.release();  // the call's
+  return "";
 }
 
 CudaError IsCapturing(void* stream, bool* capturing) {

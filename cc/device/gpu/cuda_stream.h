@@ -4,6 +4,7 @@
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_STREAM_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_STREAM_H_
 
+#include <functional>
 #include <utility>
 
 #include "cc/device/gpu/cuda_error.h"
@@ -55,6 +56,10 @@ CudaError DriverVersion(int* version);
 
 // Blocks until everything enqueued on `stream` has been executed.
 CudaError SynchroniseStream(void* stream);
+
+// Has a thread of the driver's call `function` in the stream's order. It calls nothing
+// of CUDA.
+CudaError EnqueueHostFunction(std::function<void()> function, void* stream);
 
 // Tells whether what is enqueued on `stream` becomes part of a CUDA graph.
 CudaError IsCapturing(void* stream, bool* capturing);
