@@ -277,6 +277,8 @@ class Comparison:
                 reasons.append("its gradients are clipped where they cannot be averaged before")
             elif "sums over the rows" in text:
                 reasons.append("a loss that sums over rows")
+            elif "learners' models are averaged" in text:
+                reasons.append("models are averaged")
             elif "is learner 0's: the learners' values cannot be put together" in text:
                 reasons.append("a fetch is learner 0's")
             else:

@@ -132,7 +132,8 @@ def test_the_choice_is_kept_when_another_kind_of_update_comes(first):
             assert replicas_are_equal(s, program.w) == (chosen == tensorbow.SSGD())
     texts = [str(w.message) for w in caught if w.category is tensorbow.TensorBowWarning]
     if chosen == tensorbow.SMA():
-        assert (tasks, texts) == ([2, 4, 6, 8], [])
+        assert tasks == [2, 4, 6, 8]
+        assert len(texts) == 1 and "its learners' models are averaged (SMA())" in texts[0]
     else:
         assert tasks == [2, 3, 5, 6]  # one learner executes what has no gradients
         assert len(texts) == 1 and "'w' is updated otherwise" in texts[0]
@@ -264,9 +265,31 @@ def test_models_are_averaged_where_no_gradients_are_found():
     program = in_a_branch(OPTIMISERS["adam"])
     with session(program.graph) as s:
         s.run(program.init)
-        train(s, program)
+        x, y = rows(8)
+        with pytest.warns(tensorbow.TensorBowWarning, match="gradients .* are not found"):
+            s.run(program.train, {program.x: x, program.y: y})
         assert s.synchroniser == tensorbow.SMA()
         assert not replicas_are_equal(s, program.w)
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+def test_who_chooses_averaged_models_is_not_warned_of_them(learners):
+    program = in_a_branch(OPTIMISERS["adam"])
+    chosen = "auto" if learners == 1 else tensorbow.SMA()
+    with session(program.graph, learners=learners, synchroniser=chosen) as s:
+        s.run(program.init)
+        train(s, program)
+
+
+def test_learners_that_come_later_are_warned_of():
+    program = in_a_branch(OPTIMISERS["adam"])
+    with session(program.graph, learners=1) as s:
+        s.run(program.init)
+        train(s, program)
+        s.set_learners(2)
+        x, y = rows(8)
+        with pytest.warns(tensorbow.TensorBowWarning, match="gradients .* are not found"):
+            s.run(program.train, {program.x: x, program.y: y})
 
 
 @pytest.mark.parametrize("make", [adaptive_by_hand, by_hand])

@@ -33,6 +33,8 @@ WITHOUT_ENTRY = {
     "libsvm: got no paths": "a slip",
     "wanted numbers from 1 as in 2,4,8": "a slip",
     "Got a cluster without hosts": "Cluster has refused it",
+    "it has been started again": "follows 'does not answer'",
+    "it cannot be asked": "TensorFlow knows every address that it is given",
     "The session has been deleted": "no Python object is left to say it",
     "The iteration is discarded because another learner's task failed": "the other's is raised",
     "'…' (…) …": "why a proof is not possible, which explain() prints",
