@@ -92,6 +92,7 @@ def test_what_refills_after_an_update_trains_on_one_learner_under_ssgd():
 def test_auto_averages_models_where_refills_come_after_an_update():
     p = Program("staging_area", refill_after_update=True, optimiser=tf1.train.AdamOptimizer(0.01))
     with session(p.graph, 4, elements="one_each", synchroniser="auto") as s:
-        p.run(s)
+        with pytest.warns(tensorbow.TensorBowWarning, match="models are averaged"):
+            p.run(s)
         assert s.synchroniser == tensorbow.SMA()
         assert s.learning_tasks == 4 * RUNS
