@@ -84,6 +84,10 @@ bool PutsElement(absl::string_view op) {
          op == "OrderedMapStage" || absl::StartsWith(op, "BarrierInsertMany");
 }
 
+bool CallsPython(absl::string_view op) {
+  return op == "PyFunc" || op == "EagerPyFunc";
+}
+
 bool IsDatasetOp(absl::string_view op) { return absl::StrContains(op, "Dataset"); }
 
 std::string WhyCentralOnly(absl::string_view op) {

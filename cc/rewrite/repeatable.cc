@@ -58,13 +58,16 @@ const Draw* DrawOf(absl::string_view op) {
   return known == draws->end() ? nullptr : &known->second;
 }
 
-bool Shuffles(absl::string_view op) {
-  return op == "RandomShuffle" || op == "StatelessShuffle";
+// Whether the op hands its first input on, rows in another order perhaps, and does
+// something beside that does not count.
+bool HandsOn(absl::string_view op) {
+  return op == "RandomShuffle" || op == "StatelessShuffle" || op == "Print" ||
+         op == "CheckNumerics" || op == "CheckNumericsV2" ||
+         op == "TensorBowReduceGradient";
 }
 
 bool IsRandom(absl::string_view op) {
-  return DrawOf(op) != nullptr || Shuffles(op) ||
-         absl::EndsWith(op, "CandidateSampler");
+  return DrawOf(op) != nullptr || absl::EndsWith(op, "CandidateSampler");
 }
 
 // Whether what the op changes lives no longer than the execution.
@@ -130,12 +133,12 @@ bool IsRepeatable(const tf::NodeDef& node,
                   const tf::FunctionLibraryDefinition& functions) {
   const std::string& name = node.op();
   if (IsRandom(name) || ChangesItsOwn(name) || OnlyLooksUp(name)) return true;
-  if (name == "TensorBowReduceGradient" || name == "Assert") return true;
+  if (HandsOn(name) || name == "Assert") return true;
+  if (name == "PyFuncStateless") return true;  // as the program says
   const tf::OpDef* op = nullptr;
   if (!functions.LookUpOpDef(name, &op).ok()) return false;
   if (MayBlock(name) || absl::StrContains(name, "Iterator") || IsGeneratorOp(name) ||
-      KeepsRandomState(node, *op) || absl::StrContains(name, "PyFunc") ||
-      !WhyCentralOnly(name).empty()) {
+      KeepsRandomState(node, *op) || !WhyCentralOnly(name).empty()) {
     return false;
   }
   if (!CallsOf(node, functions).empty()) return true;
@@ -148,8 +151,8 @@ bool IsRepeatable(const tf::NodeDef& node,
   return !op->is_stateful() || OnlyReadsResource(name);
 }
 
-std::vector<tf::NodeDef> MakeRandomConstant(tf::NodeDef* node, bool in_function) {
-  if (Shuffles(node->op()) || node->op() == "TensorBowReduceGradient") {
+std::vector<tf::NodeDef> MakeConstant(tf::NodeDef* node, bool in_function) {
+  if (HandsOn(node->op())) {
     const tf::AttrValue dtype = node->attr().at("T");
     SetInputs({node->input(0)}, node);
     node->set_op("Identity");
@@ -226,7 +229,7 @@ absl::StatusOr<std::string> RepeatableFunctions::Copy(const std::string& name) {
     }
     tf::NodeDef changed = node;
     TF_RETURN_IF_ERROR(MakeRepeatable(&changed));
-    for (tf::NodeDef& made : MakeRandomConstant(&changed, /*in_function=*/true)) {
+    for (tf::NodeDef& made : MakeConstant(&changed, /*in_function=*/true)) {
       *copy.add_node_def() = std::move(made);
       differs = true;
     }
