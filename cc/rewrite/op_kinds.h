@@ -49,6 +49,9 @@ bool PutsElement(absl::string_view op);
 // (A PyFuncStateless does what a pure function does.)
 bool CallsPython(absl::string_view op);
 
+// Whether the op does nothing but look at values, and complain of them or print them.
+bool OnlyLooksAt(absl::string_view op);
+
 // Whether the op belongs to a pipeline of tf.data.
 bool IsDatasetOp(absl::string_view op);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/shapes.h"
 #include "tensorflow/core/framework/node_def_builder.h"
@@ -28,15 +29,28 @@ bool Contains(const std::vector<std::string>& names, absl::string_view name) {
 }
 
 // Whether executing the node before the run, and not in it, may be noticed: it keeps
-// state that is not that of a pipeline or a queue, or waits.
-bool HasEffects(const ProgramGraph& graph, const tf::NodeDef& node) {
+// state that is not that of a pipeline or a queue, or waits. `called`: functions that
+// are looked into already.
+bool HasEffects(const tf::FunctionLibraryDefinition& functions, const tf::NodeDef& node,
+                std::set<std::string>* called) {
+  if (OnlyLooksAt(node.op()) || node.op() == "PyFuncStateless") return false;
   if (MayBlock(node.op()) || TakesData(node.op()) || IsVariableOp(node.op())) {
     return true;
   }
   if (absl::StrContains(node.op(), "Iterator")) return false;
   const tf::OpDef* op = nullptr;
-  if (!graph.functions().LookUpOpDef(node.op(), &op).ok()) return true;
-  return op->is_stateful() && !HasSharedKernel(node, *op);
+  if (!functions.LookUpOpDef(node.op(), &op).ok()) return true;
+  const std::vector<Call> calls = CallsOf(node, functions);
+  if (calls.empty()) return op->is_stateful() && !HasSharedKernel(node, *op);
+  for (const Call& call : calls) {
+    const auto record = functions.FindRecord(call.function);
+    if (record == nullptr) return true;
+    if (!called->insert(call.function).second) continue;
+    for (const tf::NodeDef& inside : record->fdef().node_def()) {
+      if (HasEffects(functions, inside, called)) return true;
+    }
+  }
+  return false;
 }
 
 // Whether all that the node waits for may be executed before the run. `may_too`: what
@@ -44,12 +58,16 @@ bool HasEffects(const ProgramGraph& graph, const tf::NodeDef& node) {
 bool MayComeFirst(const ProgramGraph& graph, const RunSpec& spec,
                   const tf::NodeDef& taker,
                   const std::function<bool(const tf::NodeDef&)>& may_too) {
+  std::set<std::string> called;
   std::set<absl::string_view> reached;
   Nodes open = {&taker};
   while (!open.empty()) {
     const tf::NodeDef* const node = open.back();
     open.pop_back();
-    if (node != &taker && HasEffects(graph, *node) && !may_too(*node)) return false;
+    if (node != &taker && !may_too(*node) &&
+        HasEffects(graph.functions(), *node, &called)) {
+      return false;
+    }
     for (const std::string& input : node->input()) {
       const TensorName tensor = ParseTensor(input);
       if (!tensor.control && Contains(spec.feeds, Canonical(input))) continue;
@@ -74,7 +92,7 @@ std::string WhyNotFirst(const ProgramGraph& graph, const RunSpec& spec,
     }
   }
   for (const tf::NodeDef* node : nodes) {
-    if (PutsElement(node->op())) {
+    if (!takers.empty() && PutsElement(node->op())) {
       return absl::StrCat("the run puts an element back, too ('", node->name(), "')");
     }
   }
@@ -158,7 +176,9 @@ absl::Status CannotComeFirst(const std::string& why) {
   return absl::FailedPreconditionError(
       absl::StrCat("what it takes from a pipeline or a queue cannot be taken before it "
                    "and be divided: ",
-                   why));
+                   why,
+                   ". Options(elements=\"one_each\") gives each learner an element of "
+                   "its own."));
 }
 
 }  // namespace
@@ -244,11 +264,14 @@ absl::StatusOr<PipelineElement> FindPipelineElement(const ProgramGraph& graph,
   Nodes taking;
   TF_RETURN_IF_ERROR(graph.Needed({spec.feeds, uses.element().tensors, {}}, &taking));
   for (const tf::NodeDef* node : nodes) {
-    const bool twice = CallsPython(node->op()) &&
-                       std::find(taking.begin(), taking.end(), node) != taking.end();
-    if (!twice && !TakesData(node->op())) continue;
-    return CannotComeFirst(absl::StrCat("something waits for '", node->name(),
-                                        "' and not for its values"));
+    const std::string why =
+        absl::StrCat("something waits for '", node->name(), "' and not for its values");
+    if (TakesData(node->op())) return CannotComeFirst(why);
+    if (CallsPython(node->op()) &&
+        std::find(taking.begin(), taking.end(), node) != taking.end()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("a Python function would be called twice: ", why));
+    }
   }
   return uses.element();
 }

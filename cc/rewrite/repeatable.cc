@@ -133,7 +133,7 @@ bool IsRepeatable(const tf::NodeDef& node,
                   const tf::FunctionLibraryDefinition& functions) {
   const std::string& name = node.op();
   if (IsRandom(name) || ChangesItsOwn(name) || OnlyLooksUp(name)) return true;
-  if (HandsOn(name) || name == "Assert") return true;
+  if (HandsOn(name) || OnlyLooksAt(name)) return true;
   if (name == "PyFuncStateless") return true;  // as the program says
   const tf::OpDef* op = nullptr;
   if (!functions.LookUpOpDef(name, &op).ok()) return false;
@@ -158,6 +158,12 @@ std::vector<tf::NodeDef> MakeConstant(tf::NodeDef* node, bool in_function) {
     node->set_op("Identity");
     node->clear_attr();
     (*node->mutable_attr())["T"] = dtype;
+    return {};
+  }
+  if (node->op() == "PrintV2") {
+    SetInputs({}, node);
+    node->set_op("NoOp");
+    node->clear_attr();
     return {};
   }
   const Draw* const draw = DrawOf(node->op());
@@ -214,7 +220,7 @@ absl::StatusOr<std::string> RepeatableFunctions::Copy(const std::string& name) {
   const auto record = functions_.FindRecord(name);
   if (record == nullptr) return copies_[name] = name;
   const EffectSummary& summary = summaries_.Of(name);
-  bool refused = summary.may_block || summary.reads_iterator;
+  bool refused = summary.reads_iterator;
   for (const Effects& argument : summary.roots) refused |= argument.written;
   const tf::FunctionDef& original = record->fdef();
   tf::FunctionDef copy = original;

@@ -25,8 +25,8 @@ bool IsRepeatable(const tensorflow::NodeDef& node,
 // If the node draws random numbers, makes it an op that gives constants of the same
 // shape and type instead: uniform numbers near the upper end of their range, so that
 // dropout drops nothing, others near their mean. What shuffles, prints or checks hands
-// its input on. Returns what the node needs beside it. `in_function`: names are a
-// function body's.
+// its input on, or does nothing. Returns what the node needs beside it. `in_function`:
+// names are a function body's.
 std::vector<tensorflow::NodeDef> MakeConstant(tensorflow::NodeDef* node,
                                               bool in_function = false);
 

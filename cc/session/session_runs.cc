@@ -125,12 +125,7 @@ bool TensorBowSession::Analyse(Signature* signature) {
     signature->rows_tensor = RowsTensor(graph_, signature->spec);
   }
   if (signature->why_central.empty() && DividesElements(analysis)) {
-    const absl::Status element = AnalyseElement(signature);
-    if (!element.ok()) {
-      signature->why_central = absl::StrCat(
-          element.message(),
-          ". Options(elements=\"one_each\") gives each learner an element of its own.");
-    }
+    signature->why_central = std::string(AnalyseElement(signature).message());
   }
   if (signature->why_central.empty() && signature->divided == nullptr) {
     absl::ReaderMutexLock lock(&mu_);

@@ -76,7 +76,10 @@ absl::Status Trainer::PlanRun(const RunRequest& request, FeedPlan* plan) {
   options.batch_size = options_.rows_of_batch();
   options.task_rows = request.task_rows;
   TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, *request.feeds, options, plan));
-  if (plan->doubt.empty()) plan->doubt = program->unprovable;
+  if (plan->doubt.empty() && plan->tasks.size() > 1 && !plan->trusted) {
+    absl::MutexLock lock(&mu_);  // Recompile() may find out
+    plan->doubt = program->unprovable;
+  }
   if (plan->ambiguous.empty() && !options_.proof) plan->ambiguous = plan->doubt;
   if (plan->ambiguous.empty()) return absl::OkStatus();
   plan->tasks.clear();

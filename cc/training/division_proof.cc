@@ -104,8 +104,8 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   const absl::Status built =
       BuildProofGraph(graph, spec, wanted, trained, prefix, &made->graph_);
   if (!built.ok()) {
-    return absl::UnimplementedError(
-        absl::StrCat("its gradients cannot be evaluated by themselves: ", built.message()));
+    return absl::UnimplementedError(absl::StrCat(
+        "its gradients cannot be evaluated by themselves: ", built.message()));
   }
 
   // Where the value of a tensor is, or -1: what cannot be copied is left out.
