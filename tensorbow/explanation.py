@@ -29,8 +29,8 @@ class Explanation:
       synchroniser: the name of what keeps the learners together; "" if nothing does.
       feeds: by tensor name, the rows of each learning task, or None where every learner
         gets the feed whole.
-      element: tensors (names) that the run takes from pipelines and queues and whose rows
-        are divided; how, and by which proof, is found out when they have been taken.
+      element: tensors (names) that the run takes from pipelines, queues and Python functions
+        and whose rows are divided; how, and by which proof, is found out when they have been taken.
       verdict: of the proof that the run may be divided: "sound", "nearly sound", "by batch
         moments", "not sound" or "unproven"; "" where nothing is divided, or the options
         leave nothing to prove.

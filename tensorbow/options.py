@@ -127,7 +127,8 @@ class Options:
       elements: what a learning run takes from `tf.data` iterators, queues, staging areas and
         readers. "divided": one element, as a stock session does, whose rows are divided among
         the learners as those of feeds are. "one_each": one element for every learner, so that
-        an iteration trains on as many as there are learners. None is "one_each" with
+        an iteration trains on as many as there are learners. Python functions of feeds and
+        elements are called as often: once, or by every learner. None is "one_each" with
         `AdaptiveSGD()`, which takes nothing else, and "divided" otherwise.
       run_kind: "learning", "write" or "read" for runs that fetch an operation or tensor,
         where the classification by the graph is not what is wanted. "learning" averages

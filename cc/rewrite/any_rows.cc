@@ -372,6 +372,9 @@ FixedRows FindFixedRows(const ProgramGraph& graph, const RunSpec& spec,
   for (const auto& [feed, shape] : InferShapes(graph, feeds)) {
     if (whole.count(feed) > 0 || used.count(feed) == 0) continue;
     if (!shape.unknown_rank() && shape.dims() == 0) continue;
+    const tf::NodeDef* const producer = graph.Find(ParseTensor(feed).node);
+    // What a Python function gives has no shape that says anything.
+    if (producer != nullptr && CallsPython(producer->op())) continue;
     const int64_t rows = RowsOf(graph, ParseTensor(feed), shape);
     if (rows < 0 || (fixed.rows > 0 && rows != fixed.rows)) return {};
     fixed.rows = rows;

@@ -19,7 +19,7 @@ struct FixedRows {
 };
 
 // `whole`: feeds that are not divided. None where another feed has any number of rows,
-// which then are those of the run.
+// which then are those of the run; but what Python functions give has any shape.
 FixedRows FindFixedRows(const ProgramGraph& graph, const RunSpec& spec,
                         const std::set<std::string>& whole);
 

@@ -218,6 +218,7 @@ void Dataflow::NoteOp(const tf::NodeDef& node, FunctionSummaries* callees,
   summary->may_block |= MayBlock(op);
   summary->reads_iterator |= absl::StartsWith(op, "IteratorGetNext");
   summary->takes_data |= TakesData(op);
+  summary->calls_python |= CallsPython(op);
   summary->varies |= Varies(node, callees);
   if (summary->central_only.empty()) summary->central_only = WhyCentralOnly(op);
   for (const Call& call : CallsOf(node, functions_)) {

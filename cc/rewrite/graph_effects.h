@@ -41,6 +41,7 @@ struct EffectSummary {
   bool reads_iterator = false;
   bool takes_data = false;       // out of a pipeline, a queue, …
   bool calls_take_data = false;  // in a function that a node calls
+  bool calls_python = false;     // itself
   bool varies = false;           // draws random numbers or takes data
   std::string central_only;
 };

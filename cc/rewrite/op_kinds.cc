@@ -84,6 +84,13 @@ bool PutsElement(absl::string_view op) {
          op == "OrderedMapStage" || absl::StartsWith(op, "BarrierInsertMany");
 }
 
+bool CallsPython(absl::string_view op) { return op == "PyFunc" || op == "EagerPyFunc"; }
+
+bool OnlyLooksAt(absl::string_view op) {
+  return op == "Assert" || op == "Print" || op == "PrintV2" || op == "CheckNumerics" ||
+         op == "CheckNumericsV2";
+}
+
 bool IsDatasetOp(absl::string_view op) { return absl::StrContains(op, "Dataset"); }
 
 std::string WhyCentralOnly(absl::string_view op) {

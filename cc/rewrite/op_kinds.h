@@ -45,6 +45,13 @@ bool MayBlock(absl::string_view op);
 bool TakesData(absl::string_view op);
 bool PutsElement(absl::string_view op);
 
+// Whether the op calls a function of the program's, in Python, that may do anything.
+// (A PyFuncStateless does what a pure function does.)
+bool CallsPython(absl::string_view op);
+
+// Whether the op does nothing but look at values, and complain of them or print them.
+bool OnlyLooksAt(absl::string_view op);
+
 // Whether the op belongs to a pipeline of tf.data.
 bool IsDatasetOp(absl::string_view op);
 

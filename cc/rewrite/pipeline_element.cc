@@ -1,6 +1,7 @@
 #include "cc/rewrite/pipeline_element.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -8,10 +9,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/shapes.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
 
@@ -26,26 +29,45 @@ bool Contains(const std::vector<std::string>& names, absl::string_view name) {
 }
 
 // Whether executing the node before the run, and not in it, may be noticed: it keeps
-// state that is not that of a pipeline or a queue, or waits.
-bool HasEffects(const ProgramGraph& graph, const tf::NodeDef& node) {
+// state that is not that of a pipeline or a queue, or waits. `called`: functions that
+// are looked into already.
+bool HasEffects(const tf::FunctionLibraryDefinition& functions, const tf::NodeDef& node,
+                std::set<std::string>* called) {
+  if (OnlyLooksAt(node.op()) || node.op() == "PyFuncStateless") return false;
   if (MayBlock(node.op()) || TakesData(node.op()) || IsVariableOp(node.op())) {
     return true;
   }
   if (absl::StrContains(node.op(), "Iterator")) return false;
   const tf::OpDef* op = nullptr;
-  if (!graph.functions().LookUpOpDef(node.op(), &op).ok()) return true;
-  return op->is_stateful() && !HasSharedKernel(node, *op);
+  if (!functions.LookUpOpDef(node.op(), &op).ok()) return true;
+  const std::vector<Call> calls = CallsOf(node, functions);
+  if (calls.empty()) return op->is_stateful() && !HasSharedKernel(node, *op);
+  for (const Call& call : calls) {
+    const auto record = functions.FindRecord(call.function);
+    if (record == nullptr) return true;
+    if (!called->insert(call.function).second) continue;
+    for (const tf::NodeDef& inside : record->fdef().node_def()) {
+      if (HasEffects(functions, inside, called)) return true;
+    }
+  }
+  return false;
 }
 
-// Whether all that the node waits for may be executed before the run.
+// Whether all that the node waits for may be executed before the run. `may_too`: what
+// comes before the run itself, if it may.
 bool MayComeFirst(const ProgramGraph& graph, const RunSpec& spec,
-                  const tf::NodeDef& taker) {
+                  const tf::NodeDef& taker,
+                  const std::function<bool(const tf::NodeDef&)>& may_too) {
+  std::set<std::string> called;
   std::set<absl::string_view> reached;
   Nodes open = {&taker};
   while (!open.empty()) {
     const tf::NodeDef* const node = open.back();
     open.pop_back();
-    if (node != &taker && HasEffects(graph, *node)) return false;
+    if (node != &taker && !may_too(*node) &&
+        HasEffects(graph.functions(), *node, &called)) {
+      return false;
+    }
     for (const std::string& input : node->input()) {
       const TensorName tensor = ParseTensor(input);
       if (!tensor.control && Contains(spec.feeds, Canonical(input))) continue;
@@ -65,16 +87,34 @@ std::string WhyNotFirst(const ProgramGraph& graph, const RunSpec& spec,
         taker->op() == "IteratorGetNextAsOptional") {
       return absl::StrCat("a conditional or a loop takes it ('", taker->name(), "')");
     }
-    if (!MayComeFirst(graph, spec, *taker)) {
+    if (!MayComeFirst(graph, spec, *taker, [](const tf::NodeDef&) { return false; })) {
       return absl::StrCat("'", taker->name(), "' waits for what the run does before");
     }
   }
   for (const tf::NodeDef* node : nodes) {
-    if (PutsElement(node->op())) {
+    if (!takers.empty() && PutsElement(node->op())) {
       return absl::StrCat("the run puts an element back, too ('", node->name(), "')");
     }
   }
   return "";
+}
+
+// The Python functions of the run that may be called before it, where the `takers`
+// take their data then.
+Nodes PythonFunctionsBefore(const ProgramGraph& graph, const RunSpec& spec,
+                            const Nodes& nodes, const Nodes& takers) {
+  const auto comes_first = [&](const tf::NodeDef& node) {
+    return (CallsPython(node.op()) && !LiesInControlFlow(graph, node.name())) ||
+           std::find(takers.begin(), takers.end(), &node) != takers.end();
+  };
+  Nodes functions;
+  for (const tf::NodeDef* node : nodes) {
+    if (CallsPython(node->op()) && comes_first(*node) &&
+        MayComeFirst(graph, spec, *node, comes_first)) {
+      functions.push_back(node);
+    }
+  }
+  return functions;
 }
 
 // What the run uses of what `takers` give.
@@ -103,7 +143,23 @@ class Uses {
   void AddFetched(const std::string& name) {
     if (takers_.count(ParseTensor(name).node) > 0) Add(Canonical(name));
   }
-  PipelineElement Take() { return std::move(element_); }
+  const PipelineElement& element() const { return element_; }
+  // Leaves out what `nodes`, which are those that are executed when the element is fed,
+  // do not use: it was for other takers alone.
+  void KeepOnly(const Nodes& nodes) {
+    std::set<std::string> used;
+    for (const std::string& fetch : spec_.fetches) used.insert(Canonical(fetch));
+    for (const tf::NodeDef* node : nodes) {
+      for (const std::string& input : node->input()) used.insert(Canonical(input));
+    }
+    for (const auto& parts : element_.sparse) used.insert(parts.begin(), parts.end());
+    std::vector<std::string>& tensors = element_.tensors;
+    tensors.erase(std::remove_if(tensors.begin(), tensors.end(),
+                                 [&used](const std::string& tensor) {
+                                   return used.count(tensor) == 0;
+                                 }),
+                  tensors.end());
+  }
 
  private:
   void Add(const std::string& tensor) {
@@ -120,7 +176,9 @@ absl::Status CannotComeFirst(const std::string& why) {
   return absl::FailedPreconditionError(
       absl::StrCat("what it takes from a pipeline or a queue cannot be taken before it "
                    "and be divided: ",
-                   why));
+                   why,
+                   ". Options(elements=\"one_each\") gives each learner an element of "
+                   "its own."));
 }
 
 }  // namespace
@@ -135,7 +193,8 @@ absl::StatusOr<bool> CutAtElement(const ProgramGraph& graph, const RunSpec& spec
   for (const std::string& feed : spec.feeds) {
     const tf::NodeDef* const node = graph.Find(ParseTensor(feed).node);
     if (node == nullptr || needed.count(node->name()) > 0) continue;
-    if (TakesData(node->op()) || node->op() == "DeserializeSparse") {
+    if (TakesData(node->op()) || CallsPython(node->op()) ||
+        node->op() == "DeserializeSparse") {
       fed.insert(node->name());
     }
   }
@@ -189,25 +248,32 @@ absl::StatusOr<PipelineElement> FindPipelineElement(const ProgramGraph& graph,
     return CannotComeFirst("a function or a conditional takes it");
   }
   Nodes nodes, takers;
-  absl::Status found = graph.Needed(spec, &nodes);
-  if (!found.ok()) return found;
+  TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
   for (const tf::NodeDef* node : nodes) {
     if (TakesData(node->op())) takers.push_back(node);
   }
   const std::string why = WhyNotFirst(graph, spec, nodes, takers);
   if (!why.empty()) return CannotComeFirst(why);
+  const Nodes functions = PythonFunctionsBefore(graph, spec, nodes, takers);
+  takers.insert(takers.end(), functions.begin(), functions.end());
   Uses uses(spec, takers);
   for (const tf::NodeDef* node : nodes) uses.Add(*node);
   for (const std::string& fetch : spec.fetches) uses.AddFetched(fetch);
-  PipelineElement element = uses.Take();
-  found = graph.Needed(WithElement(spec, element), &nodes);
-  if (!found.ok()) return found;
+  TF_RETURN_IF_ERROR(graph.Needed(WithElement(spec, uses.element()), &nodes));
+  uses.KeepOnly(nodes);
+  Nodes taking;
+  TF_RETURN_IF_ERROR(graph.Needed({spec.feeds, uses.element().tensors, {}}, &taking));
   for (const tf::NodeDef* node : nodes) {
-    if (!TakesData(node->op())) continue;
-    return CannotComeFirst(absl::StrCat("something waits for '", node->name(),
-                                        "' and not for its values"));
+    const std::string why =
+        absl::StrCat("something waits for '", node->name(), "' and not for its values");
+    if (TakesData(node->op())) return CannotComeFirst(why);
+    if (CallsPython(node->op()) &&
+        std::find(taking.begin(), taking.end(), node) != taking.end()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("a Python function would be called twice: ", why));
+    }
   }
-  return element;
+  return uses.element();
 }
 
 }  // namespace tensorbow

@@ -268,7 +268,7 @@ class Copier {
       copy.add_input(absl::StrCat("^", prefix_, earlier->name()));
     }
     TF_RETURN_IF_ERROR(functions_.MakeRepeatable(&copy));
-    for (tf::NodeDef& made : MakeRandomConstant(&copy)) {
+    for (tf::NodeDef& made : MakeConstant(&copy)) {
       *proof_->extension.add_node() = std::move(made);
     }
     *proof_->extension.add_node() = std::move(copy);

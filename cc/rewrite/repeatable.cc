@@ -58,13 +58,16 @@ const Draw* DrawOf(absl::string_view op) {
   return known == draws->end() ? nullptr : &known->second;
 }
 
-bool Shuffles(absl::string_view op) {
-  return op == "RandomShuffle" || op == "StatelessShuffle";
+// Whether the op hands its first input on, rows in another order perhaps, and does
+// something beside that does not count.
+bool HandsOn(absl::string_view op) {
+  return op == "RandomShuffle" || op == "StatelessShuffle" || op == "Print" ||
+         op == "CheckNumerics" || op == "CheckNumericsV2" ||
+         op == "TensorBowReduceGradient";
 }
 
 bool IsRandom(absl::string_view op) {
-  return DrawOf(op) != nullptr || Shuffles(op) ||
-         absl::EndsWith(op, "CandidateSampler");
+  return DrawOf(op) != nullptr || absl::EndsWith(op, "CandidateSampler");
 }
 
 // Whether what the op changes lives no longer than the execution.
@@ -130,12 +133,12 @@ bool IsRepeatable(const tf::NodeDef& node,
                   const tf::FunctionLibraryDefinition& functions) {
   const std::string& name = node.op();
   if (IsRandom(name) || ChangesItsOwn(name) || OnlyLooksUp(name)) return true;
-  if (name == "TensorBowReduceGradient" || name == "Assert") return true;
+  if (HandsOn(name) || OnlyLooksAt(name)) return true;
+  if (name == "PyFuncStateless") return true;  // as the program says
   const tf::OpDef* op = nullptr;
   if (!functions.LookUpOpDef(name, &op).ok()) return false;
   if (MayBlock(name) || absl::StrContains(name, "Iterator") || IsGeneratorOp(name) ||
-      KeepsRandomState(node, *op) || absl::StrContains(name, "PyFunc") ||
-      !WhyCentralOnly(name).empty()) {
+      KeepsRandomState(node, *op) || !WhyCentralOnly(name).empty()) {
     return false;
   }
   if (!CallsOf(node, functions).empty()) return true;
@@ -148,13 +151,19 @@ bool IsRepeatable(const tf::NodeDef& node,
   return !op->is_stateful() || OnlyReadsResource(name);
 }
 
-std::vector<tf::NodeDef> MakeRandomConstant(tf::NodeDef* node, bool in_function) {
-  if (Shuffles(node->op()) || node->op() == "TensorBowReduceGradient") {
+std::vector<tf::NodeDef> MakeConstant(tf::NodeDef* node, bool in_function) {
+  if (HandsOn(node->op())) {
     const tf::AttrValue dtype = node->attr().at("T");
     SetInputs({node->input(0)}, node);
     node->set_op("Identity");
     node->clear_attr();
     (*node->mutable_attr())["T"] = dtype;
+    return {};
+  }
+  if (node->op() == "PrintV2") {
+    SetInputs({}, node);
+    node->set_op("NoOp");
+    node->clear_attr();
     return {};
   }
   const Draw* const draw = DrawOf(node->op());
@@ -211,7 +220,7 @@ absl::StatusOr<std::string> RepeatableFunctions::Copy(const std::string& name) {
   const auto record = functions_.FindRecord(name);
   if (record == nullptr) return copies_[name] = name;
   const EffectSummary& summary = summaries_.Of(name);
-  bool refused = summary.may_block || summary.reads_iterator;
+  bool refused = summary.reads_iterator;
   for (const Effects& argument : summary.roots) refused |= argument.written;
   const tf::FunctionDef& original = record->fdef();
   tf::FunctionDef copy = original;
@@ -226,7 +235,7 @@ absl::StatusOr<std::string> RepeatableFunctions::Copy(const std::string& name) {
     }
     tf::NodeDef changed = node;
     TF_RETURN_IF_ERROR(MakeRepeatable(&changed));
-    for (tf::NodeDef& made : MakeRandomConstant(&changed, /*in_function=*/true)) {
+    for (tf::NodeDef& made : MakeConstant(&changed, /*in_function=*/true)) {
       *copy.add_node_def() = std::move(made);
       differs = true;
     }

@@ -17,17 +17,18 @@
 
 namespace tensorbow {
 
-// Whether executing the node again does no harm, once MakeRandomConstant() has been
+// Whether executing the node again does no harm, once MakeConstant() has been
 // applied to it. Of a node that calls functions, the functions' bodies do not count.
 bool IsRepeatable(const tensorflow::NodeDef& node,
                   const tensorflow::FunctionLibraryDefinition& functions);
 
 // If the node draws random numbers, makes it an op that gives constants of the same
 // shape and type instead: uniform numbers near the upper end of their range, so that
-// dropout drops nothing, others near their mean. Returns what the node needs beside it.
-// `in_function`: names are a function body's.
-std::vector<tensorflow::NodeDef> MakeRandomConstant(tensorflow::NodeDef* node,
-                                                    bool in_function = false);
+// dropout drops nothing, others near their mean. What shuffles, prints or checks hands
+// its input on, or does nothing. Returns what the node needs beside it. `in_function`:
+// names are a function body's.
+std::vector<tensorflow::NodeDef> MakeConstant(tensorflow::NodeDef* node,
+                                              bool in_function = false);
 
 // Copies of functions whose bodies can be executed again and again.
 class RepeatableFunctions {

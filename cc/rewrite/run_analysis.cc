@@ -187,6 +187,7 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
   analysis->reads_iterator = summary.reads_iterator;
   analysis->takes_data = summary.takes_data;
   analysis->calls_take_data = summary.calls_take_data;
+  analysis->calls_python = summary.calls_python;
   analysis->central_only = summary.central_only;
   const bool optimised =
       std::any_of(summary.roots.begin(), summary.roots.end(), IsOptimised);

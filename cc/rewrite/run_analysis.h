@@ -48,6 +48,8 @@ struct RunAnalysis {
   // function that it calls does.
   bool takes_data = false;
   bool calls_take_data = false;
+  // The run calls Python functions, not in functions of the graph.
+  bool calls_python = false;
   // Why a learner cannot execute this run although it is learning; empty if it can.
   std::string central_only;
 

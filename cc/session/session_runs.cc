@@ -80,7 +80,9 @@ void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
 }
 
 bool TensorBowSession::DividesElements(const RunAnalysis& analysis) const {
-  if (!analysis.takes_data && !analysis.calls_take_data) return false;
+  if (!analysis.takes_data && !analysis.calls_take_data && !analysis.calls_python) {
+    return false;
+  }
   if (!options_.divides_elements()) return false;
   // Where the learners of a host are one, whatever happens, there is nothing to divide.
   // But elastic hosts make a run again with the element that they have taken for it.
@@ -95,6 +97,7 @@ absl::Status TensorBowSession::AnalyseElement(Signature* signature) {
     absl::MutexLock lock(&mu_);
     TF_ASSIGN_OR_RETURN(
         element, FindPipelineElement(graph_, signature->spec, signature->analysis));
+    if (element.tensors.empty()) return absl::OkStatus();
     taking->spec = {signature->spec.feeds, element.tensors, {}};
     TF_RETURN_IF_ERROR(AnalyseRun(graph_, taking->spec, trainable_,
                                   RunAnalysis::Kind::kRead, &taking->analysis));
@@ -122,13 +125,9 @@ bool TensorBowSession::Analyse(Signature* signature) {
     signature->rows_tensor = RowsTensor(graph_, signature->spec);
   }
   if (signature->why_central.empty() && DividesElements(analysis)) {
-    const absl::Status element = AnalyseElement(signature);
-    if (!element.ok()) {
-      signature->why_central = absl::StrCat(
-          element.message(),
-          ". Options(elements=\"one_each\") gives each learner an element of its own.");
-    }
-  } else if (signature->why_central.empty()) {
+    signature->why_central = std::string(AnalyseElement(signature).message());
+  }
+  if (signature->why_central.empty() && signature->divided == nullptr) {
     absl::ReaderMutexLock lock(&mu_);
     const absl::Status compiled = trainer_->Compile(graph_, signature->spec, analysis,
                                                     sparse_feeds_, &signature->program);
@@ -249,7 +248,8 @@ absl::Status TensorBowSession::RunWithElement(const Signature& signature,
   std::vector<tf::Tensor> element;
   tf::RunOptions options;
   options.set_timeout_in_ms(call.run_options.timeout_in_ms());
-  options.set_inter_op_thread_pool(-1);  // this thread
+  // On this thread, where nothing in it may wait for something else in it.
+  if (!signature.taking->analysis.calls_python) options.set_inter_op_thread_pool(-1);
   const Call take = {call.feeds, options, {}, &element, nullptr};
   const absl::Status taken = RunSignature(
       *signature.taking, take, [&] { return RunCentral(*signature.taking, take); });

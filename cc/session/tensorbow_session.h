@@ -87,9 +87,9 @@ class TensorBowSession : public tensorflow::Session {
     // What the central session is to fetch last, for its number of rows: of a learning
     // run that takes data from the graph. Else empty.
     std::string rows_tensor;
-    // Where a learning run takes an element from a pipeline or a queue, whose rows are
-    // divided: the run that fetches its tensors, and the one that is fed them. Else
-    // null; these have programs of their own.
+    // Where a learning run takes an element from a pipeline or a queue, or from Python
+    // functions, whose rows are divided: the run that fetches its tensors, and the one
+    // that is fed them. Else null; these have programs of their own.
     std::shared_ptr<const Signature> taking;
     std::shared_ptr<const Signature> divided;
     // How often that was refused, and so many runs the central session executes as they
@@ -198,7 +198,8 @@ class TensorBowSession : public tensorflow::Session {
   // Whether learners divide the elements that such a run takes from pipelines and
   // queues.
   bool DividesElements(const RunAnalysis& analysis) const;
-  // Finds the element that the run takes and analyses the run that is fed it.
+  // Finds the element that the run takes and analyses the run that is fed it. Does
+  // nothing where there is none.
   absl::Status AnalyseElement(Signature* signature)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(compile_mu_) ABSL_LOCKS_EXCLUDED(mu_);
 

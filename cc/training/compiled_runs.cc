@@ -278,7 +278,10 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
     WarnOfAveragedModels(warn_);  // not where there was one learner
   }
   absl::MutexLock lock(&mu_);
-  if (made->divisions != nullptr) program->divisions = std::move(made->divisions);
+  if (made->divisions != nullptr) {
+    program->divisions = std::move(made->divisions);
+    program->unprovable = std::move(made->unprovable);
+  }
   if (!status.ok() && !(adjustments == program->adjustments)) {
     const bool meets = adjustments.meetings != program->adjustments.meetings;
     program->divisions->RefuseAdjustments(

@@ -62,6 +62,11 @@ void Trainer::MakeProof(const ProgramGraph& graph, const RunSpec& spec,
   program->divisions = made.ok()
                            ? std::make_unique<Divisions>(std::move(proof))
                            : std::make_unique<Divisions>(std::string(made.message()));
+  // Elements that learners take themselves are not divided.
+  if (absl::IsUnimplemented(made) && !analysis.takes_data &&
+      !analysis.calls_take_data) {
+    program->unprovable = std::string(made.message());
+  }
 }
 
 absl::Status Trainer::PlanRun(const RunRequest& request, FeedPlan* plan) {
@@ -71,6 +76,10 @@ absl::Status Trainer::PlanRun(const RunRequest& request, FeedPlan* plan) {
   options.batch_size = options_.rows_of_batch();
   options.task_rows = request.task_rows;
   TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, *request.feeds, options, plan));
+  if (plan->doubt.empty() && plan->tasks.size() > 1 && !plan->trusted) {
+    absl::MutexLock lock(&mu_);  // Recompile() may find out
+    plan->doubt = program->unprovable;
+  }
   if (plan->ambiguous.empty() && !options_.proof) plan->ambiguous = plan->doubt;
   if (plan->ambiguous.empty()) return absl::OkStatus();
   plan->tasks.clear();

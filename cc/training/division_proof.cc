@@ -101,8 +101,12 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
     if (source.is_value) places.variable = place(absl::StrCat(source.variable, ":0"));
     made->places_.push_back(places);
   }
-  TF_RETURN_IF_ERROR(
-      BuildProofGraph(graph, spec, wanted, trained, prefix, &made->graph_));
+  const absl::Status built =
+      BuildProofGraph(graph, spec, wanted, trained, prefix, &made->graph_);
+  if (!built.ok()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "its gradients cannot be evaluated by themselves: ", built.message()));
+  }
 
   // Where the value of a tensor is, or -1: what cannot be copied is left out.
   const auto place_if_possible = [&](const std::string& tensor) {

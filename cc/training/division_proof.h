@@ -101,8 +101,8 @@ class DivisionProof {
  public:
   // `fetches`: of the run, those that learners compute; "" for others. `prefix` begins
   // the names of all nodes by which the central session's graph is extended. `*proof`
-  // refers to nothing it is given. FailedPrecondition, saying why, if no proof is
-  // possible.
+  // refers to nothing it is given. Saying why, FailedPrecondition if there are no
+  // gradients to compare, and Unimplemented if they cannot be evaluated.
   static absl::Status Make(const ProgramGraph& graph, const RunSpec& spec,
                            const RunAnalysis& analysis,
                            const std::vector<std::string>& fetches,

@@ -126,7 +126,7 @@ class Planner {
       if (!declaration.of_pipeline) continue;
       plan_->ambiguous = absl::StrCat(
           "'", declaration.name,
-          "', taken from a pipeline or a queue, has no rows; "
+          "', taken from a pipeline, a queue or a Python function, has no rows; "
           "Options(elements=\"one_each\") gives each learner an element of its own");
     }
   }

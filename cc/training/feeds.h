@@ -32,7 +32,7 @@ struct FeedDeclaration {
   // the user has named one to be divided.
   std::optional<SparseParts> sparse;
   bool named = false;
-  bool of_pipeline = false;  // taken from a pipeline or a queue
+  bool of_pipeline = false;  // or of a queue or a Python function
   // The program may take any number of rows where the shape says a fixed one.
   bool any_rows = false;
 };

@@ -79,6 +79,9 @@ struct LearningProgram {
 
   // Kept by runs.
   std::unique_ptr<Divisions> divisions;
+  // Why its gradients cannot be evaluated to prove a division, where the program has
+  // some and a proof is wanted; else empty.
+  std::string unprovable;
   std::vector<int> variables;  // replicated ids: all,
   std::vector<int> written;    // those that tasks change,
   std::vector<int> one_copy;   // those of `shared`,

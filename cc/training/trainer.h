@@ -196,7 +196,8 @@ class Trainer {
   // Prepares what it takes to prove that the program's runs may be divided.
   void MakeProof(const ProgramGraph& graph, const RunSpec& spec,
                  const RunAnalysis& analysis, LearningProgram* program);
-  absl::Status PlanRun(const RunRequest& request, FeedPlan* plan);
+  absl::Status PlanRun(const RunRequest& request, FeedPlan* plan)
+      ABSL_LOCKS_EXCLUDED(mu_);
   void WarnOfFeeds(LearningProgram* program, const std::string& why);
   // Sets `*verdict` to what is known of dividing the run, null if nothing has to be;
   // proves it if that is due.
@@ -217,8 +218,7 @@ class Trainer {
   // Whether the run is known not to be divided.
   bool Refused(const RunRequest& request, const FeedPlan& plan)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Whether the user wants all replicas to restart from z. Calls what the user gave,
-  // which may use the session.
+  // Whether the user's callback, which may use the session, wants a restart from z.
   absl::StatusOr<bool> AskForRestart();
   // Brings the replicas to where the next iteration starts; `ready` is false if a
   // variable has no value yet. `feeds`: null where there is no data.

@@ -33,8 +33,8 @@ class Account:
 
 
 def train_on(elements, account):
-    """A training step on a batch of element numbers, which it notes."""
-    noted = tf1.py_func(account.note, [elements], tf.int64)
+    """A training step on a batch of element numbers, which learners note, and proofs."""
+    noted = tf1.py_func(account.note, [elements], tf.int64, stateful=False)
     w = tf1.get_variable("w", initializer=np.float32(0))
     loss = tf.reduce_mean(tf.square(w - tf.cast(noted, tf.float32) / ELEMENTS))
     return tf1.train.GradientDescentOptimizer(1e-3).minimize(loss)
@@ -61,7 +61,7 @@ def test_a_million_elements_through_tf_data(learners, elements):
         train = train_on(iterator.get_next(), account)
         init = tf1.global_variables_initializer()
     together = learners if elements == "one_each" else 1
-    with session(graph, learners, elements=elements) as s:
+    with session(graph, learners, elements=elements, proof="off") as s:
         s.run(init)
         for epoch in (1, 2) if learners > 1 else (1,):
             s.run(iterator.initializer)
@@ -85,7 +85,7 @@ def test_a_million_elements_through_a_shuffle_queue():
         train = train_on(queue.dequeue_up_to(BATCH), account)
         size = queue.size()
         init = tf1.global_variables_initializer()
-    with session(graph, learners) as s:
+    with session(graph, learners, proof="off") as s:
         s.run(init)
         coordinator = tf1.train.Coordinator()
         with graph.as_default():
@@ -115,7 +115,7 @@ def test_elements_of_single_steps_and_runs_of_a_queue_runner(shuffled):
             batch = tf1.train.batch([number], 7, num_threads=2, allow_smaller_final_batch=True)
         train = train_on(batch, account)
         init = [tf1.global_variables_initializer(), tf1.local_variables_initializer()]
-    with session(graph, 3) as s:
+    with session(graph, 3, proof="off") as s:
         s.run(init)
         coordinator = tf1.train.Coordinator()
         with graph.as_default():

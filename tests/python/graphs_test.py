@@ -85,6 +85,9 @@ GRAPHS = {
     "py_func": lambda x: tf.ensure_shape(
         tf1.py_func(lambda v: v * np.float32(1), [tf.stop_gradient(x)], tf.float32), [None, 4]
     ),
+    "pure_py_func": lambda x: tf.ensure_shape(
+        tf1.py_func(lambda v: v * np.float32(1), [x], tf.float32, stateful=False), [None, 4]
+    ),
     "dropout": lambda x: tf1.nn.dropout(x, rate=0.1, seed=3),
     "gradient_clipping": lambda x: tf.clip_by_norm(x, 100.0),
     "string_round_trip": lambda x: tf.strings.to_number(tf.strings.as_string(x, precision=6)),

@@ -289,22 +289,30 @@ def test_a_division_among_other_learners_is_proved_again(first):
         np.testing.assert_allclose(sess.run(w), stock.run(w), rtol=1e-4)
 
 
-def test_a_lone_learner_executes_side_by_side_what_a_stock_session_does():
-    """Two Python functions that wait for each other."""
+@pytest.mark.parametrize("caller", ["learner", "before the run"])
+def test_a_lone_learner_executes_side_by_side_what_a_stock_session_does(caller):
+    """Two Python functions that wait for each other. The learner calls those of the model.
+
+    A stock session that has threads of its own calls others; conftest.py leaves it but one.
+    """
     met = threading.Barrier(2, timeout=20)
 
-    def meet():
+    def meet(*_):
         met.wait()
         return np.float32(1)
 
     graph = tf.Graph()
     with graph.as_default():
         w = tf1.get_variable("w", initializer=np.float32(0))
-        both = [tf1.py_func(meet, [], tf.float32, name=name) for name in ("one", "other")]
+        inputs = [w] if caller == "learner" else []
+        both = [tf1.py_func(meet, inputs, tf.float32, name=name) for name in ("one", "other")]
         gradient = both[0] + both[1]
         step = tf1.train.GradientDescentOptimizer(0.5).apply_gradients([(gradient, w)])
         init = tf1.global_variables_initializer()
-    with session(graph, learners=1) as sess:
+    own_threads = tf1.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2)
+    config = None if caller == "learner" else own_threads
+    options = tensorbow.Options(learners_per_device=1, synchroniser=tensorbow.SMA())
+    with tensorbow.TensorBowSession(graph=graph, config=config, options=options) as sess:
         sess.run(init)
         for _ in range(5):
             sess.run(step)

@@ -37,7 +37,7 @@ def slow_learner(seconds):
             return row
 
         w = tf1.get_variable("w", initializer=np.float32(1))
-        row = tf.reshape(tf1.py_func(wait, [x], tf.float32), [-1])
+        row = tf.reshape(tf1.py_func(wait, [x], tf.float32, stateful=False), [-1])
         step = tf1.train.GradientDescentOptimizer(0.01).minimize(tf.reduce_mean(w * row))
         init = tf1.global_variables_initializer()
     return graph, x, step, init
