@@ -31,15 +31,6 @@ const ProgramGraph& GraphOf(const LearningProgram& program, const ProgramGraph& 
   return program.cut != nullptr ? *program.cut : graph;
 }
 
-void WarnOfAveragedModels(const Trainer::Warn& warn) {
-  warn(
-      "The gradients of a learning run are not found, so that its learners' models are "
-      "averaged (SMA()): steps are close to a stock session's, and not the same. "
-      "Options(learners_per_device=1) trains as a stock session does, "
-      "Options(synchroniser=tensorbow.SMA()) makes this your choice, and "
-      "tensorbow.SSGD() says what hinders it.");
-}
-
 }  // namespace
 
 // `executed` ← a graph of the program's own, if it has to be another one.
@@ -223,7 +214,7 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
       choice.algorithm == Options::Algorithm::kSsgd) {
     choice.algorithm = Options::Algorithm::kSma;
     compiled = CompileFor(choice, run, &made);
-    if (compiled.ok() && rounds_ == nullptr) WarnOfAveragedModels(warn_);
+    made->models_instead = rounds_ == nullptr;
   }
   TF_RETURN_IF_ERROR(compiled);
   if (first && trains_alone() && options_.algorithm == Options::Algorithm::kAuto &&
@@ -272,12 +263,10 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   if (program->divisions == nullptr && MayDivide()) {
     MakeProof(GraphOf(*made, graph), spec, program->analysis, made.get());
   }
-  if (options_.algorithm == Options::Algorithm::kAuto && rounds_ == nullptr &&
-      learners_.accelerators() == nullptr && !trains_alone() &&
-      choice().algorithm == Options::Algorithm::kSma) {
-    WarnOfAveragedModels(warn_);  // not where there was one learner
-  }
   absl::MutexLock lock(&mu_);
+  program->models_instead = options_.algorithm == Options::Algorithm::kAuto &&
+                            choice().algorithm == Options::Algorithm::kSma &&
+                            rounds_ == nullptr && learners_.accelerators() == nullptr;
   if (made->divisions != nullptr) {
     program->divisions = std::move(made->divisions);
     program->unprovable = std::move(made->unprovable);

@@ -18,9 +18,13 @@ namespace {
 // rounding makes of that, layer by layer.
 constexpr double kAmplified = 10, kAmplifiedByMoments = 100;
 
+// Where a program has converged, shards' gradients nearly cancel, and what is left of
+// them is as rounded as they are: it counts as if it were at least this share of them.
+constexpr double kLeastLeft = 0.01;
+
 // How well a combination of values agrees with another value.
 struct Agreement {
-  double error = 0;   // ‖combination − value‖ ÷ ‖value‖
+  double error = 0;   // ‖combination − value‖ ÷ ‖value‖, or what kLeastLeft says
   double cosine = 0;  // of the angle between them
   double length = 0;  // ‖combination‖ ÷ ‖value‖
 };
@@ -28,9 +32,10 @@ struct Agreement {
 // Of Σ weights[k] · value number 1 + k with the value number `target`.
 Agreement Agree(const Products& products, const std::vector<double>& weights,
                 size_t target) {
-  double cc = 0, ct = 0;
+  double cc = 0, ct = 0, combined = 0;
   const double tt = products[target][target];
   for (size_t k = 0; k < weights.size(); ++k) {
+    combined += std::abs(weights[k]) * std::sqrt(products[1 + k][1 + k]);
     ct += weights[k] * products[1 + k][target];
     for (size_t l = 0; l < weights.size(); ++l) {
       cc += weights[k] * weights[l] * products[1 + k][1 + l];
@@ -41,7 +46,9 @@ Agreement Agree(const Products& products, const std::vector<double>& weights,
   const double lengths = std::sqrt(cc) * std::sqrt(tt);
   agreement.cosine = lengths > 0 ? ct / lengths : 0;
   agreement.length = tt > 0 ? std::sqrt(cc / tt) : INFINITY;
-  agreement.error = tt > 0 ? std::sqrt(std::max(0.0, cc - 2 * ct + tt) / tt) : INFINITY;
+  const double size = std::max(std::sqrt(tt), kLeastLeft * combined);
+  agreement.error =
+      size > 0 ? std::sqrt(std::max(0.0, cc - 2 * ct + tt)) / size : INFINITY;
   return agreement;
 }
 

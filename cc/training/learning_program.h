@@ -93,6 +93,9 @@ struct LearningProgram {
   int64_t first_iteration = 0;               // of the set, when it is made
   bool measured_memory = false;              // on accelerators, in the first run
   std::atomic<bool> warned_of_feeds{false};  // that they cannot be divided
+  // By default its models are averaged, since its gradients are not found, and nobody
+  // has been told.
+  bool models_instead = false;
   // Of trained variables that tasks read and do not write; ids, and where they lie.
   std::vector<int> only_read;
   std::unique_ptr<TrainedSet> only_read_set;

@@ -254,6 +254,14 @@ absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
   learning_tasks_.fetch_add(run->NumTasks());
   samples_seen_.fetch_add(run->NumRows());
   if (replicates()) variables_->MarkLearned(program->written, run->learned());
+  if (run->num_active() > 1 && std::exchange(program->models_instead, false)) {
+    warn_(
+        "The gradients of a learning run are not found, so that its learners' models "
+        "are averaged (SMA()): steps are close to a stock session's, and not the same. "
+        "Options(learners_per_device=1) trains as a stock session does, "
+        "Options(synchroniser=tensorbow.SMA()) makes this your choice, and "
+        "tensorbow.SSGD() says what hinders it.");
+  }
   const Traits& traits = synchronisation_->synchroniser->traits();
   if (traits.averages_gradients()) {
     TF_RETURN_IF_ERROR(MakeReplicasEqual(program, *run));

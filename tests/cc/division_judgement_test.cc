@@ -49,6 +49,21 @@ TEST(JudgeDivision, MeanWeightedByRowsIsSound) {
   EXPECT_TRUE(judgement.determined);
 }
 
+// Shards whose gradients cancel but for 1e-4 of them: `error` is relative to them.
+Judgement JudgeConverged(double error) {
+  const Vector first = {1, 2, 0, -1},
+               second = {-1.0001 / 3, -2.0002 / 3, 0, 1.0001 / 3};
+  const double size = std::sqrt(6.0);
+  const Vector whole = {-0.25e-4, -0.5e-4, error * size, 0.25e-4};
+  return JudgeDivision({Gradient("w", {whole, first, second, first})}, kRows, false);
+}
+
+TEST(JudgeDivision, WhatIsLeftWhereShardsCancelIsAsRoundedAsTheyAre) {
+  EXPECT_EQ(JudgeConverged(0).kind, Kind::kSound);
+  EXPECT_EQ(JudgeConverged(1e-6).kind, Kind::kSound);
+  EXPECT_NE(JudgeConverged(1e-4).kind, Kind::kSound);
+}
+
 TEST(JudgeDivision, SumIsSoundIfRowsGivenTwiceCountTwice) {
   const Vector whole = Combined(1, 1);
   Judgement judgement =
