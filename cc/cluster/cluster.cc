@@ -147,7 +147,11 @@ absl::Status Cluster::SetFirstGroup(absl::Duration limit) {
   std::vector<uint64_t> incarnations;
   const auto answers = server_->AskAll(all, limit);
   for (int host : all) {
-    TF_RETURN_IF_ERROR(answers[host].status);
+    if (!answers[host].status.ok()) {
+      return absl::UnavailableError(
+          absl::StrCat("host ", host, " (", server_->addresses()[host],
+                       ") does not answer: ", answers[host].status.message()));
+    }
     incarnations.push_back(answers[host].incarnation);
   }
   return SetGroup(all, /*epoch=*/0, incarnations, /*number=*/0);

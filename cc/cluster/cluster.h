@@ -72,7 +72,7 @@ class Cluster : public Hosts {
   struct Group {
     std::vector<int> members;  // ascending
     int64_t epoch;
-    std::shared_ptr<TensorExchange> exchange;  // null while this host is alone
+    std::shared_ptr<TensorExchange> exchange;  // null where it has not met the others
   };
   // What a host says while hosts regroup, and where one that comes back does not.
   static constexpr char kRegroups[] = "the hosts regroup";
