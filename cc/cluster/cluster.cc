@@ -239,23 +239,33 @@ std::unique_ptr<HostSum> Cluster::NewSum(Type type, int64_t n) {
 void Cluster::Fail(const std::string& why) { FailIn(group().epoch, why); }
 
 void Cluster::FailIn(int64_t epoch, const std::string& why) {
+  tf::CollectiveExecutor* executor = nullptr;
+  std::shared_ptr<TensorExchange> exchange;
   {
     absl::MutexLock lock(&mu_);
     if (!error_.empty() || epoch != group_.epoch) return;
     error_ = why;
+    // Another thread may have the hosts regroup from here on.
+    executor = server_->executor();
+    exchange = group_.exchange;
   }
-  Abort(why);
+  Abort(why, executor, exchange.get());
 }
 
 void Cluster::Abort(absl::string_view why) {
+  const Group group = this->group();
+  Abort(why, server_->executor(), group.exchange.get());
+}
+
+void Cluster::Abort(absl::string_view why, tf::CollectiveExecutor* executor,
+                    TensorExchange* exchange) {
   const std::string text = absl::StrCat(kOurs, why);
   // What is unavailable is asked for again, by TensorFlow, and an elastic host may have
   // another executor by then, which waits.
   const absl::Status status =
       elastic_ ? absl::AbortedError(text) : absl::UnavailableError(text);
-  server_->executor()->StartAbort(status);
-  const Group group = this->group();
-  if (group.exchange != nullptr) group.exchange->Abort(status);
+  executor->StartAbort(status);
+  if (exchange != nullptr) exchange->Abort(status);
 }
 
 std::string Cluster::error() const {

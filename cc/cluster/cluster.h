@@ -93,8 +93,11 @@ class Cluster : public Hosts {
   absl::Status SetFirstGroup(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mu_);
   // Fail(), unless the members have changed since that epoch.
   void FailIn(int64_t epoch, const std::string& why) ABSL_LOCKS_EXCLUDED(mu_);
-  // All sums that the executor is at, or comes to, fail, here and on other hosts.
-  void Abort(absl::string_view why);
+  // All sums that are under way, or begin, fail, here and on other hosts: those of the
+  // group that there is, or by this executor and this exchange, which may be null.
+  void Abort(absl::string_view why) ABSL_LOCKS_EXCLUDED(mu_);
+  void Abort(absl::string_view why, tensorflow::CollectiveExecutor* executor,
+             TensorExchange* exchange);
   // Why a sum of that epoch has failed: which hosts are to blame, if any.
   std::string Explain(int64_t epoch, const absl::Status& status);
   // Who of the others does not answer in time, and why, for people; empty if all do.

@@ -1,7 +1,6 @@
 #include "cc/cluster/cluster_sum.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 

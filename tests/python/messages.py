@@ -154,10 +154,10 @@ def _line(source: str, at: int) -> int:
 
 
 def cc_warnings(source: str, where: str = "") -> Iterator[Message]:
-    """What is given to the warning sinks, `warn_(…)`, `warn(…)`, `Warn(…)` and `LOG(WARNING)`."""
+    """What is given to the warning sinks, `warn_(…)`, `Warn(…)` and `LOG(WARNING)`."""
     handed_on = {"text", "std::move(warn)"}
     found = []
-    for call in re.finditer(r"(?<![\w:.>])(?:warn_?|Warn)\(", source):
+    for call in re.finditer(r"(?<![\w:.>])(?:warn_|Warn)\(", source):
         found.append((call.start(), balanced(source, call.end() - 1)))
     for call in re.finditer(r"LOG\((?:WARNING|ERROR)\)\s*<<", source):
         found.append((call.start(), statement(source, call.end())))
