@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import multiprocessing.util
 import sys
-import time
 import warnings
 import weakref
 from typing import Any
@@ -22,7 +21,6 @@ from tensorbow.explanation import Explanation, explain
 from tensorbow.options import Options, cores
 
 _MAX_PLANS = 1024
-_SECONDS_TO_TELL = 1.0
 _TRAINABLE = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
 
 
@@ -114,9 +112,8 @@ class _LearnerSession(SessionState):
         last = (str(error).strip().splitlines() or [""])[-1]
         self._hosts.fail(f"host {self._hosts.rank} has failed: {type(error).__name__}: {last}")
         _with_hosts.discard(self)
-        # The answers are on their way, and some hosts ask only in their next iteration: to
-        # a process that has ended nobody can ask why.
-        time.sleep(_SECONDS_TO_TELL)
+        # To a process that has ended nobody can ask why.
+        self._hosts.await_told_others()
 
     def _extend_graph(self) -> None:
         # In every run: get_collection_ref() takes a lock.

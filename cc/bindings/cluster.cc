@@ -67,6 +67,9 @@ void DefineCluster(py::module_* m) {
       .def_property_readonly("size", &Cluster::size)
       .def_property_readonly("rank", &Cluster::rank)
       .def("fail", &Cluster::Fail, py::arg("why"), "Ends it, for all hosts.")
+      .def("await_told_others", &Cluster::AwaitToldOthers,
+           py::call_guard<py::gil_scoped_release>(),
+           "Until the other hosts know of fail(), or do not answer.")
       .def(
           "new_sum",
           [](const std::shared_ptr<Cluster>& cluster, const py::dtype& dtype,

@@ -92,7 +92,7 @@ Cluster::Cluster(CollectiveServer* server, const Settings& settings)
 Cluster::~Cluster() {
   ended_.Notify();
   if (watchdog_.joinable()) watchdog_.join();
-  if (elastic_) server_->Post(Notice());
+  server_->Post(Notice());
 }
 
 absl::Status Cluster::MakeMeetingKernel() {
@@ -138,6 +138,7 @@ absl::Status Cluster::SetGroup(const std::vector<int>& members, int64_t epoch,
   absl::MutexLock lock(&mu_);
   group_ = {members, epoch, std::move(exchange)};
   error_.clear();
+  notice_.failure.clear();  // read when the new epoch is
   returns_ = false;
   return absl::OkStatus();
 }
@@ -176,7 +177,7 @@ absl::Status Cluster::AwaitHosts(absl::Duration limit, bool may_return) {
         return absl::OkStatus();
       }
     }
-    missing = FindDead(absl::Seconds(1));
+    missing = NameDead(server_->CheckHealth(members(), absl::Seconds(1)));
   } while ((!missing.empty() || may_train) && absl::Now() < deadline);
   if (missing.empty()) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
@@ -184,12 +185,21 @@ absl::Status Cluster::AwaitHosts(absl::Duration limit, bool may_return) {
       ": ", missing, ". Start the program on every host, and check the addresses."));
 }
 
-std::string Cluster::FindDead(absl::Duration timeout) const {
+std::string Cluster::FindFailure(int64_t epoch, absl::Duration timeout) const {
+  const auto answers = server_->CheckHealth(members(), timeout);
+  for (const CollectiveServer::Answer& answer : answers) {
+    if (!answer.notice.has_value() || answer.notice->epoch != epoch) continue;
+    if (!answer.notice->failure.empty()) return answer.notice->failure;
+  }
+  return NameDead(answers);
+}
+
+std::string Cluster::NameDead(
+    const std::vector<CollectiveServer::Answer>& answers) const {
   std::vector<std::string> dead;
-  const std::vector<absl::Status> health = server_->CheckHealth(members(), timeout);
-  for (size_t i = 0; i < health.size(); ++i) {
-    if (health[i].ok()) continue;
-    const std::string message(health[i].message());
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].status.ok()) continue;
+    const std::string message(answers[i].status.message());
     dead.push_back(
         absl::StrCat("host ", i, " (", server_->addresses()[i],
                      ") does not answer: ", message.substr(0, message.find('\n'))));
@@ -202,7 +212,7 @@ void Cluster::Watch() {
   while (!ended_.WaitForNotificationWithTimeout(kWatchInterval)) {
     const int64_t epoch = group().epoch;
     const absl::Time woken = absl::Now();
-    const std::string dead = FindDead(hang_limit_ - kWatchInterval);
+    const std::string failure = FindFailure(epoch, hang_limit_ - kWatchInterval);
     const absl::Duration stopped =
         std::max(woken - since - kWatchInterval, absl::Now() - woken - kDelay);
     if (elastic_) sees_returning_.store(!FindReturning().empty());
@@ -213,8 +223,8 @@ void Cluster::Watch() {
                                  absl::FormatDuration(stopped)));
       continue;
     }
-    if (dead.empty()) continue;
-    FailIn(epoch, dead);
+    if (failure.empty()) continue;
+    FailIn(epoch, failure);
     if (!elastic_) return;
   }
 }
@@ -226,7 +236,7 @@ std::string Cluster::Explain(int64_t epoch, const absl::Status& status) {
   // A host that is ending may answer a last time.
   for (int i = 0; why.empty() && i < kTriesToBlame; ++i) {
     if (i > 0) absl::SleepFor(kGreetInterval);
-    why = FindDead(absl::Seconds(1));
+    why = FindFailure(epoch, absl::Seconds(1));
   }
   FailIn(epoch, why.empty() ? std::string(status.message()) : why);
   return error();
@@ -245,11 +255,28 @@ void Cluster::FailIn(int64_t epoch, const std::string& why) {
     absl::MutexLock lock(&mu_);
     if (!error_.empty() || epoch != group_.epoch) return;
     error_ = why;
+    notice_.epoch = epoch;
+    notice_.failure = why;
+    server_->Post(notice_);
     // Another thread may have the hosts regroup from here on.
     executor = server_->executor();
     exchange = group_.exchange;
   }
   Abort(why, executor, exchange.get());
+}
+
+void Cluster::AwaitToldOthers() const {
+  const Group group = this->group();
+  const absl::Time deadline = absl::Now() + hang_limit_;
+  const auto knows = [&](const std::optional<Notice>& notice) {
+    return !notice.has_value() || !notice->failure.empty() ||
+           notice->epoch != group.epoch;
+  };
+  do {
+    const auto notices = server_->ReadNotices(group.members, kWatchInterval);
+    if (std::all_of(notices.begin(), notices.end(), knows)) return;
+    absl::SleepFor(kGreetInterval);
+  } while (absl::Now() < deadline);
 }
 
 void Cluster::Abort(absl::string_view why) {
@@ -259,11 +286,9 @@ void Cluster::Abort(absl::string_view why) {
 
 void Cluster::Abort(absl::string_view why, tf::CollectiveExecutor* executor,
                     TensorExchange* exchange) {
-  const std::string text = absl::StrCat(kOurs, why);
-  // What is unavailable is asked for again, by TensorFlow, and an elastic host may have
-  // another executor by then, which waits.
-  const absl::Status status =
-      elastic_ ? absl::AbortedError(text) : absl::UnavailableError(text);
+  // Not unavailable: what is that is asked for again, by TensorFlow, until this process
+  // has ended, or an elastic host has another executor, which waits.
+  const absl::Status status = absl::AbortedError(absl::StrCat(kOurs, why));
   executor->StartAbort(status);
   if (exchange != nullptr) exchange->Abort(status);
 }

@@ -2,10 +2,10 @@
 // buffers, in place, in the background.
 //
 // A host that has ended makes all sums fail at once; one that hangs or cannot be
-// reached is found by a watchdog within Settings::hang_limit. Either way every other
-// host's error names it. A cluster that has failed stays failed, unless it is elastic
-// and those that are left regroup (regrouping.cc), or take back one that has been lost
-// (coming_back.cc).
+// reached is found by a watchdog within Settings::hang_limit. One that says that it has
+// failed is heard of within a second. Either way every other host's error names it. A
+// cluster that has failed stays failed, unless it is elastic and those that are left
+// regroup (regrouping.cc), or take back one that has been lost (coming_back.cc).
 #ifndef TENSORBOW_CC_CLUSTER_CLUSTER_H_
 #define TENSORBOW_CC_CLUSTER_CLUSTER_H_
 
@@ -54,6 +54,9 @@ class Cluster : public Hosts {
   int rank() const override { return server_->rank(); }
   std::unique_ptr<HostSum> NewSum(Type type, int64_t n) override;
   void Fail(const std::string& why) override ABSL_LOCKS_EXCLUDED(mu_);
+  // After Fail(), of a process that is about to end: until the others know, or do not
+  // answer; no longer than `hang_limit`.
+  void AwaitToldOthers() const ABSL_LOCKS_EXCLUDED(mu_);
   std::string error() const override ABSL_LOCKS_EXCLUDED(mu_);
   bool elastic() const override { return elastic_; }
   std::vector<int> members() const override { return group().members; }
@@ -100,8 +103,10 @@ class Cluster : public Hosts {
              TensorExchange* exchange);
   // Why a sum of that epoch has failed: which hosts are to blame, if any.
   std::string Explain(int64_t epoch, const absl::Status& status);
-  // Who of the others does not answer in time, and why, for people; empty if all do.
-  std::string FindDead(absl::Duration timeout) const;
+  // What another member says has failed in that epoch, or else who does not answer in
+  // time, and why; for people. Empty if all is well.
+  std::string FindFailure(int64_t epoch, absl::Duration timeout) const;
+  std::string NameDead(const std::vector<CollectiveServer::Answer>& answers) const;
 
   // Sums that the executor is at.
   void NoteStart() { under_way_.fetch_add(1); }

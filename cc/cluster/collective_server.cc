@@ -248,19 +248,18 @@ void CollectiveServer::NoteMembers(const std::vector<int>& hosts,
   for (size_t k = 0; k < hosts.size(); ++k) incarnations_[hosts[k]] = incarnations[k];
 }
 
-std::vector<absl::Status> CollectiveServer::CheckHealth(const std::vector<int>& hosts,
-                                                        absl::Duration timeout) const {
-  const std::vector<Answer> answers = AskAll(hosts, timeout);
-  std::vector<absl::Status> health(addresses_.size());
+std::vector<CollectiveServer::Answer> CollectiveServer::CheckHealth(
+    const std::vector<int>& hosts, absl::Duration timeout) const {
+  std::vector<Answer> answers = AskAll(hosts, timeout);
   absl::MutexLock lock(&mu_);
   for (int host : hosts) {
-    health[host] = answers[host].status;
     const auto known = incarnations_.find(host);
-    if (!health[host].ok() || known == incarnations_.end()) continue;
+    if (!answers[host].status.ok() || known == incarnations_.end()) continue;
     if (answers[host].incarnation == known->second) continue;
-    health[host] = absl::FailedPreconditionError("it has been started again");
+    answers[host] = Answer();
+    answers[host].status = absl::FailedPreconditionError("it has been started again");
   }
-  return health;
+  return answers;
 }
 
 void CollectiveServer::Post(const Notice& notice) { devices_->Post(ToText(notice)); }

@@ -78,10 +78,9 @@ class CollectiveServer {
   // By host: what these answer. Of this host itself what is known. Thread-safe.
   std::vector<Answer> AskAll(const std::vector<int>& hosts,
                              absl::Duration timeout) const;
-  // Whether each of these hosts answers within the time and is the process it was; OK
-  // for this one and for all others. Thread-safe.
-  std::vector<absl::Status> CheckHealth(const std::vector<int>& hosts,
-                                        absl::Duration timeout) const
+  // Likewise. A host that has been started again since NoteMembers() gives no answer.
+  std::vector<Answer> CheckHealth(const std::vector<int>& hosts,
+                                  absl::Duration timeout) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // What other hosts read of this one; and read of these, by host: nothing of those

@@ -30,7 +30,6 @@ bool Has(const std::vector<int>& hosts, int host) {
 }  // namespace
 
 void Cluster::Post(const std::function<void(Notice*)>& change) {
-  if (!elastic_) return;
   absl::MutexLock lock(&mu_);
   change(&notice_);
   server_->Post(notice_);
@@ -145,9 +144,9 @@ absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
         absl::MutexLock lock(&mu_);
         returns_ = false;
         group_ = {newest.members, newest.epoch, /*exchange=*/nullptr};
-        error_ = kNotBack;
+        error_.clear();
       }
-      Abort(kNotBack);
+      Fail(kNotBack);
       const std::string error = Regroup(brought, /*takes_back=*/false, all);
       return error.empty() ? absl::OkStatus() : absl::AbortedError(error);
     }

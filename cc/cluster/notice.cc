@@ -10,7 +10,7 @@ namespace tensorbow {
 namespace {
 
 constexpr absl::string_view kMark = "tensorbow";
-constexpr size_t kFields = 7;
+constexpr size_t kFields = 8;
 
 std::optional<std::vector<int>> HostsFrom(absl::string_view text) {
   std::vector<int> hosts;
@@ -25,11 +25,13 @@ std::optional<std::vector<int>> HostsFrom(absl::string_view text) {
 std::string ToText(const Notice& notice) {
   return absl::StrCat(kMark, " ", static_cast<int>(notice.state), " ", notice.epoch,
                       " ", notice.program, " ", absl::StrJoin(notice.members, ","), " ",
-                      absl::StrJoin(notice.meets, ","), " ", notice.leader);
+                      absl::StrJoin(notice.meets, ","), " ", notice.leader, " ",
+                      notice.failure);
 }
 
 std::optional<Notice> NoticeFrom(absl::string_view text) {
-  const std::vector<absl::string_view> fields = absl::StrSplit(text, ' ');
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(text, absl::MaxSplits(' ', kFields - 1));
   if (fields.size() != kFields || fields[0] != kMark) return std::nullopt;
   Notice notice;
   int state = 0;
@@ -45,6 +47,7 @@ std::optional<Notice> NoticeFrom(absl::string_view text) {
   notice.state = static_cast<Notice::State>(state);
   notice.members = *members;
   notice.meets = *meets;
+  notice.failure = std::string(fields[7]);
   return notice;
 }
 

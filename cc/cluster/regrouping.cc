@@ -64,22 +64,23 @@ std::vector<int> Cluster::MembersByOthers(const std::vector<int>& hosts) const {
 
 absl::StatusOr<std::vector<int>> Cluster::FindLeft() const {
   std::vector<int> members = this->members();
-  std::vector<absl::Status> health = server_->CheckHealth(members, hang_limit_ / 2);
+  auto answers = server_->CheckHealth(members, hang_limit_ / 2);
   std::vector<int> left, lost;
   for (int host : members) {
-    if (health[host].ok()) left.push_back(host);
+    if (answers[host].status.ok()) left.push_back(host);
   }
   // Somebody has come back, which this host has not met.
   const std::vector<int> known = MembersByOthers(left);
   if (known.size() > members.size()) {
     members = known;
-    health = server_->CheckHealth(members, hang_limit_ / 2);
+    answers = server_->CheckHealth(members, hang_limit_ / 2);
   }
   left.clear();
   bool all_ended = true;  // of those that are lost
   for (int host : members) {
-    (health[host].ok() ? left : lost).push_back(host);
-    all_ended &= !absl::IsDeadlineExceeded(health[host]);
+    const absl::Status& status = answers[host].status;
+    (status.ok() ? left : lost).push_back(host);
+    all_ended &= !absl::IsDeadlineExceeded(status);
   }
   const bool half = 2 * left.size() == members.size();
   const bool may_go_on = half ? all_ended || left.front() == members.front()

@@ -54,6 +54,14 @@ def test_a_host_ends_the_cluster_for_all(count, size):
         assert result["seconds"] < 5
 
 
+def test_a_host_that_fails_and_ends_is_heard_of():
+    """Also by hosts that wait for no sum of its meanwhile."""
+    with Hosts(3, "fail_and_end") as hosts:
+        results = hosts.results()
+    for rank in (0, 2):
+        assert results[rank] == "host 1 has had enough"
+
+
 def test_a_host_that_never_comes_is_named():
     """The others wait for `start_limit_seconds`, not for ever."""
     with Hosts(2, "join", 1.5) as hosts:

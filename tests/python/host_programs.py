@@ -142,6 +142,32 @@ def fail(rank: int, addresses: list[str], size: int) -> dict[str, Any]:
     raise AssertionError("the sum did not fail")
 
 
+def _await_end_of(address: str) -> None:
+    """Until nobody listens there any more."""
+    name, _, port = address.rpartition(":")
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex((name, int(port))) != 0:
+                return
+
+
+def fail_and_end(rank: int, addresses: list[str]) -> str:
+    """Host 1 fails and ends while the others are busy; returns why their next sum fails."""
+    cluster = _join(addresses, rank)
+    s = cluster.new_sum(np.dtype("float32"), 1)
+    if rank == 1:
+        cluster.fail("host 1 has had enough")
+        cluster.await_told_others()
+        return ""
+    _await_end_of(addresses[1])
+    try:
+        s.start(np.ones(1, np.float32))
+        s.wait()
+    except tf.errors.UnavailableError as error:
+        return str(error)
+    raise AssertionError("the sum did not fail")
+
+
 def join(rank: int, addresses: list[str], *arguments: Any) -> str:
     """Tries to join; returns the error."""
     try:
@@ -558,13 +584,9 @@ def _die_soon(delay: float) -> None:
 def _fail_when_it_has_died(hosts: Any, rank: int, address: str) -> None:
     """Has this host's sums fail as soon as that host does not listen any more: others may just
     have had theirs."""
-    name, _, port = address.rpartition(":")
 
     def watch() -> None:
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex((name, int(port))) != 0:
-                    break
+        _await_end_of(address)
         hosts.fail(f"host {rank} ({address}) does not answer: it has died")
 
     threading.Thread(target=watch, daemon=True).start()
