@@ -58,7 +58,7 @@ def simulate_models(task: Task, cluster: Cluster, period: int, pace: np.ndarray)
     host, size, report = cluster.host, task.size_bytes, cluster.report_bytes
     arrays = 2 if host.learners > 1 else 5
     chunks = sum(map(cluster.sum_work, cost_model.in_chunks(size)))
-    work = cluster.sum_work(report) / host.cores
+    work = cluster.report_work / host.cores
     work_of_sum = chunks / host.cores + arrays * size / host.memory
     end = np.zeros(pace.shape[1])
     reported = summed = 0.0
@@ -188,7 +188,8 @@ def told_costs(costs: SumCosts) -> str:
     return (
         f"A step of a sum takes {1e6 * costs.step:.0f} µs of software and "
         f"{1e9 * costs.byte:.2f} ms per MB that a host sends, of which it computes "
-        f"{1e6 * costs.step_work:.0f} µs and {1e9 * costs.byte_work:.2f} ms."
+        f"{1e6 * costs.step_work:.0f} µs and {1e9 * costs.byte_work:.2f} ms. An iteration "
+        f"loses {1e6 * costs.interruption:.0f} µs when sums go on beside it."
     )
 
 

@@ -2,17 +2,20 @@
 
     python -m tensorbow._plan_network RANK ADDRESS ADDRESS
 
-is one of two hosts and prints, as JSON, seconds and CPU seconds of a sum by its size in bytes.
+is one of two hosts and prints, as JSON, seconds and CPU seconds of a sum by its size in bytes,
+and CPU seconds that a small step loses when a sum goes on beside it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +24,8 @@ from tensorbow.cost_model import Exchange, SumCosts
 SIZES = (1 << 10, 1 << 16, 1 << 19, 1 << 22)  # bytes
 SECONDS = 0.3  # for each
 TURNS = 3  # of which the fastest is taken: others may use the machine
+STEPS = 200  # beside which there is a sum
+_STEP, _STEP_ROWS = "logistic", 32
 _PAIR = Exchange(2)
 
 
@@ -60,7 +65,8 @@ def measure(shares: Iterable[Iterable[int]]) -> SumCosts:
         command = [sys.executable, "-m", "tensorbow._plan_network", str(rank), *addresses]
         processes.append(_start(command, cores))
     first, _ = (_answer(process) for process in processes)
-    return fitted({int(size): (taken[0], taken[1]) for size, taken in first.items()})
+    costs = fitted({int(size): (taken[0], taken[1]) for size, taken in first["sums"].items()})
+    return dataclasses.replace(costs, interruption=first["interruption"])
 
 
 def _start(command: list[str], cores: Iterable[int]) -> subprocess.Popen[str]:
@@ -78,18 +84,14 @@ def _start(command: list[str], cores: Iterable[int]) -> subprocess.Popen[str]:
         os.sched_setaffinity(0, before)
 
 
-def _answer(process: subprocess.Popen[str]) -> dict[str, tuple[float, float]]:
+def _answer(process: subprocess.Popen[str]) -> Any:
     output, errors = process.communicate()
     if process.returncode != 0:
         raise RuntimeError(f"Sums of two processes cannot be measured here: {errors[-2000:]}")
-    found: dict[str, tuple[float, float]] = json.loads(output.splitlines()[-1])
-    return found
+    return json.loads(output.splitlines()[-1])
 
 
-def _sums(rank: int, addresses: list[str]) -> dict[int, tuple[float, float]]:
-    from tensorbow import _native
-
-    cluster = _native.join_cluster(addresses, rank, 60, 10)
+def _sums(rank: int, cluster: Any) -> dict[int, tuple[float, float]]:
     found = {}
     for size in SIZES:
         values = np.ones(size // 4, np.float32)
@@ -97,11 +99,11 @@ def _sums(rank: int, addresses: list[str]) -> dict[int, tuple[float, float]]:
         # Both hosts make the same sums: the first says how many.
         counts = cluster.new_sum(np.dtype("int64"), 1)
 
-        def repeat(count: int, made: object = made, values: np.ndarray = values) -> float:
+        def repeat(count: int, made: Any = made, values: np.ndarray = values) -> float:
             begin = time.perf_counter()
             for _ in range(count):
-                made.start(values)  # type: ignore[attr-defined]
-                made.wait()  # type: ignore[attr-defined]
+                made.start(values)
+                made.wait()
             return time.perf_counter() - begin
 
         wanted = SECONDS / TURNS / (repeat(10) / 10)
@@ -116,8 +118,49 @@ def _sums(rank: int, addresses: list[str]) -> dict[int, tuple[float, float]]:
     return found
 
 
+def _interruption(cluster: Any) -> float:
+    """CPU seconds of a sum beside a small step, less those of the step and the sum alone."""
+    import tensorflow as tf
+
+    from tensorbow import tune
+
+    program, feeds = tune.model_with_rows(_STEP, _STEP_ROWS)
+    values = np.ones(SIZES[0] // 4, np.float32)
+    made = cluster.new_sum(values.dtype, values.size)
+    with tf.compat.v1.Session(graph=program.graph) as session:
+        session.run(program.init)
+
+        def step() -> None:
+            session.run(program.train_op, feeds)
+
+        def both() -> None:
+            made.start(values)
+            step()
+            made.wait()
+
+        def summed() -> None:
+            made.start(values)
+            made.wait()
+
+        both()
+        turns = [_work(both) - _work(step) - _work(summed) for _ in range(TURNS)]
+    return max(0.0, float(np.median(turns)))
+
+
+def _work(what: Callable[[], None]) -> float:
+    """CPU seconds of it."""
+    begin = time.process_time()
+    for _ in range(STEPS):
+        what()
+    return (time.process_time() - begin) / STEPS
+
+
 def _main() -> None:
-    found = _sums(int(sys.argv[1]), sys.argv[2:])
+    from tensorbow import _native
+
+    rank = int(sys.argv[1])
+    cluster = _native.join_cluster(sys.argv[2:], rank, 60, 10)
+    found = {"sums": _sums(rank, cluster), "interruption": _interruption(cluster)}
     print(json.dumps(found), flush=True)
 
 

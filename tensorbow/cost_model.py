@@ -93,12 +93,15 @@ class SumCosts:
       byte: likewise, for every byte.
       step_work: CPU time of a message, and of the one that comes, on each host.
       byte_work: likewise, of every byte.
+      interruption: CPU time that an iteration loses when sums go on beside what it computes:
+        threads take turns, and find caches cold.
     """
 
     step: float
     byte: float
     step_work: float
     byte_work: float
+    interruption: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,6 +203,11 @@ class Cluster:
         """What says what has become of an iteration: five integers of each host."""
         return 40 * self.topology.hosts
 
+    @property
+    def report_work(self) -> float:
+        """CPU time on each host of an iteration in which nothing else is summed up."""
+        return self.sum_work(self.report_bytes) + self.costs.interruption
+
     def latency(self, size_bytes: float) -> float:
         """Of a sum's time, what its bytes do not take."""
         steps = self.topology.steps(size_bytes)
@@ -265,7 +273,7 @@ def averaged_models(task: Task, cluster: Cluster, period: int = 1) -> Prediction
     # and with one learner, who has no average of its own, replica and z, twice.
     arrays = 2 if host.learners > 1 else 5
     chunks = sum(map(cluster.sum_work, in_chunks(size)))
-    work = cluster.sum_work(report) / host.cores
+    work = cluster.report_work / host.cores
     alone = _busy(task, work, cluster.sum_seconds(report))
     work += chunks / host.cores + arrays * size / host.memory
     together = _busy(task, work, cluster.sum_seconds(size))
@@ -297,7 +305,8 @@ def averaged_gradients(task: Task, cluster: Cluster) -> Prediction:
             left += CHUNK_BYTES
     free = max(free, now) + cluster.bytes_seconds(sent - left)
     latency = cluster.latency(min(size, CHUNK_BYTES))
-    work = sum(map(cluster.sum_work, [*in_chunks(size), report])) / host.cores
+    chunks = sum(map(cluster.sum_work, in_chunks(size)))
+    work = (chunks + cluster.report_work) / host.cores
     arrived = max(now + work, free + latency, now + cluster.sum_seconds(report))
     mean = 2 * size / host.memory
     seconds = arrived + mean + task.rest

@@ -152,7 +152,8 @@ def told_network(network: Network, costs: SumCosts) -> str:
     step, byte = network.latency + costs.step, max(1 / network.bandwidth, costs.byte)
     return (
         f"Sums: {1e6 * step:.0f} us a step and {1e9 * byte:.2f} ms per MB sent, of which hosts "
-        f"compute {1e6 * costs.step_work:.0f} us and {1e9 * costs.byte_work:.2f} ms."
+        f"compute {1e6 * costs.step_work:.0f} us and {1e9 * costs.byte_work:.2f} ms. An iteration "
+        f"loses {1e6 * costs.interruption:.0f} us when sums go on beside it."
     )
 
 

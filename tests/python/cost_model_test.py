@@ -1,5 +1,6 @@
 """The cost model of several hosts, against numbers computed by hand."""
 
+import dataclasses
 import math
 
 import pytest
@@ -108,6 +109,21 @@ def test_averages_now_and_then_cost_their_share():
     assert found.waiting == about(1.45 / 2)
     found = cost_model.averaged_models(task(forward=1), cluster(), period=4)
     assert found.seconds == about((3 * 8.2 + 11) / 4)
+
+
+def test_an_iteration_that_sums_interrupt_loses_as_much_once():
+    costs = dataclasses.replace(COSTS, interruption=0.25)
+    interrupted = dataclasses.replace(cluster(cores=2), costs=costs)
+    for period in (1, 2):
+        one, other = (
+            cost_model.averaged_models(task(forward=10), c, period)
+            for c in (cluster(cores=2), interrupted)
+        )
+        assert other.work - one.work == about(0.25 / 2)
+    one, other = (
+        cost_model.averaged_gradients(task(forward=10), c) for c in (cluster(cores=2), interrupted)
+    )
+    assert other.work - one.work == about(0.25 / 2)
 
 
 def test_gradients_leave_while_back_propagation_goes_on():

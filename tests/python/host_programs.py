@@ -201,7 +201,12 @@ class Regression:
     """Linear regression in float64; initial weights differ by host."""
 
     def __init__(
-        self, rank: int, momentum: float = MOMENTUM, elements: int | None = None, adam: bool = False
+        self,
+        rank: int,
+        momentum: float = MOMENTUM,
+        elements: int | None = None,
+        adam: bool = False,
+        repeats: bool = False,
     ) -> None:
         self.graph = tf.Graph()
         tf1 = tf.compat.v1
@@ -213,6 +218,7 @@ class Regression:
                 x, y = zip(*(rows_of(rank, k) for k in range(max(1, elements))))
                 rows = tf.data.Dataset.from_tensor_slices((np.concatenate(x), np.concatenate(y)))
                 data = rows.batch(ROWS).take(elements)
+                data = data.repeat() if repeats else data
                 self.iterator = tf1.data.make_initializable_iterator(data)
                 self.x, self.y = self.iterator.get_next()
             self.late = tf1.placeholder_with_default(np.float64(0), [])

@@ -165,5 +165,6 @@ def test_the_command_measures_this_machine(tmp_path):
     assert saved["measured"]["rows"] == 32
     assert saved["sums"]["step"] > 0
     assert saved["sums"]["step_work"] > 0
+    assert saved["sums"]["interruption"] > 0
     alone = sorted(saved["measured"]["iterations"])
     assert saved["predictions"]["2"]["SMA"]["seconds"] > alone[len(alone) // 2]
