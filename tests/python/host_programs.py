@@ -142,13 +142,15 @@ def fail(rank: int, addresses: list[str], size: int) -> dict[str, Any]:
     raise AssertionError("the sum did not fail")
 
 
-def _await_end_of(address: str) -> None:
-    """Until nobody listens there any more."""
+def _await_end_of(address: str, interval: float = 0.05) -> None:
+    """Until nobody listens there any more. Every look is a connection, which the server closes
+    when it comes to it."""
     name, _, port = address.rpartition(":")
     while True:
         with socket.socket() as probe:
             if probe.connect_ex((name, int(port))) != 0:
                 return
+        time.sleep(interval)
 
 
 def fail_and_end(rank: int, addresses: list[str]) -> str:
@@ -592,7 +594,7 @@ def _fail_when_it_has_died(hosts: Any, rank: int, address: str) -> None:
     have had theirs."""
 
     def watch() -> None:
-        _await_end_of(address)
+        _await_end_of(address, interval=0.0)
         hosts.fail(f"host {rank} ({address}) does not answer: it has died")
 
     threading.Thread(target=watch, daemon=True).start()
