@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import multiprocessing.util
 import os
@@ -142,15 +143,15 @@ def fail(rank: int, addresses: list[str], size: int) -> dict[str, Any]:
     raise AssertionError("the sum did not fail")
 
 
-def _await_end_of(address: str, interval: float = 0.05) -> None:
-    """Until nobody listens there any more. Every look is a connection, which the server closes
-    when it comes to it."""
+def _await_end_of(address: str) -> None:
+    """Until the process that listens there has ended: its end of a connection is closed then."""
     name, _, port = address.rpartition(":")
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex((name, int(port))) != 0:
-                return
-        time.sleep(interval)
+    with (
+        contextlib.suppress(ConnectionError),
+        socket.create_connection((name, int(port)), timeout=60) as connection,
+    ):
+        while connection.recv(1024):  # what a server says first
+            pass
 
 
 def fail_and_end(rank: int, addresses: list[str]) -> str:
@@ -594,7 +595,7 @@ def _fail_when_it_has_died(hosts: Any, rank: int, address: str) -> None:
     have had theirs."""
 
     def watch() -> None:
-        _await_end_of(address, interval=0.0)
+        _await_end_of(address)
         hosts.fail(f"host {rank} ({address}) does not answer: it has died")
 
     threading.Thread(target=watch, daemon=True).start()
@@ -645,16 +646,11 @@ def goes_on(
     return {"z": z, "counts": counts, "warned": texts, "seconds": max(seconds)}
 
 
-def keras_goes_on(
-    rank: int,
-    addresses: list[str],
-    learners: int,
-    runs: int,
-    deaths: dict[str, list[float]],
-    synchroniser: str = "SMA",
-    optimiser: Any = None,
-) -> dict[str, Any]:
-    """The same in `fit`, by gradient descent in float64."""
+def keras_regression(
+    rank: int, addresses: list[str], learners: int, synchroniser: str, optimiser: Any = None
+) -> Any:
+    """The same regression in Keras, on elastic hosts; by gradient descent, unless another
+    optimiser is given."""
     import keras
 
     model = keras.Sequential([keras.layers.Dense(1, dtype="float64")])
@@ -668,6 +664,22 @@ def keras_goes_on(
     )
     tensorbow.keras.replicate(model, options)
     model.compile(optimiser or keras.optimizers.SGD(RATE), "mse")
+    return model
+
+
+def keras_goes_on(
+    rank: int,
+    addresses: list[str],
+    learners: int,
+    runs: int,
+    deaths: dict[str, list[float]],
+    synchroniser: str = "SMA",
+    optimiser: Any = None,
+) -> dict[str, Any]:
+    """The same in `fit`, by gradient descent in float64."""
+    import keras
+
+    model = keras_regression(rank, addresses, learners, synchroniser, optimiser)
     run_of_death, delay = deaths.get(str(rank), [-1, 0.0])
     z: list[Any] = []
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import tensorbow
 from tests.python import host_programs
-from tests.python.host_programs import COLUMNS, RATE, ROWS, Regression, rows_of, weights_of
+from tests.python.host_programs import ROWS, Regression, rows_of
 
 BATCHES = 50
 
@@ -28,7 +28,7 @@ class _Log:
 
     def note(self, session: Any, values: list[float]) -> bool:
         """After a batch. Whether it was the last one."""
-        counts = session.iterations, session.learning_tasks, session.samples_seen
+        counts = _counts(session)
         entry = {"rows": self._trained % BATCHES, "counts": counts, "values": values}
         with self._path.open("a") as file:
             file.write(json.dumps(entry) + "\n")
@@ -36,9 +36,12 @@ class _Log:
         return self._until.exists() and counts[0] >= int(self._until.read_text())
 
 
+def _counts(session: Any) -> tuple[int, int, int]:
+    return session.iterations, session.learning_tasks, session.samples_seen
+
+
 def _result(session: Any, values: list[float]) -> dict[str, Any]:
-    counts = session.iterations, session.learning_tasks, session.samples_seen
-    return {"last": values, "counts": counts}
+    return {"last": values, "counts": _counts(session)}
 
 
 def session_trains(rank: int, addresses: list[str], synchroniser: str) -> dict[str, Any]:
@@ -62,17 +65,7 @@ def keras_fits(rank: int, addresses: list[str], synchroniser: str) -> dict[str, 
     """In Keras's `fit`, on a `tf.data.Dataset`."""
     import keras
 
-    model = keras.Sequential([keras.layers.Dense(1, dtype="float64")])
-    model.build((None, COLUMNS))
-    model.set_weights((weights_of(rank)[:, None], np.array([float(rank)])))
-    options = tensorbow.Options(
-        learners_per_device=1,
-        cluster=tensorbow.Cluster(addresses, rank, start_limit_seconds=60, elastic=True),
-        pin_threads=False,
-        synchroniser=getattr(tensorbow, synchroniser)(),
-    )
-    tensorbow.keras.replicate(model, options)
-    model.compile(keras.optimizers.SGD(RATE), "mse")
+    model = host_programs.keras_regression(rank, addresses, 1, synchroniser)
     log = _Log(rank)
 
     def values() -> list[float]:
