@@ -39,7 +39,7 @@ $(VENV)/requirements.stamp: tools/requirements.txt
 $(VENV)/install.stamp: $(VENV)/requirements.stamp CMakeLists.txt setup.py pyproject.toml \
 		$(wildcard cmake/*.cmake) tools/build_backend.py tools/installed_tensorflow.py \
 		tools/tensorflow_flags.py $(NATIVE_SOURCES)
-	@echo "The native runtime is compiled in $(BUILD) (the first time about 4 minutes on 2 cores)"
+	@echo "The native runtime is compiled in $(BUILD) (the first time about 3 minutes on 2 cores)"
 	cmake -S . -B $(BUILD) -G Ninja -DPython_EXECUTABLE=$(BIN)/python
 	cmake --build $(BUILD)
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
@@ -52,7 +52,7 @@ demo: announce-demo install
 
 .PHONY: announce-demo
 announce-demo:
-	@echo "make demo installs into $(VENV), the first time in about 5 minutes on 2 cores, then trains"
+	@echo "make demo installs into $(VENV), the first time in about 4 minutes on 2 cores, then trains"
 	@echo "LeNet for 12 epochs, with stock TensorFlow and on learners: of MNIST, if Keras has or"
 	@echo "gets it, in 10 to 20 minutes; of scikit-learn's digits in less than one"
 

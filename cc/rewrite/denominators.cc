@@ -43,8 +43,7 @@ class Reach {
  public:
   Reach(const RunSpec& spec, const RunAnalysis& analysis,
         const std::vector<const tf::NodeDef*>& nodes) {
-    absl::flat_hash_set<std::string> feeds;
-    for (const std::string& feed : spec.feeds) feeds.insert(Canonical(feed));
+    const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
     for (const tf::NodeDef* node : nodes) {
       const auto variable = analysis.variables.find(node->name());
       if (variable != analysis.variables.end() && variable->second.trained) {

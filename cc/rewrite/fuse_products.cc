@@ -23,7 +23,7 @@ namespace tf = ::tensorflow;
 namespace {
 
 // A smaller gradient stays in a core's second-level cache anyway.
-constexpr int64_t kMinElements = 128 * 1024;
+constexpr int64_t kMinDenseElements = 128 * 1024;
 // Fewer columns are not worth the width of the vectors.
 constexpr int64_t kMinColumns = 64;
 // Some rows of the product exist at a time. More columns would not fit into a core's
@@ -36,8 +36,8 @@ constexpr int64_t kMaxColumnsOfInputGradient = kMaxColumns / 8;
 bool IsLargeMatrix(const tf::Node& variable, int64_t max_columns) {
   tf::PartialTensorShape shape;
   return tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() && shape.dims() == 2 &&
-         shape.num_elements() >= kMinElements && shape.dim_size(1) >= kMinColumns &&
-         shape.dim_size(1) <= max_columns;
+         shape.num_elements() >= kMinDenseElements &&
+         shape.dim_size(1) >= kMinColumns && shape.dim_size(1) <= max_columns;
 }
 
 bool IsFloatProduct(const tf::Node& node) {

@@ -23,13 +23,13 @@ namespace {
 
 // A smaller gradient stays in a core's second-level cache, and a batch has entries in
 // most of its rows.
-constexpr int64_t kMinElements = 32 * 1024;
+constexpr int64_t kMinSparseElements = 32 * 1024;
 
 bool IsLarge(const tf::Node& variable) {
   tf::PartialTensorShape shape;
   return IsVariableOp(variable.type_string()) &&
          tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() && shape.dims() == 2 &&
-         shape.num_elements() >= kMinElements;
+         shape.num_elements() >= kMinSparseElements;
 }
 
 // A product with a sparse matrix that our kernels can compute.

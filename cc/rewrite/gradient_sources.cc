@@ -22,12 +22,6 @@ namespace {
 
 using NameSet = absl::flat_hash_set<absl::string_view>;
 
-absl::flat_hash_set<std::string> FeedsOf(const RunSpec& spec) {
-  absl::flat_hash_set<std::string> feeds;
-  for (const std::string& feed : spec.feeds) feeds.insert(Canonical(feed));
-  return feeds;
-}
-
 // How an operation computes each element of its output.
 enum class Elementwise { kNo, kLinear, kSum, kProduct, kSelection, kOther };
 Elementwise ElementwiseOf(absl::string_view op) {

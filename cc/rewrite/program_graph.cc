@@ -53,6 +53,12 @@ std::string Canonical(absl::string_view tensor) {
   return absl::StrCat(name.node, ":", name.index);
 }
 
+absl::flat_hash_set<std::string> FeedsOf(const RunSpec& spec) {
+  absl::flat_hash_set<std::string> feeds;
+  for (const std::string& feed : spec.feeds) feeds.insert(Canonical(feed));
+  return feeds;
+}
+
 ProgramGraph::ProgramGraph()
     : functions_(tf::OpRegistry::Global(), tf::FunctionDefLibrary()) {}
 
@@ -75,7 +81,7 @@ const tf::NodeDef* ProgramGraph::Find(absl::string_view node) const {
 
 absl::Status ProgramGraph::Reach(const RunSpec& spec, bool cut_at_feeds,
                                  std::vector<int>* nodes) const {
-  absl::flat_hash_set<std::string> fed;
+  const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
   std::vector<bool> seen(graph_.node_size(), false);
   std::vector<int> pending;
   auto visit = [&](absl::string_view node, absl::string_view wanted_for) {
@@ -92,13 +98,11 @@ absl::Status ProgramGraph::Reach(const RunSpec& spec, bool cut_at_feeds,
   };
 
   for (const std::string& feed : spec.feeds) {
-    const TensorName tensor = ParseTensor(feed);
-    fed.insert(absl::StrCat(tensor.node, ":", tensor.index));
-    if (!cut_at_feeds) TF_RETURN_IF_ERROR(visit(tensor.node, feed));
+    if (!cut_at_feeds) TF_RETURN_IF_ERROR(visit(ParseTensor(feed).node, feed));
   }
   auto visit_tensor = [&](const TensorName& tensor, absl::string_view wanted_for) {
     if (cut_at_feeds && !tensor.control &&
-        fed.contains(absl::StrCat(tensor.node, ":", tensor.index))) {
+        feeds.contains(absl::StrCat(tensor.node, ":", tensor.index))) {
       return absl::OkStatus();
     }
     return visit(tensor.node, wanted_for);

@@ -36,6 +36,8 @@ struct TensorName {
 TensorName ParseTensor(absl::string_view name);
 // "node:index" of a tensor, which may be without its index.
 std::string Canonical(absl::string_view tensor);
+// The tensors that a run is fed, each "node:index".
+absl::flat_hash_set<std::string> FeedsOf(const RunSpec& spec);
 
 class ProgramGraph {
  public:

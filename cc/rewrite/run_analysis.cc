@@ -21,22 +21,9 @@ namespace tf = ::tensorflow;
 namespace {
 
 using Nodes = std::vector<const tf::NodeDef*>;
-using Feeds = absl::flat_hash_set<std::string>;
-
-// The tensors that a run is fed, as "node:index".
-Feeds FeedsOf(const RunSpec& spec) {
-  Feeds feeds;
-  for (const std::string& feed : spec.feeds) {
-    const TensorName tensor = ParseTensor(feed);
-    feeds.insert(absl::StrCat(tensor.node, ":", tensor.index));
-  }
-  return feeds;
-}
-
-bool IsFed(const Feeds& feeds, absl::string_view tensor) {
-  if (feeds.empty()) return false;
-  const TensorName name = ParseTensor(tensor);
-  return !name.control && feeds.contains(absl::StrCat(name.node, ":", name.index));
+bool IsFed(const absl::flat_hash_set<std::string>& feeds, absl::string_view tensor) {
+  return !feeds.empty() && !ParseTensor(tensor).control &&
+         feeds.contains(Canonical(tensor));
 }
 
 // The device that the program asks for by number, or "".
@@ -176,7 +163,7 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
   TF_RETURN_IF_ERROR(SortNodes(graph, nodes, &variables, analysis));
 
-  const Feeds feeds = FeedsOf(spec);
+  const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
   Dataflow dataflow(nodes, graph.functions(), [&feeds](absl::string_view tensor) {
     return IsFed(feeds, tensor);
   });

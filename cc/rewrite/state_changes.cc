@@ -92,8 +92,7 @@ std::vector<StateChange> FindStateChanges(const ProgramGraph& graph,
   std::vector<StateChange> changes;
   std::vector<const tf::NodeDef*> nodes;
   if (!graph.Needed(spec, &nodes).ok()) return changes;
-  TensorSet feeds;
-  for (const std::string& feed : spec.feeds) feeds.insert(Canonical(feed));
+  const TensorSet feeds = FeedsOf(spec);
   const TensorSet dependent =
       DependOnFeeds(spec, nodes, MomentTensors(graph, spec, nodes));
   // Learners have the same gradients, and what follows from them.

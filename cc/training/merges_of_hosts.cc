@@ -13,7 +13,6 @@ namespace tf = ::tensorflow;
 namespace {
 
 using Fate = HostRounds::Fate;
-using Kind = HostRounds::Kind;
 
 }  // namespace
 
@@ -99,7 +98,7 @@ absl::Status Trainer::MergesOfHosts::Merge(const LearningRun& run) {
 absl::Status Trainer::MergesOfHosts::Rest(bool wants_merge) {
   trainer_->mu_.AssertHeld();
   if (!knows_hosts()) return absl::OkStatus();
-  HostMerges::Visit visit{Kind::kNoData};
+  HostMerges::Visit visit{HostRounds::Kind::kNoData};
   visit.wants_merge = wants_merge;
   while (true) {  // ends with the others' data, or with the cluster
     TF_ASSIGN_OR_RETURN(const HostMerges::Outcome met, Meet(visit, /*run=*/nullptr));
@@ -119,7 +118,7 @@ absl::Status Trainer::MergesOfHosts::Follow(const LearningRun& run) {
     return absl::OkStatus();  // run.status() says it
   if (run.failed()) {
     // The user is told why the run has failed.
-    Meet({Kind::kFailed}, /*run=*/nullptr).IgnoreError();
+    Meet({HostRounds::Kind::kFailed}, /*run=*/nullptr).IgnoreError();
     trainer_->rounds_->Forgive();
     return absl::OkStatus();
   }
@@ -132,7 +131,7 @@ bool Trainer::MergesOfHosts::Leave() {
   if (!knows_hosts()) return false;
   while (true) {  // ends when all have left, or with the cluster
     const absl::StatusOr<HostMerges::Outcome> met =
-        Meet({Kind::kLeft}, /*run=*/nullptr);
+        Meet({HostRounds::Kind::kLeft}, /*run=*/nullptr);
     trainer_->rounds_->Forgive();
     if (!met.ok() || met->all_left) return true;
   }

@@ -152,7 +152,7 @@ absl::Status CheckChannels(const tf::Tensor& x,
   return absl::OkStatus();
 }
 
-int64_t RowsOf(const tf::Tensor& x) {
+int64_t NumRows(const tf::Tensor& x) {
   return x.NumElements() / x.dim_size(x.dims() - 1);
 }
 
@@ -171,7 +171,7 @@ class ForwardKernel : public BatchNormKernel {
     const tf::Tensor& scale = context->input(1);
     const tf::Tensor& offset = context->input(2);
     TF_RETURN_IF_ERROR(CheckChannels(x, {&scale, &offset}));
-    const int64_t rows = RowsOf(x), channels = scale.dim_size(0);
+    const int64_t rows = NumRows(x), channels = scale.dim_size(0);
     const float* const values = x.flat<float>().data();
     const BatchMoments own = MomentsOf(values, rows, channels);
     BatchMoments all;
@@ -250,7 +250,7 @@ class GradientKernel : public BatchNormKernel {
           absl::StrCat("Got dy of shape ", dy.shape().DebugString(), " and x of shape ",
                        x.shape().DebugString(), "; wanted the same"));
     }
-    const int64_t rows = RowsOf(x), channels = scale.dim_size(0);
+    const int64_t rows = NumRows(x), channels = scale.dim_size(0);
     const float* const centre = mean.flat<float>().data();
     const float* const gradients = dy.flat<float>().data();
     const float* const values = x.flat<float>().data();

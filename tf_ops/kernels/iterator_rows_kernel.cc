@@ -38,7 +38,7 @@ absl::Status MakeGetNext(tf::OpKernelConstruction* construction,
 }
 
 // How many rows an element has; nothing if its components do not agree.
-std::optional<int64_t> RowsOf(const Element& element) {
+std::optional<int64_t> NumRowsOf(const Element& element) {
   for (const tf::Tensor& component : element) {
     if (component.dims() == 0 || component.dim_size(0) != element[0].dim_size(0)) {
       return std::nullopt;
@@ -69,14 +69,14 @@ class IteratorGetRowsKernel : public tf::AsyncOpKernel {
   absl::Status GetRows(tf::OpKernelContext* context) {
     std::vector<Element> elements(1);
     TF_RETURN_IF_ERROR(GetNext(context, &elements[0]));
-    const std::optional<int64_t> first = RowsOf(elements[0]);
+    const std::optional<int64_t> first = NumRowsOf(elements[0]);
     int64_t rows = first.value_or(0);
     while (rows > 0 && rows + *first <= rows_) {
       Element element;
       const absl::Status status = GetNext(context, &element);
       if (absl::IsOutOfRange(status)) break;  // the next call says so again
       TF_RETURN_IF_ERROR(status);
-      const std::optional<int64_t> more = RowsOf(element);
+      const std::optional<int64_t> more = NumRowsOf(element);
       if (!more.has_value()) {
         return absl::InvalidArgumentError(absl::StrCat(
             requested_input(0), ": AdaptiveSGD(b_max=", rows_,

@@ -28,7 +28,8 @@ const tf::DataTypeVector& GroupTypes() {
   return *types;
 }
 
-SparseRows RowsOf(const tf::Tensor& ends, const tf::Tensor& columns, int64_t width) {
+SparseRows SparseRowsOf(const tf::Tensor& ends, const tf::Tensor& columns,
+                        int64_t width) {
   return {ends.flat<int64_t>().data(), ends.NumElements() - 1,
           columns.flat<int64_t>().data(), columns.NumElements(), width};
 }
@@ -180,10 +181,10 @@ class SparseBatches : public tf::data::DatasetBase {
 
    private:
     SparseRows Samples() const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return RowsOf(group_[kEnds], group_[kColumns], dataset()->num_columns_);
+      return SparseRowsOf(group_[kEnds], group_[kColumns], dataset()->num_columns_);
     }
     SparseRows Labels() const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return RowsOf(group_[kLabelEnds], group_[kLabels], dataset()->num_labels_);
+      return SparseRowsOf(group_[kLabelEnds], group_[kLabels], dataset()->num_labels_);
     }
     int64_t NumRows() const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       return group_.empty() ? 0 : group_[kEnds].NumElements() - 1;

@@ -11,7 +11,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr char kDoc[] = R"doc(
+constexpr char kSparseUpdateDoc[] = R"doc(
 Updates rows of a variable as the TensorFlow op of the same name does (without
 "TensorBow") and subtracts from all rows the correction of synchronous model averaging,
 alpha * (var - z), with var as it was before the update and z the central model. Fails on
@@ -20,7 +20,7 @@ a device that is not a learner's.
 member: the variable's number among those that the run trains.
 )doc";
 
-absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c) {
+absl::Status ShapesOfSparse(const char* op, tf::shape_inference::InferenceContext* c) {
   const tf::OpRegistrationData* original = nullptr;
   TF_RETURN_IF_ERROR(tf::OpRegistry::Global()->LookUp(op, &original));
   return original->shape_inference_fn(c);
@@ -30,13 +30,13 @@ absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c
 
 // In the macros, V is the type of a variable input ("Ref(T)" or "resource"), OUT an
 // output or nothing, and TYPE the name of the attribute that is the element type.
-#define TENSORBOW_SPARSE_OP(NAME, INPUTS, OUT, TYPE)           \
-  REGISTER_OP("TensorBow" NAME)                                \
-  INPUTS OUT.Attr(TYPE ": {float, double, half, bfloat16}")    \
-      .Attr("Tindices: {int32, int64}")                        \
-      .Attr("member: int >= 0")                                \
-      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
-      .Doc(kDoc)
+#define TENSORBOW_SPARSE_OP(NAME, INPUTS, OUT, TYPE)               \
+  REGISTER_OP("TensorBow" NAME)                                    \
+  INPUTS OUT.Attr(TYPE ": {float, double, half, bfloat16}")        \
+      .Attr("Tindices: {int32, int64}")                            \
+      .Attr("member: int >= 0")                                    \
+      .SetShapeFn([](auto* c) { return ShapesOfSparse(NAME, c); }) \
+      .Doc(kSparseUpdateDoc)
 #define TENSORBOW_SPARSE_APPLY_OPS(NAME, INPUTS)                                \
   TENSORBOW_SPARSE_OP(NAME, INPUTS("Ref(T)").Attr("use_locking: bool = false"), \
                       .Output("out: Ref(T)"), "T");                             \

@@ -13,7 +13,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr char kDoc[] = R"doc(
+constexpr char kUpdateDoc[] = R"doc(
 Updates a variable as the TensorFlow op of the same name does (without "TensorBow") and
 subtracts the correction of synchronous model averaging, alpha * (var - z), with var as
 it was before the update and z the central model. Where learners average gradients, it
@@ -42,7 +42,7 @@ transpose: whether the left factor is given transposed.
 input_gradient: [rows of `factor`, rows of `var`], or none.
 )doc";
 
-absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c) {
+absl::Status ShapesOfUpdate(const char* op, tf::shape_inference::InferenceContext* c) {
   int num_factors = 0, num_rows = 0;
   TF_RETURN_IF_ERROR(c->GetAttr("num_factors", &num_factors));
   TF_RETURN_IF_ERROR(c->GetAttr("num_rows", &num_rows));
@@ -66,22 +66,22 @@ absl::Status ShapesLike(const char* op, tf::shape_inference::InferenceContext* c
 
 // In the macros, V is the type of a variable input ("Ref(T)" or "resource") and OUT an
 // output or nothing.
-#define TENSORBOW_UPDATE_OP(NAME, INPUTS, OUT)                  \
-  REGISTER_OP("TensorBow" NAME)                                 \
-  INPUTS.Input("factor: num_factors * T")                       \
-      .Input("rows: num_rows * int64")                          \
-          OUT.Output("input_gradient: num_input_gradients * T") \
-      .Attr("T: {float, double, half, bfloat16}")               \
-      .Attr("use_locking: bool = false")                        \
-      .Attr("num_factors: int >= 0 = 0")                        \
-      .Attr("num_rows: int >= 0 = 0")                           \
-      .Attr("num_input_gradients: int >= 0 = 0")                \
-      .Attr("transpose: bool = false")                          \
-      .Attr("member: int >= -1")                                \
-      .Attr("shared: bool = false")                             \
-      .Attr("averaged: bool = false")                           \
-      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); })  \
-      .Doc(kDoc)
+#define TENSORBOW_UPDATE_OP(NAME, INPUTS, OUT)                     \
+  REGISTER_OP("TensorBow" NAME)                                    \
+  INPUTS.Input("factor: num_factors * T")                          \
+      .Input("rows: num_rows * int64")                             \
+          OUT.Output("input_gradient: num_input_gradients * T")    \
+      .Attr("T: {float, double, half, bfloat16}")                  \
+      .Attr("use_locking: bool = false")                           \
+      .Attr("num_factors: int >= 0 = 0")                           \
+      .Attr("num_rows: int >= 0 = 0")                              \
+      .Attr("num_input_gradients: int >= 0 = 0")                   \
+      .Attr("transpose: bool = false")                             \
+      .Attr("member: int >= -1")                                   \
+      .Attr("shared: bool = false")                                \
+      .Attr("averaged: bool = false")                              \
+      .SetShapeFn([](auto* c) { return ShapesOfUpdate(NAME, c); }) \
+      .Doc(kUpdateDoc)
 #define TENSORBOW_OUT .Output("out: Ref(T)")
 
 #define TENSORBOW_GRADIENT_DESCENT(V) \
@@ -155,23 +155,23 @@ TENSORBOW_UPDATE_OP("Assign", TENSORBOW_REF_ASSIGN.Attr("validate_shape: bool = 
 TENSORBOW_UPDATE_OP("AssignAdd", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
 TENSORBOW_UPDATE_OP("AssignSub", TENSORBOW_REF_ASSIGN, TENSORBOW_REF_OUT);
 
-#define TENSORBOW_ASSIGN_VARIABLE_OP(NAME, ATTR)               \
-  REGISTER_OP("TensorBow" NAME)                                \
-      .Input("resource: resource")                             \
-      .Input("value: dtype")                                   \
-      .Input("factor: num_factors * dtype")                    \
-      .Input("rows: num_rows * int64")                         \
-      .Output("input_gradient: num_input_gradients * dtype")   \
-      .Attr("dtype: {float, double, half, bfloat16}")          \
-          ATTR.Attr("shared: bool = false")                    \
-      .Attr("averaged: bool = false")                          \
-      .Attr("member: int >= -1")                               \
-      .Attr("num_factors: int >= 0 = 0")                       \
-      .Attr("num_rows: int >= 0 = 0")                          \
-      .Attr("num_input_gradients: int >= 0 = 0")               \
-      .Attr("transpose: bool = false")                         \
-      .SetShapeFn([](auto* c) { return ShapesLike(NAME, c); }) \
-      .Doc(kDoc)
+#define TENSORBOW_ASSIGN_VARIABLE_OP(NAME, ATTR)                   \
+  REGISTER_OP("TensorBow" NAME)                                    \
+      .Input("resource: resource")                                 \
+      .Input("value: dtype")                                       \
+      .Input("factor: num_factors * dtype")                        \
+      .Input("rows: num_rows * int64")                             \
+      .Output("input_gradient: num_input_gradients * dtype")       \
+      .Attr("dtype: {float, double, half, bfloat16}")              \
+          ATTR.Attr("shared: bool = false")                        \
+      .Attr("averaged: bool = false")                              \
+      .Attr("member: int >= -1")                                   \
+      .Attr("num_factors: int >= 0 = 0")                           \
+      .Attr("num_rows: int >= 0 = 0")                              \
+      .Attr("num_input_gradients: int >= 0 = 0")                   \
+      .Attr("transpose: bool = false")                             \
+      .SetShapeFn([](auto* c) { return ShapesOfUpdate(NAME, c); }) \
+      .Doc(kUpdateDoc)
 TENSORBOW_ASSIGN_VARIABLE_OP("AssignVariableOp", .Attr("validate_shape: bool = false"));
 TENSORBOW_ASSIGN_VARIABLE_OP("AssignAddVariableOp", );
 TENSORBOW_ASSIGN_VARIABLE_OP("AssignSubVariableOp", );

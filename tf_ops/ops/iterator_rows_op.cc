@@ -9,7 +9,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr char kDoc[] = R"doc(
+constexpr char kIteratorRowsDoc[] = R"doc(
 Gets elements from the iterator, as many whole ones as have `rows` rows together, at
 least one and fewer at the end of the data, and concatenates each component. Elements of
 which not every component has as many rows are not put together.
@@ -27,6 +27,6 @@ REGISTER_OP("TensorBowIteratorGetRows")
     .Attr("rows: int >= 1")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::DatasetIteratorShape)
-    .Doc(kDoc);
+    .Doc(kIteratorRowsDoc);
 
 }  // namespace tensorbow

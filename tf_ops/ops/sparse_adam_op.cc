@@ -9,7 +9,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr char kDoc[] = R"doc(
+constexpr char kSparseAdamDoc[] = R"doc(
 Updates all rows of `var`, `m` and `v`: the slots decay and get what the moments add to
 the rows `indices`, then var -= rate * m / (sqrt(v) + epsilon). With `member` >= 0 also
 subtracts the correction of synchronous model averaging, alpha * (var - z), with var as
@@ -44,7 +44,7 @@ absl::Status RefOutput(tf::shape_inference::InferenceContext* c) {
       .Attr("Tindices: {int32, int64}")                                          \
       .Attr("member: int >= -1 = -1")                                            \
       .SetShapeFn(RefOutput)                                                     \
-      .Doc(kDoc)
+      .Doc(kSparseAdamDoc)
 TENSORBOW_SPARSE_ADAM("TensorBowSparseApplyAdam", "Ref(T)", .Output("out: Ref(T)"));
 TENSORBOW_SPARSE_ADAM("TensorBowResourceSparseApplyAdam", "resource", );
 

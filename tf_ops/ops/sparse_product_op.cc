@@ -10,7 +10,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr char kDoc[] = R"doc(
+constexpr char kSparseProductDoc[] = R"doc(
 Multiplies the transpose of a sparse matrix a with a dense one.
 
 a_indices, a_values, a_shape: of a, as in SparseTensorDenseMatMul.
@@ -60,6 +60,6 @@ REGISTER_OP("TensorBowSparseProduct")
       c->set_output(2, c->Vector(2));
       return absl::OkStatus();
     })
-    .Doc(kDoc);
+    .Doc(kSparseProductDoc);
 
 }  // namespace tensorbow
