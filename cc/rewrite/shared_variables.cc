@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/central_model/central_model.h"
 #include "cc/rewrite/downstream.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/reduce_gradients.h"
@@ -45,6 +46,14 @@ std::vector<const tf::Edge*> VariableInputs(const tf::Node& update) {
     if (type == tf::DT_RESOURCE || tf::IsRefType(type)) inputs.push_back(edge);
   }
   return inputs;
+}
+
+// Whether the variable is at most a slice: its copies take less than the meeting that
+// one for all learners would need.
+bool IsSmall(const tf::Node& variable) {
+  tf::PartialTensorShape shape;
+  return tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() &&
+         shape.IsFullyDefined() && shape.num_elements() <= CentralModel::kSliceElements;
 }
 
 // What a task does with one variable.
@@ -100,6 +109,7 @@ std::map<const tf::Node*, Use, tf::NodeComparatorName> UsesOf(const tf::Graph& g
     ++names[name_of(*node)];
     Use use = UseOf(*node);
     if (use.update != nullptr) {
+      use.sharable &= !IsSmall(*node);
       const NodeSet after_update = Behind(*use.update);
       for (const tf::Node* reader : use.readers) {
         // Learners wait for those before, which must be executed therefore.

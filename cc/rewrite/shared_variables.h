@@ -3,7 +3,8 @@
 // With averaged gradients all replicas are the same, and a fused update is divided
 // among the learners: each makes it in some of the slices. If nothing else writes the
 // variable and its slots, one copy does, and nothing has to be copied to the others'
-// replicas. What a task only reads can be shared, too. Statistics, counters and
+// replicas; variables of a slice or less keep their copies, which take less time than
+// to meet for one. What a task only reads can be shared, too. Statistics, counters and
 // whatever an op of the program's own writes stay each learner's.
 //
 // A learner updates a slice that others may still want to read as it was. So everything

@@ -348,13 +348,14 @@ std::vector<const void*> Synchroniser::AllGather(int learner, int point,
   p.arrived.fetch_add(1, std::memory_order_acq_rel);
   gate_.Notify();
   const int expected = participants(learner);
-  {
+  const auto complete = [&] {
+    return p.arrived.load(std::memory_order_acquire) >= expected;
+  };
+  if (!complete()) {
     const ScopedActivity waiting(activity(learner), Activity::kWait);
-    gate_.Await([&] {
-      return p.arrived.load(std::memory_order_acquire) >= expected || Aborted(learner);
-    });
+    gate_.Await([&] { return complete() || Aborted(learner); });
   }
-  if (p.arrived.load(std::memory_order_acquire) < expected) return {};
+  if (!complete()) return {};
   // Everybody has arrived: nobody can abort this iteration between here and its end.
   std::vector<const void*> all;
   std::copy_if(p.brought.begin(), p.brought.end(), std::back_inserter(all),
@@ -366,8 +367,10 @@ void Synchroniser::Release(int learner, int point) {
   Point& p = points_[point];
   p.staying.fetch_sub(1, std::memory_order_acq_rel);
   gate_.Notify();
+  const auto released = [&] { return p.staying.load(std::memory_order_acquire) == 0; };
+  if (released()) return;
   const ScopedActivity waiting(activity(learner), Activity::kWait);
-  gate_.Await([&] { return p.staying.load(std::memory_order_acquire) == 0; });
+  gate_.Await(released);
 }
 
 }  // namespace tensorbow

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "cc/central_model/central_model.h"
 #include "cc/rewrite/fuse_updates.h"
 #include "cc/rewrite/reduce_gradients.h"
 #include "cc/training/sharing.h"
@@ -21,12 +23,19 @@ namespace tf = ::tensorflow;
 using Groups = std::set<std::vector<std::string>>;
 using Names = std::set<std::string>;
 
+// A variable, by default of more than a slice.
+tf::NodeDef VariableOf(const std::string& name, bool resource,
+                       Attributes attributes = {}, int64_t size = 40'000) {
+  attributes["shape"] = absl::StrCat("shape { dim { size: ", size, " } }");
+  return NodeOf(name, resource ? "VarHandleOp" : "VariableV2", {}, attributes);
+}
+
 // The task graph of a momentum step: a variable w, its slot, and a gradient that is
 // computed from the value of w. `others` are more nodes.
 class Momentum {
  public:
-  Momentum(bool resource, std::vector<tf::NodeDef> others = {})
-      : task_(Nodes(resource, std::move(others))) {
+  Momentum(bool resource, std::vector<tf::NodeDef> others = {}, int64_t size = 40'000)
+      : task_(Nodes(resource, std::move(others), size)) {
     const std::vector<std::string> trained = {"w"};
     EXPECT_TRUE(FuseUpdates(trained, IsOfGradient, task_.get()).ok());
     const auto count = ReduceGradients(trained, {}, Averaging::kInUpdates, task_.get());
@@ -51,15 +60,14 @@ class Momentum {
   Task task_;
 
  private:
-  static std::vector<tf::NodeDef> Nodes(bool resource,
-                                        std::vector<tf::NodeDef> others) {
-    const char* const variable = resource ? "VarHandleOp" : "VariableV2";
+  static std::vector<tf::NodeDef> Nodes(bool resource, std::vector<tf::NodeDef> others,
+                                        int64_t size) {
     const char* const read = resource ? "ReadVariableOp" : "Identity";
     const char* const update = resource ? "ResourceApplyMomentum" : "ApplyMomentum";
     std::vector<tf::NodeDef> nodes = {
         NodeOf("rate", "Const"),
-        NodeOf("w", variable),
-        NodeOf("m", variable),
+        VariableOf("w", resource, {}, size),
+        VariableOf("m", resource, {}, size),
         NodeOf("read", read, {"w"}),
         NodeOf("gradient", "Neg", {"read"}),
         NodeOf("update", update, {"w", "m", "rate", "gradient", "rate"})};
@@ -75,6 +83,12 @@ INSTANTIATE_TEST_SUITE_P(, SharedVariablesTest, testing::Bool(), [](const auto& 
 
 TEST_P(SharedVariablesTest, AVariableGoesWithItsSlots) {
   EXPECT_EQ(Momentum(GetParam()).SharableGroups(), Groups({{"w", "m"}}));
+}
+
+TEST_P(SharedVariablesTest, WhatIsNotMoreThanASliceHasCopies) {
+  const int64_t slice = CentralModel::kSliceElements;
+  EXPECT_EQ(Momentum(GetParam(), {}, slice).SharableGroups(), Groups());
+  EXPECT_EQ(Momentum(GetParam(), {}, slice + 1).SharableGroups(), Groups({{"w", "m"}}));
 }
 
 TEST_P(SharedVariablesTest, WhatIsWrittenOtherwiseAndItsGroupAreNot) {
@@ -109,8 +123,8 @@ TEST_P(SharedVariablesTest, EveryReaderIsBeforeAllUpdatesOrAfterItsVariables) {
 TEST(SharableVariablesTest, AReaderBetweenTheGradientsAndTheUpdateKeepsItApart) {
   const std::vector<tf::NodeDef> nodes = {
       NodeOf("rate", "Const"),
-      NodeOf("a", "VarHandleOp"),
-      NodeOf("b", "VarHandleOp"),
+      VariableOf("a", true),
+      VariableOf("b", true),
       NodeOf("gradient", "Neg", {"rate"}),
       NodeOf("update_a", "ResourceApplyGradientDescent", {"a", "rate", "gradient"}),
       NodeOf("update_b", "ResourceApplyGradientDescent", {"b", "rate", "gradient"}),
@@ -140,7 +154,7 @@ TEST_P(SharedVariablesTest, AReaderInABranchKeepsItApart) {
 }
 
 TEST(SharableVariablesTest, VariablesOfOneNameOrWithAnAggregationAreNot) {
-  Momentum twice(true, {NodeOf("other", "VarHandleOp", {}, {{"shared_name", "s: 'w'"}}),
+  Momentum twice(true, {VariableOf("other", true, {{"shared_name", "s: 'w'"}}),
                         NodeOf("value", "ReadVariableOp", {"other"})});
   EXPECT_EQ(twice.SharableGroups(), Groups());
   Momentum counts(
@@ -152,8 +166,8 @@ TEST(SharableVariablesTest, VariablesOfOneNameOrWithAnAggregationAreNot) {
 TEST(SharableVariablesTest, ReferencesOfASecondTypeAreNot) {
   const std::string type = "type: DT_DOUBLE";
   std::vector<tf::NodeDef> nodes = {
-      NodeOf("a", "VariableV2"),
-      NodeOf("b", "VariableV2", {}, {{"dtype", type}}),
+      VariableOf("a", false),
+      VariableOf("b", false, {{"dtype", type}}),
       NodeOf("one", "Const"),
       NodeOf("two", "Cast", {"one"}, {{"SrcT", "type: DT_FLOAT"}, {"DstT", type}}),
       NodeOf("update_a", "ApplyGradientDescent", {"a", "one", "one"}),

@@ -7,6 +7,7 @@ import contextlib
 
 import numpy as np
 import programs
+import pytest
 import tensorflow as tf
 from fused_updates_test import KINDS
 from ssgd_updates_test import LEARNERS, assert_replicas, mean_of, normal
@@ -21,28 +22,30 @@ SIZE = 40_000  # more than a slice
 class Trained:
     """A variable under Momentum, and other things that can be done with it."""
 
-    def __init__(self, use_resource):
+    def __init__(self, use_resource, size=SIZE):
+        self.size = size
         self.graph = tf.Graph()
         with self.graph.as_default():
-            self.gradient = tf1.placeholder(tf.float32, [None, SIZE], name="gradient")
-            self.w = tf1.get_variable("w", initializer=normal(9, SIZE), use_resource=use_resource)
+            self.gradient = tf1.placeholder(tf.float32, [None, size], name="gradient")
+            self.w = tf1.get_variable("w", initializer=normal(9, size), use_resource=use_resource)
             optimiser = tf1.train.MomentumOptimizer(0.1, 0.9)
             self.train = optimiser.apply_gradients([(self.gradient[0], self.w)])
             self.slot = optimiser.get_slot(self.w, "momentum")
             with tf.control_dependencies([self.train]):
                 self.train_and_damp = tf.group(tf1.assign(self.slot, 0.5 * self.slot))
-            self.old = tf.reshape(self.w, [8, -1])  # refers to what it reads
+            self.old = tf.reshape(self.w, [-1, 1])  # refers to what it reads
             with tf.control_dependencies([self.train]):
                 self.old_afterwards = self.old * 1.0
             self.init = tf1.global_variables_initializer()
 
     @contextlib.contextmanager
-    def sessions(self, config=None, **options):
+    def sessions(self, config=None, ema_decay=None, **options):
         """A stock session and one with learners; both initialised."""
+        synchroniser = tensorbow.SSGD(ema_decay=ema_decay)
         with (
             tf1.Session(graph=self.graph, config=config) as stock,
             programs.session_of_parts(
-                self.graph, LEARNERS, synchroniser=tensorbow.SSGD(), **options
+                self.graph, LEARNERS, synchroniser=synchroniser, **options
             ) as session,
         ):
             stock.run(self.init)
@@ -50,7 +53,7 @@ class Trained:
             yield stock, session
 
     def run(self, op, iteration, stock, session):
-        gradients = normal(iteration, session.num_learners, SIZE)
+        gradients = normal(iteration, session.num_learners, self.size)
         stock.run(op, {self.gradient: mean_of(gradients)[np.newaxis]})
         session.run(op, {self.gradient: gradients})
 
@@ -89,6 +92,29 @@ def test_there_is_one_copy_until_a_program_writes_it_otherwise(use_resource, one
             program.assert_stocks(stock, session)
         for op in (program.train, program.train_and_damp):
             assert not shares(session, op, zeros)
+
+
+@KINDS
+@pytest.mark.parametrize("average", [None, 0.5], ids=["", "average"])
+@pytest.mark.parametrize("size", [1, 2047, 2049, 5003, 16_384])
+def test_what_is_not_more_than_a_slice_has_copies(size, average, use_resource, one_thread):
+    """Learners make equal parts of its update, in all of them."""
+    program = Trained(use_resource, size)
+    with program.sessions(one_thread, ema_decay=average) as (stock, session):
+        expected, iterations = stock.run(program.w), 0
+        for learners in (2, LEARNERS, 4):
+            session.set_learners(learners)
+            for iteration in range(3):
+                program.run(program.train, iteration, stock, session)
+                for variable in (program.w, program.slot):
+                    value = stock.run(variable)
+                    assert_replicas(session, variable, value, learners=learners)
+                decay = min(average or 0, (1 + iterations) / (10 + iterations))
+                iterations += 1
+                expected = decay * expected + (1 - decay) * stock.run(program.w)
+                np.testing.assert_allclose(session.run(program.w), expected, rtol=1e-5)
+        zeros = np.zeros((learners, size), np.float32)
+        assert not shares(session, program.train, {program.gradient: zeros})
 
 
 @KINDS

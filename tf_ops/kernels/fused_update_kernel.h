@@ -255,6 +255,21 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     const Tensors* tensors;
   };
 
+  // What of slice `s` the learner updates that is at `place` among `count`: all or
+  // nothing; where there is no other slice, an equal part of it.
+  CentralModel::Slice OwnPart(const UpdateOperand<T>& operand, int64_t size, int s,
+                              int place, int count) const {
+    constexpr int64_t kMinDivided = 2048, kLine = 64 / sizeof(T);
+    const CentralModel::Slice slice = CentralModel::SliceOf(size, s);
+    if (slice.size() == size && size >= kMinDivided && operand.is_whole()) {
+      const int64_t lines = (size + kLine - 1) / kLine;
+      return {lines * place / count * kLine,
+              std::min(size, lines * (place + 1) / count * kLine)};
+    }
+    const bool own = (member_ + s / operand.slices_at_once()) % count == place;
+    return own ? slice : CentralModel::Slice{slice.begin, slice.begin};
+  }
+
   // Updates a part of all learners' variables, which are equal, with the mean of their
   // operands, while the others update the rest.
   template <typename Rule>
@@ -280,10 +295,11 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     }
 
     for (int s = 0; alike && s < CentralModel::NumSlices(size); ++s) {
-      if ((member_ + s / operand.slices_at_once()) % count != place) continue;
       const CentralModel::Slice slice = CentralModel::SliceOf(size, s);
+      const CentralModel::Slice own = OwnPart(operand, size, s, place, count);
+      if (own.size() == 0) continue;
       ForEachPart<Rule>(
-          operands, slice, /*corrects=*/false, [&](const CentralModel::Slice& part) {
+          operands, own, /*corrects=*/false, [&](const CentralModel::Slice& part) {
             const T* const mean =
                 averaged_ ? operand.At(part) : operand.MeanAt(operands, part);
             Update(rule, part, mean, Pull<T>(), tensors,
@@ -295,7 +311,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
               }
             }
           });
-      if (in_set) {
+      if (in_set && own.size() == slice.size()) {
         synchroniser->variable(member_).AverageNext(s,
                                                     Elements(tensors[0]) + slice.begin);
       }

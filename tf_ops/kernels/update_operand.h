@@ -64,6 +64,8 @@ class UpdateOperand {
 
   // Whether only some rows are not zero.
   bool has_rows() const { return numbers_.has_value(); }
+  // Whether every element is there to be read.
+  bool is_whole() const { return !has_rows() && !factor_.has_value(); }
 
   // How many slices, from a multiple of it on, are computed at once: updates go through
   // them one after the other.
