@@ -42,8 +42,10 @@ GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& sp
     if (analysis.variables.count(source.variable) == 0) continue;  // a mark
     found.transformed |= source.transformed;
     if (source.indices.empty() && !source.is_value && source.shape.IsFullyDefined() &&
-        CanBeReduced(TypeOf(graph, source.tensor))) {
+        !source.of_transformed_rows && CanBeReduced(TypeOf(graph, source.tensor))) {
       found.dense.push_back(std::move(source));
+    } else {
+      found.transformed_else |= source.transformed;
     }
   }
   return found;
@@ -68,7 +70,20 @@ absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                            .Attr("shape", gradient.shape)
                            .Finalize(&added.emplace_back()));
   }
+  // What only hands the value on keeps a learner's own: TensorFlow has the gradients of
+  // one op wait for each other there.
+  const auto hands_on = [&names](const tf::NodeDef& node) {
+    return node.op() == "Identity" && names.count(Canonical(node.input(0))) > 0;
+  };
+  for (size_t before = 0; before != names.size();) {
+    before = names.size();
+    for (const tf::NodeDef& node : rewritten.node()) {
+      if (hands_on(node))
+        names.emplace(Canonical(node.name()), names.at(Canonical(node.input(0))));
+    }
+  }
   for (tf::NodeDef& node : *rewritten.mutable_node()) {
+    if (hands_on(node)) continue;
     for (std::string& input : *node.mutable_input()) {
       if (ParseTensor(input).control) continue;
       const auto found = names.find(Canonical(input));

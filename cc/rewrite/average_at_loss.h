@@ -23,14 +23,18 @@ struct GradientsAtLoss {
   // Those that can be averaged there: dense ones of the shape of their variable. None
   // where the program says itself what its gradients are.
   std::vector<GradientSource> dense;
-  // Whether any, also of those that cannot, is transformed on its way to the variable.
+  // Whether any is transformed on its way to the variable, and whether any of those
+  // that cannot be averaged is.
   bool transformed = false;
+  bool transformed_else = false;
 };
 GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                                     const RunAnalysis& analysis);
 
 // `averaged` ← what `spec` needs of `graph`, with a TensorBowReduceGradient
-// (reduce_gradients.h) after each of them. Fetches of a gradient are a learner's own.
+// (reduce_gradients.h) after each of them: where its value is first used, so that what
+// waits for the value alone does not wait for the average. Fetches of a gradient are a
+// learner's own.
 absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                            const std::vector<GradientSource>& gradients,
                            ProgramGraph* averaged);

@@ -87,6 +87,22 @@ class SourceFinder {
   // Whether the tensor found last is linear in its sources.
   bool linear() const { return linear_; }
 
+  // Whether the tensor sums up rows that are not linear in their sources, such as those
+  // of an embedding's gradient that has been clipped. Forgets what has been found.
+  bool SumsTransformedRows(const std::string& tensor) {
+    const tf::NodeDef* const node = graph_.Find(ParseTensor(tensor).node);
+    const bool sums = node->op() == "UnsortedSegmentSum";
+    if (!sums && node->op() != "ConcatV2") return false;
+    for (int i = 0; i < (sums ? 1 : node->input_size() - 1); ++i) {
+      const std::set<std::string> sources = Find(node->input(i));
+      if (!linear_) return true;
+      for (const std::string& source : sources) {
+        if (SumsTransformedRows(source)) return true;
+      }
+    }
+    return false;
+  }
+
   // Whether the tensor depends on what is fed.
   bool Depends(const std::string& tensor) const {
     return feeds_.contains(Canonical(tensor)) ||
@@ -168,6 +184,67 @@ Fit FitOf(const tf::PartialTensorShape& shape, const tf::NodeDef& variable) {
   const tf::PartialTensorShape wanted(attribute->second.shape());
   if (!shape.IsFullyDefined() || !wanted.IsFullyDefined()) return Fit::kUnknown;
   return shape.num_elements() == wanted.num_elements() ? Fit::kYes : Fit::kNo;
+}
+
+// A source, and what is written by it, in the variable's or the slot's place.
+struct FoundSource {
+  GradientSource source;
+  GradientSource operand;
+};
+
+// Of all that is written to variables. Of a slot only sums of transformed rows.
+std::vector<FoundSource> CollectSources(
+    const ProgramGraph& graph, const RunSpec& spec, const RunSpec& fed_rows,
+    const RunAnalysis& analysis, const std::vector<const tf::NodeDef*>& nodes,
+    const absl::flat_hash_set<std::string>& moments) {
+  const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
+  Dataflow dataflow(nodes, graph.functions(), [&feeds](absl::string_view tensor) {
+    return feeds.contains(Canonical(tensor));
+  });
+  std::vector<const VariableUse*> variables;
+  for (const auto& [name, use] : analysis.variables) {
+    dataflow.AddRoot(name);
+    variables.push_back(&use);
+  }
+  SourceFinder finder(graph, fed_rows, nodes, moments);
+  std::vector<FoundSource> found;
+  for (const tf::NodeDef* node : nodes) {
+    const std::set<int> roots = dataflow.FirstRoots(*node);
+    const std::vector<Input> inputs = dataflow.Inputs(*node);
+    if (roots.empty() || !WritesInput(node->op(), *inputs[0].declaration) ||
+        !CallsOf(*node, graph.functions()).empty()) {
+      continue;
+    }
+    const Written written = WrittenBy(*node, inputs);
+    if (written.value.empty()) continue;
+    const bool optimises = OptimiserKindOf(node->op()) != OptimiserKind::kNone;
+    const bool adds_rows = !written.indices.empty() && !written.replaces;
+    const std::vector<std::string> others = OthersOf(*node, inputs);
+    const bool by_rate = std::any_of(
+        others.begin(), others.end(),
+        [&finder](const std::string& other) { return finder.Depends(other); });
+    for (int root : roots) {
+      if (!variables[root]->trained && !adds_rows) continue;
+      const GradientSource operand = {
+          variables[root]->node->name(), Canonical(written.value),
+          written.indices.empty() ? "" : Canonical(written.indices), written.replaces};
+      const std::set<std::string> tensors = finder.Find(operand.tensor);
+      const bool transformed =
+          (optimises && by_rate) || ((optimises || adds_rows) && !finder.linear());
+      for (const std::string& tensor : tensors) {
+        if (LiesInControlFlow(graph, tensor)) continue;
+        GradientSource source = operand;
+        source.is_value = written.replaces && tensor == operand.tensor;
+        source.tensor = tensor;
+        source.of_transformed_rows = finder.SumsTransformedRows(tensor);
+        source.transformed = transformed || source.of_transformed_rows;
+        if (variables[root]->trained || source.of_transformed_rows) {
+          found.push_back({std::move(source), operand});
+        }
+      }
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -268,58 +345,20 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
     sources.push_back({node->name(), Canonical(node->input(0)), "", false});
   }
   if (!sources.empty()) return sources;
-  const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
-  Dataflow dataflow(nodes, graph.functions(), [&feeds](absl::string_view tensor) {
-    return feeds.contains(Canonical(tensor));
-  });
-  std::vector<const tf::NodeDef*> variables;
-  for (const auto& [name, use] : analysis.variables) {
-    dataflow.AddRoot(name);
-    variables.push_back(use.trained ? use.node : nullptr);
-  }
   const RunSpec fed_rows = FedRows(graph, spec);
   const auto moments = MomentTensors(graph, spec, nodes);
-  SourceFinder finder(graph, fed_rows, nodes, moments);
-  RunSpec described = spec;
-  std::vector<GradientSource> operands;  // by source
-  for (const tf::NodeDef* node : nodes) {
-    const std::set<int> roots = dataflow.FirstRoots(*node);
-    const std::vector<Input> inputs = dataflow.Inputs(*node);
-    if (roots.empty() || !WritesInput(node->op(), *inputs[0].declaration) ||
-        !CallsOf(*node, graph.functions()).empty()) {
-      continue;
-    }
-    const Written written = WrittenBy(*node, inputs);
-    if (written.value.empty()) continue;
-    for (int root : roots) {
-      if (variables[root] == nullptr) continue;
-      GradientSource operand = {
-          variables[root]->name(), Canonical(written.value),
-          written.indices.empty() ? "" : Canonical(written.indices), written.replaces};
-      const std::vector<std::string> others = OthersOf(*node, inputs);
-      const bool by_rate = std::any_of(
-          others.begin(), others.end(),
-          [&finder](const std::string& other) { return finder.Depends(other); });
-      for (const std::string& tensor : finder.Find(operand.tensor)) {
-        if (LiesInControlFlow(graph, tensor)) continue;
-        GradientSource source = operand;
-        source.is_value = written.replaces && tensor == operand.tensor;
-        source.tensor = tensor;
-        // Other updates are TensorFlow's for some rows, or do not average.
-        source.transformed = OptimiserKindOf(node->op()) != OptimiserKind::kNone &&
-                             (by_rate || !finder.linear());
-        sources.push_back(source);
-        operands.push_back(operand);
-        described.fetches.push_back(tensor);
-      }
-    }
-  }
+  std::vector<FoundSource> found =
+      CollectSources(graph, spec, fed_rows, analysis, nodes, moments);
 
   // What is not of the variable's shape is no gradient of it.
+  RunSpec described = spec;
+  for (const auto& [source, operand] : found) {
+    described.fetches.push_back(source.tensor);
+  }
   const auto shapes = InferShapes(graph, described);
   std::vector<Fit> fits;
   absl::flat_hash_set<std::string> cuts = moments;
-  for (GradientSource& source : sources) {
+  for (auto& [source, operand] : found) {
     const tf::NodeDef& variable = *analysis.variables.at(source.variable).node;
     const tf::PartialTensorShape& shape = shapes.at(source.tensor);
     fits.push_back(source.indices.empty() ? FitOf(shape, variable) : Fit::kYes);
@@ -329,19 +368,22 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
   // What is written may depend on more than gradients: then it is looked at itself.
   const auto beside = DependOnFeeds(fed_rows, nodes, cuts, &graph);
   std::map<std::pair<std::string, std::string>, bool> explained;  // by what is written
-  for (size_t i = 0; i < sources.size(); ++i) {
-    bool& is = explained[{operands[i].variable, operands[i].tensor}];
-    is |= fits[i] == Fit::kYes &&
-          (cuts.contains(operands[i].tensor) ||
-           !beside.contains(std::string(ParseTensor(operands[i].tensor).node)));
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto& [source, operand] = found[i];
+    // What is transformed may not be taken for what is not, whatever its shape.
+    const bool fit =
+        fits[i] == Fit::kYes || (fits[i] == Fit::kUnknown && source.transformed);
+    explained[{operand.variable, operand.tensor}] |=
+        fit && (cuts.contains(operand.tensor) ||
+                !beside.contains(std::string(ParseTensor(operand.tensor).node)));
   }
   std::vector<GradientSource> fitting;
   std::set<std::pair<std::string, std::string>> seen;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const GradientSource& operand = operands[i];
+  for (size_t i = 0; i < found.size(); ++i) {
+    const GradientSource& operand = found[i].operand;
     const bool whole = explained.at({operand.variable, operand.tensor}) ||
                        LiesInControlFlow(graph, operand.tensor);
-    const GradientSource& source = whole ? sources[i] : operand;
+    const GradientSource& source = whole ? found[i].source : operand;
     const bool fit = !whole || fits[i] != Fit::kNo;
     if (fit && seen.insert({source.variable, source.tensor}).second) {
       fitting.push_back(source);

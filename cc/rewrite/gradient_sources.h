@@ -25,8 +25,12 @@ struct GradientSource {
   std::string indices;  // of the variable's rows; "" for all of it
   // The variable's new value, not a change of it.
   bool is_value = false;
-  // An optimiser op gets what is not linear in it: clipped, squared, normalised.
+  // An optimiser op, or one of TensorFlow's optimisers' for some rows, gets what is not
+  // linear in it: clipped, squared, normalised.
   bool transformed = false;
+  // It is a sum of rows that are not linear in what leaves the loss; also given for an
+  // optimiser's slot, if it is one.
+  bool of_transformed_rows = false;
   // Of dense ones: known, if it is known to be as large as the variable's.
   tensorflow::PartialTensorShape shape = {};
 };

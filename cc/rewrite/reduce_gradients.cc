@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/acyclic.h"
 #include "cc/rewrite/downstream.h"
 #include "cc/rewrite/node_inputs.h"
 #include "cc/rewrite/op_kinds.h"
@@ -363,6 +364,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     graph->AddControlEdge(last, update);
     last = update;
   }
+  TF_RETURN_IF_ERROR(CheckAcyclic(*graph));
   return static_cast<int>(reductions.size());
 }
 

@@ -40,7 +40,8 @@ bool IsOfGradient(const tensorflow::Node& update);
 // InvalidArgument, with the graph unusable, if
 //   - a trained variable is updated neither by one optimiser op nor by what depends on
 //   a task's rows through the program's own reductions only;
-//   - a gradient is averaged in a conditional, or depends on an update or an average;
+//   - a gradient is averaged in a conditional, or depends on an update or an average,
+//   also by waiting for it;
 //   - a queue that the task takes from is refilled there (refills.h).
 // The task graph must have been optimised, and FuseUpdates() called for updates that
 // are of a gradient.

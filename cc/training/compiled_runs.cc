@@ -126,7 +126,8 @@ absl::Status Trainer::CompileFor(const Choice& choice, const RunToCompile& run,
                                                  averages_at_loss, run, program->get());
     // Without proofs runs are divided as they are said to be.
     (*program)->transforms_own =
-        options_.proof && gradients.transformed && !averages_at_loss;
+        options_.proof &&
+        (averages_at_loss ? gradients.transformed_else : gradients.transformed);
     if (!absl::IsInvalidArgument(status)) return status;
     first.Update(status);
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/acyclic.h"
 #include "cc/rewrite/average_at_loss.h"
 #include "cc/rewrite/batch_elements.h"
 #include "cc/rewrite/batch_norms.h"
@@ -349,6 +350,9 @@ absl::Status CompileLearningProgram(
                                                             &program->num_gradients));
       program->own_moments |= !all;
     }
+  }
+  for (const auto& part : task.parts) {
+    TF_RETURN_IF_ERROR(CheckAcyclic(*part.graph));
   }
   for (int j = 0; j < learners->size(); ++j) {
     Specialisation specialisation;

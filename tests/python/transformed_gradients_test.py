@@ -4,6 +4,8 @@ Programs that clip, normalise or square gradients, write an optimiser by hand, o
 that follow the rows, against a stock session on the same rows, some of them odd in number.
 """
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -46,8 +48,8 @@ def by_optimiser(transform, optimiser=tf1.train.GradientDescentOptimizer):
     return train_op
 
 
-def clip_by_global_norm(gradients):
-    return tf.clip_by_global_norm(gradients, 0.1)[0]
+def clip_by_global_norm(gradients, most=0.1):
+    return tf.clip_by_global_norm(gradients, most)[0]
 
 
 def clip_each(gradients):
@@ -277,22 +279,109 @@ def test_averaged_models_weigh_rows_themselves():
     assert took_part == 2 and said == []
 
 
-def test_gradients_of_rows_that_are_clipped_are_one_learners():
-    """A global norm is that of all rows, before equal ones are added up."""
+def embedded(train_op, resource):
+    """Rows of a table, whose gradients are some rows of it."""
 
     def build():
         ids, y = tf1.placeholder(tf.int32, [None, 2]), tf1.placeholder(tf.int32, [None])
-        words = tf.nn.embedding_lookup(programs.weights("table", 30, 8), ids)
-        logits = tf.matmul(tf.reduce_mean(words, 1), programs.weights("out", 8, CLASSES))
+        with tf1.variable_scope("", use_resource=resource):
+            words = tf.nn.embedding_lookup(programs.weights("table", 30, 8), ids)
+            logits = tf.matmul(tf.reduce_mean(words, 1), programs.weights("out", 8, CLASSES))
+            each = tf1.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+            return [ids, y], train_op(tf.reduce_mean(each), 0.3, ids)
+
+    return build
+
+
+def words_of(random):
+    return random.randint(0, 30, (24, 2)), random.randint(0, CLASSES, 24)
+
+
+def clip_lengths(gradients, most=0.02):
+    return [tf.clip_by_norm(gradient, most) for gradient in gradients]
+
+
+def clip_values(gradients, most=0.01):
+    def clip(gradient):
+        if not isinstance(gradient, tf.IndexedSlices):
+            return tf.clip_by_value(gradient, -most, most)
+        values = tf.clip_by_value(gradient.values, -most, most)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+
+    return [clip(gradient) for gradient in gradients]
+
+
+def momentum(rate):
+    return tf1.train.MomentumOptimizer(rate, 0.9)
+
+
+OF_ROWS = pytest.mark.parametrize(
+    "optimiser",
+    [
+        tf1.train.GradientDescentOptimizer,
+        momentum,
+        tf1.train.AdamOptimizer,
+        tf1.train.AdagradOptimizer,
+    ],
+)
+
+
+@pytest.mark.parametrize("resource", [True, False])
+@OF_ROWS
+@pytest.mark.parametrize("transform", [clip_by_global_norm, clip_lengths, clip_values])
+def test_gradients_of_rows_that_are_clipped_are_one_learners(transform, optimiser, resource):
+    """Clipped are those of all rows, before equal ones are added up; also where the first are
+    too small to be clipped, so that dividing them changes nothing yet."""
+    for most in (1e3, 0.01):
+        build = embedded(by_optimiser(functools.partial(transform, most=most), optimiser), resource)
+        _, ours, took_part, said = train(build, words_of, learners(2))
+        _, stock, _, _ = train(build, words_of, tf1.Session)
+        assert took_part == 1 and len(said) == 1
+        assert most < 1 or "gradients are clipped" in said[0]
+        for name, value in stock.items():
+            np.testing.assert_array_equal(ours[name], value)
+
+
+@pytest.mark.parametrize("resource", [True, False])
+@OF_ROWS
+def test_gradients_of_rows_that_are_only_scaled_are_averaged(optimiser, resource):
+    def halve(gradients):
+        return [tf1.scalar_mul(0.5, gradient) for gradient in gradients]
+
+    assert_stocks(embedded(by_optimiser(halve, optimiser), resource), words_of, 2)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("transform", [clip_by_global_norm, clip_lengths, clip_values])
+def test_gradients_that_leave_a_loop_together_are_those_of_all_rows(transform, count):
+    """TensorFlow has them wait for each other, where learners would wait for all of them."""
+
+    def build():
+        x, y = tf1.placeholder(tf.float32, [None, COLUMNS]), tf1.placeholder(tf.int32, [None])
+        begin = tf.matmul(x, programs.weights("in", COLUMNS, 8))
+        again = programs.weights("again", 8, 8)
+        _, hidden = tf.while_loop(
+            lambda step, _: step < 4,
+            lambda step, h: (step + 1, tf.tanh(tf.matmul(h, again) + begin)),
+            [0, tf.zeros_like(begin)],
+        )
+        logits = tf.matmul(hidden, programs.weights("out", 8, CLASSES))
         each = tf1.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
-        clipped = by_optimiser(clip_by_global_norm)
-        return [ids, y], clipped(tf.reduce_mean(each), 0.3, ids)
+        return [x, y], by_optimiser(transform)(tf.reduce_mean(each), 0.3, x)
 
-    def words_of(random):
-        return random.randint(0, 30, (24, 2)), random.randint(0, CLASSES, 24)
+    assert_stocks(build, lambda random: rows(random)[:2], count)
 
-    _, ours, took_part, said = train(build, words_of, learners(2))
-    _, stock, _, _ = train(build, words_of, tf1.Session)
+
+def test_clipped_gradients_of_unknown_shape_are_one_learners():
+    """One is averaged nowhere, so that none of them is."""
+
+    def clip_unknown(gradients):
+        first, *others = gradients
+        return clip_values([tf1.placeholder_with_default(first, None), *others])
+
+    build = program(by_optimiser(clip_unknown))
+    _, ours, took_part, said = train(build, rows, learners(2))
+    _, stock, _, _ = train(build, rows, tf1.Session)
     assert took_part == 1 and "gradients are clipped" in said[0]
     for name, value in stock.items():
         np.testing.assert_array_equal(ours[name], value)
