@@ -34,4 +34,21 @@ bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
   return false;
 }
 
+std::string BeforeLoop(const ProgramGraph& graph, const std::string& tensor) {
+  const auto producer = [&graph](const std::string& name) {
+    const tf::NodeDef* const node = graph.Find(ParseTensor(name).node);
+    return node == nullptr ? tf::NodeDef::default_instance() : *node;
+  };
+  const tf::NodeDef exit = producer(tensor);
+  if (exit.op() != "Exit") return tensor;
+  const tf::NodeDef leave = producer(exit.input(0));
+  const tf::NodeDef merge = leave.op() == "Switch" ? producer(leave.input(0)) : leave;
+  if (merge.op() != "Merge") return tensor;
+  for (const std::string& input : merge.input()) {
+    const tf::NodeDef enter = producer(input);
+    if (enter.op() == "Enter") return Canonical(enter.input(0));
+  }
+  return tensor;
+}
+
 }  // namespace tensorbow

@@ -1,7 +1,9 @@
 // TensorFlow 1's control flow: conditionals and loops whose nodes lie in the graph
-// itself. Pure function.
+// itself. Pure functions.
 #ifndef TENSORBOW_CC_REWRITE_CONTROL_FLOW_H_
 #define TENSORBOW_CC_REWRITE_CONTROL_FLOW_H_
+
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "cc/rewrite/program_graph.h"
@@ -12,6 +14,11 @@ namespace tensorbow {
 // value, or with several: it lies inside a conditional or a loop. Behind them it has
 // one.
 bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor);
+
+// Where `tensor` is what a loop variable is after the loop: what that is before it,
+// which is of the same shape, unless the program says that it may change. Else
+// `tensor`.
+std::string BeforeLoop(const ProgramGraph& graph, const std::string& tensor);
 
 }  // namespace tensorbow
 

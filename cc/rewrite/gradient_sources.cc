@@ -176,14 +176,19 @@ bool IsMark(const tf::NodeDef& node) {
   return absl::StartsWith(name.substr(begin), kMark);
 }
 
-// Whether a tensor of this static shape surely is of the variable's, or surely not.
+// Whether a tensor of this static shape surely is of the variable's, or surely not. If
+// some sizes are known, and are the variable's, it is: `*shape` ← the variable's.
 enum class Fit { kYes, kNo, kUnknown };
-Fit FitOf(const tf::PartialTensorShape& shape, const tf::NodeDef& variable) {
+Fit FitOf(const tf::NodeDef& variable, tf::PartialTensorShape* shape) {
   const auto attribute = variable.attr().find("shape");
   if (attribute == variable.attr().end()) return Fit::kUnknown;
   const tf::PartialTensorShape wanted(attribute->second.shape());
-  if (!shape.IsFullyDefined() || !wanted.IsFullyDefined()) return Fit::kUnknown;
-  return shape.num_elements() == wanted.num_elements() ? Fit::kYes : Fit::kNo;
+  if (!wanted.IsFullyDefined() || shape->unknown_rank()) return Fit::kUnknown;
+  if (!shape->IsFullyDefined()) {
+    if (!shape->IsCompatibleWith(wanted)) return Fit::kNo;
+    *shape = wanted;
+  }
+  return shape->num_elements() == wanted.num_elements() ? Fit::kYes : Fit::kNo;
 }
 
 // A source, and what is written by it, in the variable's or the slot's place.
@@ -353,15 +358,15 @@ std::vector<GradientSource> FindGradientSources(const ProgramGraph& graph,
   // What is not of the variable's shape is no gradient of it.
   RunSpec described = spec;
   for (const auto& [source, operand] : found) {
-    described.fetches.push_back(source.tensor);
+    described.fetches.push_back(BeforeLoop(graph, source.tensor));
   }
   const auto shapes = InferShapes(graph, described);
   std::vector<Fit> fits;
   absl::flat_hash_set<std::string> cuts = moments;
   for (auto& [source, operand] : found) {
     const tf::NodeDef& variable = *analysis.variables.at(source.variable).node;
-    const tf::PartialTensorShape& shape = shapes.at(source.tensor);
-    fits.push_back(source.indices.empty() ? FitOf(shape, variable) : Fit::kYes);
+    tf::PartialTensorShape shape = shapes.at(BeforeLoop(graph, source.tensor));
+    fits.push_back(source.indices.empty() ? FitOf(variable, &shape) : Fit::kYes);
     if (fits.back() == Fit::kYes) source.shape = shape;
     if (fits.back() != Fit::kNo) cuts.insert(source.tensor);
   }
