@@ -78,8 +78,8 @@ absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
   for (size_t before = 0; before != names.size();) {
     before = names.size();
     for (const tf::NodeDef& node : rewritten.node()) {
-      if (hands_on(node))
-        names.emplace(Canonical(node.name()), names.at(Canonical(node.input(0))));
+      if (!hands_on(node)) continue;
+      names.emplace(Canonical(node.name()), names.at(Canonical(node.input(0))));
     }
   }
   for (tf::NodeDef& node : *rewritten.mutable_node()) {
