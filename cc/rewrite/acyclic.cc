@@ -21,8 +21,9 @@ absl::Status CheckAcyclic(const tf::Graph& graph) {
   std::vector<int> awaited(graph.num_node_ids(), 0);
   std::vector<const tf::Node*> ready;
   for (const tf::Node* node : graph.nodes()) {
-    for (const tf::Edge* edge : node->in_edges())
+    for (const tf::Edge* edge : node->in_edges()) {
       awaited[node->id()] += !GoesBack(*edge);
+    }
     if (awaited[node->id()] == 0) ready.push_back(node);
   }
   int executed = 0;
