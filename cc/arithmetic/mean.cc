@@ -79,9 +79,4 @@ TENSORBOW_VECTORISED void Mean(const Bfloat16* const* values, const double* shar
   Average<Bfloat16>(values, shares, count, n, mean);
 }
 
-TENSORBOW_VECTORISED void MeanOfSum(int count, int64_t n, float* sum) {
-  const float scale = 1.0f / static_cast<float>(count);
-  for (int64_t i = 0; i < n; ++i) sum[i] *= scale;
-}
-
 }  // namespace tensorbow

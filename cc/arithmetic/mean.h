@@ -25,9 +25,6 @@ void Mean(const Half* const* values, const double* shares, int count, int64_t n,
 void Mean(const Bfloat16* const* values, const double* shares, int count, int64_t n,
           Bfloat16* mean);
 
-// The same where the sum exists: sum ← sum / count.
-void MeanOfSum(int count, int64_t n, float* sum);
-
 }  // namespace tensorbow
 
 #endif  // TENSORBOW_CC_ARITHMETIC_MEAN_H_

@@ -26,13 +26,23 @@ int64_t Blocks(int64_t rows) { return (rows + kBlock - 1) / kBlock; }
 // Loops over vectors are unrolled early, so that all sums live in registers.
 #define TENSORBOW_UNROLL _Pragma("GCC unroll 8")
 
-// c (kBlock × kPanel, its rows `stride` apart) ← a·b, or c + a·b; a is depth × kBlock,
-// b depth × kPanel. As many vectors of sums as the processor has registers for.
+// Of a panel: some rows of b, one after the other.
+struct PanelRows {
+  const float* b;
+  int64_t depth;
+};
+
+// c (kBlock × `width`, its rows `stride` apart) ← Σ a·b, or c + Σ a·b, over all
+// `parts`; those of a lie one after the other, each depth × kBlock. Whole vectors, also
+// of columns from `width` on.
 template <int kLanes, int kVectors>
-TENSORBOW_INLINE void MultiplyBlock(const float* a, const float* b, int64_t depth,
-                                    bool accumulate, float* c, int64_t stride) {
+TENSORBOW_INLINE void MultiplyBlock(const float* a, const std::vector<PanelRows>& parts,
+                                    bool accumulate, int64_t width, float* c,
+                                    int64_t stride) {
+  const PanelRows* const first = parts.data();
+  const PanelRows* const end = first + parts.size();
   typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
-  for (int column = 0; column < kPanel; column += kLanes * kVectors) {
+  for (int64_t column = 0; column < width; column += kLanes * kVectors) {
     Vector sum[kBlock][kVectors];
     TENSORBOW_UNROLL
     for (int i = 0; i < kBlock; ++i) {
@@ -44,15 +54,22 @@ TENSORBOW_INLINE void MultiplyBlock(const float* a, const float* b, int64_t dept
         sum[i][v] = before;
       }
     }
-    for (int64_t k = 0; k < depth; ++k) {
-      TENSORBOW_UNROLL
-      for (int v = 0; v < kVectors; ++v) {
-        Vector factor;
-        std::memcpy(&factor, b + k * kPanel + column + v * kLanes, sizeof factor);
+    const float* of_part = a;
+    const PanelRows* part = first;
+    do {  // there is one at least; `for` takes longer
+      const auto [b, depth] = *part;
+      for (int64_t k = 0; k < depth; ++k) {
         TENSORBOW_UNROLL
-        for (int i = 0; i < kBlock; ++i) sum[i][v] += a[k * kBlock + i] * factor;
+        for (int v = 0; v < kVectors; ++v) {
+          Vector factor;
+          std::memcpy(&factor, b + k * kPanel + column + v * kLanes, sizeof factor);
+          TENSORBOW_UNROLL
+          for (int i = 0; i < kBlock; ++i)
+            sum[i][v] += of_part[k * kBlock + i] * factor;
+        }
       }
-    }
+      of_part += depth * kBlock;
+    } while (++part != end);
     TENSORBOW_UNROLL
     for (int i = 0; i < kBlock; ++i) {
       TENSORBOW_UNROLL
@@ -64,37 +81,54 @@ TENSORBOW_INLINE void MultiplyBlock(const float* a, const float* b, int64_t dept
   }
 }
 
-using BlockFunction = void (*)(const float* a, const float* b, int64_t depth,
-                               bool accumulate, float* c, int64_t stride);
-#define TENSORBOW_BLOCK_FUNCTION(name, lanes, vectors)                                \
-  void name(const float* a, const float* b, int64_t depth, bool accumulate, float* c, \
-            int64_t stride) {                                                         \
-    MultiplyBlock<lanes, vectors>(a, b, depth, accumulate, c, stride);                \
+using BlockFunction = void (*)(const float* a, const std::vector<PanelRows>& parts,
+                               bool accumulate, int64_t width, float* c,
+                               int64_t stride);
+
+// The loop above for one instruction set: for whole panels, with as many vectors of
+// sums as there are registers for, and for panels of fewer columns.
+struct Loops {
+  BlockFunction whole, narrow;
+};
+
+#define TENSORBOW_LOOP(name, target, lanes, vectors)                           \
+  target void name(const float* a, const std::vector<PanelRows>& parts,        \
+                   bool accumulate, int64_t width, float* c, int64_t stride) { \
+    MultiplyBlock<lanes, vectors>(a, parts, accumulate, width, c, stride);     \
   }
 
-TENSORBOW_BLOCK_FUNCTION(Portable, 4, 2)
+TENSORBOW_LOOP(Portable, , 4, 2)
+constexpr Loops kPortable = {Portable, Portable};
 #if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx2,fma"))) TENSORBOW_BLOCK_FUNCTION(Avx2, 8, 2)
-    __attribute__((target("avx512f"))) TENSORBOW_BLOCK_FUNCTION(Avx512, 16, 4)
-
-        BlockFunction ForThisProcessor() {
-  if (__builtin_cpu_supports("avx512f")) return Avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Avx2;
-  return Portable;
-}
-#else
-BlockFunction ForThisProcessor() { return Portable; }
+#define TENSORBOW_AVX2 __attribute__((target("avx2,fma")))
+TENSORBOW_LOOP(Avx2, TENSORBOW_AVX2, 8, 2)
+constexpr Loops kAvx2 = {Avx2, Avx2};
+#define TENSORBOW_AVX512 __attribute__((target("avx512f")))
+TENSORBOW_LOOP(Avx512, TENSORBOW_AVX512, 16, 4)
+TENSORBOW_LOOP(NarrowAvx512, TENSORBOW_AVX512, 16, 1)
+constexpr Loops kAvx512 = {Avx512, NarrowAvx512};
 #endif
 
+const Loops& ForThisProcessor() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (__builtin_cpu_supports("avx512f")) return kAvx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2;
+#endif
+  return kPortable;
+}
+
 // The same for a block that lies partly outside c.
-void MultiplyEdge(BlockFunction multiply, const float* a, const float* b, int64_t depth,
-                  bool accumulate, float* c, int64_t stride, int64_t rows,
-                  int64_t columns) {
-  float whole[kBlock * kPanel] = {};
-  for (int64_t i = 0; accumulate && i < rows; ++i) {
-    std::copy_n(c + i * stride, columns, whole + i * kPanel);
+void MultiplyEdge(const Loops& loops, const float* a,
+                  const std::vector<PanelRows>& parts, bool accumulate, float* c,
+                  int64_t stride, int64_t rows, int64_t columns) {
+  float whole[kBlock * kPanel];
+  if (accumulate) {
+    std::fill_n(whole, kBlock * kPanel, 0.0f);
+    for (int64_t i = 0; i < rows; ++i) {
+      std::copy_n(c + i * stride, columns, whole + i * kPanel);
+    }
   }
-  multiply(a, b, depth, accumulate, whole, kPanel);
+  loops.narrow(a, parts, accumulate, columns, whole, kPanel);
   for (int64_t i = 0; i < rows; ++i) {
     std::copy_n(whole + i * kPanel, columns, c + i * stride);
   }
@@ -102,7 +136,7 @@ void MultiplyEdge(BlockFunction multiply, const float* a, const float* b, int64_
 
 }  // namespace
 
-// For some rows of a: [blocks of rows][depth][kBlock], rows that do not exist are 0.
+// For some rows of a: [blocks of rows][k][kBlock], rows that do not exist are 0.
 static_assert(Product::kScratchSize == kGroupRows * kDepth);
 
 int64_t Product::WorkspaceSize(const Factors& factors) {
@@ -123,52 +157,81 @@ Product::Product(const Factors& factors, float* workspace, float scale)
   }
 }
 
-void Product::PackA(int64_t row, int64_t rows, int64_t k, int64_t depth,
-                    float* packed) const {
-  const int64_t along_k = factors_.a_transposed ? factors_.rows : 1;
-  const int64_t along_rows = factors_.a_transposed ? 1 : factors_.inner;
-  const float* const a = factors_.a + row * along_rows + k * along_k;
-  for (int64_t begin = 0; begin < rows; begin += kBlock) {
-    for (int64_t d = 0; d < depth; ++d) {
+// Writes the terms' part of each block.
+void Product::PackA(const Terms& terms, int64_t row, int64_t rows, float scale,
+                    int64_t block_size, float* packed) {
+  const Factors& factors = terms.product->factors_;
+  const int64_t along_k = factors.a_transposed ? factors.rows : 1;
+  const int64_t along_rows = factors.a_transposed ? 1 : factors.inner;
+  const float* const a = factors.a + row * along_rows + terms.k * along_k;
+  for (int64_t begin = 0; begin < rows; begin += kBlock, packed += block_size) {
+    float* to = packed;
+    for (int64_t d = 0; d < terms.depth; ++d) {
       for (int64_t i = 0; i < kBlock; ++i) {
-        *packed++ = begin + i < rows ? a[(begin + i) * along_rows + d * along_k] : 0.0f;
+        *to++ =
+            begin + i < rows ? scale * a[(begin + i) * along_rows + d * along_k] : 0.0f;
       }
     }
   }
 }
 
-void Product::Multiply(const float* packed, int64_t rows, int64_t k, int64_t depth,
-                       bool add, float* out) const {
-  static const BlockFunction multiply = ForThisProcessor();
-  const int64_t columns = factors_.columns;
+void Product::Multiply(const std::vector<Terms>& terms, int64_t row, int64_t rows,
+                       bool add, float scale, float* scratch, float* out) {
+  static const Loops& loops = ForThisProcessor();
+  int64_t block_size = 0;
+  for (const Terms& some : terms) block_size += some.depth * kBlock;
+  int64_t begin = 0;
+  for (const Terms& some : terms) {
+    PackA(some, row, rows, scale, block_size, scratch + begin);
+    begin += some.depth * kBlock;
+  }
+  const int64_t columns = terms.front().product->factors_.columns;
+  std::vector<PanelRows> parts(terms.size());
   for (int64_t panel = 0; panel < Panels(columns); ++panel) {
-    const float* const b = b_ + (panel * factors_.inner + k) * kPanel;
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const auto& [product, k, depth] = terms[i];
+      parts[i] = {product->b_ + (panel * product->factors_.inner + k) * kPanel, depth};
+    }
     const int64_t width = std::min<int64_t>(kPanel, columns - panel * kPanel);
     for (int64_t block = 0; block < Blocks(rows); ++block) {
-      const float* const a = packed + block * kBlock * depth;
+      const float* const a = scratch + block * block_size;
       const int64_t height = std::min<int64_t>(kBlock, rows - block * kBlock);
       float* const c = out + block * kBlock * columns + panel * kPanel;
       if (width == kPanel && height == kBlock) {
-        multiply(a, b, depth, add, c, columns);
+        loops.whole(a, parts, add, kPanel, c, columns);
       } else {
-        MultiplyEdge(multiply, a, b, depth, add, c, columns, height, width);
+        MultiplyEdge(loops, a, parts, add, c, columns, height, width);
       }
     }
   }
 }
 
-void Product::Sum(int64_t begin, int64_t end, bool add, float* scratch,
-                  float* out) const {
+void Product::RowsOfSum(const std::vector<const Product*>& products, int64_t begin,
+                        int64_t end, float scale, float* scratch, float* out) {
+  const int64_t columns = products.front()->factors_.columns;
+  std::vector<Terms> terms;
+  terms.reserve(products.size());
   for (int64_t row = begin; row < end; row += kGroupRows) {
     const int64_t rows = std::min(kGroupRows, end - row);
-    float* const group = out + (row - begin) * factors_.columns;
-    int64_t k = 0;
-    do {  // once even if inner is 0: an empty sum is 0
-      const int64_t depth = std::min(kDepth, factors_.inner - k);
-      PackA(row, rows, k, depth, scratch);
-      Multiply(scratch, rows, k, depth, add || k > 0, group);
-      k += kDepth;
-    } while (k < factors_.inner);
+    bool add = false;
+    int64_t depth = 0;
+    const auto multiply = [&] {
+      Multiply(terms, row, rows, add, scale, scratch, out + (row - begin) * columns);
+      terms.clear();
+      add = true;
+      depth = 0;
+    };
+    for (const Product* product : products) {
+      const int64_t inner = product->factors_.inner;
+      int64_t k = 0;
+      do {  // once even if inner is 0: an empty sum is 0
+        if (depth == kDepth) multiply();
+        terms.push_back({product, k, std::min(kDepth - depth, inner - k)});
+        depth += terms.back().depth;
+        k += terms.back().depth;
+      } while (k < inner);
+    }
+    multiply();
   }
 }
 

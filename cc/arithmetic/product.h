@@ -3,14 +3,16 @@
 //
 //   c(i, j) = Σ_k a(i, k)·b(k, j)
 //
-// Every sum is taken in the order of k, with one rounding for each multiply-add where
-// the processor has such an instruction: the same calls give the same bits, however the
-// rows are divided. Float32. Several threads may multiply at once, each with a scratch
-// of its own; `a` and the workspace are not owned.
+// Several products are added up as if the rows of the batch lay in one place. Every sum
+// is taken in the order of k, and of the products, with one rounding for each
+// multiply-add where the processor has such an instruction: the same calls give the
+// same bits, however the rows are divided. Float32. Several threads may multiply at
+// once, each with a scratch of its own; `a` and the workspace are not owned.
 #ifndef TENSORBOW_CC_ARITHMETIC_PRODUCT_H_
 #define TENSORBOW_CC_ARITHMETIC_PRODUCT_H_
 
 #include <cstdint>
+#include <vector>
 
 namespace tensorbow {
 
@@ -35,20 +37,23 @@ class Product {
   // Copies b, times `scale`, into the workspace, in the order in which it is read.
   Product(const Factors& factors, float* workspace, float scale = 1);
 
-  // out ← rows [begin, end), one after the other.
-  void Rows(int64_t begin, int64_t end, float* scratch, float* out) const {
-    Sum(begin, end, /*add=*/false, scratch, out);
-  }
-  // out ← out + those: the sums go on from what is there.
-  void AddRows(int64_t begin, int64_t end, float* scratch, float* out) const {
-    Sum(begin, end, /*add=*/true, scratch, out);
-  }
+  // out ← scale · rows [begin, end) of the products' sum, one after the other. The
+  // products, at least one, have the same numbers of rows and columns.
+  static void RowsOfSum(const std::vector<const Product*>& products, int64_t begin,
+                        int64_t end, float scale, float* scratch, float* out);
 
  private:
-  void Sum(int64_t begin, int64_t end, bool add, float* scratch, float* out) const;
-  void PackA(int64_t row, int64_t rows, int64_t k, int64_t depth, float* packed) const;
-  void Multiply(const float* a, int64_t rows, int64_t k, int64_t depth, bool add,
-                float* out) const;
+  // Terms of a sum: some of one product's k.
+  struct Terms {
+    const Product* product;
+    int64_t k;
+    int64_t depth;
+  };
+
+  static void Multiply(const std::vector<Terms>& terms, int64_t row, int64_t rows,
+                       bool add, float scale, float* scratch, float* out);
+  static void PackA(const Terms& terms, int64_t row, int64_t rows, float scale,
+                    int64_t block_size, float* packed);
 
   const Factors factors_;
   float* const b_;  // [panels][inner][kPanel], columns that do not exist are 0

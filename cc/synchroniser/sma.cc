@@ -6,6 +6,7 @@
 
 #include "cc/arithmetic/correction_passes.h"
 #include "cc/support/aligned_buffer.h"
+#include "cc/support/prefetch.h"
 #include "cc/support/vectorise.h"
 #include "cc/synchroniser/host_average.h"
 #include "cc/synchroniser/lagging_hosts.h"
@@ -139,8 +140,9 @@ class CurrentCentre : public Sma {
       WithStorageType(v.type(), [&](auto* storage) {
         using S = std::remove_pointer_t<decltype(storage)>;
         const auto w = SlicesOf<S>(replicas, present, part.begin);
-        Passes<S>::Mean(w.data(), static_cast<int>(w.size()), part.size(),
-                        v.template z<Accumulator<S>>() + part.begin);
+        auto* const z = v.template z<Accumulator<S>>() + part.begin;
+        PrefetchForWriting(z, part.size() * int64_t{sizeof *z});  // others have read it
+        Passes<S>::Mean(w.data(), static_cast<int>(w.size()), part.size(), z);
       });
     }
     v.MarkUpToDate(slice);

@@ -32,6 +32,11 @@ class ProductTest : public testing::TestWithParam<std::tuple<Shape, bool>> {
     return transposed_ ? a_[k * shape_.rows + i] : a_[i * shape_.inner + k];
   }
 
+  // All rows of the products' sum.
+  void Rows(const std::vector<const Product*>& products, float* out, float scale = 1) {
+    Product::RowsOfSum(products, 0, shape_.rows, scale, scratch_.data(), out);
+  }
+
   const Shape shape_;
   const bool transposed_;
   const std::vector<float> a_, b_;
@@ -42,7 +47,7 @@ class ProductTest : public testing::TestWithParam<std::tuple<Shape, bool>> {
 TEST_P(ProductTest, SumsInOrderWithOneRoundingEach) {
   const Product product(factors_, workspace_.data());
   std::vector<float> c(shape_.rows * shape_.columns, NAN);
-  product.Rows(0, shape_.rows, scratch_.data(), c.data());
+  Rows({&product}, c.data());
   for (int64_t i = 0; i < shape_.rows; ++i) {
     for (int64_t j = 0; j < shape_.columns; ++j) {
       float fused = 0;
@@ -65,11 +70,11 @@ TEST_P(ProductTest, SumsInOrderWithOneRoundingEach) {
 TEST_P(ProductTest, RowsDoNotDependOnHowTheyAreDivided) {
   const Product product(factors_, workspace_.data());
   std::vector<float> whole(shape_.rows * shape_.columns), parts = whole;
-  product.Rows(0, shape_.rows, scratch_.data(), whole.data());
+  Rows({&product}, whole.data());
   const int64_t step = shape_.rows > 100 ? 37 : 3;
   for (int64_t row = 0; row < shape_.rows; row += step) {
-    product.Rows(row, std::min(shape_.rows, row + step), scratch_.data(),
-                 parts.data() + row * shape_.columns);
+    Product::RowsOfSum({&product}, row, std::min(shape_.rows, row + step), /*scale=*/1,
+                       scratch_.data(), parts.data() + row * shape_.columns);
   }
   EXPECT_EQ(parts, whole);
 }
@@ -77,42 +82,52 @@ TEST_P(ProductTest, RowsDoNotDependOnHowTheyAreDivided) {
 TEST_P(ProductTest, WritesNothingBeyondItsRows) {
   const Product product(factors_, workspace_.data());
   std::vector<float> c((shape_.rows + 1) * shape_.columns, 7);
-  product.Rows(0, shape_.rows, scratch_.data(), c.data());
+  Rows({&product}, c.data());
   for (int64_t j = 0; j < shape_.columns; ++j) {
     EXPECT_EQ(c[shape_.rows * shape_.columns + j], 7);
   }
 }
 
-// As when rows of the batch lie in several places.
-TEST_P(ProductTest, SumsGoOnFromWhatIsThere) {
-  const std::vector<float> a = Random(2 * shape_.rows), b = Random(2 * shape_.columns);
-  std::vector<float> more_a(a);
-  if (!transposed_) {
-    for (int64_t i = 0; i < shape_.rows; ++i) {
-      for (int k = 0; k < 2; ++k) more_a[2 * i + k] = a[k * shape_.rows + i];
-    }
-  }
-  const Product::Factors more{more_a.data(), transposed_, b.data(),
-                              shape_.rows,   2,           shape_.columns};
+// As when rows of the batch lie in several places: the same bits as if they did not.
+TEST_P(ProductTest, SumsOfProductsGoOnFromOneToTheNext) {
+  constexpr int kInner = 2;
+  const std::vector<float> a = Random(kInner * shape_.rows);
+  const std::vector<float> b = Random(kInner * shape_.columns);
+  const Product::Factors more{a.data(),    transposed_, b.data(),
+                              shape_.rows, kInner,      shape_.columns};
   std::vector<float> workspace(Product::WorkspaceSize(more));
   const Product first(factors_, workspace_.data()), second(more, workspace.data());
-  std::vector<float> c(shape_.rows * shape_.columns, NAN);
-  first.Rows(0, shape_.rows, scratch_.data(), c.data());
-  const std::vector<float> before = c;
-  second.AddRows(0, shape_.rows, scratch_.data(), c.data());
-  for (int64_t i = 0; i < shape_.rows; ++i) {
-    for (int64_t j = 0; j < shape_.columns; ++j) {
-      float sum = before[i * shape_.columns + j];
-      const float size = std::abs(sum) + 10;
-      for (int k = 0; k < 2; ++k) {
-        sum = std::fma(a[k * shape_.rows + i], b[k * shape_.columns + j], sum);
-      }
-      const float actual = c[i * shape_.columns + j];
-      if (HasMultiplyAdd()) {
-        ASSERT_EQ(actual, sum) << i << ", " << j;
-      }
-      ASSERT_NEAR(actual, sum, size * 0x1p-21);
-    }
+  const int64_t inner = shape_.inner + kInner;
+  const auto whole_a = [&](int64_t i, int64_t k) {
+    if (k < shape_.inner) return A(i, k);
+    k -= shape_.inner;
+    return transposed_ ? a[k * shape_.rows + i] : a[i * kInner + k];
+  };
+  std::vector<float> together_a, together_b(b_);
+  for (int64_t n = 0; n < shape_.rows * inner; ++n) {
+    together_a.push_back(transposed_ ? whole_a(n % shape_.rows, n / shape_.rows)
+                                     : whole_a(n / inner, n % inner));
+  }
+  together_b.insert(together_b.end(), b.begin(), b.end());
+  const Product::Factors all{together_a.data(), transposed_, together_b.data(),
+                             shape_.rows,       inner,       shape_.columns};
+  std::vector<float> workspace_of_all(Product::WorkspaceSize(all));
+  const Product together(all, workspace_of_all.data());
+  for (const float scale : {1.0f, 0.5f, 1.0f / 3}) {
+    std::vector<float> sum(shape_.rows * shape_.columns, NAN), expected = sum;
+    Rows({&first, &second}, sum.data(), scale);
+    Rows({&together}, expected.data(), scale);
+    ASSERT_EQ(sum, expected);
+  }
+}
+
+TEST_P(ProductTest, SumsAreScaled) {
+  const Product product(factors_, workspace_.data());
+  std::vector<float> c(shape_.rows * shape_.columns, NAN), scaled = c;
+  Rows({&product}, c.data());
+  Rows({&product, &product}, scaled.data(), 0.25f);
+  for (size_t i = 0; i < c.size(); ++i) {
+    ASSERT_NEAR(scaled[i], 0.5f * c[i], (std::abs(c[i]) + shape_.inner) * 0x1p-20);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/arithmetic/update_rules.h"
 #include "cc/device/learner_device.h"
+#include "cc/support/prefetch.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/util/work_sharder.h"
@@ -300,6 +301,9 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
       if (own.size() == 0) continue;
       ForEachPart<Rule>(
           operands, own, /*corrects=*/false, [&](const CentralModel::Slice& part) {
+            // What the others have read.
+            if (shared_) Prefetch(tensors[0], part);
+            for (const Tensors* other : others) Prefetch((*other)[0], part);
             const T* const mean =
                 averaged_ ? operand.At(part) : operand.MeanAt(operands, part);
             Update(rule, part, mean, Pull<T>(), tensors,
@@ -330,6 +334,12 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     const int64_t begin = slice.begin;
     rule(slice.size(), operand, pull, Elements(tensors[0]) + begin,
          Elements(tensors[1 + slot]) + begin...);
+  }
+
+  static void Prefetch(const tensorflow::Tensor& tensor,
+                       const CentralModel::Slice& slice) {
+    PrefetchForWriting(Elements(tensor) + slice.begin,
+                       slice.size() * int64_t{sizeof(T)});
   }
 
   static T* Elements(const tensorflow::Tensor& tensor) {

@@ -130,7 +130,7 @@ class UpdateOperand {
       return static_cast<const T*>(values_.data());
     }
     if constexpr (std::is_same_v<T, float>) {
-      if (product_.has_value()) return SumAt({this}, slice);
+      if (product_.has_value()) return MeanOfProducts({this}, slice);
     }
     return InTensor(slice);
   }
@@ -165,7 +165,7 @@ class UpdateOperand {
                   const CentralModel::Slice& slice) {
     const int count = static_cast<int>(all.size());
     if constexpr (std::is_same_v<T, float>) {
-      if (product_.has_value()) return SumAt(all, slice, /*mean=*/true);
+      if (product_.has_value()) return MeanOfProducts(all, slice);
     }
     T* const mean = static_cast<T*>(values_.data());
     std::vector<const T*> values;
@@ -227,25 +227,21 @@ class UpdateOperand {
     return static_cast<const T*>(tensor_.data()) + slice.begin;
   }
 
-  // The sum of several products, or their mean; good until the next call.
-  const float* SumAt(const std::vector<const UpdateOperand*>& all,
-                     const CentralModel::Slice& slice, bool mean = false) {
+  // The mean of several products; good until the next call.
+  const float* MeanOfProducts(const std::vector<const UpdateOperand*>& all,
+                              const CentralModel::Slice& slice) {
     const int64_t at_once = slices_at_once() * CentralModel::kSliceElements;
     const int64_t first = slice.begin / at_once * at_once;
     const int64_t begin = first / columns_;
     float* const rows = static_cast<float*>(values_.data());
     if (first != computed_) {
       const int64_t last = std::min(first + at_once, shape().num_elements());
-      const int64_t end = (last + columns_ - 1) / columns_;
-      float* const scratch = static_cast<float*>(scratch_.data());
-      for (const UpdateOperand* operand : all) {
-        if (operand == all.front()) {
-          operand->product_->Rows(begin, end, scratch, rows);
-        } else {
-          operand->product_->AddRows(begin, end, scratch, rows);
-        }
-      }
-      if (mean) MeanOfSum(all.size(), (end - begin) * columns_, rows);
+      std::vector<const Product*> products;
+      products.reserve(all.size());
+      for (const UpdateOperand* operand : all) products.push_back(&*operand->product_);
+      Product::RowsOfSum(products, begin, (last + columns_ - 1) / columns_,
+                         1.0f / static_cast<float>(all.size()),
+                         static_cast<float*>(scratch_.data()), rows);
       computed_ = first;
     }
     return rows + (slice.begin - begin * columns_);
