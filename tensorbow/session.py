@@ -65,6 +65,7 @@ class _LearnerSession(SessionState):
         self._options = options
         self._plans: dict[Any, RunPlan] = {}
         self._num_trainable = 0
+        self._extended_to = -1  # the version of the graph that the session knows
         self._checked_names = False
         self._asks_for_memory = False
         self._checked_memory = False
@@ -124,7 +125,11 @@ class _LearnerSession(SessionState):
             self._native.add_trainable([op.name for op in operations if op is not None])
             if self._graph.seed is not None:
                 self._keep_learners()
-        super()._extend_graph()
+        # TensorFlow asks under a lock, in Python, in every run.
+        version = self._graph.version
+        if version != self._extended_to:
+            super()._extend_graph()
+            self._extended_to = version
 
     def _run(
         self, handle: Any, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
