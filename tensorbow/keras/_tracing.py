@@ -239,6 +239,8 @@ def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
         return make(**kwargs)
 
     def step(data: Any) -> Any:
+        nonlocal made
+        made = 0  # tf.function itself traces a second time where variables are its own
         logs = model.train_step(data)
         rates = []
         if with_rates:
@@ -247,7 +249,6 @@ def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
         return logs, rates
 
     for _ in range(_MAX_TRACES):
-        made = 0
         function = tf.function(step, autograph=False, jit_compile=False)
         with tf.variable_creator_scope(count):
             concrete = function.get_concrete_function(spec)

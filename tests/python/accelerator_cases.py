@@ -1,14 +1,8 @@
-"""The cases of accelerator_test.py, each executed in a process of its own.
-
-python -m tests.python.accelerator_cases CASE LIBRARY
-
-emulated_sessions.py says what the library is.
-"""
+"""The cases of accelerator_test.py, each executed in a process of its own."""
 
 from __future__ import annotations
 
 import pathlib
-import sys
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -232,6 +226,7 @@ CASES: dict[str, Callable[[Emulator], None]] = (
     | recording_cases.CASES
 )
 
-if __name__ == "__main__":
-    CASES[sys.argv[1]](Emulator(sys.argv[2]))
-    print("ok")
+
+def execute(case: str, library: str) -> None:
+    """`library`: the emulator; emulated_sessions.py says what it is."""
+    CASES[case](Emulator(library))

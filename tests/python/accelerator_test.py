@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
 
 import tensorbow
-from tests.python.accelerator_cases import CASES
+from tests.python import own_process
+from tests.python.accelerator_cases import CASES, execute
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -38,6 +38,4 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.mark.parametrize("case", CASES)
 def test_accelerator(case: str, emulator: pathlib.Path) -> None:
-    command = [sys.executable, "-m", "tests.python.accelerator_cases", case, str(emulator)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr[-4000:]
+    own_process.call(execute, case, str(emulator))

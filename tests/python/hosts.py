@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import multiprocessing
 import os
 import pathlib
 import signal
@@ -19,13 +18,9 @@ import traceback
 from typing import Any
 
 from tensorbow.launch import free_addresses
+from tests.python.own_process import CONTEXT
 
 LIMIT_SECONDS = 120
-
-# Processes are copies of one that has imported TensorFlow, which takes seconds, and has
-# done nothing with it.
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.python.elastic_host_programs"])
 
 
 def _run(program: str, result: pathlib.Path, rank: int, addresses: list[str], *arguments: Any):
@@ -52,7 +47,7 @@ class Hosts:
         self._directory = tempfile.TemporaryDirectory()
         self._results = [pathlib.Path(self._directory.name) / str(k) for k in range(count)]
         self.processes = [
-            _CONTEXT.Process(
+            CONTEXT.Process(
                 target=_run,
                 args=(program, self._results[rank], rank, self.addresses, *arguments),
             )
@@ -71,7 +66,7 @@ class Hosts:
         self.processes[rank].join(LIMIT_SECONDS)
         self._results[rank].unlink(missing_ok=True)
         self.processes[rank].close()
-        self.processes[rank] = _CONTEXT.Process(
+        self.processes[rank] = CONTEXT.Process(
             target=_run, args=(program, self._results[rank], rank, self.addresses, *arguments)
         )
         self.processes[rank].start()

@@ -173,3 +173,23 @@ def test_tasks_of_half_the_rows_are_two_iterations_of_a_step(digits):
     assert session_of(model).learning_tasks == 3 * 4 * STEPS
     assert model.optimizer.iterations.numpy() == stock.optimizer.iterations.numpy()
     assert_close(model, stock)
+
+
+def traces(given, digits):
+    """How often fit() calls the model's layers in Python."""
+    calls = []
+
+    class Noting(keras.layers.Layer):
+        def call(self, images):
+            calls.append(images.shape)
+            return images
+
+    layers = [keras.Input((8, 8, 1)), Noting(), keras.layers.Flatten(), keras.layers.Dense(10)]
+    model = classifier(given, adam(), lambda: keras.Sequential(layers))
+    calls.clear()
+    model.fit(digits[0][:ROWS], digits[1][:ROWS], batch_size=ROWS, verbose=0)
+    return len(calls)
+
+
+def test_a_step_is_traced_no_more_often_than_by_stock_keras(digits):
+    assert 1 <= traces(options(synchroniser=tensorbow.SSGD()), digits) <= traces(None, digits)

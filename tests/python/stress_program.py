@@ -1,22 +1,14 @@
-"""Every kind of run at once on one session: a program of stress_test.py.
+"""Every kind of run at once on one session: what stress_test.py has a process do.
 
-python -m tests.python.stress_program SYNCHRONISER LEARNERS SECONDS DIRECTORY
-
-Threads repeat one kind of run each until SECONDS have passed and each has made enough
-runs. What they have counted is printed as JSON. A deadlock prints the threads' stacks
-and exits with 1; so does an error.
+Threads repeat one kind of run each until some seconds have passed and each has made enough
+runs. A deadlock prints the threads' stacks and ends the process with 1.
 """
 
 import faulthandler
-import json
 import os
 import pathlib
-import sys
 import threading
 import time
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import numpy as np
 import tensorflow as tf
@@ -146,29 +138,21 @@ class Stress:
                 self._progress.notify()
 
 
-def main(synchroniser, learners, seconds, directory):
-    faulthandler.dump_traceback_later(float(seconds) + PATIENCE_SECONDS, exit=True)
+def execute(synchroniser, learners, seconds, directory):
+    """What threads have counted, their errors, and whether replicas are finite and equal."""
+    faulthandler.dump_traceback_later(seconds + PATIENCE_SECONDS, exit=True)
     # As many on every machine: learners also wait for cores.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     tf1.disable_eager_execution()
-    program = Program(SYNCHRONISERS[synchroniser](), int(learners), directory)
+    program = Program(SYNCHRONISERS[synchroniser](), learners, directory)
     stress = Stress(program)
-    stress.run(float(seconds))
+    stress.run(seconds)
     if not stress.errors:
         program.session.run(program.train, program.feeds)  # replicas follow all writes
     replicas = program.replicas() if not stress.errors else []
-    print(
-        json.dumps(
-            {
-                "counts": stress.counts,
-                "errors": stress.errors,
-                "finite": bool(np.all([np.isfinite(r).all() for rs in replicas for r in rs])),
-                "equal": all(np.array_equal(r, rs[0]) for rs in replicas for r in rs),
-            }
-        )
-    )
-    return 1 if stress.errors else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    return {
+        "counts": stress.counts,
+        "errors": stress.errors,
+        "finite": bool(np.all([np.isfinite(r).all() for rs in replicas for r in rs])),
+        "equal": all(np.array_equal(r, rs[0]) for rs in replicas for r in rs),
+    }
