@@ -29,4 +29,4 @@ cmake -S . -B "$build" -G Ninja -DTENSORBOW_WITH_TENSORFLOW=OFF -DTENSORBOW_TEST
   -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@" >"$build.log" 2>&1 ||
   { mkdir -p "$build"; cat "$build.log"; exit 1; }
 cmake --build "$build"
-ctest --test-dir "$build" --output-on-failure --no-tests=error --timeout 300
+ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=error --timeout 300
