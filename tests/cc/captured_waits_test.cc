@@ -10,7 +10,10 @@ namespace tensorbow {
 namespace {
 
 std::string Written(const std::string& content) {
-  const std::string path = ::testing::TempDir() + "gpu_events_passed";
+  // Tests run side by side.
+  const std::string path =
+      ::testing::TempDir() + "gpu_events_passed." +
+      ::testing::UnitTest::GetInstance()->current_test_info()->name();
   std::ofstream(path) << content;
   return path;
 }

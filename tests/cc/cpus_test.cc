@@ -14,7 +14,9 @@ namespace {
 class CpusTest : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = testing::TempDir() + "cpus_test";
+    // Tests run side by side.
+    root_ = testing::TempDir() + "cpus_test." +
+            testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(root_);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
