@@ -17,6 +17,6 @@ class _ByFile(LoadFileScheduling):
         return "hosts" if pathlib.PurePath(file).name.startswith(_OF_HOSTS) else file
 
 
-@pytest.hookimpl
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     return _ByFile(config, log)
