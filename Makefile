@@ -29,10 +29,14 @@ PYTHON_DIRS := tensorbow tests benchmarks examples tools setup.py
 
 all: install
 
-$(VENV)/requirements.stamp: tools/requirements.txt
+$(VENV)/build_requirements.stamp: tools/build_requirements.txt
 	@echo "TensorFlow and what builds and tests use go into $(VENV) (about a minute)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -r tools/build_requirements.txt
+	touch $@
+
+$(VENV)/requirements.stamp: tools/requirements.txt $(VENV)/build_requirements.stamp
 	$(BIN)/pip install --quiet -r tools/requirements.txt
 	touch $@
 
@@ -65,7 +69,10 @@ test:
 wheel:
 	$(WITH_RELEASE) python tools/build_wheel.py --output $(CURDIR)/dist
 else
-test: lint cc-test py-test
+# What takes one core (pip, mypy) beside what takes all.
+test:
+	$(MAKE) --no-print-directory -j2 lint cc-test install
+	$(MAKE) --no-print-directory py-test
 
 wheel: install
 	TENSORBOW_BUILD=$(BUILD) $(BIN)/python tools/build_wheel.py
@@ -89,7 +96,7 @@ format: $(VENV)/requirements.stamp
 	$(BIN)/clang-format -i $(ALL_CPP)
 
 # The folders that know no TensorFlow, by themselves.
-cc-test: $(VENV)/requirements.stamp
+cc-test: $(VENV)/build_requirements.stamp
 	tools/core_tests.sh build/core
 
 # What needs TensorFlow, linked with the installed one.

@@ -72,6 +72,8 @@ target_link_libraries(tensorbow_gpu PRIVATE tensorbow_flags tensorbow
   ${library_dir}/libtensorflow_cc.so.2 ${TENSORFLOW_LIBRARY} ${TENSORBOW_CUDART}
   pthread dl rt)
 target_link_options(tensorbow_gpu PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
-set_target_properties(tensorbow_gpu PROPERTIES BUILD_WITH_INSTALL_RPATH TRUE
-                                               INSTALL_RPATH "$ORIGIN")
+compile_together(6 ${TENSORBOW_GPU_SOURCES} ${TENSORBOW_GPU_CORE_SOURCES})
+set_target_properties(tensorbow_gpu PROPERTIES
+  UNITY_BUILD ON UNITY_BUILD_MODE GROUP
+  BUILD_WITH_INSTALL_RPATH TRUE INSTALL_RPATH "$ORIGIN")
 install(TARGETS tensorbow_gpu LIBRARY DESTINATION tensorbow)

@@ -1,5 +1,6 @@
-"""How tests are shared among pytest-xdist's workers."""
+"""How tests are collected, and shared among pytest-xdist's workers."""
 
+import gc
 import pathlib
 
 import pytest
@@ -15,6 +16,18 @@ class _ByFile(LoadFileScheduling):
     def _split_scope(self, nodeid):
         file = super()._split_scope(nodeid)
         return "hosts" if pathlib.PurePath(file).name.startswith(_OF_HOSTS) else file
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported stays: garbage collections pass it over."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,11 +13,12 @@ if [ -z "$config" ]; then
   mkdir -p "$deps"
   if command -v apt-get >/dev/null; then
     (
+      flock 9
       cd "$deps"
       apt-get download -q libgtest-dev ||
         { [ "$(id -u)" = 0 ] && apt-get update -q && apt-get download -q libgtest-dev; }
       dpkg-deb -x libgtest-dev_*.deb .
-    ) >"$deps/log" 2>&1 || true
+    ) >"$deps/log" 2>&1 9>build/apt.lock || true
   fi
   config=$(find "$deps" -name GTestConfig.cmake | head -n 1)
 fi

@@ -6,8 +6,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v clang++ >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  (apt-get install -qy clang || { apt-get update -q && apt-get install -qy clang; }) \
-    >/dev/null 2>&1 </dev/null || true
+  mkdir -p build
+  (
+    flock 9
+    apt-get install -qy clang || { apt-get update -q && apt-get install -qy clang; }
+  ) >/dev/null 2>&1 </dev/null 9>build/apt.lock || true
 fi
 if ! command -v clang++ >/dev/null; then
   echo "thread safety SKIPPED: clang is not installed (apt-get install clang)"

@@ -13,14 +13,16 @@ work=$PWD/build/tf-$release
 tree=$work/tree
 mkdir -p "$tree"
 
-if ! [ "$venv/requirements.stamp" -nt tools/requirements.txt ]; then
+if ! [ "$venv/requirements.stamp" -nt tools/requirements.txt ] ||
+  ! [ "$venv/requirements.stamp" -nt tools/build_requirements.txt ]; then
   echo "TensorFlow $release and what the tests use go into $venv (about a minute)"
   "${PYTHON:-python3}" -m venv "$venv"
   pinned=$release
   [ "$release" != "$series" ] || pinned=$release.*
   # tf_keras depends on "tensorflow" by name; tensorflow-cpu does for it, too.
   sed -E "s/^tensorflow[><=].*/tensorflow-cpu==$pinned/; s/^tensorboard[><=].*/tensorboard==$series.*/
-    /^(tf_keras|ruff|mypy|clang-format)\b/d" tools/requirements.txt >"$work/requirements.txt"
+    /^(tf_keras|ruff|mypy|clang-format)\b/d" tools/build_requirements.txt tools/requirements.txt \
+    >"$work/requirements.txt"
   # TensorFlow 2.20 takes any protobuf, and its tf.io.write_graph fails with version 7.
   echo "protobuf<7" >>"$work/requirements.txt"
   "$venv/bin/pip" install --quiet --upgrade pip

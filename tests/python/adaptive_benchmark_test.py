@@ -92,7 +92,7 @@ def test_what_is_not_reached_has_its_best_precision():
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a core for each of two hosts")
-def test_hosts_of_different_speed_are_measured(tmp_path, monkeypatch):
+def test_hosts_of_different_speed_are_measured(tmp_path, monkeypatch, warm_python):
     for part, rows in (("train", 256), ("test", 64)):
         write(tmp_path / f"bibtex_{part}.libsvm.gz", rows, seed=rows)
     arguments = ["--data", tmp_path, "--results", tmp_path, "--rates", 0.01, "--seeds", 1]

@@ -1,6 +1,7 @@
 """Common to all Python tests: TensorFlow kept quiet, v1 graphs, small real data."""
 
 import os
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
+
+from tests.python import warm_python as warm_python_programs
 
 tf.compat.v1.disable_eager_execution()
 
@@ -30,6 +33,16 @@ def digits():
     data = load_digits()
     images = (data.images / 16).astype(np.float32)[..., None]
     return images, data.target.astype(np.int32)
+
+
+@pytest.fixture
+def warm_python(monkeypatch, request, tmp_path_factory):
+    """Programs that are started with `sys.executable` find TensorFlow imported."""
+    directory, lives_with = tmp_path_factory.getbasetemp(), os.getpid()
+    if hasattr(request.config, "workerinput"):  # one of several: all have one server
+        directory, lives_with = directory.parent, os.getppid()
+    path = warm_python_programs.executable(directory / "warm", lives_with)
+    monkeypatch.setattr(sys, "executable", path)
 
 
 @pytest.fixture

@@ -8,17 +8,21 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tensorbow import models
 
+pytestmark = pytest.mark.usefixtures("warm_python")
+
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+PYTHON = sys.executable
 
 
-def example(name, *flags, returncode=0, **environment):
+def example(name, *flags, python=None, returncode=0, **environment):
     """Runs an example in a process of its own; what it printed."""
     process = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *map(str, flags)],
+        [python or sys.executable, str(EXAMPLES / name), *map(str, flags)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -44,7 +48,8 @@ def test_swap_session_finds_the_same_law_before_and_after():
 
 
 def test_swap_session_runs_the_session_asked_for():
-    (line,) = example("swap_session.py", "--session=tensorbow", "--steps=5").splitlines()
+    flags = "--session=tensorbow", "--steps=5"
+    (line,) = example("swap_session.py", *flags, python=PYTHON).splitlines()
     assert line.startswith("tensorbow ")
 
 

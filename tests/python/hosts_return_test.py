@@ -368,7 +368,7 @@ with tensorbow.TensorBowSession(options=options) as session:
 """
 
 
-def test_an_elastic_launch_takes_back_who_is_killed(tmp_path, capfd):
+def test_an_elastic_launch_takes_back_who_is_killed(tmp_path, capfd, warm_python):
     program = tmp_path / "program.py"
     program.write_text(ENDS_BACK)
     arguments = ["launch", "--hosts", "3", "--elastic", "--max-restarts", "2"]

@@ -117,7 +117,7 @@ with tensorbow.TensorBowSession(options=options) as session:
 """
 
 
-def test_a_launch_goes_on_from_the_last_save_when_a_host_is_killed(tmp_path):
+def test_a_launch_goes_on_from_the_last_save_when_a_host_is_killed(tmp_path, warm_python):
     program = tmp_path / "dies.py"
     program.write_text(DIES)
 

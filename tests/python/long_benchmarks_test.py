@@ -109,7 +109,7 @@ def test_the_learning_rate_dies():
     assert abs(alive.value() - before) > 1e-3
 
 
-def test_a_tiny_long_run_writes_its_report(monkeypatch, tmp_path):
+def test_a_tiny_long_run_writes_its_report(monkeypatch, tmp_path, warm_python):
     monkeypatch.setattr(long_run, "HIDDEN", [8])
     monkeypatch.setattr(long_run, "SYNCHRONISERS", [SSGD])
     run_main(long_run, monkeypatch, "--steps", 60, "--optimiser", "momentum", "--results", tmp_path)

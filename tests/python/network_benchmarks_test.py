@@ -17,6 +17,8 @@ import networks
 import never_slower
 import observability
 
+pytestmark = pytest.mark.usefixtures("warm_python")
+
 
 @pytest.mark.parametrize("name", [n for n in networks.NETWORKS if "VGG" not in n])
 def test_every_network_makes_a_loss_that_depends_on_its_weights(name):

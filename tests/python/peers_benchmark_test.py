@@ -51,7 +51,7 @@ def test_both_layouts_are_tried_for_images_only():
     ("name", "parameters"),
     [("logistic 32", 7850), ("embedding 50,000×64, Adam, 64", 50_000 * 64 + 650)],
 )
-def test_a_mirrored_strategy_trains_every_replicas_share(name, parameters):
+def test_a_mirrored_strategy_trains_every_replicas_share(name, parameters, warm_python):
     contender = Contender("mirrored", "mirrored_network", 32)
     process = Process(contender, name)
     assert process.seconds(3) > 0

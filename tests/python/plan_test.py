@@ -156,7 +156,7 @@ def test_updates_are_found_by_what_they_are_given():
     assert _plan_task.with_others(Task(0.0, (), 6.0), graph) == Task(0.0, (everything,))
 
 
-def test_the_command_measures_this_machine(tmp_path):
+def test_the_command_measures_this_machine(tmp_path, warm_python):
     path = tmp_path / "plan.json"
     given = ["--model", "logistic", "--hosts", "2", "--cores", "1", "--seconds", "0.2"]
     assert cli.main(["plan", *given, "--json", str(path)]) == 0

@@ -1,0 +1,74 @@
+"""Takes the place of Python: warm_python_client.py ADDRESS PYTHON EXECUTABLE ARGUMENTS…
+
+Has the server at ADDRESS execute a program and ends as that ends. Where what Python and its
+modules read from the environment when they start is not as it is for the server, PYTHON itself
+executes it.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+# What is read when modules are imported, but for what says how much is logged.
+READ_AT_START = "DNNL_ GLIBC_ KERAS_ KMP_ LD_ MALLOC_ OMP_ ONEDNN_ OPENBLAS_ PYTHON TF_ XLA_"
+READ_LATER = ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "PYTHONPATH")
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+LIMIT_SECONDS = 120  # for the server to have begun
+
+
+def read_at_start(environment):
+    """What of the environment a running process could not be given any more."""
+    prefixes = tuple(READ_AT_START.split())
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(prefixes) and name not in READ_LATER
+    }
+
+
+def connect(address):
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while True:
+        server = socket.socket(socket.AF_UNIX)
+        try:
+            server.connect(address)
+            return server
+        except (FileNotFoundError, ConnectionRefusedError):
+            server.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def main():
+    address, python, executable, *arguments = sys.argv[1:]
+    server = connect(address)
+    with server.makefile("r") as answers:
+        if json.loads(answers.readline()) != read_at_start(os.environ):
+            os.execv(python, [python, *arguments])
+        request = {
+            "executable": executable,
+            "arguments": arguments,
+            "directory": os.getcwd(),
+            "environment": dict(os.environ),
+            "cores": list(os.sched_getaffinity(0)),
+        }
+        encoded = json.dumps(request).encode()
+        socket.send_fds(server, [len(encoded).to_bytes(8, "little")], [0, 1, 2])
+        server.sendall(encoded)
+        for number in PASSED_ON:
+            signal.signal(number, lambda number, frame: server.send(bytes([number])))
+        answer = answers.readline()
+    code = json.loads(answer) if answer else -signal.SIGKILL
+    if code < 0:
+        if -code in PASSED_ON:
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
