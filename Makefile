@@ -19,6 +19,8 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 BUILD := build/release
 # One line a file, with what is done and what there is to do.
 export NINJA_STATUS ?= [%f/%t, %es] 
+# It chooses how much it does at a time by itself, and not as `make -j` is told to.
+NO_JOBS := env -u MAKEFLAGS
 
 NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null)
 ALL_CPP := $(shell find cc tf_ops tests/cc -name '*.cc' -o -name '*.h' 2>/dev/null)
@@ -44,9 +46,9 @@ $(VENV)/install.stamp: $(VENV)/requirements.stamp CMakeLists.txt setup.py pyproj
 		$(wildcard cmake/*.cmake) tools/build_backend.py tools/installed_tensorflow.py \
 		tools/tensorflow_flags.py $(NATIVE_SOURCES)
 	@echo "The native runtime is compiled in $(BUILD) (the first time about 3 minutes on 2 cores)"
-	cmake -S . -B $(BUILD) -G Ninja -DPython_EXECUTABLE=$(BIN)/python
-	cmake --build $(BUILD)
-	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
+	$(NO_JOBS) cmake -S . -B $(BUILD) -G Ninja -DPython_EXECUTABLE=$(BIN)/python
+	$(NO_JOBS) cmake --build $(BUILD)
+	$(NO_JOBS) $(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
 	touch $@
 
 install: $(VENV)/install.stamp
@@ -97,7 +99,7 @@ format: $(VENV)/requirements.stamp
 
 # The folders that know no TensorFlow, by themselves.
 cc-test: $(VENV)/build_requirements.stamp
-	tools/core_tests.sh build/core
+	$(NO_JOBS) tools/core_tests.sh build/core
 
 # What needs TensorFlow, linked with the installed one.
 runtime-test: $(VENV)/requirements.stamp
