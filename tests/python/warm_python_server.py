@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf  # noqa: F401
 
 import tensorbow  # noqa: F401
-from tests.python.warm_python_client import read_at_start
+from tests.python.warm_python_client import read_at_start, short
 
 
 def receive(connection: socket.socket) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def serve(address: str, lives_with: int) -> dict[str, Any] | None:
     environment = read_at_start(os.environ)
     until = os.pidfd_open(lives_with)
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address)
+    listener.bind(short(address))
     listener.listen(64)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
