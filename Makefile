@@ -19,7 +19,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 BUILD := build/release
 # One line a file, with what is done and what there is to do.
 export NINJA_STATUS ?= [%f/%t, %es] 
-# It chooses how much it does at a time by itself, and not as `make -j` is told to.
+# ninja chooses how much it does at a time by itself, and not as `make -j` is told to.
 NO_JOBS := env -u MAKEFLAGS
 
 NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null)

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from tests.python import warm_python as warm_python_programs
+from tests.python.warm_python import executable
 
 tf.compat.v1.disable_eager_execution()
 
@@ -41,7 +41,7 @@ def warm_python(monkeypatch, request, tmp_path_factory):
     directory, lives_with = tmp_path_factory.getbasetemp(), os.getpid()
     if hasattr(request.config, "workerinput"):  # one of several: all have one server
         directory, lives_with = directory.parent, os.getppid()
-    path = warm_python_programs.executable(directory / "warm", lives_with)
+    path = executable(directory / "warm", lives_with)
     monkeypatch.setattr(sys, "executable", path)
 
 

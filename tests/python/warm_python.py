@@ -11,9 +11,12 @@ from __future__ import annotations
 import fcntl
 import os
 import pathlib
+import socket
 import stat
 import subprocess
 import sys
+
+from tests.python.warm_python_client import short
 
 HERE = pathlib.Path(__file__).parent
 CLIENT = """#!/bin/sh
@@ -33,9 +36,14 @@ def executable(directory: pathlib.Path, lives_with: int) -> str:
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            with (directory / "server.log").open("w") as log:
+            # Who connects before the server is ready waits in the listener's queue.
+            with socket.socket(socket.AF_UNIX) as listener, (directory / "log").open("w") as log:
+                listener.bind(short(str(address)))
+                listener.listen(64)
+                numbers = str(listener.fileno()), str(lives_with)
                 subprocess.Popen(
-                    [sys.executable, HERE / "warm_python_server.py", address, str(lives_with)],
+                    [sys.executable, HERE / "warm_python_server.py", *numbers],
+                    pass_fds=[listener.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

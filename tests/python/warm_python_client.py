@@ -10,13 +10,12 @@ import os
 import signal
 import socket
 import sys
-import time
 
 # What is read when modules are imported, but for what says how much is logged.
 READ_AT_START = "DNNL_ GLIBC_ KERAS_ KMP_ LD_ MALLOC_ OMP_ ONEDNN_ OPENBLAS_ PYTHON TF_ XLA_"
 READ_LATER = ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "PYTHONPATH")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-LIMIT_SECONDS = 120  # for the server to have begun
+LIMIT_SECONDS = 120  # for the server to be ready
 
 
 def read_at_start(environment):
@@ -35,27 +34,18 @@ def short(address):
     return f"/proc/self/fd/{os.open(folder, os.O_PATH)}/{name}"
 
 
-def connect(address):
-    address = short(address)
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while True:
-        server = socket.socket(socket.AF_UNIX)
-        try:
-            server.connect(address)
-            return server
-        except (FileNotFoundError, ConnectionRefusedError):
-            server.close()
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-
-
 def main():
     address, python, executable, *arguments = sys.argv[1:]
-    server = connect(address)
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(short(address))
+    server.settimeout(LIMIT_SECONDS)
     with server.makefile("r") as answers:
-        if json.loads(answers.readline()) != read_at_start(os.environ):
+        environment = answers.readline()
+        if not environment:
+            sys.exit(f"The server of {address} has ended; its log lies beside that.")
+        if json.loads(environment) != read_at_start(os.environ):
             os.execv(python, [python, *arguments])
+        server.settimeout(None)
         request = {
             "executable": executable,
             "arguments": arguments,

@@ -1,6 +1,7 @@
-"""Executes Python programs in copies of itself: warm_python_server.py ADDRESS PID
+"""Executes Python programs in copies of itself: warm_python_server.py LISTENER PID
 
-Ends when the process PID has ended. See warm_python.py.
+LISTENER is the number of a socket's file. Ends when the process PID has ended. See
+warm_python.py.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ import numpy as np
 import tensorflow as tf  # noqa: F401
 
 import tensorbow  # noqa: F401
-from tests.python.warm_python_client import read_at_start, short
+from tests.python.warm_python_client import read_at_start
 
 
-def receive(connection: socket.socket) -> dict[str, Any]:
-    """What is to be executed; its files take the place of this process's."""
+def receive(connection: socket.socket) -> dict[str, Any] | None:
+    """What is to be executed, if anything is; its files take the place of this process's."""
     length, files, _, _ = socket.recv_fds(connection, 8, 3)
+    if not length:  # Python itself executes it
+        return None
     encoded = b""
     while len(encoded) < int.from_bytes(length, "little"):
         part = connection.recv(1 << 20)
-        if not part:
-            raise EOFError
+        if not part:  # who started it has been killed
+            return None
         encoded += part
     for number, file in enumerate(files):
         os.dup2(file, number)
@@ -61,13 +64,10 @@ def attend(connection: socket.socket, program: int) -> None:
             os.kill(program, number)
 
 
-def serve(address: str, lives_with: int) -> dict[str, Any] | None:
+def serve(listener: socket.socket, lives_with: int) -> dict[str, Any] | None:
     """Returns in copies, with what each is to execute, and at the end with None."""
     environment = read_at_start(os.environ)
     until = os.pidfd_open(lives_with)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(short(address))
-    listener.listen(64)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         ready, _, _ = select.select([listener, until], [], [])
@@ -82,9 +82,8 @@ def serve(address: str, lives_with: int) -> dict[str, Any] | None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with connection:
             connection.sendall(json.dumps(environment).encode() + b"\n")
-            try:
-                request = receive(connection)
-            except EOFError:  # Python itself executes it
+            request = receive(connection)
+            if request is None:
                 os._exit(0)
             program = os.fork()
             if program == 0:
@@ -131,6 +130,6 @@ def execute(request: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     gc.freeze()
-    found = serve(sys.argv[1], int(sys.argv[2]))
+    found = serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
     if found is not None:
         execute(found)
