@@ -44,9 +44,10 @@ $(VENV)/requirements.stamp: tools/requirements.txt $(VENV)/build_requirements.st
 
 $(VENV)/install.stamp: $(VENV)/requirements.stamp CMakeLists.txt setup.py pyproject.toml \
 		$(wildcard cmake/*.cmake) tools/build_backend.py tools/installed_tensorflow.py \
-		tools/tensorflow_flags.py $(NATIVE_SOURCES)
+		tools/tensorflow_flags.py $(NATIVE_SOURCES) | $(INSTALL_AFTER)
 	@echo "The native runtime is compiled in $(BUILD) (the first time about 3 minutes on 2 cores)"
-	$(NO_JOBS) cmake -S . -B $(BUILD) -G Ninja -DPython_EXECUTABLE=$(BIN)/python
+	$(NO_JOBS) cmake -S . -B $(BUILD) -G Ninja -DTENSORBOW_WITH_TENSORFLOW=ON \
+	  -DPython_EXECUTABLE=$(BIN)/python
 	$(NO_JOBS) cmake --build $(BUILD)
 	$(NO_JOBS) $(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
 	touch $@
@@ -71,9 +72,10 @@ test:
 wheel:
 	$(WITH_RELEASE) python tools/build_wheel.py --output $(CURDIR)/dist
 else
-# What takes one core (pip, mypy) beside what takes all.
+# What takes one core (pip, mypy) beside what takes all. What the core tests have compiled
+# is not compiled again.
 test:
-	$(MAKE) --no-print-directory -j2 lint cc-test install
+	$(MAKE) --no-print-directory -j2 lint cc-test install INSTALL_AFTER=cc-test
 	$(MAKE) --no-print-directory py-test
 
 wheel: install
@@ -99,7 +101,7 @@ format: $(VENV)/requirements.stamp
 
 # The folders that know no TensorFlow, by themselves.
 cc-test: $(VENV)/build_requirements.stamp
-	$(NO_JOBS) tools/core_tests.sh build/core
+	$(NO_JOBS) tools/core_tests.sh $(BUILD)
 
 # What needs TensorFlow, linked with the installed one.
 runtime-test: $(VENV)/requirements.stamp

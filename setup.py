@@ -47,6 +47,7 @@ class CMakeBuild(build_ext):
         work.mkdir(parents=True, exist_ok=True)
         configure = [
             *("cmake", "-S", str(SOURCE), "-B", str(work.resolve()), "-G", "Ninja"),
+            "-DTENSORBOW_WITH_TENSORFLOW=ON",  # the core tests may have begun without
             f"-DPython_EXECUTABLE={sys.executable}",
         ]
         ninja = shutil.which("ninja")

@@ -11,7 +11,6 @@ set(TENSORBOW_CUDA_SOURCES
 )
 set(TENSORBOW_GPU_SOURCES
   cc/device/gpu/eigen_stream.cc
-
   cc/device/gpu/learner_gpu_device.cc
   cc/device/gpu/stream_group.cc
   cc/learner/gpu_backend.cc
@@ -72,7 +71,9 @@ target_link_libraries(tensorbow_gpu PRIVATE tensorbow_flags tensorbow
   ${library_dir}/libtensorflow_cc.so.2 ${TENSORFLOW_LIBRARY} ${TENSORBOW_CUDART}
   pthread dl rt)
 target_link_options(tensorbow_gpu PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
-compile_together(6 ${TENSORBOW_GPU_SOURCES} ${TENSORBOW_GPU_CORE_SOURCES})
+# TensorFlow's headers are most of the work.
+set_source_files_properties(${TENSORBOW_GPU_SOURCES} PROPERTIES UNITY_GROUP gpu)
+compile_together(6 ${TENSORBOW_GPU_CORE_SOURCES})
 set_target_properties(tensorbow_gpu PROPERTIES
   UNITY_BUILD ON UNITY_BUILD_MODE GROUP
   BUILD_WITH_INSTALL_RPATH TRUE INSTALL_RPATH "$ORIGIN")

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs the C++ tests of the folders without TensorFlow: core_tests.sh BUILD_DIR [CMAKE_OPTIONS…]
+# They may share the folder, and what is compiled there, with the library, whose
+# configuration is kept.
 # GoogleTest comes from the system or, unpacked beside the build, from Debian's package;
 # no root needed. Where neither is to be had the tests are skipped, saying so.
 set -euo pipefail
@@ -26,8 +28,9 @@ if [ -z "$config" ]; then
   echo "C++ tests SKIPPED: GoogleTest is not installed and Debian's libgtest-dev could not be fetched"
   exit 0
 fi
-cmake -S . -B "$build" -G Ninja -DTENSORBOW_WITH_TENSORFLOW=OFF -DTENSORBOW_TESTS=ON \
-  -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@" >"$build.log" 2>&1 ||
-  { mkdir -p "$build"; cat "$build.log"; exit 1; }
-cmake --build "$build"
+options=(-DTENSORBOW_TESTS=ON -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@")
+[ -e "$build/CMakeCache.txt" ] || options+=(-DTENSORBOW_WITH_TENSORFLOW=OFF)
+cmake -S . -B "$build" -G Ninja "${options[@]}" >"$build.log" 2>&1 ||
+  { cat "$build.log"; exit 1; }
+cmake --build "$build" --target tensorbow_core_test
 ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=error --timeout 300

@@ -44,11 +44,12 @@ else
   mapfile -t sources < <(printf '%s\n' "${sources[@]}" | grep -vx cc/reducer/nccl_reducer.cc)
 fi
 
-# Headers are most of the work: TensorFlow's are parsed once, others once for a folder.
+# Headers are most of the work: TensorFlow's are parsed, and their templates instantiated,
+# once; others once for a folder.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 echo '#include "cc/session/tensorbow_session.h"' >"$work/common.h"
-clang++ "${options[@]}" -x c++-header "$work/common.h" -o "$work/common.pch"
+clang++ "${options[@]}" -fpch-instantiate-templates -x c++-header "$work/common.h" -o "$work/common.pch"
 for source in "${sources[@]}"; do
   folder=$(dirname "$source")
   echo "#include \"$source\"" >>"$work/${folder//\//_}.cc"

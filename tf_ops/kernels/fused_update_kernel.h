@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "cc/arithmetic/update_rules.h"
 #include "cc/device/learner_device.h"
 #include "cc/support/prefetch.h"
@@ -21,34 +21,33 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/util/work_sharder.h"
 #include "tf_ops/kernels/learner_errors.h"
+#include "tf_ops/kernels/update_inputs.h"
 #include "tf_ops/kernels/update_operand.h"
 #include "tf_ops/kernels/variable_input.h"
 
 namespace tensorbow {
 
-// Whether a rule changes nothing where there is no gradient (see update_steps.h).
-template <typename Rule, typename = void>
-constexpr bool kKeepsWithoutGradient = false;
-template <typename Rule>
-constexpr bool
-    kKeepsWithoutGradient<Rule, std::void_t<decltype(Rule::kKeepsWithoutGradient)>> =
-        Rule::kKeepsWithoutGradient;
+// What the inputs of an op mean (update_inputs.h).
+struct UpdateInputs {
+  static constexpr int kMaxSlots = 2;
 
-// `Form` says what an op's inputs mean:
-//   T                the element type, as cc/arithmetic computes with it
-//   kSlots           the variable inputs 1 … kSlots are slots
-//   kOperand         the input that has one value per element (the gradient)
-//   kScalars         the other inputs, {index, name}
-//   Rule(context)    the update, from inputs and attributes
-template <typename Form>
+  int slots;
+  int operand;
+  absl::Span<const ScalarInput> scalars;
+};
+
+// Of all ops whose elements are `T`, as cc/arithmetic computes with it.
+template <typename T>
 class FusedUpdateKernel : public tensorflow::OpKernel {
  public:
-  using T = typename Form::T;
-
-  explicit FusedUpdateKernel(tensorflow::OpKernelConstruction* construction)
+  // `keeps_without_gradient`: whether the update changes nothing where there is no
+  // gradient (see update_steps.h).
+  FusedUpdateKernel(tensorflow::OpKernelConstruction* construction,
+                    const UpdateInputs& inputs, bool keeps_without_gradient)
       : OpKernel(construction),
         device_(dynamic_cast<LearnerDevice*>(construction->device())),
-        form_(construction) {
+        inputs_(inputs),
+        keeps_without_gradient_(keeps_without_gradient) {
     OP_REQUIRES_OK(construction, construction->GetAttr("member", &member_));
     OP_REQUIRES(construction, member_ < 0 || device_ != nullptr, OnLearnersOnly(*this));
     if (construction->HasAttr("use_locking")) {
@@ -78,7 +77,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     }
     Variables variables;
     VariableLocks locks;
-    for (int i = 0; i <= Form::kSlots; ++i) {
+    for (int i = 0; i <= inputs_.slots; ++i) {
       OP_REQUIRES_OK(context, VariableInput::Open(context, i, &variables[i]));
       // What learners share, they touch in this update only.
       if (shared_) continue;
@@ -96,8 +95,8 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     Tensors tensors;
     OP_REQUIRES_OK(context, GetTensors(context, variables, &tensors));
     UpdateOperand<T> operand;
-    OP_REQUIRES_OK(
-        context, UpdateOperand<T>::Open(context, Form::kOperand, transpose_, &operand));
+    OP_REQUIRES_OK(context, UpdateOperand<T>::Open(context, inputs_.operand, transpose_,
+                                                   &operand));
     OP_REQUIRES_OK(context, CheckShapes(context, tensors, operand));
     for (const tensorflow::Tensor& tensor : tensors) {
       OP_REQUIRES_OK(context, operand.DetachFrom(context, tensor));
@@ -110,27 +109,39 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
         !in_set || synchroniser->variable(member_).size() == tensors[0].NumElements(),
         absl::FailedPreconditionError(absl::StrCat(
             requested_input(0), " changed its shape during a learning run")));
-    const auto rule = form_.Rule(context);
-    if (member_ < 0) {
-      UpdateAlone(context, rule, operand, tensors);
-    } else if (for_all) {
-      OP_REQUIRES_OK(context, operand.PrepareMean(context));
-      OP_REQUIRES_OK(context, UpdateForAll(synchroniser, rule, operand, tensors));
-    } else {
-      OP_REQUIRES_OK(context, UpdateOwn(synchroniser, rule, operand, tensors));
-    }
+    OP_REQUIRES_OK(context, WithRule(context, [&](Rule rule) -> absl::Status {
+                     if (member_ < 0) {
+                       UpdateAlone(context, rule, operand, tensors);
+                       return absl::OkStatus();
+                     }
+                     if (!for_all)
+                       return UpdateOwn(synchroniser, rule, operand, tensors);
+                     TF_RETURN_IF_ERROR(operand.PrepareMean(context));
+                     return UpdateForAll(synchroniser, rule, operand, tensors);
+                   }));
     if (in_set) synchroniser->Updated(device_->learner(), member_);
     if (!variables[0].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
   }
 
+ protected:
+  using Slots = std::array<T*, UpdateInputs::kMaxSlots>;
+  // Updates `n` elements from `w` and the slots on.
+  using Rule = absl::FunctionRef<void(int64_t n, const T* operand, Pull<T> pull, T* w,
+                                      const Slots& slots)>;
+
  private:
-  using Variables = std::array<VariableInput, 1 + Form::kSlots>;
-  using Tensors = std::array<tensorflow::Tensor, 1 + Form::kSlots>;
+  // The first of each are the variable, the others its slots, as many as it has.
+  using Variables = std::array<VariableInput, 1 + UpdateInputs::kMaxSlots>;
+  using Tensors = std::array<tensorflow::Tensor, 1 + UpdateInputs::kMaxSlots>;
+
+  // Has `use` called with the update that inputs and attributes make; gives its status.
+  virtual absl::Status WithRule(tensorflow::OpKernelContext* context,
+                                absl::FunctionRef<absl::Status(Rule)> use) const = 0;
 
   // The variable's and its slots' buffers, which may be changed.
   absl::Status GetTensors(tensorflow::OpKernelContext* context,
                           const Variables& variables, Tensors* tensors) const {
-    for (int i = 0; i <= Form::kSlots; ++i) {
+    for (int i = 0; i <= inputs_.slots; ++i) {
       tensorflow::Tensor* const tensor = &(*tensors)[i];
       if (shared_) {
         *tensor = variables[i].Present();
@@ -147,7 +158,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
 
   absl::Status CheckShapes(tensorflow::OpKernelContext* context, const Tensors& tensors,
                            const UpdateOperand<T>& operand) const {
-    for (const auto& [index, scalar] : Form::kScalars) {
+    for (const auto& [index, scalar] : inputs_.scalars) {
       const tensorflow::TensorShape& shape = context->input(index).shape();
       if (!tensorflow::TensorShapeUtils::IsScalar(shape)) {
         return absl::InvalidArgumentError(
@@ -161,19 +172,19 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
           "var and ", requested_input(input), " do not have the same shape",
           shape.DebugString(), " ", other.DebugString()));
     };
-    for (int i = 1; i <= Form::kSlots; ++i) {
+    for (int i = 1; i <= inputs_.slots; ++i) {
       TF_RETURN_IF_ERROR(same(i, tensors[i].shape()));
     }
-    return same(Form::kOperand, operand.shape());
+    return same(inputs_.operand, operand.shape());
   }
 
   // What of a slice has to be gone through: `change(part)` does it. All of it, but
   // where only some rows have a gradient and nothing else changes the others.
-  template <typename Rule, typename Change>
-  static void ForEachPart(const std::vector<const UpdateOperand<T>*>& operands,
-                          const CentralModel::Slice& slice, bool corrects,
-                          const Change& change) {
-    if (!kKeepsWithoutGradient<Rule> || corrects || !operands[0]->has_rows()) {
+  template <typename Change>
+  void ForEachPart(const std::vector<const UpdateOperand<T>*>& operands,
+                   const CentralModel::Slice& slice, bool corrects,
+                   const Change& change) const {
+    if (!keeps_without_gradient_ || corrects || !operands[0]->has_rows()) {
       return change(slice);
     }
     for (const CentralModel::Slice& part : UpdateOperand<T>::PartsOf(operands, slice)) {
@@ -183,18 +194,16 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
 
   // Updates variables that are not synchronised, on all threads of the device where it
   // is much.
-  template <typename Rule>
-  void UpdateAlone(tensorflow::OpKernelContext* context, const Rule& rule,
+  void UpdateAlone(tensorflow::OpKernelContext* context, Rule rule,
                    UpdateOperand<T>& operand, const Tensors& tensors) const {
     const int64_t size = tensors[0].NumElements();
     const int num_slices = CentralModel::NumSlices(size);
-    constexpr auto slots = std::make_index_sequence<Form::kSlots>();
-    if (kKeepsWithoutGradient<Rule> || !operand.has_rows()) {
+    if (keeps_without_gradient_ || !operand.has_rows()) {
       for (int s = 0; s < num_slices; ++s) {
-        ForEachPart<Rule>({&operand}, CentralModel::SliceOf(size, s),
-                          /*corrects=*/false, [&](const CentralModel::Slice& part) {
-                            Update(rule, part, operand.At(part), {}, tensors, slots);
-                          });
+        ForEachPart({&operand}, CentralModel::SliceOf(size, s),
+                    /*corrects=*/false, [&](const CentralModel::Slice& part) {
+                      Update(rule, part, operand.At(part), {}, tensors);
+                    });
       }
       return;
     }
@@ -208,14 +217,13 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
           for (int64_t s = begin; s < end; ++s) {
             const auto slice = CentralModel::SliceOf(size, static_cast<int>(s));
             operand.Read(slice, values.data());
-            Update(rule, slice, values.data(), {}, tensors, slots);
+            Update(rule, slice, values.data(), {}, tensors);
           }
         });
   }
 
   // Updates the learner's own variables.
-  template <typename Rule>
-  absl::Status UpdateOwn(Synchroniser* synchroniser, const Rule& rule,
+  absl::Status UpdateOwn(Synchroniser* synchroniser, Rule rule,
                          UpdateOperand<T>& operand, const Tensors& tensors) const {
     const int learner = device_->learner();
     TrainedSet* const set = synchroniser->set();
@@ -235,15 +243,14 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
         const Accumulator<T>* const z =
             synchroniser->Target<Accumulator<T>>(learner, member_);
         operand.AddInputGradient(slice, Elements(tensors[0]) + slice.begin);
-        ForEachPart<Rule>(
+        ForEachPart(
             {&operand}, slice, z != nullptr, [&](const CentralModel::Slice& part) {
               Pull<T> pull;
               if (z != nullptr) {
                 pull = {z + part.begin,
                         static_cast<Accumulator<T>>(synchroniser->Alpha(member_))};
               }
-              Update(rule, part, operand.At(part), pull, tensors,
-                     std::make_index_sequence<Form::kSlots>());
+              Update(rule, part, operand.At(part), pull, tensors);
             });
       }
     }
@@ -273,8 +280,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
 
   // Updates a part of all learners' variables, which are equal, with the mean of their
   // operands, while the others update the rest.
-  template <typename Rule>
-  absl::Status UpdateForAll(Synchroniser* synchroniser, const Rule& rule,
+  absl::Status UpdateForAll(Synchroniser* synchroniser, Rule rule,
                             UpdateOperand<T>& operand, const Tensors& tensors) const {
     const Share mine{&operand, &tensors};
     const int point = synchroniser->set()->update_point(member_);
@@ -299,22 +305,21 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
       const CentralModel::Slice slice = CentralModel::SliceOf(size, s);
       const CentralModel::Slice own = OwnPart(operand, size, s, place, count);
       if (own.size() == 0) continue;
-      ForEachPart<Rule>(
-          operands, own, /*corrects=*/false, [&](const CentralModel::Slice& part) {
-            // What the others have read.
-            if (shared_) Prefetch(tensors[0], part);
-            for (const Tensors* other : others) Prefetch((*other)[0], part);
-            const T* const mean =
-                averaged_ ? operand.At(part) : operand.MeanAt(operands, part);
-            Update(rule, part, mean, Pull<T>(), tensors,
-                   std::make_index_sequence<Form::kSlots>());
-            for (const Tensors* other : others) {
-              for (int i = 0; i <= Form::kSlots; ++i) {
-                std::copy_n(Elements(tensors[i]) + part.begin, part.size(),
-                            Elements((*other)[i]) + part.begin);
-              }
-            }
-          });
+      ForEachPart(operands, own, /*corrects=*/false,
+                  [&](const CentralModel::Slice& part) {
+                    // What the others have read.
+                    if (shared_) Prefetch(tensors[0], part);
+                    for (const Tensors* other : others) Prefetch((*other)[0], part);
+                    const T* const mean =
+                        averaged_ ? operand.At(part) : operand.MeanAt(operands, part);
+                    Update(rule, part, mean, Pull<T>(), tensors);
+                    for (const Tensors* other : others) {
+                      for (int i = 0; i <= inputs_.slots; ++i) {
+                        std::copy_n(Elements(tensors[i]) + part.begin, part.size(),
+                                    Elements((*other)[i]) + part.begin);
+                      }
+                    }
+                  });
       if (in_set && own.size() == slice.size()) {
         synchroniser->variable(member_).AverageNext(s,
                                                     Elements(tensors[0]) + slice.begin);
@@ -327,13 +332,12 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
                                     " does not have the same size in all learners"));
   }
 
-  template <typename Rule, size_t... slot>
-  static void Update(const Rule& rule, const CentralModel::Slice& slice,
-                     const T* operand, Pull<T> pull, const Tensors& tensors,
-                     std::index_sequence<slot...>) {
+  void Update(Rule rule, const CentralModel::Slice& slice, const T* operand,
+              Pull<T> pull, const Tensors& tensors) const {
     const int64_t begin = slice.begin;
-    rule(slice.size(), operand, pull, Elements(tensors[0]) + begin,
-         Elements(tensors[1 + slot]) + begin...);
+    Slots slots;
+    for (int i = 0; i < inputs_.slots; ++i) slots[i] = Elements(tensors[1 + i]) + begin;
+    rule(slice.size(), operand, pull, Elements(tensors[0]) + begin, slots);
   }
 
   static void Prefetch(const tensorflow::Tensor& tensor,
@@ -347,12 +351,13 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
   }
 
   LearnerDevice* const device_;
+  const UpdateInputs inputs_;
+  const bool keeps_without_gradient_;
   int member_ = 0;
   bool use_locking_ = false;
   bool transpose_ = false;  // of the operand, if it is a product
   bool shared_ = false;     // all learners have one copy
   bool averaged_ = false;   // all learners have one gradient
-  const Form form_;
 };
 
 }  // namespace tensorbow

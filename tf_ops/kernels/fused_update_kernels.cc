@@ -1,4 +1,7 @@
 // What the fused update ops mean by their inputs, and their kernels for CPUs.
+#include <type_traits>
+#include <utility>
+
 #include "cc/arithmetic/update_rules.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_ops/kernels/fused_update_kernel.h"
@@ -8,6 +11,48 @@ namespace tensorbow {
 namespace {
 
 namespace tf = ::tensorflow;
+
+template <typename Step, typename = void>
+constexpr bool kKeeps = false;
+template <typename Step>
+constexpr bool kKeeps<Step, std::void_t<decltype(Step::kKeepsWithoutGradient)>> =
+    Step::kKeepsWithoutGradient;
+
+// `Form` says what an op's inputs mean, as in update_inputs.h, and
+//   T                the element type
+//   Rule(context)    the update, from inputs and attributes
+template <typename Form>
+class KernelOf : public FusedUpdateKernel<typename Form::T> {
+ public:
+  explicit KernelOf(tf::OpKernelConstruction* construction)
+      : Base(construction, {Form::kSlots, Form::kOperand, Form::kScalars},
+             kKeeps<Rule>),
+        form_(construction) {}
+
+ private:
+  using T = typename Form::T;
+  using Base = FusedUpdateKernel<T>;
+  using Rule = decltype(std::declval<Form>().Rule(nullptr));
+  static_assert(Form::kSlots <= UpdateInputs::kMaxSlots);
+
+  absl::Status WithRule(
+      tf::OpKernelContext* context,
+      absl::FunctionRef<absl::Status(typename Base::Rule)> use) const override {
+    const Rule rule = form_.Rule(context);
+    return use([&rule](int64_t n, const T* operand, Pull<T> pull, T* w,
+                       const typename Base::Slots& slots) {
+      Call(rule, n, operand, pull, w, slots, std::make_index_sequence<Form::kSlots>());
+    });
+  }
+
+  template <size_t... slot>
+  static void Call(const Rule& rule, int64_t n, const T* operand, Pull<T> pull, T* w,
+                   const typename Base::Slots& slots, std::index_sequence<slot...>) {
+    rule(n, operand, pull, w, slots[slot]...);
+  }
+
+  const Form form_;
+};
 
 template <typename T>
 T Scalar(tf::OpKernelContext* context, int index) {
@@ -103,7 +148,7 @@ using SubtractForm = AssignmentOf<Assignment::kSubtract>::Form<T>;
   REGISTER_KERNEL_BUILDER(Name("TensorBow" OP)                          \
                               .Device(tf::DEVICE_CPU)                   \
                               .TypeConstraint<TYPE>(TYPE_ATTRIBUTE),    \
-                          FusedUpdateKernel<FORM<ELEMENT>>)
+                          KernelOf<FORM<ELEMENT>>)
 #define TENSORBOW_REGISTER(OP, FORM, TYPE_ATTRIBUTE)                   \
   TENSORBOW_REGISTER_FOR(OP, FORM, TYPE_ATTRIBUTE, float, float);      \
   TENSORBOW_REGISTER_FOR(OP, FORM, TYPE_ATTRIBUTE, double, double);    \
