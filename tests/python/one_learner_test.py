@@ -69,3 +69,47 @@ def test_batch_norm_statistics_equal_stock(digits, one_thread):
         actual = train(session, program, images, digits[1], steps=5, rows=8)
     for a, e in zip(actual, expected):
         np.testing.assert_array_equal(a, e)
+
+
+def blocked_times():
+    """How often this thread has waited for something."""
+    with open("/proc/thread-self/status") as status:
+        (line,) = [line for line in status if line.startswith("voluntary_ctxt_switches")]
+    return int(line.split()[1])
+
+
+def test_an_asynchronous_operation_goes_on_where_it_was_called(one_thread):
+    """Loops of 1.x keep what their gradients need by operations that could wait, and do not."""
+    steps = 300
+    tf1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default():
+            x = tf1.placeholder(tf.float32, [None, 2])
+            w = tf1.get_variable("w", [2], initializer=tf1.ones_initializer())
+            _, h = tf1.while_loop(
+                lambda i, _: i < steps, lambda i, h: (i + 1, tf.tanh(h * w)), [0, x]
+            )
+            loss = tf.reduce_sum(h, name="loss")
+            train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+            init = tf1.global_variables_initializer()
+            types = {op.type for op in tf1.get_default_graph().get_operations()}
+            rows = {x: np.full([4, 2], 0.5, np.float32)}
+            weights = []
+            for options in (None, tensorbow.Options(learners_per_device=1)):
+                stock = options is None
+                with (
+                    tf1.Session() if stock else tensorbow.TensorBowSession(options=options) as sess
+                ):
+                    sess.run(init)
+                    sess.run(train_op, rows)
+                    before = blocked_times()
+                    for _ in range(10):
+                        sess.run(train_op, rows)
+                    waited = blocked_times() - before
+                    weights.append(sess.run(w))
+    finally:
+        tf1.enable_control_flow_v2()
+    assert {"StackPushV2", "StackPopV2"} <= types
+    # This thread waits for the graph, not for each of the 600 pushes and pops.
+    assert waited < 10 * steps / 10
+    np.testing.assert_array_equal(*weights)

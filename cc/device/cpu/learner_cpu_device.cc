@@ -144,10 +144,13 @@ void LearnerCpuDevice::ComputeAsync(tf::AsyncOpKernel* kernel,
     done();
     return;
   }
-  kernel->ComputeAsync(context,
-                       [completions = completions_, done = std::move(done)]() mutable {
-                         completions->Post(std::move(done));
-                       });
+  kernel->ComputeAsync(context, [this, done = std::move(done)]() mutable {
+    if (!waits_inline_ && executing_ == this) {
+      done();
+    } else {
+      completions_->Post(std::move(done));
+    }
+  });
 }
 
 }  // namespace tensorbow
