@@ -195,13 +195,19 @@ def tensorbow_session(
 
 
 def pipeline_session(
-    model: str, rows: int, learners: int = 0, elements: str = "divided", fixed: bool = False
+    model: str,
+    rows: int,
+    learners: int = 0,
+    elements: str = "divided",
+    fixed: bool = False,
+    mapped: bool = False,
 ) -> Stepper:
     """The program of the two sessions above with tf.data in the place of feed dicts.
 
     `learners` 0 is a stock session. One step takes `rows` rows: an element that learners
     divide, or with `elements` "one_each" an element of its share for each. `fixed`: the number of
-    rows of an element is built into the graph.
+    rows of an element is built into the graph. `mapped`: the pipeline computes something of
+    each row, on all cores.
     """
     import tensorflow as tf
 
@@ -213,6 +219,10 @@ def pipeline_session(
     share = rows if elements == "divided" else rows // max(1, learners)
     with tf.Graph().as_default() as graph:
         dataset = tf1.data.Dataset.from_tensor_slices(data(model)).repeat()
+        if mapped:
+            dataset = dataset.shuffle(1000, seed=1).map(
+                lambda image, label: (2 * image - 1, label), num_parallel_calls=tf.data.AUTOTUNE
+            )
         dataset = dataset.batch(share, drop_remainder=fixed).prefetch(2 * max(1, learners))
         images, labels = tf1.data.make_one_shot_iterator(dataset).get_next()
         layers = models.Layers(1, True, tf.float32)

@@ -9,9 +9,9 @@
 //
 // Kernels run inline on a thread that executes the graph; with several threads they
 // share their loops among those. The completion of an asynchronous kernel is posted to
-// the learner's queue, so that the graph continues on the learner's own thread and never
-// inside the call that completed the kernel (a queue serves several learners in one
-// call). Only where several threads execute the graph and one of them completes the
+// the learner's queue, so that the graph continues on the learner's own thread and
+// never inside the call that completed the kernel (a queue serves several learners in
+// one call). Only where several threads execute the graph and one of them completes the
 // kernel, which is usual, does it go on there: what follows goes to those threads.
 // Thread-compatible: one learning task at a time.
 #ifndef TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
