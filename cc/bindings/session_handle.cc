@@ -274,8 +274,6 @@ void DefineRuns(Class* handle) {
             return handle.Describe(std::move(spec));
           },
           py::arg("feeds"), py::arg("fetches"), py::arg("targets"))
-      .def("share_cores", Doing<bool>([](S* s, bool shared) { s->ShareCores(shared); }),
-           py::arg("shared"))
       .def("add_trainable",
            Doing<Names>([](S* s, const Names& names) { s->AddTrainable(names); }),
            py::arg("variables"))

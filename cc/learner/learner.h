@@ -110,11 +110,6 @@ class Learner {
   // Of its allocator: the bytes in use, and the most there were.
   void GetMemory(int64_t* bytes, int64_t* peak_bytes) const;
 
-  // Whether other threads need the core on which it waits for tasks.
-  void ShareCores(bool shared) const {
-    if (worker_ != nullptr) worker_->ShareCores(shared);
-  }
-
   LearnerCpuDevice* device() const { return device_; }
   AcceleratorDevice* accelerator() const { return accelerator_; }  // or null
   // Whether it keeps its copy of a variable, by the name of the node, there.

@@ -23,8 +23,6 @@ class Worker {
   // REQUIRES: the previous job has been waited for.
   void Start(std::function<void()> job);
   void Wait();
-  // See Gate.
-  void ShareCores(bool shared) { gate_.ShareCores(shared); }
 
  private:
   void Loop();

@@ -271,7 +271,6 @@ absl::Status TensorBowSession::RunWithElement(const Signature& signature,
   Call fed = {feeds, call.run_options, call.task_rows, &fetched, call.metadata};
   bool undivided = false;
   fed.has_element = !trainer_->has_other_hosts();
-  fed.shares_cores = true;
   fed.undivided = &undivided;
   TF_RETURN_IF_ERROR(
       RunSignature(divided, fed, [&] { return RunCentral(divided, fed); }));
@@ -312,7 +311,6 @@ absl::Status TensorBowSession::RunSignature(
     request.run_options = &options;
     request.task_rows = call.task_rows;
     request.has_element = call.has_element;
-    request.shares_cores = call.shares_cores || shares_cores_.load();
     request.cancellation = &cancellation_;
     request.metadata = call.metadata;
     TF_ASSIGN_OR_RETURN(RunOutcome outcome, RunOnLearners(signature, request));

@@ -119,10 +119,6 @@ class TensorBowSession : public tensorflow::Session {
   absl::StatusOr<Explanation> ExplainLearning(
       const Signature& signature, const std::vector<tensorflow::Tensor>& feeds);
 
-  // From now on a data pipeline feeds the runs and computes beside them, or no longer.
-  // Those that the session takes elements from are known.
-  void ShareCores(bool shared) { shares_cores_.store(shared); }
-
   // What a run is, found out as for running it, but nothing is executed.
   struct Description {
     RunAnalysis::Kind kind = RunAnalysis::Kind::kRead;
@@ -227,7 +223,6 @@ class TensorBowSession : public tensorflow::Session {
     std::vector<tensorflow::Tensor>* fetches;
     tensorflow::RunMetadata* metadata;  // may be null
     bool has_element = false;           // see RunRequest
-    bool shares_cores = false;          // see RunRequest
     bool* undivided = nullptr;          // see RunOutcome
   };
   absl::Status RunSignature(const Signature& signature, const Call& call,
@@ -284,7 +279,6 @@ class TensorBowSession : public tensorflow::Session {
   std::vector<std::string> new_warnings_ ABSL_GUARDED_BY(warnings_mu_);
   std::set<std::string> known_warnings_ ABSL_GUARDED_BY(warnings_mu_);
   std::atomic<bool> has_warnings_{false};
-  std::atomic<bool> shares_cores_{false};
 };
 
 }  // namespace tensorbow

@@ -1,13 +1,11 @@
 // Where threads wait for a condition that other threads bring about.
 //
 // Waiting spins for a short while (a learner's neighbour is usually microseconds
-// away) and then blocks. Where what is waited for needs the cores that waiting threads
-// keep busy, they spin for a shorter time. The condition is a predicate over atomics;
-// the thread that makes it true calls Notify() afterwards. Thread-safe.
+// away) and then blocks. The condition is a predicate over atomics; the thread
+// that makes it true calls Notify() afterwards. Thread-safe.
 #ifndef TENSORBOW_CC_SUPPORT_GATE_H_
 #define TENSORBOW_CC_SUPPORT_GATE_H_
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -30,22 +28,13 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  // From now on other threads need the waiting threads' cores, or no longer: those of a
-  // data pipeline, which feeds them.
-  void ShareCores(bool shared) {
-    shares_cores_.store(shared, std::memory_order_relaxed);
-  }
-
   // Returns once `ready()` is true. `ready` is called from this thread, any
   // number of times, and must not block.
   template <typename Predicate>
   void Await(Predicate ready) TENSORBOW_EXCLUDES(mu_) {
     if (ready()) return;
-    const auto spin = shares_cores_.load(std::memory_order_relaxed)
-                          ? std::min(spin_, kSpinOnSharedCores)
-                          : spin_;
-    const auto deadline = std::chrono::steady_clock::now() + spin;
-    while (spin.count() > 0) {
+    const auto deadline = std::chrono::steady_clock::now() + spin_;
+    while (spin_.count() > 0) {
       for (int i = 0; i < 64; ++i) {
         if (ready()) return;
         CpuRelax();
@@ -70,10 +59,7 @@ class Gate {
   }
 
  private:
-  static constexpr std::chrono::microseconds kSpinOnSharedCores{20};
-
   const std::chrono::microseconds spin_;
-  std::atomic<bool> shares_cores_{false};
   std::atomic<int> waiters_{0};
   Mutex mu_;
   Condition changed_;

@@ -73,8 +73,6 @@ class Synchroniser {
   Synchroniser& operator=(const Synchroniser&) = delete;
 
   const Traits& traits() const { return traits_; }
-  // Whether other threads need the cores on which learners wait for each other.
-  void ShareCores(bool shared) { gate_.ShareCores(shared); }
   int num_learners() const { return num_learners_; }
   // What went wrong for good beside the learners' tasks (on a GPU), empty if nothing
   // did. Then all iterations abort.

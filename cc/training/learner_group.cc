@@ -148,10 +148,6 @@ void LearnerGroup::SetLayout(const Layout& layout) {
   }
 }
 
-void LearnerGroup::ShareCores(bool shared) {
-  for (int j = 0; j < size(); ++j) learners_[j]->ShareCores(shared);
-}
-
 std::vector<std::string> LearnerGroup::Descriptions() const {
   std::vector<std::string> descriptions;
   for (int j = 0; j < size(); ++j) {

@@ -57,8 +57,6 @@ class LearnerGroup {
   Learner& operator[](int learner) const { return *learners_[learner]; }
   // Polling pays only if every learner has a core of its own; else 0.
   std::chrono::microseconds spin() const { return spin_; }
-  // Whether other threads, a data pipeline's, need the learners' cores.
-  void ShareCores(bool shared);
   tensorflow::Device* central_device() const { return environment_.central_device; }
   AcceleratorBackend* accelerators() const { return accelerators_; }  // null: the CPU
   // Whether random ops go on drawing where the central session's runs stopped.

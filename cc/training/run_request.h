@@ -31,8 +31,6 @@ struct RunRequest {
   // The run is fed an element that has been taken. What is not divided is executed by
   // learner 0: TensorFlow's optimiser may have a stock session take another one.
   bool has_element = false;
-  // A data pipeline computes beside the run.
-  bool shares_cores = false;
   // Not OK: the data of the run has ended. It has nothing to learn from and takes part
   // in what other hosts still learn.
   absl::Status end_of_data;

@@ -247,12 +247,6 @@ absl::Status CheckRowsAreKnown(const LearningProgram& program, const FeedPlan& p
       "Options(elements=\"one_each\")");
 }
 
-// Whether a data pipeline computes beside the learners.
-void ShareCores(bool shared, LearnerGroup* learners, Synchronisation* synchronisation) {
-  learners->ShareCores(shared);
-  synchronisation->synchroniser->ShareCores(shared);
-}
-
 }  // namespace
 
 absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
@@ -330,7 +324,6 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const int64_t timeout_ms = run_options.timeout_in_ms() > 0
                                  ? run_options.timeout_in_ms()
                                  : session_options_.config.operation_timeout_in_ms();
-  ShareCores(waits || request.shares_cores, &learners_, synchronisation_.get());
   synchronisation_->synchroniser->Rehearse(inherited_.has_value());
   activity_.BeginRun(NowNanos());
   if (!has_data) {

@@ -173,10 +173,6 @@ class ModelSession:
             self._warn()
         return logs
 
-    def share_cores(self, shared: bool) -> None:
-        """Says whether a data pipeline computes beside the runs that follow."""
-        self.session._native.share_cores(shared)
-
     def _warn(self) -> None:
         """Hands on what the session has to say."""
         for text in self.session._native.take_warnings():

@@ -93,8 +93,6 @@ class TrainingLoop:
         self._source = source
         self.program = self._program_for(source.spec)
         self._iterator = iterator
-        if self.current is not None:
-            self.current.share_cores(not isinstance(source, _feeding.ArrayIterator))
 
     def _program_for(self, spec: Any) -> Program:
         """The training step for batches of this spec, in a session that is made if need be."""

@@ -20,7 +20,6 @@ from keras_models import (
 
 import tensorbow
 from tensorbow.keras import learner_value, session_of
-from tensorbow.keras._session import ModelSession
 
 COUNT = 5 * ROWS
 UNEVEN = COUNT + 3  # the last step has two rows for one learner and one for the other
@@ -153,15 +152,6 @@ def test_options_cut_a_step_into_tasks_of_so_many_rows(rows_of_task, tasks, digi
         stock.train_on_batch(x[own], y[own])
     for ours, theirs in zip(model.get_weights(), stock.get_weights()):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize("kind", ["numpy", "shuffled", "tf.data", "PyDataset", "generator"])
-def test_learners_share_their_cores_with_what_makes_batches(kind, digits, monkeypatch):
-    told = []
-    monkeypatch.setattr(ModelSession, "share_cores", lambda _, shared: told.append(shared))
-    x, y = digits[0][:COUNT], digits[1][:COUNT]
-    logistic(options()).fit(**KINDS[kind](x, y), verbose=0)
-    assert told == [kind not in ("numpy", "shuffled")]
 
 
 @pytest.mark.parametrize("rows", [32, 31, 1])
