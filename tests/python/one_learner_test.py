@@ -110,6 +110,6 @@ def test_an_asynchronous_operation_goes_on_where_it_was_called(one_thread):
     finally:
         tf1.enable_control_flow_v2()
     assert {"StackPushV2", "StackPopV2"} <= types
-    # This thread waits for the graph, not for each of the 600 pushes and pops.
-    assert waited < 10 * steps / 10
+    # This thread waits for the graph, not for each of its pushes and pops.
+    assert waited < steps
     np.testing.assert_array_equal(*weights)

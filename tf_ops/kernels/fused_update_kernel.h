@@ -335,7 +335,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
   void Update(Rule rule, const CentralModel::Slice& slice, const T* operand,
               Pull<T> pull, const Tensors& tensors) const {
     const int64_t begin = slice.begin;
-    Slots slots;
+    Slots slots{};
     for (int i = 0; i < inputs_.slots; ++i) slots[i] = Elements(tensors[1 + i]) + begin;
     rule(slice.size(), operand, pull, Elements(tensors[0]) + begin, slots);
   }
