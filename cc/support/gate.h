@@ -1,13 +1,17 @@
 // Where threads wait for a condition that other threads bring about.
 //
 // Waiting spins for a short while (a learner's neighbour is usually microseconds
-// away) and then blocks. The condition is a predicate over atomics; the thread
-// that makes it true calls Notify() afterwards. Thread-safe.
+// away) and then blocks. After kAlone of it, the waiting thread offers its core to
+// every thread that is ready to run (an input pipeline's, another program's) each time
+// it has looked in vain; where there is none, it stays awake and sees the change at
+// once. The condition is a predicate over atomics; the thread that makes it true calls
+// Notify() afterwards. Thread-safe.
 #ifndef TENSORBOW_CC_SUPPORT_GATE_H_
 #define TENSORBOW_CC_SUPPORT_GATE_H_
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "cc/support/mutex.h"
 
@@ -21,6 +25,9 @@ inline void CpuRelax() {
 
 class Gate {
  public:
+  // How long a thread that spins keeps its core from others.
+  static constexpr std::chrono::microseconds kAlone{20};
+
   // `spin`: how long Await() polls before it blocks; zero when there are more
   // waiting threads than cores.
   explicit Gate(std::chrono::microseconds spin) : spin_(spin) {}
@@ -33,13 +40,15 @@ class Gate {
   template <typename Predicate>
   void Await(Predicate ready) TENSORBOW_EXCLUDES(mu_) {
     if (ready()) return;
-    const auto deadline = std::chrono::steady_clock::now() + spin_;
+    const auto begin = std::chrono::steady_clock::now();
     while (spin_.count() > 0) {
       for (int i = 0; i < 64; ++i) {
         if (ready()) return;
         CpuRelax();
       }
-      if (std::chrono::steady_clock::now() >= deadline) break;
+      const auto waited = std::chrono::steady_clock::now() - begin;
+      if (waited >= spin_) break;
+      if (waited >= kAlone) std::this_thread::yield();
     }
     MutexLock lock(&mu_);
     // Pairs with the read-modify-write in Notify(): either that one sees this

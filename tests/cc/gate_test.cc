@@ -1,14 +1,32 @@
 #include "cc/support/gate.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
 
+namespace {
+
+std::atomic<int> yields{0};
+
+}  // namespace
+
+// In the place of libc's: counts how often the core is offered to other threads.
+extern "C" int sched_yield() noexcept {
+  yields.fetch_add(1);
+  return static_cast<int>(syscall(SYS_sched_yield));
+}
+
 namespace tensorbow {
 namespace {
+
+// Long enough to see what a thread does that spins.
+constexpr std::chrono::seconds kLong(10);
 
 class GateTest : public testing::TestWithParam<std::chrono::microseconds> {};
 
@@ -50,6 +68,25 @@ TEST_P(GateTest, NotifyWakesEveryWaiter) {
   gate.Notify();
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(through.load(), 8);
+}
+
+// A pipeline's threads get the core of a learner that waits for its elements.
+TEST(GateSpinTest, LongWaitOffersItsCore) {
+  Gate gate(kLong);
+  const int before = yields.load();
+  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  gate.Await([&] {
+    return yields.load() >= before + 3 || std::chrono::steady_clock::now() >= deadline;
+  });
+  EXPECT_GE(yields.load(), before + 3);
+}
+
+TEST(GateSpinTest, ShortWaitKeepsItsCore) {
+  Gate gate(kLong);
+  const int before = yields.load();
+  int looks = 0;
+  gate.Await([&] { return ++looks == 10; });
+  EXPECT_EQ(yields.load(), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Spin, GateTest,
