@@ -15,6 +15,7 @@ _RULES = {
     "concat": "the learners' rows, one after the other",
     "first": "learner 0's value",
     "stack": "the learners' values, stacked",
+    "same": "computed from averaged gradients, by every learner",
 }
 _BY_SHAPE = "by type and shape: rows are put together, floats averaged, else learner 0's value"
 
@@ -38,8 +39,9 @@ class Explanation:
         learning run.
       scaled: gradients (tensor names) that are scaled by the number of learners, because
         the loss sums over rows.
-      fetches: by tensor name, "mean", "sum", "concat", "first", "stack", "central" (a
-        variable's central value), or None: by type and shape.
+      fetches: by tensor name, "mean", "sum", "concat", "first", "stack", "same" (every learner
+        computes it from averaged gradients), "central" (a variable's central value), or None:
+        by type and shape.
     """
 
     kind: str

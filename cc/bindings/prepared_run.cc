@@ -223,8 +223,11 @@ absl::Status PreparedRun::Explain(const std::vector<py::array>& arrays,
     facts["sums"] =
         std::vector<std::string>(adjustments.sums.begin(), adjustments.sums.end());
     py::list rules;
-    for (const auto& rule : verdict.fetches) {
-      if (rule.has_value()) {
+    for (size_t i = 0; i < verdict.fetches.size(); ++i) {
+      const auto& rule = verdict.fetches[i];
+      if (found->same[i]) {
+        rules.append("same");
+      } else if (rule.has_value()) {
         rules.append(kRules[static_cast<int>(*rule)]);
       } else {
         rules.append(py::none());

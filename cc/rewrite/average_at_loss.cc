@@ -1,11 +1,13 @@
 #include "cc/rewrite/average_at_loss.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/reduce_gradients.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 
@@ -33,11 +35,54 @@ bool CanBeReduced(tf::DataType type) {
          type == tf::DT_BFLOAT16;
 }
 
+// Whether the op does more than compute from values and look at them.
+bool KeepsState(const tf::NodeDef& node, const ProgramGraph& graph) {
+  const tf::OpDef* op = nullptr;
+  if (!graph.functions().LookUpOpDef(node.op(), &op).ok()) return true;
+  return (op->is_stateful() && !OnlyLooksAt(node.op())) ||
+         std::any_of(op->input_arg().begin(), op->input_arg().end(),
+                     [](const tf::OpDef::ArgDef& input) { return input.is_ref(); });
+}
+
+// What identities hand on as `tensor`.
+std::string HandedOn(const ProgramGraph& graph, std::string tensor) {
+  const tf::NodeDef* node = graph.Find(ParseTensor(tensor).node);
+  while (node != nullptr && node->op() == "Identity") {
+    tensor = Canonical(node->input(0));
+    node = graph.Find(ParseTensor(tensor).node);
+  }
+  return tensor;
+}
+
+// Whether the op, not an optimiser's, writes to a variable that is not trained, a file
+// of summaries or the like.
+bool WritesState(const tf::NodeDef& node, const ProgramGraph& graph,
+                 const RunAnalysis& analysis) {
+  const tf::OpDef* op = nullptr;
+  if (OptimiserKindOf(node.op()) != OptimiserKind::kNone || node.input().empty() ||
+      !graph.functions().LookUpOpDef(node.op(), &op).ok() ||
+      std::none_of(op->input_arg().begin(), op->input_arg().end(),
+                   [&node](const tf::OpDef::ArgDef& input) {
+                     return WritesInput(node.op(), input);
+                   })) {
+    return false;
+  }
+  const std::string written = HandedOn(graph, Canonical(node.input(0)));
+  const auto variable = analysis.variables.find(std::string(ParseTensor(written).node));
+  return variable == analysis.variables.end() || !variable->second.trained;
+}
+
 }  // namespace
 
 GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                                     const RunAnalysis& analysis) {
   GradientsAtLoss found;
+  std::vector<const tf::NodeDef*> nodes;
+  if (graph.Needed(spec, &nodes).ok()) {
+    found.reduced = std::any_of(
+        nodes.begin(), nodes.end(),
+        [](const tf::NodeDef* node) { return node->op() == kReduceGradient; });
+  }
   for (GradientSource& source : FindGradientSources(graph, spec, analysis)) {
     if (analysis.variables.count(source.variable) == 0) continue;  // a mark
     found.transformed |= source.transformed;
@@ -51,6 +96,50 @@ GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& sp
   return found;
 }
 
+bool FollowsFromGradients(const ProgramGraph& graph, const RunSpec& spec,
+                          const RunAnalysis& analysis,
+                          const std::vector<GradientSource>& gradients) {
+  std::vector<const tf::NodeDef*> nodes;
+  if (!graph.Needed(spec, &nodes).ok()) return false;
+  absl::flat_hash_set<std::string> sources;
+  for (const GradientSource& gradient : gradients) {
+    sources.insert(Canonical(gradient.tensor));
+  }
+  std::vector<std::string> open;
+  for (const std::string& fetch : spec.fetches) {
+    open.push_back(HandedOn(graph, Canonical(fetch)));
+  }
+  for (const tf::NodeDef* node : nodes) {
+    if (node->op() == kReduceGradient) sources.insert(Canonical(node->input(0)));
+    if (!WritesState(*node, graph, analysis)) continue;
+    for (const std::string& input : node->input()) {
+      if (!ParseTensor(input).control) {
+        open.push_back(HandedOn(graph, Canonical(input)));
+      }
+    }
+  }
+  // A gradient that is only handed on is a learner's own.
+  open.erase(
+      std::remove_if(open.begin(), open.end(),
+                     [&](const auto& tensor) { return sources.contains(tensor); }),
+      open.end());
+  absl::flat_hash_set<std::string> seen;
+  while (!open.empty()) {
+    const std::string tensor = std::move(open.back());
+    open.pop_back();
+    if (sources.contains(tensor)) return true;
+    const tf::NodeDef* const node = graph.Find(ParseTensor(tensor).node);
+    if (node == nullptr || KeepsState(*node, graph) ||
+        !seen.insert(node->name()).second) {
+      continue;
+    }
+    for (const std::string& input : node->input()) {
+      if (!ParseTensor(input).control) open.push_back(Canonical(input));
+    }
+  }
+  return false;
+}
+
 absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                            const std::vector<GradientSource>& gradients,
                            ProgramGraph* averaged) {
@@ -58,6 +147,9 @@ absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
   TF_RETURN_IF_ERROR(graph.Closure(spec, &rewritten));
   std::map<std::string, std::string> names;
   std::vector<tf::NodeDef> added;
+  for (const tf::NodeDef& node : rewritten.node()) {
+    if (node.op() == kReduceGradient) names[Canonical(node.input(0))] = node.name();
+  }
   for (const GradientSource& gradient : gradients) {
     if (names.count(gradient.tensor) > 0) continue;
     const TensorName name = ParseTensor(gradient.tensor);
@@ -83,7 +175,7 @@ absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
     }
   }
   for (tf::NodeDef& node : *rewritten.mutable_node()) {
-    if (hands_on(node)) continue;
+    if (hands_on(node) || node.op() == kReduceGradient) continue;
     for (std::string& input : *node.mutable_input()) {
       if (ParseTensor(input).control) continue;
       const auto found = names.find(Canonical(input));

@@ -23,6 +23,7 @@ struct GradientsAtLoss {
   // Those that can be averaged there: dense ones of the shape of their variable. None
   // where the program says itself what its gradients are.
   std::vector<GradientSource> dense;
+  bool reduced = false;  // by the program itself
   // Whether any is transformed on its way to the variable, and whether any of those
   // that cannot be averaged is.
   bool transformed = false;
@@ -31,10 +32,18 @@ struct GradientsAtLoss {
 GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                                     const RunAnalysis& analysis);
 
+// Whether the run fetches, or writes to variables that it does not train, what it
+// computes from one of them or from a gradient that it reduces itself. The norm of
+// gradients is such: learners' norms do not tell that of the gradient of all rows. A
+// gradient that is handed on does not count, nor an optimiser's slot.
+bool FollowsFromGradients(const ProgramGraph& graph, const RunSpec& spec,
+                          const RunAnalysis& analysis,
+                          const std::vector<GradientSource>& gradients);
+
 // `averaged` ← what `spec` needs of `graph`, with a TensorBowReduceGradient
 // (reduce_gradients.h) after each of them: where its value is first used, so that what
-// waits for the value alone does not wait for the average. Fetches of a gradient are a
-// learner's own.
+// waits for the value alone does not wait for the average. So it is with gradients that
+// the program reduces itself. Fetches of a gradient are a learner's own.
 absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                            const std::vector<GradientSource>& gradients,
                            ProgramGraph* averaged);

@@ -33,11 +33,15 @@ constexpr int64_t kMaxColumns = CentralModel::kSliceElements;
 // Fewer of them would be too few.
 constexpr int64_t kMaxColumnsOfInputGradient = kMaxColumns / 8;
 
+bool IsLarge(const tf::PartialTensorShape& shape, int64_t max_columns) {
+  return shape.dims() == 2 && shape.num_elements() >= kMinDenseElements &&
+         shape.dim_size(1) >= kMinColumns && shape.dim_size(1) <= max_columns;
+}
+
 bool IsLargeMatrix(const tf::Node& variable, int64_t max_columns) {
   tf::PartialTensorShape shape;
-  return tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() && shape.dims() == 2 &&
-         shape.num_elements() >= kMinDenseElements &&
-         shape.dim_size(1) >= kMinColumns && shape.dim_size(1) <= max_columns;
+  return tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() &&
+         IsLarge(shape, max_columns);
 }
 
 bool IsFloatProduct(const tf::Node& node) {
@@ -266,6 +270,10 @@ absl::Status FuseProductsOf(bool with_input_gradients, tf::Graph* graph) {
 }
 
 }  // namespace
+
+bool CanFuseProduct(const tf::PartialTensorShape& shape) {
+  return IsLarge(shape, kMaxColumns);
+}
 
 absl::Status FuseProducts(bool with_input_gradients, TaskGraph* task) {
   for (TaskPart& part : task->parts) {

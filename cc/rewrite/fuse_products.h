@@ -19,8 +19,12 @@
 
 #include "absl/status/status.h"
 #include "cc/rewrite/learner_graph.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace tensorbow {
+
+// Whether FuseProducts() looks at gradients of that shape.
+bool CanFuseProduct(const tensorflow::PartialTensorShape& shape);
 
 // REQUIRES: FuseUpdates() has been called.
 absl::Status FuseProducts(bool with_input_gradients, TaskGraph* task);

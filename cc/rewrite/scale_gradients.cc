@@ -1,12 +1,15 @@
 #include "cc/rewrite/scale_gradients.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/fuse_products.h"
 #include "cc/rewrite/scaled_tensor.h"
+#include "cc/rewrite/shapes.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -16,12 +19,33 @@ namespace tf = ::tensorflow;
 
 namespace {
 
+// Those of `tensors` that FuseProducts() can compute in updates.
+std::set<std::string> LargeProducts(const ProgramGraph& program, const RunSpec& spec,
+                                    const std::set<std::string>& tensors) {
+  RunSpec looked_at = spec;
+  looked_at.fetches.clear();
+  for (const std::string& tensor : tensors) {
+    const tf::NodeDef* const node = program.Find(ParseTensor(tensor).node);
+    if (node == nullptr || node->op() != "MatMul") continue;
+    looked_at.fetches.push_back(Canonical(tensor));
+  }
+  std::set<std::string> large;
+  if (looked_at.fetches.empty()) return large;
+  for (const auto& [tensor, shape] : InferShapes(program, looked_at)) {
+    if (CanFuseProduct(shape)) large.insert(tensor);
+  }
+  return large;
+}
+
 class Scaler {
  public:
-  Scaler(const ProgramGraph& program, const RunSpec& spec, tf::GraphDef* graph)
-      : program_(program), graph_(graph) {
+  // `large_products`: of LargeProducts().
+  Scaler(const ProgramGraph& program, const RunSpec& spec,
+         std::set<std::string> large_products, tf::GraphDef* graph)
+      : program_(program), large_products_(std::move(large_products)), graph_(graph) {
     for (const std::string& fetch : spec.fetches) fetches_.insert(Canonical(fetch));
     for (int i = 0; i < graph->node_size(); ++i) {
+      nodes_[graph->node(i).name()] = i;
       for (const std::string& input : graph->node(i).input()) {
         if (!ParseTensor(input).control) users_[Canonical(input)].push_back(i);
       }
@@ -30,15 +54,19 @@ class Scaler {
 
   absl::Status Scale(const std::set<std::string>& tensors) {
     for (const std::string& tensor : tensors) NoteMade(tensor);
+    for (const std::string& fetch : fetches_) NoteFetched(fetch);
     for (const std::string& tensor : tensors)
       leads_elsewhere_[Canonical(tensor)] = false;
-    for (const std::string& tensor : tensors) TF_RETURN_IF_ERROR(AddProduct(tensor));
+    for (const std::string& tensor : tensors) {
+      TF_RETURN_IF_ERROR(CanScaleFactor(Canonical(tensor)) ? ScaleFactor(tensor)
+                                                           : AddProduct(tensor));
+    }
     while (!pending_.empty()) {
       const std::string tensor = std::move(pending_.back());
       pending_.pop_back();
       for (int user : users_[tensor]) {
         tf::NodeDef* node = graph_->mutable_node(user);
-        if (makes_gradients_.count(node->name()) > 0) {
+        if (unscaled_.count(node->name()) > 0) {
           if (!LeadsElsewhere(*node)) continue;
           TF_RETURN_IF_ERROR(CopyOf(*node, &node));
         }
@@ -61,7 +89,48 @@ class Scaler {
     while (!open.empty()) {
       const tf::NodeDef* const node = program_.Find(open.back());
       open.pop_back();
-      if (node == nullptr || !makes_gradients_.insert(node->name()).second) continue;
+      if (node == nullptr || !unscaled_.insert(node->name()).second) continue;
+      for (const std::string& input : node->input()) {
+        if (!ParseTensor(input).control) open.push_back(ParseTensor(input).node);
+      }
+    }
+  }
+
+  // Whether the tensor is a large product, and all consumers are to get it scaled.
+  bool CanScaleFactor(const std::string& tensor) {
+    const auto& users = users_[tensor];
+    return large_products_.count(tensor) > 0 && fetches_.count(tensor) == 0 &&
+           std::none_of(users.begin(), users.end(), [&](int user) {
+             return unscaled_.count(graph_->node(user).name()) > 0;
+           });
+  }
+
+  // Scales the right factor of a gradient of weights, which has a row for each of the
+  // feed's. The product is computed in the update then (FuseProducts).
+  absl::Status ScaleFactor(const std::string& tensor) {
+    const std::string node(ParseTensor(tensor).node);
+    tf::NodeDef* const product = graph_->mutable_node(nodes_.at(node));
+    tf::DataType dtype;
+    TF_RETURN_IF_ERROR(tf::GetNodeAttr(*product, "T", &dtype));
+    const std::string factor = absl::StrCat(node, "/TensorBow.scaled_factor");
+    TF_RETURN_IF_ERROR(AppendScaled(ParseTensor(product->input(1)), dtype,
+                                    "TensorBowShardScale", factor, &added_));
+    product->set_input(1, factor);
+    return absl::OkStatus();
+  }
+
+  // Notes what a fetch is computed from without a variable's being written: what proved
+  // how its values are combined computed it from gradients as they are.
+  void NoteFetched(const std::string& fetch) {
+    std::vector<absl::string_view> open = {ParseTensor(fetch).node};
+    std::set<std::string> seen;
+    while (!open.empty()) {
+      const tf::NodeDef* const node = program_.Find(open.back());
+      open.pop_back();
+      if (node == nullptr || IsPurpose(*node) || !seen.insert(node->name()).second) {
+        continue;
+      }
+      unscaled_.insert(node->name());
       for (const std::string& input : node->input()) {
         if (!ParseTensor(input).control) open.push_back(ParseTensor(input).node);
       }
@@ -84,16 +153,16 @@ class Scaler {
                         &added_);
   }
 
-  // Whether what the run is for, besides gradients, is computed from the node, and not
-  // from those.
+  // Whether what the run is for, besides gradients and fetches, is computed from the
+  // node, and not from those.
   bool LeadsElsewhere(const tf::NodeDef& node) {
-    if (makes_gradients_.count(node.name()) == 0 && IsPurpose(node)) return true;
+    if (unscaled_.count(node.name()) == 0 && IsPurpose(node)) return true;
     bool leads = false;
     for (int i = 0; i < NumOutputs(node); ++i) {
       const std::string output = absl::StrCat(node.name(), ":", i);
       const auto [known, added] = leads_elsewhere_.emplace(output, false);  // in cycles
       if (added) {
-        bool elsewhere = fetches_.count(output) > 0;
+        bool elsewhere = false;
         for (int user : users_[output]) elsewhere |= LeadsElsewhere(graph_->node(user));
         leads_elsewhere_[output] = elsewhere;
       }
@@ -145,10 +214,12 @@ class Scaler {
   }
 
   const ProgramGraph& program_;
+  const std::set<std::string> large_products_;
   tf::GraphDef* const graph_;
+  std::map<std::string, int> nodes_;  // by name
   std::set<std::string> fetches_;
   std::map<std::string, std::vector<int>> users_;
-  std::set<std::string> makes_gradients_;        // nodes
+  std::set<std::string> unscaled_;               // nodes
   std::map<std::string, bool> leads_elsewhere_;  // by tensor
   std::map<std::string, std::string> scaled_;    // by tensor
   std::vector<std::string> pending_;             // tensors that are to be replaced
@@ -163,7 +234,8 @@ absl::Status ScaleGradients(const ProgramGraph& program, const RunSpec& spec,
                             ProgramGraph* scaled) {
   tf::GraphDef graph;
   TF_RETURN_IF_ERROR(program.Closure(spec, &graph));
-  TF_RETURN_IF_ERROR(Scaler(program, spec, &graph).Scale(tensors));
+  Scaler scaler(program, spec, LargeProducts(program, spec, tensors), &graph);
+  TF_RETURN_IF_ERROR(scaler.Scale(tensors));
   return scaled->Extend(graph);
 }
 

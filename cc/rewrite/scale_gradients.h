@@ -13,8 +13,9 @@ namespace tensorbow {
 
 // Makes `*scaled` the part of `program` that `spec` needs, in which every consumer of
 // one of `tensors` gets it multiplied by the number of learners that share the rows of
-// a run. But not on the way to others of them, which would be scaled twice: what leads
-// there and elsewhere is computed once more. FailedPrecondition if that cannot be.
+// a run. But not on the way to others of them, which would be scaled twice, nor to a
+// fetch: what leads there and elsewhere is computed once more. FailedPrecondition if
+// that cannot be.
 absl::Status ScaleGradients(const ProgramGraph& program, const RunSpec& spec,
                             const std::set<std::string>& tensors, ProgramGraph* scaled);
 

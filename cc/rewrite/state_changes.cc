@@ -6,10 +6,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/rewrite/average_at_loss.h"
 #include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/gradient_sources.h"
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/op_kinds.h"
+#include "cc/rewrite/reduce_gradients.h"
 #include "cc/rewrite/row_moments.h"
 #include "cc/rewrite/shared_variables.h"
 
@@ -21,13 +23,27 @@ namespace {
 
 using TensorSet = absl::flat_hash_set<std::string>;
 
-TensorSet GradientsOf(const ProgramGraph& graph, const RunSpec& spec,
-                      const RunAnalysis& analysis) {
+// The nodes that depend on gradients, of which all learners have the same, and on rows
+// by way of those only.
+TensorSet FollowFromGradients(const ProgramGraph& graph, const RunSpec& spec,
+                              const RunAnalysis& analysis,
+                              const std::vector<const tf::NodeDef*>& nodes) {
   TensorSet gradients;
-  for (const GradientSource& source : FindGradientSources(graph, spec, analysis)) {
-    gradients.insert(source.tensor);
+  for (const GradientSource& source :
+       FindGradientsAtLoss(graph, spec, analysis).dense) {
+    gradients.insert(Canonical(source.tensor));
   }
-  return gradients;
+  for (const tf::NodeDef* node : nodes) {
+    if (node->op() == kReduceGradient) gradients.insert(Canonical(node->input(0)));
+  }
+  RunSpec by_gradients = spec;
+  by_gradients.feeds.assign(gradients.begin(), gradients.end());
+  TensorSet follow = DependOnFeeds(by_gradients, nodes);
+  for (const std::string& node :
+       DependOnFeeds(FedRows(graph, spec), nodes, gradients)) {
+    follow.erase(node);
+  }
+  return follow;
 }
 
 // Whether the tensor is the value of the root as it is.
@@ -95,13 +111,7 @@ std::vector<StateChange> FindStateChanges(const ProgramGraph& graph,
   const TensorSet feeds = FeedsOf(spec);
   const TensorSet dependent =
       DependOnFeeds(spec, nodes, MomentTensors(graph, spec, nodes));
-  // Learners have the same gradients, and what follows from them.
-  RunSpec by_gradients = spec;
-  by_gradients.feeds.clear();
-  for (const std::string& gradient : GradientsOf(graph, spec, analysis)) {
-    by_gradients.feeds.push_back(gradient);
-  }
-  const TensorSet same = DependOnFeeds(by_gradients, nodes);
+  const TensorSet same = FollowFromGradients(graph, spec, analysis, nodes);
   const auto depends = [&](const std::string& tensor) {
     return feeds.contains(Canonical(tensor)) ||
            dependent.contains(std::string(ParseTensor(tensor).node));

@@ -117,10 +117,12 @@ absl::Status Trainer::CompileFor(const Choice& choice, const RunToCompile& run,
   // Where nothing is in between, updates average: that is less to be done.
   const GradientsAtLoss gradients =
       FindGradientsAtLoss(run.graph, run.spec, run.analysis);
-  const bool at_loss = gradients.transformed;
+  const bool at_loss =
+      gradients.transformed ||
+      FollowsFromGradients(run.graph, run.spec, run.analysis, gradients.dense);
   absl::Status first;
   for (const bool averages_at_loss : {at_loss, !at_loss}) {
-    if (averages_at_loss && gradients.dense.empty()) continue;
+    if (averages_at_loss && gradients.dense.empty() && !gradients.reduced) continue;
     *program = std::make_unique<LearningProgram>();
     const absl::Status status = CompileAveraging(Traits::Averages::kGradients,
                                                  averages_at_loss, run, program->get());

@@ -118,6 +118,7 @@ void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
         "Options(replicate=[...])."));
     return;
   }
+  if (!WhyNotInStep(verdict, *program).empty()) return;  // one learner executes it
   // Where the number of rows is fixed, a mean is a sum over rows, divided by it.
   if (!verdict.adjustments.sums.empty() && options_.divides_batches() &&
       program->any_rows == nullptr) {
@@ -276,6 +277,9 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   TF_RETURN_IF_ERROR(Prove(request, explanation.plan, &verdict));
   if (verdict == nullptr) return explanation;
   explanation.verdict = *verdict;
+  for (const LearningProgram::Fetch& fetch : program.fetches) {
+    explanation.same.push_back(program.same_fetches.count(fetch.declaration.name) > 0);
+  }
   const std::string why = WhyNotInStep(*verdict, program);
   if (!why.empty()) {
     explanation.verdict->kind = Verdict::Kind::kNotSound;

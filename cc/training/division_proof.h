@@ -154,9 +154,10 @@ class DivisionProof {
       int source, const std::vector<const Evaluation*>& evaluations) const;
   // Whether the rows given twice are needed to say more.
   bool JudgeGradients(const Evaluations& evaluations, Verdict* verdict) const;
-  // How the shards' values, of a fetch or the like, become the whole's.
+  // How the shards' values, of a fetch or the like, become the whole's, if gradients
+  // are of that kind.
   static FetchEvidence CompareValues(
-      const Evaluations& evaluations,
+      const Evaluations& evaluations, Verdict::Kind kind,
       const std::function<tensorflow::Tensor(const Evaluation&)>& value, bool depends);
   void JudgeFetches(const Evaluations& evaluations, Verdict* verdict) const;
   void JudgeDenominators(const Evaluations& evaluations, Verdict* verdict) const;

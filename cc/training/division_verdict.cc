@@ -138,11 +138,11 @@ bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
 }
 
 FetchEvidence DivisionProof::CompareValues(
-    const Evaluations& evaluations,
+    const Evaluations& evaluations, Verdict::Kind kind,
     const std::function<tf::Tensor(const Evaluation&)>& value, bool depends) {
   // Where the batch is seen as a whole, values differ that are of the same kind; those
-  // of rows given twice do not.
-  const bool twice = evaluations.twice.has_value();
+  // of rows given twice do not, but neither do those of a maximum.
+  const bool twice = evaluations.twice.has_value() && kind != Verdict::Kind::kSound;
   const std::vector<int64_t> rows =
       twice ? std::vector<int64_t>(2, evaluations.rows[0]) : evaluations.rows;
   Values shards;
@@ -157,7 +157,8 @@ void DivisionProof::JudgeFetches(const Evaluations& evaluations,
   for (size_t i = 0; i < fetches_.size(); ++i) {
     if (fetches_[i] < 0) continue;
     const FetchEvidence evidence = CompareValues(
-        evaluations, [i](const Evaluation& e) { return e.fetches[i]; }, depends_[i]);
+        evaluations, verdict->kind, [i](const Evaluation& e) { return e.fetches[i]; },
+        depends_[i]);
     verdict->determined &= evidence.determined || !evidence.rule.has_value();
     verdict->fetches[i] = evidence.rule;
     if (!evidence.rule.has_value()) {
@@ -221,7 +222,7 @@ void DivisionProof::JudgeStates(const Evaluations& evaluations,
     std::optional<Combination> rule;
     if (states_[i] >= 0) {
       const FetchEvidence evidence = CompareValues(
-          evaluations, [i](const Evaluation& e) { return e.states[i]; },
+          evaluations, verdict->kind, [i](const Evaluation& e) { return e.states[i]; },
           /*depends=*/true);
       verdict->determined &= evidence.determined || !evidence.rule.has_value();
       if (evidence.rule.has_value() && !evidence.determined) continue;

@@ -58,6 +58,7 @@ struct RunOutcome {
 struct Explanation {
   FeedPlan plan;
   std::optional<Verdict> verdict;  // of the division, if there is one
+  std::vector<bool> same;          // by fetch: every learner computes what one would
 };
 
 // How learners fare.

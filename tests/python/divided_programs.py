@@ -59,6 +59,7 @@ def classifier(
             "float count": tf.reduce_sum(tf.cast(right, tf.float32)),
             "accuracy": tf.reduce_mean(tf.cast(right, tf.float32)),
             "constant": tf.constant(7),
+            "largest": tf.reduce_max(each),
             "twice a row": tf.reshape(tf.stack([each, -each], axis=1), [-1]),
             "halves apart": tf.concat([each, -each], axis=0),
         }

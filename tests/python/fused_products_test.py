@@ -27,9 +27,8 @@ CLOSE = dict(rtol=2e-5, atol=2e-6)
 CLOSE_SUMS = dict(rtol=2e-5, atol=1e-5)
 
 
-def fused_in_updates(session, fetches, feeds):
-    """Runs, and counts the fused updates that compute a product, and those of them that give
-    the gradient of their inputs."""
+def executed_nodes(session, fetches, feeds):
+    """Runs; the nodes of the graph that was executed."""
     metadata = tf1.RunMetadata()
     session.run(
         fetches,
@@ -39,6 +38,13 @@ def fused_in_updates(session, fetches, feeds):
     )
     nodes = [n for graph in metadata.partition_graphs for n in graph.node]
     assert nodes
+    return nodes
+
+
+def fused_in_updates(session, fetches, feeds):
+    """Runs, and counts the fused updates that compute a product, and those of them that give
+    the gradient of their inputs."""
+    nodes = executed_nodes(session, fetches, feeds)
     return tuple(
         sum(n.attr[attribute].i == 1 for n in nodes)
         for attribute in ("num_factors", "num_input_gradients")
@@ -529,3 +535,56 @@ def test_empty_batch_updates_by_nothing():
         session.run(init)
         assert products_in_updates(session, train, nothing) == 1
         np.testing.assert_array_equal(session.learner_value(w, 1), np.ones((ROWS, COLUMNS)))
+
+
+# ------------------------------------------------------------------ gradients that are scaled
+
+
+def of_a_summed_loss(columns, stock, fetch_gradient=False):
+    """Weights and fetches of three steps of a loss that sums over rows, whose gradients are
+    scaled where they are divided; and how many products are fused, and whether factors of one
+    are scaled."""
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [24, 512])
+        start = tf.random.stateless_normal([512, columns], [1, 2]) / 23
+        w = tf1.get_variable("w", initializer=start)
+        out = tf1.get_variable("out", initializer=tf.ones([columns, 4]) / columns)
+        loss = tf.reduce_sum(tf.square(tf.tanh(x @ w) @ out - 1)) / 1000
+        optimiser = tf1.train.GradientDescentOptimizer(0.05)
+        gradients = optimiser.compute_gradients(loss)
+        fetches = [optimiser.apply_gradients(gradients), loss]
+        fetches += [gradients[0][0]] if fetch_gradient else []
+        init = tf1.global_variables_initializer()
+    feeds = {x: np.random.default_rng(0).standard_normal((24, 512)).astype(np.float32)}
+    divided = lambda: programs.session(graph, LEARNERS, synchroniser=tensorbow.SSGD())  # noqa: E731
+    with tf1.Session(graph=graph) if stock else divided() as session:
+        session.run(init)
+        values = [session.run(fetches, feeds)[1:] for _ in range(3)]
+        weights, how = session.run([w, out]), None
+        if not stock:
+            assert len(session.explain(fetches, feeds).scaled) == 2
+            nodes = executed_nodes(session, fetches, feeds)
+            how = (
+                sum(n.attr["num_factors"].i == 1 for n in nodes),
+                any("scaled_factor" in n.name for n in nodes),
+            )
+        return weights, values, how
+
+
+@pytest.mark.filterwarnings("ignore:.*sums over the rows")
+@pytest.mark.parametrize(
+    "columns, fetched, how",
+    [(512, False, (1, True)), (512, True, (0, False)), (128, False, (0, False))],
+    ids=["large", "fetched", "small"],
+)
+def test_large_gradient_is_computed_in_its_update_although_it_is_scaled(columns, fetched, how):
+    """Its right factor is scaled then, which has few rows; but not where the gradient is
+    fetched, nor where it is small."""
+    expected, wanted, _ = of_a_summed_loss(columns, True, fetched)
+    found, values, ours = of_a_summed_loss(columns, False, fetched)
+    assert ours == how
+    for value, other in zip(found, expected):
+        np.testing.assert_allclose(value, other, **CLOSE)
+    for some, others in zip(values, wanted):
+        for value, other in zip(some, others):
+            np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-6)

@@ -246,6 +246,48 @@ class HalfByHand(ByHand):
         return {"loss": loss}
 
 
+class Norms(keras.Sequential):
+    """Logs the norm of its gradients, and the mean of those."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.mean = keras.metrics.Mean(name="mean")
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        gradients = tape.gradient(loss, self.trainable_weights)
+        norm = tf.linalg.global_norm(gradients)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights))
+        self.mean.update_state(norm)
+        largest = tf.reduce_max(tf.abs(gradients[0]))
+        return {"loss": loss, "norm": norm, "mean": self.mean.result(), "largest": largest}
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam", "rmsprop"])
+@pytest.mark.parametrize("learners", [2, 3])
+def test_what_is_computed_from_gradients_is_stock_keras(optimiser, learners, digits):
+    found = []
+    for given in (None, ssgd(learners)):
+        keras.utils.set_random_seed(1)
+        model = Norms([keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(10)])
+        model.compile(optimiser, LOSS)
+        if given is not None:
+            tensorbow.keras.replicate(model, given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", tensorbow.TensorBowWarning)
+            data = digits[0][:88], digits[1][:88]  # five rows or six in the last shards
+            fitted = model.fit(*data, batch_size=24, epochs=2, verbose=0, shuffle=False)
+        found.append((fitted.history, model.get_weights()))
+    (stock, stocks_weights), (ours, weights) = found
+    assert session_of(model).learning_tasks == learners * session_of(model).iterations
+    for name, values in stock.items():
+        np.testing.assert_allclose(ours[name], values, rtol=1e-4, err_msg=name)
+    for a, b in zip(weights, stocks_weights):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
 def weights_after_fit(kind, digits, given):
     """Stock Keras's if `given` is None; and the warnings."""
     keras.utils.set_random_seed(1)

@@ -195,6 +195,16 @@ def test_a_fetch_that_cannot_be_put_together_is_learner_0s_with_one_warning():
     assert len(said) == 1 and "combine=" in said[0]
 
 
+def test_a_maximum_over_rows_is_neither_a_mean_nor_a_sum():
+    """Although rows that are given twice, by which a sum over rows is told, do not change it."""
+    build, data = SOUND["sum"]
+    optimiser = lambda: tf1.train.GradientDescentOptimizer(0.002)  # noqa: E731
+    _, _, explanation, said = run(build, data, 2, learners(2), optimiser, fetch=["largest"])
+    assert explanation.learners == 2
+    assert list(explanation.fetches.values()) == ["sum", "first"]
+    assert len(said) == 2 and "sums over the rows" in said[0] and "combine=" in said[1]
+
+
 def test_a_users_choice_for_a_fetch_counts():
     build, data = SOUND["mean"]
     with tf.Graph().as_default():

@@ -125,9 +125,10 @@ def largest(x, y, logits):
     return [tf1.assign(seen, tf.maximum(seen, tf.reduce_max(x, 0))).op]
 
 
+@pytest.mark.parametrize("loss", [tf.reduce_mean, tf.reduce_sum])
 @pytest.mark.parametrize("extra", [centres, largest], ids=lambda extra: extra.__name__)
-def test_state_that_learners_cannot_share_is_written_by_one_learner(extra):
-    build = classifier(extra)
+def test_state_that_learners_cannot_share_is_written_by_one_learner(extra, loss):
+    build = classifier(extra, loss)
     _, stock, _, _ = train(build, programs.plain, tf1.Session)
     _, ours, took_part, said = train(build, programs.plain, learners(2))
     assert took_part == 1

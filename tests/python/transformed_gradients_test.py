@@ -89,6 +89,119 @@ def test_norms_and_clipped_gradients_are_fetched_as_they_are():
     assert_stocks(program(train_op), rows, 2)
 
 
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("loss", [tf.reduce_mean, tf.reduce_sum])
+@pytest.mark.parametrize("clips", [False, True])
+def test_what_is_computed_from_gradients_and_fetched_is_stocks(clips, loss, count):
+    """Whether the optimiser gets them as they are or not, and they are scaled (sums) or not."""
+    explanations = []
+
+    def train_op(loss, rate, x):
+        optimiser = tf1.train.GradientDescentOptimizer(rate / 8)
+        gradients, variables = zip(*optimiser.compute_gradients(loss))
+        squares = [tf.reduce_sum(tf.square(g)) for g in gradients]
+        norm = tf.linalg.global_norm(gradients)
+        largest = tf1.Print(tf.reduce_max(tf.abs(gradients[0])), [])
+        applied = clip_by_global_norm(gradients) if clips else gradients
+        update = optimiser.apply_gradients(zip(applied, variables))
+        return [update, loss, *gradients, *squares, norm, largest]
+
+    def ours():
+        session = learners(count)()
+        session.run, run = lambda *args: explain_and_run(session, run, *args), session.run
+        return session
+
+    def explain_and_run(session, run, fetches, feeds=None):
+        found = run(fetches, feeds)
+        explanations.append(session.explain(fetches, feeds) if feeds else None)
+        return found
+
+    wanted, stock, _, _ = train(program(train_op, loss), rows, tf1.Session)
+    seen, values, took_part, said = train(program(train_op, loss), rows, ours)
+    assert took_part == count
+    assert all("sums over the rows" in message for message in said)
+    assert len(said) == (loss is tf.reduce_sum)
+    for name, value in stock.items():
+        np.testing.assert_allclose(values[name], value, rtol=3e-4, atol=1e-5, err_msg=name)
+    for found, expected in zip(seen, wanted):
+        for a, b in zip(found[1:], expected[1:]):
+            np.testing.assert_allclose(a, b, rtol=3e-4, atol=2e-6)
+    rules = list(explanations[1].fetches.values())
+    assert rules[-4:] == ["same"] * 4
+    assert "computed from averaged gradients" in str(explanations[1])
+
+
+def mean_norm(norm):
+    return tf1.metrics.mean(norm)[1]
+
+
+def largest_norm(norm):
+    seen = tf1.get_variable("seen", [], initializer=tf1.zeros_initializer(), trainable=False)
+    return tf1.assign(seen, tf.maximum(seen, norm)).op
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("loss", [tf.reduce_mean, tf.reduce_sum])
+@pytest.mark.parametrize("state", [mean_norm, largest_norm])
+def test_state_that_follows_from_gradients_is_stocks(state, loss, count):
+    def train_op(loss, rate, x):
+        optimiser = tf1.train.GradientDescentOptimizer(rate / 8)
+        gradients, variables = zip(*optimiser.compute_gradients(loss))
+        update = optimiser.apply_gradients(zip(gradients, variables))
+        return [update, state(tf.linalg.global_norm(gradients))]
+
+    build = program(train_op, loss)
+    wanted, stock, _, _ = train(build, rows, tf1.Session)
+    seen, ours, took_part, _ = train(build, rows, learners(count))
+    assert took_part == count
+    for name, value in stock.items():
+        np.testing.assert_allclose(ours[name], value, rtol=3e-4, atol=1e-5, err_msg=name)
+    for (_, found), (_, expected) in zip(seen, wanted):
+        if expected is not None:
+            np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("optimiser", [tf1.train.GradientDescentOptimizer, tf1.train.AdamOptimizer])
+def test_state_that_follows_from_gradients_of_rows_is_written_by_one_learner(optimiser):
+    """They are averaged for their variables alone."""
+
+    def build():
+        x = tf1.placeholder(tf.int32, [None])
+        table, w = programs.weights("table", 9, 5), programs.weights("w", 5, 3)
+        loss = tf.reduce_mean(tf.square(tf.tanh(tf.nn.embedding_lookup(table, x) @ w)))
+        made = optimiser(0.1)
+        gradients, variables = zip(*made.compute_gradients(loss))
+        update = made.apply_gradients(zip(gradients, variables))
+        return [x], [update, mean_norm(tf.linalg.global_norm(gradients))]
+
+    def data(random):
+        return [random.randint(0, 9, 24)]
+
+    wanted, stock, _, _ = train(build, data, tf1.Session)
+    seen, ours, took_part, said = train(build, data, learners(2))
+    assert took_part == 1
+    assert len(said) == 1 and "state that is not trained" in said[0]
+    for name, value in stock.items():
+        np.testing.assert_allclose(ours[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+    np.testing.assert_allclose([s[1] for s in seen], [s[1] for s in wanted], rtol=1e-4)
+
+
+def test_scaled_gradients_are_fetched_as_they_are_under_model_averaging():
+    def train_op(loss, rate, x):
+        optimiser = tf1.train.GradientDescentOptimizer(rate / 8)
+        gradients, variables = zip(*optimiser.compute_gradients(loss))
+        doubled = [2 * g for g in gradients]
+        return [optimiser.apply_gradients(zip(gradients, variables)), *gradients, *doubled]
+
+    build = program(train_op, tf.reduce_sum)
+    wanted, _, _, _ = train(build, rows, tf1.Session, steps=1)
+    averaging = learners(2, synchroniser=tensorbow.SMA())
+    found, _, took_part, _ = train(build, rows, averaging, steps=1)
+    assert took_part == 2
+    for a, b in zip(found[0][1:], wanted[0][1:]):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
 def all_at_once(loss, variables):
     """Gradients that are there when all are: assignments to references do not wait for others."""
     return tf.tuple(tf.gradients(loss, variables))
