@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/row_means.h"
 #include "cc/rewrite/row_moments.h"
 #include "cc/support/freed_memory.h"
 #include "cc/training/division_evidence.h"
@@ -82,6 +83,7 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   std::vector<const tf::NodeDef*> nodes;
   TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
   const auto dependent = DependOnFeeds(spec, nodes);
+  const auto of_rows = DependOnFeeds(FedRows(graph, spec), nodes);
   made->batch_moments_ = FindRowMoments(graph, spec).any();
   made->has_16_bits_ = std::any_of(nodes.begin(), nodes.end(), HasSixteenBits);
 
@@ -125,6 +127,7 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   for (const std::string& fetch : fetches) {
     made->fetches_.push_back(place_if_possible(fetch));
     made->depends_.push_back(dependent.contains(std::string(ParseTensor(fetch).node)));
+    made->fetches_may_be_means_.push_back(CanBeMeanOfRows(graph, fetch, of_rows));
   }
   made->denominators_ = FindDenominators(graph, spec, analysis);
   for (const auto& [tensor, denominator] : made->denominators_) {
@@ -134,6 +137,8 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   made->state_changes_ = FindStateChanges(graph, spec, analysis);
   for (const StateChange& change : made->state_changes_) {
     made->states_.push_back(change.in_rows ? -1 : place_if_possible(change.tensor));
+    made->states_may_be_means_.push_back(
+        CanBeMeanOfRows(graph, change.tensor, of_rows));
   }
   for (const auto& [name, use] : analysis.variables) {
     const auto shape = use.node->attr().find("shape");

@@ -158,7 +158,8 @@ class DivisionProof {
   // are of that kind.
   static FetchEvidence CompareValues(
       const Evaluations& evaluations, Verdict::Kind kind,
-      const std::function<tensorflow::Tensor(const Evaluation&)>& value, bool depends);
+      const std::function<tensorflow::Tensor(const Evaluation&)>& value, bool depends,
+      bool may_be_mean);
   void JudgeFetches(const Evaluations& evaluations, Verdict* verdict) const;
   void JudgeDenominators(const Evaluations& evaluations, Verdict* verdict) const;
   void JudgeStates(const Evaluations& evaluations, Verdict* verdict) const;
@@ -173,7 +174,9 @@ class DivisionProof {
   std::vector<Places> places_;  // by source
   std::vector<int> fetches_;    // by fetch: where its value is, or -1
   std::vector<bool> depends_;   // by fetch: on what is fed
-  bool has_16_bits_ = false;    // something is computed in so many
+  // By fetch and by change of state: what the graph says.
+  std::vector<bool> fetches_may_be_means_, states_may_be_means_;
+  bool has_16_bits_ = false;                         // something is computed in so many
   std::map<std::string, Denominator> denominators_;  // by tensor
   std::vector<int> at_denominators_, at_totals_;     // where their values are, or -1
   std::vector<StateChange> state_changes_;

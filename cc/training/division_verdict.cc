@@ -139,9 +139,10 @@ bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
 
 FetchEvidence DivisionProof::CompareValues(
     const Evaluations& evaluations, Verdict::Kind kind,
-    const std::function<tf::Tensor(const Evaluation&)>& value, bool depends) {
+    const std::function<tf::Tensor(const Evaluation&)>& value, bool depends,
+    bool may_be_mean) {
   // Where the batch is seen as a whole, values differ that are of the same kind; those
-  // of rows given twice do not, but neither do those of a maximum.
+  // of rows given twice do not, but neither do those of a maximum or a root.
   const bool twice = evaluations.twice.has_value() && kind != Verdict::Kind::kSound;
   const std::vector<int64_t> rows =
       twice ? std::vector<int64_t>(2, evaluations.rows[0]) : evaluations.rows;
@@ -149,7 +150,12 @@ FetchEvidence DivisionProof::CompareValues(
   for (const Evaluation& shard : evaluations.shards) shards.push_back(value(shard));
   if (twice) shards.assign(2, value(evaluations.shards[0]));
   const Evaluation& whole = twice ? *evaluations.twice : evaluations.whole;
-  return CompareFetch(value(whole), shards, rows, depends);
+  FetchEvidence evidence = CompareFetch(value(whole), shards, rows, depends);
+  if (!depends || evidence.rule == Combination::kConcat) return evidence;
+  if (twice && !may_be_mean) evidence.rule.reset();
+  // Another batch may tell that these are alike by chance.
+  if (!may_be_mean || evidence.rule == Combination::kFirst) evidence.determined = false;
+  return evidence;
 }
 
 void DivisionProof::JudgeFetches(const Evaluations& evaluations,
@@ -158,7 +164,7 @@ void DivisionProof::JudgeFetches(const Evaluations& evaluations,
     if (fetches_[i] < 0) continue;
     const FetchEvidence evidence = CompareValues(
         evaluations, verdict->kind, [i](const Evaluation& e) { return e.fetches[i]; },
-        depends_[i]);
+        depends_[i], fetches_may_be_means_[i]);
     verdict->determined &= evidence.determined || !evidence.rule.has_value();
     verdict->fetches[i] = evidence.rule;
     if (!evidence.rule.has_value()) {
@@ -223,10 +229,15 @@ void DivisionProof::JudgeStates(const Evaluations& evaluations,
     if (states_[i] >= 0) {
       const FetchEvidence evidence = CompareValues(
           evaluations, verdict->kind, [i](const Evaluation& e) { return e.states[i]; },
-          /*depends=*/true);
-      verdict->determined &= evidence.determined || !evidence.rule.has_value();
-      if (evidence.rule.has_value() && !evidence.determined) continue;
-      rule = evidence.rule;
+          /*depends=*/true, /*may_be_mean=*/true);
+      const bool by_chance = evidence.rule.has_value() &&
+                             evidence.rule != Combination::kFirst &&
+                             !states_may_be_means_[i];
+      if (!by_chance) {
+        verdict->determined &= evidence.determined || !evidence.rule.has_value();
+        if (evidence.rule.has_value() && !evidence.determined) continue;
+        rule = evidence.rule;
+      }
     }
     if (rule == Combination::kFirst) continue;  // the same by any rows
     const bool sum = rule == Combination::kSum && !change.replaces;

@@ -60,6 +60,10 @@ def classifier(
             "accuracy": tf.reduce_mean(tf.cast(right, tf.float32)),
             "constant": tf.constant(7),
             "largest": tf.reduce_max(each),
+            "log": tf.math.log(tf.reduce_mean(each)),
+            "root": tf.sqrt(tf.reduce_mean(tf.square(each))) / 2 + 1,
+            "any": tf.reduce_any(right),
+            "guarded": tf.maximum(tf.abs(tf.reduce_mean(each)), 1e-6),
             "twice a row": tf.reshape(tf.stack([each, -each], axis=1), [-1]),
             "halves apart": tf.concat([each, -each], axis=0),
         }

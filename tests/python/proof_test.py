@@ -205,6 +205,39 @@ def test_a_maximum_over_rows_is_neither_a_mean_nor_a_sum():
     assert len(said) == 2 and "sums over the rows" in said[0] and "combine=" in said[1]
 
 
+NO_MEANS = ("largest", "log", "root", "any")
+
+
+def test_no_means_are_not_taken_for_means_where_moments_are_those_of_the_batch():
+    """There, values of shards are compared with those of rows given twice, which have the same
+    moments, and the same largest and root."""
+    build = programs.classifier(programs.norm_by_moments)
+    fetch = ("guarded", *NO_MEANS)
+    _, _, explanation, said = run(build, programs.plain, 2, learners(2), fetch=fetch)
+    assert explanation.verdict == "by batch moments" and explanation.learners == 2
+    assert list(explanation.fetches.values()) == ["mean", "mean", *["first"] * len(NO_MEANS)]
+    assert len(said) == len(NO_MEANS) and all("combine=" in message for message in said)
+
+
+def test_what_is_alike_by_chance_is_looked_at_again():
+    """Rows that are all alike first, by which a logarithm of a mean is a mean of logarithms."""
+    build, data = SOUND["mean"]
+    first = True
+
+    def alike_at_first(random):
+        nonlocal first
+        x, y = data(random)
+        if first:
+            x[:], y[:], first = x[0], y[0], False
+        return x, y
+
+    fetch = NO_MEANS[:3]
+    _, _, explanation, said = run(build, alike_at_first, 8, learners(2), fetch=fetch)
+    assert explanation.learners == 2
+    assert list(explanation.fetches.values()) == ["mean", "first", "first", "first"]
+    assert len(said) == len(fetch)
+
+
 def test_a_users_choice_for_a_fetch_counts():
     build, data = SOUND["mean"]
     with tf.Graph().as_default():
