@@ -35,7 +35,7 @@ GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& sp
 // Whether the run fetches, or writes to variables that it does not train, what it
 // computes from one of them or from a gradient that it reduces itself. The norm of
 // gradients is such: learners' norms do not tell that of the gradient of all rows. A
-// gradient that is handed on does not count, nor an optimiser's slot.
+// gradient that is handed on does not count, nor what optimiser ops write.
 bool FollowsFromGradients(const ProgramGraph& graph, const RunSpec& spec,
                           const RunAnalysis& analysis,
                           const std::vector<GradientSource>& gradients);

@@ -1,7 +1,6 @@
 #include "cc/rewrite/scale_gradients.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>

@@ -174,13 +174,13 @@ class DivisionProof {
   std::vector<Places> places_;  // by source
   std::vector<int> fetches_;    // by fetch: where its value is, or -1
   std::vector<bool> depends_;   // by fetch: on what is fed
-  // By fetch and by change of state: what the graph says.
-  std::vector<bool> fetches_may_be_means_, states_may_be_means_;
-  bool has_16_bits_ = false;                         // something is computed in so many
+  bool has_16_bits_ = false;    // something is computed in so many
   std::map<std::string, Denominator> denominators_;  // by tensor
   std::vector<int> at_denominators_, at_totals_;     // where their values are, or -1
   std::vector<StateChange> state_changes_;
   std::vector<int> states_;  // by state change: where its value is, or -1
+  // What the graph says.
+  std::vector<bool> fetches_may_be_means_, states_may_be_means_;
   bool batch_moments_ = false;
   std::map<std::string, tensorflow::TensorShape> shapes_;  // of variables, if known
   ProofGraph graph_;
