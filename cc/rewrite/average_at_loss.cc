@@ -35,15 +35,6 @@ bool CanBeReduced(tf::DataType type) {
          type == tf::DT_BFLOAT16;
 }
 
-// Whether the op does more than compute from values and look at them.
-bool KeepsState(const tf::NodeDef& node, const ProgramGraph& graph) {
-  const tf::OpDef* op = nullptr;
-  if (!graph.functions().LookUpOpDef(node.op(), &op).ok()) return true;
-  return (op->is_stateful() && !OnlyLooksAt(node.op())) ||
-         std::any_of(op->input_arg().begin(), op->input_arg().end(),
-                     [](const tf::OpDef::ArgDef& input) { return input.is_ref(); });
-}
-
 // What identities hand on as `tensor`.
 std::string HandedOn(const ProgramGraph& graph, std::string tensor) {
   const tf::NodeDef* node = graph.Find(ParseTensor(tensor).node);
@@ -129,8 +120,9 @@ bool FollowsFromGradients(const ProgramGraph& graph, const RunSpec& spec,
     open.pop_back();
     if (sources.contains(tensor)) return true;
     const tf::NodeDef* const node = graph.Find(ParseTensor(tensor).node);
-    if (node == nullptr || KeepsState(*node, graph) ||
-        !seen.insert(node->name()).second) {
+    const tf::OpDef* op = nullptr;
+    if (node == nullptr || !graph.functions().LookUpOpDef(node->op(), &op).ok() ||
+        HasEffects(*op) || !seen.insert(node->name()).second) {
       continue;
     }
     for (const std::string& input : node->input()) {

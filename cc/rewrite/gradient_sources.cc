@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/elementwise.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/row_moments.h"
 #include "cc/rewrite/shapes.h"
@@ -19,28 +20,6 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 namespace {
-
-using NameSet = absl::flat_hash_set<absl::string_view>;
-
-// How an operation computes each element of its output.
-enum class Elementwise { kNo, kLinear, kSum, kProduct, kSelection, kOther };
-Elementwise ElementwiseOf(absl::string_view op) {
-  static const auto* const linear =
-      new NameSet({"Identity", "Neg", "Cast", "StopGradient", "PreventGradient",
-                   "Snapshot", "CheckNumerics", "TensorBowReduceGradient"});
-  static const auto* const sums = new NameSet({"Add", "AddV2", "AddN", "Sub"});
-  static const auto* const products =
-      new NameSet({"Mul", "MulNoNan", "Div", "RealDiv", "DivNoNan", "Xdivy"});
-  static const auto* const others =
-      new NameSet({"Abs", "Sign", "Sqrt", "Rsqrt", "Square", "Pow", "Maximum",
-                   "Minimum", "ClipByValue", "Exp", "Log", "Reciprocal", "Inv"});
-  if (linear->contains(op)) return Elementwise::kLinear;
-  if (sums->contains(op)) return Elementwise::kSum;
-  if (products->contains(op)) return Elementwise::kProduct;
-  if (op == "Select" || op == "SelectV2") return Elementwise::kSelection;
-  if (others->contains(op)) return Elementwise::kOther;
-  return Elementwise::kNo;
-}
 
 // What is written to a variable immediately before the node reads it; as
 // `w.assign(…)` is read, for instance.
@@ -253,10 +232,6 @@ std::vector<FoundSource> CollectSources(
 }
 
 }  // namespace
-
-bool IsElementwise(absl::string_view op) {
-  return ElementwiseOf(op) != Elementwise::kNo;
-}
 
 Written WrittenBy(const tf::NodeDef& node, const std::vector<Input>& inputs) {
   Written written;

@@ -60,9 +60,6 @@ absl::flat_hash_set<std::string> DependOnFeeds(
 // `spec`, fed only what may have rows: no scalars.
 RunSpec FedRows(const ProgramGraph& graph, const RunSpec& spec);
 
-// Whether an op computes each element of its output from the inputs' of the same place.
-bool IsElementwise(absl::string_view op);
-
 // What one op writes to a variable, tensors as the node names them; empty where it is
 // not told by an input.
 struct Written {

@@ -1,5 +1,7 @@
 #include "cc/rewrite/op_kinds.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
@@ -89,6 +91,12 @@ bool CallsPython(absl::string_view op) { return op == "PyFunc" || op == "EagerPy
 bool OnlyLooksAt(absl::string_view op) {
   return op == "Assert" || op == "Print" || op == "PrintV2" || op == "CheckNumerics" ||
          op == "CheckNumericsV2";
+}
+
+bool HasEffects(const tf::OpDef& op) {
+  return (op.is_stateful() && !OnlyLooksAt(op.name())) ||
+         std::any_of(op.input_arg().begin(), op.input_arg().end(),
+                     [](const tf::OpDef::ArgDef& input) { return input.is_ref(); });
 }
 
 bool IsDatasetOp(absl::string_view op) { return absl::StrContains(op, "Dataset"); }

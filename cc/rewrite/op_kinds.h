@@ -52,6 +52,10 @@ bool CallsPython(absl::string_view op);
 // Whether the op does nothing but look at values, and complain of them or print them.
 bool OnlyLooksAt(absl::string_view op);
 
+// Whether an op of this declaration does more than compute from its inputs and look at
+// them: it keeps state, or takes a variable by reference.
+bool HasEffects(const tensorflow::OpDef& op);
+
 // Whether the op belongs to a pipeline of tf.data.
 bool IsDatasetOp(absl::string_view op);
 

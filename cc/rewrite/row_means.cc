@@ -3,42 +3,40 @@
 #include <utility>
 #include <vector>
 
+#include "cc/rewrite/elementwise.h"
+
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
 namespace {
 
-using NameSet = absl::flat_hash_set<absl::string_view>;
+// Which inputs a value without rows is a mean or a sum of rows with.
+enum class Inputs { kNone, kFirst, kAll, kNotAMean };
 
-// Of what has no rows, by place: linear, or what keeps a value within bounds. They take
-// all their inputs, or the first.
-bool PassesOn(absl::string_view op) {
-  static const auto* const ops =
-      new NameSet({"Abs", "Add", "AddN", "AddV2", "Cast", "CheckNumerics", "ConcatV2",
-                   "Identity", "Maximum", "Minimum", "Mul", "MulNoNan", "Neg", "Pack",
-                   "Select", "SelectV2", "Snapshot", "StopGradient", "Sub"});
-  return ops->contains(op);
-}
-
-bool PassesFirstOn(absl::string_view op) {
-  static const auto* const ops =
-      new NameSet({"ClipByValue", "Div", "DivNoNan", "ExpandDims", "RealDiv", "Reshape",
-                   "Squeeze", "Transpose", "Xdivy"});
-  return ops->contains(op);
-}
-
-bool IsNoMean(absl::string_view op) {
-  static const auto* const ops =
-      new NameSet({"All",    "Any",           "ArgMax",
-                   "ArgMin", "EuclideanNorm", "Exp",
-                   "Expm1",  "Inv",           "Log",
-                   "Log1p",  "Max",           "Min",
-                   "Pow",    "Prod",          "Reciprocal",
-                   "Rsqrt",  "Sigmoid",       "Softplus",
-                   "Sqrt",   "Square",        "SquaredDifference",
-                   "Tanh",   "TopKV2"});
-  return ops->contains(op);
+Inputs InputsOf(absl::string_view op) {
+  using NameSet = absl::flat_hash_set<absl::string_view>;
+  static const auto* const curves = new NameSet(
+      {"Expm1", "Log1p", "Sigmoid", "Softplus", "SquaredDifference", "Tanh"});
+  static const auto* const extremes =
+      new NameSet({"All", "Any", "ArgMax", "ArgMin", "EuclideanNorm", "Max", "Min",
+                   "Prod", "TopKV2"});
+  static const auto* const forms =
+      new NameSet({"ExpandDims", "Reshape", "Squeeze", "Transpose"});
+  if (curves->contains(op) || extremes->contains(op)) return Inputs::kNotAMean;
+  if (forms->contains(op)) return Inputs::kFirst;
+  if (op == "Pack" || op == "ConcatV2") return Inputs::kAll;
+  switch (ElementwiseOf(op)) {
+    case Elementwise::kNo:
+      return Inputs::kNone;  // what has rows follows, or what is not known
+    case Elementwise::kProduct:
+      // A denominator may depend on rows: learners exchange what they divide by.
+      return op == "Mul" || op == "MulNoNan" ? Inputs::kAll : Inputs::kFirst;
+    case Elementwise::kOther:
+      return Inputs::kNotAMean;
+    default:
+      return Inputs::kAll;
+  }
 }
 
 }  // namespace
@@ -54,17 +52,17 @@ bool CanBeMeanOfRows(const ProgramGraph& graph, const std::string& tensor,
     if (node == nullptr || !dependent.contains(name) || !seen.insert(name).second) {
       continue;
     }
-    if (IsNoMean(node->op())) return false;
-    const bool first = PassesFirstOn(node->op());
-    if (!first && !PassesOn(node->op())) continue;
+    const Inputs inputs = InputsOf(node->op());
+    if (inputs == Inputs::kNotAMean) return false;
+    if (inputs == Inputs::kNone) continue;
     int factors = 0;
-    for (int i = 0; i < (first ? 1 : node->input_size()); ++i) {
+    for (int i = 0; i < (inputs == Inputs::kFirst ? 1 : node->input_size()); ++i) {
       const TensorName input = ParseTensor(node->input(i));
       if (input.control) continue;
       factors += dependent.contains(std::string(input.node));
       open.emplace_back(input.node);
     }
-    if (factors > 1 && (node->op() == "Mul" || node->op() == "MulNoNan")) return false;
+    if (factors > 1 && ElementwiseOf(node->op()) == Elementwise::kProduct) return false;
   }
   return true;
 }

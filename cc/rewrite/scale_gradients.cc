@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/fuse_products.h"
+#include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/scaled_tensor.h"
 #include "cc/rewrite/shapes.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -173,11 +174,7 @@ class Scaler {
   // Whether the node does something, to a variable for instance.
   bool IsPurpose(const tf::NodeDef& node) const {
     const tf::OpDef* op = nullptr;
-    if (!program_.functions().LookUpOpDef(node.op(), &op).ok() || op->is_stateful()) {
-      return true;
-    }
-    return std::any_of(op->input_arg().begin(), op->input_arg().end(),
-                       [](const tf::OpDef::ArgDef& input) { return input.is_ref(); });
+    return !program_.functions().LookUpOpDef(node.op(), &op).ok() || HasEffects(*op);
   }
 
   int NumOutputs(const tf::NodeDef& node) const {

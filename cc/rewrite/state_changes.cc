@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/average_at_loss.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/elementwise.h"
 #include "cc/rewrite/gradient_sources.h"
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/op_kinds.h"
@@ -93,7 +94,8 @@ void AddSlots(const ProgramGraph& graph, const std::string& operand, Dataflow* d
     slots->insert(traced.begin(), traced.end());
     const bool reads =
         node->op() == "ReadVariableOp" || absl::StrContains(node->op(), "Gather");
-    if (!traced.empty() || !(reads || IsElementwise(node->op()))) continue;
+    if (!traced.empty() || !(reads || ElementwiseOf(node->op()) != Elementwise::kNo))
+      continue;
     for (const std::string& input : node->input()) {
       if (!ParseTensor(input).control) open.push_back(input);
     }

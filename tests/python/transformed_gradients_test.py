@@ -94,7 +94,6 @@ def test_norms_and_clipped_gradients_are_fetched_as_they_are():
 @pytest.mark.parametrize("clips", [False, True])
 def test_what_is_computed_from_gradients_and_fetched_is_stocks(clips, loss, count):
     """Whether the optimiser gets them as they are or not, and they are scaled (sums) or not."""
-    explanations = []
 
     def train_op(loss, rate, x):
         optimiser = tf1.train.GradientDescentOptimizer(rate / 8)
@@ -106,18 +105,8 @@ def test_what_is_computed_from_gradients_and_fetched_is_stocks(clips, loss, coun
         update = optimiser.apply_gradients(zip(applied, variables))
         return [update, loss, *gradients, *squares, norm, largest]
 
-    def ours():
-        session = learners(count)()
-        session.run, run = lambda *args: explain_and_run(session, run, *args), session.run
-        return session
-
-    def explain_and_run(session, run, fetches, feeds=None):
-        found = run(fetches, feeds)
-        explanations.append(session.explain(fetches, feeds) if feeds else None)
-        return found
-
     wanted, stock, _, _ = train(program(train_op, loss), rows, tf1.Session)
-    seen, values, took_part, said = train(program(train_op, loss), rows, ours)
+    seen, values, took_part, said = train(program(train_op, loss), rows, learners(count))
     assert took_part == count
     assert all("sums over the rows" in message for message in said)
     assert len(said) == (loss is tf.reduce_sum)
@@ -126,9 +115,21 @@ def test_what_is_computed_from_gradients_and_fetched_is_stocks(clips, loss, coun
     for found, expected in zip(seen, wanted):
         for a, b in zip(found[1:], expected[1:]):
             np.testing.assert_allclose(a, b, rtol=3e-4, atol=2e-6)
-    rules = list(explanations[1].fetches.values())
-    assert rules[-4:] == ["same"] * 4
-    assert "computed from averaged gradients" in str(explanations[1])
+
+
+def test_explain_tells_what_is_computed_from_averages():
+    def train_op(loss, rate, x):
+        optimiser = tf1.train.GradientDescentOptimizer(rate)
+        gradients, variables = zip(*optimiser.compute_gradients(loss))
+        update = optimiser.apply_gradients(zip(gradients, variables))
+        return [update, loss, tf.linalg.global_norm(gradients)]
+
+    with tf.Graph().as_default(), learners(2)() as session:
+        feeds, fetches = program(train_op)()
+        session.run(tf1.global_variables_initializer())
+        explanation = session.explain(fetches, dict(zip(feeds, rows(np.random.RandomState(5)))))
+    assert list(explanation.fetches.values()) == ["mean", "same"]
+    assert "computed from averaged gradients" in str(explanation)
 
 
 def mean_norm(norm):
@@ -187,10 +188,12 @@ def test_state_that_follows_from_gradients_of_rows_is_written_by_one_learner(opt
 
 
 def test_scaled_gradients_are_fetched_as_they_are_under_model_averaging():
+    """Also by way of operations that print them."""
+
     def train_op(loss, rate, x):
         optimiser = tf1.train.GradientDescentOptimizer(rate / 8)
         gradients, variables = zip(*optimiser.compute_gradients(loss))
-        doubled = [2 * g for g in gradients]
+        doubled = [tf1.Print(2 * g, []) for g in gradients]
         return [optimiser.apply_gradients(zip(gradients, variables)), *gradients, *doubled]
 
     build = program(train_op, tf.reduce_sum)
