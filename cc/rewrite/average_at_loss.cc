@@ -63,6 +63,23 @@ bool WritesState(const tf::NodeDef& node, const ProgramGraph& graph,
   return variable == analysis.variables.end() || !variable->second.trained;
 }
 
+// The nodes of gradients, and what they are computed from.
+absl::flat_hash_set<std::string> MakersOf(
+    const ProgramGraph& graph, const std::map<std::string, std::string>& gradients) {
+  absl::flat_hash_set<std::string> makers;
+  std::vector<std::string> open;
+  for (const auto& [gradient, name] : gradients) open.push_back(gradient);
+  while (!open.empty()) {
+    const tf::NodeDef* const node = graph.Find(ParseTensor(open.back()).node);
+    open.pop_back();
+    if (node == nullptr || !makers.insert(node->name()).second) continue;
+    for (const std::string& input : node->input()) {
+      if (!ParseTensor(input).control) open.push_back(input);
+    }
+  }
+  return makers;
+}
+
 }  // namespace
 
 GradientsAtLoss FindGradientsAtLoss(const ProgramGraph& graph, const RunSpec& spec,
@@ -154,6 +171,10 @@ absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                            .Attr("shape", gradient.shape)
                            .Finalize(&added.emplace_back()));
   }
+  // A gradient that others are computed from, as that of an offset after a
+  // normalisation is: there it stays a learner's own, or they could not be averaged as
+  // well.
+  const auto makers = MakersOf(graph, names);
   // What only hands the value on keeps a learner's own: TensorFlow has the gradients of
   // one op wait for each other there.
   const auto hands_on = [&names](const tf::NodeDef& node) {
@@ -167,7 +188,10 @@ absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
     }
   }
   for (tf::NodeDef& node : *rewritten.mutable_node()) {
-    if (hands_on(node) || node.op() == kReduceGradient) continue;
+    if (hands_on(node) || node.op() == kReduceGradient ||
+        makers.contains(node.name())) {
+      continue;
+    }
     for (std::string& input : *node.mutable_input()) {
       if (ParseTensor(input).control) continue;
       const auto found = names.find(Canonical(input));

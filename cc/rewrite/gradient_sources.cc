@@ -52,7 +52,8 @@ class SourceFinder {
                const absl::flat_hash_set<std::string>& moments)
       : graph_(graph),
         feeds_(FeedsOf(spec)),
-        dependent_(DependOnFeeds(spec, nodes, moments, &graph)) {}
+        dependent_(DependOnFeeds(spec, nodes, moments, &graph)),
+        with_moments_(DependOnFeeds(spec, nodes, {}, &graph)) {}
 
   // The sources of `tensor`, none if it does not depend on what is fed.
   std::set<std::string> Find(const std::string& tensor) {
@@ -122,8 +123,19 @@ class SourceFinder {
       return;
     }
     std::vector<std::string> inputs;
+    bool of_moments = false;  // an input that depends on nothing else that is fed
     for (const std::string& input : node->input()) {
-      if (!ParseTensor(input).control && Depends(input)) inputs.push_back(input);
+      const TensorName source = ParseTensor(input);
+      if (source.control) continue;
+      if (Depends(input)) {
+        inputs.push_back(input);
+      } else {
+        of_moments |= with_moments_.contains(source.node);
+      }
+    }
+    if (of_moments) {  // the gradient of a scale after the normalisation
+      found_.insert(name);
+      return;
     }
     linear_ &= IsLinear(*node, kind, inputs);
     if (kind == Elementwise::kSelection && !inputs.empty() &&
@@ -140,6 +152,7 @@ class SourceFinder {
   const ProgramGraph& graph_;
   const absl::flat_hash_set<std::string> feeds_;
   const absl::flat_hash_set<std::string> dependent_;
+  const absl::flat_hash_set<std::string> with_moments_;
   std::set<std::string> found_;
   std::set<std::string> seen_;
   bool linear_ = true;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/graph_effects.h"
+#include "cc/rewrite/meetings.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/repeatable.h"
 #include "tensorflow/core/framework/node_def_builder.h"
@@ -135,6 +136,7 @@ class Copier {
       return value && moved_.contains(node->name()) ? Moved(*node, tensor, tensor)
                                                     : tensor;
     }
+    if (node->op() == kMeanTogether) return Exchanged(*node);
     if (IsRepeatable(*node, program_.functions())) {
       if (HasSharedKernel(*node, *op)) return tensor;
     } else if (HandsReferenceOn(*op)) {
@@ -154,6 +156,20 @@ class Copier {
       return Moved(*program_.Find(ParseTensor(node->input(0)).node), tensor, copy);
     }
     return copies_[tensor] = copy;
+  }
+
+  absl::StatusOr<std::string> Exchanged(const tf::NodeDef& node) {
+    const std::string name = absl::StrCat(prefix_, node.name());
+    const std::string tensor = absl::StrCat(name, ":0");
+    copies_[Canonical(node.name())] = tensor;
+    TF_ASSIGN_OR_RETURN(const std::string own,
+                        Resolve(Canonical(node.input(0)), false));
+    Add(tf::NodeDefBuilder(name, "PlaceholderWithDefault")
+            .Input("own", 0, node.attr().at("T").type())
+            .Attr("shape", tf::PartialTensorShape()));
+    proof_->extension.mutable_node()->rbegin()->set_input(0, own);
+    proof_->exchanges.push_back({tensor, node.attr().at("how").s() == "part"});
+    return tensor;
   }
 
   // Moves `value`, of a variable, which the program knows as `tensor`.

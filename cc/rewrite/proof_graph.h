@@ -23,6 +23,13 @@ struct ProofGraph {
   tensorflow::GraphDef extension;
   std::vector<std::string> feeds;    // in the order of the run's
   std::vector<std::string> fetches;  // in the order of the tensors wanted
+  // What is exchanged in the program (kMeanTogether): what a copy computes, if it is
+  // not fed.
+  struct Exchange {
+    std::string tensor;
+    bool is_part = false;  // of a sum over rows
+  };
+  std::vector<Exchange> exchanges;
 };
 
 // Copies what `wanted`, tensors of the run `spec`, need. `moved`: variables, by node,

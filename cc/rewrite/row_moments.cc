@@ -25,10 +25,12 @@ namespace {
 using NameSet = absl::flat_hash_set<absl::string_view>;
 using Nodes = std::vector<const tf::NodeDef*>;
 
-// The tensor seen through operations that change nothing but its shape.
+// The tensor seen through operations that change nothing but its shape, and through
+// averages over the learners.
 std::string Stripped(const ProgramGraph& graph, std::string tensor) {
-  static const auto* const transparent = new NameSet(
-      {"Identity", "StopGradient", "Squeeze", "Reshape", "Cast", "ExpandDims"});
+  static const auto* const transparent =
+      new NameSet({"Identity", "StopGradient", "Squeeze", "Reshape", "Cast",
+                   "ExpandDims", kMeanTogether});
   for (int hops = 0; hops < 8; ++hops) {
     const tf::NodeDef* const node = graph.Find(ParseTensor(tensor).node);
     if (node == nullptr || !transparent->contains(node->op())) break;
@@ -81,7 +83,7 @@ bool DividesByRoot(const Users& users, const tf::NodeDef& variance) {
   static const auto* const passing =
       new NameSet({"Identity", "Squeeze", "Reshape", "Cast", "ExpandDims", "Add",
                    "AddV2", "Sub", "Maximum", "Mul", "Relu", "Switch", "Merge",
-                   "Select", "SelectV2", "StopGradient"});
+                   "Select", "SelectV2", "StopGradient", kMeanTogether});
   std::set<std::pair<std::string, bool>> seen;  // tensors, and whether they are roots
   std::vector<std::pair<std::string, bool>> open = {
       {Canonical(variance.name()), false}};

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/held_moments.h"
 #include "cc/rewrite/row_means.h"
 #include "cc/rewrite/row_moments.h"
 #include "cc/support/freed_memory.h"
@@ -55,6 +56,17 @@ std::optional<tf::Tensor> Change(const tf::Tensor& value, const tf::Tensor& now)
   }
 }
 
+// Of float32 or float64.
+tf::Tensor Times(double factor, const tf::Tensor& values) {
+  tf::Tensor product(values.dtype(), values.shape());
+  if (values.dtype() == tf::DT_DOUBLE) {
+    product.flat<double>() = values.flat<double>() * factor;
+  } else {
+    product.flat<float>() = values.flat<float>() * static_cast<float>(factor);
+  }
+  return product;
+}
+
 // Whether the node computes in 16 bits.
 bool HasSixteenBits(const tf::NodeDef* node) {
   for (const auto& [name, attribute] : node->attr()) {
@@ -85,6 +97,10 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   const auto dependent = DependOnFeeds(spec, nodes);
   const auto of_rows = DependOnFeeds(FedRows(graph, spec), nodes);
   made->batch_moments_ = FindRowMoments(graph, spec).any();
+  ProgramGraph held;
+  const auto holds = made->batch_moments_ ? HoldMoments(graph, spec, analysis, &held)
+                                          : absl::StatusOr<bool>(false);
+  const ProgramGraph* evaluated = holds.ok() && *holds ? &held : &graph;
   made->has_16_bits_ = std::any_of(nodes.begin(), nodes.end(), HasSixteenBits);
 
   std::vector<std::string> wanted;
@@ -103,8 +119,12 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
     if (source.is_value) places.variable = place(absl::StrCat(source.variable, ":0"));
     made->places_.push_back(places);
   }
-  const absl::Status built =
-      BuildProofGraph(graph, spec, wanted, trained, prefix, &made->graph_);
+  absl::Status built =
+      BuildProofGraph(*evaluated, spec, wanted, trained, prefix, &made->graph_);
+  if (!built.ok() && evaluated == &held) {
+    evaluated = &graph;
+    built = BuildProofGraph(graph, spec, wanted, trained, prefix, &made->graph_);
+  }
   if (!built.ok()) {
     return absl::UnimplementedError(absl::StrCat(
         "its gradients cannot be evaluated by themselves: ", built.message()));
@@ -117,7 +137,7 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
     const int at = place(tensor);
     if (wanted.size() == before) return at;
     ProofGraph more;
-    if (!BuildProofGraph(graph, spec, wanted, trained, prefix, &more).ok()) {
+    if (!BuildProofGraph(*evaluated, spec, wanted, trained, prefix, &more).ok()) {
       wanted.pop_back();
       return -1;
     }
@@ -161,27 +181,55 @@ absl::Status DivisionProof::Prepare(tf::Session* central) {
   tf::CallableOptions options;
   for (const std::string& feed : graph_.feeds) options.add_feed(feed);
   for (const std::string& fetch : graph_.fetches) options.add_fetch(fetch);
+  tf::CallableOptions given = options;
+  for (const ProofGraph::Exchange& exchange : graph_.exchanges) {
+    options.add_fetch(exchange.tensor);
+    given.add_feed(exchange.tensor);
+  }
   TF_RETURN_IF_ERROR(central->MakeCallable(options, &callable_));
+  if (!graph_.exchanges.empty()) {
+    TF_RETURN_IF_ERROR(central->MakeCallable(given, &with_exchanges_));
+  }
   prepared_ = true;
   return absl::OkStatus();
 }
 
 void DivisionProof::Release(tf::Session* central) {
-  if (prepared_) central->ReleaseCallable(callable_).IgnoreError();
+  if (prepared_) {
+    central->ReleaseCallable(callable_).IgnoreError();
+    if (!graph_.exchanges.empty()) {
+      central->ReleaseCallable(with_exchanges_).IgnoreError();
+    }
+  }
   prepared_ = false;
 }
 
 absl::StatusOr<DivisionProof::Evaluation> DivisionProof::Evaluate(
-    tf::Session* central, Values feeds, double how_far) const {
-  feeds.push_back(tf::Tensor(static_cast<float>(how_far)));
+    const Rows& rows, Values feeds, const Values& exchanges) const {
+  feeds.push_back(tf::Tensor(static_cast<float>(rows.how_far)));
+  feeds.insert(feeds.end(), exchanges.begin(), exchanges.end());
   Values values;
-  TF_RETURN_IF_ERROR(central->RunCallable(callable_, feeds, &values, nullptr));
+  TF_RETURN_IF_ERROR(rows.central->RunCallable(
+      exchanges.empty() ? callable_ : with_exchanges_, feeds, &values, nullptr));
   Evaluation evaluation = Digest(values);
   int64_t bytes = 0;
   for (const tf::Tensor& value : values) bytes += value.TotalBytes();
   values.clear();
   ReturnFreedMemory(bytes);
   return evaluation;
+}
+
+DivisionProof::Values DivisionProof::Exchanges(const Evaluation& whole,
+                                               const Rows& rows, int64_t count,
+                                               Moments moments) const {
+  if (moments == Moments::kOwn) return {};
+  Values exchanges = whole.exchanges;
+  if (moments == Moments::kOfAll) return exchanges;
+  const double part = static_cast<double>(count) / rows.count;
+  for (size_t i = 0; i < exchanges.size(); ++i) {
+    if (graph_.exchanges[i].is_part) exchanges[i] = Times(part, exchanges[i]);
+  }
+  return exchanges;
 }
 
 DivisionProof::Evaluation DivisionProof::Digest(const Values& values) const {
@@ -217,7 +265,46 @@ DivisionProof::Evaluation DivisionProof::Digest(const Values& values) const {
   };
   evaluation.denominators = scalars_at(at_denominators_);
   evaluation.totals = scalars_at(at_totals_);
+  evaluation.exchanges.assign(values.begin() + graph_.fetches.size(), values.end());
   return evaluation;
+}
+
+void DivisionProof::EvaluateShards(const Rows& rows, Moments moments,
+                                   Evaluations* evaluations, Verdict* verdict) const {
+  const Evaluation& whole = evaluations->whole;
+  evaluations->shards.clear();
+  evaluations->rows.clear();
+  evaluations->twice.reset();
+  for (const FeedPlan::Rows& shard : rows.shards) {
+    auto values = Evaluate(rows, FeedsOfTask(rows.plan, shard, rows.feeds),
+                           Exchanges(whole, rows, shard.count(), moments));
+    if (!values.ok()) {
+      verdict->kind = Verdict::Kind::kNotSound;
+      verdict->why = absl::StrCat("with ", shard.count(), " of the ", rows.count,
+                                  " rows it fails: ", FirstLine(values.status()));
+      verdict->determined = true;
+      return;
+    }
+    evaluations->shards.push_back(*std::move(values));
+    evaluations->rows.push_back(shard.count());
+  }
+  const bool own_moments = batch_moments_ && moments == Moments::kOwn;
+  if (!JudgeGradients(*evaluations, own_moments, verdict)) return;
+  const FeedPlan::Rows& first = rows.shards[0];
+  auto feeds = FeedsTwice(rows.plan, FeedsOfTask(rows.plan, first, rows.feeds));
+  absl::StatusOr<Evaluation> values = feeds.status();
+  if (feeds.ok()) {
+    values = Evaluate(rows, *std::move(feeds),
+                      Exchanges(whole, rows, 2 * first.count(), moments));
+  }
+  if (values.ok()) {
+    evaluations->twice = *std::move(values);
+    JudgeGradients(*evaluations, own_moments, verdict);
+  } else {
+    verdict->kind = Verdict::Kind::kNotSound;
+    absl::StrAppend(&verdict->why,
+                    ", and rows cannot be given twice: ", FirstLine(values.status()));
+  }
 }
 
 absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
@@ -225,46 +312,39 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
                                              const FeedPlan& plan,
                                              const ProofOptions& options) {
   TF_RETURN_IF_ERROR(Prepare(central));
-  int64_t rows = RowsOfFeeds(plan, feeds);
-  if (options.most_rows > 0) rows = std::min(rows, options.most_rows);
+  int64_t count = RowsOfFeeds(plan, feeds);
+  if (options.most_rows > 0) count = std::min(count, options.most_rows);
+  const Rows rows = {central, feeds,          plan, Shards(count, options.num_shards),
+                     count,   options.how_far};
 
   Evaluations evaluations;
   TF_ASSIGN_OR_RETURN(
       evaluations.whole,
-      Evaluate(central, FeedsOfTask(plan, FeedPlan::Rows{0, rows}, feeds),
-               options.how_far));
+      Evaluate(rows, FeedsOfTask(plan, FeedPlan::Rows{0, count}, feeds), {}));
   Verdict verdict;
   verdict.fetches.resize(fetches_.size());
-  const std::vector<FeedPlan::Rows> shards = Shards(rows, options.num_shards);
-  for (const FeedPlan::Rows& shard : shards) {
-    auto values = Evaluate(central, FeedsOfTask(plan, shard, feeds), options.how_far);
-    if (!values.ok()) {
-      verdict.kind = Verdict::Kind::kNotSound;
-      verdict.why = absl::StrCat("with ", shard.count(), " of the ", rows,
-                                 " rows it fails: ", FirstLine(values.status()));
-      verdict.determined = true;
-      return verdict;
+  bool by_moments_of_all = false;
+  if (!graph_.exchanges.empty()) {
+    for (Moments moments : {Moments::kOfAll, Moments::kOfAllByPart}) {
+      EvaluateShards(rows, moments, &evaluations, &verdict);
+      by_moments_of_all = verdict.kind == Verdict::Kind::kSound;
+      if (by_moments_of_all || verdict.kind == Verdict::Kind::kUnproven) break;
     }
-    evaluations.shards.push_back(*std::move(values));
-    evaluations.rows.push_back(shard.count());
   }
-  if (JudgeGradients(evaluations, &verdict)) {
-    TF_ASSIGN_OR_RETURN(Values twice,
-                        FeedsTwice(plan, FeedsOfTask(plan, shards[0], feeds)));
-    auto values = Evaluate(central, std::move(twice), options.how_far);
-    if (values.ok()) {
-      evaluations.twice = *std::move(values);
-      JudgeGradients(evaluations, &verdict);
-    } else {
-      verdict.kind = Verdict::Kind::kNotSound;
-      absl::StrAppend(&verdict.why,
-                      ", and rows cannot be given twice: ", FirstLine(values.status()));
-    }
+  const std::string why = verdict.why;
+  if (!by_moments_of_all) {
+    EvaluateShards(rows, Moments::kOwn, &evaluations, &verdict);
   }
   if (verdict.divides()) {
     JudgeFetches(evaluations, &verdict);
     JudgeDenominators(evaluations, &verdict);
     JudgeStates(evaluations, &verdict);
+  }
+  if (by_moments_of_all) {
+    verdict.kind = Verdict::Kind::kBatchMoments;
+  } else if (verdict.kind == Verdict::Kind::kBatchMoments &&
+             !graph_.exchanges.empty() && !has_16_bits_) {
+    verdict.coupled = why;
   }
   return verdict;
 }

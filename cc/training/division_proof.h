@@ -12,8 +12,12 @@
 //   weights,
 //                    which the batch itself gives them (means over unmasked positions,
 //                    weights that are normalised over the batch), within bounds;
-//   by batch moments if rows are normalised by their batch's moments, which every
-//                    data-parallel system takes of its own rows;
+//   by batch moments if rows are normalised by their batch's moments, and either of the
+//                    first two holds when each shard is given the moments of all rows,
+//                    and what the gradients of all rows hand on to the rows by these
+//                    moments: learners that are in step exchange both. Or, where that
+//                    cannot be seen, if rows given twice change nothing: every other
+//                    data-parallel system takes the moments of its own rows;
 //   not sound        else, or if a shard fails where the whole does not.
 // State that is not trained is looked at likewise: what learners write to it may have
 // to be averaged or added up.
@@ -75,6 +79,9 @@ struct Verdict {
   std::vector<double> weights;
   // Whether no meeting makes a nearly sound division exact.
   bool inexact = false;
+  // Where a division is by batch moments: why it is not sound with those of all rows.
+  // Else empty.
+  std::string coupled;
   // Why state, or a rate, is not what all rows make of it by any meeting. Else empty.
   std::string states_differ;
   // How shards' values become the whole's, by the number of the fetch; nothing where
@@ -133,7 +140,11 @@ class DivisionProof {
     Values fetches;                   // by fetch; empty where it is not evaluated
     Values states;                    // by state change, likewise
     Values denominators, totals;      // likewise; scalars only
+    Values exchanges;                 // what is exchanged of it
   };
+  // What a shard of the rows is normalised by: its own moments, or those of all rows,
+  // with the gradient that they hand on, or the part of its rows of it.
+  enum class Moments { kOwn, kOfAll, kOfAllByPart };
 
   // What has been evaluated, and of which rows.
   struct Evaluations {
@@ -143,23 +154,42 @@ class DivisionProof {
     std::optional<Evaluation> twice;  // the first shard's rows
   };
 
+  // Where rows are evaluated, and how.
+  struct Rows {
+    tensorflow::Session* central;
+    const std::vector<tensorflow::Tensor>& feeds;
+    const FeedPlan& plan;
+    std::vector<FeedPlan::Rows> shards;
+    int64_t count;
+    double how_far;
+  };
+
   absl::Status Prepare(tensorflow::Session* central);
-  absl::StatusOr<Evaluation> Evaluate(tensorflow::Session* central, Values feeds,
-                                      double how_far) const;
+  // `exchanges`: to feed in the place of what the rows make of them; empty for that.
+  absl::StatusOr<Evaluation> Evaluate(const Rows& rows, Values feeds,
+                                      const Values& exchanges) const;
+  // Evaluates the shards and judges their gradients.
+  void EvaluateShards(const Rows& rows, Moments moments, Evaluations* evaluations,
+                      Verdict* verdict) const;
+  // What a shard is to be fed for them.
+  Values Exchanges(const Evaluation& whole, const Rows& rows, int64_t count,
+                   Moments moments) const;
   // What is to be compared of the values evaluated, in little memory.
   Evaluation Digest(const Values& values) const;
   // The gradient of a source in several evaluations; nothing if they cannot be
   // compared.
   std::vector<tensorflow::Tensor> Gradients(
       int source, const std::vector<const Evaluation*>& evaluations) const;
-  // Whether the rows given twice are needed to say more.
-  bool JudgeGradients(const Evaluations& evaluations, Verdict* verdict) const;
+  // Whether the rows given twice are needed to say more. `own_moments`: whether shards
+  // are normalised by their own.
+  bool JudgeGradients(const Evaluations& evaluations, bool own_moments,
+                      Verdict* verdict) const;
   // How the shards' values, of a fetch or the like, become the whole's, if gradients
   // are of that kind.
-  static FetchEvidence CompareValues(
+  FetchEvidence CompareValues(
       const Evaluations& evaluations, Verdict::Kind kind,
       const std::function<tensorflow::Tensor(const Evaluation&)>& value, bool depends,
-      bool may_be_mean);
+      bool may_be_mean) const;
   void JudgeFetches(const Evaluations& evaluations, Verdict* verdict) const;
   void JudgeDenominators(const Evaluations& evaluations, Verdict* verdict) const;
   void JudgeStates(const Evaluations& evaluations, Verdict* verdict) const;
@@ -187,6 +217,7 @@ class DivisionProof {
   bool extended_ = false;
   bool prepared_ = false;
   tensorflow::Session::CallableHandle callable_ = 0;
+  tensorflow::Session::CallableHandle with_exchanges_ = 0;  // if there are any
 };
 
 }  // namespace tensorbow

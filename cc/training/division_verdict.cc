@@ -93,7 +93,7 @@ std::vector<tf::Tensor> DivisionProof::Gradients(
   return indices.empty() ? values : Densified(values, indices);
 }
 
-bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
+bool DivisionProof::JudgeGradients(const Evaluations& evaluations, bool own_moments,
                                    Verdict* verdict) const {
   std::vector<const Evaluation*> all = {&evaluations.whole};
   for (const Evaluation& shard : evaluations.shards) all.push_back(&shard);
@@ -107,8 +107,7 @@ bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
                          InnerProducts(values)});
     source_of.push_back(i);
   }
-  const Judgement judgement =
-      JudgeDivision(gradients, evaluations.rows, batch_moments_);
+  const Judgement judgement = JudgeDivision(gradients, evaluations.rows, own_moments);
   verdict->kind = judgement.kind;
   verdict->why = judgement.why;
   verdict->determined = judgement.determined;
@@ -140,7 +139,7 @@ bool DivisionProof::JudgeGradients(const Evaluations& evaluations,
 FetchEvidence DivisionProof::CompareValues(
     const Evaluations& evaluations, Verdict::Kind kind,
     const std::function<tf::Tensor(const Evaluation&)>& value, bool depends,
-    bool may_be_mean) {
+    bool may_be_mean) const {
   // Where the batch is seen as a whole, values differ that are of the same kind; those
   // of rows given twice do not, but neither do those of a maximum or a root.
   const bool twice = evaluations.twice.has_value() && kind != Verdict::Kind::kSound;
@@ -152,7 +151,8 @@ FetchEvidence DivisionProof::CompareValues(
   const Evaluation& whole = twice ? *evaluations.twice : evaluations.whole;
   FetchEvidence evidence = CompareFetch(value(whole), shards, rows, depends);
   if (!depends || evidence.rule == Combination::kConcat) return evidence;
-  if (twice && !may_be_mean) evidence.rule.reset();
+  // Moments make shards' values alike.
+  if ((twice || batch_moments_) && !may_be_mean) evidence.rule.reset();
   // Another batch may tell that these are alike by chance.
   if (!may_be_mean || evidence.rule == Combination::kFirst) evidence.determined = false;
   return evidence;

@@ -253,3 +253,12 @@ def test_the_end_of_a_pipeline_with_more_learners_than_elements():
         setup=Setup(learners=2),
         history=(Train(),) * 6,
     ).check()
+
+
+def test_gradients_that_others_are_computed_from_are_averaged_for_updates_only():
+    for optimiser in ("hand", "hand_momentum"):
+        Case(
+            program=Program(optimiser=optimiser, norm="moments"),
+            setup=Setup(learners=3, synchroniser=tensorbow.SSGD()),
+            history=(Train(), Train(rows=7, fetch="loss"), Train(rows=2)),
+        ).check()

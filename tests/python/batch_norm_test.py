@@ -182,6 +182,31 @@ def test_a_learner_that_fails_leaves_nothing():
     del step
 
 
+COUPLED = {
+    "root": lambda each: tf.sqrt(tf.reduce_mean(each)),
+    "largest": lambda each: tf.reduce_mean(each) + tf.reduce_max(each),
+    "softmax": lambda each: tf.reduce_sum(tf.nn.softmax(each) * each),
+    "variance": lambda each: tf.reduce_mean(tf.square(each - tf.reduce_mean(each))),
+}
+
+
+@pytest.mark.parametrize("normalise", [fused, by_hand, mean_of_squares])
+@pytest.mark.parametrize("reduce", COUPLED)
+def test_rows_that_meet_beside_the_moments_are_for_one_learner(reduce, normalise):
+    """Rows given twice have the same moments and the same loss: they do not tell."""
+    network = {"reduce": COUPLED[reduce], "normalise": normalise}
+    wanted = train(stock, 12, **network)
+    with pytest.warns(tensorbow.TensorBowWarning, match="meet otherwise, too, than in the mom"):
+        found = train(ours(2), 12, **network)
+    assert found[2] == 5
+    assert_alike(found, wanted)
+
+
+def test_averaged_models_may_have_rows_that_meet_beside_the_moments():
+    found = train(ours(2, synchroniser=tensorbow.SMA()), 12, reduce=COUPLED["root"])
+    assert found[2] == 10
+
+
 def second_version(x, scale, offset):
     y, mean, variance, _, _ = tf.raw_ops.FusedBatchNormV2(
         x=x, scale=scale, offset=offset, mean=[], variance=[], epsilon=1e-3

@@ -84,3 +84,25 @@ def test_averaged_models_normalise_by_their_own_rows(digits):
     assert session_of(model).learning_tasks == 6
     means = [learner_value(model, model.layers[2].moving_mean, j) for j in range(2)]
     assert np.abs(means[0] - means[1]).max() > 1e-3
+
+
+def similar(y, z):
+    """A contrastive loss: every row is compared with all of its batch."""
+    z = keras.ops.normalize(z)
+    return keras.ops.mean(keras.ops.logsumexp(5 * z @ keras.ops.transpose(z), axis=1))
+
+
+@pytest.mark.parametrize("network", [convolutional, dense])
+def test_a_contrastive_loss_is_for_one_learner(network, digits):
+    x, y = (a[:72] for a in digits)
+    models = [network(), network()]
+    for model in models:
+        model.compile(optimiser(), similar)
+    tensorbow.keras.replicate(models[0], options(2, synchroniser="auto"))
+    with pytest.warns(tensorbow.TensorBowWarning, match="meet otherwise, too, than in the mom"):
+        models[0].fit(x, y, batch_size=24, verbose=0, shuffle=False)
+    assert session_of(models[0]).learning_tasks == 3
+    models[1].fit(x, y, batch_size=24, verbose=0, shuffle=False)
+    ours, theirs = (state(model) for model in models)
+    for name, value in theirs.items():
+        np.testing.assert_allclose(ours[name], value, rtol=2e-3, atol=2e-5, err_msg=name)

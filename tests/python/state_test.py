@@ -618,9 +618,12 @@ def test_killed_at_any_moment_a_process_resumes_bit_for_bit(tmp_path):
     random.seed(20)
     machine = Machine(tmp_path)
     state = tmp_path / "killed" / "state"
-    began = time.monotonic()
-    machine.train(state, last=1, save_every=1)
-    one_life_s = time.monotonic() - began
+    lives_s = []
+    for first in (state, tmp_path / "second" / "state", tmp_path / "third" / "state"):
+        began = time.monotonic()
+        machine.train(first, last=1, save_every=1)
+        lives_s.append(time.monotonic() - began)  # some are held up by other tests
+    one_life_s = min(lives_s)
     at = []
     never = 10**9
     for _ in range(kills):

@@ -74,6 +74,59 @@ def test_transformed_gradients_are_those_of_all_rows(transform, loss, count):
         np.testing.assert_allclose(ours[name], value, rtol=3e-4, atol=1e-5, err_msg=name)
 
 
+def two_normalised_layers(train_op, reduce):
+    """By moments of the rows: gradients of layers below are made from that of an offset."""
+
+    def build():
+        x, y = tf1.placeholder(tf.float32, [None, COLUMNS]), tf1.placeholder(tf.int32, [None])
+        hidden, width = x, COLUMNS
+        for name in ("first", "second"):
+            hidden = tf.matmul(hidden, programs.weights(name, width, 8))
+            mean, variance = tf1.nn.moments(hidden, [0])
+            scale, offset = (programs.weights(f"{name}_{what}", 8) for what in ("scale", "offset"))
+            hidden = tf.nn.batch_normalization(hidden, mean, variance, offset, 1 + scale, 1e-3)
+            hidden, width = tf.tanh(hidden), 8
+        logits = tf.matmul(hidden, programs.weights("out", 8, CLASSES))
+        each = tf1.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+        return [x, y], train_op(reduce(each), 0.1 if reduce is tf.reduce_mean else 0.01, x)
+
+    return build
+
+
+def by_hand(loss, rate, x):
+    variables = tf1.trainable_variables()
+    return [
+        tf1.assign_sub(variable, rate * gradient)
+        for variable, gradient in zip(variables, tf.gradients(loss, variables))
+    ]
+
+
+def by_squares(loss, rate, x):
+    updates, variables = [], tf1.trainable_variables()
+    for variable, gradient in zip(variables, tf.gradients(loss, variables)):
+        shape, name = variable.shape, f"{variable.op.name}_squares"
+        squares = tf1.get_variable(name, shape, tf.float32, tf1.ones_initializer(), trainable=False)
+        now = tf1.assign(squares, 0.9 * squares + 0.1 * tf.square(gradient))
+        updates.append(tf1.assign_sub(variable, rate * gradient / tf.sqrt(now)))
+    return updates
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("reduce", [tf.reduce_mean, tf.reduce_sum])
+@pytest.mark.parametrize(
+    "train_op",
+    [by_optimiser(clip_by_global_norm), by_hand, by_squares],
+    ids=["clip", "", "squares"],
+)
+def test_an_offset_after_a_normalisation(train_op, reduce, count):
+    build = two_normalised_layers(train_op, reduce)
+    _, stock, _, _ = train(build, lambda random: rows(random)[:2], tf1.Session)
+    _, ours, took_part, _ = train(build, lambda random: rows(random)[:2], learners(count))
+    assert took_part == count
+    for name, value in stock.items():
+        np.testing.assert_allclose(ours[name], value, rtol=3e-4, atol=1e-5, err_msg=name)
+
+
 def test_clipped_gradients_go_into_any_optimiser():
     for optimiser in (tf1.train.AdamOptimizer, lambda rate: tf1.train.MomentumOptimizer(rate, 0.9)):
         assert_stocks(program(by_optimiser(clip_by_global_norm, optimiser)), rows, 2)
