@@ -168,7 +168,8 @@ class Copier {
             .Input("own", 0, node.attr().at("T").type())
             .Attr("shape", tf::PartialTensorShape()));
     proof_->extension.mutable_node()->rbegin()->set_input(0, own);
-    proof_->exchanges.push_back({tensor, node.attr().at("how").s() == "part"});
+    proof_->exchanges.push_back({tensor, node.attr().at("how").s() == "part",
+                                 node.attr().count(kMustMeet) > 0});
     return tensor;
   }
 

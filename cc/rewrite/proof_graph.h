@@ -27,7 +27,8 @@ struct ProofGraph {
   // not fed.
   struct Exchange {
     std::string tensor;
-    bool is_part = false;  // of a sum over rows
+    bool is_part = false;         // of a sum over rows
+    bool is_denominator = false;  // or whatever else has to be exchanged (kMustMeet)
   };
   std::vector<Exchange> exchanges;
 };

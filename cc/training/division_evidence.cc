@@ -189,6 +189,33 @@ Products InnerProducts(const std::vector<tf::Tensor>& values) {
   return products;
 }
 
+std::optional<tf::Tensor> Change(const tf::Tensor& value, const tf::Tensor& now) {
+  if (now.dtype() != value.dtype() || now.NumElements() != value.NumElements()) {
+    return std::nullopt;
+  }
+  tf::Tensor change(value.dtype(), value.shape());
+  switch (value.dtype()) {
+    case tf::DT_FLOAT:
+      change.flat<float>() = value.flat<float>() - now.flat<float>();
+      return change;
+    case tf::DT_DOUBLE:
+      change.flat<double>() = value.flat<double>() - now.flat<double>();
+      return change;
+    default:
+      return std::nullopt;
+  }
+}
+
+tf::Tensor Times(double factor, const tf::Tensor& values) {
+  tf::Tensor product(values.dtype(), values.shape());
+  if (values.dtype() == tf::DT_DOUBLE) {
+    product.flat<double>() = values.flat<double>() * factor;
+  } else {
+    product.flat<float>() = values.flat<float>() * static_cast<float>(factor);
+  }
+  return product;
+}
+
 tf::Tensor Sketched(const tf::Tensor& values) {
   const int64_t size = values.NumElements();
   if (!tf::DataTypeIsFloating(values.dtype()) || size <= kSketch) return values;

@@ -16,6 +16,13 @@ namespace tensorbow {
 // The inner products of values of equal shapes.
 Products InnerProducts(const std::vector<tensorflow::Tensor>& values);
 
+// `value` − `now`, of float32 or float64; nothing where that cannot be said.
+std::optional<tensorflow::Tensor> Change(const tensorflow::Tensor& value,
+                                         const tensorflow::Tensor& now);
+
+// REQUIRES: `values` are float32 or float64.
+tensorflow::Tensor Times(double factor, const tensorflow::Tensor& values);
+
 // A fixed linear function of the values of a floating-point tensor, float64, that keeps
 // inner products to about 0.5 % of the lengths (a count sketch: Charikar, Chen,
 // Farach-Colton 2002): what several evaluations have in common can be told without

@@ -9,6 +9,7 @@
 #include "cc/rewrite/held_moments.h"
 #include "cc/rewrite/row_means.h"
 #include "cc/rewrite/row_moments.h"
+#include "cc/rewrite/shapes.h"
 #include "cc/support/freed_memory.h"
 #include "cc/training/division_evidence.h"
 #include "tensorflow/core/framework/tensor_util.h"
@@ -38,35 +39,6 @@ std::vector<FeedPlan::Rows> Shards(int64_t rows, int64_t count) {
   return shards;
 }
 
-// `value` − `now`, of a type that has gradients; nothing where that cannot be said.
-std::optional<tf::Tensor> Change(const tf::Tensor& value, const tf::Tensor& now) {
-  if (now.dtype() != value.dtype() || now.NumElements() != value.NumElements()) {
-    return std::nullopt;
-  }
-  tf::Tensor change(value.dtype(), value.shape());
-  switch (value.dtype()) {
-    case tf::DT_FLOAT:
-      change.flat<float>() = value.flat<float>() - now.flat<float>();
-      return change;
-    case tf::DT_DOUBLE:
-      change.flat<double>() = value.flat<double>() - now.flat<double>();
-      return change;
-    default:
-      return std::nullopt;
-  }
-}
-
-// Of float32 or float64.
-tf::Tensor Times(double factor, const tf::Tensor& values) {
-  tf::Tensor product(values.dtype(), values.shape());
-  if (values.dtype() == tf::DT_DOUBLE) {
-    product.flat<double>() = values.flat<double>() * factor;
-  } else {
-    product.flat<float>() = values.flat<float>() * static_cast<float>(factor);
-  }
-  return product;
-}
-
 // Whether the node computes in 16 bits.
 bool HasSixteenBits(const tf::NodeDef* node) {
   for (const auto& [name, attribute] : node->attr()) {
@@ -75,6 +47,19 @@ bool HasSixteenBits(const tf::NodeDef* node) {
     if (type == tf::DT_HALF || type == tf::DT_BFLOAT16) return true;
   }
   return false;
+}
+
+// The shapes of variables that the graph tells.
+std::map<std::string, tf::TensorShape> KnownShapes(const RunAnalysis& analysis) {
+  std::map<std::string, tf::TensorShape> shapes;
+  for (const auto& [name, use] : analysis.variables) {
+    const auto shape = use.node->attr().find("shape");
+    if (shape == use.node->attr().end()) continue;
+    const tf::PartialTensorShape known(shape->second.shape());
+    tf::TensorShape full;
+    if (known.AsTensorShape(&full)) shapes[name] = full;
+  }
+  return shapes;
 }
 
 }  // namespace
@@ -97,10 +82,12 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   const auto dependent = DependOnFeeds(spec, nodes);
   const auto of_rows = DependOnFeeds(FedRows(graph, spec), nodes);
   made->batch_moments_ = FindRowMoments(graph, spec).any();
-  ProgramGraph held;
-  const auto holds = made->batch_moments_ ? HoldMoments(graph, spec, analysis, &held)
-                                          : absl::StatusOr<bool>(false);
-  const ProgramGraph* evaluated = holds.ok() && *holds ? &held : &graph;
+  made->denominators_ = FindDenominators(graph, spec, analysis);
+  ProgramGraph held, exchanging;
+  const ProgramGraph* evaluated = &graph;
+  if (made->batch_moments_) {
+    evaluated = made->ChooseGraph(graph, spec, analysis, &held, &exchanging);
+  }
   made->has_16_bits_ = std::any_of(nodes.begin(), nodes.end(), HasSixteenBits);
 
   std::vector<std::string> wanted;
@@ -121,7 +108,7 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
   }
   absl::Status built =
       BuildProofGraph(*evaluated, spec, wanted, trained, prefix, &made->graph_);
-  if (!built.ok() && evaluated == &held) {
+  if (!built.ok() && evaluated != &graph) {
     evaluated = &graph;
     built = BuildProofGraph(graph, spec, wanted, trained, prefix, &made->graph_);
   }
@@ -149,7 +136,6 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
     made->depends_.push_back(dependent.contains(std::string(ParseTensor(fetch).node)));
     made->fetches_may_be_means_.push_back(CanBeMeanOfRows(graph, fetch, of_rows));
   }
-  made->denominators_ = FindDenominators(graph, spec, analysis);
   for (const auto& [tensor, denominator] : made->denominators_) {
     made->at_denominators_.push_back(place_if_possible(tensor));
     made->at_totals_.push_back(place_if_possible(denominator.total));
@@ -160,15 +146,41 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
     made->states_may_be_means_.push_back(
         CanBeMeanOfRows(graph, change.tensor, of_rows));
   }
-  for (const auto& [name, use] : analysis.variables) {
-    const auto shape = use.node->attr().find("shape");
-    if (shape == use.node->attr().end()) continue;
-    const tf::PartialTensorShape known(shape->second.shape());
-    tf::TensorShape full;
-    if (known.AsTensorShape(&full)) made->shapes_[name] = full;
-  }
+  made->shapes_ = KnownShapes(analysis);
   *proof = std::move(made);
   return absl::OkStatus();
+}
+
+const ProgramGraph* DivisionProof::ChooseGraph(const ProgramGraph& graph,
+                                               const RunSpec& spec,
+                                               const RunAnalysis& analysis,
+                                               ProgramGraph* held,
+                                               ProgramGraph* exchanging) {
+  const absl::StatusOr<bool> holds = HoldMoments(graph, spec, analysis, held);
+  if (!holds.ok() || !*holds) return &graph;
+  return ExchangeDenominators(*held, spec, exchanging) ? exchanging : held;
+}
+
+bool DivisionProof::ExchangeDenominators(const ProgramGraph& graph, const RunSpec& spec,
+                                         ProgramGraph* exchanging) {
+  RunSpec described = spec;
+  for (const auto& [tensor, denominator] : denominators_) {
+    described.fetches.push_back(tensor);
+  }
+  const auto shapes = InferShapes(graph, described);
+  Meetings parts;
+  for (const auto& [tensor, denominator] : denominators_) {
+    const tf::PartialTensorShape& shape = shapes.at(tensor);
+    if (shape.unknown_rank() || shape.dims() > 0 || LiesInControlFlow(graph, tensor)) {
+      continue;
+    }
+    parts[tensor] = {Meeting::How::kPart, /*must=*/true, denominator.users};
+  }
+  if (parts.empty() || !InsertMeetings(graph, spec, parts, exchanging).ok()) {
+    return false;
+  }
+  for (const auto& [tensor, meeting] : parts) exchanged_.insert(tensor);
+  return true;
 }
 
 absl::Status DivisionProof::Prepare(tf::Session* central) {
@@ -181,14 +193,16 @@ absl::Status DivisionProof::Prepare(tf::Session* central) {
   tf::CallableOptions options;
   for (const std::string& feed : graph_.feeds) options.add_feed(feed);
   for (const std::string& fetch : graph_.fetches) options.add_fetch(fetch);
-  tf::CallableOptions given = options;
+  tf::CallableOptions with_moments = options, with_all = options;
   for (const ProofGraph::Exchange& exchange : graph_.exchanges) {
     options.add_fetch(exchange.tensor);
-    given.add_feed(exchange.tensor);
+    if (!exchange.is_denominator) with_moments.add_feed(exchange.tensor);
+    with_all.add_feed(exchange.tensor);
   }
   TF_RETURN_IF_ERROR(central->MakeCallable(options, &callable_));
   if (!graph_.exchanges.empty()) {
-    TF_RETURN_IF_ERROR(central->MakeCallable(given, &with_exchanges_));
+    TF_RETURN_IF_ERROR(central->MakeCallable(with_moments, &with_moments_));
+    TF_RETURN_IF_ERROR(central->MakeCallable(with_all, &with_all_));
   }
   prepared_ = true;
   return absl::OkStatus();
@@ -198,38 +212,38 @@ void DivisionProof::Release(tf::Session* central) {
   if (prepared_) {
     central->ReleaseCallable(callable_).IgnoreError();
     if (!graph_.exchanges.empty()) {
-      central->ReleaseCallable(with_exchanges_).IgnoreError();
+      central->ReleaseCallable(with_moments_).IgnoreError();
+      central->ReleaseCallable(with_all_).IgnoreError();
     }
   }
   prepared_ = false;
 }
 
 absl::StatusOr<DivisionProof::Evaluation> DivisionProof::Evaluate(
-    const Rows& rows, Values feeds, const Values& exchanges) const {
+    const Rows& rows, Values feeds, int64_t count, Given given,
+    const Evaluation* whole) const {
   feeds.push_back(tf::Tensor(static_cast<float>(rows.how_far)));
-  feeds.insert(feeds.end(), exchanges.begin(), exchanges.end());
+  const bool all = given == Given::kMomentsAndDenominators;
+  const double part = static_cast<double>(count) / rows.count;
+  for (size_t i = 0; i < graph_.exchanges.size() && given != Given::kNothing; ++i) {
+    const ProofGraph::Exchange& exchange = graph_.exchanges[i];
+    if (exchange.is_denominator && !all) continue;
+    const bool is_part =
+        exchange.is_denominator || (exchange.is_part && given == Given::kMomentsByPart);
+    const tf::Tensor& value = whole->exchanges[i];
+    feeds.push_back(is_part ? Times(part, value) : value);
+  }
   Values values;
-  TF_RETURN_IF_ERROR(rows.central->RunCallable(
-      exchanges.empty() ? callable_ : with_exchanges_, feeds, &values, nullptr));
+  TF_RETURN_IF_ERROR(rows.central->RunCallable(given == Given::kNothing ? callable_
+                                               : all                    ? with_all_
+                                                                        : with_moments_,
+                                               feeds, &values, nullptr));
   Evaluation evaluation = Digest(values);
   int64_t bytes = 0;
   for (const tf::Tensor& value : values) bytes += value.TotalBytes();
   values.clear();
   ReturnFreedMemory(bytes);
   return evaluation;
-}
-
-DivisionProof::Values DivisionProof::Exchanges(const Evaluation& whole,
-                                               const Rows& rows, int64_t count,
-                                               Moments moments) const {
-  if (moments == Moments::kOwn) return {};
-  Values exchanges = whole.exchanges;
-  if (moments == Moments::kOfAll) return exchanges;
-  const double part = static_cast<double>(count) / rows.count;
-  for (size_t i = 0; i < exchanges.size(); ++i) {
-    if (graph_.exchanges[i].is_part) exchanges[i] = Times(part, exchanges[i]);
-  }
-  return exchanges;
 }
 
 DivisionProof::Evaluation DivisionProof::Digest(const Values& values) const {
@@ -269,15 +283,15 @@ DivisionProof::Evaluation DivisionProof::Digest(const Values& values) const {
   return evaluation;
 }
 
-void DivisionProof::EvaluateShards(const Rows& rows, Moments moments,
+void DivisionProof::EvaluateShards(const Rows& rows, Given given,
                                    Evaluations* evaluations, Verdict* verdict) const {
-  const Evaluation& whole = evaluations->whole;
+  const Evaluation* const whole = &evaluations->whole;
   evaluations->shards.clear();
   evaluations->rows.clear();
   evaluations->twice.reset();
   for (const FeedPlan::Rows& shard : rows.shards) {
     auto values = Evaluate(rows, FeedsOfTask(rows.plan, shard, rows.feeds),
-                           Exchanges(whole, rows, shard.count(), moments));
+                           shard.count(), given, whole);
     if (!values.ok()) {
       verdict->kind = Verdict::Kind::kNotSound;
       verdict->why = absl::StrCat("with ", shard.count(), " of the ", rows.count,
@@ -288,14 +302,13 @@ void DivisionProof::EvaluateShards(const Rows& rows, Moments moments,
     evaluations->shards.push_back(*std::move(values));
     evaluations->rows.push_back(shard.count());
   }
-  const bool own_moments = batch_moments_ && moments == Moments::kOwn;
+  const bool own_moments = batch_moments_ && given == Given::kNothing;
   if (!JudgeGradients(*evaluations, own_moments, verdict)) return;
   const FeedPlan::Rows& first = rows.shards[0];
   auto feeds = FeedsTwice(rows.plan, FeedsOfTask(rows.plan, first, rows.feeds));
   absl::StatusOr<Evaluation> values = feeds.status();
   if (feeds.ok()) {
-    values = Evaluate(rows, *std::move(feeds),
-                      Exchanges(whole, rows, 2 * first.count(), moments));
+    values = Evaluate(rows, *std::move(feeds), 2 * first.count(), given, whole);
   }
   if (values.ok()) {
     evaluations->twice = *std::move(values);
@@ -318,35 +331,50 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
                      count,   options.how_far};
 
   Evaluations evaluations;
-  TF_ASSIGN_OR_RETURN(
-      evaluations.whole,
-      Evaluate(rows, FeedsOfTask(plan, FeedPlan::Rows{0, count}, feeds), {}));
+  TF_ASSIGN_OR_RETURN(evaluations.whole,
+                      Evaluate(rows, FeedsOfTask(plan, FeedPlan::Rows{0, count}, feeds),
+                               count, Given::kNothing, nullptr));
   Verdict verdict;
   verdict.fetches.resize(fetches_.size());
-  bool by_moments_of_all = false;
-  if (!graph_.exchanges.empty()) {
-    for (Moments moments : {Moments::kOfAll, Moments::kOfAllByPart}) {
-      EvaluateShards(rows, moments, &evaluations, &verdict);
-      by_moments_of_all = verdict.kind == Verdict::Kind::kSound;
-      if (by_moments_of_all || verdict.kind == Verdict::Kind::kUnproven) break;
-    }
-  }
-  const std::string why = verdict.why;
-  if (!by_moments_of_all) {
-    EvaluateShards(rows, Moments::kOwn, &evaluations, &verdict);
-  }
+  std::string coupled;
+  Given given = GivenForSoundness(rows, &evaluations, &verdict, &coupled);
+  if (given == Given::kNothing) EvaluateShards(rows, given, &evaluations, &verdict);
   if (verdict.divides()) {
     JudgeFetches(evaluations, &verdict);
-    JudgeDenominators(evaluations, &verdict);
+    JudgeDenominators(evaluations, given == Given::kMomentsAndDenominators, &verdict);
     JudgeStates(evaluations, &verdict);
   }
-  if (by_moments_of_all) {
+  if (given != Given::kNothing && verdict.kind == Verdict::Kind::kSound) {
     verdict.kind = Verdict::Kind::kBatchMoments;
-  } else if (verdict.kind == Verdict::Kind::kBatchMoments &&
-             !graph_.exchanges.empty() && !has_16_bits_) {
-    verdict.coupled = why;
+  } else if (verdict.kind == Verdict::Kind::kBatchMoments && !has_16_bits_) {
+    verdict.coupled = coupled;
   }
   return verdict;
+}
+
+DivisionProof::Given DivisionProof::GivenForSoundness(const Rows& rows,
+                                                      Evaluations* evaluations,
+                                                      Verdict* verdict,
+                                                      std::string* coupled) const {
+  const Values& values = evaluations->whole.exchanges;
+  const bool scalable =
+      std::all_of(values.begin(), values.end(), [](const tf::Tensor& value) {
+        return value.dtype() == tf::DT_FLOAT || value.dtype() == tf::DT_DOUBLE;
+      });
+  if (values.empty() || !scalable) return Given::kNothing;
+  for (Given given :
+       {Given::kMoments, Given::kMomentsByPart, Given::kMomentsAndDenominators}) {
+    if (given == Given::kMomentsAndDenominators && !DenominatorsAddUp(*evaluations)) {
+      continue;
+    }
+    EvaluateShards(rows, given, evaluations, verdict);
+    if (verdict->kind == Verdict::Kind::kSound ||
+        verdict->kind == Verdict::Kind::kUnproven) {
+      return given;
+    }
+    if (coupled->empty()) *coupled = verdict->why;
+  }
+  return Given::kNothing;
 }
 
 }  // namespace tensorbow

@@ -142,9 +142,10 @@ class DivisionProof {
     Values denominators, totals;      // likewise; scalars only
     Values exchanges;                 // what is exchanged of it
   };
-  // What a shard of the rows is normalised by: its own moments, or those of all rows,
-  // with the gradient that they hand on, or the part of its rows of it.
-  enum class Moments { kOwn, kOfAll, kOfAllByPart };
+  // What a shard of the rows is given: nothing, so that it is normalised by its own
+  // moments; those of all rows, with the gradient that they hand on, or with the part
+  // of its rows of it; or the first and the part of its rows of what is divided by.
+  enum class Given { kNothing, kMoments, kMomentsByPart, kMomentsAndDenominators };
 
   // What has been evaluated, and of which rows.
   struct Evaluations {
@@ -164,16 +165,26 @@ class DivisionProof {
     double how_far;
   };
 
+  // `graph`, or, in one of the others, the same with what can be given.
+  const ProgramGraph* ChooseGraph(const ProgramGraph& graph, const RunSpec& spec,
+                                  const RunAnalysis& analysis, ProgramGraph* held,
+                                  ProgramGraph* exchanging);
+  // `exchanging` ← what `spec` needs of `graph`, with an exchange of each denominator
+  // that is known to be a scalar. False if there is none.
+  bool ExchangeDenominators(const ProgramGraph& graph, const RunSpec& spec,
+                            ProgramGraph* exchanging);
   absl::Status Prepare(tensorflow::Session* central);
-  // `exchanges`: to feed in the place of what the rows make of them; empty for that.
-  absl::StatusOr<Evaluation> Evaluate(const Rows& rows, Values feeds,
-                                      const Values& exchanges) const;
+  // `count`: how many rows `feeds` has. `whole`: evaluated by all rows, where anything
+  // is given.
+  absl::StatusOr<Evaluation> Evaluate(const Rows& rows, Values feeds, int64_t count,
+                                      Given given, const Evaluation* whole) const;
   // Evaluates the shards and judges their gradients.
-  void EvaluateShards(const Rows& rows, Moments moments, Evaluations* evaluations,
+  void EvaluateShards(const Rows& rows, Given given, Evaluations* evaluations,
                       Verdict* verdict) const;
-  // What a shard is to be fed for them.
-  Values Exchanges(const Evaluation& whole, const Rows& rows, int64_t count,
-                   Moments moments) const;
+  // Evaluates the shards with more and more given, until the division is sound; nothing
+  // if it never is. `*coupled` ← why it is not with moments.
+  Given GivenForSoundness(const Rows& rows, Evaluations* evaluations, Verdict* verdict,
+                          std::string* coupled) const;
   // What is to be compared of the values evaluated, in little memory.
   Evaluation Digest(const Values& values) const;
   // The gradient of a source in several evaluations; nothing if they cannot be
@@ -191,7 +202,11 @@ class DivisionProof {
       const std::function<tensorflow::Tensor(const Evaluation&)>& value, bool depends,
       bool may_be_mean) const;
   void JudgeFetches(const Evaluations& evaluations, Verdict* verdict) const;
-  void JudgeDenominators(const Evaluations& evaluations, Verdict* verdict) const;
+  // Whether what is divided by, and can be given, adds up over the shards.
+  bool DenominatorsAddUp(const Evaluations& evaluations) const;
+  // `given`: whether shards have been given their parts.
+  void JudgeDenominators(const Evaluations& evaluations, bool given,
+                         Verdict* verdict) const;
   void JudgeStates(const Evaluations& evaluations, Verdict* verdict) const;
 
   std::vector<GradientSource> sources_;
@@ -207,6 +222,7 @@ class DivisionProof {
   bool has_16_bits_ = false;    // something is computed in so many
   std::map<std::string, Denominator> denominators_;  // by tensor
   std::vector<int> at_denominators_, at_totals_;     // where their values are, or -1
+  std::set<std::string> exchanged_;                  // those that can be given
   std::vector<StateChange> state_changes_;
   std::vector<int> states_;  // by state change: where its value is, or -1
   // What the graph says.
@@ -217,7 +233,8 @@ class DivisionProof {
   bool extended_ = false;
   bool prepared_ = false;
   tensorflow::Session::CallableHandle callable_ = 0;
-  tensorflow::Session::CallableHandle with_exchanges_ = 0;  // if there are any
+  // If there is anything to be given.
+  tensorflow::Session::CallableHandle with_moments_ = 0, with_all_ = 0;
 };
 
 }  // namespace tensorbow

@@ -54,16 +54,20 @@ bool IsHeld(const Values& denominators, const Values& totals) {
   return false;
 }
 
-// Whether the shards' values add up to that by all rows, with these weights.
+// Whether the shards' values add up to that by all rows.
+bool AddsUp(const Values& values, const std::vector<int64_t>& rows) {
+  const Values shards(values.begin() + 1, values.end());
+  return Magnitude(values[0]) > 0 &&
+         CompareFetch(values[0], shards, rows, /*depends=*/true).rule ==
+             Combination::kSum;
+}
+
+// Whether they do, with these weights.
 bool AddsUpBy(const Values& values, const std::vector<double>& weights,
               const std::vector<int64_t>& rows) {
+  if (weights.empty() || !AddsUp(values, rows)) return false;
   const double all = Magnitude(values[0]);
-  if (weights.empty() || all == 0) return false;
   const Values shards(values.begin() + 1, values.end());
-  if (CompareFetch(values[0], shards, rows, /*depends=*/true).rule !=
-      Combination::kSum) {
-    return false;
-  }
   for (size_t k = 0; k < shards.size(); ++k) {
     if (std::abs(Magnitude(shards[k]) / all - weights[k]) > kWeightTolerance) {
       return false;
@@ -174,7 +178,28 @@ void DivisionProof::JudgeFetches(const Evaluations& evaluations,
   }
 }
 
-void DivisionProof::JudgeDenominators(const Evaluations& evaluations,
+bool DivisionProof::DenominatorsAddUp(const Evaluations& evaluations) const {
+  if (exchanged_.empty() || evaluations.shards.size() < 2) return false;
+  size_t i = 0;
+  for (const auto& [tensor, denominator] : denominators_) {
+    Values values = {evaluations.whole.denominators[i]};
+    Values totals = {evaluations.whole.totals[i]};
+    for (const Evaluation& shard : evaluations.shards) {
+      values.push_back(shard.denominators[i]);
+      totals.push_back(shard.totals[i]);
+    }
+    ++i;
+    if (exchanged_.count(tensor) == 0) continue;
+    const bool has_total = totals[0].NumElements() == 1;
+    if (values[0].NumElements() != 1 || (has_total && IsHeld(values, totals)) ||
+        !AddsUp(has_total ? totals : values, evaluations.rows)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void DivisionProof::JudgeDenominators(const Evaluations& evaluations, bool given,
                                       Verdict* verdict) const {
   // Where weights are as the rows are, another batch may have others.
   std::vector<double> weights = verdict->weights;
@@ -202,7 +227,11 @@ void DivisionProof::JudgeDenominators(const Evaluations& evaluations,
       verdict->determined = false;
       continue;
     }
-    if (!AddsUpBy(has_total ? totals : values, weights, evaluations.rows)) continue;
+    const bool given_now = given && exchanged_.count(tensor) > 0;
+    if (!given_now &&
+        !AddsUpBy(has_total ? totals : values, weights, evaluations.rows)) {
+      continue;
+    }
     together = true;
     Meetings& meetings = verdict->adjustments.meetings;
     Meeting& shared = meetings[tensor];

@@ -202,6 +202,39 @@ def test_rows_that_meet_beside_the_moments_are_for_one_learner(reduce, normalise
     assert_alike(found, wanted)
 
 
+def kept():
+    return tf1.get_default_graph().get_tensor_by_name("y:0") > 0
+
+
+def masked(guarded=False):
+    def reduce(each):
+        mask = tf.cast(kept(), tf.float32)
+        total = tf.reduce_sum(mask)
+        return tf.reduce_sum(each * mask) / (tf.maximum(total, 1.0) if guarded else total)
+
+    return reduce
+
+
+MASKED = {
+    "masked": masked(),
+    "guarded": masked(guarded=True),
+    "weighted": lambda each: tf1.losses.compute_weighted_loss(each, tf.cast(kept(), tf.float32)),
+}
+
+
+@pytest.mark.parametrize("rows", [12, 13])
+@pytest.mark.parametrize("normalise", [fused, by_hand, mean_of_squares])
+@pytest.mark.parametrize("reduce", MASKED)
+def test_a_mean_over_unmasked_rows_is_divided_together_too(reduce, normalise, rows):
+    network = {"reduce": MASKED[reduce], "normalise": normalise}
+    wanted = train(stock, rows, **network)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = train(ours(2), rows, **network)
+    assert found[2] == 10
+    assert_alike(found, wanted)
+
+
 def test_averaged_models_may_have_rows_that_meet_beside_the_moments():
     found = train(ours(2, synchroniser=tensorbow.SMA()), 12, reduce=COUPLED["root"])
     assert found[2] == 10
