@@ -108,11 +108,6 @@ runtime-test: $(VENV)/requirements.stamp
 	tools/runtime_tests.sh build/runtime
 
 # Four files at a time on 2 cores: the tests of hosts wait most of the time (tests/conftest.py).
-# Memory that is freed is kept by the process, which otherwise spends a fifth of its time on
-# getting it back.
-py-test: export MALLOC_TRIM_THRESHOLD_ := 268435456
-py-test: export MALLOC_MMAP_THRESHOLD_ := 33554432
-py-test: export MALLOC_TOP_PAD_ := 16777216
 py-test: install
 	$(BIN)/pytest -n 4
 

@@ -20,14 +20,13 @@ class _ByFile(LoadFileScheduling):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What is imported stays: garbage collections pass it over, and there are fewer of them."""
+    """What is imported stays: garbage collections pass it over."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.collect()
         gc.freeze()
-        gc.set_threshold(20000, 20, 20)
         gc.enable()
 
 

@@ -110,6 +110,7 @@ absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
       BuildProofGraph(*evaluated, spec, wanted, trained, prefix, &made->graph_);
   if (!built.ok() && evaluated != &graph) {
     evaluated = &graph;
+    made->exchanged_.clear();
     built = BuildProofGraph(graph, spec, wanted, trained, prefix, &made->graph_);
   }
   if (!built.ok()) {
@@ -202,6 +203,8 @@ absl::Status DivisionProof::Prepare(tf::Session* central) {
   TF_RETURN_IF_ERROR(central->MakeCallable(options, &callable_));
   if (!graph_.exchanges.empty()) {
     TF_RETURN_IF_ERROR(central->MakeCallable(with_moments, &with_moments_));
+  }
+  if (!exchanged_.empty()) {
     TF_RETURN_IF_ERROR(central->MakeCallable(with_all, &with_all_));
   }
   prepared_ = true;
@@ -213,8 +216,8 @@ void DivisionProof::Release(tf::Session* central) {
     central->ReleaseCallable(callable_).IgnoreError();
     if (!graph_.exchanges.empty()) {
       central->ReleaseCallable(with_moments_).IgnoreError();
-      central->ReleaseCallable(with_all_).IgnoreError();
     }
+    if (!exchanged_.empty()) central->ReleaseCallable(with_all_).IgnoreError();
   }
   prepared_ = false;
 }
