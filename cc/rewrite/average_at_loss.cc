@@ -63,7 +63,7 @@ bool WritesState(const tf::NodeDef& node, const ProgramGraph& graph,
   return variable == analysis.variables.end() || !variable->second.trained;
 }
 
-// The nodes of gradients, and what they are computed from.
+// The nodes that compute the gradients, and all that these are computed from.
 absl::flat_hash_set<std::string> MakersOf(
     const ProgramGraph& graph, const std::map<std::string, std::string>& gradients) {
   absl::flat_hash_set<std::string> makers;
@@ -171,9 +171,9 @@ absl::Status AverageAtLoss(const ProgramGraph& graph, const RunSpec& spec,
                            .Attr("shape", gradient.shape)
                            .Finalize(&added.emplace_back()));
   }
-  // A gradient that others are computed from, as that of an offset after a
-  // normalisation is: there it stays a learner's own, or they could not be averaged as
-  // well.
+  // Some gradients are computed from others, as those below a normalisation from that
+  // of its offset. They are computed from the learner's own: a reduction cannot wait
+  // for another one's result.
   const auto makers = MakersOf(graph, names);
   // What only hands the value on keeps a learner's own: TensorFlow has the gradients of
   // one op wait for each other there.

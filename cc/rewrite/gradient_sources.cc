@@ -123,7 +123,7 @@ class SourceFinder {
       return;
     }
     std::vector<std::string> inputs;
-    bool of_moments = false;  // an input that depends on nothing else that is fed
+    bool of_moments = false;  // an input depends on what is fed by way of moments only
     for (const std::string& input : node->input()) {
       const TensorName source = ParseTensor(input);
       if (source.control) continue;
@@ -133,7 +133,7 @@ class SourceFinder {
         of_moments |= with_moments_.contains(source.node);
       }
     }
-    if (of_moments) {  // the gradient of a scale after the normalisation
+    if (of_moments) {  // such as the gradient of a scale after the normalisation
       found_.insert(name);
       return;
     }

@@ -46,7 +46,7 @@ bool CanBeSpelledOut(const tf::NodeDef& node) {
          AttributeOf(node, "exponential_avg_factor", 1.0F) == 1;
 }
 
-// Spells an op out in others, all of float32.
+// Writes a batch normalisation op, or its gradient, as simple ops, all of float32.
 class Speller {
  public:
   // `node`: the op; what it becomes is appended to `added`.
@@ -159,7 +159,7 @@ class Speller {
     return Apply("inverse", "Rsqrt", {held});
   }
 
-  // The op itself only hands on what it gives.
+  // An IdentityN with the op's name gives the op's outputs.
   void Finish(const std::vector<std::string>& outputs) {
     tf::NodeDef& made = added_->emplace_back();
     made.set_name(node_.name());
@@ -179,8 +179,9 @@ class Speller {
   std::string axes_, epsilon_, count_;
 };
 
-// `spelled` ← what `spec` needs of `graph`, without normalisations by moments of the
-// rows in one op. Returns whether all are spelled out.
+// `spelled` ← what `spec` needs of `graph`, with simple ops in the place of
+// TensorFlow's batch normalisation ops that use the moments of their rows. False if one
+// cannot be replaced.
 absl::StatusOr<bool> SpellOut(const ProgramGraph& graph, const RunSpec& spec,
                               ProgramGraph* spelled) {
   tf::GraphDef whole;
@@ -223,7 +224,8 @@ absl::StatusOr<bool> SpellOut(const ProgramGraph& graph, const RunSpec& spec,
 
 absl::StatusOr<bool> HoldMoments(const ProgramGraph& graph, const RunSpec& spec,
                                  const RunAnalysis& analysis, ProgramGraph* held) {
-  // Gradients are marked as those of a sum: what they are is found out by their values.
+  // With `sums` the gradients by moments are marked "part", which tells them from
+  // moments.
   ProgramGraph averaged;
   TF_ASSIGN_OR_RETURN(const bool all, AverageMoments(graph, spec, analysis,
                                                      /*sums=*/true, &averaged));

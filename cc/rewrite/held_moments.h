@@ -1,6 +1,5 @@
-// Moments of a batch that can be given from outside, in a graph that is evaluated by
-// some of its rows as learners that share the batch compute them: with the moments of
-// all.
+// Marks where a graph computes the moments of a batch, so that some of the rows can be
+// evaluated with the moments of all of them, as learners that share the batch do.
 #ifndef TENSORBOW_CC_REWRITE_HELD_MOMENTS_H_
 #define TENSORBOW_CC_REWRITE_HELD_MOMENTS_H_
 
@@ -10,11 +9,12 @@
 
 namespace tensorbow {
 
-// `held` ← what `spec` needs of `graph`, with a kMeanTogether (meetings.h) behind each
-// moment by which rows are normalised and behind each gradient that a moment hands on
-// to the rows ("part"). TensorFlow's batch normalisation ops are spelled out, under
-// their names: these values are inside of them. Returns whether all of them are found;
-// `held` is unspecified if not. `analysis`: of the run. Pure function.
+// `held` ← what `spec` needs of `graph`, with a kMeanTogether (meetings.h) after each
+// moment by which rows are normalised, and one ("part") after each gradient of the loss
+// by such a moment. TensorFlow's batch normalisation ops compute both inside of them:
+// they are replaced by simple ops, and an IdentityN has their name. Returns whether all
+// moments are found; `held` is unspecified if not. `analysis`: of the run. Pure
+// function.
 absl::StatusOr<bool> HoldMoments(const ProgramGraph& graph, const RunSpec& spec,
                                  const RunAnalysis& analysis, ProgramGraph* held);
 

@@ -158,6 +158,7 @@ class Copier {
     return copies_[tensor] = copy;
   }
 
+  // A tensor that may be fed in the place of what learners exchange.
   absl::StatusOr<std::string> Exchanged(const tf::NodeDef& node) {
     const std::string name = absl::StrCat(prefix_, node.name());
     const std::string tensor = absl::StrCat(name, ":0");

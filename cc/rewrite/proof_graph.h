@@ -23,12 +23,12 @@ struct ProofGraph {
   tensorflow::GraphDef extension;
   std::vector<std::string> feeds;    // in the order of the run's
   std::vector<std::string> fetches;  // in the order of the tensors wanted
-  // What is exchanged in the program (kMeanTogether): what a copy computes, if it is
-  // not fed.
+  // A tensor of the copy that may be fed, where the program has a kMeanTogether
+  // (meetings.h): what learners exchange. Computed by the copy where it is not fed.
   struct Exchange {
     std::string tensor;
-    bool is_part = false;         // of a sum over rows
-    bool is_denominator = false;  // or whatever else has to be exchanged (kMustMeet)
+    bool is_part = false;         // `how` is "part"
+    bool is_denominator = false;  // has to be exchanged (kMustMeet)
   };
   std::vector<Exchange> exchanges;
 };

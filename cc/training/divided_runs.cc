@@ -33,9 +33,8 @@ std::string WhyNotInStep(const Verdict& verdict, const LearningProgram& program)
         "the weights of its rows depend on which rows are computed together: ",
         verdict.why);
   } else if (!verdict.coupled.empty()) {
-    why = absl::StrCat(
-        "its rows meet otherwise, too, than in the moments that normalise them: ",
-        verdict.coupled);
+    why = absl::StrCat("something besides batch normalisation mixes its rows: ",
+                       verdict.coupled);
   } else if (!verdict.states_differ.empty()) {
     why = verdict.states_differ;
   }

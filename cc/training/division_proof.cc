@@ -64,7 +64,6 @@ std::map<std::string, tf::TensorShape> KnownShapes(const RunAnalysis& analysis) 
 
 }  // namespace
 
-// What is compared of one evaluation.
 absl::Status DivisionProof::Make(const ProgramGraph& graph, const RunSpec& spec,
                                  const RunAnalysis& analysis,
                                  const std::vector<std::string>& fetches,
@@ -223,11 +222,11 @@ void DivisionProof::Release(tf::Session* central) {
 }
 
 absl::StatusOr<DivisionProof::Evaluation> DivisionProof::Evaluate(
-    const Rows& rows, Values feeds, int64_t count, Given given,
+    const Request& request, Values feeds, int64_t count, Given given,
     const Evaluation* whole) const {
-  feeds.push_back(tf::Tensor(static_cast<float>(rows.how_far)));
+  feeds.push_back(tf::Tensor(static_cast<float>(request.how_far)));
   const bool all = given == Given::kMomentsAndDenominators;
-  const double part = static_cast<double>(count) / rows.count;
+  const double part = static_cast<double>(count) / request.count;
   for (size_t i = 0; i < graph_.exchanges.size() && given != Given::kNothing; ++i) {
     const ProofGraph::Exchange& exchange = graph_.exchanges[i];
     if (exchange.is_denominator && !all) continue;
@@ -237,10 +236,10 @@ absl::StatusOr<DivisionProof::Evaluation> DivisionProof::Evaluate(
     feeds.push_back(is_part ? Times(part, value) : value);
   }
   Values values;
-  TF_RETURN_IF_ERROR(rows.central->RunCallable(given == Given::kNothing ? callable_
-                                               : all                    ? with_all_
-                                                                        : with_moments_,
-                                               feeds, &values, nullptr));
+  TF_RETURN_IF_ERROR(request.central->RunCallable(given == Given::kNothing ? callable_
+                                                  : all ? with_all_
+                                                        : with_moments_,
+                                                  feeds, &values, nullptr));
   Evaluation evaluation = Digest(values);
   int64_t bytes = 0;
   for (const tf::Tensor& value : values) bytes += value.TotalBytes();
@@ -286,18 +285,18 @@ DivisionProof::Evaluation DivisionProof::Digest(const Values& values) const {
   return evaluation;
 }
 
-void DivisionProof::EvaluateShards(const Rows& rows, Given given,
+void DivisionProof::EvaluateShards(const Request& request, Given given,
                                    Evaluations* evaluations, Verdict* verdict) const {
   const Evaluation* const whole = &evaluations->whole;
   evaluations->shards.clear();
   evaluations->rows.clear();
   evaluations->twice.reset();
-  for (const FeedPlan::Rows& shard : rows.shards) {
-    auto values = Evaluate(rows, FeedsOfTask(rows.plan, shard, rows.feeds),
+  for (const FeedPlan::Rows& shard : request.shards) {
+    auto values = Evaluate(request, FeedsOfTask(request.plan, shard, request.feeds),
                            shard.count(), given, whole);
     if (!values.ok()) {
       verdict->kind = Verdict::Kind::kNotSound;
-      verdict->why = absl::StrCat("with ", shard.count(), " of the ", rows.count,
+      verdict->why = absl::StrCat("with ", shard.count(), " of the ", request.count,
                                   " rows it fails: ", FirstLine(values.status()));
       verdict->determined = true;
       return;
@@ -307,12 +306,14 @@ void DivisionProof::EvaluateShards(const Rows& rows, Given given,
   }
   const bool own_moments = batch_moments_ && given == Given::kNothing;
   if (!JudgeGradients(*evaluations, own_moments, verdict)) return;
-  const FeedPlan::Rows& first = rows.shards[0];
-  auto feeds = FeedsTwice(rows.plan, FeedsOfTask(rows.plan, first, rows.feeds));
-  absl::StatusOr<Evaluation> values = feeds.status();
-  if (feeds.ok()) {
-    values = Evaluate(rows, *std::move(feeds), 2 * first.count(), given, whole);
-  }
+  const FeedPlan::Rows& first = request.shards[0];
+  const auto evaluate_twice = [&]() -> absl::StatusOr<Evaluation> {
+    TF_ASSIGN_OR_RETURN(
+        Values twice,
+        FeedsTwice(request.plan, FeedsOfTask(request.plan, first, request.feeds)));
+    return Evaluate(request, std::move(twice), 2 * first.count(), given, whole);
+  };
+  absl::StatusOr<Evaluation> values = evaluate_twice();
   if (values.ok()) {
     evaluations->twice = *std::move(values);
     JudgeGradients(*evaluations, own_moments, verdict);
@@ -330,18 +331,19 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
   TF_RETURN_IF_ERROR(Prepare(central));
   int64_t count = RowsOfFeeds(plan, feeds);
   if (options.most_rows > 0) count = std::min(count, options.most_rows);
-  const Rows rows = {central, feeds,          plan, Shards(count, options.num_shards),
-                     count,   options.how_far};
+  const Request request = {
+      central, feeds, plan, Shards(count, options.num_shards), count, options.how_far};
 
   Evaluations evaluations;
-  TF_ASSIGN_OR_RETURN(evaluations.whole,
-                      Evaluate(rows, FeedsOfTask(plan, FeedPlan::Rows{0, count}, feeds),
-                               count, Given::kNothing, nullptr));
+  TF_ASSIGN_OR_RETURN(
+      evaluations.whole,
+      Evaluate(request, FeedsOfTask(plan, FeedPlan::Rows{0, count}, feeds), count,
+               Given::kNothing, nullptr));
   Verdict verdict;
   verdict.fetches.resize(fetches_.size());
   std::string coupled;
-  Given given = GivenForSoundness(rows, &evaluations, &verdict, &coupled);
-  if (given == Given::kNothing) EvaluateShards(rows, given, &evaluations, &verdict);
+  Given given = GivenForSoundness(request, &evaluations, &verdict, &coupled);
+  if (given == Given::kNothing) EvaluateShards(request, given, &evaluations, &verdict);
   if (verdict.divides()) {
     JudgeFetches(evaluations, &verdict);
     JudgeDenominators(evaluations, given == Given::kMomentsAndDenominators, &verdict);
@@ -355,7 +357,7 @@ absl::StatusOr<Verdict> DivisionProof::Prove(tf::Session* central,
   return verdict;
 }
 
-DivisionProof::Given DivisionProof::GivenForSoundness(const Rows& rows,
+DivisionProof::Given DivisionProof::GivenForSoundness(const Request& request,
                                                       Evaluations* evaluations,
                                                       Verdict* verdict,
                                                       std::string* coupled) const {
@@ -370,7 +372,7 @@ DivisionProof::Given DivisionProof::GivenForSoundness(const Rows& rows,
     if (given == Given::kMomentsAndDenominators && !DenominatorsAddUp(*evaluations)) {
       continue;
     }
-    EvaluateShards(rows, given, evaluations, verdict);
+    EvaluateShards(request, given, evaluations, verdict);
     if (verdict->kind == Verdict::Kind::kSound ||
         verdict->kind == Verdict::Kind::kUnproven) {
       return given;

@@ -12,12 +12,11 @@
 //   weights,
 //                    which the batch itself gives them (means over unmasked positions,
 //                    weights that are normalised over the batch), within bounds;
-//   by batch moments if rows are normalised by their batch's moments, and either of the
-//                    first two holds when each shard is given the moments of all rows,
-//                    and what the gradients of all rows hand on to the rows by these
-//                    moments: learners that are in step exchange both. Or, where that
-//                    cannot be seen, if rows given twice change nothing: every other
-//                    data-parallel system takes the moments of its own rows;
+//   by batch moments if rows are normalised by their batch's moments, and the division
+//                    is sound when each shard is given the moments of all rows and the
+//                    gradients by these moments. Learners that are in step exchange
+//                    both. Or if shards cannot be given them, or learners are not in
+//                    step, and rows given twice change nothing;
 //   not sound        else, or if a shard fails where the whole does not.
 // State that is not trained is looked at likewise: what learners write to it may have
 // to be averaged or added up.
@@ -79,8 +78,8 @@ struct Verdict {
   std::vector<double> weights;
   // Whether no meeting makes a nearly sound division exact.
   bool inexact = false;
-  // Where a division is by batch moments: why it is not sound with those of all rows.
-  // Else empty.
+  // Of a division by batch moments: what differs even where shards are given the
+  // moments of all rows. Else empty.
   std::string coupled;
   // Why state, or a rate, is not what all rows make of it by any meeting. Else empty.
   std::string states_differ;
@@ -140,12 +139,15 @@ class DivisionProof {
     Values fetches;                   // by fetch; empty where it is not evaluated
     Values states;                    // by state change, likewise
     Values denominators, totals;      // likewise; scalars only
-    Values exchanges;                 // what is exchanged of it
+    Values exchanges;                 // by ProofGraph::Exchange
   };
-  // What a shard of the rows is given: nothing, so that it is normalised by its own
-  // moments; those of all rows, with the gradient that they hand on, or with the part
-  // of its rows of it; or the first and the part of its rows of what is divided by.
-  enum class Given { kNothing, kMoments, kMomentsByPart, kMomentsAndDenominators };
+  // What a shard is given of the evaluation by all rows, as learners exchange it.
+  enum class Given {
+    kNothing,                 // the shard computes its own
+    kMoments,                 // the moments, and the gradients by them
+    kMomentsByPart,           // the moments; of the gradients by them, the shard's part
+    kMomentsAndDenominators,  // as kMoments; of the denominators, the shard's part
+  };
 
   // What has been evaluated, and of which rows.
   struct Evaluations {
@@ -153,10 +155,18 @@ class DivisionProof {
     std::vector<Evaluation> shards;
     std::vector<int64_t> rows;        // of the shards
     std::optional<Evaluation> twice;  // the first shard's rows
+
+    // One of the values of the whole, then of each shard.
+    Values Of(Values Evaluation::* values, size_t i) const {
+      Values found = {(whole.*values)[i]};
+      for (const Evaluation& shard : shards) found.push_back((shard.*values)[i]);
+      return found;
+    }
   };
 
-  // Where rows are evaluated, and how.
-  struct Rows {
+  // One call of Prove(): where rows are evaluated, and how. A shard's part of a value
+  // is its number of rows divided by `count`, times the value.
+  struct Request {
     tensorflow::Session* central;
     const std::vector<tensorflow::Tensor>& feeds;
     const FeedPlan& plan;
@@ -165,26 +175,29 @@ class DivisionProof {
     double how_far;
   };
 
-  // `graph`, or, in one of the others, the same with what can be given.
+  // The graph to evaluate: `graph`, or one of the others, which is made from it so that
+  // shards can be given moments, or moments and denominators.
   const ProgramGraph* ChooseGraph(const ProgramGraph& graph, const RunSpec& spec,
                                   const RunAnalysis& analysis, ProgramGraph* held,
                                   ProgramGraph* exchanging);
-  // `exchanging` ← what `spec` needs of `graph`, with an exchange of each denominator
-  // that is known to be a scalar. False if there is none.
+  // `exchanging` ← what `spec` needs of `graph`, so that shards can be given the
+  // denominators that are known to be scalars. False if there is none.
   bool ExchangeDenominators(const ProgramGraph& graph, const RunSpec& spec,
                             ProgramGraph* exchanging);
   absl::Status Prepare(tensorflow::Session* central);
-  // `count`: how many rows `feeds` has. `whole`: evaluated by all rows, where anything
-  // is given.
-  absl::StatusOr<Evaluation> Evaluate(const Rows& rows, Values feeds, int64_t count,
-                                      Given given, const Evaluation* whole) const;
+  // `count`: how many rows `feeds` has. `whole`: the evaluation by all rows; null where
+  // nothing is given.
+  absl::StatusOr<Evaluation> Evaluate(const Request& request, Values feeds,
+                                      int64_t count, Given given,
+                                      const Evaluation* whole) const;
   // Evaluates the shards and judges their gradients.
-  void EvaluateShards(const Rows& rows, Given given, Evaluations* evaluations,
+  void EvaluateShards(const Request& request, Given given, Evaluations* evaluations,
                       Verdict* verdict) const;
-  // Evaluates the shards with more and more given, until the division is sound; nothing
-  // if it never is. `*coupled` ← why it is not with moments.
-  Given GivenForSoundness(const Rows& rows, Evaluations* evaluations, Verdict* verdict,
-                          std::string* coupled) const;
+  // Evaluates the shards with one kind of Given after the other. Returns the first with
+  // which the division is sound, else kNothing: then `*coupled` says what differs where
+  // shards are given the moments.
+  Given GivenForSoundness(const Request& request, Evaluations* evaluations,
+                          Verdict* verdict, std::string* coupled) const;
   // What is to be compared of the values evaluated, in little memory.
   Evaluation Digest(const Values& values) const;
   // The gradient of a source in several evaluations; nothing if they cannot be
@@ -202,9 +215,9 @@ class DivisionProof {
       const std::function<tensorflow::Tensor(const Evaluation&)>& value, bool depends,
       bool may_be_mean) const;
   void JudgeFetches(const Evaluations& evaluations, Verdict* verdict) const;
-  // Whether what is divided by, and can be given, adds up over the shards.
+  // Whether each denominator that shards can be given adds up over the shards.
   bool DenominatorsAddUp(const Evaluations& evaluations) const;
-  // `given`: whether shards have been given their parts.
+  // `given`: whether shards have been given their parts of the denominators.
   void JudgeDenominators(const Evaluations& evaluations, bool given,
                          Verdict* verdict) const;
   void JudgeStates(const Evaluations& evaluations, Verdict* verdict) const;
@@ -222,7 +235,7 @@ class DivisionProof {
   bool has_16_bits_ = false;    // something is computed in so many
   std::map<std::string, Denominator> denominators_;  // by tensor
   std::vector<int> at_denominators_, at_totals_;     // where their values are, or -1
-  std::set<std::string> exchanged_;                  // those that can be given
+  std::set<std::string> exchanged_;                  // those that shards can be given
   std::vector<StateChange> state_changes_;
   std::vector<int> states_;  // by state change: where its value is, or -1
   // What the graph says.
@@ -233,7 +246,8 @@ class DivisionProof {
   bool extended_ = false;
   bool prepared_ = false;
   tensorflow::Session::CallableHandle callable_ = 0;
-  // If there is anything to be given.
+  // With kMoments or kMomentsByPart, and with kMomentsAndDenominators, if there are
+  // any.
   tensorflow::Session::CallableHandle with_moments_ = 0, with_all_ = 0;
 };
 

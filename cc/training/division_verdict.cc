@@ -155,7 +155,7 @@ FetchEvidence DivisionProof::CompareValues(
   const Evaluation& whole = twice ? *evaluations.twice : evaluations.whole;
   FetchEvidence evidence = CompareFetch(value(whole), shards, rows, depends);
   if (!depends || evidence.rule == Combination::kConcat) return evidence;
-  // Moments make shards' values alike.
+  // Shards that are given the moments of all rows have nearly equal values.
   if ((twice || batch_moments_) && !may_be_mean) evidence.rule.reset();
   // Another batch may tell that these are alike by chance.
   if (!may_be_mean || evidence.rule == Combination::kFirst) evidence.determined = false;
@@ -182,12 +182,8 @@ bool DivisionProof::DenominatorsAddUp(const Evaluations& evaluations) const {
   if (exchanged_.empty() || evaluations.shards.size() < 2) return false;
   size_t i = 0;
   for (const auto& [tensor, denominator] : denominators_) {
-    Values values = {evaluations.whole.denominators[i]};
-    Values totals = {evaluations.whole.totals[i]};
-    for (const Evaluation& shard : evaluations.shards) {
-      values.push_back(shard.denominators[i]);
-      totals.push_back(shard.totals[i]);
-    }
+    const Values values = evaluations.Of(&Evaluation::denominators, i);
+    const Values totals = evaluations.Of(&Evaluation::totals, i);
     ++i;
     if (exchanged_.count(tensor) == 0) continue;
     const bool has_total = totals[0].NumElements() == 1;
@@ -208,16 +204,11 @@ void DivisionProof::JudgeDenominators(const Evaluations& evaluations, bool given
         std::accumulate(evaluations.rows.begin(), evaluations.rows.end(), int64_t{0});
     for (int64_t rows : evaluations.rows) weights.push_back(rows / all);
   }
-  std::vector<const Evaluation*> all = {&evaluations.whole};
-  for (const Evaluation& shard : evaluations.shards) all.push_back(&shard);
   bool together = false;
   size_t i = 0;
   for (const auto& [tensor, denominator] : denominators_) {
-    Values values, totals;
-    for (const Evaluation* evaluation : all) {
-      values.push_back(evaluation->denominators[i]);
-      totals.push_back(evaluation->totals[i]);
-    }
+    const Values values = evaluations.Of(&Evaluation::denominators, i);
+    const Values totals = evaluations.Of(&Evaluation::totals, i);
     ++i;
     if (values[0].NumElements() != 1) continue;
     const bool has_total = totals[0].NumElements() == 1;

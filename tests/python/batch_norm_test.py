@@ -192,11 +192,13 @@ COUPLED = {
 
 @pytest.mark.parametrize("normalise", [fused, by_hand, mean_of_squares])
 @pytest.mark.parametrize("reduce", COUPLED)
-def test_rows_that_meet_beside_the_moments_are_for_one_learner(reduce, normalise):
+def test_a_loss_that_mixes_rows_is_for_one_learner(reduce, normalise):
     """Rows given twice have the same moments and the same loss: they do not tell."""
     network = {"reduce": COUPLED[reduce], "normalise": normalise}
     wanted = train(stock, 12, **network)
-    with pytest.warns(tensorbow.TensorBowWarning, match="meet otherwise, too, than in the mom"):
+    with pytest.warns(
+        tensorbow.TensorBowWarning, match="besides batch normalisation mixes its rows"
+    ):
         found = train(ours(2), 12, **network)
     assert found[2] == 5
     assert_alike(found, wanted)
@@ -235,7 +237,7 @@ def test_a_mean_over_unmasked_rows_is_divided_together_too(reduce, normalise, ro
     assert_alike(found, wanted)
 
 
-def test_averaged_models_may_have_rows_that_meet_beside_the_moments():
+def test_averaged_models_may_have_a_loss_that_mixes_rows():
     found = train(ours(2, synchroniser=tensorbow.SMA()), 12, reduce=COUPLED["root"])
     assert found[2] == 10
 

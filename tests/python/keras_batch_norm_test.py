@@ -99,7 +99,9 @@ def test_a_contrastive_loss_is_for_one_learner(network, digits):
     for model in models:
         model.compile(optimiser(), similar)
     tensorbow.keras.replicate(models[0], options(2, synchroniser="auto"))
-    with pytest.warns(tensorbow.TensorBowWarning, match="meet otherwise, too, than in the mom"):
+    with pytest.warns(
+        tensorbow.TensorBowWarning, match="besides batch normalisation mixes its rows"
+    ):
         models[0].fit(x, y, batch_size=24, verbose=0, shuffle=False)
     assert session_of(models[0]).learning_tasks == 3
     models[1].fit(x, y, batch_size=24, verbose=0, shuffle=False)

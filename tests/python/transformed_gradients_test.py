@@ -116,7 +116,7 @@ def by_squares(loss, rate, x):
 @pytest.mark.parametrize(
     "train_op",
     [by_optimiser(clip_by_global_norm), by_hand, by_squares],
-    ids=["clip", "", "squares"],
+    ids=["clip", "by_hand", "by_squares"],
 )
 def test_an_offset_after_a_normalisation(train_op, reduce, count):
     build = two_normalised_layers(train_op, reduce)
