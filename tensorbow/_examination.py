@@ -35,7 +35,7 @@ def installed() -> dict[str, Any]:
 
 
 def train() -> dict[str, Any]:
-    """The weight that two learners find, which is to be 2, and the session's devices."""
+    """The weight that two learners find, which is to be 2, and where they compute."""
     import numpy as np
     import tensorflow as tf
 
@@ -50,7 +50,7 @@ def train() -> dict[str, Any]:
         init = tf1.global_variables_initializer()
     options = tensorbow.Options(learners_per_device=2)
     with tensorbow.TensorBowSession(graph=graph, options=options) as session:
-        devices = [device.name for device in session.list_devices()]
+        devices = list(dict.fromkeys(session.learner_devices))
         session.run(init)
         for _ in range(200):
             session.run(train, {x: [1, 1, 3, 3]})

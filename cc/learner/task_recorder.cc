@@ -121,6 +121,8 @@ absl::Status TaskRecorder::Record(const Tensors& feeds, const Execute& execute) 
     if (!fixed.back().IsInitialized()) {
       return absl::ResourceExhaustedError("there is no memory for a copy of the feeds");
     }
+    // What looks at values while the task is recorded finds this task's.
+    TF_RETURN_IF_ERROR(accelerator_->Copy(feed, &fixed.back()));
   }
   TaskVariables::Addresses before, after;
   TF_RETURN_IF_ERROR(variables_.Locate(&before));

@@ -58,11 +58,35 @@ bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
 
 using Partitions = std::unordered_map<std::string, std::unique_ptr<tf::Graph>>;
 
-// Whether a value of this type can be handed over in the accelerator's memory: 32-bit
-// integers (shapes, mostly) are kept on the CPU by TensorFlow, others have no
+// Whether a fetched value of this type can be handed over in the accelerator's memory:
+// 32-bit integers (shapes, mostly) are kept on the CPU by TensorFlow, others have no
 // fixed size.
 bool LivesOnAccelerator(tf::DataType type) {
   return type != tf::DT_INT32 && tf::DataTypeCanUseMemcpy(type);
+}
+
+// Has the feed `node` give its value in `accelerator`'s memory. TensorFlow's op for
+// arguments gives 32-bit integers in host memory; it has another one for them.
+absl::Status MoveFeed(const tf::Device& accelerator, tf::Graph* graph, tf::Node* node) {
+  if (node->output_type(0) == tf::DT_INT32) {
+    tf::NodeDef definition = node->def();
+    definition.set_op(tf::FunctionLibraryDefinition::kDeviceArgOp);
+    TF_ASSIGN_OR_RETURN(tf::Node* const moved, graph->AddNode(std::move(definition)));
+    const std::vector<const tf::Edge*> edges(node->out_edges().begin(),
+                                             node->out_edges().end());
+    for (const tf::Edge* edge : edges) {
+      if (edge->IsControlEdge()) {
+        graph->AddControlEdge(moved, edge->dst());
+      } else {
+        TF_RETURN_IF_ERROR(graph->UpdateEdge(moved, 0, edge->dst(), edge->dst_input()));
+      }
+    }
+    graph->AddControlEdge(graph->source_node(), moved);
+    graph->RemoveNode(node);
+    node = moved;
+  }
+  node->set_assigned_device_name(accelerator.name());
+  return absl::OkStatus();
 }
 
 // Whether `node`'s neighbour at this end of `edge` has the value in `accelerator`'s
@@ -82,7 +106,7 @@ bool InDeviceMemory(const tf::Node& node, const tf::Device& accelerator, bool ou
 // Assigns every node to the CPU or the accelerator. A feed that is only used on the
 // accelerator goes there directly, and a fetch that is made there comes from there:
 // then no task waits for a copy.
-void PlaceOnTwo(const TaskDevices& devices, tf::Graph* graph, TaskGraph* task) {
+absl::Status PlaceOnTwo(const TaskDevices& devices, tf::Graph* graph, TaskGraph* task) {
   const tf::Device* const accelerator = devices.accelerator;
   task->feeds_accelerator.assign(task->feed_types.size(), false);
   task->fetches_accelerator.assign(task->fetch_types.size(), false);
@@ -98,20 +122,21 @@ void PlaceOnTwo(const TaskDevices& devices, tf::Graph* graph, TaskGraph* task) {
       devices.variables->Add(node->name(), devices.cpu->name());
     }
   }
-  if (accelerator == nullptr) return;
-  for (tf::Node* node : graph->op_nodes()) {
+  if (accelerator == nullptr) return absl::OkStatus();
+  const auto nodes = graph->op_nodes();
+  for (tf::Node* node : std::vector<tf::Node*>(nodes.begin(), nodes.end())) {
     int index = 0;
     if (!node->IsArg() && !node->IsRetval()) continue;
     if (!tf::GetNodeAttr(node->attrs(), "index", &index).ok()) continue;
     if (node->IsArg()) {
-      bool all =
-          LivesOnAccelerator(task->feed_types[index]) && !node->out_edges().empty();
+      bool all = tf::DataTypeCanUseMemcpy(task->feed_types[index]) &&
+                 !node->out_edges().empty();
       for (const tf::Edge* edge : node->out_edges()) {
         all &= edge->IsControlEdge() ||
                InDeviceMemory(*edge->dst(), *accelerator, false, edge->dst_input());
       }
       task->feeds_accelerator[index] = all;
-      if (all) node->set_assigned_device_name(accelerator->name());
+      if (all) TF_RETURN_IF_ERROR(MoveFeed(*accelerator, graph, node));
     } else {
       const tf::Edge* edge = nullptr;
       if (!node->input_edge(0, &edge).ok()) continue;
@@ -122,6 +147,7 @@ void PlaceOnTwo(const TaskDevices& devices, tf::Graph* graph, TaskGraph* task) {
       if (there) node->set_assigned_device_name(accelerator->name());
     }
   }
+  return absl::OkStatus();
 }
 
 // Divides the graph by device, with transfers between the parts.
@@ -192,7 +218,7 @@ absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
   tf::CopyGraph(client->graph, graph.get());
   task->feed_types = client->feed_types;
   task->fetch_types = client->fetch_types;
-  PlaceOnTwo(devices, graph.get(), task);
+  TF_RETURN_IF_ERROR(PlaceOnTwo(devices, graph.get(), task));
   Partitions partitions;
   TF_RETURN_IF_ERROR(
       Divide(devices, client->flib_def.get(), std::move(graph), &partitions));

@@ -272,8 +272,9 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
   void Compute(tensorflow::OpKernel* kernel,
                tensorflow::OpKernelContext* context) override {
     // What these make is there before the task and stays.
-    static const auto* const kept = new std::set<std::string>(
-        {"_Arg", "_Retval", "Const", "VarHandleOp", "VariableV2", "NoOp"});
+    static const auto* const kept =
+        new std::set<std::string>({"_Arg", "_DeviceArg", "_Retval", "Const",
+                                   "VarHandleOp", "VariableV2", "NoOp"});
     if (recording_ == nullptr || kept->count(kernel->type_string()) > 0) {
       kernel->Compute(context);
       return CheckVariable(*kernel, context);

@@ -30,7 +30,10 @@ tf1.disable_eager_execution()
 
 # The first session of a process fixes the number of threads inside stock operations for
 # all of them. One thread: what is compared bit for bit must not depend on the machine.
-ONE_THREAD = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+# It keeps off the GPU, where a process has one (benchmarks/gpu_programs.py).
+ONE_THREAD = tf1.ConfigProto(
+    intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_count={"GPU": 0}
+)
 tf1.Session(graph=tf.Graph(), config=ONE_THREAD).close()
 
 SEEDS = (1, 2, 3)
@@ -88,9 +91,11 @@ class LearnerSessions(Sessions):
     def __init__(self, learners: int) -> None:
         self.options = tensorbow.Options(learners_per_device=learners)
         self.opened: list[Any] = []
+        self.devices: list[str] = []
 
     def _remember(self, session):
         self.opened.append(session)
+        self.devices.extend(session.learner_devices)
         return session
 
     def Session(self, graph=None, config=None):  # noqa: N802
@@ -128,6 +133,7 @@ class Run:
       iterations: of all its sessions together.
       warnings: what TensorBow said.
       num_learners: of each of its sessions.
+      devices: what the learners of its sessions had for themselves.
     """
 
     outcome: Outcome
@@ -135,6 +141,7 @@ class Run:
     iterations: int = 0
     warnings: tuple[str, ...] = ()
     num_learners: int = 1
+    devices: tuple[str, ...] = ()
 
     @property
     def learners(self) -> str:
@@ -203,6 +210,7 @@ def run(name: str, seed: int, learners: int | None = None) -> Run:
             str(w.message) for w in caught if issubclass(w.category, tensorbow.TensorBowWarning)
         ),
         num_learners=learners or 1,
+        devices=tuple(getattr(sessions, "devices", ())),
     )
 
 

@@ -99,14 +99,22 @@ def test_weights_of_another_device_do_not_count(tmp_path):
 def test_weights_are_compared_by_the_way_they_have_gone(tmp_path):
     checks = gpu_checks.Checks(tmp_path, "gpu")
 
-    def write(device, value, graphs):
-        name = f"weights_{device}_lenet_2_{graphs}.npz"
+    def write(device, value, graphs, learners=2):
+        name = f"weights_{device}_lenet_{learners}_{graphs}.npz"
         values = {"w": np.array([value]), "0 w": np.array([0.0])}
         devices = np.array([f"/device:{device.upper()}:0"])
         np.savez(tmp_path / name, devices=devices, **values)
 
     write("cpu", 1.0, "default")
+    write("cpu", 1.0, "default", learners=0)
+    write("gpu", 1.0, "default", learners=0)
     write("gpu", 1.005, "on")
     assert checks.same_weights("lenet", 2, "on")[0]
     write("gpu", 1.02, "off")
     assert not checks.same_weights("lenet", 2, "off")[0]
+    write("gpu", 1.01, "default", learners=0)  # stock's are apart, too
+    assert checks.same_weights("lenet", 2, "off")[0]
+    write("gpu", 1.01, "on", learners=1)
+    assert checks.as_stock("lenet", "on")[0]
+    write("gpu", 1.011, "off", learners=1)
+    assert not checks.as_stock("lenet", "off")[0]

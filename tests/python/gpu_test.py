@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import _loader, _native
+from tensorbow import _loader
 
 LIBRARY = pathlib.Path(tensorbow.__file__).parent / "libtensorbow_gpu.so"
 ROOT = pathlib.Path(__file__).parents[2]
@@ -18,9 +19,24 @@ ROOT = pathlib.Path(__file__).parents[2]
 built = pytest.mark.skipif(
     not LIBRARY.exists(), reason="not built: it takes TensorFlow's GPU wheel and nvcc"
 )
+# This process sees no GPU (conftest.py); the ones that it starts do.
 needs_gpu = pytest.mark.skipif(
-    _native.num_accelerators() == 0, reason="takes an NVIDIA GPU, and this machine has none"
+    not _loader.gpu_driver(), reason="takes an NVIDIA GPU, and this machine has none"
 )
+
+
+def run_with_gpus(*arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a process that sees the machine's GPUs."""
+    variables = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )
+
 
 # Loads the library whether or not there is a driver.
 PROGRAM = f"""
@@ -61,8 +77,7 @@ OPS = [
 @built
 def test_library_loads_and_registers_its_kernels() -> None:
     program = PROGRAM.format(ops=OPS)
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = run_with_gpus("-c", program)
     assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr[-3000:]
     if not _loader.gpu_driver():  # then nothing changes
         assert "gpus 0" in done.stdout and "GPU" not in done.stdout.partition("devices")[2]
@@ -92,9 +107,8 @@ def test_without_a_driver_it_is_left_alone(
 @needs_gpu
 @pytest.mark.parametrize("check", ["same weights: logistic", "same weights: lenet", "handles"])
 def test_on_a_gpu(check: str, tmp_path: pathlib.Path) -> None:
-    command = [sys.executable, "benchmarks/gpu_checks.py", "--only", check]
-    command += ["--state", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    command = ["benchmarks/gpu_checks.py", "--only", check, "--state", str(tmp_path)]
+    done = run_with_gpus(*command, seconds=900)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
@@ -145,6 +159,5 @@ print("ok")
 @needs_gpu
 def test_tasks_that_cannot_be_captured_are_executed_op_by_op() -> None:
     """CheckNumerics, an asynchronous kernel, Adam's powers of beta on resource variables."""
-    command = [sys.executable, "-c", HOST_OPS]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = run_with_gpus("-c", HOST_OPS)
     assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr[-3000:]

@@ -21,7 +21,8 @@ tf1 = tf.compat.v1
 class OnDevice:
     """A regression of which every op is on the accelerator, so that it can be recorded.
 
-    `wrap` is applied to its input; a variable `scale` is read, not trained.
+    `wrap` is applied to its input; a variable `scale` is read, not trained. With `classes`
+    it is a classification, which feeds labels of 32-bit integers.
     """
 
     def __init__(
@@ -29,7 +30,9 @@ class OnDevice:
         optimiser: str = "momentum",
         resources: bool = False,
         wrap: Callable[[Any], Any] = lambda x: x,
+        classes: bool = False,
     ) -> None:
+        self._classes = classes
         self.graph = tf1.Graph()
         with (
             self.graph.as_default(),
@@ -38,13 +41,21 @@ class OnDevice:
         ):
             tf1.set_random_seed(3)
             self.x = tf1.placeholder(tf.float32, [None, 6], "x")
-            self.y = tf1.placeholder(tf.float32, [None, 3], "y")
+            if classes:
+                self.y = tf1.placeholder(tf.int32, [None], "y")
+            else:
+                self.y = tf1.placeholder(tf.float32, [None, 3], "y")
             w1 = tf1.get_variable("w1", [6, 8])
             w2 = tf1.get_variable("w2", [8, 3])
             scale = tf1.get_variable("scale", initializer=np.float32(1), trainable=False)
             hidden = tf.tanh(tf.matmul(wrap(self.x) * scale, w1), name="hidden")
             self.out = tf.matmul(hidden, w2)
-            self.loss = tf.reduce_mean((self.out - self.y) ** 2)
+            if classes:
+                self.loss = tf.reduce_mean(
+                    tf.nn.sparse_softmax_cross_entropy_with_logits(self.y, self.out)
+                )
+            else:
+                self.loss = tf.reduce_mean((self.out - self.y) ** 2)
             made = {
                 "sgd": lambda: tf1.train.GradientDescentOptimizer(0.2),
                 "momentum": lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
@@ -59,10 +70,10 @@ class OnDevice:
     def feeds(self, number: int) -> dict[Any, np.ndarray]:
         """Of the run of that number."""
         random = np.random.default_rng(number)
-        return {
-            self.x: random.normal(size=(ROWS, 6)).astype(np.float32),
-            self.y: random.normal(size=(ROWS, 3)).astype(np.float32),
-        }
+        x = random.normal(size=(ROWS, 6)).astype(np.float32)
+        if self._classes:
+            return {self.x: x, self.y: random.integers(3, size=ROWS).astype(np.int32)}
+        return {self.x: x, self.y: random.normal(size=(ROWS, 3)).astype(np.float32)}
 
 
 def on_device(
@@ -97,20 +108,21 @@ def recorder(emulator: Emulator) -> None:
 def recorded_tasks(emulator: Emulator) -> None:
     """Replays leave the same bits as executing op by op, with both forms of waiting."""
     emulator.start()
-    for optimiser, resources in (
-        ("sgd", True),
-        ("sgd", False),
-        ("momentum", True),
-        ("momentum", False),
-        ("adam", False),
+    for case in (
+        {"optimiser": "sgd", "resources": True},
+        {"optimiser": "sgd", "resources": False},
+        {"optimiser": "momentum", "resources": True},
+        {"optimiser": "momentum", "resources": False},
+        {"optimiser": "adam", "resources": False},
+        {"optimiser": "sgd", "classes": True},
     ):
-        expected, _ = on_device(OnDevice(optimiser, resources), "off")
+        expected, _ = on_device(OnDevice(**case), "off")
         for waits in (False, True):
             emulator.record(waits)
-            found, texts = on_device(OnDevice(optimiser, resources), "on")
+            found, texts = on_device(OnDevice(**case), "on")
             assert texts == [], texts
             # Two learners; three tasks each are executed, the others replayed.
-            assert emulator.recorded == (2, 18), (optimiser, resources, emulator.recorded)
+            assert emulator.recorded == (2, 18), (case, emulator.recorded)
             assert_same(found, expected)
 
 

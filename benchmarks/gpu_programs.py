@@ -1,0 +1,159 @@
+"""Runs the programs of tests/programs on a GPU: stock sessions, one learner, several.
+
+    python benchmarks/gpu_programs.py [--only NAME …] [--seeds 1 2 3] [--learners 1 2]
+
+Stock TensorFlow and learners are processes of their own: TensorFlow's runtime must stay off
+the GPU that learners use. Each process goes through all seeds. A program passes if every
+process ends well and the mean quality of the learners is no worse than stock's by more than
+the noise: the spread of stock's own seeds, at least the tolerance that the program states.
+Writes NAME.{json,md} into --results; exits with 1 if a program does not pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from interleave import environment
+
+ROOT = pathlib.Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+SUPPORT = {"table", "conftest", "programs_test"}
+LAST_LINES = 12
+
+
+def names() -> list[str]:
+    """All programs."""
+    files = (ROOT / "tests" / "programs").glob("*.py")
+    return sorted(f.stem for f in files if not f.stem.startswith("_") and f.stem not in SUPPORT)
+
+
+def run(name: str, seeds: list[int], learners: int) -> dict[str, Any]:
+    """What a program ends with, in this process; on stock sessions with 0 learners."""
+    from tests.programs import _harness
+
+    quality = _harness.program(name).QUALITY
+    values, warnings, trained, devices = [], set(), set(), set()
+    for seed in seeds:
+        ran = _harness.run(name, seed, learners or None)
+        values.append(float(ran.outcome.quality))
+        warnings.update(ran.warnings)
+        trained.add(ran.learners)
+        devices.update(ran.devices)
+    return {
+        "metric": quality.name,
+        "higher is better": quality.higher_is_better,
+        "tolerance": quality.tolerance,
+        "values": values,
+        "trained by": sorted(trained),
+        "devices": sorted(devices),
+        "warnings": sorted(warnings),
+    }
+
+
+def in_a_process(name: str, seeds: list[int], learners: int, device: str, seconds: float) -> Any:
+    """`run` in a process of its own, or what the process had to say when it failed."""
+    job = json.dumps([name, seeds, learners])
+    begin = time.time()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-X", "faulthandler", __file__, "--job", job],
+            env=dict(environment(device), PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path[1:]])),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired as error:
+        last = (error.stderr or b"").decode(errors="replace").splitlines()[-LAST_LINES:]
+        return {"failed": f"not done after {seconds} s", "output": last}
+    if done.returncode != 0:
+        last = done.stderr.splitlines()[-LAST_LINES:]
+        return {"failed": f"exit status {done.returncode}", "output": last}
+    return dict(json.loads(done.stdout.splitlines()[-1]), seconds=round(time.time() - begin, 1))
+
+
+def verdict(stock: dict[str, Any], ours: dict[str, Any]) -> str:
+    """ "as good", or what is wrong."""
+    for found in (stock, ours):
+        if "failed" in found:
+            return found["failed"] if found is ours else f"stock: {found['failed']}"
+    sign = 1 if ours["higher is better"] else -1
+    worse_by = sign * (np.mean(stock["values"]) - np.mean(ours["values"]))
+    noise = max(max(stock["values"]) - min(stock["values"]), ours["tolerance"])
+    return "as good" if worse_by <= noise else f"worse by {worse_by:.3g}, noise {noise:.3g}"
+
+
+def table(found: dict[str, dict[str, Any]], learners: list[int]) -> list[str]:
+    """Markdown: a row for every program."""
+    heads = ["program", "metric", "stock"]
+    for n in learners:
+        heads += [f"{n} learner{'s' if n > 1 else ''}", "verdict", "trained by"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for name, by_learners in found.items():
+        stock = by_learners["0"]
+        cells = [name, stock.get("metric", "")]
+        cells.append(" ".join(f"{value:.3g}" for value in stock.get("values", [])))
+        for n in learners:
+            ours = by_learners[str(n)]
+            cells.append(" ".join(f"{value:.3g}" for value in ours.get("values", [])))
+            cells += [verdict(stock, ours), "; ".join(ours.get("trained by", []))]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", help="these programs")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--learners", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
+    parser.add_argument("--seconds", type=float, default=120, help="a process may take")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
+    parser.add_argument("--output", default="gpu_programs", help="name of the results")
+    parser.add_argument("--job", type=json.loads, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.job:
+        print(json.dumps(run(*arguments.job)))
+        return
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    file = arguments.results / arguments.output
+    wanted = arguments.only or names()
+    found: dict[str, dict[str, Any]] = {name: {} for name in wanted}
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        jobs = {
+            pool.submit(
+                in_a_process, name, arguments.seeds, n, arguments.device, arguments.seconds
+            ): (name, n)
+            for name in wanted
+            for n in [0, *arguments.learners]
+        }
+        for job in concurrent.futures.as_completed(jobs):
+            name, n = jobs[job]
+            found[name][str(n)] = job.result()
+            file.with_suffix(".json").write_text(json.dumps(found, indent=1))
+            print(f"{name}, {n} learners: {job.result().get('failed', 'done')}", flush=True)
+    lines = table(found, arguments.learners)
+    file.with_suffix(".md").write_text("# Programs on a GPU\n\n" + "\n".join(lines) + "\n")
+    print("\n".join(lines))
+    bad = {
+        f"{name}, {n} learners": verdict(by_learners["0"], by_learners[str(n)])
+        for name, by_learners in found.items()
+        for n in arguments.learners
+    }
+    bad = {which: text for which, text in bad.items() if text != "as good"}
+    if bad:
+        sys.exit("\n".join(f"{which}: {text}" for which, text in bad.items()))
+
+
+if __name__ == "__main__":
+    main()
