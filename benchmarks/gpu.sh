@@ -6,6 +6,7 @@
 #               if it passes, learners of this user capture waits from then on
 #   smoke       one learner on the GPU for three iterations: does anything work at all?
 #   checks      GPU against CPU, same bits in two runs        (gpu_checks.py)
+#   programs    tests/programs, stock and two learners         (gpu_programs.py)
 #   throughput  stock, stock + XLA, TensorBow on 1 … 8 learners (gpu_throughput.py)
 #   memcheck    4 learners, 2000 iterations, compute-sanitizer  (gpu_checks.py)
 #   cpu         this machine's CPU, 1, 2, 4 … learners up to its cores (throughput.py)
@@ -24,7 +25,7 @@ end=$(($(date +%s) + LIMIT))
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} TF_CPP_MIN_LOG_LEVEL=${TF_CPP_MIN_LOG_LEVEL:-2}
 mkdir -p "$STATE" "$RESULTS"
 steps=("$@")
-[ $# -gt 0 ] || steps=(build events smoke checks throughput memcheck cpu)
+[ $# -gt 0 ] || steps=(build events smoke checks programs throughput memcheck cpu)
 
 build() {
   if [ -n "${TENSORBOW_PREBUILT:-}" ]; then return 0; fi
@@ -51,6 +52,8 @@ smoke() { "$PYTHON" benchmarks/gpu_checks.py --state "$STATE" --only "logistic, 
 checks() { "$PYTHON" benchmarks/gpu_checks.py --state "$STATE" --only "" --skip memcheck --until "$end"; }
 
 memcheck() { "$PYTHON" benchmarks/gpu_checks.py --state "$STATE" --only memcheck --until "$end"; }
+
+programs() { "$PYTHON" benchmarks/gpu_programs.py --learners 2 --results "$RESULTS"; }
 
 throughput() {
   "$PYTHON" benchmarks/gpu_throughput.py --state "$STATE" --results "$RESULTS" --until "$end"

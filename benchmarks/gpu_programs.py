@@ -81,18 +81,20 @@ def in_a_process(name: str, seeds: list[int], learners: int, device: str, second
     return dict(json.loads(done.stdout.splitlines()[-1]), seconds=round(time.time() - begin, 1))
 
 
-def verdict(stock: dict[str, Any], ours: dict[str, Any]) -> str:
-    """ "as good", or what is wrong."""
+def verdict(stock: dict[str, Any], ours: dict[str, Any], device: str) -> str:
+    """Says "as good", or what is wrong."""
     for found in (stock, ours):
         if "failed" in found:
             return found["failed"] if found is ours else f"stock: {found['failed']}"
+    if not all(device.upper() in where for where in ours["devices"]):
+        return f"learners on {ours['devices']}, wanted {device}"
     sign = 1 if ours["higher is better"] else -1
     worse_by = sign * (np.mean(stock["values"]) - np.mean(ours["values"]))
     noise = max(max(stock["values"]) - min(stock["values"]), ours["tolerance"])
     return "as good" if worse_by <= noise else f"worse by {worse_by:.3g}, noise {noise:.3g}"
 
 
-def table(found: dict[str, dict[str, Any]], learners: list[int]) -> list[str]:
+def table(found: dict[str, dict[str, Any]], learners: list[int], device: str) -> list[str]:
     """Markdown: a row for every program."""
     heads = ["program", "metric", "stock"]
     for n in learners:
@@ -105,7 +107,7 @@ def table(found: dict[str, dict[str, Any]], learners: list[int]) -> list[str]:
         for n in learners:
             ours = by_learners[str(n)]
             cells.append(" ".join(f"{value:.3g}" for value in ours.get("values", [])))
-            cells += [verdict(stock, ours), "; ".join(ours.get("trained by", []))]
+            cells += [verdict(stock, ours, device), "; ".join(ours.get("trained by", []))]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -142,11 +144,11 @@ def main() -> None:
             found[name][str(n)] = job.result()
             file.with_suffix(".json").write_text(json.dumps(found, indent=1))
             print(f"{name}, {n} learners: {job.result().get('failed', 'done')}", flush=True)
-    lines = table(found, arguments.learners)
+    lines = table(found, arguments.learners, arguments.device)
     file.with_suffix(".md").write_text("# Programs on a GPU\n\n" + "\n".join(lines) + "\n")
     print("\n".join(lines))
     bad = {
-        f"{name}, {n} learners": verdict(by_learners["0"], by_learners[str(n)])
+        f"{name}, {n} learners": verdict(by_learners["0"], by_learners[str(n)], arguments.device)
         for name, by_learners in found.items()
         for n in arguments.learners
     }

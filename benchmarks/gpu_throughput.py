@@ -15,6 +15,7 @@ import contextlib
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import time
@@ -102,6 +103,11 @@ def table(speeds: dict[str, list[float]]) -> list[str]:
     return lines
 
 
+def reasons(log: pathlib.Path) -> list[str]:
+    """Why tasks that were to be CUDA graphs were executed op by op instead."""
+    return sorted(set(re.findall(r'cuda_graphs="on": .* op by op, because (.*)', log.read_text())))
+
+
 def gpus() -> str:
     """The GPUs of this machine in words."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
@@ -125,6 +131,9 @@ def report(where: dict[str, Any], rows: dict[str, Any], arguments: argparse.Name
         model, batch = row.split(":")
         lines += ["", f"## {model}, batch {batch} per learner", ""]
         lines += table(result["samples_per_s"])
+        if result["op by op"]:
+            why = "; ".join(result["op by op"])
+            lines += ["", f'Nothing was captured with graphs "on": {why}.']
         if result["failures"]:
             lines += ["", "Failed: " + "; ".join(result["failures"]) + "."]
     arguments.results.mkdir(parents=True, exist_ok=True)
@@ -166,7 +175,8 @@ def main() -> None:
         speeds, failures = measure(
             model, compared, arguments.slices, arguments.seconds, kept.with_suffix(".log")
         )
-        rows[row] = {"samples_per_s": speeds, "failures": failures}
+        said = reasons(kept.with_suffix(".log"))
+        rows[row] = {"samples_per_s": speeds, "failures": failures, "op by op": said}
         kept.write_text(json.dumps(rows[row]))
         print("\n".join(["", f"## {row}", "", *table(speeds), *failures]), flush=True)
         report(where, rows, arguments)

@@ -35,7 +35,9 @@ def environment(device: str) -> dict[str, str]:
     """Of a process that computes on `device`: it sees no GPU, or leaves memory to others."""
     if device == "cpu":
         return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
-    return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", TF_FORCE_GPU_ALLOW_GROWTH="true")
+    found = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", TF_FORCE_GPU_ALLOW_GROWTH="true")
+    # Set, because the tests' modules hide the GPUs where it is not.
+    return {"CUDA_VISIBLE_DEVICES": "0"} | found
 
 
 class Process:

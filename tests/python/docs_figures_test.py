@@ -77,6 +77,19 @@ def throughput() -> Table:
     return table
 
 
+def gpu_throughput() -> Table:
+    speeds = results("gpu_throughput")["rows"]["lenet:16"]["samples_per_s"]
+    table = []
+    for cell, contender in (
+        (f"`{STOCK}`", STOCK),
+        (f"`{STOCK}`, XLA", f"{STOCK}, XLA"),
+        ("1 learner", "1 learner, graphs off"),
+        *((f"{n} learners, SMA", f"{n} learners, SMA, graphs off") for n in (2, 4, 8)),
+    ):
+        table.append([cell, f"{median(speeds[contender]):,.0f}", f"{ratio(speeds, contender):.2f}"])
+    return table
+
+
 def never_slower() -> Table:
     table = []
     for name, row in results("never_slower")["networks"].items():
@@ -208,6 +221,7 @@ def _seconds(row: dict) -> float:
 
 TABLES: dict[str, Callable[[], Table]] = {
     "throughput": throughput,
+    "gpu_throughput": gpu_throughput,
     "never_slower": never_slower,
     "never_slower_vnni": never_slower_vnni,
     "layout_changes": layout_changes,
