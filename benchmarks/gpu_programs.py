@@ -40,6 +40,8 @@ def run(name: str, seeds: list[int], learners: int) -> dict[str, Any]:
     """What a program ends with, in this process; on stock sessions with 0 learners."""
     from tests.programs import _harness
 
+    if missing := _harness.missing_packages(name):
+        return {"skipped": f"{', '.join(missing)} not installed"}
     quality = _harness.program(name).QUALITY
     values, warnings, trained, devices = [], set(), set(), set()
     for seed in seeds:
@@ -86,6 +88,8 @@ def verdict(stock: dict[str, Any], ours: dict[str, Any], device: str) -> str:
     for found in (stock, ours):
         if "failed" in found:
             return found["failed"] if found is ours else f"stock: {found['failed']}"
+    if "skipped" in stock:
+        return f"skipped: {stock['skipped']}"
     if not all(device.upper() in where for where in ours["devices"]):
         return f"learners on {ours['devices']}, wanted {device}"
     sign = 1 if ours["higher is better"] else -1
@@ -152,7 +156,9 @@ def main() -> None:
         for name, by_learners in found.items()
         for n in arguments.learners
     }
-    bad = {which: text for which, text in bad.items() if text != "as good"}
+    bad = {
+        which: text for which, text in bad.items() if not text.startswith(("as good", "skipped"))
+    }
     if bad:
         sys.exit("\n".join(f"{which}: {text}" for which, text in bad.items()))
 

@@ -115,6 +115,8 @@ def test_programs_are_judged_by_where_they_ran_and_by_stocks_noise():
     assert "worse by 0.06" in gpu_programs.verdict(stock, dict(ours, values=[0.86]), "gpu")
     assert "wanted gpu" in gpu_programs.verdict(stock, dict(ours, devices=["CPU:0"]), "gpu")
     assert gpu_programs.verdict({"failed": "exit status 1"}, ours, "gpu") == "stock: exit status 1"
+    missing = {"skipped": "tf_slim not installed"}
+    assert gpu_programs.verdict(missing, missing, "gpu") == "skipped: tf_slim not installed"
 
 
 def test_weights_are_compared_by_the_way_they_have_gone(tmp_path):
