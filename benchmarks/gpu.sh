@@ -6,7 +6,7 @@
 #               if it passes, learners of this user capture waits from then on
 #   smoke       one learner on the GPU for three iterations: does anything work at all?
 #   checks      GPU against CPU, same bits in two runs        (gpu_checks.py)
-#   programs    tests/programs, stock and two learners         (gpu_programs.py)
+#   programs    tests/programs, stock and two learners        (gpu_programs.py)
 #   throughput  stock, stock + XLA, TensorBow on 1 … 8 learners (gpu_throughput.py)
 #   memcheck    4 learners, 2000 iterations, compute-sanitizer  (gpu_checks.py)
 #   cpu         this machine's CPU, 1, 2, 4 … learners up to its cores (throughput.py)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import dataclasses
 import json
 import os
 import pathlib
@@ -21,19 +22,15 @@ import sys
 import time
 from typing import Any
 
-import numpy as np
 from interleave import environment
 
 ROOT = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.programs._judgement import Quality, names  # noqa: E402
+
 RESULTS = ROOT / "benchmarks" / "results"
-SUPPORT = {"table", "conftest", "programs_test"}
 LAST_LINES = 12
-
-
-def names() -> list[str]:
-    """All programs."""
-    files = (ROOT / "tests" / "programs").glob("*.py")
-    return sorted(f.stem for f in files if not f.stem.startswith("_") and f.stem not in SUPPORT)
 
 
 def run(name: str, seeds: list[int], learners: int) -> dict[str, Any]:
@@ -51,9 +48,7 @@ def run(name: str, seeds: list[int], learners: int) -> dict[str, Any]:
         trained.add(ran.learners)
         devices.update(ran.devices)
     return {
-        "metric": quality.name,
-        "higher is better": quality.higher_is_better,
-        "tolerance": quality.tolerance,
+        "quality": dataclasses.asdict(quality),
         "values": values,
         "trained by": sorted(trained),
         "devices": sorted(devices),
@@ -68,7 +63,7 @@ def in_a_process(name: str, seeds: list[int], learners: int, device: str, second
     try:
         done = subprocess.run(
             [sys.executable, "-X", "faulthandler", __file__, "--job", job],
-            env=dict(environment(device), PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path[1:]])),
+            env=environment(device),
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -92,9 +87,9 @@ def verdict(stock: dict[str, Any], ours: dict[str, Any], device: str) -> str:
         return f"skipped: {stock['skipped']}"
     if not all(device.upper() in where for where in ours["devices"]):
         return f"learners on {ours['devices']}, wanted {device}"
-    sign = 1 if ours["higher is better"] else -1
-    worse_by = sign * (np.mean(stock["values"]) - np.mean(ours["values"]))
-    noise = max(max(stock["values"]) - min(stock["values"]), ours["tolerance"])
+    quality = Quality(**ours["quality"])
+    worse_by = quality.worse_by(stock["values"], ours["values"])
+    noise = quality.noise(stock["values"])
     return "as good" if worse_by <= noise else f"worse by {worse_by:.3g}, noise {noise:.3g}"
 
 
@@ -106,7 +101,7 @@ def table(found: dict[str, dict[str, Any]], learners: list[int], device: str) ->
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for name, by_learners in found.items():
         stock = by_learners["0"]
-        cells = [name, stock.get("metric", "")]
+        cells = [name, stock.get("quality", {}).get("name", "")]
         cells.append(" ".join(f"{value:.3g}" for value in stock.get("values", [])))
         for n in learners:
             ours = by_learners[str(n)]

@@ -32,11 +32,11 @@ class ProcessEndedError(RuntimeError):
 
 
 def environment(device: str) -> dict[str, str]:
-    """Of a process that computes on `device`: it sees no GPU, or leaves memory to others."""
+    """Of a process that computes on `device`: it sees no GPU or shares one."""
     if device == "cpu":
         return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
     found = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", TF_FORCE_GPU_ALLOW_GROWTH="true")
-    # Set, because the tests' modules hide the GPUs where it is not.
+    # Contenders have one GPU's learners. The tests' modules hide all GPUs where this is not set.
     return {"CUDA_VISIBLE_DEVICES": "0"} | found
 
 

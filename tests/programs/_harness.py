@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 import tensorbow
+from tests.programs._judgement import Quality
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
@@ -38,22 +39,6 @@ tf1.Session(graph=tf.Graph(), config=ONE_THREAD).close()
 
 SEEDS = (1, 2, 3)
 _STOCK_RUNS = 4
-_SUPPORT = {"table", "conftest"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Quality:
-    """The number by which a program's result is judged.
-
-    Attributes:
-      name: what it is.
-      higher_is_better: its direction.
-      tolerance: noise that three seeds may fail to show, in the number's own unit.
-    """
-
-    name: str
-    higher_is_better: bool
-    tolerance: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,13 +153,6 @@ def _version_1_behaviour() -> Iterator[None]:
             tf1.enable_resource_variables()
 
 
-def names() -> list[str]:
-    """All programs."""
-    files = pathlib.Path(__file__).parent.glob("*.py")
-    found = (f.stem for f in files if not f.stem.startswith("_") and not f.stem.endswith("_test"))
-    return sorted(name for name in found if name not in _SUPPORT)
-
-
 def program(name: str) -> Any:
     """The module of a program."""
     return importlib.import_module(f"tests.programs.{name}")
@@ -255,13 +233,12 @@ class Comparison:
     @property
     def noise(self) -> float:
         """The spread of stock's own results over the seeds, at least the tolerance."""
-        return max(max(self.stock) - min(self.stock), self.quality.tolerance)
+        return self.quality.noise(self.stock)
 
     @property
     def worse_by(self) -> float:
         """How much worse the mean of several learners is than stock's mean."""
-        sign = 1 if self.quality.higher_is_better else -1
-        return sign * (float(np.mean(self.stock)) - float(np.mean(self.several)))
+        return self.quality.worse_by(self.stock, self.several)
 
     @property
     def reason(self) -> str:

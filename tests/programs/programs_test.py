@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.programs import _harness, table
+from tests.programs import _harness, _judgement, table
 
 
-@pytest.mark.parametrize("name", _harness.names())
+@pytest.mark.parametrize("name", _judgement.names())
 def test_one_learner_is_stock_and_two_are_as_good(name):
     if missing := _harness.missing_packages(name):
         pytest.skip(f"{', '.join(missing)} not installed (tools/requirements.txt)")
@@ -24,5 +24,5 @@ def test_as_many_learners_train_as_are_asked_for():
 
 def test_file_is_what_the_generator_writes_of_exactly_the_programs():
     rows = table.rows()
-    assert list(rows) == _harness.names()
+    assert list(rows) == _judgement.names()
     assert table.FILE.read_text() == table.text(rows)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pathlib
 import sys
 
-from tests.programs import _harness
+from tests.programs import _harness, _judgement
 
 FILE = pathlib.Path(__file__).parents[2] / "docs" / "compatibility.md"
 
@@ -111,7 +111,7 @@ def text(lines: dict[str, str]) -> str:
 def main() -> None:
     known = rows() if len(sys.argv) > 1 else {}
     lines = {}
-    for name in _harness.names():
+    for name in _judgement.names():
         missing = _harness.missing_packages(name)
         if missing and name not in known:
             sys.exit(f"{name} needs {', '.join(missing)}: pip install -r tools/requirements.txt")

@@ -109,7 +109,8 @@ def test_what_was_not_captured_has_not_passed(tmp_path):
 
 
 def test_programs_are_judged_by_where_they_ran_and_by_stocks_noise():
-    stock = {"values": [0.9, 0.94], "higher is better": True, "tolerance": 0.02, "devices": []}
+    quality = {"name": "accuracy", "higher_is_better": True, "tolerance": 0.02}
+    stock = {"quality": quality, "values": [0.9, 0.94], "devices": []}
     ours = dict(stock, values=[0.89, 0.88], devices=["GPU 0: stream 0x1"])
     assert gpu_programs.verdict(stock, ours, "gpu") == "as good"  # by less than .04
     assert "worse by 0.06" in gpu_programs.verdict(stock, dict(ours, values=[0.86]), "gpu")
