@@ -43,7 +43,8 @@ TOLERANCE = 0.01
 MAGNIFIED = 3
 # Of one learner and stock on the same GPU, where stock's own distance is smaller.
 TOLERANCE_STOCK = 1e-5
-# Small enough for ResNet-32, which at 0.01 magnifies rounding until nothing is alike.
+# Small steps magnify rounding less: on one CPU, ResNet-32 with oneDNN ends 0.17 of how far it
+# moved from ResNet-32 without, and 0.95 at a rate of 0.01.
 LEARNING_RATE = 1e-3
 SECONDS = 240
 MEMCHECK_SECONDS = 500
