@@ -143,14 +143,13 @@ def test_pipeline_that_refers_to_a_variable_reads_it_long_afterwards():
 
 
 PROGRAM = """
-import os, pathlib
-import numpy as np, tensorflow as tf, tensorbow
+import numpy as np, psutil, tensorflow as tf, tensorbow
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
 
 def resident():
-    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    memory = psutil.Process().memory_full_info()
+    return memory.rss - memory.shared + memory.swap  # without the pages of files
 
 x = tf1.placeholder(tf.float32, [None, 3000])
 w = tf1.get_variable("w", [3000, 5000])

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from fused_updates_test import APPLY, KINDS, of_op
 from sma_model import SMAModel, StockGradients
+from stock_sessions import loader
 
 import tensorbow
 from tensorbow import models
@@ -107,6 +108,7 @@ def check(update, products, iterations=4, fetch=None, centre="current", close=CL
         stock.run(update.init)
         session.run(update.init)
         start = stock.run(variables)
+        load = loader(variables, stock)
         state = [[v.copy() for v in start] for _ in range(LEARNERS)]
         z, z_prev = start[0].astype(np.float64), start[0].astype(np.float64)
         for iteration in range(iterations):
@@ -116,8 +118,7 @@ def check(update, products, iterations=4, fetch=None, centre="current", close=CL
             assert products_in_updates(session, fetches, feeds) == products
             z_next = z + MOMENTUM * (z - z_prev)
             for j in range(LEARNERS):
-                for variable, value in zip(variables, state[j]):
-                    variable.load(value, stock)
+                load(*state[j])
                 stock.run(update.train, {f: v[j : j + 1] for f, v in zip(update.factors, values)})
                 correction = ALPHA * (state[j][0] - z)
                 state[j] = stock.run(variables)

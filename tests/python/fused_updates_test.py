@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
+from stock_sessions import loader
 
 import tensorbow
 
@@ -225,6 +226,7 @@ def check(
         stock.run(program.init)
         session.run(program.init)
         start = stock.run(variables)
+        load = loader(variables, stock)
         state = [[v.copy() for v in start] for _ in range(LEARNERS)]  # [learner][variable]
         z = start[0].astype(accumulate)
         z_prev = z.copy()
@@ -252,8 +254,7 @@ def check(
                 z = mean_of_replicas()
             corrections = []
             for j in range(LEARNERS):
-                for variable, value in zip(variables, state[j]):
-                    variable.load(value, stock)
+                load(*state[j])
                 own = {program.gradient: gradient[j : j + 1]}
                 if sparse is not None:
                     own[program.indices] = indices[j : j + 1]

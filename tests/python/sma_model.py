@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
+from stock_sessions import loader
 
 tf1 = tf.compat.v1
 
@@ -20,15 +21,15 @@ class StockGradients:
         self._program = program
         with program.graph.as_default():
             self.variables = tf1.trainable_variables()
-            self._gradients = tf.gradients(program.loss, self.variables)
+            gradients = tf.gradients(program.loss, self.variables)
         self._session = tf1.Session(graph=program.graph, config=config)
         self._session.run(program.init)
+        self._load = loader(self.variables, self._session)
+        self._gradients = self._session.make_callable(gradients, [program.images, program.labels])
 
     def __call__(self, weights, images, labels):
-        for variable, value in zip(self.variables, weights):
-            variable.load(value.astype(variable.dtype.as_numpy_dtype), self._session)
-        feeds = {self._program.images: images, self._program.labels: labels}
-        return [g.astype(np.float64) for g in self._session.run(self._gradients, feeds)]
+        self._load(*(w.astype(v.dtype.as_numpy_dtype) for v, w in zip(self.variables, weights)))
+        return [g.astype(np.float64) for g in self._gradients(images, labels)]
 
     def close(self):
         self._session.close()

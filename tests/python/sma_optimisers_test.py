@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from sma_model import SMAModel, adagrad, adam, heavy_ball, sparse_heavy_ball
+from stock_sessions import loader
 from text_programs import Program
 
 import tensorbow
@@ -28,19 +29,18 @@ class Gradients:
     """Dense ones, of all trained variables, by a stock session."""
 
     def __init__(self, program):
-        self._program = program
         with program.graph.as_default():
             self.variables = tf1.trainable_variables()
             gradients = tf.gradients(program.loss, self.variables)
-            self._gradients = [tf.convert_to_tensor(g) for g in gradients]
+            gradients = [tf.convert_to_tensor(g) for g in gradients]
         self._session = tf1.Session(graph=program.graph)
         self._session.run(program.init)
+        self._load = loader(self.variables, self._session)
+        self._gradients = self._session.make_callable(gradients, [program.words, program.targets])
 
     def __call__(self, weights, words, targets):
-        for variable, value in zip(self.variables, weights):
-            variable.load(value, self._session)
-        feeds = {self._program.words: words, self._program.targets: targets}
-        return self._session.run(self._gradients, feeds)
+        self._load(*weights)
+        return self._gradients(words, targets)
 
     def close(self):
         self._session.close()
