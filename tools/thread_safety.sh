@@ -33,7 +33,7 @@ fi
 mapfile -t -d ';' flags < <(TF_CPP_MIN_LOG_LEVEL=3 CUDA_VISIBLE_DEVICES='' \
   python3 tools/tensorflow_flags.py 2>/dev/null | tr -d '\n')
 python_include=$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
-options=(-std=c++17 -DNDEBUG -I. -Wno-everything
+options=(-std=c++17 -DNDEBUG -DEIGEN_USE_THREADS -I. -Wno-everything
   -Wthread-safety -Wthread-safety-beta -Werror=thread-safety -Werror=thread-safety-beta
   -isystem "${flags[0]}" -isystem "${flags[2]}" -isystem "$python_include" "${flags[@]:5}")
 cuda=$(nvcc -x cu --dryrun -c /dev/null 2>&1 | sed -n 's/^#$ TOP=//p' || true)

@@ -1,4 +1,3 @@
-#define EIGEN_USE_THREADS
 #include "cc/cluster/collective_server.h"
 
 #include <algorithm>

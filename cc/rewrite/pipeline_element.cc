@@ -31,8 +31,8 @@ bool Contains(const std::vector<std::string>& names, absl::string_view name) {
 // Whether executing the node before the run, and not in it, may be noticed: it keeps
 // state that is not that of a pipeline or a queue, or waits. `called`: functions that
 // are looked into already.
-bool HasEffects(const tf::FunctionLibraryDefinition& functions, const tf::NodeDef& node,
-                std::set<std::string>* called) {
+bool MayBeNoticed(const tf::FunctionLibraryDefinition& functions,
+                  const tf::NodeDef& node, std::set<std::string>* called) {
   if (OnlyLooksAt(node.op()) || node.op() == "PyFuncStateless") return false;
   if (MayBlock(node.op()) || TakesData(node.op()) || IsVariableOp(node.op())) {
     return true;
@@ -47,7 +47,7 @@ bool HasEffects(const tf::FunctionLibraryDefinition& functions, const tf::NodeDe
     if (record == nullptr) return true;
     if (!called->insert(call.function).second) continue;
     for (const tf::NodeDef& inside : record->fdef().node_def()) {
-      if (HasEffects(functions, inside, called)) return true;
+      if (MayBeNoticed(functions, inside, called)) return true;
     }
   }
   return false;
@@ -65,7 +65,7 @@ bool MayComeFirst(const ProgramGraph& graph, const RunSpec& spec,
     const tf::NodeDef* const node = open.back();
     open.pop_back();
     if (node != &taker && !may_too(*node) &&
-        HasEffects(graph.functions(), *node, &called)) {
+        MayBeNoticed(graph.functions(), *node, &called)) {
       return false;
     }
     for (const std::string& input : node->input()) {

@@ -177,6 +177,8 @@ TENSORBOW_REGISTER("ScatterAdd", "T");
 TENSORBOW_REGISTER("ScatterSub", "T");
 TENSORBOW_REGISTER("ResourceScatterAdd", "dtype");
 TENSORBOW_REGISTER("ResourceScatterSub", "dtype");
+#undef TENSORBOW_REGISTER
+#undef TENSORBOW_REGISTER_FOR
 
 }  // namespace
 }  // namespace tensorbow

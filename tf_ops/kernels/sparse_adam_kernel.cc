@@ -204,6 +204,8 @@ class SparseAdamKernel : public tf::OpKernel {
 
 TENSORBOW_REGISTER("SparseApplyAdam");
 TENSORBOW_REGISTER("ResourceSparseApplyAdam");
+#undef TENSORBOW_REGISTER
+#undef TENSORBOW_REGISTER_FOR
 
 }  // namespace
 }  // namespace tensorbow

@@ -1,4 +1,3 @@
-#define EIGEN_USE_THREADS
 #include "cc/device/cpu/learner_cpu_device.h"
 
 #include <pthread.h>
