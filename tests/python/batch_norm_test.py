@@ -1,6 +1,7 @@
 """Batch normalisation on several learners: under averaged gradients they normalise by the
 moments of all rows, as a stock session does."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -97,6 +98,12 @@ def stock(graph):
     return tf1.Session(graph=graph)
 
 
+@functools.cache
+def by_stock(rows, **network):
+    """What `train` returns of a stock session; several tests compare with the same."""
+    return train(stock, rows, **network)
+
+
 def ours(learners, **options):
     options = {"synchroniser": "auto"} | options
     return lambda graph: session(graph, learners, **options)
@@ -113,7 +120,7 @@ def assert_alike(found, wanted, rtol=1e-3):
 @pytest.mark.parametrize("learners", [2, 3, 4])
 @pytest.mark.parametrize("normalise", [fused, by_hand, keeping_dimensions, mean_of_squares])
 def test_all_rows_are_normalised_together(normalise, learners, rows):
-    wanted = train(stock, rows, normalise=normalise)
+    wanted = by_stock(rows, normalise=normalise)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = train(ours(learners), rows, normalise=normalise)
@@ -124,7 +131,7 @@ def test_all_rows_are_normalised_together(normalise, learners, rows):
 @pytest.mark.parametrize("rows", [8, 7])
 @pytest.mark.parametrize("normalise", [fused, by_hand])
 def test_a_loss_that_sums_over_rows(normalise, rows):
-    wanted = train(stock, rows, reduce=tf.reduce_sum, normalise=normalise)
+    wanted = by_stock(rows, reduce=tf.reduce_sum, normalise=normalise)
     with pytest.warns(tensorbow.TensorBowWarning, match="sums over"):
         found = train(ours(3), rows, reduce=tf.reduce_sum, normalise=normalise)
     assert found[2] == 15
@@ -132,7 +139,7 @@ def test_a_loss_that_sums_over_rows(normalise, rows):
 
 
 def test_a_batch_of_a_fixed_number_of_rows():
-    wanted = train(stock, 8, fixed=8)
+    wanted = by_stock(8, fixed=8)
     found = train(ours(4), 8, fixed=8)
     assert found[2] == 20
     assert_alike(found, wanted)
@@ -143,7 +150,7 @@ def test_a_batch_of_a_fixed_number_of_rows():
 )
 def test_elsewhere_learners_normalise_by_their_own_rows(options):
     """Tasks of a batch_size are batches of their own, and averaged models are not in step."""
-    whole = train(stock, 8)
+    whole = by_stock(8)
     found = train(ours(2, **options), 8)
     assert found[2] == 10
     assert np.abs(found[1]["first_mean:0"] - whole[1]["first_mean:0"]).max() > 1e-3
@@ -195,7 +202,7 @@ COUPLED = {
 def test_a_loss_that_mixes_rows_is_for_one_learner(reduce, normalise):
     """Rows given twice have the same moments and the same loss: they do not tell."""
     network = {"reduce": COUPLED[reduce], "normalise": normalise}
-    wanted = train(stock, 12, **network)
+    wanted = by_stock(12, **network)
     with pytest.warns(
         tensorbow.TensorBowWarning, match="besides batch normalisation mixes its rows"
     ):
@@ -229,7 +236,7 @@ MASKED = {
 @pytest.mark.parametrize("reduce", MASKED)
 def test_a_mean_over_unmasked_rows_is_divided_together_too(reduce, normalise, rows):
     network = {"reduce": MASKED[reduce], "normalise": normalise}
-    wanted = train(stock, rows, **network)
+    wanted = by_stock(rows, **network)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = train(ours(2), rows, **network)
@@ -250,7 +257,7 @@ def second_version(x, scale, offset):
 
 
 def test_an_op_that_learners_do_not_know_is_for_one_learner_where_rows_are_few():
-    wanted = train(stock, 8, normalise=second_version)
+    wanted = by_stock(8, normalise=second_version)
     with pytest.warns(tensorbow.TensorBowWarning, match="fewer than 16"):
         found = train(ours(2), 8, normalise=second_version)
     assert found[2] == 5
@@ -265,7 +272,7 @@ def test_what_normalises_by_kept_moments_changes_nothing():
         x, _, _ = tf1.nn.fused_batch_norm(x, ones, 0 * ones, 0 * ones, ones, is_training=False)
         return fused(x, scale, offset)
 
-    wanted = train(stock, 8, normalise=some_frozen)
+    wanted = by_stock(8, normalise=some_frozen)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = train(ours(2), 8, normalise=some_frozen)
