@@ -34,8 +34,7 @@ all: install
 $(VENV)/build_requirements.stamp: tools/build_requirements.txt
 	@echo "TensorFlow and what builds and tests use go into $(VENV) (about a minute)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet -r tools/build_requirements.txt
+	$(BIN)/pip install --quiet --upgrade pip -r tools/build_requirements.txt
 	touch $@
 
 $(VENV)/requirements.stamp: tools/requirements.txt $(VENV)/build_requirements.stamp
