@@ -18,7 +18,6 @@ class StockGradients:
     """Gradients of a program's loss at given weights, by a stock session."""
 
     def __init__(self, program, config=None):
-        self._program = program
         with program.graph.as_default():
             self.variables = tf1.trainable_variables()
             gradients = tf.gradients(program.loss, self.variables)
