@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "cc/learner/executions.h"
 #include "cc/learner/task_obstacles.h"
 #include "cc/rewrite/op_kinds.h"
 #include "cc/support/flush_denormals.h"
@@ -73,12 +74,6 @@ class ScopedLearner {
 
 // What takes less time is done before another thread has begun to help.
 constexpr absl::Duration kWorthHelp = absl::Microseconds(500);
-
-// Of an execution: unique in the process, out of the way of stock sessions.
-int64_t NextStepId() {
-  static std::atomic<int64_t> next{int64_t{1} << 40};
-  return next.fetch_add(1);
-}
 
 }  // namespace
 
@@ -149,23 +144,9 @@ bool Learner::KeepsOnAccelerator(const std::string& variable) const {
          environment_.variable_devices.Of(variable) == accelerator_->device()->name();
 }
 
-std::unique_ptr<tf::ProcessFunctionLibraryRuntime> Learner::NewRuntime(
-    const TaskGraph& task, const tf::FunctionLibraryDefinition* functions) const {
-  const tf::ConfigProto& config = environment_.options->config;
-  return std::make_unique<tf::ProcessFunctionLibraryRuntime>(
-      devices_.get(), environment_.options->env, &config,
-      task.parts[0].graph->versions().producer(), functions,
-      config.graph_options().optimizer_options(), /*thread_pool=*/nullptr,
-      /*parent=*/nullptr, /*session_metadata=*/nullptr,
-      tf::Rendezvous::Factory{[](int64_t, const tf::DeviceMgr* devices,
-                                 tf::core::RefCountPtr<tf::Rendezvous>* rendezvous) {
-        rendezvous->reset(new tf::IntraProcessRendezvous(devices));
-        return absl::OkStatus();
-      }});
-}
-
 void Learner::Optimise(TaskGraph* task) const {
-  const auto runtime = NewRuntime(*task, task->functions.get());
+  const auto runtime =
+      NewRuntime(*task, task->functions.get(), *environment_.options, devices_.get());
   OptimiseTaskGraph(*environment_.options, *runtime, task);
 }
 
@@ -214,7 +195,8 @@ absl::Status Learner::Compile(const TaskGraph& task,
   made->fetch_types_ = task.fetch_types;
   made->feeds_accelerator_ = task.feeds_accelerator;
   made->fetches_accelerator_ = task.fetches_accelerator;
-  made->runtime_ = NewRuntime(task, made->functions_.get());
+  made->runtime_ =
+      NewRuntime(task, made->functions_.get(), *environment_.options, devices_.get());
   for (size_t i = 0; i < task.parts.size(); ++i) {
     TF_ASSIGN_OR_RETURN(std::unique_ptr<tf::Executor> executor,
                         NewExecutor(task.parts[i], *made->graphs_[i], *made->runtime_));

@@ -132,9 +132,6 @@ class Learner {
   static void AppendGraph(const Program& program, tensorflow::GraphDef* graph);
 
  private:
-  std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> NewRuntime(
-      const TaskGraph& task,
-      const tensorflow::FunctionLibraryDefinition* functions) const;
   absl::StatusOr<std::unique_ptr<tensorflow::Executor>> NewExecutor(
       const TaskPart& part, const tensorflow::Graph& graph,
       const tensorflow::ProcessFunctionLibraryRuntime& runtime) const;

@@ -315,7 +315,9 @@ absl::flat_hash_set<std::string> DependOnFeeds(
 }
 
 RunSpec FedRows(const ProgramGraph& graph, const RunSpec& spec) {
-  const auto shapes = InferShapes(graph, spec);
+  RunSpec fed;
+  fed.feeds = spec.feeds;
+  const auto shapes = InferShapes(graph, fed);
   RunSpec rows = spec;
   const auto is_scalar = [&shapes](const std::string& feed) {
     const auto shape = shapes.find(feed);

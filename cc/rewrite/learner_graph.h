@@ -46,6 +46,8 @@ struct TaskGraph {
   std::vector<bool> fetches_accelerator;
 };
 
+TaskGraph CopyOf(const TaskGraph& task);
+
 // The devices on which the variables of a session have been placed, by node: where they
 // were first, they stay. Thread-safe.
 class VariableDevices {

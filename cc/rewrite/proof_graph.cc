@@ -24,6 +24,8 @@ namespace tf = ::tensorflow;
 
 namespace {
 
+constexpr char kPrefix[] = "TensorBow.proof/";  // of the copy's names
+
 bool CanBeMoved(tf::DataType dtype) {
   return dtype == tf::DT_FLOAT || dtype == tf::DT_DOUBLE || dtype == tf::DT_HALF ||
          dtype == tf::DT_BFLOAT16;
@@ -36,34 +38,36 @@ bool IsCandidateSampler(absl::string_view op) {
 class Copier {
  public:
   Copier(const ProgramGraph& program, const RunSpec& spec,
-         const absl::flat_hash_set<std::string>& moved, const std::string& prefix,
-         ProofGraph* proof)
+         const absl::flat_hash_set<std::string>& moved, ProofGraph* proof)
       : program_(program),
         spec_(spec),
         moved_(moved),
-        prefix_(prefix),
         proof_(proof),
-        functions_(program.functions(), prefix, proof->extension.mutable_library()),
+        functions_(program.functions(), kPrefix, copy_.mutable_library()),
         declarations_({}, program.functions(),
                       [](absl::string_view) { return false; }) {
-    *proof_->extension.mutable_versions() = program.graph_def().versions();
+    *copy_.mutable_versions() = program.graph_def().versions();
   }
 
   absl::Status Copy(const std::vector<std::string>& wanted) {
     for (const std::string& feed : spec_.feeds) TF_RETURN_IF_ERROR(AddFeed(feed));
-    how_far_ = absl::StrCat(prefix_, "how_far");
+    how_far_ = absl::StrCat(kPrefix, "how_far");
     Add(tf::NodeDefBuilder(how_far_, "Placeholder").Attr("dtype", tf::DT_FLOAT));
     proof_->feeds.push_back(absl::StrCat(how_far_, ":0"));
+    moves_ = absl::StrCat(kPrefix, "moves");
+    Add(tf::NodeDefBuilder(moves_, "Cast")
+            .Input(how_far_, 0, tf::DT_FLOAT)
+            .Attr("DstT", tf::DT_BOOL));
     for (const std::string& tensor : wanted) {
       TF_ASSIGN_OR_RETURN(std::string copy, Resolve(Canonical(tensor), false));
       TF_ASSIGN_OR_RETURN(tf::DataType dtype, TypeOf(tensor));
       // A tensor is to be fetched by a name of the copy's own.
-      const std::string name = absl::StrCat(prefix_, "wanted/", proof_->fetches.size());
+      const std::string name = absl::StrCat(kPrefix, "wanted/", proof_->fetches.size());
       if (dtype == tf::DT_RESOURCE) {
         TF_ASSIGN_OR_RETURN(copy, Read(tensor, absl::StrCat(name, "/read"), &dtype));
       }
       Add(tf::NodeDefBuilder(name, "Identity").Input(copy, 0, dtype));
-      proof_->extension.mutable_node()->rbegin()->set_input(0, copy);
+      copy_.mutable_node()->rbegin()->set_input(0, copy);
       proof_->fetches.push_back(absl::StrCat(name, ":0"));
     }
     while (!pending_.empty()) {
@@ -71,10 +75,29 @@ class Copier {
       pending_.pop_back();
       TF_RETURN_IF_ERROR(CopyNode(*node));
     }
-    return status_;
+    TF_RETURN_IF_ERROR(status_);
+    return Complete();
   }
 
  private:
+  // Puts the copy beside what it reads of the program.
+  absl::Status Complete() {
+    absl::flat_hash_set<std::string> own;
+    for (const tf::NodeDef& node : copy_.node()) own.insert(node.name());
+    RunSpec read;
+    for (const tf::NodeDef& node : copy_.node()) {
+      for (const std::string& input : node.input()) {
+        const std::string producer(ParseTensor(input).node);
+        if (own.insert(producer).second) read.targets.push_back(producer);
+      }
+    }
+    tf::GraphDef originals;
+    TF_RETURN_IF_ERROR(program_.Closure(read, &originals));
+    proof_->graph = std::make_unique<ProgramGraph>();
+    TF_RETURN_IF_ERROR(proof_->graph->Extend(originals));
+    return proof_->graph->Extend(copy_);
+  }
+
   absl::Status Refuse(const tf::NodeDef& node, absl::string_view why) const {
     return absl::FailedPreconditionError(
         absl::StrCat("'", node.name(), "' (", node.op(), ") ", why));
@@ -82,7 +105,7 @@ class Copier {
 
   // Adds a node of the copy's own.
   void Add(tf::NodeDefBuilder builder) {
-    status_.Update(builder.Finalize(proof_->extension.add_node(), /*consume=*/true));
+    status_.Update(builder.Finalize(copy_.add_node(), /*consume=*/true));
   }
 
   absl::StatusOr<tf::DataType> TypeOf(const std::string& tensor) const {
@@ -113,7 +136,7 @@ class Copier {
   }
 
   absl::Status AddFeed(const std::string& feed) {
-    const std::string name = absl::StrCat(prefix_, "feed/", proof_->feeds.size());
+    const std::string name = absl::StrCat(kPrefix, "feed/", proof_->feeds.size());
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(feed));
     Add(tf::NodeDefBuilder(name, "Placeholder").Attr("dtype", dtype));
     copies_[Canonical(feed)] = absl::StrCat(name, ":0");
@@ -149,7 +172,7 @@ class Copier {
       return copies_.at(tensor);
     }
     if (scheduled_.insert(node->name()).second) pending_.push_back(node);
-    const std::string copy = absl::StrCat(prefix_, node->name(), ":", name.index);
+    const std::string copy = absl::StrCat(kPrefix, node->name(), ":", name.index);
     if (node->op() == "ReadVariableOp" &&
         moved_.contains(ParseTensor(node->input(0)).node) &&
         !LiesInControlFlow(program_, tensor)) {
@@ -160,7 +183,7 @@ class Copier {
 
   // A tensor that may be fed in the place of what learners exchange.
   absl::StatusOr<std::string> Exchanged(const tf::NodeDef& node) {
-    const std::string name = absl::StrCat(prefix_, node.name());
+    const std::string name = absl::StrCat(kPrefix, node.name());
     const std::string tensor = absl::StrCat(name, ":0");
     copies_[Canonical(node.name())] = tensor;
     TF_ASSIGN_OR_RETURN(const std::string own,
@@ -168,7 +191,7 @@ class Copier {
     Add(tf::NodeDefBuilder(name, "PlaceholderWithDefault")
             .Input("own", 0, node.attr().at("T").type())
             .Attr("shape", tf::PartialTensorShape()));
-    proof_->extension.mutable_node()->rbegin()->set_input(0, own);
+    copy_.mutable_node()->rbegin()->set_input(0, own);
     proof_->exchanges.push_back({tensor, node.attr().at("how").s() == "part",
                                  node.attr().count(kMustMeet) > 0});
     return tensor;
@@ -179,15 +202,19 @@ class Copier {
                     const std::string& value) {
     const tf::DataType dtype = variable.attr().at("dtype").type();
     if (!CanBeMoved(dtype)) return copies_[tensor] = value;
-    const std::string name = absl::StrCat(prefix_, "moved/", copies_.size());
+    const std::string name = absl::StrCat(kPrefix, "moved/", copies_.size());
     const auto at = [&name](absl::string_view part) {
       return absl::StrCat(name, "/", part);
     };
     tf::Tensor seed(tf::DT_INT32, {2});
     seed.flat<int32_t>()(0) = static_cast<int32_t>(copies_.size());
     seed.flat<int32_t>()(1) = 17;
-    Add(tf::NodeDefBuilder(at("shape"), "Shape").Input("value", 0, dtype));
-    proof_->extension.mutable_node()->rbegin()->set_input(0, value);
+    // Numbers are drawn only where they are used.
+    Add(tf::NodeDefBuilder(at("switch"), "Switch")
+            .Input("value", 0, dtype)
+            .Input(moves_, 0, tf::DT_BOOL));
+    copy_.mutable_node()->rbegin()->set_input(0, value);
+    Add(tf::NodeDefBuilder(at("shape"), "Shape").Input(at("switch"), 1, dtype));
     Add(tf::NodeDefBuilder(at("seed"), "Const")
             .Attr("dtype", tf::DT_INT32)
             .Attr("value", seed));
@@ -201,10 +228,12 @@ class Copier {
     Add(tf::NodeDefBuilder(at("step"), "Mul")
             .Input(at("random"), 0, dtype)
             .Input(at("how_far"), 0, dtype));
-    Add(tf::NodeDefBuilder(name, "AddV2")
+    Add(tf::NodeDefBuilder(at("sum"), "AddV2")
             .Input(at("step"), 0, dtype)
-            .Input("value", 0, dtype));
-    proof_->extension.mutable_node()->rbegin()->set_input(1, value);
+            .Input(at("switch"), 1, dtype));
+    using Output = tf::NodeDefBuilder::NodeOut;
+    Add(tf::NodeDefBuilder(name, "Merge")
+            .Input({Output(at("switch"), 0, dtype), Output(at("sum"), 0, dtype)}));
     return copies_[tensor] = absl::StrCat(name, ":0");
   }
 
@@ -220,7 +249,7 @@ class Copier {
     }
     TF_ASSIGN_OR_RETURN(const std::string truths,
                         Resolve(Canonical(node.input(0)), false));
-    const std::string name = absl::StrCat(prefix_, node.name());
+    const std::string name = absl::StrCat(kPrefix, node.name());
     Add(tf::NodeDefBuilder(absl::StrCat(name, "/sampled"), "Const")
             .Attr("dtype", tf::DT_INT64)
             .Attr("value", sampled));
@@ -230,7 +259,7 @@ class Copier {
     Add(tf::NodeDefBuilder(absl::StrCat(name, "/cast"), "Cast")
             .Input("truths", 0, tf::DT_INT64)
             .Attr("DstT", tf::DT_FLOAT));
-    proof_->extension.mutable_node()->rbegin()->set_input(0, truths);
+    copy_.mutable_node()->rbegin()->set_input(0, truths);
     Add(tf::NodeDefBuilder(absl::StrCat(name, "/true"), "OnesLike")
             .Input(absl::StrCat(name, "/cast"), 0, tf::DT_FLOAT));
     copies_[absl::StrCat(node.name(), ":0")] = absl::StrCat(name, "/sampled:0");
@@ -259,7 +288,7 @@ class Copier {
 
   absl::Status CopyNode(const tf::NodeDef& node) {
     tf::NodeDef copy = node;
-    copy.set_name(absl::StrCat(prefix_, node.name()));
+    copy.set_name(absl::StrCat(kPrefix, node.name()));
     copy.clear_device();
     copy.clear_input();
     copy.mutable_attr()->erase("_class");
@@ -283,24 +312,25 @@ class Copier {
       TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(earlier->op(), &op));
       if (HasSharedKernel(*earlier, *op)) continue;
       if (scheduled_.insert(earlier->name()).second) pending_.push_back(earlier);
-      copy.add_input(absl::StrCat("^", prefix_, earlier->name()));
+      copy.add_input(absl::StrCat("^", kPrefix, earlier->name()));
     }
     TF_RETURN_IF_ERROR(functions_.MakeRepeatable(&copy));
     for (tf::NodeDef& made : MakeConstant(&copy)) {
-      *proof_->extension.add_node() = std::move(made);
+      *copy_.add_node() = std::move(made);
     }
-    *proof_->extension.add_node() = std::move(copy);
+    *copy_.add_node() = std::move(copy);
     return absl::OkStatus();
   }
 
   const ProgramGraph& program_;
   const RunSpec& spec_;
   const absl::flat_hash_set<std::string>& moved_;
-  const std::string prefix_;
   ProofGraph* const proof_;
+  tf::GraphDef copy_;
   RepeatableFunctions functions_;
   const Dataflow declarations_;
   std::string how_far_;  // the scalar that weights are moved by
+  std::string moves_;    // whether it is not 0
   absl::flat_hash_map<std::string, std::string> copies_;  // tensors, by the program's
   std::set<std::string> scheduled_;
   std::map<std::string, bool> waited_for_;
@@ -313,9 +343,9 @@ class Copier {
 absl::Status BuildProofGraph(const ProgramGraph& program, const RunSpec& spec,
                              const std::vector<std::string>& wanted,
                              const absl::flat_hash_set<std::string>& moved,
-                             const std::string& prefix, ProofGraph* proof) {
+                             ProofGraph* proof) {
   *proof = ProofGraph();
-  return Copier(program, spec, moved, prefix, proof).Copy(wanted);
+  return Copier(program, spec, moved, proof).Copy(wanted);
 }
 
 }  // namespace tensorbow

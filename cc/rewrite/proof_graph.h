@@ -8,19 +8,19 @@
 #ifndef TENSORBOW_CC_REWRITE_PROOF_GRAPH_H_
 #define TENSORBOW_CC_REWRITE_PROOF_GRAPH_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "cc/rewrite/program_graph.h"
-#include "tensorflow/core/framework/graph.pb.h"
 
 namespace tensorbow {
 
 struct ProofGraph {
-  // What the session's graph is to be extended by.
-  tensorflow::GraphDef extension;
+  // The copy, and what it reads of the program.
+  std::unique_ptr<ProgramGraph> graph;
   std::vector<std::string> feeds;    // in the order of the run's
   std::vector<std::string> fetches;  // in the order of the tensors wanted
   // A tensor of the copy that may be fed, where the program has a kMeanTogether
@@ -34,12 +34,12 @@ struct ProofGraph {
 };
 
 // Copies what `wanted`, tensors of the run `spec`, need. `moved`: variables, by node,
-// whose values are moved. `prefix` begins all new names. FailedPrecondition, saying
-// why, if that cannot be done without side effects.
+// whose values are moved. FailedPrecondition, saying why, if that cannot be done
+// without side effects.
 absl::Status BuildProofGraph(const ProgramGraph& program, const RunSpec& spec,
                              const std::vector<std::string>& wanted,
                              const absl::flat_hash_set<std::string>& moved,
-                             const std::string& prefix, ProofGraph* proof);
+                             ProofGraph* proof);
 
 }  // namespace tensorbow
 

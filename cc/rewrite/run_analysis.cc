@@ -49,7 +49,7 @@ absl::Status SortNodes(const ProgramGraph& graph, const Nodes& nodes, Nodes* var
     } else if (HasSharedKernel(*node, *op)) {
       analysis->shared_kernels.push_back(node->name());
     } else if (KeepsRandomState(*node, *op)) {
-      analysis->random_kernels.push_back(node->name());
+      analysis->keeps_random_state = true;
     }
     const std::string device = NumberedDevice(*node);
     if (!device.empty()) devices.insert(device);

@@ -55,8 +55,8 @@ struct RunAnalysis {
 
   // Nodes whose kernel exists once per session (queues, iterators, tables, …).
   std::vector<std::string> shared_kernels;
-  // Nodes whose kernel keeps the state of a random number generator.
-  std::vector<std::string> random_kernels;
+  // Whether a kernel keeps the state of a random number generator.
+  bool keeps_random_state = false;
 
   // Optimisers update variables from nothing but variables: no feeds, no data, no
   // random numbers. All replicas would be trained alike.

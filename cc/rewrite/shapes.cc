@@ -18,8 +18,11 @@ std::map<std::string, tf::PartialTensorShape> InferShapes(const ProgramGraph& pr
   for (const std::string& feed : spec.feeds) shapes[feed];
   for (const std::string& fetch : spec.fetches) shapes[fetch];
 
+  RunSpec described;  // what else the run executes says nothing about them
+  described.feeds = spec.feeds;
+  described.fetches = spec.fetches;
   tf::GraphDef closure;
-  if (!program.Closure(spec, &closure).ok()) return shapes;
+  if (!program.Closure(described, &closure).ok()) return shapes;
   tf::Graph graph(tf::OpRegistry::Global());
   tf::ShapeRefiner refiner(closure.versions().producer(), graph.op_registry());
   tf::ImportGraphDefOptions options;

@@ -223,9 +223,10 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   if (first && trains_alone() && options_.algorithm == Options::Algorithm::kAuto &&
       choice.algorithm == Options::Algorithm::kSsgd &&
       absl::IsInvalidArgument(
-          CheckGradients(run, options_, session_options_, &learners_))) {
+          CheckGradients(run, options_, session_options_, &learners_, made.get()))) {
     choice.algorithm = Options::Algorithm::kSma;  // for learners that may come
   }
+  made->built.reset();
   if (first) {
     absl::MutexLock lock(&mu_);
     if (synchronisation_ == nullptr) TF_RETURN_IF_ERROR(Choose(choice));

@@ -58,9 +58,7 @@ void Trainer::MakeProof(const ProgramGraph& graph, const RunSpec& spec,
   std::unique_ptr<DivisionProof> proof;
   absl::Status made = absl::FailedPreconditionError("proof=\"off\"");
   if (options_.proof && !spec.feeds.empty()) {
-    made = DivisionProof::Make(graph, spec, analysis, fetches,
-                               absl::StrCat("TensorBow.proof.", num_proofs_++, "/"),
-                               &proof);
+    made = DivisionProof::Make(graph, spec, analysis, fetches, &proof);
   }
   program->divisions = made.ok()
                            ? std::make_unique<Divisions>(std::move(proof))
@@ -186,7 +184,7 @@ absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
       TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
     }
     const ScopedMark marked(&activity_, "prove");
-    program->divisions->Prove(central_, *request.feeds, plan, num_learners(),
+    program->divisions->Prove(learners_, *request.feeds, plan, num_learners(),
                               options_.rows_of_batch(), iterations);
   }
   *verdict = program->divisions->Find(plan);

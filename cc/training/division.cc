@@ -51,7 +51,7 @@ bool Divisions::Due(const FeedPlan& plan, int64_t iterations) const {
   return entry == nullptr || (entry->next >= 0 && iterations >= entry->next);
 }
 
-const Verdict& Divisions::Prove(tf::Session* central,
+const Verdict& Divisions::Prove(const LearnerGroup& learners,
                                 const std::vector<tf::Tensor>& feeds,
                                 const FeedPlan& plan, int num_learners,
                                 int64_t batch_size, int64_t iterations) {
@@ -76,11 +76,11 @@ const Verdict& Divisions::Prove(tf::Session* central,
   options.num_shards = std::max(2, options.num_shards);
   if (batch_size > 0) options.most_rows = std::max<int64_t>(2, batch_size);
   options.how_far = entry.proofs == 1 ? kHowFar : 0;
-  absl::StatusOr<Verdict> found = proof_->Prove(central, feeds, plan, options);
+  absl::StatusOr<Verdict> found = proof_->Prove(learners, feeds, plan, options);
   const bool nothing = !found.ok() || found->kind == Verdict::Kind::kUnproven;
   if (nothing && options.how_far > 0) {
     options.how_far = 0;
-    found = proof_->Prove(central, feeds, plan, options);
+    found = proof_->Prove(learners, feeds, plan, options);
   }
   bool determined = false;
   if (!found.ok()) {
@@ -104,7 +104,7 @@ const Verdict& Divisions::Prove(tf::Session* central,
   }
   const bool over = std::all_of(entries_.begin(), entries_.end(),
                                 [](const auto& e) { return e->next < 0; });
-  if (over) proof_->Release(central);
+  if (over) proof_->Release();
   return entry.verdict;
 }
 

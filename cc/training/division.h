@@ -11,8 +11,8 @@
 
 #include "cc/training/division_proof.h"
 #include "cc/training/feeds.h"
+#include "cc/training/learner_group.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/public/session.h"
 
 namespace tensorbow {
 
@@ -34,7 +34,7 @@ class Divisions {
   // small to be told.
   bool Due(const FeedPlan& plan, int64_t iterations) const;
   // Proves it, on the central values. Returns the verdict.
-  const Verdict& Prove(tensorflow::Session* central,
+  const Verdict& Prove(const LearnerGroup& learners,
                        const std::vector<tensorflow::Tensor>& feeds,
                        const FeedPlan& plan, int num_learners, int64_t batch_size,
                        int64_t iterations);

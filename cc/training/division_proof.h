@@ -2,8 +2,8 @@
 // nothing that matters.
 //
 // The run's gradients and fetches are evaluated on a copy of its graph without side
-// effects (rewrite/proof_graph.h), in the central session, once with all rows and once
-// with each shard. Division is
+// effects (rewrite/proof_graph.h), on the central variables, once with all rows and
+// once with each shard. Division is
 //   sound            if the row-weighted mean of the shards' gradients is the whole's,
 //   or
 //                    their sum is (the loss sums over rows: each gradient is then
@@ -45,12 +45,13 @@
 #include "cc/rewrite/proof_graph.h"
 #include "cc/rewrite/run_analysis.h"
 #include "cc/rewrite/state_changes.h"
+#include "cc/training/central_evaluation.h"
 #include "cc/training/division_evidence.h"
 #include "cc/training/division_judgement.h"
 #include "cc/training/feeds.h"
+#include "cc/training/learner_group.h"
 #include "cc/training/options.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/public/session.h"
 
 namespace tensorbow {
 
@@ -105,25 +106,23 @@ struct ProofOptions {
 
 class DivisionProof {
  public:
-  // `fetches`: of the run, those that learners compute; "" for others. `prefix` begins
-  // the names of all nodes by which the central session's graph is extended. `*proof`
-  // refers to nothing it is given. Saying why, FailedPrecondition if there are no
+  // `fetches`: of the run, those that learners compute; "" for others. `*proof` refers
+  // to nothing it is given. Saying why, FailedPrecondition if there are no
   // gradients to compare, and Unimplemented if they cannot be evaluated.
   static absl::Status Make(const ProgramGraph& graph, const RunSpec& spec,
                            const RunAnalysis& analysis,
                            const std::vector<std::string>& fetches,
-                           const std::string& prefix,
                            std::unique_ptr<DivisionProof>* proof);
 
-  // Evaluates and judges. `plan`: how they are divided. REQUIRES: `central` is the same
-  // session every time, and has the variables' current values. An error if the whole
-  // cannot be evaluated.
-  absl::StatusOr<Verdict> Prove(tensorflow::Session* central,
+  // Evaluates and judges. `plan`: how they are divided. REQUIRES: `learners` are the
+  // same group every time, whose central session has the variables' current values. An
+  // error if the whole cannot be evaluated.
+  absl::StatusOr<Verdict> Prove(const LearnerGroup& learners,
                                 const std::vector<tensorflow::Tensor>& feeds,
                                 const FeedPlan& plan, const ProofOptions& options);
 
-  // Frees what the central session keeps for evaluations.
-  void Release(tensorflow::Session* central);
+  // Frees what is kept for evaluations.
+  void Release();
 
  private:
   using Values = std::vector<tensorflow::Tensor>;
@@ -167,7 +166,7 @@ class DivisionProof {
   // One call of Prove(): where rows are evaluated, and how. A shard's part of a value
   // is its number of rows divided by `count`, times the value.
   struct Request {
-    tensorflow::Session* central;
+    const LearnerGroup& learners;
     const std::vector<tensorflow::Tensor>& feeds;
     const FeedPlan& plan;
     std::vector<FeedPlan::Rows> shards;
@@ -184,20 +183,29 @@ class DivisionProof {
   // denominators that are known to be scalars. False if there is none.
   bool ExchangeDenominators(const ProgramGraph& graph, const RunSpec& spec,
                             ProgramGraph* exchanging);
-  absl::Status Prepare(tensorflow::Session* central);
+  // What is evaluated beside the gradients: fetches, denominators and totals by turns,
+  // and states; "" for what is not.
+  std::vector<std::string> Beside(const ProgramGraph& graph,
+                                  const std::vector<std::string>& fetches) const;
+  // Copies of `graph` what gradients need, and those of `beside` that can be copied.
+  absl::Status CopyGraph(const ProgramGraph& graph, const RunSpec& spec,
+                         const std::vector<std::string>& beside);
+  // Of the copy what is computed where so much is given.
+  absl::StatusOr<const CentralEvaluation*> Compile(const LearnerGroup& learners,
+                                                   Given given);
   // `count`: how many rows `feeds` has. `whole`: the evaluation by all rows; null where
   // nothing is given.
   absl::StatusOr<Evaluation> Evaluate(const Request& request, Values feeds,
                                       int64_t count, Given given,
-                                      const Evaluation* whole) const;
+                                      const Evaluation* whole);
   // Evaluates the shards and judges their gradients.
   void EvaluateShards(const Request& request, Given given, Evaluations* evaluations,
-                      Verdict* verdict) const;
+                      Verdict* verdict);
   // Evaluates the shards with one kind of Given after the other. Returns the first with
   // which the division is sound, else kNothing: then `*coupled` says what differs where
   // shards are given the moments.
   Given GivenForSoundness(const Request& request, Evaluations* evaluations,
-                          Verdict* verdict, std::string* coupled) const;
+                          Verdict* verdict, std::string* coupled);
   // What is to be compared of the values evaluated, in little memory.
   Evaluation Digest(const Values& values) const;
   // The gradient of a source in several evaluations; nothing if they cannot be
@@ -243,12 +251,9 @@ class DivisionProof {
   bool batch_moments_ = false;
   std::map<std::string, tensorflow::TensorShape> shapes_;  // of variables, if known
   ProofGraph graph_;
-  bool extended_ = false;
-  bool prepared_ = false;
-  tensorflow::Session::CallableHandle callable_ = 0;
-  // With kMoments or kMomentsByPart, and with kMomentsAndDenominators, if there are
-  // any.
-  tensorflow::Session::CallableHandle with_moments_ = 0, with_all_ = 0;
+  // With kNothing, with kMoments or kMomentsByPart, and with kMomentsAndDenominators;
+  // null until they are needed.
+  std::unique_ptr<CentralEvaluation> with_nothing_, with_moments_, with_all_;
 };
 
 }  // namespace tensorbow

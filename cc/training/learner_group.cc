@@ -175,6 +175,20 @@ TaskDevices LearnerGroup::Devices(tf::DeviceSet* all) {
   return devices;
 }
 
+absl::Status LearnerGroup::ShareKernels(const ProgramGraph& graph) {
+  if (!central_handle_.empty()) return absl::OkStatus();
+  tf::GraphDef question;
+  *question.mutable_versions() = graph.graph_def().versions();
+  tf::NodeDef* const node = question.add_node();
+  node->set_name(kHandleNode);
+  node->set_op("TensorBowSessionHandle");
+  TF_RETURN_IF_ERROR(central_->Extend(question));
+  std::vector<tf::Tensor> answer;
+  TF_RETURN_IF_ERROR(central_->Run({}, {kHandleNode}, {}, &answer));
+  central_handle_ = answer[0].scalar<tf::tstring>()();
+  return absl::OkStatus();
+}
+
 absl::Status LearnerGroup::EnsureSharedKernels(const ProgramGraph& graph,
                                                const std::vector<std::string>& nodes) {
   tf::CallableOptions callable;
@@ -182,23 +196,20 @@ absl::Status LearnerGroup::EnsureSharedKernels(const ProgramGraph& graph,
     if (shared_kernels_.count(node) == 0) callable.add_target(node);
   }
   if (callable.target_size() == 0) return absl::OkStatus();
-  if (central_handle_.empty()) {
-    tf::GraphDef question;
-    *question.mutable_versions() = graph.graph_def().versions();
-    tf::NodeDef* const node = question.add_node();
-    node->set_name(kHandleNode);
-    node->set_op("TensorBowSessionHandle");
-    TF_RETURN_IF_ERROR(central_->Extend(question));
-    std::vector<tf::Tensor> answer;
-    TF_RETURN_IF_ERROR(central_->Run({}, {kHandleNode}, {}, &answer));
-    central_handle_ = answer[0].scalar<tf::tstring>()();
-  }
+  TF_RETURN_IF_ERROR(ShareKernels(graph));
   // Making a callable creates the kernels in the stock session, with its own function
   // library, and executes nothing. It is kept for as long as the session lives.
   tf::Session::CallableHandle handle;
   TF_RETURN_IF_ERROR(central_->MakeCallable(callable, &handle));
   shared_kernels_.insert(callable.target().begin(), callable.target().end());
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<CentralEvaluation>> LearnerGroup::NewEvaluation(
+    const ProgramGraph& graph, const RunSpec& spec) const {
+  const tf::DeviceMgr* devices = nullptr;
+  TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
+  return CentralEvaluation::Make(graph, spec, environment_, devices);
 }
 
 absl::Status LearnerGroup::CheckMemory(int learners_per_device) const {

@@ -18,6 +18,7 @@
 #include "cc/learner/learner.h"
 #include "cc/rewrite/learner_graph.h"
 #include "cc/rewrite/program_graph.h"
+#include "cc/training/central_evaluation.h"
 #include "cc/training/options.h"
 #include "cc/tuner/layout.h"
 #include "tensorflow/core/common_runtime/device_set.h"
@@ -66,9 +67,17 @@ class LearnerGroup {
 
   // The devices that tasks are placed on; `all` keeps the set.
   TaskDevices Devices(tensorflow::DeviceSet* all);
-  // Makes sure that the central session has kernels for these nodes of `graph`.
+  // Has kernels that exist once per session be the central session's, whoever makes
+  // them first.
+  absl::Status ShareKernels(const ProgramGraph& graph);
+  // Makes sure that the central session has kernels for these nodes of `graph`, made
+  // with its own library of functions, which they may keep.
   absl::Status EnsureSharedKernels(const ProgramGraph& graph,
                                    const std::vector<std::string>& nodes);
+  // Compiles what is to be evaluated on the central variables. Its tables and the like
+  // have kernels already.
+  absl::StatusOr<std::unique_ptr<CentralEvaluation>> NewEvaluation(
+      const ProgramGraph& graph, const RunSpec& spec) const;
   // Replicas may have moved since the last task.
   void NoteMovedReplicas() { environment_.replica_generation.fetch_add(1); }
   // Where learners share accelerators: whether each of so many on a device has memory

@@ -285,22 +285,29 @@ std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec) {
 
 absl::Status CheckGradients(const RunToCompile& run, const Options& options,
                             const tf::SessionOptions& session_options,
-                            LearnerGroup* learners) {
+                            LearnerGroup* learners, LearningProgram* alone) {
+  const std::unique_ptr<TaskGraph> built = std::move(alone->built);
   const auto check = [&](const ProgramGraph& graph) -> absl::Status {
     LearningProgram program;
     TF_RETURN_IF_ERROR(Dissect(graph, run.spec, /*sparse_feeds=*/{}, /*fixed=*/{},
                                options, /*replicated=*/true, &program));
-    tf::DeviceSet device_set;
     TaskGraph task;
-    TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task_spec, session_options,
-                                      learners->Devices(&device_set), &task));
+    if (&graph == &run.graph && built != nullptr &&
+        KeyOf(program.task_spec) == KeyOf(alone->task_spec)) {
+      task = std::move(*built);
+    } else {
+      tf::DeviceSet device_set;
+      TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task_spec, session_options,
+                                        learners->Devices(&device_set), &task));
+    }
     TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
     return FuseTask(run.analysis, Traits::Averages::kGradients, Averaging::kInUpdates,
                     learners->layout().threads, &program, &task);
   };
   const absl::Status in_updates = check(run.graph);
+  if (!absl::IsInvalidArgument(in_updates)) return in_updates;
   const auto gradients = FindGradientsAtLoss(run.graph, run.spec, run.analysis).dense;
-  if (!absl::IsInvalidArgument(in_updates) || gradients.empty()) return in_updates;
+  if (gradients.empty()) return in_updates;
   ProgramGraph at_loss;
   TF_RETURN_IF_ERROR(AverageAtLoss(run.graph, run.spec, gradients, &at_loss));
   return check(at_loss);
@@ -318,14 +325,17 @@ absl::Status CompileLearningProgram(
       Dissect(graph, spec, sparse_feeds, fixed, options, replicated, program));
   program->analysis = analysis;
   TF_RETURN_IF_ERROR(learners->EnsureSharedKernels(graph, analysis.shared_kernels));
-  if (learners->shares_random_state()) {
-    TF_RETURN_IF_ERROR(learners->EnsureSharedKernels(graph, analysis.random_kernels));
+  if (learners->shares_random_state() && analysis.keeps_random_state) {
+    TF_RETURN_IF_ERROR(learners->ShareKernels(graph));  // they keep no library
   }
 
   tf::DeviceSet device_set;
   TaskGraph task;
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program->task_spec, session_options,
                                     learners->Devices(&device_set), &task));
+  if (alone && averages == Traits::Averages::kNothing) {
+    program->built = std::make_unique<TaskGraph>(CopyOf(task));
+  }
   if (!alone) UseOneDnn(&task);  // one learner computes what a stock session does
   (*learners)[0].Optimise(&task);
   TF_RETURN_IF_ERROR(FuseSparseAdam(&task));

@@ -44,6 +44,9 @@ struct LearningProgram {
   std::vector<Fetch> fetches;
   int rows_fetch = -1;  // the task's fetch that tells the rows of its data, or -1
 
+  // The task graph as it was built, where a lone learner executes it: for
+  // CheckGradients(), and until then.
+  std::unique_ptr<TaskGraph> built;
   std::vector<std::unique_ptr<Learner::Program>> learners;
   LearningRates rates;                            // watched only where a drop restarts
   int num_gradients = 0;                          // averaged in a task
@@ -134,11 +137,11 @@ absl::Status CompileLearningProgram(
     const tensorflow::SessionOptions& session_options, Traits::Averages averages,
     const AgreeOnSharing& agree, LearnerGroup* learners, LearningProgram* program);
 
-// Whether several learners could average the run's gradients: InvalidArgument if they
-// are not found.
+// Whether several learners could average the gradients of a run, which `alone` has been
+// compiled from for a lone learner: InvalidArgument if they are not found.
 absl::Status CheckGradients(const RunToCompile& run, const Options& options,
                             const tensorflow::SessionOptions& session_options,
-                            LearnerGroup* learners);
+                            LearnerGroup* learners, LearningProgram* alone);
 
 }  // namespace tensorbow
 

@@ -348,7 +348,6 @@ class Trainer {
   const Options& options_;
   tensorflow::Session* const central_;  // not owned
   const Warn warn_;
-  std::atomic<int> num_proofs_{0};  // programs that have one
 
   const std::unique_ptr<HostRounds> rounds_;        // null where there is one host
   const std::unique_ptr<MergesOfHosts> merges_;     // null but under Adaptive SGD

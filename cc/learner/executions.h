@@ -1,0 +1,25 @@
+// What the executors of a session's graphs need, whatever the device.
+#ifndef TENSORBOW_CC_LEARNER_EXECUTIONS_H_
+#define TENSORBOW_CC_LEARNER_EXECUTIONS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "cc/rewrite/learner_graph.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/common_runtime/process_function_library_runtime.h"
+#include "tensorflow/core/public/session_options.h"
+
+namespace tensorbow {
+
+// The runtime of the functions that a task graph calls. Refers to all it is given.
+std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> NewRuntime(
+    const TaskGraph& task, const tensorflow::FunctionLibraryDefinition* functions,
+    const tensorflow::SessionOptions& options, const tensorflow::DeviceMgr* devices);
+
+// Of an execution: unique in the process, out of the way of stock sessions.
+int64_t NextStepId();
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_LEARNER_EXECUTIONS_H_
