@@ -80,7 +80,7 @@ class Copier {
   }
 
  private:
-  // Puts the copy beside what it reads of the program.
+  // Makes a graph of the copy and of the variables and tables that it reads.
   absl::Status Complete() {
     absl::flat_hash_set<std::string> own;
     for (const tf::NodeDef& node : copy_.node()) own.insert(node.name());
@@ -209,7 +209,7 @@ class Copier {
     tf::Tensor seed(tf::DT_INT32, {2});
     seed.flat<int32_t>()(0) = static_cast<int32_t>(copies_.size());
     seed.flat<int32_t>()(1) = 17;
-    // Numbers are drawn only where they are used.
+    // No numbers are drawn for weights that stay where they are.
     Add(tf::NodeDefBuilder(at("switch"), "Switch")
             .Input("value", 0, dtype)
             .Input(moves_, 0, tf::DT_BOOL));

@@ -18,7 +18,7 @@ std::map<std::string, tf::PartialTensorShape> InferShapes(const ProgramGraph& pr
   for (const std::string& feed : spec.feeds) shapes[feed];
   for (const std::string& fetch : spec.fetches) shapes[fetch];
 
-  RunSpec described;  // what else the run executes says nothing about them
+  RunSpec described;  // the run's targets tell nothing about these shapes
   described.feeds = spec.feeds;
   described.fetches = spec.fetches;
   tf::GraphDef closure;

@@ -39,11 +39,6 @@ absl::StatusOr<std::unique_ptr<CentralEvaluation>> CentralEvaluation::Make(
   return made;
 }
 
-CentralEvaluation::~CentralEvaluation() {
-  executor_.reset();  // its kernels use the runtime
-  runtime_.reset();
-}
-
 absl::Status CentralEvaluation::MakeExecutor() {
   tf::Device* const device = environment_.central_device;
   runtime_ = NewRuntime(task_, task_.functions.get(), *environment_.options, devices_);

@@ -29,7 +29,6 @@ class CentralEvaluation {
   static absl::StatusOr<std::unique_ptr<CentralEvaluation>> Make(
       const ProgramGraph& graph, const RunSpec& spec,
       const LearnerEnvironment& environment, const tensorflow::DeviceMgr* devices);
-  ~CentralEvaluation();
 
   // `feeds` and `*fetches` are in the order of the spec.
   absl::Status Run(const std::vector<tensorflow::Tensor>& feeds,
@@ -43,6 +42,7 @@ class CentralEvaluation {
 
   const LearnerEnvironment& environment_;
   const tensorflow::DeviceMgr* const devices_;
+  // In this order: the executor's kernels use what stands before it.
   TaskGraph task_;
   std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> runtime_;
   std::set<const tensorflow::OpKernel*> shared_kernels_;  // not owned

@@ -43,7 +43,7 @@ std::map<std::string, tf::TensorShape> KnownShapes(const RunAnalysis& analysis) 
   return shapes;
 }
 
-// Where `tensor` is among those that are evaluated, which it is added to.
+// The place of `tensor` in `wanted`, to which it is added if it is not there.
 int Place(const std::string& tensor, std::vector<std::string>* wanted) {
   const auto known = std::find(wanted->begin(), wanted->end(), tensor);
   const int at = static_cast<int>(known - wanted->begin());

@@ -38,11 +38,11 @@ std::vector<FeedPlan::Rows> Shards(int64_t rows, int64_t count) {
 absl::StatusOr<const CentralEvaluation*> DivisionProof::Compile(
     const LearnerGroup& learners, Given given) {
   const bool all = given == Given::kMomentsAndDenominators;
-  std::unique_ptr<CentralEvaluation>* const compiled = given == Given::kNothing
-                                                           ? &with_nothing_
-                                                       : all ? &with_all_
-                                                             : &with_moments_;
-  if (*compiled != nullptr) return compiled->get();
+  std::unique_ptr<CentralEvaluation>& compiled = all ? with_all_
+                                                 : given == Given::kNothing
+                                                     ? with_nothing_
+                                                     : with_moments_;
+  if (compiled != nullptr) return compiled.get();
   RunSpec spec;
   spec.feeds = graph_.feeds;
   spec.fetches = graph_.fetches;
@@ -53,8 +53,8 @@ absl::StatusOr<const CentralEvaluation*> DivisionProof::Compile(
       spec.feeds.push_back(exchange.tensor);
     }
   }
-  TF_ASSIGN_OR_RETURN(*compiled, learners.NewEvaluation(*graph_.graph, spec));
-  return compiled->get();
+  TF_ASSIGN_OR_RETURN(compiled, learners.NewEvaluation(*graph_.graph, spec));
+  return compiled.get();
 }
 
 void DivisionProof::Release() {

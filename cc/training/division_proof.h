@@ -183,14 +183,15 @@ class DivisionProof {
   // denominators that are known to be scalars. False if there is none.
   bool ExchangeDenominators(const ProgramGraph& graph, const RunSpec& spec,
                             ProgramGraph* exchanging);
-  // What is evaluated beside the gradients: fetches, denominators and totals by turns,
-  // and states; "" for what is not.
+  // The tensors that are evaluated beside the gradients: fetches, then each denominator
+  // and its total, then states; "" in the place of one that is not evaluated.
   std::vector<std::string> Beside(const ProgramGraph& graph,
                                   const std::vector<std::string>& fetches) const;
-  // Copies of `graph` what gradients need, and those of `beside` that can be copied.
+  // Copies from `graph` what the gradients need, and what `beside` needs where that can
+  // be copied.
   absl::Status CopyGraph(const ProgramGraph& graph, const RunSpec& spec,
                          const std::vector<std::string>& beside);
-  // Of the copy what is computed where so much is given.
+  // Compiles the copy for evaluations that are given so much, the first time.
   absl::StatusOr<const CentralEvaluation*> Compile(const LearnerGroup& learners,
                                                    Given given);
   // `count`: how many rows `feeds` has. `whole`: the evaluation by all rows; null where

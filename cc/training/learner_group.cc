@@ -175,7 +175,7 @@ TaskDevices LearnerGroup::Devices(tf::DeviceSet* all) {
   return devices;
 }
 
-absl::Status LearnerGroup::ShareKernels(const ProgramGraph& graph) {
+absl::Status LearnerGroup::FindCentralHandle(const ProgramGraph& graph) {
   if (!central_handle_.empty()) return absl::OkStatus();
   tf::GraphDef question;
   *question.mutable_versions() = graph.graph_def().versions();
@@ -196,7 +196,7 @@ absl::Status LearnerGroup::EnsureSharedKernels(const ProgramGraph& graph,
     if (shared_kernels_.count(node) == 0) callable.add_target(node);
   }
   if (callable.target_size() == 0) return absl::OkStatus();
-  TF_RETURN_IF_ERROR(ShareKernels(graph));
+  TF_RETURN_IF_ERROR(FindCentralHandle(graph));
   // Making a callable creates the kernels in the stock session, with its own function
   // library, and executes nothing. It is kept for as long as the session lives.
   tf::Session::CallableHandle handle;

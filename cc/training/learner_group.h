@@ -67,15 +67,17 @@ class LearnerGroup {
 
   // The devices that tasks are placed on; `all` keeps the set.
   TaskDevices Devices(tensorflow::DeviceSet* all);
-  // Has kernels that exist once per session be the central session's, whoever makes
-  // them first.
-  absl::Status ShareKernels(const ProgramGraph& graph);
-  // Makes sure that the central session has kernels for these nodes of `graph`, made
-  // with its own library of functions, which they may keep.
+  // Asks the central session for the name under which it keeps kernels, if that is not
+  // known yet. From then on a kernel that exists once per session is shared: the
+  // session or a learner makes it, and both use it.
+  absl::Status FindCentralHandle(const ProgramGraph& graph);
+  // Has the central session make kernels for these nodes of `graph`, if there are none
+  // yet. Such kernels may keep the library of functions that they are made with, and
+  // the session's lives long enough.
   absl::Status EnsureSharedKernels(const ProgramGraph& graph,
                                    const std::vector<std::string>& nodes);
-  // Compiles what is to be evaluated on the central variables. Its tables and the like
-  // have kernels already.
+  // Compiles what is to be evaluated on the central variables. REQUIRES:
+  // EnsureSharedKernels() has been called for the tables and the like that it uses.
   absl::StatusOr<std::unique_ptr<CentralEvaluation>> NewEvaluation(
       const ProgramGraph& graph, const RunSpec& spec) const;
   // Replicas may have moved since the last task.

@@ -326,7 +326,8 @@ absl::Status CompileLearningProgram(
   program->analysis = analysis;
   TF_RETURN_IF_ERROR(learners->EnsureSharedKernels(graph, analysis.shared_kernels));
   if (learners->shares_random_state() && analysis.keeps_random_state) {
-    TF_RETURN_IF_ERROR(learners->ShareKernels(graph));  // they keep no library
+    // The learner makes the kernels: they keep no library of functions.
+    TF_RETURN_IF_ERROR(learners->FindCentralHandle(graph));
   }
 
   tf::DeviceSet device_set;

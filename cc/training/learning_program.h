@@ -44,8 +44,7 @@ struct LearningProgram {
   std::vector<Fetch> fetches;
   int rows_fetch = -1;  // the task's fetch that tells the rows of its data, or -1
 
-  // The task graph as it was built, where a lone learner executes it: for
-  // CheckGradients(), and until then.
+  // A copy of a lone learner's task graph as it was built. CheckGradients() takes it.
   std::unique_ptr<TaskGraph> built;
   std::vector<std::unique_ptr<Learner::Program>> learners;
   LearningRates rates;                            // watched only where a drop restarts
