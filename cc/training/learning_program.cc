@@ -287,22 +287,28 @@ absl::Status CheckGradients(const RunToCompile& run, const Options& options,
                             const tf::SessionOptions& session_options,
                             LearnerGroup* learners, LearningProgram* alone) {
   const std::unique_ptr<TaskGraph> built = std::move(alone->built);
+  const auto fuse = [&](LearningProgram* program, TaskGraph* task) -> absl::Status {
+    TF_RETURN_IF_ERROR(FuseSparseAdam(task));
+    return FuseTask(run.analysis, Traits::Averages::kGradients, Averaging::kInUpdates,
+                    learners->layout().threads, program, task);
+  };
   const auto check = [&](const ProgramGraph& graph) -> absl::Status {
     LearningProgram program;
     TF_RETURN_IF_ERROR(Dissect(graph, run.spec, /*sparse_feeds=*/{}, /*fixed=*/{},
                                options, /*replicated=*/true, &program));
-    TaskGraph task;
-    if (&graph == &run.graph && built != nullptr &&
-        KeyOf(program.task_spec) == KeyOf(alone->task_spec)) {
-      task = std::move(*built);
-    } else {
-      tf::DeviceSet device_set;
-      TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task_spec, session_options,
-                                        learners->Devices(&device_set), &task));
+    if (&graph == &run.graph && built != nullptr) {
+      // A lone learner fetches variables, too, which may be in the way of fusing.
+      const absl::Status status = fuse(&program, built.get());
+      if (!absl::IsInvalidArgument(status) ||
+          KeyOf(program.task_spec) == KeyOf(alone->task_spec)) {
+        return status;
+      }
     }
-    TF_RETURN_IF_ERROR(FuseSparseAdam(&task));
-    return FuseTask(run.analysis, Traits::Averages::kGradients, Averaging::kInUpdates,
-                    learners->layout().threads, &program, &task);
+    tf::DeviceSet device_set;
+    TaskGraph task;
+    TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task_spec, session_options,
+                                      learners->Devices(&device_set), &task));
+    return fuse(&program, &task);
   };
   const absl::Status in_updates = check(run.graph);
   if (!absl::IsInvalidArgument(in_updates)) return in_updates;
