@@ -228,25 +228,27 @@ absl::Status TensorBowSession::PRun(const std::string& handle,
 absl::Status TensorBowSession::MakeCallable(const tf::CallableOptions& callable_options,
                                             CallableHandle* handle) {
   TF_RETURN_IF_ERROR(CheckOpen());
-  Callable callable;
-  callable.run_options = callable_options.run_options();
   RunSpec spec;
   spec.feeds.assign(callable_options.feed().begin(), callable_options.feed().end());
   spec.fetches.assign(callable_options.fetch().begin(), callable_options.fetch().end());
   spec.targets.assign(callable_options.target().begin(),
                       callable_options.target().end());
-  // The stock session's callable serves the runs that stay central, and its checks
-  // are the ones users know.
-  TF_RETURN_IF_ERROR(central_->MakeCallable(callable_options, &callable.central));
+  Callable callable;
+  callable.run_options = callable_options.run_options();
   callable.signature = FindOrAnalyse(std::move(spec));
-  if (!callable.signature->rows_tensor.empty()) {
-    tf::CallableOptions with_rows = callable_options;
-    with_rows.add_fetch(callable.signature->rows_tensor);
-    TF_RETURN_IF_ERROR(central_->ReleaseCallable(callable.central));
-    TF_RETURN_IF_ERROR(central_->MakeCallable(with_rows, &callable.central));
-  }
   if (callable_options.tensor_connection_size() > 0) {
     callable.signature = CentralOnly(std::move(callable.signature));
+  }
+  tf::CallableOptions with_rows = callable_options;
+  if (!callable.signature->rows_tensor.empty()) {
+    with_rows.add_fetch(callable.signature->rows_tensor);
+  }
+  callable.central =
+      std::make_shared<CentralCallable>(central_.get(), std::move(with_rows));
+  // The stock session checks what it executes, and where the tensors are to be.
+  if (!callable.signature->for_learners() || callable_options.feed_devices_size() > 0 ||
+      callable_options.fetch_devices_size() > 0) {
+    TF_RETURN_IF_ERROR(callable.central->Handle().status());
   }
   absl::MutexLock lock(&mu_);
   *handle = next_callable_++;
@@ -280,9 +282,9 @@ absl::Status TensorBowSession::RunCallable(
     }
     callable = known->second;
   }
-  auto central = [&] {
-    return central_->RunCallable(callable.central, feeds, fetches, metadata,
-                                 thread_pools);
+  auto central = [&]() -> absl::Status {
+    TF_ASSIGN_OR_RETURN(const CallableHandle made, callable.central->Handle());
+    return central_->RunCallable(made, feeds, fetches, metadata, thread_pools);
   };
   // Let the stock session complain about a wrong number of feeds.
   if (feeds.size() != callable.signature->spec.feeds.size()) return central();
@@ -291,18 +293,16 @@ absl::Status TensorBowSession::RunCallable(
 }
 
 absl::Status TensorBowSession::ReleaseCallable(CallableHandle handle) {
-  CallableHandle central = 0;
-  {
-    absl::MutexLock lock(&mu_);
-    const auto known = callables_.find(handle);
-    if (known == callables_.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("No such callable handle: ", handle));
-    }
-    central = known->second.central;
-    callables_.erase(known);
+  Callable released;  // beyond the lock: the stock session has locks of its own
+  absl::MutexLock lock(&mu_);
+  const auto known = callables_.find(handle);
+  if (known == callables_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("No such callable handle: ", handle));
   }
-  return central_->ReleaseCallable(central);
+  released = std::move(known->second);
+  callables_.erase(known);
+  return absl::OkStatus();
 }
 
 // ------------------------------------------------------------------------ state

@@ -22,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "cc/rewrite/program_graph.h"
 #include "cc/rewrite/run_analysis.h"
+#include "cc/session/central_callable.h"
 #include "cc/training/options.h"
 #include "cc/training/trainer.h"
 #include "cc/tuner/layout_tuner.h"
@@ -171,7 +172,7 @@ class TensorBowSession : public tensorflow::Session {
   struct Callable {
     std::shared_ptr<const Signature> signature;
     tensorflow::RunOptions run_options;
-    CallableHandle central = 0;  // of the stock session
+    std::shared_ptr<CentralCallable> central;
   };
 
   TensorBowSession(const tensorflow::SessionOptions& session_options,

@@ -66,6 +66,26 @@ def test_native_callables_learn_too():
         np.testing.assert_array_equal(value, s.run(p.w))
 
 
+def test_native_callables_say_what_stock_ones_say_of_devices_and_names():
+    from tensorflow.core.protobuf import config_pb2
+
+    p = linear()
+    nowhere = config_pb2.CallableOptions(feed=[p.x.name, p.y.name], target=[p.train.name])
+    nowhere.feed_devices[p.x.name] = "/job:localhost/replica:0/task:0/device:CPU:7"
+    unknown = config_pb2.CallableOptions(fetch=["none:0"])
+    with session(p.graph) as s, tf1.Session(graph=p.graph) as stock:
+        for each in (s, stock):
+            each.run(p.init)
+        for options in (nowhere, unknown):
+            said = []
+            for each in (s, stock):
+                with pytest.raises(tf.errors.OpError) as error:
+                    each._make_callable_from_options(options)
+                said.append((type(error.value), error.value.message))
+            assert said[0] == said[1]
+        assert s.learning_tasks == 0
+
+
 def test_native_callables_warn_in_the_run_that_the_warning_is_about():
     """Keras 2 in graph mode trains by nothing else."""
     from tensorflow.core.protobuf import config_pb2

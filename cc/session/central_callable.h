@@ -1,0 +1,39 @@
+// A callable of the stock session, for the runs of a TensorBowSession's callable that
+// the central session executes.
+#ifndef TENSORBOW_CC_SESSION_CENTRAL_CALLABLE_H_
+#define TENSORBOW_CC_SESSION_CENTRAL_CALLABLE_H_
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "tensorflow/core/protobuf/config.pb.h"
+#include "tensorflow/core/public/session.h"
+
+namespace tensorbow {
+
+// The stock session builds and optimises a graph for it when the handle is first asked
+// for: a learning run, which learners execute, may never need it. Thread-safe.
+class CentralCallable {
+ public:
+  // `central` must outlive this.
+  CentralCallable(tensorflow::Session* central, tensorflow::CallableOptions options);
+  ~CentralCallable();
+  CentralCallable(const CentralCallable&) = delete;
+  CentralCallable& operator=(const CentralCallable&) = delete;
+
+  // Makes it, the first time; an error is the stock session's, the same every time.
+  absl::StatusOr<tensorflow::Session::CallableHandle> Handle() ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  tensorflow::Session* const central_;
+  const tensorflow::CallableOptions options_;
+  absl::Mutex mu_;
+  bool made_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+  tensorflow::Session::CallableHandle handle_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SESSION_CENTRAL_CALLABLE_H_
