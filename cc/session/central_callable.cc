@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tensorflow/core/platform/errors.h"
+
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
@@ -11,17 +13,17 @@ CentralCallable::CentralCallable(tf::Session* central, tf::CallableOptions optio
 
 CentralCallable::~CentralCallable() {
   absl::MutexLock lock(&mu_);
-  if (made_ && status_.ok()) central_->ReleaseCallable(handle_).IgnoreError();
+  if (handle_.has_value()) central_->ReleaseCallable(*handle_).IgnoreError();
 }
 
 absl::StatusOr<tf::Session::CallableHandle> CentralCallable::Handle() {
   absl::MutexLock lock(&mu_);
-  if (!made_) {
-    status_ = central_->MakeCallable(options_, &handle_);
-    made_ = true;
+  if (!handle_.has_value()) {
+    tf::Session::CallableHandle made = 0;
+    TF_RETURN_IF_ERROR(central_->MakeCallable(options_, &made));
+    handle_ = made;
   }
-  if (!status_.ok()) return status_;
-  return handle_;
+  return *handle_;
 }
 
 }  // namespace tensorbow

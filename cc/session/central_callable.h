@@ -3,8 +3,9 @@
 #ifndef TENSORBOW_CC_SESSION_CENTRAL_CALLABLE_H_
 #define TENSORBOW_CC_SESSION_CENTRAL_CALLABLE_H_
 
+#include <optional>
+
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "tensorflow/core/protobuf/config.pb.h"
@@ -22,16 +23,14 @@ class CentralCallable {
   CentralCallable(const CentralCallable&) = delete;
   CentralCallable& operator=(const CentralCallable&) = delete;
 
-  // Makes it, the first time; an error is the stock session's, the same every time.
+  // Makes it where that has not been done; an error is the stock session's.
   absl::StatusOr<tensorflow::Session::CallableHandle> Handle() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   tensorflow::Session* const central_;
   const tensorflow::CallableOptions options_;
   absl::Mutex mu_;
-  bool made_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Status status_ ABSL_GUARDED_BY(mu_);
-  tensorflow::Session::CallableHandle handle_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<tensorflow::Session::CallableHandle> handle_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tensorbow
