@@ -293,7 +293,7 @@ absl::Status TensorBowSession::RunCallable(
 }
 
 absl::Status TensorBowSession::ReleaseCallable(CallableHandle handle) {
-  Callable released;  // beyond the lock: the stock session has locks of its own
+  Callable released;  // destroyed after `lock`: the stock session takes locks, too
   absl::MutexLock lock(&mu_);
   const auto known = callables_.find(handle);
   if (known == callables_.end()) {
