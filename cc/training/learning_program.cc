@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cc/rewrite/acyclic.h"
 #include "cc/rewrite/average_at_loss.h"
 #include "cc/rewrite/batch_elements.h"
@@ -16,6 +17,7 @@
 #include "cc/rewrite/fuse_sparse_adam.h"
 #include "cc/rewrite/fuse_sparse_products.h"
 #include "cc/rewrite/fuse_updates.h"
+#include "cc/rewrite/graph_dump.h"
 #include "cc/rewrite/graph_effects.h"
 #include "cc/rewrite/learner_graph.h"
 #include "cc/rewrite/onednn.h"
@@ -239,6 +241,46 @@ absl::Status SendToHosts(const Options& options, LearningProgram* program,
   return absl::OkStatus();
 }
 
+// Writes the feeds, fetches and graphs of all learners.
+void Dump(const LearningProgram& program) {
+  if (!DumpsGraphs()) return;
+  std::string text;
+  for (const FeedDeclaration& feed : program.feeds) {
+    absl::StrAppend(&text, "feed ", feed.name, " ", feed.shape.DebugString(), " ",
+                    static_cast<int>(feed.division), feed.named ? " named" : "",
+                    feed.of_pipeline ? " of_pipeline" : "",
+                    feed.any_rows ? " any_rows" : "");
+    if (feed.sparse.has_value()) {
+      absl::StrAppend(&text, " sparse ", feed.sparse->indices, " ", feed.sparse->values,
+                      " ", feed.sparse->shape);
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  for (const LearningProgram::Fetch& fetch : program.fetches) {
+    const FetchDeclaration& declared = fetch.declaration;
+    absl::StrAppend(
+        &text, "fetch ", declared.name,
+        declared.leading_dimension_unknown ? " leading_dimension_unknown" : "",
+        " combination ",
+        declared.combination.has_value() ? static_cast<int>(*declared.combination) : -1,
+        " task_fetch ", fetch.task_fetch, " variable ",
+        fetch.variable == nullptr ? "" : fetch.variable->name(), "\n");
+  }
+  absl::StrAppend(&text, "task ", KeyOf(program.task_spec), "\nrows_fetch ",
+                  program.rows_fetch, "\nnum_gradients ", program.num_gradients,
+                  "\nshared ", absl::StrJoin(program.shared, " "), "\nsame_fetches ",
+                  absl::StrJoin(program.same_fetches, " "), "\nhidden_random_ops ",
+                  absl::StrJoin(program.hidden_random_ops, " "), "\ncorrects_itself ",
+                  absl::StrJoin(program.corrects_itself, " "), "\nsums ", program.sums,
+                  " meets ", program.meets, " own_moments ", program.own_moments, "\n");
+  for (size_t j = 0; j < program.learners.size(); ++j) {
+    for (const auto& graph : program.learners[j]->graphs()) {
+      absl::StrAppend(&text, "learner ", j, "\n", SortedText(*graph));
+    }
+  }
+  DumpText("learners", text);
+}
+
 }  // namespace
 
 int64_t LearningProgram::Fingerprint() const {
@@ -388,6 +430,7 @@ absl::Status CompileLearningProgram(
     program->learners.push_back(std::move(learner_program));
   }
   program->hidden_random_ops = HiddenRandomState(program->learners[0]->graphs());
+  Dump(*program);
   if (!replicated) return absl::OkStatus();
   if (options.restart != Options::Restart::kOnLearningRateDrop) return absl::OkStatus();
   return program->rates.Compile(graph, program->task_spec.feeds,
