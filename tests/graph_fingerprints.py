@@ -3,8 +3,8 @@
     python tests/graph_fingerprints.py hashes.txt [-n 2] [test files]
 
 Each line has a test and the hashes of the learner graphs that it compiled, with their feeds and
-fetches, in order of their values. Without test files: tests/programs, the Keras steps and the
-networks of benchmarks/networks.py.
+fetches, in order of their values. Without test files: the programs of tests/programs and the
+networks of benchmarks/networks.py, two learners each, and tests of Keras.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ import networks  # noqa: E402
 KERAS = ("ssgd", "steps", "kinds", "batch_norm", "one_learner", "masks", "inputs", "auto")
 DEFAULT = [
     "tests/graph_fingerprints.py",
-    "tests/programs",
     *(f"tests/python/keras_{kind}_test.py" for kind in KERAS),
 ]
+PROGRAMS = sorted(f.stem for f in (ROOT / "tests" / "programs").glob("[a-z]*.py"))
 _RESULTS = "TENSORBOW_FINGERPRINTS"  # a folder, for pytest's workers
 _DUMPS = "TENSORBOW_DUMP_GRAPHS"
 
@@ -33,6 +33,15 @@ _DUMPS = "TENSORBOW_DUMP_GRAPHS"
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_network(name):
     networks.network_session(name, networks.NETWORKS[name].rows, 2)(2)
+
+
+@pytest.mark.parametrize(
+    "name", [p for p in PROGRAMS if p not in ("conftest", "programs_test", "table")]
+)
+def test_program(name):
+    from tests.programs import _harness
+
+    _harness.run(name, seed=1, learners=2)
 
 
 @pytest.hookimpl(wrapper=True)

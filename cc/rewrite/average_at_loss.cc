@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/op_kinds.h"
-#include "cc/rewrite/reduce_gradients.h"
+#include "cc/graph/op_kinds.h"
+#include "cc/passes/task/reduce_gradients.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 
 namespace tensorbow {

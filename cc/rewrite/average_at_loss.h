@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/graph/program_graph.h"
 #include "cc/rewrite/gradient_sources.h"
-#include "cc/rewrite/program_graph.h"
-#include "cc/rewrite/run_analysis.h"
 
 namespace tensorbow {
 

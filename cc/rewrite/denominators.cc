@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "cc/rewrite/control_flow.h"
+#include "cc/graph/control_flow.h"
 
 namespace tensorbow {
 

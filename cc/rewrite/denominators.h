@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "cc/rewrite/program_graph.h"
-#include "cc/rewrite/run_analysis.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/graph/program_graph.h"
 
 namespace tensorbow {
 

@@ -8,11 +8,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/control_flow.h"
+#include "cc/graph/control_flow.h"
+#include "cc/graph/op_kinds.h"
+#include "cc/graph/shapes.h"
 #include "cc/rewrite/elementwise.h"
-#include "cc/rewrite/op_kinds.h"
 #include "cc/rewrite/row_moments.h"
-#include "cc/rewrite/shapes.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace tensorbow {

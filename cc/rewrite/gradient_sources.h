@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "cc/rewrite/graph_effects.h"
-#include "cc/rewrite/program_graph.h"
-#include "cc/rewrite/run_analysis.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/graph/dataflow.h"
+#include "cc/graph/program_graph.h"
 
 namespace tensorbow {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/control_flow.h"
-#include "cc/rewrite/meetings.h"
+#include "cc/graph/control_flow.h"
+#include "cc/passes/program/insert_exchanges.h"
 #include "cc/rewrite/row_moments.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor.h"

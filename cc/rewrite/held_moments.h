@@ -4,17 +4,17 @@
 #define TENSORBOW_CC_REWRITE_HELD_MOMENTS_H_
 
 #include "absl/status/statusor.h"
-#include "cc/rewrite/program_graph.h"
-#include "cc/rewrite/run_analysis.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/graph/program_graph.h"
 
 namespace tensorbow {
 
-// `held` ← what `spec` needs of `graph`, with a kMeanTogether (meetings.h) after each
-// moment by which rows are normalised, and one ("part") after each gradient of the loss
-// by such a moment. TensorFlow's batch normalisation ops compute both inside of them:
-// they are replaced by simple ops, and an IdentityN has their name. Returns whether all
-// moments are found; `held` is unspecified if not. `analysis`: of the run. Pure
-// function.
+// `held` ← what `spec` needs of `graph`, with a kMeanTogether (insert_exchanges.h)
+// after each moment by which rows are normalised, and one ("part") after each gradient
+// of the loss by such a moment. TensorFlow's batch normalisation ops compute both
+// inside of them: they are replaced by simple ops, and an IdentityN has their name.
+// Returns whether all moments are found; `held` is unspecified if not. `analysis`: of
+// the run. Pure function.
 absl::StatusOr<bool> HoldMoments(const ProgramGraph& graph, const RunSpec& spec,
                                  const RunAnalysis& analysis, ProgramGraph* held);
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
-#include "cc/rewrite/program_graph.h"
+#include "cc/graph/program_graph.h"
 
 namespace tensorbow {
 

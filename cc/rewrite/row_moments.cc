@@ -10,9 +10,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/control_flow.h"
+#include "cc/graph/control_flow.h"
+#include "cc/passes/program/insert_exchanges.h"
 #include "cc/rewrite/gradient_sources.h"
-#include "cc/rewrite/meetings.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 

@@ -8,8 +8,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "cc/rewrite/program_graph.h"
-#include "cc/rewrite/run_analysis.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/graph/program_graph.h"
 
 namespace tensorbow {
 

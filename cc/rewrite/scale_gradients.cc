@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/fuse_products.h"
-#include "cc/rewrite/op_kinds.h"
-#include "cc/rewrite/scaled_tensor.h"
-#include "cc/rewrite/shapes.h"
+#include "cc/graph/op_kinds.h"
+#include "cc/graph/shapes.h"
+#include "cc/passes/program/scaled_tensor.h"
+#include "cc/passes/task/fuse_products.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/errors.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cc/rewrite/program_graph.h"
+#include "cc/graph/program_graph.h"
 
 namespace tensorbow {
 

@@ -6,15 +6,15 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/graph/control_flow.h"
+#include "cc/graph/dataflow.h"
+#include "cc/graph/op_kinds.h"
+#include "cc/passes/task/reduce_gradients.h"
+#include "cc/passes/task/share_variables.h"
 #include "cc/rewrite/average_at_loss.h"
-#include "cc/rewrite/control_flow.h"
 #include "cc/rewrite/elementwise.h"
 #include "cc/rewrite/gradient_sources.h"
-#include "cc/rewrite/graph_effects.h"
-#include "cc/rewrite/op_kinds.h"
-#include "cc/rewrite/reduce_gradients.h"
 #include "cc/rewrite/row_moments.h"
-#include "cc/rewrite/shared_variables.h"
 
 namespace tensorbow {
 

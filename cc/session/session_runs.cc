@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "cc/rewrite/pipeline_element.h"
+#include "cc/analysis/input_element.h"
 #include "cc/session/tensorbow_session.h"
-#include "cc/training/central_run.h"
+#include "cc/trainer/central_run.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {

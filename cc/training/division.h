@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "cc/feeds/feeds.h"
+#include "cc/learner/learner_group.h"
 #include "cc/training/division_proof.h"
-#include "cc/training/feeds.h"
-#include "cc/training/learner_group.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace tensorbow {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "cc/config/options.h"
 #include "cc/training/division_judgement.h"
-#include "cc/training/options.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace tensorbow {

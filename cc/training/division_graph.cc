@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/control_flow.h"
+#include "cc/graph/control_flow.h"
+#include "cc/graph/shapes.h"
 #include "cc/rewrite/held_moments.h"
 #include "cc/rewrite/row_means.h"
 #include "cc/rewrite/row_moments.h"
-#include "cc/rewrite/shapes.h"
 #include "cc/training/division_proof.h"
 #include "tensorflow/core/framework/types.h"
 

@@ -2,7 +2,7 @@
 // nothing that matters.
 //
 // The run's gradients and fetches are evaluated on a copy of its graph without side
-// effects (rewrite/proof_graph.h), on the central variables, once with all rows and
+// effects (repeatable_copy.h), on the central variables, once with all rows and
 // once with each shard. Division is
 //   sound            if the row-weighted mean of the shards' gradients is the whole's,
 //   or
@@ -38,19 +38,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/config/options.h"
+#include "cc/feeds/feeds.h"
+#include "cc/graph/program_graph.h"
+#include "cc/learner/central_evaluation.h"
+#include "cc/learner/learner_group.h"
+#include "cc/passes/program/insert_exchanges.h"
+#include "cc/passes/program/repeatable_copy.h"
 #include "cc/rewrite/denominators.h"
 #include "cc/rewrite/gradient_sources.h"
-#include "cc/rewrite/meetings.h"
-#include "cc/rewrite/program_graph.h"
-#include "cc/rewrite/proof_graph.h"
-#include "cc/rewrite/run_analysis.h"
 #include "cc/rewrite/state_changes.h"
-#include "cc/training/central_evaluation.h"
 #include "cc/training/division_evidence.h"
 #include "cc/training/division_judgement.h"
-#include "cc/training/feeds.h"
-#include "cc/training/learner_group.h"
-#include "cc/training/options.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace tensorbow {

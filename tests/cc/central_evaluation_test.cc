@@ -1,5 +1,5 @@
 // Graphs that are evaluated on the variables and tables of a stock session, beside it.
-#include "cc/training/central_evaluation.h"
+#include "cc/learner/central_evaluation.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/rewrite/program_graph.h"
+#include "cc/graph/program_graph.h"
 #include "tensorflow/core/framework/op_segment.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/public/session.h"

@@ -1,0 +1,204 @@
+#include "cc/passes/task/exchange_moments.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "cc/graph/downstream.h"
+#include "cc/graph/node_inputs.h"
+#include "cc/passes/program/insert_exchanges.h"
+#include "cc/passes/task/reduce_gradients.h"
+#include "tensorflow/core/graph/algorithm.h"
+#include "tensorflow/core/graph/node_builder.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// Outputs of the op that its gradients take.
+constexpr int kSavedMean = 3, kSavedVariance = 4;
+
+std::string OpOf(const tf::Node& node) {
+  absl::string_view op = node.type_string();
+  absl::ConsumePrefix(&op, "_MklNative");
+  absl::ConsumePrefix(&op, "_");
+  return std::string(op);
+}
+
+bool IsGradient(const tf::Node& node) { return OpOf(node) == "FusedBatchNormGradV3"; }
+
+// Of any version and in either mode.
+bool IsBatchNorm(const tf::Node& node) {
+  const std::string op = OpOf(node);
+  return absl::StartsWith(op, "FusedBatchNorm") && !absl::StrContains(op, "Grad");
+}
+
+template <typename T>
+T Attribute(const tf::Node& node, const char* name, T otherwise) {
+  T value = otherwise;
+  tf::GetNodeAttr(node.attrs(), name, &value).IgnoreError();
+  return value;
+}
+
+bool MustMeet(const tf::Node& node) { return Attribute(node, kMustMeet, false); }
+
+// Whether rows are normalised by their own moments, not by those of earlier batches.
+bool UsesMoments(const tf::Node& node) { return Attribute(node, "is_training", true); }
+
+bool HasOurForm(const tf::Node& node) {
+  const auto activation = Attribute<std::string>(node, "activation_mode", "Identity");
+  const std::string op = OpOf(node);
+  const bool known = op == "FusedBatchNormV3" || op == "FusedBatchNormEx";
+  return (known || IsGradient(node)) && UsesMoments(node) &&
+         Attribute<std::string>(node, "data_format", "NHWC") == "NHWC" &&
+         Attribute(node, "T", tf::DT_FLOAT) == tf::DT_FLOAT &&
+         Attribute(node, "U", tf::DT_FLOAT) == tf::DT_FLOAT &&
+         Attribute(node, "exponential_avg_factor", 1.0F) == 1 &&
+         Attribute<int64_t>(node, "num_side_inputs", 0) == 0 &&
+         (activation == "Identity" || activation == "Relu");
+}
+
+// The normalisation that a gradient belongs to; null if it is not to be seen.
+const tf::Node* NormalisationOf(const tf::Node& gradient) {
+  const NodeOutput mean = InputOf(gradient, 3), variance = InputOf(gradient, 4);
+  if (mean.node != variance.node || mean.index != kSavedMean ||
+      variance.index != kSavedVariance || mean.node == nullptr) {
+    return nullptr;
+  }
+  return IsBatchNorm(*mean.node) ? mean.node : nullptr;
+}
+
+// The normalisations by moments, and whether they can be replaced with all of their
+// gradients.
+std::map<const tf::Node*, bool> Replaceable(const std::vector<tf::Node*>& nodes,
+                                            const NodeSet& conditional) {
+  std::map<const tf::Node*, bool> replaceable;
+  for (const tf::Node* node : nodes) {
+    if (!IsBatchNorm(*node) || !UsesMoments(*node)) continue;
+    replaceable[node] = HasOurForm(*node) && conditional.count(node) == 0;
+  }
+  for (const tf::Node* node : nodes) {
+    if (!IsGradient(*node)) continue;
+    const auto forward = replaceable.find(NormalisationOf(*node));
+    if (forward == replaceable.end()) continue;
+    forward->second &= HasOurForm(*node) && conditional.count(node) == 0;
+  }
+  // What else takes what is saved for the gradient would find something else.
+  for (auto& [forward, fits] : replaceable) {
+    for (const tf::Edge* edge : forward->out_edges()) {
+      if (edge->src_output() < kSavedMean) continue;
+      fits &= IsGradient(*edge->dst()) && NormalisationOf(*edge->dst()) == forward;
+    }
+  }
+  return replaceable;
+}
+
+absl::Status Replace(tf::Node* node, bool sums, int index, tf::Graph* graph,
+                     tf::Node** made) {
+  const auto input = [node](int i) {
+    const NodeOutput tensor = InputOf(*node, i);
+    return tf::NodeBuilder::NodeOut(tensor.node, tensor.index);
+  };
+  const bool gradient = IsGradient(*node);
+  tf::NodeBuilder builder(absl::StrCat(node->name(), "/TensorBow.together"),
+                          gradient ? "TensorBowBatchNormGrad" : "TensorBowBatchNorm",
+                          graph->op_registry());
+  for (int i = 0; i < (gradient ? 5 : 3); ++i) builder.Input(input(i));
+  builder.Attr("epsilon", Attribute(*node, "epsilon", 0.0001F))
+      .Attr("index", index)
+      .AssignedDevice(node->assigned_device_name());
+  if (gradient) {
+    builder.Attr("sums", sums);
+  } else {
+    builder.Attr("activation_mode",
+                 Attribute<std::string>(*node, "activation_mode", "Identity"));
+  }
+  TF_RETURN_IF_ERROR(builder.Finalize(graph, made));
+  std::vector<const tf::Edge*> in(node->in_edges().begin(), node->in_edges().end());
+  for (const tf::Edge* edge : in) {
+    if (edge->IsControlEdge()) graph->AddControlEdge(edge->src(), *made);
+  }
+  std::vector<const tf::Edge*> out(node->out_edges().begin(), node->out_edges().end());
+  for (const tf::Edge* edge : out) {
+    tf::Node* const user = edge->dst();
+    if (edge->IsControlEdge()) {
+      graph->AddControlEdge(*made, user);
+      continue;
+    }
+    // TensorFlow's kernel has one more output, which only its gradient takes. All of
+    // the gradients are replaced, too, and ours do not take it: the edge goes with
+    // them.
+    if (!gradient && edge->src_output() > kSavedVariance) continue;
+    TF_RETURN_IF_ERROR(
+        graph->UpdateEdge(*made, edge->src_output(), user, edge->dst_input()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> NormaliseTogether(bool sums, TaskGraph* task, int* num_exchanges) {
+  tf::Graph* const graph = task->parts[0].graph.get();
+  std::vector<tf::Node*> ordered;
+  tf::GetReversePostOrder(*graph, &ordered, tf::NodeComparatorName());
+  tf::Node* begin = nullptr;
+  for (tf::Node* node : ordered) {
+    if (node->type_string() == kBeginUpdates) begin = node;
+  }
+  const NodeSet conditional = Conditional(*graph);
+  const auto replaceable = Replaceable(ordered, conditional);
+  bool all = true;
+  std::vector<tf::Node*> meetings;
+  for (tf::Node* node : ordered) {
+    if (IsOp(node, {kMeanTogether})) {
+      conditional.count(node) > 0 ? void(all = false) : meetings.push_back(node);
+      continue;
+    }
+    const tf::Node* const forward = IsBatchNorm(*node)  ? node
+                                    : IsGradient(*node) ? NormalisationOf(*node)
+                                                        : nullptr;
+    const auto known = replaceable.find(forward);
+    if (known == replaceable.end()) continue;
+    known->second ? meetings.push_back(node) : void(all = false);
+  }
+  const NodeSet late = begin == nullptr
+                           ? NodeSet()
+                           : Downstream({begin}, [](const tf::Edge&) { return true; });
+  bool in_time = begin != nullptr;
+  for (const tf::Node* node : meetings) in_time &= late.count(node) == 0;
+  for (const tf::Node* node : ordered) {
+    if (!MustMeet(*node) || (in_time && conditional.count(node) == 0)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        node->requested_inputs().empty() ? node->name() : node->requested_inputs()[0],
+        " is computed after an update, or in a conditional"));
+  }
+  if (meetings.empty()) return all;
+  if (!in_time) return false;
+  tf::Node* last = nullptr;
+  for (tf::Node*& node : meetings) {
+    tf::Node* made = node;
+    const int index = (*num_exchanges)++;
+    if (IsOp(node, {kMeanTogether})) {
+      node->ClearAttr("index");
+      node->AddAttr("index", index);
+      node = nullptr;  // stays
+    } else {
+      TF_RETURN_IF_ERROR(Replace(node, sums, index, graph, &made));
+    }
+    if (last != nullptr) graph->AddControlEdge(last, made);
+    last = made;
+  }
+  graph->AddControlEdge(last, begin);
+  for (auto node = meetings.rbegin(); node != meetings.rend(); ++node) {
+    if (*node != nullptr) graph->RemoveNode(*node);
+  }
+  return all;
+}
+
+}  // namespace tensorbow
