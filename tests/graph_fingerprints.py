@@ -10,6 +10,7 @@ networks of benchmarks/networks.py, two learners each, and tests of Keras.
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -57,14 +58,18 @@ def pytest_runtest_protocol(item):
                 del os.environ[_DUMPS]
             else:
                 os.environ[_DUMPS] = kept
-        hashes = {hashlib.sha256(_text(f)).hexdigest()[:16] for f in pathlib.Path(dumps).iterdir()}
+        files = pathlib.Path(dumps).glob("*-learners.txt")
+        hashes = {hashlib.sha256(_text(file)).hexdigest()[:16] for file in files}
     with (pathlib.Path(os.environ[_RESULTS]) / str(os.getpid())).open("a") as file:
         file.write(f"{item.nodeid}: {' '.join(sorted(hashes))}\n")
     return result
 
 
 def _text(file: pathlib.Path) -> bytes:
-    return file.read_bytes() if file.name.endswith("-learners.txt") else b""
+    """The paragraphs of a dump in order, without the names of temporary files."""
+    folder = re.escape(tempfile.gettempdir().encode())
+    text = re.sub(folder + rb"[\w/.-]*", b"", file.read_bytes())
+    return b"\n\n".join(sorted(text.split(b"\n\n")))
 
 
 def main(output: str, *arguments: str) -> int:

@@ -8,9 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/graph/control_flow.h"
 #include "cc/graph/dataflow.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
@@ -30,11 +29,12 @@ bool Contains(const std::vector<std::string>& names, absl::string_view name) {
 // are looked into already.
 bool MayBeNoticed(const tf::FunctionLibraryDefinition& functions,
                   const tf::NodeDef& node, std::set<std::string>* called) {
-  if (OnlyLooksAt(node.op()) || node.op() == "PyFuncStateless") return false;
-  if (MayBlock(node.op()) || TakesData(node.op()) || IsVariableOp(node.op())) {
+  if (FactsOf(node.op()).only_checks || node.op() == "PyFuncStateless") return false;
+  if (FactsOf(node.op()).may_block || FactsOf(node.op()).takes_data ||
+      FactsOf(node.op()).creates_variable) {
     return true;
   }
-  if (absl::StrContains(node.op(), "Iterator")) return false;
+  if (FactsOf(node.op()).is_iterator) return false;
   const tf::OpDef* op = nullptr;
   if (!functions.LookUpOpDef(node.op(), &op).ok()) return true;
   const std::vector<Call> calls = CallsOf(node, functions);
@@ -52,44 +52,33 @@ bool MayBeNoticed(const tf::FunctionLibraryDefinition& functions,
 
 // Whether all that the node waits for may be executed before the run. `may_too`: what
 // comes before the run itself, if it may.
-bool MayComeFirst(const ProgramGraph& graph, const RunSpec& spec,
-                  const tf::NodeDef& taker,
+bool MayComeFirst(const RunGraph& run, const tf::NodeDef& taker,
                   const std::function<bool(const tf::NodeDef&)>& may_too) {
+  const auto unless_fed = [&run](const tf::NodeDef&, const std::string& input) {
+    return !run.IsFed(input);
+  };
   std::set<std::string> called;
-  std::set<absl::string_view> reached;
-  Nodes open = {&taker};
-  while (!open.empty()) {
-    const tf::NodeDef* const node = open.back();
-    open.pop_back();
+  for (const tf::NodeDef* node : run.Reach({&taker}, unless_fed)) {
     if (node != &taker && !may_too(*node) &&
-        MayBeNoticed(graph.functions(), *node, &called)) {
+        MayBeNoticed(run.functions(), *node, &called)) {
       return false;
-    }
-    for (const std::string& input : node->input()) {
-      const TensorName tensor = ParseTensor(input);
-      if (!tensor.control && Contains(spec.feeds, Canonical(input))) continue;
-      if (!reached.insert(tensor.node).second) continue;
-      if (const tf::NodeDef* producer = graph.Find(tensor.node)) {
-        open.push_back(producer);
-      }
     }
   }
   return true;
 }
 
-std::string WhyNotFirst(const ProgramGraph& graph, const RunSpec& spec,
-                        const Nodes& nodes, const Nodes& takers) {
+std::string WhyNotFirst(const RunGraph& run, const Nodes& takers) {
   for (const tf::NodeDef* taker : takers) {
-    if (LiesInControlFlow(graph, taker->name()) ||
+    if (run.InControlFlow(taker->name()) ||
         taker->op() == "IteratorGetNextAsOptional") {
       return absl::StrCat("a conditional or a loop takes it ('", taker->name(), "')");
     }
-    if (!MayComeFirst(graph, spec, *taker, [](const tf::NodeDef&) { return false; })) {
+    if (!MayComeFirst(run, *taker, [](const tf::NodeDef&) { return false; })) {
       return absl::StrCat("'", taker->name(), "' waits for what the run does before");
     }
   }
-  for (const tf::NodeDef* node : nodes) {
-    if (!takers.empty() && PutsElement(node->op())) {
+  for (const tf::NodeDef* node : run.nodes()) {
+    if (!takers.empty() && FactsOf(node->op()).puts_data) {
       return absl::StrCat("the run puts an element back, too ('", node->name(), "')");
     }
   }
@@ -98,16 +87,15 @@ std::string WhyNotFirst(const ProgramGraph& graph, const RunSpec& spec,
 
 // The Python functions of the run that may be called before it, where the `takers`
 // take their data then.
-Nodes PythonFunctionsBefore(const ProgramGraph& graph, const RunSpec& spec,
-                            const Nodes& nodes, const Nodes& takers) {
+Nodes PythonFunctionsBefore(const RunGraph& run, const Nodes& takers) {
   const auto comes_first = [&](const tf::NodeDef& node) {
-    return (CallsPython(node.op()) && !LiesInControlFlow(graph, node.name())) ||
+    return (FactsOf(node.op()).calls_python && !run.InControlFlow(node.name())) ||
            std::find(takers.begin(), takers.end(), &node) != takers.end();
   };
   Nodes functions;
-  for (const tf::NodeDef* node : nodes) {
-    if (CallsPython(node->op()) && comes_first(*node) &&
-        MayComeFirst(graph, spec, *node, comes_first)) {
+  for (const tf::NodeDef* node : run.nodes()) {
+    if (FactsOf(node->op()).calls_python && comes_first(*node) &&
+        MayComeFirst(run, *node, comes_first)) {
       functions.push_back(node);
     }
   }
@@ -191,24 +179,25 @@ RunSpec WithElement(const RunSpec& spec, const PipelineElement& element) {
   return fed;
 }
 
-absl::StatusOr<PipelineElement> FindPipelineElement(const ProgramGraph& graph,
-                                                    const RunSpec& spec,
+absl::StatusOr<PipelineElement> FindPipelineElement(const RunGraph& run,
                                                     const RunAnalysis& analysis) {
+  const RunSpec& spec = run.spec();
   if (analysis.calls_take_data) {
     return CannotComeFirst("a function or a conditional takes it");
   }
-  Nodes nodes, takers;
-  TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
-  for (const tf::NodeDef* node : nodes) {
-    if (TakesData(node->op())) takers.push_back(node);
+  Nodes takers;
+  for (const tf::NodeDef* node : run.nodes()) {
+    if (FactsOf(node->op()).takes_data) takers.push_back(node);
   }
-  const std::string why = WhyNotFirst(graph, spec, nodes, takers);
+  const std::string why = WhyNotFirst(run, takers);
   if (!why.empty()) return CannotComeFirst(why);
-  const Nodes functions = PythonFunctionsBefore(graph, spec, nodes, takers);
+  const Nodes functions = PythonFunctionsBefore(run, takers);
   takers.insert(takers.end(), functions.begin(), functions.end());
   Uses uses(spec, takers);
-  for (const tf::NodeDef* node : nodes) uses.Add(*node);
+  for (const tf::NodeDef* node : run.nodes()) uses.Add(*node);
   for (const std::string& fetch : spec.fetches) uses.AddFetched(fetch);
+  Nodes nodes;
+  const ProgramGraph& graph = run.program();
   TF_RETURN_IF_ERROR(graph.Needed(WithElement(spec, uses.element()), &nodes));
   uses.KeepOnly(nodes);
   Nodes taking;
@@ -216,8 +205,8 @@ absl::StatusOr<PipelineElement> FindPipelineElement(const ProgramGraph& graph,
   for (const tf::NodeDef* node : nodes) {
     const std::string why =
         absl::StrCat("something waits for '", node->name(), "' and not for its values");
-    if (TakesData(node->op())) return CannotComeFirst(why);
-    if (CallsPython(node->op()) &&
+    if (FactsOf(node->op()).takes_data) return CannotComeFirst(why);
+    if (FactsOf(node->op()).calls_python &&
         std::find(taking.begin(), taking.end(), node) != taking.end()) {
       return absl::FailedPreconditionError(
           absl::StrCat("a Python function would be called twice: ", why));

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "cc/analysis/run_analysis.h"
-#include "cc/graph/program_graph.h"
+#include "cc/graph/run_graph.h"
 
 namespace tensorbow {
 
@@ -25,8 +25,7 @@ struct PipelineElement {
 // session. Fetching the tensors takes it once; a run that is fed them takes nothing.
 // FailedPrecondition, with the reason, where data cannot be taken before the run.
 // `analysis`: of the run.
-absl::StatusOr<PipelineElement> FindPipelineElement(const ProgramGraph& graph,
-                                                    const RunSpec& spec,
+absl::StatusOr<PipelineElement> FindPipelineElement(const RunGraph& run,
                                                     const RunAnalysis& analysis);
 
 // `spec`, fed the element: the tensors follow the feeds, and are fetched no more.

@@ -8,8 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/graph/control_flow.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
@@ -28,11 +27,10 @@ const Input* FindInput(const std::vector<Input>& inputs, absl::string_view name)
 }
 
 // The value of a constant scalar, seen through identities.
-std::optional<double> ConstantScalar(const ProgramGraph& graph,
-                                     absl::string_view name) {
-  const tf::NodeDef* node = graph.Find(name);
+std::optional<double> ConstantScalar(const RunGraph& run, absl::string_view name) {
+  const tf::NodeDef* node = run.Find(name);
   while (node != nullptr && node->op() == "Identity" && node->input_size() > 0) {
-    node = graph.Find(ParseTensor(node->input(0)).node);
+    node = run.Find(ParseTensor(node->input(0)).node);
   }
   if (node == nullptr || node->op() != "Const") return std::nullopt;
   tf::Tensor value;
@@ -52,13 +50,13 @@ enum class Evaluation {
 };
 
 // What evaluating the node itself would mean; kConstant if that depends on its inputs.
-Evaluation EvaluationOf(const ProgramGraph& graph, const tf::NodeDef* node) {
+Evaluation EvaluationOf(const RunGraph& run, const tf::NodeDef* node) {
   const tf::OpDef* op = nullptr;
-  if (node == nullptr || !graph.functions().LookUpOpDef(node->op(), &op).ok() ||
-      MayBlock(node->op())) {
+  if (!run.functions().LookUpOpDef(node->op(), &op).ok() ||
+      FactsOf(node->op()).may_block) {
     return Evaluation::kForbidden;
   }
-  if (IsVariableOp(node->op()) || node->op() == "ReadVariableOp" ||
+  if (FactsOf(node->op()).creates_variable || node->op() == "ReadVariableOp" ||
       absl::StartsWith(node->op(), "Placeholder")) {
     return Evaluation::kHarmless;
   }
@@ -67,21 +65,22 @@ Evaluation EvaluationOf(const ProgramGraph& graph, const tf::NodeDef* node) {
                                            : Evaluation::kConstant;
 }
 
-Evaluation EvaluationOf(const ProgramGraph& graph, absl::string_view tensor) {
-  if (LiesInControlFlow(graph, tensor)) return Evaluation::kForbidden;
-  std::set<absl::string_view> seen;
+Evaluation EvaluationOf(const RunGraph& run, absl::string_view tensor) {
+  if (run.InControlFlow(tensor)) return Evaluation::kForbidden;
+  const tf::NodeDef* const producer = run.Find(ParseTensor(tensor).node);
+  if (producer == nullptr) return Evaluation::kForbidden;
   Evaluation evaluation = Evaluation::kConstant;
-  std::vector<absl::string_view> pending{ParseTensor(tensor).node};
-  while (!pending.empty()) {
-    const absl::string_view current = pending.back();
-    pending.pop_back();
-    if (!seen.insert(current).second) continue;
-    const tf::NodeDef* node = graph.Find(current);
-    const Evaluation own = EvaluationOf(graph, node);
+  const auto all = [&](const tf::NodeDef&, const std::string& input) {
+    if (run.Find(ParseTensor(input).node) == nullptr) {
+      evaluation = Evaluation::kForbidden;
+    }
+    return evaluation != Evaluation::kForbidden;
+  };
+  for (const tf::NodeDef* node : run.Reach({producer}, all)) {
+    const Evaluation own = EvaluationOf(run, node);
     if (own == Evaluation::kForbidden) return own;
-    if (own == Evaluation::kHarmless) evaluation = own;
-    for (const std::string& input : node->input()) {
-      pending.push_back(ParseTensor(input).node);
+    if (own == Evaluation::kHarmless && evaluation == Evaluation::kConstant) {
+      evaluation = own;
     }
   }
   return evaluation;
@@ -113,37 +112,37 @@ bool ReadsSlot(const RunEffects& effects, const tf::NodeDef& update,
 
 // Adds the learning rate of an optimiser op, "node:index", if it can change between
 // runs and be evaluated on its own.
-void AddLearningRate(const ProgramGraph& graph, const tf::NodeDef& update,
+void AddLearningRate(const RunGraph& run, const tf::NodeDef& update,
                      const std::vector<Input>& inputs, std::set<std::string>* rates) {
   const Input* rate = FindInput(inputs, "lr");
   if (rate == nullptr) rate = FindInput(inputs, "alpha");
   if (rate == nullptr) return;
   const std::string& tensor = update.input(rate - inputs.data());
-  if (EvaluationOf(graph, tensor) != Evaluation::kHarmless) return;
+  if (EvaluationOf(run, tensor) != Evaluation::kHarmless) return;
   const TensorName name = ParseTensor(tensor);
   rates->insert(absl::StrCat(name.node, ":", name.index));
 }
 
 // Whether the tensor is known to be a scalar, seen through identities.
-bool IsScalar(const ProgramGraph& graph, absl::string_view tensor) {
-  const tf::NodeDef* node = graph.Find(ParseTensor(tensor).node);
+bool IsScalar(const RunGraph& run, absl::string_view tensor) {
+  const tf::NodeDef* node = run.Find(ParseTensor(tensor).node);
   while (node != nullptr && node->input_size() > 0 &&
          (node->op() == "Identity" || node->op() == "ReadVariableOp")) {
-    node = graph.Find(ParseTensor(node->input(0)).node);
+    node = run.Find(ParseTensor(node->input(0)).node);
   }
   if (node == nullptr) return false;
   if (node->op() == "Const") {
     return node->attr().at("value").tensor().tensor_shape().dim_size() == 0;
   }
   const auto shape = node->attr().find("shape");
-  return (IsVariableOp(node->op()) || node->op() == "Placeholder") &&
+  return (FactsOf(node->op()).creates_variable || node->op() == "Placeholder") &&
          shape != node->attr().end() && !shape->second.shape().unknown_rank() &&
          shape->second.shape().dim_size() == 0;
 }
 
 // Notes which input is the learning rate of an update: of an optimiser op, or of the
 // product that gradient descent of some rows scatters.
-void NoteRate(const ProgramGraph& graph, const tf::NodeDef& update,
+void NoteRate(const RunGraph& run, const tf::NodeDef& update,
               const std::vector<Input>& inputs, RunAnalysis* analysis) {
   for (absl::string_view name : {"lr", "alpha"}) {
     const Input* const rate = FindInput(inputs, name);
@@ -151,18 +150,16 @@ void NoteRate(const ProgramGraph& graph, const tf::NodeDef& update,
     analysis->rate_inputs[update.name()] = static_cast<int>(rate - inputs.data());
     return;
   }
-  static const auto* const scatters = new std::set<absl::string_view>(
-      {"ResourceScatterAdd", "ResourceScatterSub", "ScatterAdd", "ScatterSub"});
   const tf::NodeDef* product = nullptr;
-  if (scatters->count(update.op()) > 0) {
-    product = graph.Find(ParseTensor(update.input(2)).node);
+  if (FactsOf(update.op()).row_update == RowUpdate::kScatterSum) {
+    product = run.Find(ParseTensor(update.input(2)).node);
     while (product != nullptr &&
            (product->op() == "Identity" || product->op() == "Neg")) {
-      product = graph.Find(ParseTensor(product->input(0)).node);
+      product = run.Find(ParseTensor(product->input(0)).node);
     }
   }
   for (int i = 0; product != nullptr && product->op() == "Mul" && i < 2; ++i) {
-    if (!IsScalar(graph, product->input(i))) continue;
+    if (!IsScalar(run, product->input(i))) continue;
     analysis->rate_inputs[product->name()] = i;
     return;
   }
@@ -178,7 +175,7 @@ bool IsFloating(const tf::NodeDef& variable) {
           tf::DataTypeIsComplex(dtype->second.type()));
 }
 
-void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
+void DescribeOptimisers(const RunGraph& run, const RunEffects& effects,
                         RunAnalysis* analysis) {
   for (size_t root = 0; root < effects.variables.size(); ++root) {
     const Effects& updates = effects.summary.roots[root];
@@ -197,10 +194,10 @@ void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
     const std::vector<Input> inputs = effects.dataflow->Inputs(*node);
     if (std::any_of(updated.begin(), updated.end(), is_trained) &&
         WritesInput(node->op(), *inputs[0].declaration)) {
-      NoteRate(graph, *node, inputs, analysis);
+      NoteRate(run, *node, inputs, analysis);
       with_rate.insert(updated.begin(), updated.end());
     }
-    if (OptimiserKindOf(node->op()) == OptimiserKind::kNone) {
+    if (FactsOf(node->op()).optimiser == OptimiserKind::kNone) {
       for (int root : updated) {
         const tf::NodeDef& variable = *effects.variables[root];
         if (!is_trained(root)) continue;
@@ -209,11 +206,11 @@ void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
       }
       continue;
     }
-    AddLearningRate(graph, *node, inputs, &rates);
+    AddLearningRate(run, *node, inputs, &rates);
     if (const Input* momentum = FindInput(inputs, "momentum")) {
       analysis->optimiser_momentum =
           std::max(analysis->optimiser_momentum,
-                   ConstantScalar(graph, momentum->producer).value_or(0));
+                   ConstantScalar(run, momentum->producer).value_or(0));
     }
   }
   for (size_t root = 0; root < effects.variables.size(); ++root) {

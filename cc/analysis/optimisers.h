@@ -8,7 +8,7 @@
 
 #include "cc/analysis/run_analysis.h"
 #include "cc/graph/dataflow.h"
-#include "cc/graph/program_graph.h"
+#include "cc/graph/run_graph.h"
 
 namespace tensorbow {
 
@@ -22,7 +22,7 @@ struct RunEffects {
 
 // Fills in what `analysis` says about optimisers. `analysis->variables` says already
 // which are trained.
-void DescribeOptimisers(const ProgramGraph& graph, const RunEffects& effects,
+void DescribeOptimisers(const RunGraph& run, const RunEffects& effects,
                         RunAnalysis* analysis);
 
 // Whether the variable holds floating-point or complex numbers.

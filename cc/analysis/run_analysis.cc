@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/analysis/optimisers.h"
 #include "cc/graph/dataflow.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/op_def.pb.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/util/device_name_utils.h"
@@ -21,10 +21,6 @@ namespace tf = ::tensorflow;
 namespace {
 
 using Nodes = std::vector<const tf::NodeDef*>;
-bool IsFed(const absl::flat_hash_set<std::string>& feeds, absl::string_view tensor) {
-  return !feeds.empty() && !ParseTensor(tensor).control &&
-         feeds.contains(Canonical(tensor));
-}
 
 // The device that the program asks for by number, or "".
 std::string NumberedDevice(const tf::NodeDef& node) {
@@ -38,13 +34,12 @@ std::string NumberedDevice(const tf::NodeDef& node) {
 }
 
 // Sorts the nodes into variables, kernels with state and devices.
-absl::Status SortNodes(const ProgramGraph& graph, const Nodes& nodes, Nodes* variables,
-                       RunAnalysis* analysis) {
+absl::Status SortNodes(const RunGraph& run, Nodes* variables, RunAnalysis* analysis) {
   std::set<std::string> devices;
-  for (const tf::NodeDef* node : nodes) {
+  for (const tf::NodeDef* node : run.nodes()) {
     const tf::OpDef* op = nullptr;
-    TF_RETURN_IF_ERROR(graph.functions().LookUpOpDef(node->op(), &op));
-    if (IsVariableOp(node->op())) {
+    TF_RETURN_IF_ERROR(run.functions().LookUpOpDef(node->op(), &op));
+    if (FactsOf(node->op()).creates_variable) {
       variables->push_back(node);
     } else if (HasSharedKernel(*node, *op)) {
       analysis->shared_kernels.push_back(node->name());
@@ -88,16 +83,16 @@ bool AccumulationLearns(const tf::NodeDef& node, const RunEffects& effects) {
 }
 
 // Whether the run updates a trainable variable by what it reads of trainable ones.
-bool ReadsWhatItUpdates(const ProgramGraph& graph, const RunEffects& effects) {
+bool ReadsWhatItUpdates(const RunGraph& run, const RunEffects& effects) {
   for (size_t root = 0; root < effects.variables.size(); ++root) {
     const Effects& variable = effects.summary.roots[root];
     if (IsOptimised(variable)) return true;
     if (variable.replaced_by_itself && effects.is_trainable(root)) return true;
   }
   for (const tf::NodeDef* node : effects.dataflow->nodes()) {
-    if (IsAccumulatingOp(node->op())) {
+    if (FactsOf(node->op()).accumulates) {
       if (AccumulationLearns(*node, effects)) return true;
-    } else if (!CallsOf(*node, graph.functions()).empty()) {
+    } else if (!CallsOf(*node, run.functions()).empty()) {
       if (CallLearns(*node, effects)) return true;
     }
   }
@@ -113,9 +108,9 @@ bool UpdatesAlike(const RunEffects& effects, FunctionSummaries* callees) {
   return std::none_of(outside.begin(), outside.end(), effects.is_trainable);
 }
 
-RunAnalysis::Kind KindOf(const ProgramGraph& graph, const RunEffects& effects,
+RunAnalysis::Kind KindOf(const RunGraph& run, const RunEffects& effects,
                          FunctionSummaries* callees) {
-  if (ReadsWhatItUpdates(graph, effects) && !UpdatesAlike(effects, callees)) {
+  if (ReadsWhatItUpdates(run, effects) && !UpdatesAlike(effects, callees)) {
     return RunAnalysis::Kind::kLearning;
   }
   const std::vector<Effects>& roots = effects.summary.roots;
@@ -128,7 +123,7 @@ RunAnalysis::Kind KindOf(const ProgramGraph& graph, const RunEffects& effects,
 // Marks the variables that datasets of the run refer to.
 void MarkCaptured(const RunEffects& effects, RunAnalysis* analysis) {
   for (const tf::NodeDef* node : effects.dataflow->nodes()) {
-    if (!absl::StrContains(node->op(), "Dataset")) continue;
+    if (!FactsOf(node->op()).is_dataset) continue;
     for (const Input& input : effects.dataflow->Inputs(*node)) {
       for (int root : effects.dataflow->Traced(input.producer)) {
         analysis->variables[effects.variables[root]->name()].captured = true;
@@ -154,21 +149,18 @@ void DescribeVariables(const RunEffects& effects, RunAnalysis* analysis) {
 
 }  // namespace
 
-absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
+absl::Status AnalyseRun(const RunGraph& run,
                         const absl::flat_hash_set<std::string>& trainable,
                         std::optional<RunAnalysis::Kind> forced,
                         RunAnalysis* analysis) {
   *analysis = RunAnalysis();
-  Nodes nodes, variables;
-  TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
-  TF_RETURN_IF_ERROR(SortNodes(graph, nodes, &variables, analysis));
+  Nodes variables;
+  TF_RETURN_IF_ERROR(SortNodes(run, &variables, analysis));
 
-  const absl::flat_hash_set<std::string> feeds = FeedsOf(spec);
-  Dataflow dataflow(nodes, graph.functions(), [&feeds](absl::string_view tensor) {
-    return IsFed(feeds, tensor);
-  });
+  Dataflow dataflow(run.nodes(), run.functions(),
+                    [&run](absl::string_view tensor) { return run.IsFed(tensor); });
   for (const tf::NodeDef* variable : variables) dataflow.AddRoot(variable->name());
-  FunctionSummaries callees(graph.functions());
+  FunctionSummaries callees(run.functions());
   const EffectSummary summary = dataflow.Summarise(&callees);
   analysis->may_block = summary.may_block;
   analysis->reads_iterator = summary.reads_iterator;
@@ -178,17 +170,17 @@ absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
   analysis->central_only = summary.central_only;
   const bool optimised =
       std::any_of(summary.roots.begin(), summary.roots.end(), IsOptimised);
-  analysis->trains_alike = optimised && feeds.empty() && !summary.varies;
+  analysis->trains_alike = optimised && run.spec().feeds.empty() && !summary.varies;
 
   const RunEffects effects{&dataflow, summary, variables, [&](int root) {
                              return IsOptimised(summary.roots[root]) ||
                                     trainable.contains(variables[root]->name());
                            }};
-  analysis->kind = forced.has_value() ? *forced : KindOf(graph, effects, &callees);
+  analysis->kind = forced.has_value() ? *forced : KindOf(run, effects, &callees);
   DescribeVariables(effects, analysis);
   MarkCaptured(effects, analysis);
   if (analysis->kind == RunAnalysis::Kind::kLearning) {
-    DescribeOptimisers(graph, effects, analysis);
+    DescribeOptimisers(run, effects, analysis);
   }
   return absl::OkStatus();
 }

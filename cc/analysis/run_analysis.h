@@ -21,7 +21,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "cc/graph/program_graph.h"
+#include "cc/graph/run_graph.h"
 
 namespace tensorbow {
 
@@ -81,7 +81,7 @@ struct RunAnalysis {
 // `trainable`: names of trainable variables (node names). `forced`: the kind that the
 // run is to have, whatever the graph says; in a learning run that is forced, all
 // trainable floating-point variables that it writes are trained.
-absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
+absl::Status AnalyseRun(const RunGraph& run,
                         const absl::flat_hash_set<std::string>& trainable,
                         std::optional<RunAnalysis::Kind> forced, RunAnalysis* analysis);
 

@@ -24,8 +24,7 @@ std::vector<Call> CallsOf(const tf::NodeDef& node,
                           const tf::FunctionLibraryDefinition& functions) {
   std::vector<Call> calls;
   if (functions.Contains(node.op())) calls.push_back({node.op(), 0});
-  const bool branches = absl::StrContains(node.op(), "If") || node.op() == "Case" ||
-                        node.op() == "StatelessCase";
+  const bool branches = FactsOf(node.op()).selects_branch;
   for (const auto& [name, value] : node.attr()) {
     if (absl::StartsWith(name, "_")) continue;
     if (value.has_func()) calls.push_back({value.func().name(), branches ? 1 : 0});
@@ -82,7 +81,7 @@ const std::set<int>& Dataflow::Traced(absl::string_view name) {
   if (it == by_name_.end()) return roots;
   const tf::NodeDef& node = *it->second;
   const tf::OpDef* op = nullptr;
-  Forwards forwards = ForwardsOf(node.op());
+  Forwards forwards = FactsOf(node.op()).forwards;
   if (forwards == Forwards::kNothing && functions_.LookUpOpDef(node.op(), &op).ok() &&
       HandsReferenceOn(*op)) {
     forwards = Forwards::kFirstInput;
@@ -145,7 +144,7 @@ bool Dataflow::OperandsDependOn(const tf::NodeDef& node,
 // depends on. (An optimiser's slot is updated, then read.)
 void Dataflow::PushWrittenBefore(const tf::NodeDef& read,
                                  std::vector<absl::string_view>* pending) {
-  if (!OnlyReadsResource(read.op())) return;
+  if (!FactsOf(read.op()).only_reads_resource) return;
   const std::vector<Input> inputs = Inputs(read);
   if (inputs.empty()) return;
   const std::set<int> variables = Traced(inputs[0].producer);
@@ -154,7 +153,7 @@ void Dataflow::PushWrittenBefore(const tf::NodeDef& read,
     const auto it = by_name_.find(control.node);
     if (!control.control || it == by_name_.end()) continue;
     const tf::NodeDef& write = *it->second;
-    if (OnlyReadsResource(write.op())) continue;
+    if (FactsOf(write.op()).only_reads_resource) continue;
     bool same = false;
     std::vector<absl::string_view> values;
     for (const Input& operand : Inputs(write)) {
@@ -172,8 +171,8 @@ EffectSummary Dataflow::Summarise(FunctionSummaries* callees) {
   for (const tf::NodeDef* node : nodes_) {
     NoteOp(*node, callees, &summary);
     const std::vector<Call> calls = CallsOf(*node, functions_);
-    const bool only_reads =
-        ForwardsOf(node->op()) != Forwards::kNothing || IsDatasetOp(node->op());
+    const bool only_reads = FactsOf(node->op()).forwards != Forwards::kNothing ||
+                            FactsOf(node->op()).is_dataset;
     const std::vector<Input> inputs = Inputs(*node);
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].producer.empty()) continue;
@@ -201,8 +200,8 @@ bool Dataflow::Varies(const tf::NodeDef& node, FunctionSummaries* callees) const
   const std::string& op = node.op();
   const tf::OpDef* definition = nullptr;
   if (functions_.LookUpOpDef(op, &definition).ok() &&
-      (MayBlock(op) || IsGeneratorOp(op) || HasSharedKernel(node, *definition) ||
-       KeepsRandomState(node, *definition))) {
+      (FactsOf(op).may_block || FactsOf(op).advances_generator ||
+       HasSharedKernel(node, *definition) || KeepsRandomState(node, *definition))) {
     return true;
   }
   const std::vector<Call> calls = CallsOf(node, functions_);
@@ -215,16 +214,17 @@ bool Dataflow::Varies(const tf::NodeDef& node, FunctionSummaries* callees) const
 void Dataflow::NoteOp(const tf::NodeDef& node, FunctionSummaries* callees,
                       EffectSummary* summary) const {
   const std::string& op = node.op();
-  summary->may_block |= MayBlock(op);
-  summary->reads_iterator |= absl::StartsWith(op, "IteratorGetNext");
-  summary->takes_data |= TakesData(op);
-  summary->calls_python |= CallsPython(op);
+  const OpFacts& facts = FactsOf(op);
+  summary->may_block |= facts.may_block;
+  summary->reads_iterator |= facts.is_iterator && facts.takes_data;
+  summary->takes_data |= facts.takes_data;
+  summary->calls_python |= facts.calls_python;
   summary->varies |= Varies(node, callees);
-  if (summary->central_only.empty()) summary->central_only = WhyCentralOnly(op);
+  if (summary->central_only.empty()) summary->central_only = facts.why_central;
   for (const Call& call : CallsOf(node, functions_)) {
     const EffectSummary& callee = callees->Of(call.function);
     // A data pipeline that waits does so in its own threads.
-    if (!IsDatasetOp(op)) {
+    if (!FactsOf(op).is_dataset) {
       summary->may_block |= callee.may_block;
       summary->calls_take_data |= callee.takes_data || callee.calls_take_data;
     }
@@ -243,12 +243,12 @@ void Dataflow::NoteInput(const tf::NodeDef& node, const std::vector<Input>& inpu
     return;
   }
   effects->written = true;
-  effects->generator |= IsGeneratorOp(op);
-  const OptimiserKind optimiser = OptimiserKindOf(op);
+  effects->generator |= FactsOf(op).advances_generator;
+  const OptimiserKind optimiser = FactsOf(op).optimiser;
   if (optimiser != OptimiserKind::kNone) {
     effects->read = true;
     if (index == 0) effects->optimiser = std::max(effects->optimiser, optimiser);
-  } else if (IsAccumulatingOp(op)) {
+  } else if (FactsOf(op).accumulates) {
     effects->accumulated = true;
   } else {
     effects->replaced = true;
@@ -296,7 +296,8 @@ std::set<int> Dataflow::WrittenFromOutside(FunctionSummaries* callees) {
 // The roots that the node writes, in functions too.
 std::set<int> Dataflow::Written(const tf::NodeDef& node, FunctionSummaries* callees) {
   std::set<int> written;
-  if (ForwardsOf(node.op()) != Forwards::kNothing || IsDatasetOp(node.op())) {
+  if (FactsOf(node.op()).forwards != Forwards::kNothing ||
+      FactsOf(node.op()).is_dataset) {
     return written;
   }
   const std::vector<Call> calls = CallsOf(node, functions_);
@@ -349,7 +350,7 @@ std::string VariableReadBy(const ProgramGraph& graph, absl::string_view tensor,
       const TensorName control = ParseTensor(input);
       if (control.control) found.emplace_back(control.node);
     }
-    if (IsVariableOp(node->op())) {
+    if (FactsOf(node->op()).creates_variable) {
       effects->insert(effects->end(), found.begin(), found.end());
       return node->name();
     }
@@ -359,7 +360,7 @@ std::string VariableReadBy(const ProgramGraph& graph, absl::string_view tensor,
       return "";
     }
     if (HandsReferenceOn(*op) && op->output_arg_size() == 1 &&
-        ForwardsOf(node->op()) == Forwards::kNothing) {
+        FactsOf(node->op()).forwards == Forwards::kNothing) {
       found.push_back(node->name());
     } else if (node->op() != "Identity" && node->op() != "RefIdentity" &&
                node->op() != "ReadVariableOp") {

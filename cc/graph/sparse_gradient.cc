@@ -1,7 +1,6 @@
 #include "cc/graph/sparse_gradient.h"
 
-#include "absl/strings/match.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
@@ -17,7 +16,7 @@ bool IsScalar(const tf::Node* node) {
   if (node->IsConstant()) {
     return node->def().attr().at("value").tensor().tensor_shape().dim_size() == 0;
   }
-  if (IsVariableOp(node->type_string())) {
+  if (FactsOf(node->type_string()).creates_variable) {
     tf::PartialTensorShape shape;
     return tf::GetNodeAttr(node->attrs(), "shape", &shape).ok() && shape.dims() == 0;
   }
@@ -75,13 +74,10 @@ std::optional<SparseGradient> OfFusedAdam(tf::Node* update) {
 }  // namespace
 
 std::optional<SparseGradient> SparseGradientOf(tf::Node* update) {
-  const std::string& op = update->type_string();
-  if (IsOp(update, {"TensorBowSparseApplyAdam", "TensorBowResourceSparseApplyAdam"})) {
-    return OfFusedAdam(update);
-  }
-  const bool adds = IsOp(
-      update, {"ScatterAdd", "ScatterSub", "ResourceScatterAdd", "ResourceScatterSub"});
-  if (!adds && !absl::StrContains(op, "SparseApply")) return std::nullopt;
+  const RowUpdate form = FactsOf(update->type_string()).row_update;
+  if (form == RowUpdate::kNone) return std::nullopt;
+  if (form == RowUpdate::kFusedAdam) return OfFusedAdam(update);
+  const bool adds = form == RowUpdate::kScatterSum;
   const int values = ArgumentOf(*update, adds ? "updates" : "grad");
   const int indices = ArgumentOf(*update, "indices");
   if (values < 0 || indices < 0) return std::nullopt;

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"
@@ -20,7 +20,7 @@ namespace {
 // through loops and branches, only reads the variable.
 bool OnlyReads(const tf::Edge& edge, std::set<const tf::Node*>* seen) {
   const tf::Node& user = *edge.dst();
-  if (OnlyReadsResource(user.type_string())) return true;
+  if (FactsOf(user.type_string()).only_reads_resource) return true;
   if (!user.IsControlFlow() && !user.IsIdentity()) return false;
   if (!seen->insert(&user).second) return true;
   for (const tf::Edge* next : user.out_edges()) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/learner/executions.h"
 #include "cc/learner/specialise.h"
 #include "cc/passes/task/build_task.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/learner/executions.h"
 #include "cc/learner/task_obstacles.h"
 #include "cc/support/flush_denormals.h"
@@ -35,12 +35,12 @@ bool AnyMayBlock(const std::vector<std::unique_ptr<tf::Graph>>& graphs,
                  const tf::FunctionLibraryDefinition& functions) {
   for (const auto& graph : graphs) {
     for (const tf::Node* node : graph->op_nodes()) {
-      if (MayBlock(node->type_string())) return true;
+      if (FactsOf(node->type_string()).may_block) return true;
     }
   }
   for (const std::string& name : functions.ListFunctionNames()) {
     for (const tf::NodeDef& node : functions.Find(name)->node_def()) {
-      if (MayBlock(node.op())) return true;
+      if (FactsOf(node.op()).may_block) return true;
     }
   }
   return false;
@@ -56,7 +56,7 @@ bool OutlivesExecutor(tf::FunctionLibraryRuntime* runtime, const std::string& op
 
 // Its name there. A variable may come to lie in another container.
 std::string KernelName(const tf::NodeDef& node) {
-  if (!IsVariableOp(node.op())) return node.name();
+  if (!FactsOf(node.op()).creates_variable) return node.name();
   return absl::StrCat(node.name(), "/", node.attr().at("container").s());
 }
 

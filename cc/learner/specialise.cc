@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/learner/random_state.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
 #include "tensorflow/core/common_runtime/memory_types.h"
@@ -25,7 +25,7 @@ constexpr int64_t kSeedStride = 1000003;
 bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
                     tf::NodeDef* node) {
   auto& attributes = *node->mutable_attr();
-  if (IsVariableOp(node->op())) {
+  if (FactsOf(node->op()).creates_variable) {
     if (!specialisation.own_variables) return false;
     std::string* container = attributes["container"].mutable_s();
     const bool shared = specialisation.shared_variables.count(node->name()) > 0;

@@ -5,7 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/common_runtime/memory_types.h"
 
 namespace tensorbow {
@@ -23,13 +23,6 @@ bool HasValueDependentShape(const std::string& op) {
        "DynamicPartition", "ListDiff", "SparseFillEmptyRows", "SparseReshape",
        "SparseToDense", "Bincount", "DenseBincount", "RaggedRange"});
   return ops->contains(op) || absl::StrContains(op, "NonMaxSuppression");
-}
-
-// Ops that look at values on the host.
-bool ChecksOnHost(const std::string& op) {
-  static const auto* const ops =
-      new OpSet({"CheckNumerics", "CheckNumericsV2", "Assert", "Print", "PrintV2"});
-  return ops->contains(op);
 }
 
 // Ops whose kernels keep a table in host memory until the device is done with it, by a
@@ -54,7 +47,7 @@ bool DecidesOnHost(const tf::Node& node) {
 // Whether the op keeps something beside variables from task to task.
 bool KeepsStateOnHost(const tf::Node& node) {
   if (!node.op_def().is_stateful() || node.IsArg() || node.IsRetval() ||
-      IsVariableOp(node.type_string())) {
+      FactsOf(node.type_string()).creates_variable) {
     return false;
   }
   const auto is_variable = [](tf::DataType type) {
@@ -93,7 +86,7 @@ const char* Obstacle(const tf::Node& node, const tf::DeviceType& device) {
   if (HasValueDependentShape(node.type_string())) {
     return "makes a result whose shape depends on values";
   }
-  if (ChecksOnHost(node.type_string())) return "looks at values on the host";
+  if (FactsOf(node.type_string()).only_checks) return "looks at values on the host";
   if (KeepsTableOnHost(node)) return "keeps a table in host memory";
   if (KeepsStateOnHost(node)) return "keeps a state on the host";
   if (BringsValueToHost(node, device)) return "brings a value to the host";

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 
 namespace tensorbow {
 
@@ -30,7 +30,7 @@ TaskVariables::TaskVariables(const std::vector<std::unique_ptr<tf::Graph>>& part
     : accelerator_(accelerator) {
   for (const auto& part : parts) {
     for (const tf::Node* node : part->op_nodes()) {
-      if (IsVariableOp(node->type_string()) &&
+      if (FactsOf(node->type_string()).creates_variable &&
           node->assigned_device_name() == accelerator->device()->name()) {
         nodes_.push_back(node->def());
       }

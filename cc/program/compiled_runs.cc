@@ -41,7 +41,10 @@ absl::Status Trainer::RewriteProgram(const ProgramGraph** executed,
   const auto& [graph, spec, analysis, sparse_feeds, adjustments] = run;
   *executed = &graph;
   // Without a proof nothing divides one batch of a fixed number of rows.
-  if (options_.proof) *fixed = FindFixedRows(**executed, spec, options_.replicate);
+  if (options_.proof) {
+    TF_ASSIGN_OR_RETURN(const auto asked, RunGraph::Of(graph, spec));
+    *fixed = FindFixedRows(*asked, options_.replicate);
+  }
   program->cut = std::make_unique<ProgramGraph>();
   TF_ASSIGN_OR_RETURN(const bool is_cut,
                       CutAtElement(**executed, spec, program->cut.get()));

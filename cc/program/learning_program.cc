@@ -8,12 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cc/graph/acyclic.h"
-#include "cc/graph/control_flow.h"
 #include "cc/graph/dataflow.h"
 #include "cc/graph/element_types.h"
 #include "cc/graph/graph_dump.h"
-#include "cc/graph/op_kinds.h"
-#include "cc/graph/shapes.h"
+#include "cc/graph/op_facts.h"
+#include "cc/graph/run_graph.h"
 #include "cc/learner/random_state.h"
 #include "cc/learner/specialise.h"
 #include "cc/passes/program/batch_elements.h"
@@ -36,53 +35,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Tensors whose leading dimension tells how many rows of data a task took from an
-// input pipeline. A queue's are known to have one, whatever their static shape. Those
-// in control flow are left out: a task may not have them.
-struct RowSource {
-  std::string tensor;
-  bool has_rows;
-};
-std::vector<RowSource> RowSources(const ProgramGraph& graph,
-                                  const std::vector<const tf::NodeDef*>& nodes) {
-  std::vector<RowSource> sources;
-  for (const tf::NodeDef* node : nodes) {
-    const char* types = nullptr;
-    bool has_rows = false;
-    if (node->op() == kIteratorGetRows ||
-        (absl::StartsWith(node->op(), "IteratorGetNext") &&
-         node->op() != "IteratorGetNextAsOptional")) {
-      types = "output_types";
-    } else if (absl::StartsWith(node->op(), "QueueDequeueMany") ||
-               absl::StartsWith(node->op(), "QueueDequeueUpTo")) {
-      types = "component_types";
-      has_rows = true;
-    } else {
-      continue;
-    }
-    if (LiesInControlFlow(graph, node->name())) continue;
-    const int outputs = node->attr().at(types).list().type_size();
-    for (int i = 0; i < outputs; ++i) {
-      sources.push_back({absl::StrCat(node->name(), ":", i), has_rows});
-    }
-  }
-  return sources;
-}
-
-// The first of them that a run does not feed and that has rows; null if none. `shapes`:
-// of all of them.
-const RowSource* FindRowSource(
-    const std::vector<RowSource>& sources, const RunSpec& spec,
-    const std::map<std::string, tf::PartialTensorShape>& shapes) {
-  for (const RowSource& source : sources) {
-    const tf::PartialTensorShape& shape = shapes.at(source.tensor);
-    if (!source.has_rows && (shape.unknown_rank() || shape.dims() == 0)) continue;
-    if (std::count(spec.feeds.begin(), spec.feeds.end(), source.tensor) > 0) continue;
-    return &source;
-  }
-  return nullptr;
-}
-
 // Where the parts of the sparse tensor are that a feed is one of.
 void LocateParts(const RunSpec& spec, const std::array<std::string, 3>& names,
                  const Options& options, FeedDeclaration* feed) {
@@ -96,11 +48,10 @@ void LocateParts(const RunSpec& spec, const std::array<std::string, 3>& names,
   feed->sparse = SparseParts{parts[0], parts[1], parts[2]};
 }
 
-// How a feed is divided. `used`: the tensors that the run needs.
-FeedDeclaration Declare(const RunSpec& spec, const std::string& name,
+// Returns how a feed is divided.
+FeedDeclaration Declare(const RunGraph& run, const std::string& name,
                         const tf::PartialTensorShape& shape,
-                        const SparseFeeds& sparse_feeds,
-                        const std::set<std::string>& used, const Options& options) {
+                        const SparseFeeds& sparse_feeds, const Options& options) {
   using Division = FeedDeclaration::Division;
   FeedDeclaration feed;
   feed.name = name;
@@ -116,13 +67,16 @@ FeedDeclaration Declare(const RunSpec& spec, const std::string& name,
       return names.count(part) > 0;
     });
   };
+  // Programs feed more than a run needs; that says nothing about rows.
+  const bool used = std::any_of(parts.begin(), parts.end(),
+                                [&run](const auto& part) { return run.Uses(part); });
   if (sparse == sparse_feeds.end() && any(options.shard)) {
     feed.division = Division::kShard;
-  } else if (any(options.replicate) || !any(used)) {
+  } else if (any(options.replicate) || !used) {
     feed.division = Division::kReplicate;
   } else if (sparse != sparse_feeds.end()) {
     feed.division = Division::kSparse;
-    LocateParts(spec, sparse->second, options, &feed);
+    LocateParts(run.spec(), sparse->second, options, &feed);
   }
   return feed;
 }
@@ -136,38 +90,22 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
   program->task_spec.feeds = spec.feeds;
   program->task_spec.targets = spec.targets;
 
-  std::vector<const tf::NodeDef*> nodes;
-  TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
-  const std::vector<RowSource> row_sources = RowSources(graph, nodes);
-  RunSpec described = spec;
-  for (const RowSource& source : row_sources) {
-    described.fetches.push_back(source.tensor);
-  }
-  const auto shapes = InferShapes(graph, described);
-
-  // Programs feed more than a run needs; what it does not use says nothing about rows.
-  std::set<std::string> used(spec.fetches.begin(), spec.fetches.end());
-  for (const tf::NodeDef* node : nodes) {
-    for (const std::string& input : node->input()) {
-      const TensorName tensor = ParseTensor(input);
-      if (!tensor.control) used.insert(absl::StrCat(tensor.node, ":", tensor.index));
-    }
-  }
+  TF_ASSIGN_OR_RETURN(const auto run, RunGraph::Of(graph, spec));
   for (const std::string& name : spec.feeds) {
-    tf::PartialTensorShape shape = shapes.at(name);
+    tf::PartialTensorShape shape = run->Shape(name);
     const bool any_rows = fixed.feeds.count(name) > 0;
     if (any_rows && !shape.unknown_rank()) shape.set_dim(0, fixed.rows);
-    FeedDeclaration feed = Declare(spec, name, shape, sparse_feeds, used, options);
+    FeedDeclaration feed = Declare(*run, name, shape, sparse_feeds, options);
     feed.any_rows = any_rows;
     const tf::NodeDef* const producer = graph.Find(ParseTensor(name).node);
-    feed.of_pipeline = producer != nullptr &&
-                       (producer->op() == kElement || TakesData(producer->op()));
+    feed.of_pipeline = producer != nullptr && (producer->op() == kElement ||
+                                               FactsOf(producer->op()).takes_data);
     program->feeds.push_back(std::move(feed));
   }
   for (const std::string& name : spec.fetches) {
     LearningProgram::Fetch fetch;
     fetch.declaration.name = name;
-    const tf::PartialTensorShape& shape = shapes.at(name);
+    const tf::PartialTensorShape& shape = run->Shape(name);
     fetch.declaration.leading_dimension_unknown =
         shape.unknown_rank() || (shape.dims() > 0 && shape.dim_size(0) < 0);
     const auto chosen = options.combine.find(name);
@@ -184,9 +122,10 @@ absl::Status Dissect(const ProgramGraph& graph, const RunSpec& spec,
     }
     program->fetches.push_back(std::move(fetch));
   }
-  if (const RowSource* source = FindRowSource(row_sources, spec, shapes)) {
+  const std::string rows = run->RowsTensor();
+  if (!rows.empty()) {
     program->rows_fetch = static_cast<int>(program->task_spec.fetches.size());
-    program->task_spec.fetches.push_back(source->tensor);
+    program->task_spec.fetches.push_back(rows);
   }
   return absl::OkStatus();
 }
@@ -312,18 +251,6 @@ void LearningProgram::ForgetLearners() {
   measured_memory = false;
   why_central.clear();
   if (divisions != nullptr) divisions->Forget();
-}
-
-std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec) {
-  std::vector<const tf::NodeDef*> nodes;
-  if (!graph.Needed(spec, &nodes).ok()) return "";
-  const std::vector<RowSource> sources = RowSources(graph, nodes);
-  RunSpec described;
-  described.feeds = spec.feeds;
-  for (const RowSource& source : sources) described.fetches.push_back(source.tensor);
-  const RowSource* const found =
-      FindRowSource(sources, spec, InferShapes(graph, described));
-  return found == nullptr ? "" : found->tensor;
 }
 
 absl::Status CheckGradients(const RunToCompile& run, const Options& options,

@@ -119,10 +119,6 @@ struct RunToCompile {
   const Adjustments& adjustments;
 };
 
-// The tensor that tells how many rows of data the run takes from the graph; empty if
-// there is none. A fetch of it may be added to the run.
-std::string RowsTensor(const ProgramGraph& graph, const RunSpec& spec);
-
 // Says which variables learners are to have one copy of, of those that can be.
 using AgreeOnSharing = std::function<std::set<std::string>(const SharableVariables&)>;
 

@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/passes/task/reduce_gradients.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 
@@ -50,7 +50,7 @@ std::string HandedOn(const ProgramGraph& graph, std::string tensor) {
 bool WritesState(const tf::NodeDef& node, const ProgramGraph& graph,
                  const RunAnalysis& analysis) {
   const tf::OpDef* op = nullptr;
-  if (OptimiserKindOf(node.op()) != OptimiserKind::kNone || node.input().empty() ||
+  if (FactsOf(node.op()).optimiser != OptimiserKind::kNone || node.input().empty() ||
       !graph.functions().LookUpOpDef(node.op(), &op).ok() ||
       std::none_of(op->input_arg().begin(), op->input_arg().end(),
                    [&node](const tf::OpDef::ArgDef& input) {

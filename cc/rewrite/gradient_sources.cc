@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/graph/control_flow.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/shapes.h"
 #include "cc/rewrite/elementwise.h"
 #include "cc/rewrite/row_moments.h"
@@ -214,7 +214,7 @@ std::vector<FoundSource> CollectSources(
     }
     const Written written = WrittenBy(*node, inputs);
     if (written.value.empty()) continue;
-    const bool optimises = OptimiserKindOf(node->op()) != OptimiserKind::kNone;
+    const bool optimises = FactsOf(node->op()).optimiser != OptimiserKind::kNone;
     const bool adds_rows = !written.indices.empty() && !written.replaces;
     const std::vector<std::string> others = OthersOf(*node, inputs);
     const bool by_rate = std::any_of(
@@ -250,7 +250,7 @@ Written WrittenBy(const tf::NodeDef& node, const std::vector<Input>& inputs) {
   Written written;
   // Rows named by more than one index are not looked at.
   if (absl::StrContains(node.op(), "ScatterNd")) return written;
-  const bool optimises = OptimiserKindOf(node.op()) != OptimiserKind::kNone;
+  const bool optimises = FactsOf(node.op()).optimiser != OptimiserKind::kNone;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string& name = inputs[i].declaration->name();
     if (name == "indices") written.indices = node.input(i);
@@ -259,14 +259,14 @@ Written WrittenBy(const tf::NodeDef& node, const std::vector<Input>& inputs) {
       written.value = node.input(i);
     }
   }
-  written.replaces = !optimises && !IsAccumulatingOp(node.op());
+  written.replaces = !optimises && !FactsOf(node.op()).accumulates;
   return written;
 }
 
 std::vector<std::string> OthersOf(const tf::NodeDef& node,
                                   const std::vector<Input>& inputs) {
   std::vector<std::string> others;
-  if (OptimiserKindOf(node.op()) == OptimiserKind::kNone) return others;
+  if (FactsOf(node.op()).optimiser == OptimiserKind::kNone) return others;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tf::OpDef::ArgDef& declaration = *inputs[i].declaration;
     const bool told = declaration.name() == "indices" || declaration.name() == "grad" ||

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/shapes.h"
 #include "cc/passes/program/scaled_tensor.h"
 #include "cc/passes/task/fuse_products.h"

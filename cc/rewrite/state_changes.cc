@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/graph/control_flow.h"
 #include "cc/graph/dataflow.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/passes/task/reduce_gradients.h"
 #include "cc/passes/task/share_variables.h"
 #include "cc/rewrite/average_at_loss.h"
@@ -153,7 +153,7 @@ std::vector<StateChange> FindStateChanges(const ProgramGraph& graph,
     }
     if (roots.size() != 1 || !WritesInput(node->op(), *inputs[0].declaration) ||
         !CallsOf(*node, graph.functions()).empty() ||
-        OptimiserKindOf(node->op()) != OptimiserKind::kNone) {
+        FactsOf(node->op()).optimiser != OptimiserKind::kNone) {
       continue;
     }
     const Written written = WrittenBy(*node, inputs);

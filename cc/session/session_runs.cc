@@ -95,12 +95,13 @@ absl::Status TensorBowSession::AnalyseElement(Signature* signature) {
   auto taking = std::make_shared<Signature>();
   {
     absl::MutexLock lock(&mu_);
-    TF_ASSIGN_OR_RETURN(
-        element, FindPipelineElement(graph_, signature->spec, signature->analysis));
+    TF_ASSIGN_OR_RETURN(const auto run, RunGraph::Of(graph_, signature->spec));
+    TF_ASSIGN_OR_RETURN(element, FindPipelineElement(*run, signature->analysis));
     if (element.tensors.empty()) return absl::OkStatus();
     taking->spec = {signature->spec.feeds, element.tensors, {}};
-    TF_RETURN_IF_ERROR(AnalyseRun(graph_, taking->spec, trainable_,
-                                  RunAnalysis::Kind::kRead, &taking->analysis));
+    TF_ASSIGN_OR_RETURN(const auto taking_run, RunGraph::Of(graph_, taking->spec));
+    TF_RETURN_IF_ERROR(AnalyseRun(*taking_run, trainable_, RunAnalysis::Kind::kRead,
+                                  &taking->analysis));
     for (const std::array<std::string, 3>& parts : element.sparse) {
       for (const std::string& part : parts) sparse_feeds_[part] = parts;
     }
@@ -117,12 +118,14 @@ bool TensorBowSession::Analyse(Signature* signature) {
   RunAnalysis& analysis = signature->analysis;
   {
     absl::ReaderMutexLock lock(&mu_);
-    const absl::Status analysed = AnalyseRun(graph_, signature->spec, trainable_,
-                                             ChosenKind(signature->spec), &analysis);
-    if (!analysed.ok()) return false;
+    const auto run = RunGraph::Of(graph_, signature->spec);
+    if (!run.ok() ||
+        !AnalyseRun(**run, trainable_, ChosenKind(signature->spec), &analysis).ok()) {
+      return false;
+    }
     if (analysis.kind != RunAnalysis::Kind::kLearning) return true;
     signature->why_central = analysis.central_only;
-    signature->rows_tensor = RowsTensor(graph_, signature->spec);
+    signature->rows_tensor = (*run)->RowsTensor();
   }
   if (signature->why_central.empty() && DividesElements(analysis)) {
     signature->why_central = std::string(AnalyseElement(signature).message());

@@ -4,7 +4,7 @@
 
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/session_factory.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -311,7 +311,7 @@ std::vector<const tf::NodeDef*> TensorBowSession::VariableNodes() {
   absl::ReaderMutexLock lock(&mu_);
   std::vector<const tf::NodeDef*> nodes;
   for (const tf::NodeDef& node : graph_.graph_def().node()) {
-    if (IsVariableOp(node.op())) nodes.push_back(&node);
+    if (FactsOf(node.op()).creates_variable) nodes.push_back(&node);
   }
   return nodes;
 }

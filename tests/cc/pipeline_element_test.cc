@@ -38,11 +38,12 @@ absl::StatusOr<PipelineElement> Find(std::vector<tf::NodeDef> nodes,
   nodes.push_back(NodeOf("train", "ResourceApplyGradientDescent", inputs));
   ProgramGraph graph;
   EXPECT_TRUE(graph.Extend(GraphOf(nodes)).ok());
-  const RunSpec spec = {{"x:0"}, {}, {"train"}};
+  const auto run = RunGraph::Of(graph, {{"x:0"}, {}, {"train"}});
+  EXPECT_TRUE(run.ok());
   RunAnalysis analysis;
-  EXPECT_TRUE(AnalyseRun(graph, spec, {"w"}, std::nullopt, &analysis).ok());
+  EXPECT_TRUE(AnalyseRun(**run, {"w"}, std::nullopt, &analysis).ok());
   EXPECT_TRUE(analysis.calls_python);
-  return FindPipelineElement(graph, spec, analysis);
+  return FindPipelineElement(**run, analysis);
 }
 
 Names Taken(const std::vector<tf::NodeDef>& nodes, const std::string& gradient,

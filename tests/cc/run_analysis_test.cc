@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tests/cc/graphs.h"
 
 namespace tensorbow {
@@ -40,7 +40,9 @@ RunAnalysis Analyse(const Nodes& nodes, std::optional<Kind> forced = std::nullop
   spec.feeds = {"x:0"};
   spec.targets = {nodes.back().name()};
   RunAnalysis analysis;
-  const absl::Status status = AnalyseRun(graph, spec, {"w", "n"}, forced, &analysis);
+  const auto run = RunGraph::Of(graph, spec);
+  EXPECT_TRUE(run.ok()) << run.status();
+  const absl::Status status = AnalyseRun(**run, {"w", "n"}, forced, &analysis);
   EXPECT_TRUE(status.ok()) << status;
   for (auto& [name, use] : analysis.variables) use.node = nullptr;  // graph's
   return analysis;
@@ -208,8 +210,9 @@ TEST(RunAnalysisTest, AnOptimiserInsideAFunctionIsSeen) {
   ProgramGraph program;
   ASSERT_TRUE(program.Extend(graph).ok());
   RunAnalysis analysis;
-  ASSERT_TRUE(
-      AnalyseRun(program, {{"x:0"}, {}, {"train"}}, {}, std::nullopt, &analysis).ok());
+  const auto run = RunGraph::Of(program, {{"x:0"}, {}, {"train"}});
+  ASSERT_TRUE(run.ok());
+  ASSERT_TRUE(AnalyseRun(**run, {}, std::nullopt, &analysis).ok());
   EXPECT_EQ(analysis.kind, Kind::kLearning);
   EXPECT_TRUE(analysis.variables.at("w").trained);
   EXPECT_FALSE(analysis.plain_gradient_descent);
@@ -246,7 +249,7 @@ TEST(OptimiserKindTest, TensorFlowsOptimiserOpsAreSortedByName) {
   tf::OpList ops;
   tf::OpRegistry::Global()->Export(/*include_internal=*/false, &ops);
   for (const tf::OpDef& op : ops.op()) {
-    switch (OptimiserKindOf(op.name())) {
+    switch (FactsOf(op.name()).optimiser) {
       case OptimiserKind::kNone:
         break;
       case OptimiserKind::kGradientDescent:

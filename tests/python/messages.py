@@ -246,11 +246,9 @@ def all_reasons() -> list[Message]:
     for folder in RUNS:
         for where, source in _files(folder, ".cc"):
             found += cc_reasons(source, where)
-    for file, function in (
-        ("cc/graph/op_kinds.cc", "WhyCentralOnly"),
-        ("cc/feeds/sparse_rows.cc", "WhyNotByRows"),
-    ):
-        found += cc_returns((ROOT / file).read_text(), function, file)
+    facts, rows = "cc/graph/op_facts.cc", "cc/feeds/sparse_rows.cc"
+    found += cc_reasons((ROOT / facts).read_text(), facts)
+    found += cc_returns((ROOT / rows).read_text(), "WhyNotByRows", rows)
     return found
 
 

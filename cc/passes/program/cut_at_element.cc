@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/shapes.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -25,7 +25,7 @@ absl::StatusOr<bool> CutAtElement(const ProgramGraph& graph, const RunSpec& spec
   for (const std::string& feed : spec.feeds) {
     const tf::NodeDef* const node = graph.Find(ParseTensor(feed).node);
     if (node == nullptr || needed.count(node->name()) > 0) continue;
-    if (TakesData(node->op()) || CallsPython(node->op()) ||
+    if (FactsOf(node->op()).takes_data || FactsOf(node->op()).calls_python ||
         node->op() == "DeserializeSparse") {
       fed.insert(node->name());
     }

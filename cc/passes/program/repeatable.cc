@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
@@ -17,69 +17,6 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 namespace {
-
-// An op that draws numbers of a shape: which inputs are the shape and, for integers,
-// the least value; the constant in their stead; which attributes are the types of the
-// output and the shape.
-struct Draw {
-  int shape;
-  int least;  // -1: `constant`
-  double constant;
-  const char* dtype;
-  const char* shape_type;
-};
-
-const Draw* DrawOf(absl::string_view op) {
-  // Exact in all floating-point types, and above the rate of any common dropout.
-  constexpr double kUniform = 0.9375, kNormal = 0.5, kInteger = 7;
-  static const auto* const draws = new std::map<std::string, Draw, std::less<>>{
-      {"RandomUniform", {0, -1, kUniform, "dtype", "T"}},
-      {"RandomStandardNormal", {0, -1, kNormal, "dtype", "T"}},
-      {"TruncatedNormal", {0, -1, kNormal, "dtype", "T"}},
-      {"RandomUniformInt", {0, 1, 0, "Tout", "T"}},
-      {"StatelessRandomUniform", {0, -1, kUniform, "dtype", "T"}},
-      {"StatelessRandomUniformV2", {0, -1, kUniform, "dtype", "Tshape"}},
-      {"StatelessRandomNormal", {0, -1, kNormal, "dtype", "T"}},
-      {"StatelessRandomNormalV2", {0, -1, kNormal, "dtype", "Tshape"}},
-      {"StatelessTruncatedNormal", {0, -1, kNormal, "dtype", "T"}},
-      {"StatelessTruncatedNormalV2", {0, -1, kNormal, "dtype", "Tshape"}},
-      {"StatelessRandomUniformInt", {0, 2, 0, "dtype", "T"}},
-      {"StatelessRandomUniformIntV2", {0, 4, 0, "dtype", "Tshape"}},
-      {"StatelessRandomUniformFullInt", {0, -1, kInteger, "dtype", "T"}},
-      {"StatelessRandomUniformFullIntV2", {0, -1, kInteger, "dtype", "Tshape"}},
-      {"StatefulUniform", {2, -1, kUniform, "dtype", "shape_dtype"}},
-      {"StatefulStandardNormal", {1, -1, kNormal, "dtype", "shape_dtype"}},
-      {"StatefulStandardNormalV2", {2, -1, kNormal, "dtype", "shape_dtype"}},
-      {"StatefulTruncatedNormal", {2, -1, kNormal, "dtype", "shape_dtype"}},
-      {"StatefulUniformInt", {2, 3, 0, "dtype", "shape_dtype"}},
-      {"StatefulUniformFullInt", {2, -1, kInteger, "dtype", "shape_dtype"}},
-  };
-  const auto known = draws->find(op);
-  return known == draws->end() ? nullptr : &known->second;
-}
-
-// Whether the op hands its first input on, rows in another order perhaps, and does
-// something beside that does not count.
-bool HandsOn(absl::string_view op) {
-  return op == "RandomShuffle" || op == "StatelessShuffle" || op == "Print" ||
-         op == "CheckNumerics" || op == "CheckNumericsV2" ||
-         op == "TensorBowReduceGradient";
-}
-
-bool IsRandom(absl::string_view op) {
-  return DrawOf(op) != nullptr || absl::EndsWith(op, "CandidateSampler");
-}
-
-// Whether what the op changes lives no longer than the execution.
-bool ChangesItsOwn(absl::string_view op) {
-  return absl::StartsWith(op, "TensorArray") || absl::StartsWith(op, "Stack");
-}
-
-bool OnlyLooksUp(absl::string_view op) {
-  return absl::StartsWith(op, "LookupTableFind") ||
-         absl::StartsWith(op, "LookupTableSize") ||
-         absl::StartsWith(op, "LookupTableExport");
-}
 
 void SetInputs(const std::vector<std::string>& inputs, tf::NodeDef* node) {
   std::vector<std::string> controls;
@@ -129,30 +66,34 @@ tf::NodeDef Constant(const std::string& name, tf::DataType dtype, double value) 
 
 }  // namespace
 
+bool IsCandidateSampler(absl::string_view op) {
+  const OpFacts& facts = FactsOf(op);
+  return facts.draws && facts.draw == nullptr;
+}
+
 bool IsRepeatable(const tf::NodeDef& node,
                   const tf::FunctionLibraryDefinition& functions) {
   const std::string& name = node.op();
-  if (IsRandom(name) || ChangesItsOwn(name) || OnlyLooksUp(name)) return true;
-  if (HandsOn(name) || OnlyLooksAt(name)) return true;
-  if (name == "PyFuncStateless") return true;  // as the program says
+  const OpFacts& facts = FactsOf(name);
+  if (facts.draws || facts.repetition != Repetition::kUnknown) return true;
   const tf::OpDef* op = nullptr;
   if (!functions.LookUpOpDef(name, &op).ok()) return false;
-  if (MayBlock(name) || absl::StrContains(name, "Iterator") || IsGeneratorOp(name) ||
-      KeepsRandomState(node, *op) || !WhyCentralOnly(name).empty()) {
+  if (facts.may_block || facts.is_iterator || facts.advances_generator ||
+      KeepsRandomState(node, *op) || !facts.why_central.empty()) {
     return false;
   }
   if (!CallsOf(node, functions).empty()) return true;
   // Tables, readers: they are there already.
-  if (IsVariableOp(name) || HasSharedKernel(node, *op)) return true;
+  if (facts.creates_variable || HasSharedKernel(node, *op)) return true;
   for (const tf::OpDef::ArgDef& input : op->input_arg()) {
     if (WritesInput(name, input)) return false;
   }
   // What is stateful for another reason: it prints, saves, summarises.
-  return !op->is_stateful() || OnlyReadsResource(name);
+  return !op->is_stateful() || facts.only_reads_resource;
 }
 
 std::vector<tf::NodeDef> MakeConstant(tf::NodeDef* node, bool in_function) {
-  if (HandsOn(node->op())) {
+  if (FactsOf(node->op()).repetition == Repetition::kHandsInputOn) {
     const tf::AttrValue dtype = node->attr().at("T");
     SetInputs({node->input(0)}, node);
     node->set_op("Identity");
@@ -166,7 +107,7 @@ std::vector<tf::NodeDef> MakeConstant(tf::NodeDef* node, bool in_function) {
     node->clear_attr();
     return {};
   }
-  const Draw* const draw = DrawOf(node->op());
+  const Draw* const draw = FactsOf(node->op()).draw;
   if (draw == nullptr) return {};
   std::vector<tf::NodeDef> made;
   const tf::AttrValue dtype = node->attr().at(draw->dtype);
@@ -176,7 +117,7 @@ std::vector<tf::NodeDef> MakeConstant(tf::NodeDef* node, bool in_function) {
     value = node->input(draw->least);
   } else {
     const std::string name = absl::StrCat(node->name(), "/constant");
-    made.push_back(Constant(name, dtype.type(), draw->constant));
+    made.push_back(Constant(name, dtype.type(), draw->typical));
     // In a loop, a constant is of the frame of what it waits for.
     const std::string& shape = node->input(draw->shape);
     if (!in_function) {
@@ -228,8 +169,7 @@ absl::StatusOr<std::string> RepeatableFunctions::Copy(const std::string& name) {
   copies_[name] = name;  // while under way: ends recursion
   bool differs = false;
   for (const tf::NodeDef& node : original.node_def()) {
-    if (refused || !IsRepeatable(node, functions_) ||
-        absl::EndsWith(node.op(), "CandidateSampler")) {
+    if (refused || !IsRepeatable(node, functions_) || IsCandidateSampler(node.op())) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the function '", name, "' (", node.op(), ") cannot be executed twice"));
     }

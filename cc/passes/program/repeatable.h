@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cc/graph/dataflow.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/function.pb.h"
@@ -21,6 +22,9 @@ namespace tensorbow {
 // applied to it. Of a node that calls functions, the functions' bodies do not count.
 bool IsRepeatable(const tensorflow::NodeDef& node,
                   const tensorflow::FunctionLibraryDefinition& functions);
+
+// Returns whether the op draws classes, which no constant can stand for.
+bool IsCandidateSampler(absl::string_view op);
 
 // If the node draws random numbers, makes it an op that gives constants of the same
 // shape and type instead: uniform numbers near the upper end of their range, so that

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/graph/control_flow.h"
 #include "cc/graph/dataflow.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/passes/program/insert_exchanges.h"
 #include "cc/passes/program/repeatable.h"
 #include "tensorflow/core/framework/node_def_builder.h"
@@ -29,10 +29,6 @@ constexpr char kPrefix[] = "TensorBow.proof/";  // of the copy's names
 bool CanBeMoved(tf::DataType dtype) {
   return dtype == tf::DT_FLOAT || dtype == tf::DT_DOUBLE || dtype == tf::DT_HALF ||
          dtype == tf::DT_BFLOAT16;
-}
-
-bool IsCandidateSampler(absl::string_view op) {
-  return absl::EndsWith(op, "CandidateSampler");
 }
 
 class Copier {
@@ -154,7 +150,7 @@ class Copier {
     const tf::OpDef* op = nullptr;
     if (node == nullptr) return absl::NotFoundError(tensor);
     TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(node->op(), &op));
-    if (IsVariableOp(node->op())) {
+    if (FactsOf(node->op()).creates_variable) {
       const bool value = op->output_arg(0).is_ref() && !by_reference;
       return value && moved_.contains(node->name()) ? Moved(*node, tensor, tensor)
                                                     : tensor;
@@ -274,8 +270,8 @@ class Copier {
   bool KeepsWaitingFor(const tf::NodeDef& earlier) {
     const auto [known, added] = waited_for_.emplace(earlier.name(), true);  // in cycles
     if (!added) return known->second;
-    bool clean =
-        IsVariableOp(earlier.op()) || IsRepeatable(earlier, program_.functions());
+    bool clean = FactsOf(earlier.op()).creates_variable ||
+                 IsRepeatable(earlier, program_.functions());
     for (const std::string& input : earlier.input()) {
       const TensorName name = ParseTensor(input);
       if (!clean || name.control) break;
@@ -304,7 +300,7 @@ class Copier {
         continue;
       }
       const tf::NodeDef* const earlier = program_.Find(name.node);
-      if (earlier == nullptr || IsVariableOp(earlier->op()) ||
+      if (earlier == nullptr || FactsOf(earlier->op()).creates_variable ||
           IsCandidateSampler(earlier->op()) || !KeepsWaitingFor(*earlier)) {
         continue;
       }

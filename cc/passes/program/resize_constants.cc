@@ -11,8 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cc/graph/control_flow.h"
-#include "cc/graph/op_kinds.h"
-#include "cc/graph/shapes.h"
+#include "cc/graph/op_facts.h"
 #include "cc/passes/program/cut_at_element.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -109,7 +108,7 @@ class Rewriter {
 
  private:
   void NoteVariable(const tf::NodeDef& node) {
-    if (!IsVariableOp(node.op())) return;
+    if (!FactsOf(node.op()).creates_variable) return;
     Sizes shape;
     for (const auto& dim : node.attr().at("shape").shape().dim()) {
       shape.push_back(dim.size());
@@ -356,26 +355,17 @@ int64_t RowsOf(const ProgramGraph& graph, const TensorName& feed,
 
 }  // namespace
 
-FixedRows FindFixedRows(const ProgramGraph& graph, const RunSpec& spec,
-                        const std::set<std::string>& whole) {
-  std::vector<const tf::NodeDef*> nodes;
-  if (!graph.Needed(spec, &nodes).ok()) return {};
-  std::set<std::string> used(spec.fetches.begin(), spec.fetches.end());
-  for (const tf::NodeDef* node : nodes) {
-    for (const std::string& input : node->input()) {
-      used.insert(Canonical(input));
-    }
-  }
+FixedRows FindFixedRows(const RunGraph& run, const std::set<std::string>& whole) {
   FixedRows fixed;
-  RunSpec feeds;
-  feeds.feeds = spec.feeds;
-  for (const auto& [feed, shape] : InferShapes(graph, feeds)) {
-    if (whole.count(feed) > 0 || used.count(feed) == 0) continue;
+  const std::set<std::string> feeds(run.spec().feeds.begin(), run.spec().feeds.end());
+  for (const std::string& feed : feeds) {
+    if (whole.count(feed) > 0 || !run.Uses(feed)) continue;
+    const tf::PartialTensorShape& shape = run.Shape(feed);
     if (!shape.unknown_rank() && shape.dims() == 0) continue;
-    const tf::NodeDef* const producer = graph.Find(ParseTensor(feed).node);
+    const tf::NodeDef* const producer = run.Find(ParseTensor(feed).node);
     // What a Python function gives has no shape that says anything.
-    if (producer != nullptr && CallsPython(producer->op())) continue;
-    const int64_t rows = RowsOf(graph, ParseTensor(feed), shape);
+    if (producer != nullptr && FactsOf(producer->op()).calls_python) continue;
+    const int64_t rows = RowsOf(run.program(), ParseTensor(feed), shape);
     if (rows < 0 || (fixed.rows > 0 && rows != fixed.rows)) return {};
     fixed.rows = rows;
     fixed.feeds.insert(feed);

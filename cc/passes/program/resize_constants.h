@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cc/graph/program_graph.h"
+#include "cc/graph/run_graph.h"
 
 namespace tensorbow {
 
@@ -20,8 +20,7 @@ struct FixedRows {
 
 // `whole`: feeds that are not divided. None where another feed has any number of rows,
 // which then are those of the run; but what Python functions give has any shape.
-FixedRows FindFixedRows(const ProgramGraph& graph, const RunSpec& spec,
-                        const std::set<std::string>& whole);
+FixedRows FindFixedRows(const RunGraph& run, const std::set<std::string>& whole);
 
 // `any` ← what `spec` needs of `graph`, with shapes that were computed from the fixed
 // number of rows when the program was built (of gradients, zeros, random numbers, …)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/common_runtime/build_graph_options.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
 #include "tensorflow/core/common_runtime/graph_execution_state.h"
@@ -79,13 +79,13 @@ absl::Status PlaceOnTwo(const TaskDevices& devices, tf::Graph* graph, TaskGraph*
   task->fetches_accelerator.assign(task->fetch_types.size(), false);
   for (tf::Node* node : graph->op_nodes()) {
     if (accelerator != nullptr && node->assigned_device_name() == accelerator->name()) {
-      if (IsVariableOp(node->type_string())) {
+      if (FactsOf(node->type_string()).creates_variable) {
         devices.variables->Add(node->name(), accelerator->name());
       }
       continue;
     }
     node->set_assigned_device_name(devices.cpu->name());
-    if (accelerator != nullptr && IsVariableOp(node->type_string())) {
+    if (accelerator != nullptr && FactsOf(node->type_string()).creates_variable) {
       devices.variables->Add(node->name(), devices.cpu->name());
     }
   }

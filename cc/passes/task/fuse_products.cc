@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/central_model/central_model.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/updates.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor_shape.h"
@@ -67,9 +67,9 @@ bool MayBeVariable(const tf::Node* node) {
     if (!node->input_node(0, &input).ok()) return true;
     node = input;
   }
-  return IsVariableOp(node->type_string()) || node->type_string() == "ReadVariableOp" ||
-         node->IsControlFlow() || node->num_outputs() == 0 ||
-         tf::IsRefType(node->output_type(0));
+  return FactsOf(node->type_string()).creates_variable ||
+         node->type_string() == "ReadVariableOp" || node->IsControlFlow() ||
+         node->num_outputs() == 0 || tf::IsRefType(node->output_type(0));
 }
 
 int UsersOf(const tf::Node& node) {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/graph/node_inputs.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/updates.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -36,7 +36,8 @@ struct Slot {
 tf::Node* VariableOf(const NodeOutput& value) {
   tf::Node* node = value.node;
   if (IsOp(node, {"Identity", "ReadVariableOp"})) node = InputOf(*node, 0).node;
-  return node != nullptr && IsVariableOp(node->type_string()) ? node : nullptr;
+  return node != nullptr && FactsOf(node->type_string()).creates_variable ? node
+                                                                          : nullptr;
 }
 
 // The node among those that `node` waits for that is one of `ops` and writes the
@@ -66,7 +67,7 @@ Slot FindSlot(const NodeOutput& value, const tf::Node& user) {
     scatter = WaitsFor(*value.node, {"ResourceScatterAdd"}, *variable);
     slot.nodes.push_back(value.node);
   }
-  if (scatter == nullptr || !IsVariableOp(variable->type_string()) ||
+  if (scatter == nullptr || !FactsOf(variable->type_string()).creates_variable ||
       !IsOnlyFor(*scatter, &user)) {
     return {};
   }
@@ -110,14 +111,14 @@ bool IsArray(const NodeOutput& value) {
     return node->def().attr().at("value").tensor().tensor_shape().dim_size() > 0;
   }
   tf::PartialTensorShape shape;
-  return IsVariableOp(node->type_string()) &&
+  return FactsOf(node->type_string()).creates_variable &&
          tf::GetNodeAttr(node->attrs(), "shape", &shape).ok() && shape.dims() > 0;
 }
 
 bool FindSparseAdam(tf::Node* update, SparseAdamUpdate* found) {
   if (!IsOp(update, {"AssignSub", "AssignSubVariableOp"})) return false;
   tf::Node* const variable = InputOf(*update, 0).node;
-  if (variable == nullptr || !IsVariableOp(variable->type_string()) ||
+  if (variable == nullptr || !FactsOf(variable->type_string()).creates_variable ||
       OnlyUpdate(*variable) != update) {
     return false;
   }

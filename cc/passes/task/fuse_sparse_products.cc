@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/graph/node_inputs.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/updates.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -27,7 +27,7 @@ constexpr int64_t kMinSparseElements = 32 * 1024;
 
 bool IsLarge(const tf::Node& variable) {
   tf::PartialTensorShape shape;
-  return IsVariableOp(variable.type_string()) &&
+  return FactsOf(variable.type_string()).creates_variable &&
          tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() && shape.dims() == 2 &&
          shape.num_elements() >= kMinSparseElements;
 }

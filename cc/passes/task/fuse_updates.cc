@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/updates.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
@@ -56,7 +56,8 @@ absl::StatusOr<std::vector<bool>> FuseUpdates(
     std::vector<std::pair<tf::Node*, int>> updates;
     for (tf::Node* node : part.graph->op_nodes()) {
       const auto member = members.find(node->name());
-      if (member == members.end() || !IsVariableOp(node->type_string())) continue;
+      if (member == members.end() || !FactsOf(node->type_string()).creates_variable)
+        continue;
       tf::Node* const update = OnlyUpdate(*node);
       if (update != nullptr && may_fuse(*update) && HasFusedOp(*update)) {
         updates.emplace_back(update, member->second);

@@ -9,7 +9,7 @@
 #include "cc/graph/acyclic.h"
 #include "cc/graph/downstream.h"
 #include "cc/graph/node_inputs.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/sparse_gradient.h"
 #include "cc/graph/updates.h"
 #include "cc/passes/task/refills.h"
@@ -79,7 +79,7 @@ std::vector<const tf::Node*> WritersOf(const tf::Node& variable) {
   });
   std::vector<const tf::Node*> writers;
   for (const tf::Node* user : users) {
-    if (!OnlyReadsResource(user->type_string()) && !user->IsControlFlow() &&
+    if (!FactsOf(user->type_string()).only_reads_resource && !user->IsControlFlow() &&
         !user->IsIdentity()) {
       writers.push_back(user);
     }
@@ -205,7 +205,8 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
   const NodeSet of_one_task = OfOneTask(graph, whole_feeds);
   Updates updates;
   for (const tf::Node* node : graph.op_nodes()) {
-    if (trained.count(node->name()) == 0 || !IsVariableOp(node->type_string()))
+    if (trained.count(node->name()) == 0 ||
+        !FactsOf(node->type_string()).creates_variable)
       continue;
     tf::Node* const update = OnlyUpdate(*node);
     if (update != nullptr && (IsOfGradient(*update) || IsOfRows(update))) {

@@ -5,8 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/node_def_util.h"
 
 namespace tensorbow {
@@ -14,16 +13,6 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 namespace {
-
-bool Puts(absl::string_view op) {
-  return absl::StrContains(op, "Enqueue") || absl::StrContains(op, "InsertMany") ||
-         op == "Stage" || absl::EndsWith(op, "MapStage");
-}
-
-bool Takes(absl::string_view op) {
-  return absl::StrContains(op, "Dequeue") || absl::StrContains(op, "TakeMany") ||
-         op == "Unstage" || absl::StrContains(op, "MapUnstage");
-}
 
 constexpr int kLongestWay = 100;  // of a handle, which may go around a loop
 
@@ -48,11 +37,12 @@ Store StoreOf(const tf::Node& user) {
 std::vector<tf::Node*> Refills(const tf::Graph& graph) {
   std::set<Store> taken_from;
   for (const tf::Node* node : graph.op_nodes()) {
-    if (Takes(node->type_string())) taken_from.insert(StoreOf(*node));
+    if (FactsOf(node->type_string()).empties_store) taken_from.insert(StoreOf(*node));
   }
   std::vector<tf::Node*> refills;
   for (tf::Node* node : graph.op_nodes()) {
-    if (Puts(node->type_string()) && taken_from.count(StoreOf(*node)) > 0) {
+    if (FactsOf(node->type_string()).puts_data &&
+        taken_from.count(StoreOf(*node)) > 0) {
       refills.push_back(node);
     }
   }

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/central_model/central_model.h"
 #include "cc/graph/downstream.h"
-#include "cc/graph/op_kinds.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/updates.h"
 #include "cc/passes/task/reduce_gradients.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -70,8 +70,8 @@ Use UseOf(const tf::Node& variable) {
     tf::Node* const user = edge->dst();
     if (edge->IsControlEdge() || !user->IsOp()) continue;
     const bool reads = IsResource(variable)
-                           ? OnlyReadsResource(user->type_string()) &&
-                                 !KeepsResource(user->type_string())
+                           ? FactsOf(user->type_string()).only_reads_resource &&
+                                 !FactsOf(user->type_string()).keeps_resource
                            : !tf::IsRefType(user->input_type(edge->dst_input()));
     if (reads) {
       use.readers.push_back(user);
@@ -105,7 +105,7 @@ std::map<const tf::Node*, Use, tf::NodeComparatorName> UsesOf(const tf::Graph& g
     return std::make_tuple(container, name.empty() ? node.name() : name);
   };
   for (const tf::Node* node : graph.op_nodes()) {
-    if (!IsVariableOp(node->type_string())) continue;
+    if (!FactsOf(node->type_string()).creates_variable) continue;
     ++names[name_of(*node)];
     Use use = UseOf(*node);
     if (use.update != nullptr) {
