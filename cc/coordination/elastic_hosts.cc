@@ -216,14 +216,14 @@ absl::StatusOr<ElasticFate> Trainer::AwaitElasticHosts(const TrainedSet* set,
   return found;
 }
 
-absl::Status Trainer::FollowElasticHosts(const LearningProgram& program,
-                                         const LearningRun& run, bool* again) {
+absl::Status Trainer::FollowElasticHosts(const Program& program, const LearningRun& run,
+                                         bool* again) {
   if (inherited_.has_value()) TF_RETURN_IF_ERROR(Inherit());  // it was a rehearsal
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
   const bool failed = run.failed() && !synchroniser->stopped_by_hosts();
   const bool has_data = !absl::IsOutOfRange(run.status());
   TF_ASSIGN_OR_RETURN(ElasticFate found,
-                      AwaitElasticHosts(program.set.get(), has_data && !failed));
+                      AwaitElasticHosts(program.state.set.get(), has_data && !failed));
   if (has_data || failed) {
     *again = found.again && !failed;
     if (found.fate == HostRounds::Fate::kCounts) return absl::OkStatus();
@@ -231,17 +231,17 @@ absl::Status Trainer::FollowElasticHosts(const LearningProgram& program,
     TF_RETURN_IF_ERROR(CatchUpElastic());
     return failed ? absl::OkStatus() : error;  // the user is told why the run has
   }
-  const bool reported = program.host_gradients == nullptr;
+  const bool reported = program.compiled()->host_gradients == nullptr;
   if (found.fate == HostRounds::Fate::kCounts && reported && !found.again &&
       !found.taken_over) {
-    program.set->count()->fetch_add(1);  // the run's last iteration, of the others
+    program.state.set->count()->fetch_add(1);  // an iteration of the others
   }
   while (found.fate == HostRounds::Fate::kCounts) {
-    TF_RETURN_IF_ERROR(TakeBackHosts(program.set->program, /*leaves=*/false));
-    found.fate = synchroniser->Attend(*program.set, HostRounds::Kind::kNoData);
+    TF_RETURN_IF_ERROR(TakeBackHosts(program.state.set->program, /*leaves=*/false));
+    found.fate = synchroniser->Attend(*program.state.set, HostRounds::Kind::kNoData);
     if (found.fate != HostRounds::Fate::kBroken) continue;
-    TF_ASSIGN_OR_RETURN(found,
-                        AwaitElasticHosts(program.set.get(), /*may_rehearse=*/false));
+    TF_ASSIGN_OR_RETURN(found, AwaitElasticHosts(program.state.set.get(),
+                                                 /*may_rehearse=*/false));
   }
   const absl::Status error = HostsError();
   TF_RETURN_IF_ERROR(CatchUpElastic());

@@ -176,33 +176,33 @@ absl::Status Trainer::HostsError() {
   return absl::AbortedError(why);
 }
 
-absl::Status Trainer::FollowHosts(const LearningProgram& program,
-                                  const LearningRun& run, bool* again) {
+absl::Status Trainer::FollowHosts(const Program& program, const LearningRun& run,
+                                  bool* again) {
   if (rounds_ == nullptr) return absl::OkStatus();
   if (merges_ != nullptr) return merges_->Follow(run);
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
-  last_trained_ = std::make_unique<TrainedSet>(*program.set);
-  last_written_ = program.written;
+  last_trained_ = std::make_unique<TrainedSet>(*program.state.set);
+  last_written_ = program.state.written;
   if (has_elastic_hosts()) return FollowElasticHosts(program, run, again);
   if (synchroniser->stopped_by_hosts()) {
-    TF_RETURN_IF_ERROR(CatchUp(program.written));
+    TF_RETURN_IF_ERROR(CatchUp(program.state.written));
     return HostsError();
   }
   if (run.failed()) {
-    TF_RETURN_IF_ERROR(CatchUp(program.written));
+    TF_RETURN_IF_ERROR(CatchUp(program.state.written));
     HostsError().IgnoreError();  // the user is told why the run has failed
     return absl::OkStatus();
   }
   if (!absl::IsOutOfRange(run.status())) return absl::OkStatus();
   HostRounds::Fate fate = rounds_->Await();
-  const bool reported = program.host_gradients == nullptr;
+  const bool reported = program.compiled()->host_gradients == nullptr;
   if (fate == HostRounds::Fate::kCounts && reported) {
-    program.set->count()->fetch_add(1);  // the run's last iteration, of the others
+    program.state.set->count()->fetch_add(1);  // an iteration of the others
   }
   while (fate == HostRounds::Fate::kCounts) {
-    fate = synchroniser->Attend(*program.set, HostRounds::Kind::kNoData);
+    fate = synchroniser->Attend(*program.state.set, HostRounds::Kind::kNoData);
   }
-  TF_RETURN_IF_ERROR(CatchUp(program.written));
+  TF_RETURN_IF_ERROR(CatchUp(program.state.written));
   const absl::Status error = HostsError();
   return fate == HostRounds::Fate::kNone ? absl::OkStatus() : error;
 }

@@ -15,7 +15,7 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
-absl::Status Trainer::MeetReturningHosts(LearningProgram* program) {
+absl::Status Trainer::MeetReturningHosts(Program* program) {
   Hosts* const hosts = rounds_->hosts();
   const std::pair<int, int> variables = {variables_->size(), variables_->num_trained()};
   if (std::exchange(described_, variables) != variables) {
@@ -23,7 +23,7 @@ absl::Status Trainer::MeetReturningHosts(LearningProgram* program) {
     hosts->Describe(static_cast<int64_t>(tf::Hash64(text) | 1));  // not 0
   }
   if (hosts->returns()) return ComeBack(program);
-  return TakeBackHosts(program->set->program, /*leaves=*/false);
+  return TakeBackHosts(program->state.set->program, /*leaves=*/false);
 }
 
 absl::Status Trainer::TakeBackHosts(int64_t program, bool leaves) {
@@ -42,10 +42,10 @@ absl::Status Trainer::TakeBackHosts(int64_t program, bool leaves) {
   return Inherit();
 }
 
-absl::Status Trainer::ComeBack(LearningProgram* program) {
+absl::Status Trainer::ComeBack(Program* program) {
   comes_back_ = true;
   Regrouping how;
-  how.program = program->set->program;
+  how.program = program->state.set->program;
   TF_ASSIGN_OR_RETURN(const Regrouped found, RegroupHosts(how));
   std::optional<InheritedValues> last;
   if (found.all_leave) last = inherited_;
@@ -53,7 +53,7 @@ absl::Status Trainer::ComeBack(LearningProgram* program) {
   comes_back_ = found.all_leave;
   // Nobody trains any more: the run is made for its fetches.
   inherited_ = std::move(last);
-  program->set->set_iterations(found.set_iterations);
+  program->state.set->set_iterations(found.set_iterations);
   if (found.same_program) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "This host has been started again and begins with another learning run than the "

@@ -9,6 +9,9 @@
 
 namespace tensorbow {
 
+// Takes as many elements of an iterator as have so many rows together.
+constexpr char kIteratorGetRows[] = "TensorBowIteratorGetRows";
+
 // The rule by which an optimiser op updates a variable, its first input; ordered.
 enum class OptimiserKind {
   kNone,             // it is not an optimiser op

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/graph/control_flow.h"
+#include "cc/graph/op_facts.h"
 #include "cc/graph/shapes.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -21,7 +22,7 @@ void AddRowSources(const tf::NodeDef& node, std::vector<RunGraph::RowSource>* so
   const bool of_queue = absl::StartsWith(op, "QueueDequeueMany") ||
                         absl::StartsWith(op, "QueueDequeueUpTo");
   const bool of_iterator =
-      op == "TensorBowIteratorGetRows" ||
+      op == kIteratorGetRows ||
       (absl::StartsWith(op, "IteratorGetNext") && op != "IteratorGetNextAsOptional");
   if (!of_queue && !of_iterator) return;
   const auto& types = node.attr().at(of_queue ? "component_types" : "output_types");

@@ -9,6 +9,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cc/program/compiler.h"
 #include "cc/trainer/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -20,10 +21,10 @@ namespace {
 
 // Why learners that are in step would not make the step of one, in spite of a proof;
 // empty if they do.
-std::string WhyNotInStep(const Verdict& verdict, const LearningProgram& program) {
+std::string WhyNotInStep(const Verdict& verdict, const TaskTraits& traits) {
   std::string why;
-  if (!program.meets) return why;
-  if (program.transforms_own) {
+  if (!traits.meets) return why;
+  if (traits.transforms_own) {
     why =
         "gradients are clipped, or transformed otherwise, where they cannot be "
         "averaged "
@@ -47,36 +48,38 @@ bool Trainer::MayDivide() const {
   return num_learners() > 1 || options_.rows_of_batch() > 0;
 }
 
-void Trainer::MakeProof(const ProgramGraph& graph, const RunSpec& spec,
-                        const RunAnalysis& analysis, LearningProgram* program) {
+std::unique_ptr<Divisions> Trainer::MakeProof(const Compilation& made,
+                                              const RunSpec& spec,
+                                              const RunAnalysis& analysis,
+                                              std::string* unprovable) {
   std::vector<std::string> fetches;
-  for (const LearningProgram::Fetch& fetch : program->fetches) {
+  for (const FetchRule& fetch : made.compiled->fetches) {
     const bool open =
-        fetch.variable == nullptr && !fetch.declaration.combination.has_value();
+        !fetch.variable.has_value() && !fetch.declaration.combination.has_value();
     fetches.push_back(open ? fetch.declaration.name : "");
   }
   std::unique_ptr<DivisionProof> proof;
-  absl::Status made = absl::FailedPreconditionError("proof=\"off\"");
+  absl::Status proved = absl::FailedPreconditionError("proof=\"off\"");
   if (options_.proof && !spec.feeds.empty()) {
-    made = DivisionProof::Make(graph, spec, analysis, fetches, &proof);
+    proved = DivisionProof::Make(made.whole->graph(), spec, analysis, fetches, &proof);
   }
-  program->divisions = made.ok()
-                           ? std::make_unique<Divisions>(std::move(proof))
-                           : std::make_unique<Divisions>(std::string(made.message()));
   // Elements that learners take themselves are not divided.
-  if (absl::IsUnimplemented(made) && !analysis.takes_data &&
+  if (absl::IsUnimplemented(proved) && !analysis.takes_data &&
       !analysis.calls_take_data) {
-    program->unprovable = std::string(made.message());
+    *unprovable = std::string(proved.message());
   }
+  if (proved.ok()) return std::make_unique<Divisions>(std::move(proof));
+  return std::make_unique<Divisions>(std::string(proved.message()));
 }
 
 absl::Status Trainer::PlanRun(const RunRequest& request, FeedPlan* plan) {
-  LearningProgram* const program = request.program;
+  Program* const program = request.program;
   FeedOptions options;
   options.num_learners = num_learners();
   options.batch_size = options_.rows_of_batch();
   options.task_rows = request.task_rows;
-  TF_RETURN_IF_ERROR(PlanFeeds(program->feeds, *request.feeds, options, plan));
+  TF_RETURN_IF_ERROR(
+      PlanFeeds(program->compiled()->feeds, *request.feeds, options, plan));
   if (plan->doubt.empty() && plan->tasks.size() > 1 && !plan->trusted) {
     absl::MutexLock lock(&mu_);  // Recompile() may find out
     plan->doubt = program->unprovable;
@@ -88,7 +91,7 @@ absl::Status Trainer::PlanRun(const RunRequest& request, FeedPlan* plan) {
   return absl::OkStatus();
 }
 
-void Trainer::WarnOfFeeds(LearningProgram* program, const std::string& why) {
+void Trainer::WarnOfFeeds(Program* program, const std::string& why) {
   // Once for a program: the reason may name different numbers of rows every time.
   if (!MayDivide() || program->warned_of_feeds.exchange(true)) return;
   warn_(absl::StrCat(
@@ -99,14 +102,14 @@ void Trainer::WarnOfFeeds(LearningProgram* program, const std::string& why) {
       "those that every learner needs whole in Options(replicate=[...])."));
 }
 
-void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
-                     LearningProgram* program) {
+void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan, Program* program) {
   if (Refuses(verdict, plan) && !plan.doubt.empty()) {
     return WarnOfFeeds(program, plan.doubt);
   }
+  const auto compiled = program->compiled();
   std::vector<std::string> names;
   for (size_t i = 0; i < plan.divided.size(); ++i) {
-    if (plan.divided[i]) names.push_back(program->feeds[i].name);
+    if (plan.divided[i]) names.push_back(compiled->feeds[i].name);
   }
   const std::string divided = absl::StrJoin(names, ", ");
   if (!verdict.divides()) {
@@ -119,17 +122,18 @@ void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
         "Options(replicate=[...])."));
     return;
   }
-  if (!WhyNotInStep(verdict, *program).empty()) return;  // one learner executes it
+  if (!WhyNotInStep(verdict, compiled->traits).empty())
+    return;  // one learner executes it
   // Where the number of rows is fixed, a mean is a sum over rows, divided by it.
   if (!verdict.adjustments.sums.empty() && options_.divides_batches() &&
-      program->any_rows == nullptr) {
+      !compiled->traits.takes_any_rows) {
     warn_(absl::StrCat("The loss of a learning run sums over the rows of ", divided,
                        ": each learner's gradient is scaled by the number of learners "
                        "that share the rows, so that a step is that of all rows."));
   }
   for (int fetch : verdict.uncombined) {
-    const std::string& name = program->fetches[fetch].declaration.name;
-    if (program->same_fetches.count(name) > 0) continue;
+    const std::string& name = compiled->fetches[fetch].declaration.name;
+    if (compiled->traits.same_fetches.count(name) > 0) continue;
     warn_(absl::StrCat(
         "Fetch '", name,
         "' of a learning run is learner 0's: the learners' values cannot be put "
@@ -139,10 +143,10 @@ void Trainer::WarnOf(const Verdict& verdict, const FeedPlan& plan,
 }
 
 bool Trainer::HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
-                            const LearningProgram& program) {
+                            const TaskTraits& traits) {
   // Below, batch normalisation trains worse (Wu and He, Group Normalization, 2018).
   constexpr int64_t kLeastRows = 16;
-  if (!program.own_moments || verdict.kind != Verdict::Kind::kBatchMoments ||
+  if (!traits.own_moments || verdict.kind != Verdict::Kind::kBatchMoments ||
       options_.algorithm != Options::Algorithm::kAuto || !options_.divides_batches() ||
       rounds_ != nullptr || plan.tasks.back().count() >= kLeastRows) {
     return false;
@@ -157,8 +161,8 @@ bool Trainer::HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
   return true;
 }
 
-bool Trainer::DiffersInStep(const Verdict& verdict, const LearningProgram& program) {
-  const std::string why = WhyNotInStep(verdict, program);
+bool Trainer::DiffersInStep(const Verdict& verdict, const TaskTraits& traits) {
+  const std::string why = WhyNotInStep(verdict, traits);
   if (why.empty()) return false;
   warn_(
       absl::StrCat("A learning run is executed by one learner only, since learners in "
@@ -173,7 +177,7 @@ bool Trainer::DiffersInStep(const Verdict& verdict, const LearningProgram& progr
 
 absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
                             const Verdict** verdict) {
-  LearningProgram* const program = request.program;
+  Program* const program = request.program;
   *verdict = nullptr;
   if (plan.tasks.size() < 2 || plan.trusted || program->divisions == nullptr) {
     return absl::OkStatus();
@@ -181,7 +185,7 @@ absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
   const int64_t iterations = iterations_.load();
   if (program->divisions->Due(plan, iterations)) {
     if (replicates()) {
-      TF_RETURN_IF_ERROR(variables_->Publish(program->variables));
+      TF_RETURN_IF_ERROR(variables_->Publish(program->state.variables));
     }
     const ScopedMark marked(&activity_, "prove");
     program->divisions->Prove(learners_, *request.feeds, plan, num_learners(),
@@ -194,12 +198,13 @@ absl::Status Trainer::Prove(const RunRequest& request, const FeedPlan& plan,
 absl::StatusOr<bool> Trainer::DecideDivision(const RunRequest& request, FeedPlan* plan,
                                              const Verdict** verdict,
                                              RunOutcome* outcome) {
-  LearningProgram* const program = request.program;
+  Program* const program = request.program;
   TF_RETURN_IF_ERROR(Prove(request, *plan, verdict));
   if (*verdict == nullptr) return true;
   if (program->divisions->TestAndClearNews(*plan)) WarnOf(**verdict, *plan, program);
-  if (Refuses(**verdict, *plan) || HasTooFewRows(**verdict, *plan, *program) ||
-      DiffersInStep(**verdict, *program)) {
+  const auto compiled = program->compiled();
+  if (Refuses(**verdict, *plan) || HasTooFewRows(**verdict, *plan, compiled->traits) ||
+      DiffersInStep(**verdict, compiled->traits)) {
     *verdict = nullptr;
     outcome->executed = outcome->undivided = request.has_element;
     if (outcome->undivided) *plan = WithoutDivision(*plan, *request.feeds);
@@ -207,19 +212,19 @@ absl::StatusOr<bool> Trainer::DecideDivision(const RunRequest& request, FeedPlan
   }
   if (!options_.divides_batches()) return true;
   const Adjustments& wanted = (*verdict)->adjustments;
-  const Adjustments& made = program->adjustments;
+  const Adjustments& made = compiled->adjustments;
   if (wanted.sums == made.sums &&
-      (!program->meets || wanted.meetings == made.meetings)) {
+      (!compiled->traits.meets || wanted.meetings == made.meetings)) {
     return true;
   }
   outcome->executed = false;
   outcome->recompile = wanted;
-  if (!program->meets) outcome->recompile->meetings.clear();
+  if (!compiled->traits.meets) outcome->recompile->meetings.clear();
   return false;
 }
 
 bool Trainer::Refused(const RunRequest& request, const FeedPlan& plan) {
-  LearningProgram* const program = request.program;
+  Program* const program = request.program;
   if (plan.tasks.size() < 2 || plan.trusted) return false;
   absl::MutexLock lock(&mu_);
   if (program->divisions == nullptr) return false;
@@ -233,21 +238,21 @@ bool Trainer::Refused(const RunRequest& request, const FeedPlan& plan) {
   return true;
 }
 
-absl::Status Trainer::CollectFetches(const LearningProgram& program,
-                                     const Verdict* verdict,
+absl::Status Trainer::CollectFetches(const Program& program, const Verdict* verdict,
                                      const std::vector<TaskOutcome>& outcomes,
                                      std::vector<tf::Tensor>* fetches) {
-  for (const LearningProgram::Fetch& fetch : program.fetches) {
-    if (fetch.variable != nullptr) {
+  const auto compiled = program.compiled();
+  for (const FetchRule& fetch : compiled->fetches) {
+    if (fetch.variable.has_value()) {
       TF_ASSIGN_OR_RETURN(tf::Tensor value, variables_->CentralValue(*fetch.variable));
       fetches->push_back(std::move(value));
       continue;
     }
     FetchDeclaration declaration = fetch.declaration;
     if (verdict != nullptr && !verdict->fetches.empty()) {
-      declaration.proven = verdict->fetches[&fetch - program.fetches.data()];
+      declaration.proven = verdict->fetches[&fetch - compiled->fetches.data()];
     }
-    if (program.same_fetches.count(declaration.name) > 0) {
+    if (compiled->traits.same_fetches.count(declaration.name) > 0) {
       declaration.proven = Combination::kFirst;
     }
     TF_ASSIGN_OR_RETURN(tf::Tensor value,
@@ -262,7 +267,7 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   Explanation explanation;
   TF_RETURN_IF_ERROR(PlanRun(request, &explanation.plan));
   if (explanation.plan.tasks.size() < 2) return explanation;
-  const LearningProgram& program = *request.program;
+  const Program& program = *request.program;
   const bool waits = program.analysis.may_block || program.analysis.reads_iterator;
   const bool read_meanwhile = turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
@@ -278,10 +283,12 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   TF_RETURN_IF_ERROR(Prove(request, explanation.plan, &verdict));
   if (verdict == nullptr) return explanation;
   explanation.verdict = *verdict;
-  for (const LearningProgram::Fetch& fetch : program.fetches) {
-    explanation.same.push_back(program.same_fetches.count(fetch.declaration.name) > 0);
+  const auto compiled = program.compiled();
+  const TaskTraits& traits = compiled->traits;
+  for (const FetchRule& fetch : compiled->fetches) {
+    explanation.same.push_back(traits.same_fetches.count(fetch.declaration.name) > 0);
   }
-  const std::string why = WhyNotInStep(*verdict, program);
+  const std::string why = WhyNotInStep(*verdict, traits);
   if (!why.empty()) {
     explanation.verdict->kind = Verdict::Kind::kNotSound;
     explanation.verdict->why = why;

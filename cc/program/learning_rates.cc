@@ -33,8 +33,8 @@ absl::Status LearningRates::Compile(const ProgramGraph& graph,
   return (*learners)[0].Compile(task, Specialisation(), &computed_);
 }
 
-absl::Status LearningRates::Update(const std::vector<tf::Tensor>& feeds,
-                                   Learner* learner) {
+absl::StatusOr<std::vector<double>> LearningRates::Evaluate(
+    const std::vector<tf::Tensor>& feeds, Learner* learner) const {
   std::vector<tf::Tensor> values;
   if (computed_ != nullptr) {
     std::vector<tf::Tensor> aligned;
@@ -56,11 +56,14 @@ absl::Status LearningRates::Update(const std::vector<tf::Tensor>& feeds,
     }
     rates.push_back(rate);
   }
+  return rates;
+}
+
+void RateHistory::Record(std::vector<double> rates) {
   for (size_t i = 0; last_.size() == rates.size() && i < rates.size(); ++i) {
     dropped_ |= last_[i] > 0 && rates[i] <= 0.5 * last_[i];
   }
   last_ = std::move(rates);
-  return absl::OkStatus();
 }
 
 }  // namespace tensorbow

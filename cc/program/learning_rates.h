@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cc/graph/program_graph.h"
 #include "cc/learner/learner.h"
 #include "cc/learner/learner_group.h"
@@ -16,6 +17,7 @@
 
 namespace tensorbow {
 
+// The evaluation of the rates of a run.
 class LearningRates {
  public:
   // Watches the scalars `rates` of a run with these feeds: those that are fed, and
@@ -25,11 +27,20 @@ class LearningRates {
                        const tensorflow::SessionOptions& options,
                        LearnerGroup* learners);
 
-  // Evaluates the rates on `learner`, which compiled them, and notes a drop if one is
-  // half or less of what it was before.
-  absl::Status Update(const std::vector<tensorflow::Tensor>& feeds, Learner* learner);
-  // The learner goes, and with it what it compiled; the rates are kept.
-  void ForgetLearner() { computed_.reset(); }
+  // Evaluates the rates on `learner`, which compiled them.
+  absl::StatusOr<std::vector<double>> Evaluate(
+      const std::vector<tensorflow::Tensor>& feeds, Learner* learner) const;
+
+ private:
+  std::vector<int> fed_;                        // by feed
+  std::unique_ptr<Learner::Program> computed_;  // null if there are none
+};
+
+// The rates of the last run, and whether one has dropped since it was asked for.
+class RateHistory {
+ public:
+  // Records the rates; a drop is one to half or less of what it was before.
+  void Record(std::vector<double> rates);
   bool TestAndClearDrop() { return std::exchange(dropped_, false); }
 
   // What is saved: the rates as last evaluated, and whether they have dropped. Rates of
@@ -42,8 +53,6 @@ class LearningRates {
   }
 
  private:
-  std::vector<int> fed_;                        // by feed
-  std::unique_ptr<Learner::Program> computed_;  // null if there are none
   std::vector<double> last_;
   bool dropped_ = false;
 };

@@ -7,31 +7,31 @@ namespace tensorbow {
 
 namespace {
 
-void SetProgress(const RunProgress& progress, LearningProgram* program) {
-  program->first_iteration = progress.iterations;
-  if (program->set != nullptr) program->set->set_iterations(progress.iterations);
-  program->rates.Set(progress.last_rates, progress.rate_dropped);
+void SetProgress(const RunProgress& progress, Program* program) {
+  program->state.first_iteration = progress.iterations;
+  if (program->state.set != nullptr)
+    program->state.set->set_iterations(progress.iterations);
+  program->state.rates.Set(progress.last_rates, progress.rate_dropped);
 }
 
 }  // namespace
 
-std::map<std::string, std::shared_ptr<LearningProgram>>
-RunProgressTable::ProgramsLocked() const {
-  std::map<std::string, std::shared_ptr<LearningProgram>> programs;
+std::map<std::string, std::shared_ptr<Program>> RunProgressTable::ProgramsLocked()
+    const {
+  std::map<std::string, std::shared_ptr<Program>> programs;
   for (const auto& [key, weak] : programs_) {
     if (auto program = weak.lock()) programs[key] = std::move(program);
   }
   return programs;
 }
 
-std::map<std::string, std::shared_ptr<LearningProgram>> RunProgressTable::Programs()
-    const {
+std::map<std::string, std::shared_ptr<Program>> RunProgressTable::Programs() const {
   absl::MutexLock lock(&mu_);
   return ProgramsLocked();
 }
 
 void RunProgressTable::Add(const std::string& key,
-                           const std::shared_ptr<LearningProgram>& program) {
+                           const std::shared_ptr<Program>& program) {
   absl::MutexLock lock(&mu_);
   if (const auto loaded = loaded_.extract(key)) {
     SetProgress(loaded.mapped(), program.get());
@@ -44,10 +44,10 @@ std::map<std::string, RunProgress> RunProgressTable::Get() const {
   std::map<std::string, RunProgress> progress = loaded_;
   for (const auto& [key, program] : ProgramsLocked()) {
     RunProgress& run = progress[key];
-    run.iterations =
-        program->set == nullptr ? program->first_iteration : program->set->iterations();
-    run.last_rates = program->rates.last();
-    run.rate_dropped = program->rates.dropped();
+    run.iterations = program->state.set == nullptr ? program->state.first_iteration
+                                                   : program->state.set->iterations();
+    run.last_rates = program->state.rates.last();
+    run.rate_dropped = program->state.rates.dropped();
   }
   return progress;
 }
@@ -65,7 +65,9 @@ std::vector<std::string> RunProgressTable::HiddenRandomOps() const {
   absl::MutexLock lock(&mu_);
   std::set<std::string> names;
   for (const auto& [key, program] : ProgramsLocked()) {
-    names.insert(program->hidden_random_ops.begin(), program->hidden_random_ops.end());
+    const auto compiled = program->compiled();
+    const std::vector<std::string>& ops = compiled->hidden_random_ops;
+    names.insert(ops.begin(), ops.end());
   }
   return {names.begin(), names.end()};
 }

@@ -216,8 +216,9 @@ TensorBowSession::Description TensorBowSession::Describe(RunSpec spec) {
     description.element = signature->taking->spec.fetches;
   if (run.program == nullptr) return description;
   description.learners = trainer_->num_learners();
-  for (const LearningProgram::Fetch& fetch : run.program->fetches) {
-    if (fetch.variable == nullptr) continue;
+  const auto compiled = run.program->compiled();
+  for (const FetchRule& fetch : compiled->fetches) {
+    if (!fetch.variable.has_value()) continue;
     description.variable_fetches.push_back(fetch.declaration.name);
   }
   return description;

@@ -83,7 +83,7 @@ class TensorBowSession : public tensorflow::Session {
     RunSpec spec;
     RunAnalysis analysis;
     // Null unless learners execute the run.
-    std::shared_ptr<LearningProgram> program;
+    std::shared_ptr<Program> program;
     std::string why_central;  // why not, of a learning run
     // What the central session is to fetch last, for its number of rows: of a learning
     // run that takes data from the graph. Else empty.

@@ -21,7 +21,7 @@ void LearningRun::ExecuteBatches(SchedulingPolicy policy, const Merge& merge) {
         cutter_.Begin(begin, end, std::move(sizes), policy, batches_->turn());
     begin = end;
     scheduler_->Begin(active_, SchedulingPolicy::kRoundRobin);
-    synchroniser_->BeginRun(program_->set.get(), scheduler_);
+    synchroniser_->BeginRun(program_->state.set.get(), scheduler_);
     const int64_t began = NowNanos();
     if (plan_.tasks.empty()) {
       batches_->FixSizes();

@@ -78,14 +78,15 @@ void Trainer::NoteCaptured(const RunAnalysis& analysis) {
 }
 
 absl::Status Trainer::PrepareCentral(bool waits, bool read_meanwhile,
-                                     const LearningProgram& program) {
+                                     const Program& program) {
   if (!waits) {
     if (!replicates() || central_runs_.load() > 0) return absl::OkStatus();
     absl::MutexLock lock(&writes_mu_);
     return variables_->ReleaseStale(captured_);
   }
   if (replicates()) {
-    if (read_meanwhile) TF_RETURN_IF_ERROR(variables_->Publish(program.variables));
+    if (read_meanwhile)
+      TF_RETURN_IF_ERROR(variables_->Publish(program.state.variables));
     TF_RETURN_IF_ERROR(variables_->PublishReleased());
   }
   // Not earlier: what goes on beside this run reads what has just been published.

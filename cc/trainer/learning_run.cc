@@ -62,12 +62,13 @@ int64_t NumBatchesOf(const FeedPlan& plan, const MegaBatches& batches) {
 
 }  // namespace
 
-LearningRun::LearningRun(LearningProgram* program, const std::vector<tf::Tensor>& feeds,
+LearningRun::LearningRun(Program* program, const std::vector<tf::Tensor>& feeds,
                          FeedPlan plan, LearnerGroup* learners,
                          TaskScheduler* scheduler, Synchroniser* synchroniser,
                          MegaBatches* batches, ActivityLog* activity,
                          tf::CancellationManager* cancellation)
     : program_(program),
+      compiled_(program->compiled()),
       feeds_(feeds),
       plan_(std::move(plan)),
       learners_(learners),
@@ -80,9 +81,9 @@ LearningRun::LearningRun(LearningProgram* program, const std::vector<tf::Tensor>
                      ? NumTasksOf(plan_, learners->size())
                      : NumBatchesOf(plan_, *batches)),
       active_(NumActiveOf(plan_, learners->size(), batches != nullptr)),
-      ends_with_data_(plan_.tasks.empty() && program->replicated),
+      ends_with_data_(plan_.tasks.empty() && compiled_->replicated),
       measures_memory_(learners->accelerators() != nullptr && learners->size() > 1 &&
-                       !program->measured_memory),
+                       !program->state.measured_memory),
       outcomes_(num_tasks_),
       task_iteration_(num_tasks_, -1),
       status_(learners->size()) {}
@@ -119,7 +120,7 @@ void LearningRun::Execute(SchedulingPolicy policy, int64_t timeout_ms,
   } else {
     const bool in_order = plan_.tasks.empty() || plan_.one_shard_per_learner;
     scheduler_->Begin(num_tasks_, in_order ? SchedulingPolicy::kRoundRobin : policy);
-    synchroniser_->BeginRun(program_->set.get(), scheduler_);
+    synchroniser_->BeginRun(program_->state.set.get(), scheduler_);
     OnLearners([this](int learner) { RunTasks(learner); });
     completed_ = synchroniser_->EndRun();
   }
@@ -128,7 +129,7 @@ void LearningRun::Execute(SchedulingPolicy policy, int64_t timeout_ms,
 
 void LearningRun::ExecuteWithoutData(const absl::Status& end_of_data) {
   scheduler_->Begin(num_tasks_, SchedulingPolicy::kRoundRobin);
-  synchroniser_->BeginRun(program_->set.get(), scheduler_);
+  synchroniser_->BeginRun(program_->state.set.get(), scheduler_);
   OnLearners([this, &end_of_data](int learner) {
     scheduler_->Next(learner);
     if (!synchroniser_->BeforeTask(learner)) return;
@@ -164,13 +165,13 @@ absl::Status LearningRun::RunTask(int learner, int64_t task,
   if (rows.has_value()) {
     outcome.rows = rows->count();
     synchroniser_->NoteRows(learner, outcome.rows);
-  } else if (program_->rows_fetch < 0) {
+  } else if (compiled_->rows_fetch < 0) {
     synchroniser_->NoteRows(learner, 0);  // nothing tells: it counts as one
   }
-  TF_RETURN_IF_ERROR((*learners_)[learner].Execute(*program_->learners[learner],
-                                                   execution, &outcome.fetches));
-  if (plan_.tasks.empty() && program_->rows_fetch >= 0) {
-    const tf::Tensor& data = outcome.fetches[program_->rows_fetch];
+  TF_RETURN_IF_ERROR((*learners_)[learner].Execute(
+      *program_->learners()->tasks[learner], execution, &outcome.fetches));
+  if (plan_.tasks.empty() && compiled_->rows_fetch >= 0) {
+    const tf::Tensor& data = outcome.fetches[compiled_->rows_fetch];
     outcome.rows = data.dims() > 0 ? data.dim_size(0) : 0;
     synchroniser_->NoteRows(learner, outcome.rows);
   }
@@ -180,7 +181,7 @@ absl::Status LearningRun::RunTask(int learner, int64_t task,
 absl::Status LearningRun::CheckMemory(int learner, bool first, absl::Status status) {
   if (learner != 0 || !first || !measures_memory_) return status;
   if (status.ok()) status = learners_->CheckMemory(learners_->layout().learners);
-  program_->measured_memory = status.ok();
+  program_->state.measured_memory = status.ok();
   measured_.Notify();
   return status;
 }
@@ -205,7 +206,8 @@ void LearningRun::RunTasks(int learner) {
     activity_->learner(learner)->BeginTask(NowNanos());
     if (!synchroniser_->BeforeTask(learner)) break;
     if (learner == 0 && !first && averages_models) {
-      program_->rates.Update(feeds_, &(*learners_)[0]).IgnoreError();
+      auto rates = program_->learners()->rates.Evaluate(feeds_, &(*learners_)[0]);
+      if (rates.ok()) program_->state.rates.Record(*std::move(rates));
     }
     std::optional<FeedPlan::Rows> rows;
     if (!plan_.tasks.empty()) rows = plan_.tasks[assignment->task];

@@ -17,7 +17,7 @@
 #include "cc/feeds/feeds.h"
 #include "cc/feeds/fetches.h"
 #include "cc/learner/learner_group.h"
-#include "cc/program/learning_program.h"
+#include "cc/program/program.h"
 #include "cc/scheduler/row_cutter.h"
 #include "cc/scheduler/task_scheduler.h"
 #include "cc/synchroniser/algorithms/mega_batches.h"
@@ -41,7 +41,7 @@ class LearningRun {
   // `plan`: how `feeds` are divided. `batches`: null where tasks are those of the plan;
   // else its rows are cut into batches of the learners' own sizes, which may be done at
   // any time until a merge (mega_batch_merges.cc).
-  LearningRun(LearningProgram* program, const std::vector<tensorflow::Tensor>& feeds,
+  LearningRun(Program* program, const std::vector<tensorflow::Tensor>& feeds,
               FeedPlan plan, LearnerGroup* learners, TaskScheduler* scheduler,
               Synchroniser* synchroniser, MegaBatches* batches, ActivityLog* activity,
               tensorflow::CancellationManager* cancellation);
@@ -99,7 +99,8 @@ class LearningRun {
   absl::Status CheckMemory(int learner, bool first, absl::Status status);
   void Fail(int learner, const absl::Status& status);
 
-  LearningProgram* const program_;
+  Program* const program_;
+  const std::shared_ptr<const CompiledProgram> compiled_;
   const std::vector<tensorflow::Tensor>& feeds_;
   const FeedPlan plan_;
   LearnerGroup* const learners_;

@@ -48,8 +48,9 @@ std::string NameOf(const RunSpec& spec) {
 
 }  // namespace
 
-void Trainer::NoteRun(const LearningProgram& program, const LearningRun& run) {
-  const std::string name = activity_.recording() ? NameOf(program.task_spec) : "";
+void Trainer::NoteRun(const Program& program, const LearningRun& run) {
+  const std::string name =
+      activity_.recording() ? NameOf(program.compiled()->task) : "";
   activity_.EndRun(NowNanos(), name, run.NumRows(),
                    [this](int64_t index) ABSL_NO_THREAD_SAFETY_ANALYSIS {
                      // The caller holds mu_.
@@ -71,8 +72,10 @@ absl::StatusOr<Metrics> Trainer::GetMetrics() {
     learners_[j].GetMemory(&metrics.learners[j].bytes, &metrics.learners[j].peak_bytes);
   }
   for (const auto& [key, program] : progress_.Programs()) {
-    if (program->host_gradients == nullptr) continue;
-    metrics.host_chunk = std::max(metrics.host_chunk, program->host_gradients->chunk());
+    const auto compiled = program->compiled();
+    if (compiled->host_gradients == nullptr) continue;
+    metrics.host_chunk =
+        std::max(metrics.host_chunk, compiled->host_gradients->chunk());
   }
   if (variables_ == nullptr || !replicates()) return metrics;
   NoteWrites();

@@ -12,7 +12,7 @@
 #include "cc/activity/activity_log.h"
 #include "cc/feeds/feeds.h"
 #include "cc/learner/learner_group.h"
-#include "cc/program/learning_program.h"
+#include "cc/program/program.h"
 #include "cc/training/division.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -22,7 +22,7 @@ namespace tensorbow {
 
 // What the caller of a learning run asks for.
 struct RunRequest {
-  LearningProgram* program = nullptr;
+  Program* program = nullptr;
   const std::vector<tensorflow::Tensor>* feeds = nullptr;
   const tensorflow::RunOptions* run_options = nullptr;
   // The rows of each learning task, in order, where they add up to the rows fed; empty:

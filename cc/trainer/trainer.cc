@@ -78,69 +78,73 @@ absl::Status Trainer::RestartIfAsked() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::RefreshWhatIsRead(LearningProgram* program, int num_active) {
-  TrainedSet* const set = program->only_read_set.get();
+absl::Status Trainer::RefreshWhatIsRead(Program* program, int num_active) {
+  TrainedSet* const set = program->state.only_read_set.get();
   if (set == nullptr || set->size() == 0) return absl::OkStatus();
-  TF_RETURN_IF_ERROR(LocateReplicas(program->only_read, set));
+  TF_RETURN_IF_ERROR(LocateReplicas(program->state.only_read, set));
   synchronisation_->synchroniser->ResetAbsent(*set, num_active);
   return absl::OkStatus();
 }
 
-absl::Status Trainer::LocateAfterTask(LearningProgram* program, int learner) {
+absl::Status Trainer::LocateAfterTask(Program* program, int learner) {
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
-  TrainedSet* const set = program->set.get();
+  TrainedSet* const set = program->state.set.get();
   for (int member = 0; member < set->size(); ++member) {
     if (synchroniser->updated(learner, member)) continue;
     if (!synchroniser->EnterAll(learner, member)) break;  // aborted by another
     TF_RETURN_IF_ERROR(
-        variables_->Locate(program->trained[member], learner, member, set));
+        variables_->Locate(program->state.trained[member], learner, member, set));
   }
   return absl::OkStatus();
 }
 
-void Trainer::ChooseTrainedSet(LearningProgram* program) {
-  if (program->num_trained == variables_->num_trained()) return;
-  program->num_trained = variables_->num_trained();
-  program->trained.clear();
-  program->only_read.clear();
+void Trainer::ChooseTrainedSet(Program* program) {
+  if (program->state.num_trained == variables_->num_trained()) return;
+  program->state.num_trained = variables_->num_trained();
+  program->state.trained.clear();
+  program->state.only_read.clear();
   const bool averages_models =
       synchronisation_->synchroniser->traits().averages_models();
   // Otherwise there is nothing to keep together within a run.
   if (averages_models || (synchronisation_->model->keeps_average() &&
                           !synchronisation_->model->merges())) {
     for (const auto& [name, use] : program->analysis.variables) {
-      if (use.trained) program->trained.push_back(variables_->Find(name));
+      if (use.trained) program->state.trained.push_back(variables_->Find(name));
     }
   }
   if (averages_models) {
     for (const auto& [name, use] : program->analysis.variables) {
       const int id = variables_->Find(name);
       if (use.trained || id < 0 || !variables_->trained(id)) continue;
-      (use.written ? program->trained : program->only_read).push_back(id);
+      (use.written ? program->state.trained : program->state.only_read).push_back(id);
     }
   }
   std::vector<int> model_indices;
-  for (int id : program->only_read) {
+  for (int id : program->state.only_read) {
     model_indices.push_back(variables_->model_index(id));
   }
-  program->only_read_set =
+  program->state.only_read_set =
       std::make_unique<TrainedSet>(num_learners(), std::move(model_indices));
   model_indices.clear();
-  for (int id : program->trained) model_indices.push_back(variables_->model_index(id));
+  for (int id : program->state.trained)
+    model_indices.push_back(variables_->model_index(id));
   auto set = std::make_unique<TrainedSet>(num_learners(), std::move(model_indices));
-  if (program->set == nullptr) {
-    set->set_iterations(program->first_iteration);
+  if (program->state.set == nullptr) {
+    set->set_iterations(program->state.first_iteration);
   } else {
-    set->set_count(program->set->count());
+    set->set_count(program->state.set->count());
   }
-  program->set = std::move(set);
-  program->set->program = program->Fingerprint();
-  program->set->host_gradients = program->host_gradients;
-  const int num_updates = static_cast<int>(program->corrects_itself.size());
-  program->set->set_exchanges(program->num_gradients,
-                              averages_models ? 0 : num_updates);
-  for (int member = 0; member < std::min(num_updates, program->set->size()); ++member) {
-    if (program->corrects_itself[member]) program->set->set_corrects_itself(member);
+  program->state.set = std::move(set);
+  program->state.set->program = program->Fingerprint();
+  const auto compiled = program->compiled();
+  const TaskTraits& traits = compiled->traits;
+  program->state.set->host_gradients = compiled->host_gradients;
+  const int num_updates = static_cast<int>(traits.corrects_itself.size());
+  program->state.set->set_exchanges(traits.num_gradients,
+                                    averages_models ? 0 : num_updates);
+  for (int member = 0; member < std::min(num_updates, program->state.set->size());
+       ++member) {
+    if (traits.corrects_itself[member]) program->state.set->set_corrects_itself(member);
   }
 }
 
@@ -151,21 +155,21 @@ void Trainer::NoteWrites() {
   writes_.clear();
 }
 
-absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
+absl::Status Trainer::BroadcastWrites(Program* program, bool* ready) {
   *ready = true;
   if (!replicates()) return absl::OkStatus();
   NoteWrites();
-  if (program->variables.empty()) {
+  if (program->state.variables.empty()) {
     NoteCaptured(program->analysis);
     for (const auto& [name, use] : program->analysis.variables) {
       const int id = variables_->Add(use);
-      program->variables.push_back(id);
-      if (use.written) program->written.push_back(id);
-      if (program->shared.count(name) > 0) program->one_copy.push_back(id);
+      program->state.variables.push_back(id);
+      if (use.written) program->state.written.push_back(id);
+      if (program->Shares(name)) program->state.one_copy.push_back(id);
     }
-    TF_RETURN_IF_ERROR(variables_->Place(program->variables));
+    TF_RETURN_IF_ERROR(variables_->Place(program->state.variables));
   }
-  TF_RETURN_IF_ERROR(variables_->Share(program->one_copy));
+  TF_RETURN_IF_ERROR(variables_->Share(program->state.one_copy));
   std::vector<int> uninitialised;
   bool moved = false;
   ReplicatedVariables::Agreement agree;
@@ -174,13 +178,13 @@ absl::Status Trainer::BroadcastWrites(LearningProgram* program, bool* ready) {
                 ABSL_NO_THREAD_SAFETY_ANALYSIS { return AgreeWithHosts(values); };
   }
   TF_RETURN_IF_ERROR(
-      variables_->Broadcast(program->variables, agree, &uninitialised, &moved));
+      variables_->Broadcast(program->state.variables, agree, &uninitialised, &moved));
   if (moved) learners_.NoteMovedReplicas();
   *ready = uninitialised.empty();
   return absl::OkStatus();
 }
 
-absl::Status Trainer::PrepareReplicas(LearningProgram* program,
+absl::Status Trainer::PrepareReplicas(Program* program,
                                       const std::vector<tf::Tensor>* feeds,
                                       bool restart, bool* ready) {
   TF_RETURN_IF_ERROR(BroadcastWrites(program, ready));
@@ -192,20 +196,21 @@ absl::Status Trainer::PrepareReplicas(LearningProgram* program,
     const int learners = num_learners() * options_.hosts_left();
     synchronisation_->synchroniser->SetAlpha(options_.alpha_of(learners));
   }
-  TF_RETURN_IF_ERROR(LocateReplicas(program->trained, program->set.get()));
+  TF_RETURN_IF_ERROR(LocateReplicas(program->state.trained, program->state.set.get()));
   if (!synchronisation_->synchroniser->traits().averages_models()) {
     return absl::OkStatus();
   }
   if (options_.restart == Options::Restart::kOnLearningRateDrop && feeds != nullptr) {
-    TF_RETURN_IF_ERROR(program->rates.Update(*feeds, &learners_[0]));
-    restart |= program->rates.TestAndClearDrop();
+    TF_ASSIGN_OR_RETURN(std::vector<double> rates,
+                        program->learners()->rates.Evaluate(*feeds, &learners_[0]));
+    program->state.rates.Record(std::move(rates));
+    restart |= program->state.rates.TestAndClearDrop();
   }
-  if (restart) synchronisation_->synchroniser->Restart(*program->set);
+  if (restart) synchronisation_->synchroniser->Restart(*program->state.set);
   return absl::OkStatus();
 }
 
-absl::Status Trainer::MakeReplicasEqual(LearningProgram* program,
-                                        const LearningRun& run) {
+absl::Status Trainer::MakeReplicasEqual(Program* program, const LearningRun& run) {
   // After a failure some may have come further than others, in what is not trained.
   const std::vector<int> up_to_date =
       run.failed() ? std::vector<int>{0} : run.present();
@@ -213,7 +218,7 @@ absl::Status Trainer::MakeReplicasEqual(LearningProgram* program,
   for (int j = 0; j < num_learners(); ++j) {
     if (std::binary_search(up_to_date.begin(), up_to_date.end(), j)) continue;
     TF_RETURN_IF_ERROR(
-        variables_->CopyReplicas(program->written, up_to_date.front(), j));
+        variables_->CopyReplicas(program->state.written, up_to_date.front(), j));
   }
   return absl::OkStatus();
 }
@@ -239,8 +244,9 @@ bool IsTraced(const RunRequest& request) {
 }
 
 // Hosts that cannot take an update back count it before they make it.
-absl::Status CheckRowsAreKnown(const LearningProgram& program, const FeedPlan& plan) {
-  if (!plan.tasks.empty() || program.rows_fetch < 0) return absl::OkStatus();
+absl::Status CheckRowsAreKnown(const Program& program, const FeedPlan& plan) {
+  if (!plan.tasks.empty() || program.compiled()->rows_fetch < 0)
+    return absl::OkStatus();
   return absl::FailedPreconditionError(
       "The learning run takes its rows while it is executed, and elastic hosts that "
       "average gradients have to know them before. Use tensorbow.SMA(), or leave out "
@@ -249,12 +255,12 @@ absl::Status CheckRowsAreKnown(const LearningProgram& program, const FeedPlan& p
 
 }  // namespace
 
-absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
+absl::Status Trainer::Conclude(Program* program, LearningRun* run) {
   iterations_.fetch_add(run->completed());
   learning_tasks_.fetch_add(run->NumTasks());
   samples_seen_.fetch_add(run->NumRows());
-  if (replicates()) variables_->MarkLearned(program->written, run->learned());
-  if (run->num_active() > 1 && std::exchange(program->models_instead, false)) {
+  if (replicates()) variables_->MarkLearned(program->state.written, run->learned());
+  if (run->num_active() > 1 && std::exchange(program->state.models_instead, false)) {
     warn_(
         "The gradients of a learning run are not found, so that its learners' models "
         "are averaged (SMA()): steps are close to a stock session's, and not the same. "
@@ -269,15 +275,16 @@ absl::Status Trainer::Conclude(LearningProgram* program, LearningRun* run) {
   const bool broken = !synchronisation_->synchroniser->error().empty() ||
                       synchronisation_->synchroniser->stopped_by_hosts();
   if (traits.averages_models() && (run->failed() || broken)) {
-    TF_RETURN_IF_ERROR(LocateReplicas(program->trained, program->set.get()));
-    synchronisation_->synchroniser->Restart(*program->set);
+    TF_RETURN_IF_ERROR(
+        LocateReplicas(program->state.trained, program->state.set.get()));
+    synchronisation_->synchroniser->Restart(*program->state.set);
   }
   if (traits.merges_models() && run->failed()) return AbandonMegaBatch();
   return absl::OkStatus();
 }
 
 absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
-  LearningProgram* const program = request.program;
+  Program* const program = request.program;
   RunOutcome outcome;
   FeedPlan plan;
   const int planned_for = num_learners();
@@ -296,9 +303,9 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   absl::MutexLock lock(&mu_);
   const ScopedFlushDenormals flush;
   TF_RETURN_IF_ERROR(SeparateVariables());
-  if (!program->why_central.empty()) return outcome;
-  if (program->learners.empty() || num_learners() != planned_for) {
-    outcome.recompile = program->adjustments;  // learners have come or gone
+  if (!program->state.why_central.empty()) return outcome;
+  if (program->learners() == nullptr || num_learners() != planned_for) {
+    outcome.recompile = program->compiled()->adjustments;  // learners have come or gone
     return outcome;
   }
   TF_RETURN_IF_ERROR(PrepareReplicas(program, has_data ? request.feeds : nullptr,
@@ -342,7 +349,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   if (request.metadata != nullptr) {
     run.AppendStats(request.metadata->mutable_step_stats());
     if (run_options.output_partition_graphs()) {
-      Learner::AppendGraph(*program->learners[0],
+      Learner::AppendGraph(*program->learners()->tasks[0],
                            request.metadata->add_partition_graphs());
     }
   }

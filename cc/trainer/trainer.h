@@ -30,7 +30,8 @@
 #include "cc/feeds/fetches.h"
 #include "cc/graph/program_graph.h"
 #include "cc/learner/learner_group.h"
-#include "cc/program/learning_program.h"
+#include "cc/program/compiler.h"
+#include "cc/program/program.h"
 #include "cc/program/progress.h"
 #include "cc/program/sharing.h"
 #include "cc/replicas/variable_table.h"
@@ -79,14 +80,14 @@ class Trainer {
   // Waits for no run. Not to be called concurrently.
   absl::Status Compile(const ProgramGraph& graph, const RunSpec& spec,
                        const RunAnalysis& analysis, const SparseFeeds& sparse_feeds,
-                       std::shared_ptr<LearningProgram>* program);
+                       std::shared_ptr<Program>* program);
 
   // Compiles the program once more, for the learners there are now, with these
   // adjustments for learners that share the rows of a run. A run that cannot be
   // compiled so is not divided from then on.
   void Recompile(const ProgramGraph& graph, const RunSpec& spec,
                  const SparseFeeds& sparse_feeds, const Adjustments& adjustments,
-                 LearningProgram* program) ABSL_LOCKS_EXCLUDED(mu_);
+                 Program* program) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Between two iterations: gives every device so many learners, of so many threads.
   // The central model is what it was; where models are averaged all replicas begin at
@@ -166,17 +167,8 @@ class Trainer {
   void Release();
 
  private:
-  // Compiles `program` for what `choice` averages.
-  absl::Status CompileFor(const Choice& choice, const RunToCompile& run,
-                          std::unique_ptr<LearningProgram>* program);
-  // `at_loss`: gradients are averaged where they leave the loss.
-  absl::Status CompileAveraging(Traits::Averages averages, bool at_loss,
-                                const RunToCompile& run, LearningProgram* program);
-  absl::Status RewriteProgram(const ProgramGraph** executed, const RunToCompile& run,
-                              Traits::Averages averages, bool at_loss, FixedRows* fixed,
-                              LearningProgram* program);
-  // Whether learners share a batch and may wait for each other within its tasks.
-  bool CanMeetInTasks(const RunAnalysis& analysis) const;
+  // Returns a compiler for the learners that there are now.
+  Compiler NewCompiler();
   // Makes what keeps the learners together.
   absl::Status Choose(const Choice& choice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether what a saved state was trained with may be chosen, or has been.
@@ -193,22 +185,24 @@ class Trainer {
 
   // Whether runs can have more than one task.
   bool MayDivide() const;
-  // Prepares what it takes to prove that the program's runs may be divided.
-  void MakeProof(const ProgramGraph& graph, const RunSpec& spec,
-                 const RunAnalysis& analysis, LearningProgram* program);
+  // Prepares the proof of a division. Sets `*unprovable` to the reason if gradients
+  // cannot be evaluated.
+  std::unique_ptr<Divisions> MakeProof(const Compilation& made, const RunSpec& spec,
+                                       const RunAnalysis& analysis,
+                                       std::string* unprovable);
   absl::Status PlanRun(const RunRequest& request, FeedPlan* plan)
       ABSL_LOCKS_EXCLUDED(mu_);
-  void WarnOfFeeds(LearningProgram* program, const std::string& why);
+  void WarnOfFeeds(Program* program, const std::string& why);
   // Sets `*verdict` to what is known of dividing the run, null if nothing has to be;
   // proves it if that is due.
   absl::Status Prove(const RunRequest& request, const FeedPlan& plan,
                      const Verdict** verdict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether learners would normalise by the moments of too few rows; says so.
   bool HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
-                     const LearningProgram& program);
+                     const TaskTraits& traits);
   // Whether learners that are in step would make other state than one does; says so.
-  bool DiffersInStep(const Verdict& verdict, const LearningProgram& program);
-  void WarnOf(const Verdict& verdict, const FeedPlan& plan, LearningProgram* program);
+  bool DiffersInStep(const Verdict& verdict, const TaskTraits& traits);
+  void WarnOf(const Verdict& verdict, const FeedPlan& plan, Program* program);
   // Decides by the proof whether the run is divided as `plan` says; changes the plan
   // where learner 0 is to execute all of it. False: nothing is to be executed,
   // `outcome` says what comes next.
@@ -222,15 +216,14 @@ class Trainer {
   absl::StatusOr<bool> AskForRestart();
   // Brings the replicas to where the next iteration starts; `ready` is false if a
   // variable has no value yet. `feeds`: null where there is no data.
-  absl::Status PrepareReplicas(LearningProgram* program,
+  absl::Status PrepareReplicas(Program* program,
                                const std::vector<tensorflow::Tensor>* feeds,
                                bool restart, bool* ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Before learners begin: releases central values that nobody reads; or publishes
   // them, where central runs go on beside a run that `waits`, which they may from now
   // on.
-  absl::Status PrepareCentral(bool waits, bool read_meanwhile,
-                              const LearningProgram& program)
+  absl::Status PrepareCentral(bool waits, bool read_meanwhile, const Program& program)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Notes which variables data pipelines read whenever they like.
   void NoteCaptured(const RunAnalysis& analysis);
@@ -243,16 +236,16 @@ class Trainer {
   // cannot share; those that have shared it are to be compiled again.
   absl::Status SeparateVariables() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Brings replicas up to date with what central runs have written.
-  absl::Status BroadcastWrites(LearningProgram* program, bool* ready)
+  absl::Status BroadcastWrites(Program* program, bool* ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Decides which variables the synchroniser keeps together in runs of `program`: those
   // it writes that some program trains.
-  void ChooseTrainedSet(LearningProgram* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ChooseTrainedSet(Program* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Tell a set of trained variables where the replicas lie: all of them, between runs;
   // those that `learner`'s task may have moved.
   absl::Status LocateReplicas(const std::vector<int>& ids, TrainedSet* set)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status LocateAfterTask(LearningProgram* program, int learner)
+  absl::Status LocateAfterTask(Program* program, int learner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The replicas of all that some program trains; the central values will be out of
   // date.
@@ -289,17 +282,16 @@ class Trainer {
   // What the user is told of an iteration that does not count on all hosts.
   absl::Status HostsError() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // After a run: what the hosts have made of it; goes on while others have data.
-  absl::Status FollowHosts(const LearningProgram& program, const LearningRun& run,
-                           bool* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status FollowHosts(const Program& program, const LearningRun& run, bool* again)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool averages_gradients() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AgreeOn(int64_t what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // --- Of elastic hosts (elastic_hosts.cc).
 
   // FollowHosts(); `*again`: the run is to be made again.
-  absl::Status FollowElasticHosts(const LearningProgram& program,
-                                  const LearningRun& run, bool* again)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status FollowElasticHosts(const Program& program, const LearningRun& run,
+                                  bool* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The fate of the last iteration, if need be of those that are left. `set`: what it
   // trained, or null. `may_rehearse`: the run can be made again for its fetches, where
   // others have made its updates, which wait for that in inherited_.
@@ -316,11 +308,10 @@ class Trainer {
   absl::Status Inherit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // applies it
   absl::Status CatchUpElastic() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Before an iteration: takes back who waits for that, or comes back.
-  absl::Status MeetReturningHosts(LearningProgram* program)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status MeetReturningHosts(Program* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TakeBackHosts(int64_t program, bool leaves)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status ComeBack(LearningProgram* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ComeBack(Program* program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::string OptionsForHosts() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The error of values that were lost between iterations, of which nobody can tell who
   // has got them; all hosts raise it.
@@ -328,18 +319,18 @@ class Trainer {
   // Sets all replicas of all trained variables to z, if Restart() has asked for that.
   absl::Status RestartIfAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Learners that sat out begin from z in what they are to read and do not train, too.
-  absl::Status RefreshWhatIsRead(LearningProgram* program, int num_active)
+  absl::Status RefreshWhatIsRead(Program* program, int num_active)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // After a run: counts what it did, marks what it changed, undoes what was discarded.
-  absl::Status Conclude(LearningProgram* program, LearningRun* run)
+  absl::Status Conclude(Program* program, LearningRun* run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Where all replicas are the same, gives learners that had no task in the last
   // iteration the state of one that had; after a failure, all that of learner 0.
-  absl::Status MakeReplicasEqual(LearningProgram* program, const LearningRun& run)
+  absl::Status MakeReplicasEqual(Program* program, const LearningRun& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void NoteRun(const LearningProgram& program, const LearningRun& run)
+  void NoteRun(const Program& program, const LearningRun& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status CollectFetches(const LearningProgram& program, const Verdict* verdict,
+  absl::Status CollectFetches(const Program& program, const Verdict* verdict,
                               const std::vector<TaskOutcome>& outcomes,
                               std::vector<tensorflow::Tensor>* fetches)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace tensorbow {

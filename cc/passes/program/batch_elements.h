@@ -13,8 +13,6 @@
 
 namespace tensorbow {
 
-constexpr char kIteratorGetRows[] = "TensorBowIteratorGetRows";
-
 // REQUIRES: rows >= 1.
 void BatchElements(int64_t rows, tensorflow::GraphDef* graph);
 

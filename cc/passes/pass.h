@@ -1,0 +1,110 @@
+// A pass: one rewriting of a graph, with a name. A pipeline (pipeline.h) has the order.
+#ifndef TENSORBOW_CC_PASSES_PASS_H_
+#define TENSORBOW_CC_PASSES_PASS_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/config/options.h"
+#include "cc/graph/program_graph.h"
+#include "cc/graph/task_graph.h"
+#include "cc/passes/program/insert_exchanges.h"
+#include "cc/passes/program/resize_constants.h"
+#include "cc/passes/task/send_gradients.h"
+#include "cc/passes/task/share_variables.h"
+#include "cc/synchroniser/algorithm.h"
+
+namespace tensorbow {
+
+// Chooses the variables that learners share, of those that they can share.
+using AgreeOnSharing = std::function<std::set<std::string>(const SharableVariables&)>;
+
+// The run that learners are to execute, and how. Outlives the pipeline's work.
+struct CompileInput {
+  CompileInput(const RunSpec& spec, const RunAnalysis& analysis, const Options& options)
+      : spec(spec), analysis(analysis), options(options) {}
+
+  const RunSpec& spec;
+  const RunAnalysis& analysis;
+  const Options& options;
+  Traits::Averages averages = Traits::Averages::kNothing;
+  bool at_loss = false;       // gradients are averaged where they leave the loss
+  bool alone = false;         // one learner computes what a stock session does
+  bool may_divide = false;    // runs can have more than one task
+  bool may_exchange = false;  // tasks share a batch, and may wait for each other
+  bool on_accelerators = false;
+  int threads = 1;             // of a learner
+  FixedRows fixed;             // feeds of a fixed number of rows
+  std::set<std::string> sums;  // tensors to scale by the number of shards
+  Meetings exchanges;          // by tensor
+  // The optimisations that need a learner's runtime.
+  std::function<void(TaskGraph*)> optimise;
+  AgreeOnSharing agree;
+};
+
+// The facts about a compiled run that passes find, or bring about.
+struct TaskTraits {
+  bool takes_any_rows = false;  // made to take any number of rows
+  bool sums = false;            // the loss sums over rows
+  bool meets = false;           // learners exchange values within a task
+  // Rows may be normalised by the moments of a learner's rows alone.
+  bool own_moments = false;
+  // Each learner transforms gradients of its own, which are averaged then.
+  bool transforms_own = false;
+  std::set<std::string> same_fetches;  // equal on all learners
+  std::set<int> whole_feeds;           // numbers of feeds that are not divided
+  int num_gradients = 0;               // exchanges of a task
+  std::vector<bool> corrects_itself;   // by trained variable, in the analysis' order
+  std::set<std::string> shared;        // variables of which learners have one copy
+  std::vector<SentGradient> sent;      // to other hosts, in order
+};
+
+// The program's graph as the passes have left it so far. Only the last one is kept.
+class ProgramDraft {
+ public:
+  // `program`: not owned.
+  explicit ProgramDraft(const ProgramGraph& program) : program_(program) {}
+
+  const ProgramGraph& graph() const { return own_ == nullptr ? program_ : *own_; }
+  void Replace(std::unique_ptr<ProgramGraph> changed) { own_ = std::move(changed); }
+  absl::Status Replace(const tensorflow::GraphDef& changed) {
+    auto graph = std::make_unique<ProgramGraph>();
+    const absl::Status extended = graph->Extend(changed);
+    if (extended.ok()) own_ = std::move(graph);
+    return extended;
+  }
+  bool changed() const { return own_ != nullptr; }
+
+ private:
+  const ProgramGraph& program_;
+  std::unique_ptr<ProgramGraph> own_;
+};
+
+// Passes have no state. `Graph`: ProgramDraft before a run is lowered to a task's
+// graph, TaskGraph after that.
+template <typename Graph>
+class Pass {
+ public:
+  virtual ~Pass() = default;
+
+  virtual absl::string_view name() const = 0;
+  // Returns whether the graph has changed. InvalidArgument, with the graph unusable:
+  // learners cannot execute the run; the message says why.
+  virtual absl::StatusOr<bool> Run(const CompileInput& in, Graph* graph,
+                                   TaskTraits* traits) const = 0;
+};
+using ProgramPass = Pass<ProgramDraft>;
+using TaskPass = Pass<TaskGraph>;
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_PASS_H_

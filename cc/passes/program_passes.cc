@@ -1,0 +1,55 @@
+#include "cc/passes/program_passes.h"
+
+#include <memory>
+#include <utility>
+
+#include "cc/passes/program/batch_elements.h"
+#include "cc/passes/program/cut_at_element.h"
+#include "cc/passes/program/scale_rates.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+absl::StatusOr<bool> CutAtElementPass::Run(const CompileInput& in, ProgramDraft* draft,
+                                           TaskTraits* traits) const {
+  auto cut = std::make_unique<ProgramGraph>();
+  TF_ASSIGN_OR_RETURN(const bool is_cut,
+                      CutAtElement(draft->graph(), in.spec, cut.get()));
+  if (is_cut) draft->Replace(std::move(cut));
+  return is_cut;
+}
+
+absl::StatusOr<bool> ResizeConstantsPass::Run(const CompileInput& in,
+                                              ProgramDraft* draft,
+                                              TaskTraits* traits) const {
+  if (in.fixed.rows == 0 || !in.may_divide) return false;
+  auto any = std::make_unique<ProgramGraph>();
+  TF_RETURN_IF_ERROR(TakeAnyRows(draft->graph(), in.spec, in.fixed, any.get()));
+  draft->Replace(std::move(any));
+  traits->takes_any_rows = true;
+  return true;
+}
+
+absl::StatusOr<bool> ScaleRatesPass::Run(const CompileInput& in, ProgramDraft* draft,
+                                         TaskTraits* traits) const {
+  if (in.averages != Traits::Averages::kMergedModels) return false;
+  tf::GraphDef graph;
+  TF_RETURN_IF_ERROR(ScaleRates(draft->graph(), in.spec, in.analysis, &graph));
+  TF_RETURN_IF_ERROR(draft->Replace(graph));
+  return true;
+}
+
+absl::StatusOr<bool> BatchElementsPass::Run(const CompileInput& in, ProgramDraft* draft,
+                                            TaskTraits* traits) const {
+  const int64_t rows = in.options.adaptive.b_max;
+  if (in.averages != Traits::Averages::kMergedModels || rows == 0) return false;
+  tf::GraphDef graph;
+  TF_RETURN_IF_ERROR(draft->graph().Closure(in.spec, &graph));
+  BatchElements(rows, &graph);
+  TF_RETURN_IF_ERROR(draft->Replace(graph));
+  return true;
+}
+
+}  // namespace tensorbow

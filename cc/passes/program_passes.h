@@ -1,0 +1,45 @@
+// The passes over the program's graph (cc/passes/program). Stateless.
+#ifndef TENSORBOW_CC_PASSES_PROGRAM_PASSES_H_
+#define TENSORBOW_CC_PASSES_PROGRAM_PASSES_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cc/passes/pass.h"
+
+namespace tensorbow {
+
+// Cuts out the ops that made the element which the run is fed.
+class CutAtElementPass : public ProgramPass {
+ public:
+  absl::string_view name() const override { return "CutAtElement"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, ProgramDraft* draft,
+                           TaskTraits* traits) const override;
+};
+
+// Makes a program of a fixed number of rows take any number.
+class ResizeConstantsPass : public ProgramPass {
+ public:
+  absl::string_view name() const override { return "ResizeConstants"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, ProgramDraft* draft,
+                           TaskTraits* traits) const override;
+};
+
+// Multiplies learning rates by each learner's factor, for merged models.
+class ScaleRatesPass : public ProgramPass {
+ public:
+  absl::string_view name() const override { return "ScaleRates"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, ProgramDraft* draft,
+                           TaskTraits* traits) const override;
+};
+
+// Takes several elements of a pipeline at once, for merged models.
+class BatchElementsPass : public ProgramPass {
+ public:
+  absl::string_view name() const override { return "BatchElements"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, ProgramDraft* draft,
+                           TaskTraits* traits) const override;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_PROGRAM_PASSES_H_

@@ -1,0 +1,140 @@
+#include "cc/passes/task_passes.h"
+
+#include <string>
+#include <vector>
+
+#include "cc/passes/task/exchange_moments.h"
+#include "cc/passes/task/fuse_products.h"
+#include "cc/passes/task/fuse_sparse_adam.h"
+#include "cc/passes/task/fuse_sparse_products.h"
+#include "cc/passes/task/fuse_updates.h"
+#include "cc/passes/task/onednn.h"
+#include "cc/passes/task/reduce_gradients.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// The number of nodes that a task's graphs have ever had: passes replace what they
+// change.
+int64_t NodesEver(const TaskGraph& task) {
+  int64_t nodes = 0;
+  for (const TaskPart& part : task.parts) nodes += part.graph->num_node_ids();
+  return nodes;
+}
+
+bool AveragesInRuns(const CompileInput& in) {
+  return in.averages == Traits::Averages::kModels ||
+         in.averages == Traits::Averages::kGradients;
+}
+
+bool AveragesGradients(const CompileInput& in) {
+  return in.averages == Traits::Averages::kGradients;
+}
+
+std::vector<std::string> TrainedVariables(const RunAnalysis& analysis) {
+  std::vector<std::string> trained;
+  for (const auto& [name, use] : analysis.variables) {
+    if (use.trained) trained.push_back(name);
+  }
+  return trained;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> UseOneDnnPass::Run(const CompileInput& in, TaskGraph* task,
+                                        TaskTraits* traits) const {
+  if (in.alone) return false;
+  UseOneDnn(task);
+  return true;
+}
+
+absl::StatusOr<bool> OptimisePass::Run(const CompileInput& in, TaskGraph* task,
+                                       TaskTraits* traits) const {
+  in.optimise(task);
+  return true;
+}
+
+absl::StatusOr<bool> FuseSparseAdamPass::Run(const CompileInput& in, TaskGraph* task,
+                                             TaskTraits* traits) const {
+  const int64_t before = NodesEver(*task);
+  TF_RETURN_IF_ERROR(FuseSparseAdam(task));
+  return NodesEver(*task) != before;
+}
+
+absl::StatusOr<bool> FuseUpdatesPass::Run(const CompileInput& in, TaskGraph* task,
+                                          TaskTraits* traits) const {
+  if (!AveragesInRuns(in)) return false;
+  const int64_t before = NodesEver(*task);
+  const auto fuses = [averages_models =
+                          !AveragesGradients(in)](const tf::Node& update) {
+    return averages_models || IsOfGradient(update);
+  };
+  TF_ASSIGN_OR_RETURN(traits->corrects_itself,
+                      FuseUpdates(TrainedVariables(in.analysis), fuses, task));
+  return NodesEver(*task) != before;
+}
+
+absl::StatusOr<bool> ReduceGradientsPass::Run(const CompileInput& in, TaskGraph* task,
+                                              TaskTraits* traits) const {
+  if (!AveragesGradients(in)) return false;
+  const Averaging averaging =
+      in.options.num_hosts() > 1 ? Averaging::kBefore : Averaging::kInUpdates;
+  TF_ASSIGN_OR_RETURN(traits->num_gradients,
+                      ReduceGradients(TrainedVariables(in.analysis),
+                                      traits->whole_feeds, averaging, task));
+  return true;
+}
+
+absl::StatusOr<bool> FuseSparseProductsPass::Run(const CompileInput& in,
+                                                 TaskGraph* task,
+                                                 TaskTraits* traits) const {
+  const int64_t before = NodesEver(*task);
+  // One learner computes what a stock session does.
+  const OwnUpdates own = AveragesInRuns(in) ? OwnUpdates::kKeep
+                         : in.alone         ? OwnUpdates::kFuseWithSameBits
+                                            : OwnUpdates::kFuse;
+  TF_RETURN_IF_ERROR(FuseSparseProducts(own, task));
+  return NodesEver(*task) != before;
+}
+
+absl::StatusOr<bool> FuseProductsPass::Run(const CompileInput& in, TaskGraph* task,
+                                           TaskTraits* traits) const {
+  // A fused product is computed on one thread.
+  if (!AveragesInRuns(in) || in.threads != 1) return false;
+  const int64_t before = NodesEver(*task);
+  TF_RETURN_IF_ERROR(
+      FuseProducts(/*with_input_gradients=*/!AveragesGradients(in), task));
+  return NodesEver(*task) != before;
+}
+
+absl::StatusOr<bool> ShareVariablesPass::Run(const CompileInput& in, TaskGraph* task,
+                                             TaskTraits* traits) const {
+  if (!AveragesGradients(in) || in.on_accelerators) return false;
+  traits->shared = in.agree(FindSharableVariables(*task));
+  TF_RETURN_IF_ERROR(ShareVariables(traits->shared, task, &traits->num_gradients));
+  return !traits->shared.empty();
+}
+
+absl::StatusOr<bool> SendGradientsPass::Run(const CompileInput& in, TaskGraph* task,
+                                            TaskTraits* traits) const {
+  if (!AveragesGradients(in) || in.on_accelerators || in.options.num_hosts() == 1) {
+    return false;
+  }
+  TF_ASSIGN_OR_RETURN(traits->sent, SendGradients(task, &traits->num_gradients));
+  return true;
+}
+
+absl::StatusOr<bool> ExchangeMomentsPass::Run(const CompileInput& in, TaskGraph* task,
+                                              TaskTraits* traits) const {
+  if (!traits->meets || in.on_accelerators) return false;
+  TF_ASSIGN_OR_RETURN(const bool all,
+                      NormaliseTogether(traits->sums, task, &traits->num_gradients));
+  traits->own_moments |= !all;
+  return true;
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,50 @@
+// A learning run compiled for learners: its feeds and fetches, and the facts that its
+// passes found. Made by a Compiler, and never changed: replaced as a whole.
+#ifndef TENSORBOW_CC_PROGRAM_COMPILED_PROGRAM_H_
+#define TENSORBOW_CC_PROGRAM_COMPILED_PROGRAM_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cc/feeds/feeds.h"
+#include "cc/feeds/fetches.h"
+#include "cc/graph/program_graph.h"
+#include "cc/learner/learner.h"
+#include "cc/passes/pass.h"
+#include "cc/program/learning_rates.h"
+#include "cc/synchroniser/hosts/host_gradients.h"
+#include "cc/training/division.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+
+namespace tensorbow {
+
+// The source of a fetch's value: a fetch of the tasks, or a variable.
+struct FetchRule {
+  FetchDeclaration declaration;
+  int task_fetch = -1;                          // number among the tasks' fetches
+  std::optional<tensorflow::NodeDef> variable;  // instead
+};
+
+struct CompiledProgram {
+  bool replicated = true;              // learners have variables of their own
+  RunSpec task;                        // the feeds, fetches and targets of a task
+  std::vector<FeedDeclaration> feeds;  // of the run, in order
+  std::vector<FetchRule> fetches;      // of the run, in order
+  int rows_fetch = -1;                 // the task's fetch whose size is its rows, or -1
+  Adjustments adjustments;             // that it was compiled with
+  TaskTraits traits;
+  std::shared_ptr<HostGradients> host_gradients;  // the hosts' average of them, or null
+  std::vector<std::string> hidden_random_ops;
+};
+
+// The executables of a compiled program. They go before the learners do.
+struct LearnerPrograms {
+  std::vector<std::unique_ptr<Learner::Program>> tasks;  // by learner
+  LearningRates rates;  // watched only where a drop restarts
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PROGRAM_COMPILED_PROGRAM_H_

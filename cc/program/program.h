@@ -1,0 +1,88 @@
+// A learning run of a session: its analysis, what it is compiled to, and the state that
+// its runs leave.
+#ifndef TENSORBOW_CC_PROGRAM_PROGRAM_H_
+#define TENSORBOW_CC_PROGRAM_PROGRAM_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/program/compiled_program.h"
+#include "cc/program/learning_rates.h"
+#include "cc/synchroniser/trained_set.h"
+#include "cc/training/division.h"
+
+namespace tensorbow {
+
+// The state of a program between its runs. Guarded by the trainer's lock.
+struct ProgramState {
+  // Ids of replicated variables.
+  std::vector<int> variables;  // all
+  std::vector<int> written;    // changed by tasks
+  std::vector<int> one_copy;   // shared by the learners
+  // Kept together by the synchroniser: first those that this program trains, in the
+  // order of its analysis.
+  std::vector<int> trained;
+  int num_trained = -1;  // of the session, when `trained` was made; -1: never
+  std::unique_ptr<TrainedSet> set;  // made in the first run
+  int64_t first_iteration = 0;      // of the set, when it is made
+  std::vector<int> only_read;       // trained by other programs only
+  std::unique_ptr<TrainedSet> only_read_set;
+
+  RateHistory rates;
+  bool measured_memory = false;  // on accelerators, in the first run
+  // The models are averaged by default, since gradients are not found, and no warning
+  // has said so.
+  bool models_instead = false;
+  // The reason why learners that have come since cannot execute the run; or empty.
+  std::string why_central;
+};
+
+class Program {
+ public:
+  explicit Program(const RunAnalysis& analysis) : analysis(analysis) {}
+
+  // May be called at any time.
+  std::shared_ptr<const CompiledProgram> compiled() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return compiled_;
+  }
+  // Null between ForgetLearners() and Replace(). Guarded as the state is.
+  LearnerPrograms* learners() const { return learners_.get(); }
+
+  // Sets the compiled program, for the learners that there are now.
+  void Replace(std::shared_ptr<const CompiledProgram> compiled,
+               std::unique_ptr<LearnerPrograms> learners) ABSL_LOCKS_EXCLUDED(mu_);
+  // Drops everything compiled for the learners; keeps the progress of runs.
+  void ForgetLearners();
+
+  // Returns whether learners share their copies of the variable.
+  bool Shares(const std::string& variable) const {
+    return learners_ != nullptr && compiled()->traits.shared.count(variable) > 0;
+  }
+  // Returns a number by which hosts recognise the program.
+  int64_t Fingerprint() const;
+
+  const RunAnalysis analysis;
+  ProgramState state;
+  std::unique_ptr<Divisions> divisions;  // null: nothing can be divided
+  // The reason why gradients cannot be evaluated to prove a division; empty if they
+  // can, or if no proof is wanted.
+  std::string unprovable;
+  std::atomic<bool> warned_of_feeds{false};  // that they cannot be divided
+
+ private:
+  std::unique_ptr<LearnerPrograms> learners_;
+  mutable absl::Mutex mu_;
+  std::shared_ptr<const CompiledProgram> compiled_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PROGRAM_PROGRAM_H_
