@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import _loader, _native, _releases
+from tensorbow import _loader, _native, _releases, doctor
 
 PACKAGE = pathlib.Path(tensorbow.__file__).parent
 
@@ -120,8 +120,43 @@ def test_why_a_runtime_does_not_load(files, reason, tmp_path):
     assert reason in _loader.explain_load_failure(error, "2.21.0", tmp_path)
 
 
+@pytest.fixture
+def checkout(tmp_path):
+    """The sources, without a native runtime."""
+    folder = tmp_path / "checkout"
+    ignore = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(PACKAGE, folder / "tensorbow", ignore=ignore)
+    (folder / "setup.py").touch()
+    return folder
+
+
+def test_a_checkout_that_hides_the_installation_says_so(checkout, tmp_path, monkeypatch):
+    site = tmp_path / "site-packages"
+    (site / "tensorbow").mkdir(parents=True)
+    (site / "tensorbow" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(checkout), str(site)])
+    text = _loader.explain_load_failure(ImportError(), "2.21.0", checkout / "tensorbow")
+    assert text.startswith(f"Python imports the sources in {checkout / 'tensorbow'}, which have no")
+    assert f"and not the TensorBow installed in {site / 'tensorbow'}. Fix: start Python in" in text
+    assert text.endswith("or install the sources in place: pip install -e .")
+
+
+def test_a_checkout_beside_no_installation_was_not_built(checkout, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(checkout)])
+    text = _loader.explain_load_failure(ImportError(), "2.21.0", checkout / "tensorbow")
+    assert "was it ever built?" in text
+
+
+def test_doctor_names_a_checkout_that_hides_the_installation(checkout):
+    (finding,) = doctor._of_the_folder(checkout)
+    assert not finding.fails
+    assert finding.what.startswith(f"In this folder Python imports the sources in {checkout}")
+    assert f"start Python in another folder than {checkout}" in finding.fix
+    assert doctor._of_the_folder(PACKAGE.parent) == []
+
+
 @pytest.mark.parametrize(
-    ("argv", "orig_argv", "doctor"),
+    ("argv", "orig_argv", "is_doctor"),
     [
         (["/bin/tensorbow", "doctor"], ["python", "/bin/tensorbow", "doctor"], True),
         (["-m", "doctor"], ["python", "-m", "tensorbow.cli", "doctor"], True),
@@ -130,10 +165,10 @@ def test_why_a_runtime_does_not_load(files, reason, tmp_path):
         (["-m", "doctor"], ["python", "-m", "pytest", "doctor"], False),
     ],
 )
-def test_the_doctor_is_told_from_programs(argv, orig_argv, doctor, monkeypatch):
+def test_the_doctor_is_told_from_programs(argv, orig_argv, is_doctor, monkeypatch):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setattr(sys, "orig_argv", orig_argv)
-    assert _loader.for_doctor() == doctor
+    assert _loader.for_doctor() == is_doctor
 
 
 def declared(scope: ast.Module | ast.ClassDef) -> dict[str, ast.stmt]:
