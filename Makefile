@@ -5,6 +5,7 @@
 #                TENSORFLOW=nightly with its latest, PYTHON=python3.13 with another Python
 # make wheel     a wheel in dist/, which installs without a compiler; TENSORFLOW=2.19 likewise
 # make wheel-test installs it into a new environment and trains
+# make users     the ways of five users, from a wheel and an empty folder, with times
 # make runtime-test C++ tests of what needs TensorFlow
 # make fuzz      sessions against stock sessions and NumPy, at random, for half an hour
 # make peers     installs what benchmarks/peers.py compares with
@@ -27,7 +28,7 @@ NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null
 ALL_CPP := $(shell find cc tf_ops tests/cc -name '*.cc' -o -name '*.h' 2>/dev/null)
 PYTHON_DIRS := tensorbow tests benchmarks examples tools setup.py
 
-.PHONY: all install demo test wheel wheel-test lint format cc-test runtime-test py-test fuzz bench \
+.PHONY: all install demo test wheel wheel-test users lint format cc-test runtime-test py-test fuzz bench \
 	peers docs charts sanitize clean
 
 all: install
@@ -85,6 +86,11 @@ endif
 # Not in CI: it downloads TensorFlow into an environment of its own.
 wheel-test: wheel
 	tools/wheel_test.sh "$$(ls -t dist/tensorbow-*.whl | head -n 1)" build/wheel-test
+
+# Not in CI, likewise.
+users: wheel
+	TENSORBOW_USERS="$(CURDIR)/$$(ls -t dist/tensorbow-*.whl | head -n 1)" \
+	  $(BIN)/pytest -s tests/users
 
 lint: $(VENV)/requirements.stamp
 	$(BIN)/ruff check $(PYTHON_DIRS)

@@ -157,8 +157,7 @@ def _of_the_cores(machine: Machine, cores: int) -> list[Finding]:
         found.append(
             Finding(
                 False,
-                "There is one core for this process, so that there is one learner, which trains "
-                "as fast as stock TensorFlow.",
+                "There is one core for this process, so that there is one learner.",
                 "two cores or more",
             )
         )

@@ -260,7 +260,7 @@ def test_all_charts_are_shown():
 @pytest.mark.parametrize("page", [README, PERFORMANCE], ids=lambda page: page.stem)
 def test_the_chart_of_speed_is_described(page):
     ratios = sorted(float(row[4]) for row in never_slower_vnni())
-    said = f"Speed of {len(ratios)} networks on two learners, divided by that of a stock session: "
+    said = f"Speed of {len(ratios)} networks on two cores, divided by that of a stock session: "
     assert f"![{said}from {ratios[0]:.2f} to {ratios[-1]:.2f}]" in page.read_text()
 
 
