@@ -133,16 +133,18 @@ def bars(
     """
     scale = (WIDTH - left - 70) / longest
     y = top
-    if one:
-        bottom = top + sum(len(found) * height + gap for _, found in rows)
-        drawing.line([(left + scale, top - 5), (left + scale, bottom)], DARK, 1.2, "5 4")
+    labels = []
     for name, found in rows:
         drawing.text(left - 8, y + len(found) * height / 2 + 4.5, name, anchor="end")
         for value, label, colour in found:
             drawing.bar(left, y, value * scale, height - 2, colour)
-            drawing.text(left + value * scale + 5, y + height / 2 + 3.5, label, size=12)
+            labels.append((left + value * scale + 5, y + height / 2 + 3.5, label))
             y += height
         y += gap
+    if one:
+        drawing.line([(left + scale, top - 5), (left + scale, y)], DARK, 1.2, "5 4")
+    for x, at, label in labels:
+        drawing.text(x, at, label, size=12)
 
 
 class Panel:

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import textwrap
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -117,7 +118,8 @@ def gallery() -> str:
     for path in sorted(EXAMPLES.glob("*.py")):
         program = path.read_text()
         title, _, rest = (ast.get_docstring(ast.parse(program)) or "").partition("\n\n")
-        said = re.sub(r"^((?: {4}\S.*\n?)+)", r"```\n\1```\n", rest, flags=re.M)
+        commands = re.compile(r"^(?: {4}\S.*\n?)+", re.M)
+        said = commands.sub(lambda found: f"```\n{textwrap.dedent(found[0])}```\n", rest)
         code = program.partition('"""\n\n')[2]
         parts.append(
             f"## {path.stem}\n\n{title}\n\n{said}\n\n"

@@ -150,7 +150,7 @@ def test_all_examples_are_in_the_gallery():
     gallery = site_hooks.gallery()
     for example in (ROOT / "examples").glob("*.py"):
         assert f"\n## {example.stem}\n" in gallery
-    assert "```\n    python examples/swap_session.py" in gallery
+    assert "```\npython examples/swap_session.py" in gallery
 
 
 def _text(page: str) -> str:
