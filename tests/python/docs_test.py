@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import tensorbow
-from tensorbow import cli, extreme, model_names, session
+from tensorbow import _releases, cli, extreme, model_names, session
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -151,6 +151,26 @@ def test_all_examples_are_in_the_gallery():
     for example in (ROOT / "examples").glob("*.py"):
         assert f"\n## {example.stem}\n" in gallery
     assert "```\npython examples/swap_session.py" in gallery
+
+
+def test_the_pythons_that_are_claimed_are_tested():
+    (first, last) = re.findall(r"Python (3\.\d+) to (3\.\d+)", _text("install.md"))[0]
+    minors = range(*(int(version[2:]) for version in (first, last)))
+    claimed = {f"3.{minor}" for minor in (*minors, minors.stop)}
+    rows = re.findall(r"^\| (3\.[\d., ]*) \|", _text("releases.md"), re.M)
+    assert {version for row in rows for version in row.split(", ")} == claimed
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert set(re.findall(r'python(?:-version)?: "(3\.\d+)"', workflow)) == claimed
+    assert f'requires-python = ">={first}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_releases_that_are_claimed_are_those_of_the_package():
+    rows = re.findall(r"^\| (2\.\d+) \| yes", _text("releases.md"), re.M)
+    known = {"{}.{}".format(*release) for release in _releases.KERAS_OF}
+    assert set(rows) == known
+    for page in (ROOT / "README.md", DOCS / "install.md"):
+        found = set(re.findall(r"\b2\.(?:19|2\d)\b", page.read_text()))
+        assert {min(known), max(known)} <= found <= known, page
 
 
 def _text(page: str) -> str:
