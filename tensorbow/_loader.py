@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 import warnings
-from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
+from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 
 from tensorbow._releases import (
@@ -81,7 +81,7 @@ def check_built_for(built: str, found: str) -> None:
 def installed_beside(directory: pathlib.Path) -> pathlib.Path | None:
     """The other TensorBow on Python's path, which the sources in `directory` hide."""
     elsewhere = [part for part in sys.path if pathlib.Path(part).resolve() != directory.parent]
-    found = PathFinder.find_spec("tensorbow", elsewhere)
+    found = importlib.machinery.PathFinder.find_spec("tensorbow", elsewhere)
     return pathlib.Path(found.origin).parent if found and found.origin else None
 
 

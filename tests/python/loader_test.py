@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import _loader, _native, _releases, doctor
+from tensorbow import _loader, _native, _releases
 
 PACKAGE = pathlib.Path(tensorbow.__file__).parent
 
@@ -101,25 +101,6 @@ def test_a_runtime_for_another_release_is_not_loaded(copy):
     assert "was built for TensorFlow 2.18.1, but TensorFlow" in import_copy(copy)
 
 
-@pytest.mark.parametrize(
-    ("files", "reason"),
-    [
-        ([], "its native runtime is not in"),
-        (["_native.cpython-39-x86_64-linux-gnu.so"], "its native runtime is not in"),
-        (
-            ["libtensorbow.so", "_native.cpython-39-x86_64-linux-gnu.so"],
-            "is for another Python: got _native.cpython-39-x86_64-linux-gnu.so, wanted _native.cpy",
-        ),
-        (["libtensorbow.so", "_native.so"], "its native runtime does not load: undefined symbol"),
-    ],
-)
-def test_why_a_runtime_does_not_load(files, reason, tmp_path):
-    for name in files:
-        (tmp_path / name).touch()
-    error = ImportError("undefined symbol: x")
-    assert reason in _loader.explain_load_failure(error, "2.21.0", tmp_path)
-
-
 @pytest.fixture
 def checkout(tmp_path):
     """The sources, without a native runtime."""
@@ -148,6 +129,8 @@ def test_a_checkout_beside_no_installation_was_not_built(checkout, monkeypatch):
 
 
 def test_doctor_names_a_checkout_that_hides_the_installation(checkout):
+    from tensorbow import doctor
+
     (finding,) = doctor._of_the_folder(checkout)
     assert not finding.fails
     assert finding.what.startswith(f"In this folder Python imports the sources in {checkout}")
@@ -156,7 +139,26 @@ def test_doctor_names_a_checkout_that_hides_the_installation(checkout):
 
 
 @pytest.mark.parametrize(
-    ("argv", "orig_argv", "is_doctor"),
+    ("files", "reason"),
+    [
+        ([], "its native runtime is not in"),
+        (["_native.cpython-39-x86_64-linux-gnu.so"], "its native runtime is not in"),
+        (
+            ["libtensorbow.so", "_native.cpython-39-x86_64-linux-gnu.so"],
+            "is for another Python: got _native.cpython-39-x86_64-linux-gnu.so, wanted _native.cpy",
+        ),
+        (["libtensorbow.so", "_native.so"], "its native runtime does not load: undefined symbol"),
+    ],
+)
+def test_why_a_runtime_does_not_load(files, reason, tmp_path):
+    for name in files:
+        (tmp_path / name).touch()
+    error = ImportError("undefined symbol: x")
+    assert reason in _loader.explain_load_failure(error, "2.21.0", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("argv", "orig_argv", "doctor"),
     [
         (["/bin/tensorbow", "doctor"], ["python", "/bin/tensorbow", "doctor"], True),
         (["-m", "doctor"], ["python", "-m", "tensorbow.cli", "doctor"], True),
@@ -165,10 +167,10 @@ def test_doctor_names_a_checkout_that_hides_the_installation(checkout):
         (["-m", "doctor"], ["python", "-m", "pytest", "doctor"], False),
     ],
 )
-def test_the_doctor_is_told_from_programs(argv, orig_argv, is_doctor, monkeypatch):
+def test_the_doctor_is_told_from_programs(argv, orig_argv, doctor, monkeypatch):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setattr(sys, "orig_argv", orig_argv)
-    assert _loader.for_doctor() == is_doctor
+    assert _loader.for_doctor() == doctor
 
 
 def declared(scope: ast.Module | ast.ClassDef) -> dict[str, ast.stmt]:
