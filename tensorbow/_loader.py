@@ -79,7 +79,7 @@ def check_built_for(built: str, found: str) -> None:
 
 
 def installed_beside(directory: pathlib.Path) -> pathlib.Path | None:
-    """The other TensorBow on Python's path, which the sources in `directory` hide."""
+    """Finds the other TensorBow on Python's path, which the sources in `directory` hide."""
     elsewhere = [part for part in sys.path if pathlib.Path(part).resolve() != directory.parent]
     found = importlib.machinery.PathFinder.find_spec("tensorbow", elsewhere)
     return pathlib.Path(found.origin).parent if found and found.origin else None
@@ -92,7 +92,7 @@ def is_unbuilt_checkout(directory: pathlib.Path) -> bool:
 
 
 def hides_installation(directory: pathlib.Path, installed: pathlib.Path) -> str:
-    """The sentence for a checkout from which Python imports in place of an installation."""
+    """Returns the sentence for a checkout that Python imports in place of an installation."""
     return (
         f"Python imports the sources in {directory}, which have no native runtime, and not "
         f"the TensorBow installed in {installed}. Fix: start Python in another folder than "

@@ -180,7 +180,7 @@ def _of_the_memory(machine: Machine) -> list[Finding]:
 
 
 def _of_the_folder(folder: pathlib.Path) -> list[Finding]:
-    """Sources in `folder`, which programs started there import in place of this package."""
+    """Finds sources in `folder` that programs started there import in place of this package."""
     sources, installed = folder.resolve() / "tensorbow", pathlib.Path(__file__).resolve().parent
     if sources == installed or not _loader.is_unbuilt_checkout(sources):
         return []

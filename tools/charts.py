@@ -36,18 +36,18 @@ NAMES = {
 
 
 def results(name: str) -> dict[str, Any]:
-    """The measurements in benchmarks/results/NAME.json."""
+    """Returns the measurements in benchmarks/results/NAME.json."""
     found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return found
 
 
 def network(name: str) -> str:
-    """A network's name on a chart, with the rows of a run."""
+    """Returns a network's name on a chart, with the rows of a run."""
     return NAMES.get(name) or ", ".join(name.rsplit(" ", 1))
 
 
 def ratio(speeds: dict[str, list[float]], contender: str) -> float:
-    """The median over the slices of a contender's speed, divided by the stock session's."""
+    """Returns the median over the slices of a contender's speed, divided by the stock session's."""
     return median(a / b for a, b in zip(speeds[contender], speeds[STOCK]))
 
 
@@ -192,7 +192,7 @@ class Panel:
 
 
 def speed() -> str:
-    """Every network of never_slower_vnni, the fastest first."""
+    """Draws every network of never_slower_vnni, the fastest first."""
     found = results("never_slower_vnni")["networks"]
     ratios = {n: ratio(row["samples_per_second"], "learners found") for n, row in found.items()}
     ordered = sorted(ratios.items(), key=lambda pair: -pair[1])
@@ -206,7 +206,7 @@ def speed() -> str:
 
 
 def peers() -> str:
-    """TensorBow and other systems, ÷ the stock session."""
+    """Draws TensorBow and other systems, ÷ the stock session."""
     found = results("peers")["networks"]
     colours = [
         ("TensorBow", BLUE),
@@ -242,7 +242,7 @@ WAYS = {
 
 
 def _chosen(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The fastest tuned stock session, and two learners of 16 rows by each way."""
+    """Returns the fastest tuned stock session, and two learners of 16 rows by each way."""
     tuned = [row for row in rows if row["tuned"] and row["averaged"]]
     stock = [row for row in tuned if row["recipe"]["way"] == "stock"]
     chosen = {"stock": min(stock, key=seconds)}
@@ -253,7 +253,7 @@ def _chosen(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def seconds(row: dict[str, Any]) -> float:
-    """Seconds to the target accuracy."""
+    """Returns the seconds to the target accuracy."""
     return median(row["samples"]) / median(row["speeds"])
 
 
@@ -264,7 +264,7 @@ TARGETS = {
 
 
 def time_to_accuracy() -> str:
-    """Seconds to a target accuracy, beside a stock session with oneDNN on."""
+    """Draws seconds to a target accuracy, beside a stock session with oneDNN on."""
     drawing = Drawing("Seconds of training to a test accuracy, 2 cores without AVX512_VNNI", 274)
     top = 62
     for model, title in TARGETS.items():
@@ -286,7 +286,7 @@ def time_to_accuracy() -> str:
 
 
 def curve(row: dict[str, Any]) -> list[tuple[float, float]]:
-    """Samples and test accuracy, the median over the seeds.
+    """Returns samples and test accuracy, the median over the seeds.
 
     A seed that has reached the target stops there, and counts with its last value.
     """
@@ -299,7 +299,7 @@ def curve(row: dict[str, Any]) -> list[tuple[float, float]]:
 
 
 def sma_curves() -> str:
-    """Test accuracy of LeNet by samples and by seconds."""
+    """Draws the test accuracy of LeNet by samples and by seconds."""
     chosen = _chosen(results("time_to_accuracy_lenet")["rows"])
     drawing = Drawing("LeNet on MNIST: test accuracy, each at its own tuned learning rate", 370)
     batch = chosen["stock"]["recipe"]["batch"]
@@ -324,7 +324,7 @@ def sma_curves() -> str:
 
 
 def batches() -> str:
-    """Samples that LeNet needs to its target, by rows of a batch and learners."""
+    """Draws the samples that LeNet needs to its target, by rows of a batch and learners."""
     rows = [r for r in results("time_to_accuracy_lenet")["rows"] if r["tuned"] and r["averaged"]]
     drawing = Drawing("LeNet to 99 % on MNIST: samples needed, momentum 0.9", 255)
     found = []

@@ -52,12 +52,12 @@ API = {
 
 
 def github_anchor(text: str, separator: str) -> str:
-    """The anchor of a heading as GitHub makes it, so that links work there and here."""
+    """Returns the anchor of a heading as GitHub makes it, so that links work there and here."""
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", separator)
 
 
 def page_of(path: str) -> str | None:
-    """The page of the site for a path in the repository; None if it has none."""
+    """Returns the page of the site for a path in the repository; None if it has none."""
     if path in PAGES:
         return PAGES[path]
     if path.startswith("docs/"):
@@ -70,7 +70,7 @@ def page_of(path: str) -> str | None:
 
 
 def relinked(text: str, source: str, page: str) -> str:
-    """Text with its links between files made links between pages.
+    """Makes links between files links between pages.
 
     Args:
       text: Markdown.
@@ -93,7 +93,7 @@ def relinked(text: str, source: str, page: str) -> str:
 
 
 def notebook_page() -> str:
-    """The notebook as Markdown, with what its cells printed."""
+    """Returns the notebook as Markdown, with what its cells printed."""
     parts = []
     for cell in json.loads(NOTEBOOK.read_text())["cells"]:
         source = "".join(cell["source"])
@@ -110,7 +110,7 @@ def notebook_page() -> str:
 
 
 def gallery() -> str:
-    """All examples: what each shows, and its program."""
+    """Returns the page of all examples: what each shows, and its program."""
     parts = [
         "# Examples\n\nWhole programs, which the tests run. "
         "[A first notebook](quickstart.md) explains step by step."
@@ -130,7 +130,7 @@ def gallery() -> str:
 
 
 def api_page(title: str, names: list[str]) -> str:
-    """A page of the API reference."""
+    """Returns a page of the API reference."""
     entries = "\n\n".join(f"::: tensorbow.{name}" for name in names)
     return f"# {title}\n\nMade from the docstrings of the package.\n\n{entries}\n"
 
@@ -162,7 +162,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Mends the links of pages of docs/, and leaves the tests' comments out."""
+    """Relinks the pages of docs/, and drops the tests' comments."""
     path = page.file.src_uri
     if path.startswith(("adr/", "benchmarks/", "CONTRIBUTING", "CHANGELOG")):
         page.meta["search"] = {"boost": 0.3}  # behind guides and reference
