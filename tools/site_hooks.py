@@ -132,6 +132,9 @@ def gallery() -> str:
 def api_page(title: str, names: list[str]) -> str:
     """Returns a page of the API reference."""
     entries = "\n\n".join(f"::: tensorbow.{name}" for name in names)
+    entries = entries.replace(
+        "InteractiveSession", "InteractiveSession\n    options:\n      inherited_members: false"
+    )
     return f"# {title}\n\nMade from the docstrings of the package.\n\n{entries}\n"
 
 
