@@ -247,6 +247,7 @@ def describe(machine: Machine, report: dict[str, Any]) -> list[str]:
 
 def run() -> int:
     """Prints what is installed and what is wrong; 0 if it trains."""
+    print("tensorbow doctor: training in another process", file=sys.stderr, flush=True)
     machine, report = this_machine(), examine()
     found = findings(machine, report)
     for line in describe(machine, report):
