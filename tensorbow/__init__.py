@@ -14,6 +14,7 @@ from tensorbow.version import __version__
 
 if TYPE_CHECKING:
     from tensorbow import data, keras
+    from tensorbow._messages import TensorBowWarning
     from tensorbow.adaptive import AdaptiveSGD, MegaBatch
     from tensorbow.cluster import Cluster
     from tensorbow.explanation import Explanation
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tensorbow.metrics import LearnerMetrics, Metrics, Quantiles
     from tensorbow.monitored import SessionCreator, SessionManager
     from tensorbow.options import Options
-    from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
+    from tensorbow.session import InteractiveSession, TensorBowSession
     from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent
     from tensorbow.tuning import Measurement
 
@@ -52,6 +53,7 @@ __all__ = [
 
 # The modules of the names above; a test compares them with the imports.
 _MODULES = {
+    "_messages": ("TensorBowWarning",),
     "adaptive": ("AdaptiveSGD", "MegaBatch"),
     "cluster": ("Cluster",),
     "explanation": ("Explanation",),
@@ -59,7 +61,7 @@ _MODULES = {
     "metrics": ("LearnerMetrics", "Metrics", "Quantiles"),
     "monitored": ("SessionCreator", "SessionManager"),
     "options": ("Options",),
-    "session": ("InteractiveSession", "TensorBowSession", "TensorBowWarning"),
+    "session": ("InteractiveSession", "TensorBowSession"),
     "synchronisers": ("EASGD", "SMA", "SSGD", "Independent"),
     "tuning": ("Measurement",),
     "data": (),
@@ -67,15 +69,17 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    """Imports a public name at its first use, with TensorFlow and the native runtime."""
-    if name not in __all__:
-        raise AttributeError(f"module 'tensorbow' has no attribute {name!r}")
-    _loader.load()
-    module = importlib.import_module(f"tensorbow.{_MODULE_OF.get(name, name)}")
-    found = getattr(module, name) if name in _MODULE_OF else module
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # which sees the imports above, and that there is nothing else
+
+    def __getattr__(name: str) -> Any:
+        """Imports a public name at its first use, with TensorFlow and the native runtime."""
+        if name not in __all__:
+            raise AttributeError(f"module 'tensorbow' has no attribute {name!r}")
+        _loader.load()
+        module = importlib.import_module(f"tensorbow.{_MODULE_OF.get(name, name)}")
+        found = getattr(module, name) if name in _MODULE_OF else module
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
@@ -85,7 +89,6 @@ def __dir__() -> list[str]:
 # A program gets everything, or the reason why not, here; the command parses its arguments first.
 if not _loader.is_command():
     _loader.load()
-    for _module in _MODULES:
-        importlib.import_module(f"tensorbow.{_module}")
-    for _name in _MODULE_OF:
-        __getattr__(_name)
+    for _module, _names in _MODULES.items():
+        _imported = importlib.import_module(f"tensorbow.{_module}")
+        globals().update({_name: getattr(_imported, _name) for _name in _names})

@@ -11,11 +11,11 @@ import pathlib
 import re
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 
+from tensorbow._messages import warn
 from tensorbow._releases import (
     KERAS_OF,
     TENSORFLOW_WANTED,
@@ -198,10 +198,9 @@ def load() -> ModuleType:
         raise ImportError(explain_load_failure(error, tf.__version__, directory)) from error
     gpu = load_gpu_library(directory)
     if gpu.startswith("does not load"):
-        warnings.warn(
+        warn(
             f"TensorBow's learners stay on the CPU: libtensorbow_gpu.so {gpu}. Fix: "
             f"{reinstall(tf.__version__)}.",
             RuntimeWarning,
-            stacklevel=2,
         )
     return native

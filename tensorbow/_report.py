@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorbow import _outputs
+from tensorbow._messages import count
 from tensorbow._turns import Progress, Ratio, ratio
 
 SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
@@ -99,9 +100,8 @@ def interrupted(contenders: Sequence[Progress]) -> list[str]:
     """How far training was, in one line for each contender."""
     lines = []
     for progress in contenders:
-        epochs = len(progress.accuracy)
-        count = f"{epochs} {'epoch' if epochs == 1 else 'epochs'}"
-        lines.append(f"{progress.name}: interrupted after {count}{_reached(progress)}")
+        epochs = count(len(progress.accuracy), "epoch")
+        lines.append(f"{progress.name}: interrupted after {epochs}{_reached(progress)}")
     return lines
 
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 import tensorbow
 from tensorbow import _outputs, _report, datasets, extreme, model_names, models, training
 from tensorbow._machine import Load
+from tensorbow._messages import count
 from tensorbow._turns import LEAST_EPOCHS, Contender, Progress, doubts, take_turns
 
 tf1 = tf.compat.v1
@@ -57,7 +58,7 @@ class _Race(contextlib.ExitStack):
             take_turns(
                 self.contenders,
                 epochs,
-                lambda progress, count: bar(progress, count, self.sessions[progress.name]()),
+                lambda progress, more: bar(progress, more, self.sessions[progress.name]()),
             )
         finally:
             bar.close()
@@ -85,7 +86,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         f"{arguments.model} on {data.name}: {data.summary}; "
         f"{arguments.optimiser}, learning rate "
         f"{arguments.learning_rate:g}, {arguments.batch_size} rows a step, "
-        f"{_learners(options.num_learners)}; target accuracy {arguments.target:g}",
+        f"{count(options.num_learners, 'learner')}; target accuracy {arguments.target:g}",
         flush=True,
     )
     status = 0
@@ -140,10 +141,6 @@ def _synchroniser(arguments: argparse.Namespace, data: Any) -> Any:
     return name if name == "auto" else getattr(tensorbow, name)()
 
 
-def _learners(number: int) -> str:
-    return f"{number} {'learner' if number == 1 else 'learners'}"
-
-
 def _with_keras(
     race: _Race,
     parser: argparse.ArgumentParser,
@@ -170,7 +167,7 @@ def _with_keras(
         name = "stock Keras"
         if replicated:
             tensorbow.keras.replicate(model, options)
-            name = f"TensorBow Keras, {_learners(options.num_learners)}"
+            name = f"TensorBow Keras, {count(options.num_learners, 'learner')}"
             if arguments.save is not None and arguments.save.suffix != ".keras":
                 arguments.save = arguments.save.with_name(arguments.save.name + ".keras")
             weights = sum(weight.numpy().nbytes for weight in model.weights)
@@ -242,7 +239,7 @@ def _with_sessions(
     ours = race.enter_context(tensorbow.TensorBowSession(graph=program.graph, options=options))
     if isinstance(options.synchroniser, tensorbow.AdaptiveSGD):
         rows = options.synchroniser.mega_batch or rows
-    add(f"TensorBow, {_learners(options.num_learners)}", ours, rows)
+    add(f"TensorBow, {count(options.num_learners, 'learner')}", ours, rows)
 
     def save(path: pathlib.Path) -> None:
         with program.graph.as_default():

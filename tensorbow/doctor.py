@@ -12,6 +12,7 @@ import tempfile
 from typing import Any, NamedTuple
 
 from tensorbow._machine import Machine, this_machine
+from tensorbow._messages import count
 
 SECONDS_TO_TRAIN = 300
 GIB = 1 << 30
@@ -203,7 +204,7 @@ def findings(machine: Machine, report: dict[str, Any]) -> list[Finding]:
         found.append(
             Finding(
                 False,
-                f"TensorFlow sees {report['gpus']} GPUs, and learners use none: "
+                f"TensorFlow sees {count(report['gpus'], 'GPU')}, and learners use none: "
                 f"libtensorbow_gpu.so is {report['gpu_library']}.",
                 "install TensorFlow with GPUs (pip install 'tensorflow[and-cuda]') and nvcc, then "
                 "reinstall tensorbow from its sources",

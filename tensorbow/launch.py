@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tensorbow import _loader
+from tensorbow._messages import count
 
 _POLL_SECONDS = 0.05
 # What TensorFlow logs while it is imported, whatever TF_CPP_MIN_LOG_LEVEL says.
@@ -233,8 +234,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error(f"--max-restarts must be at least 0, got {arguments.max_restarts}")
     if not arguments.script.is_file():
         parser.error(f"there is no file {arguments.script}")
-    hosts = f"{arguments.hosts} {'process' if arguments.hosts == 1 else 'processes'}"
-    print(f"tensorbow launch: {hosts} of {arguments.script}", file=sys.stderr, flush=True)
+    hosts = count(arguments.hosts, "host")
+    print(f"tensorbow launch: {arguments.script} on {hosts}", file=sys.stderr, flush=True)
     status = 0
     with _asked_to_end():
         if arguments.elastic:

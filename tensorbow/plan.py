@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorbow import _outputs, cost_model, model_names
+from tensorbow._messages import count
 from tensorbow.cost_model import Cluster, Exchange, Host, Network, Prediction, SumCosts, Task
 
 _SHOWN_LAYERS = 5
@@ -112,7 +113,7 @@ def table(found: dict[int, dict[str, Prediction]], task: Task, rows: int) -> str
 def told(task: Task, rows: int, host: Host) -> str:
     """What one host measures, as text."""
     lines = [
-        f"One host, {_count(host.learners, 'learner')} on {_count(int(host.cores), 'core')}: "
+        f"One host, {count(host.learners, 'learner')} on {count(int(host.cores), 'core')}: "
         f"{1e3 * task.seconds:.2f} ms an iteration of {rows} rows, {rows / task.seconds:,.0f} "
         f"samples/s, {task.size_bytes / 1e6:.2f} MB of variables.",
         f"Forward pass {1e3 * task.forward:.2f} ms, then the updates, each with the layers of "
@@ -131,10 +132,6 @@ def told(task: Task, rows: int, host: Host) -> str:
             f"{sum(a.size_bytes for a in others) / 1e6:8.2f} MB  {len(others)} others"
         )
     return "\n".join(lines)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def disturbed(iterations: Sequence[float], work: Sequence[float], cores: float) -> str:

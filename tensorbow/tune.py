@@ -48,7 +48,7 @@ class _Watch:
 
 
 def _sentence(tried: Measurement) -> str:
-    return f"{_layout(tried)}: {tried.note or f'{tried.samples_per_second:,.0f} samples/s'}"
+    return f"{_layout(tried)}: {tried.note or tried.outcome}"
 
 
 def _layout(tried: Measurement) -> str:

@@ -91,9 +91,9 @@ def test_train_compares_with_stock_and_saves_all_it_found(digits_file, tmp_path,
         assert epochs == (str(reached[0] + 1) if reached else "not reached")
         assert seconds == (f"{contender['seconds'][reached[0]]:.2f}" if reached else "not reached")
         assert accuracy == f"{contender['accuracy'][-1]:.4f}"
-    (one,), (other,) = stock["turns"], ours["turns"]  # less than a second each
-    ratio = other[0] / other[1] / (one[0] / one[1])
-    assert lines[5] == f"throughput: {ratio:.2f} times that of stock TensorFlow"
+    ratios = [b[0] / b[1] / (a[0] / a[1]) for a, b in zip(stock["turns"], ours["turns"])]
+    wanted = f"throughput: {np.median(ratios):.2f} times that of stock TensorFlow"
+    assert lines[5].startswith(wanted)
     assert lines[6].startswith("too short: ")
     # Files are written when the table has been seen.
     saved = [f"plot saved as {plot}", f"numbers saved as {numbers}"]

@@ -142,7 +142,7 @@ def test_the_command_is_told_from_programs(argv, orig_argv, command, monkeypatch
 def test_the_public_names_are_those_that_editors_see():
     assert dir(tensorbow) == sorted(tensorbow.__all__)
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
-    (seen,) = (n for n in tree.body if isinstance(n, ast.If) and "TYPE" in ast.unparse(n.test))
+    (seen,) = (n for n in tree.body if ast.unparse(n).startswith("if TYPE_CHECKING"))
     imported = {alias.name: node.module for node in seen.body for alias in node.names}
     assert set(imported) | {"__version__"} == set(tensorbow.__all__)
     for name, module in imported.items():
