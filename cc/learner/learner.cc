@@ -11,6 +11,7 @@
 #include "cc/graph/op_facts.h"
 #include "cc/learner/executions.h"
 #include "cc/learner/task_obstacles.h"
+#include "cc/passes/task/build_task.h"
 #include "cc/support/flush_denormals.h"
 #include "tensorflow/core/common_runtime/local_executor_params.h"
 #include "tensorflow/core/common_runtime/rendezvous_mgr.h"
