@@ -46,6 +46,17 @@ def parse_libsvm(
     first_feature: int,
     allows_no_labels: bool,
 ) -> tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]: ...
+def type_rows(
+    graph: bytes,
+    *,
+    feeds: list[str],
+    fetches: list[str],
+    targets: list[str],
+    trainable: list[str],
+    divided: list[tuple[str, int | None]],
+    whole: dict[str, int],
+    sparse: list[list[str]],
+) -> dict[str, Any]: ...
 def withdraw_options(number: int) -> None: ...
 def num_accelerators() -> int: ...
 def num_cores() -> int: ...

@@ -14,6 +14,7 @@
 #include "cc/bindings/libsvm.h"
 #include "cc/bindings/options.h"
 #include "cc/bindings/prepared_run.h"
+#include "cc/bindings/row_types.h"
 #include "cc/bindings/session_handle.h"
 #include "cc/device/accelerator.h"
 #include "cc/session/session_registry.h"
@@ -36,6 +37,7 @@ PYBIND11_MODULE(_native, m) {
   DefineCluster(&m);
   DefineLibsvm(&m);
   DefineOptions(&m);
+  DefineRowTypes(&m);
   m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
   m.def("num_cores", &NumCores,
         "CPU cores this process may use: of its affinity mask, as many as its control "

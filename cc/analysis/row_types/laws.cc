@@ -1,0 +1,553 @@
+#include "cc/analysis/row_types/laws.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace tensorbow {
+
+namespace {
+
+using Need = RowNeed::Kind;
+
+bool AnyOf(const Types& types, RowKind kind) {
+  return std::any_of(types.begin(), types.end(),
+                     [kind](const RowType& type) { return type.is(kind); });
+}
+
+// Has no elementwise type: its values are not the tensor's own.
+bool IsStructure(const RowType& type) {
+  return type.is(RowKind::kSizes) || type.is(RowKind::kAxes) ||
+         type.is(RowKind::kSlots) || type.is(RowKind::kSlotted) ||
+         type.is(RowKind::kList) || type.is(RowKind::kBlocks);
+}
+
+// The sizes of a broadcast, from the right; unknown where they are.
+Sizes Broadcast(const Types& in, int rank, const SizeTable& sizes) {
+  Sizes dims(rank, kOneSize);
+  for (int d = 1; d <= rank; ++d) {
+    Size& dim = dims[rank - d];
+    std::vector<Size> found;
+    for (const RowType& type : in) {
+      if (!type.dims.has_value() || type.rank() < d) continue;
+      const Size size = (*type.dims)[type.rank() - d];
+      if (sizes.HasRows(size)) {
+        found.assign(1, size);
+        break;
+      }
+      if (size != kOneSize) found.push_back(size);
+    }
+    if (found.empty()) continue;
+    dim = found[0];
+    if (std::all_of(found.begin(), found.end(), [&](Size s) { return s == dim; })) {
+      continue;
+    }
+    const auto number = std::find_if(found.begin(), found.end(), [&](Size size) {
+      return sizes.Number(size).value_or(0) != 0;
+    });
+    dim = number == found.end() ? kUnknownSize : *number;
+  }
+  return dims;
+}
+
+Uniform UniformOf(const Types& in, int rank) {
+  if (in.empty() || rank == 0) return Uniform::kNo;
+  bool everywhere = true, along = true;
+  for (const RowType& type : in) {
+    if (!type.dims.has_value()) return Uniform::kNo;
+    const bool single = std::all_of(type.dims->begin(), type.dims->end(),
+                                    [](Size size) { return size == kOneSize; });
+    everywhere &= type.uniform == Uniform::kEverywhere || single;
+    along &= type.uniform != Uniform::kNo || single || type.rank() < rank ||
+             (*type.dims)[0] == kOneSize;
+  }
+  return everywhere ? Uniform::kEverywhere : along ? Uniform::kAlongRows : Uniform::kNo;
+}
+
+// The uniformity of rows made of these inputs.
+Uniform UniformOfRows(const Types& in) {
+  Uniform least = Uniform::kEverywhere;
+  bool others_vary = false;
+  for (const RowType& type : in) {
+    if (type.is(RowKind::kRows)) {
+      least = std::min(least, type.uniform);
+    } else if (type.is(RowKind::kSame)) {
+      const bool scalar = type.dims.has_value() && type.dims->empty();
+      others_vary |= !scalar && type.uniform != Uniform::kEverywhere;
+    }
+  }
+  return others_vary ? std::min(least, Uniform::kAlongRows) : least;
+}
+
+}  // namespace
+
+const RowType* FirstUnknown(const Types& types) {
+  for (const RowType& type : types) {
+    if (type.unknown()) return &type;
+  }
+  return nullptr;
+}
+
+std::optional<int> AxisOf(std::optional<int64_t> axis, int rank) {
+  if (!axis.has_value() || *axis < -rank || *axis >= rank) return std::nullopt;
+  return static_cast<int>(*axis < 0 ? *axis + rank : *axis);
+}
+
+RowType AsRows(const RowType& type, const SizeTable& sizes) {
+  if (!type.is(RowKind::kZero) || !type.dims.has_value()) return type;
+  std::vector<int> axes;
+  for (int d = 0; d < type.rank(); ++d) {
+    if (sizes.HasRows((*type.dims)[d])) axes.push_back(d);
+  }
+  if (axes.size() != 1) return type;
+  const std::optional<Part> part = sizes.PartOf((*type.dims)[axes[0]]);
+  if (!part.has_value()) return type;
+  RowType rows = MakeRows(axes[0], *part, type.dims);
+  rows.uniform = Uniform::kEverywhere;
+  return rows;
+}
+
+Part PartAmong(const RowType& type, const Types& others) {
+  if (type.part != kAnyRows && type.uniform != Uniform::kEverywhere) return type.part;
+  for (const RowType& other : others) {
+    if (other.part != kAnyRows && other.uniform != Uniform::kEverywhere) {
+      return other.part;
+    }
+  }
+  return type.part == kAnyRows ? kFedRows : type.part;
+}
+
+RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
+  if (const RowType* unknown = FirstUnknown(in)) return *unknown;
+  const SizeTable& sizes = op.sizes();
+  in.erase(std::remove_if(in.begin(), in.end(),
+                          [](const RowType& t) { return t.is(RowKind::kHandle); }),
+           in.end());
+  bool of_all_rows = false;
+  for (RowType& type : in) {
+    if (kind != RowKind::kZero) type = AsRows(type, sizes);
+    if (IsStructure(type)) return op.Unknown("has no rule for such an input");
+    of_all_rows |= type.of_all_rows;
+  }
+  Types live, rows;
+  for (const RowType& type : in) {
+    if (!type.is(RowKind::kZero)) live.push_back(type);
+    if (type.is(RowKind::kRows)) rows.push_back(type);
+  }
+  if (live.empty()) live = in;
+  RowType result = Make(kind, std::nullopt, exponent);
+  result.of_all_rows = of_all_rows;
+  for (const RowType& type : live) {
+    if (type.dims.has_value()) continue;
+    return rows.empty() ? result : op.Unknown("has an input of unknown rank");
+  }
+  int rank = 0;
+  for (const RowType& type : in) {
+    if (type.dims.has_value()) rank = std::max(rank, type.rank());
+  }
+  Sizes dims = Broadcast(in, rank, sizes);
+  if (rows.empty()) {
+    result.uniform = UniformOf(in, rank);
+    result.dims = std::move(dims);
+    return result;
+  }
+  std::set<std::pair<int, Part>> places;
+  std::set<Size> counts;
+  for (const RowType& type : rows) {
+    places.insert({type.axis - type.rank(), PartAmong(type, rows)});
+    const Size count = (*type.dims)[type.axis];
+    if (count.known()) counts.insert(count);
+  }
+  if (places.size() > 1) {
+    return op.Unknown("sets rows against rows of another axis or choice");
+  }
+  if (counts.size() > 1) return op.Unknown("sets rows against other numbers of rows");
+  const auto [axis, part] = *places.begin();  // counted from the right
+  for (const RowType& type : in) {
+    if (type.is(RowKind::kRows) || !type.dims.has_value() || type.rank() < -axis) {
+      continue;
+    }
+    const Size size = (*type.dims)[type.rank() + axis];
+    const std::optional<int64_t> number = sizes.Number(size);
+    if (!number.has_value() && type.of_all_rows) {
+      return op.Unknown("sets rows against what may have one for each row of all");
+    }
+    if (number.has_value() && *number > 1) {
+      return op.Unknown(absl::StrCat("sets rows against a constant of ", *number));
+    }
+  }
+  const bool all_any = std::all_of(rows.begin(), rows.end(), [](const RowType& type) {
+    return type.part == kAnyRows;
+  });
+  dims[rank + axis] = counts.empty() ? kUnknownSize : *counts.begin();
+  result = MakeRows(rank + axis, all_any ? kAnyRows : part, std::move(dims), exponent);
+  result.uniform = UniformOfRows(in);
+  return result;
+}
+
+RowType Elementwise(OpView& op, Types in) {
+  return Spread(op, op.Flats(std::move(in)));
+}
+
+namespace {
+
+// A row's place times a number, plus what stays below that number: assumed, not shown.
+std::optional<RowType> Near(const OpView& op, const Types& in) {
+  if (in.size() != 2 || !op.is({"Add", "AddV2"})) return std::nullopt;
+  for (int k : {0, 1}) {
+    const RowType& other = in[1 - k];
+    if (in[k].own.kind != OwnPlaces::Kind::kStep) continue;
+    if (!other.is(RowKind::kRows) && !other.is(RowKind::kSame) &&
+        !other.is(RowKind::kZero)) {
+      continue;
+    }
+    RowType near = in[k];
+    near.own.kind = OwnPlaces::Kind::kNear;
+    return near;
+  }
+  return std::nullopt;
+}
+
+struct Live {
+  std::vector<int> at;  // inputs that are not zero
+  std::set<RowKind> kinds;
+};
+Live LiveOf(const Types& in) {
+  Live live;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (in[i].is(RowKind::kZero)) continue;
+    live.at.push_back(static_cast<int>(i));
+    live.kinds.insert(in[i].kind);
+  }
+  return live;
+}
+
+// The exponent that a summand has as a sum.
+int ExponentAsSum(const RowType& type) {
+  return type.exponent + (type.is(RowKind::kSame) ? 1 : 0);
+}
+
+}  // namespace
+
+RowType Add(OpView& op, Types in) {
+  if (const RowType* unknown = FirstUnknown(in)) return *unknown;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (in[i].extreme() || in[i].is(RowKind::kSizes)) {
+      in[i] = op.Flat(static_cast<int>(i), in[i]);
+    }
+  }
+  Live live = LiveOf(in);
+  if (live.at.empty()) return Spread(op, in, 0, RowKind::kZero);
+  if (live.kinds.count(RowKind::kList) > 0) {
+    RowType joined = in[0];
+    for (size_t i = 1; i < in.size(); ++i) joined = Join(op, joined, in[i]);
+    return joined;
+  }
+  if (const std::optional<RowType> near = Near(op, in)) return *near;
+  if (live.kinds.count(RowKind::kSlotted) > 0) {
+    if (live.at.size() == 1) return in[live.at[0]];
+    return op.Flat(live.at[0], in[live.at[0]]);
+  }
+  const bool rounds =
+      !tensorflow::DataTypeIsFloating(op.output_type(0)) && live.kinds.size() > 1;
+  if (live.kinds.count(RowKind::kSum) > 0 &&
+      (live.kinds.count(RowKind::kRows) > 0 || rounds)) {
+    for (size_t i = 0; i < in.size(); ++i) {
+      in[i] = op.Exchanged(static_cast<int>(i), in[i]);
+    }
+    live = LiveOf(in);
+  }
+  if (live.kinds.count(RowKind::kSum) > 0) {
+    int exponent = ExponentAsSum(in[live.at[0]]);
+    for (int i : live.at) exponent = std::max(exponent, ExponentAsSum(in[i]));
+    for (int i : live.at) {
+      if (ExponentAsSum(in[i]) == 1) exponent = 1;
+    }
+    for (int i : live.at) {
+      const int by = ExponentAsSum(in[i]) - exponent;
+      if (by != 0) op.Need(Need::kRescale, i, in[i], by);
+    }
+    return Spread(op, in, exponent, RowKind::kSum);
+  }
+  std::optional<int> of_rows;
+  std::set<int> exponents;
+  for (int i : live.at) {
+    exponents.insert(in[i].exponent);
+    if (in[i].is(RowKind::kRows) && !of_rows.has_value()) of_rows = in[i].exponent;
+  }
+  const int exponent = of_rows.value_or(exponents.size() == 1 ? *exponents.begin() : 0);
+  for (int i : live.at) in[i] = op.Rescaled(i, in[i], exponent);
+  return Spread(op, in, exponent);
+}
+
+RowType Multiply(OpView& op, Types in, bool divides) {
+  if (const RowType* unknown = FirstUnknown(in)) return *unknown;
+  for (int k : {0, 1}) {
+    if (in[k].extreme() || in[k].is(RowKind::kSizes)) in[k] = op.Flat(k, in[k]);
+  }
+  RowType &a = in[0], &b = in[1];
+  if (a.is(RowKind::kZero) || (b.is(RowKind::kZero) && !divides)) {
+    if (!a.is(RowKind::kRows) && !b.is(RowKind::kRows)) {
+      return Spread(op, in, 0, RowKind::kZero);
+    }
+    RowType zero = Spread(op, in);
+    if (zero.unknown()) return zero;
+    return Make(RowKind::kZero, zero.dims);
+  }
+  for (int k : {0, 1}) {
+    const RowType &places = in[k], &factor = in[1 - k];
+    if (divides || places.own.kind != OwnPlaces::Kind::kPlace ||
+        !factor.is(RowKind::kSame) || !factor.numbers.has_value() ||
+        factor.numbers->empty() || !places.dims.has_value() || places.rank() != 1) {
+      continue;
+    }
+    RowType step = places;
+    step.own.kind = OwnPlaces::Kind::kStep;
+    step.own.of = op.sizes().Times(places.own.of, (*factor.numbers)[0]);
+    return step;
+  }
+  if (divides && b.is(RowKind::kSum)) b = op.Exchanged(1, b);
+  if (a.is(RowKind::kSlotted) || b.is(RowKind::kSlotted)) {
+    if (a.is(RowKind::kSlotted) && b.is(RowKind::kSame)) return a;
+    if (b.is(RowKind::kSlotted) && a.is(RowKind::kSame) && !divides) return b;
+    in = op.Flats(in);
+    if (const RowType* unknown = FirstUnknown(in)) return *unknown;
+    RowType same = Make(RowKind::kSame);
+    same.of_all_rows = true;
+    return same;
+  }
+  if ((a.is(RowKind::kSum) && !b.is(RowKind::kSame)) ||
+      (b.is(RowKind::kSum) && !a.is(RowKind::kSame))) {
+    a = op.Exchanged(0, a);
+    b = op.Exchanged(1, b);
+  }
+  const int exponent = a.exponent + (divides ? -b.exponent : b.exponent);
+  const bool sums = a.is(RowKind::kSum) || b.is(RowKind::kSum);
+  return Spread(op, in, exponent, sums ? RowKind::kSum : RowKind::kSame);
+}
+
+RowType Choose(OpView& op, Types in) {
+  if (const RowType* unknown = FirstUnknown(in)) return *unknown;
+  in[0] = op.Flat(0, in[0]);
+  bool partial = false, sum_only = in[0].is(RowKind::kSame);
+  for (int i : {1, 2}) {
+    if (in[i].is(RowKind::kSizes)) in[i] = op.Flat(i, in[i]);
+    partial |= in[i].partial();
+    sum_only &=
+        in[i].is(RowKind::kSum) || in[i].is(RowKind::kZero) || in[i].is(RowKind::kSame);
+  }
+  if (partial && sum_only) {
+    std::set<int> exponents;
+    for (int i : {1, 2}) {
+      if (!in[i].is(RowKind::kZero)) exponents.insert(ExponentAsSum(in[i]));
+    }
+    if (exponents.size() == 1) {
+      return Spread(op, in, *exponents.begin(), RowKind::kSum);
+    }
+  }
+  if (partial) {
+    for (int i : {1, 2}) in[i] = op.Flat(i, in[i]);
+  }
+  int exponent = 0;
+  for (int i : {2, 1}) {
+    if (!in[i].is(RowKind::kZero)) exponent = in[i].exponent;
+  }
+  for (int i : {2, 1}) {
+    if (in[i].is(RowKind::kRows)) exponent = in[i].exponent;
+  }
+  for (int i : {1, 2}) {
+    if (!in[i].is(RowKind::kZero)) in[i] = op.Rescaled(i, in[i], exponent);
+  }
+  if (const RowType* unknown = FirstUnknown(in)) return *unknown;
+  // Select's condition may be a vector that chooses whole rows.
+  if (op.op() == "Select" && in[0].dims.has_value() && in[0].rank() == 1 &&
+      in[1].dims.has_value() && in[1].rank() > 1) {
+    in[0].dims->resize(in[1].rank(), kOneSize);
+  }
+  return Spread(op, in, exponent);
+}
+
+RowType Contract(OpView& op, std::vector<Factor> factors, const std::string& out,
+                 std::optional<Sizes> dims) {
+  int sums = 0;
+  bool others_same = true, of_all_rows = false;
+  for (Factor& factor : factors) {
+    if (factor.type.unknown()) return factor.type;
+    if (factor.type.is(RowKind::kZero)) return Make(RowKind::kZero, dims);
+  }
+  for (Factor& factor : factors) {
+    if (factor.type.extreme() || factor.type.is(RowKind::kSlotted)) {
+      factor.type = op.Flat(factor.input, factor.type);
+    }
+    if (factor.type.is(RowKind::kSum)) {
+      ++sums;
+    } else {
+      others_same &= factor.type.is(RowKind::kSame);
+    }
+  }
+  if (sums > 1 || (sums == 1 && !others_same)) {
+    for (Factor& factor : factors) {
+      factor.type = op.Exchanged(factor.input, factor.type);
+    }
+    sums = 0;
+  }
+  int exponent = 0;
+  Types rows;
+  std::set<char> labels;
+  for (const Factor& factor : factors) {
+    exponent += factor.type.exponent;
+    of_all_rows |= factor.type.of_all_rows;
+    if (!factor.type.is(RowKind::kRows)) continue;
+    rows.push_back(factor.type);
+    labels.insert(factor.labels[factor.type.axis]);
+  }
+  if (rows.empty()) {
+    RowType type = Make(sums > 0 ? RowKind::kSum : RowKind::kSame, dims, exponent);
+    type.of_all_rows = of_all_rows;
+    bool everywhere = factors.size() > 1, along = !out.empty();
+    for (const Factor& factor : factors) {
+      everywhere &= factor.type.uniform == Uniform::kEverywhere;
+      along &= &factor == &factors[0]
+                   ? factor.type.uniform != Uniform::kNo &&
+                         factor.labels.substr(0, 1) == out.substr(0, 1)
+                   : factor.labels.find(out[0]) == std::string::npos;
+    }
+    type.uniform = everywhere ? Uniform::kEverywhere
+                   : along    ? Uniform::kAlongRows
+                              : Uniform::kNo;
+    return type;
+  }
+  if (labels.size() > 1) return op.Unknown("works on every row with every other");
+  std::set<Part> parts;
+  for (const RowType& type : rows) parts.insert(PartAmong(type, rows));
+  if (parts.size() > 1) return op.Unknown("works on rows of different choices");
+  const char label = *labels.begin();
+  for (const Factor& factor : factors) {
+    const size_t at = factor.labels.find(label);
+    if (!factor.type.is(RowKind::kSame) || at == std::string::npos ||
+        !factor.type.dims.has_value() || at >= factor.type.dims->size() ||
+        (*factor.type.dims)[at] == kOneSize) {
+      continue;
+    }
+    return op.Unknown("sets rows against a constant of as many");
+  }
+  const size_t axis = out.find(label);
+  if (axis == std::string::npos) return Make(RowKind::kSum, dims, exponent);
+  return MakeRows(static_cast<int>(axis), *parts.begin(), dims, exponent);
+}
+
+RowType Along(OpView& op, int input, RowType type, std::optional<int64_t> axis) {
+  type = op.Flat(input, std::move(type));
+  if (type.is(RowKind::kSame)) {
+    RowType same = Make(RowKind::kSame);
+    same.of_all_rows = type.of_all_rows;
+    return same;
+  }
+  if (!type.is(RowKind::kRows)) return type;
+  const std::optional<int> along =
+      type.dims.has_value() ? AxisOf(axis, type.rank()) : std::nullopt;
+  if (!along.has_value()) return op.Unknown("works along an unknown axis");
+  if (*along == type.axis) return op.Unknown("works along the rows");
+  return type.Plain();
+}
+
+namespace {
+
+// The dims on which both agree; nullopt if their ranks differ.
+std::optional<Sizes> CommonDims(const RowType& a, const RowType& b) {
+  if (!a.dims.has_value() || !b.dims.has_value() || a.rank() != b.rank()) {
+    return std::nullopt;
+  }
+  Sizes dims = *a.dims;
+  for (int d = 0; d < a.rank(); ++d) {
+    if (dims[d] != (*b.dims)[d]) dims[d] = kUnknownSize;
+  }
+  return dims;
+}
+
+RowType JoinZero(OpView& op, const RowType& zero, const RowType& other) {
+  if (other.is(RowKind::kRows) && zero.dims.has_value() && other.dims.has_value() &&
+      zero.rank() == other.rank()) {
+    const auto size = op.sizes().Number((*zero.dims)[other.axis]);
+    if (size.value_or(1) > 1) {
+      return op.Unknown(absl::StrCat("is rows or a constant of ", *size));
+    }
+  }
+  RowType joined = other.WithoutNumbers();
+  if (!other.is(RowKind::kRows)) joined.dims = CommonDims(zero, other);
+  return joined;
+}
+
+}  // namespace
+
+RowType Join(OpView& op, const RowType& a, const RowType& b) {
+  if (!a.typed()) return b;
+  if (!b.typed() || a == b) return a;
+  if (a.unknown()) return a;
+  if (b.unknown()) return b;
+  if (a.is(RowKind::kList) && b.is(RowKind::kList)) {
+    RowType joined = a;
+    joined.dims.reset();
+    if (a.element == nullptr) {
+      joined.element = b.element;
+    } else if (b.element != nullptr) {
+      joined.element = std::make_shared<RowType>(Join(op, *a.element, *b.element));
+    }
+    return joined;
+  }
+  if (a.is(RowKind::kZero) && b.is(RowKind::kZero)) {
+    RowType joined = a;
+    if (a.dims != b.dims) joined.dims = CommonDims(a, b);
+    joined.uniform = std::min(a.uniform, b.uniform);
+    return joined;
+  }
+  if (a.is(RowKind::kZero)) return JoinZero(op, a, b);
+  if (b.is(RowKind::kZero)) return JoinZero(op, b, a);
+  if (a.kind == b.kind && a.axis == b.axis && a.part == b.part &&
+      (a.is(RowKind::kSame) || a.is(RowKind::kSum) || a.is(RowKind::kRows))) {
+    if (a.exponent != b.exponent) return op.Unknown("is scaled or not, by a condition");
+    RowType joined = a;
+    joined.dims = CommonDims(a, b);
+    if (a.numbers != b.numbers) joined.numbers.reset();
+    joined.of_all_rows |= b.of_all_rows;
+    if (!(a.own == b.own)) joined.own = OwnPlaces();
+    joined.uniform = std::min(a.uniform, b.uniform);
+    return joined;
+  }
+  for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
+    if (x.is(RowKind::kSame) && y.is(RowKind::kSum) && y.exponent == x.exponent + 1) {
+      return y.WithDims(CommonDims(a, b));
+    }
+    if (x.is(RowKind::kSizes) && (y.is(RowKind::kSizes) || y.is(RowKind::kSame))) {
+      return Make(RowKind::kSizes, x.dims);
+    }
+  }
+  return op.Unknown(
+      absl::StrCat("is ", Describe(a, op.sizes()), ", or ", Describe(b, op.sizes())));
+}
+
+RowType Filled(OpView& op, RowType value, const Sizes& dims, int i) {
+  std::vector<int> axes;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (op.sizes().HasRows(dims[d])) axes.push_back(static_cast<int>(d));
+  }
+  if (value.unknown()) return value;
+  if (value.is(RowKind::kZero) || axes.empty()) {
+    value.dims = dims;
+    if (!dims.empty()) value.numbers.reset();
+    value.uniform = dims.empty() ? Uniform::kNo : Uniform::kEverywhere;
+    return value;
+  }
+  if (axes.size() > 1) return op.Unknown("has rows on two axes");
+  const std::optional<Part> part = op.sizes().PartOf(dims[axes[0]]);
+  if (!part.has_value()) return op.Unknown("has a number of rows and others");
+  value = op.Exchanged(i, value);
+  if (value.unknown()) return value;
+  if (!value.is(RowKind::kSame)) return op.Unknown("fills rows with rows");
+  RowType rows = MakeRows(axes[0], *part, dims, value.exponent);
+  rows.uniform = Uniform::kEverywhere;
+  return rows;
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,116 @@
+#include "cc/analysis/row_types/row_types.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "cc/analysis/row_types/type_flow.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+const RowType* RowTypes::Find(absl::string_view tensor) const {
+  const auto found = types.find(tensor);
+  return found == types.end() || !found->second.typed() ? nullptr : &found->second;
+}
+
+std::string RowTypes::Describe(absl::string_view tensor) const {
+  const RowType* const type = Find(tensor);
+  return tensorbow::Describe(type == nullptr ? RowType() : *type, *sizes);
+}
+
+namespace {
+
+Sizes DimsOfFeed(SizeTable& sizes, const std::string& name,
+                 const tf::PartialTensorShape& shape) {
+  Sizes dims;
+  for (int d = 0; d < shape.dims(); ++d) {
+    const int64_t size = shape.dim_size(d);
+    dims.push_back(size >= 0 ? sizes.Constant(size)
+                             : sizes.Open(absl::StrCat(name, ":", d)));
+  }
+  return dims;
+}
+
+RowType TypeOfFeed(SizeTable& sizes, const FeedOfRows& feed,
+                   tf::PartialTensorShape shape) {
+  if (shape.unknown_rank() && feed.rank.has_value()) {
+    shape = tf::PartialTensorShape(std::vector<int64_t>(*feed.rank, -1));
+  }
+  std::optional<Sizes> dims;
+  if (!shape.unknown_rank()) dims = DimsOfFeed(sizes, feed.tensor, shape);
+  if (!feed.divided) return Make(RowKind::kSame, dims);
+  if (dims.has_value() && !dims->empty()) (*dims)[0] = sizes.RowsOf(kFedRows);
+  return MakeRows(0, kFedRows, dims);
+}
+
+// The types of the indices, the values and the shape of a sparse feed.
+Types TypesOfSparse(SizeTable& sizes, const std::string& name, int64_t rank) {
+  const Part entries = sizes.Chosen(absl::StrCat("entries of ", name));
+  const Size count = sizes.RowsOf(entries), rows = sizes.RowsOf(kFedRows);
+  RowType indices = MakeRows(0, entries, Sizes{count, sizes.Constant(rank)});
+  indices.own = {OwnPlaces::Kind::kColumn, rows, ""};
+  RowType shape = Make(RowKind::kSizes, Sizes{sizes.Constant(rank)});
+  shape.numbers = Sizes{rows};
+  for (int64_t d = 1; d < rank; ++d) {
+    shape.numbers->push_back(sizes.Open(absl::StrCat(name, ":", d)));
+  }
+  return {indices, MakeRows(0, entries, Sizes{count}), shape};
+}
+
+}  // namespace
+
+absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
+                                  const absl::flat_hash_set<std::string>& trainable,
+                                  const RowsOfRun& rows) {
+  absl::flat_hash_map<std::string, int> ranks;
+  for (const FeedOfRows& feed : rows.feeds) {
+    if (!feed.rank.has_value()) continue;
+    ranks[std::string(ParseTensor(feed.tensor).node)] = *feed.rank;
+  }
+  TF_ASSIGN_OR_RETURN(const std::unique_ptr<TypedGraph> graph,
+                      TypedGraph::Of(program, spec, ranks));
+  const auto nodes = graph->graph->BuildNodeNameIndex();
+  const auto find = [&nodes](absl::string_view name) -> const tf::Node* {
+    const auto found = nodes.find(std::string(ParseTensor(name).node));
+    return found == nodes.end() ? nullptr : found->second;
+  };
+  const auto sizes = std::make_shared<SizeTable>();
+  TypeFlow::Given given;
+  const auto give = [&](const std::string& tensor, RowType type) {
+    const tf::Node* const node = find(tensor);
+    if (node != nullptr)
+      given[{node->id(), ParseTensor(tensor).index}] = std::move(type);
+  };
+  for (const FeedOfRows& feed : rows.feeds) {
+    const tf::Node* const node = find(feed.tensor);
+    if (node == nullptr) continue;
+    give(feed.tensor,
+         TypeOfFeed(*sizes, feed,
+                    graph->shapes[node->id()][ParseTensor(feed.tensor).index]));
+  }
+  for (const auto& parts : rows.sparse) {
+    const tf::Node* const node = find(parts[2]);
+    int64_t rank = 2;
+    if (node != nullptr) {
+      const auto& shape = graph->shapes[node->id()][ParseTensor(parts[2]).index];
+      if (shape.dims() == 1 && shape.dim_size(0) > 0) rank = shape.dim_size(0);
+    }
+    const Types types = TypesOfSparse(*sizes, parts[1], rank);
+    for (size_t i = 0; i < parts.size(); ++i) give(parts[i], types[i]);
+  }
+  std::vector<const tf::Node*> ends;
+  for (const auto* names : {&spec.fetches, &spec.targets}) {
+    for (const std::string& name : *names) {
+      const tf::Node* const node = find(name);
+      if (node == nullptr) return absl::NotFoundError(name);
+      ends.push_back(node);
+    }
+  }
+  TypeFlow flow(*graph, program.functions(), trainable, sizes);
+  flow.Run(given, ends);
+  return flow.Take();
+}
+
+}  // namespace tensorbow

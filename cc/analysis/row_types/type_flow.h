@@ -1,0 +1,86 @@
+// The fixpoint: types the tensors of a graph, and of the functions it calls, by the
+// rules, until nothing changes.
+#ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_TYPE_FLOW_H_
+#define TENSORBOW_CC_ANALYSIS_ROW_TYPES_TYPE_FLOW_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "cc/analysis/row_types/row_types.h"
+#include "cc/analysis/row_types/rule.h"
+#include "cc/analysis/row_types/typed_graph.h"
+
+namespace tensorbow {
+
+// Thread-compatible.
+class TypeFlow {
+ public:
+  // Types of fed tensors, by node and output.
+  using Given = std::map<std::pair<int, int>, RowType>;
+
+  // The graph of the run and its functions outlive the flow.
+  TypeFlow(const TypedGraph& graph,
+           const tensorflow::FunctionLibraryDefinition& functions,
+           const absl::flat_hash_set<std::string>& trainable,
+           std::shared_ptr<SizeTable> sizes)
+      : graph_(graph),
+        functions_(functions),
+        trainable_(trainable),
+        sizes_(std::move(sizes)) {}
+
+  // Types everything that `ends` need. Called once.
+  void Run(const Given& given, const std::vector<const tensorflow::Node*>& ends);
+  RowTypes Take();
+
+ private:
+  friend class OpView;
+
+  // A graph while it is typed.
+  struct Frame {
+    const TypedGraph* graph = nullptr;
+    std::string prefix;        // of paths
+    std::vector<Types> types;  // by node and output
+    std::vector<bool> given;   // by node: none of its outputs is typed by a rule
+  };
+  struct Notes {
+    std::vector<RowNeed> needs;
+    std::vector<RowWrite> writes;
+  };
+
+  void Walk(Frame* frame, const std::vector<const tensorflow::Node*>& ends);
+  // The types of a node's outputs; empty while it cannot be typed.
+  Types Evaluate(const Frame& frame, const tensorflow::Node& node);
+  Types Apply(OpView& op, const Types& in);
+  // Fills in what static shapes know of an output.
+  RowType Complete(const Frame& frame, OpView& op, int output, RowType type);
+  bool IsExchanged(const Frame& frame, const TypedGraph::Tensor& tensor) const;
+  // The tensor that is exchanged in the place of `tensor`: what all that follows from
+  // has it.
+  TypedGraph::Tensor Hoisted(const TypedGraph::Tensor& tensor, RowKind kind) const;
+  Types Call(const std::string& function, const Types& arguments,
+             const std::string& prefix,
+             const std::vector<tensorflow::PartialTensorShape>& shapes);
+  static std::string NameOf(const Frame& frame, const TypedGraph::Tensor& tensor);
+
+  const TypedGraph& graph_;
+  const tensorflow::FunctionLibraryDefinition& functions_;
+  const absl::flat_hash_set<std::string>& trainable_;
+  const std::shared_ptr<SizeTable> sizes_;
+
+  absl::flat_hash_set<std::string> exchanged_;  // tensors, by path
+  absl::flat_hash_map<std::string, RowType> types_;
+  std::map<std::string, Notes> notes_;  // by path of a node
+  std::map<std::string, RowType> stacks_;
+  absl::flat_hash_map<std::string, std::unique_ptr<TypedGraph>> bodies_;
+  Frame* frame_ = nullptr;        // being walked
+  const Given* given_ = nullptr;  // of the run
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_ANALYSIS_ROW_TYPES_TYPE_FLOW_H_

@@ -1,0 +1,127 @@
+// Row types: how the learners' values of a tensor make the value of all rows.
+//
+// Learner k holds n_k of N rows; r = N/n_k. A tensor of value v (of all rows) and v_k
+// (of learner k) is, with exponent e,
+//
+//   same      v_k = r^e · v
+//   rows      the r^-e · v_k, one after the other on `axis`, are v
+//   sum       v = Σ r^-e · v_k: a sum over rows (e = 0), a mean (e = 1); same with e =
+//   0
+//             is also a sum with e = 1
+//   max, min, all, any     v is that of the v_k
+//   zero      zeros: all of the above
+//   unknown   none of them, or not known to be one
+//
+// A type holds for all values of feeds, variables and random numbers.
+#ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_TYPES_H_
+#define TENSORBOW_CC_ANALYSIS_ROW_TYPES_TYPES_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/analysis/row_types/sizes.h"
+
+namespace tensorbow {
+
+enum class RowKind {
+  kUntyped,  // not reached yet
+  kUnknown,
+  kSame,
+  kRows,
+  kSum,
+  kMax,
+  kMin,
+  kAll,
+  kAny,
+  kZero,
+  kHandle,   // a variable, a table, a stack
+  kSizes,    // numbers of elements, some of them a learner's own; as sizes only
+  kAxes,     // axes that a gradient is summed over
+  kList,     // a TensorArray, a TensorList, an optional
+  kSlots,    // the distinct indices of a learner's rows
+  kSlotted,  // a value for each of the kSlots
+  kBlocks,   // pieces one after the other on `axis`, some of them rows
+};
+
+// Why a tensor has no type. Names the op where the type was lost.
+struct RowReason {
+  std::string node;  // its path: functions' bodies are below their calls
+  std::string op;
+  std::string text;
+};
+
+// Rows whose values are their own places among the rows, which may index rows only.
+struct OwnPlaces {
+  enum class Kind {
+    kNone,
+    kPlace,   // row i is i
+    kColumn,  // the first column of row i is i
+    kStep,    // row i is i times a number
+    kNear,    // row i is i times a number, plus less than that
+    kSlot,    // row i is its place among the kSlots of `slots`
+  };
+  Kind kind = Kind::kNone;
+  Size of;            // the rows that are numbered
+  std::string slots;  // of kSlot
+
+  friend bool operator==(const OwnPlaces& a, const OwnPlaces& b) {
+    return a.kind == b.kind && a.of == b.of && a.slots == b.slots;
+  }
+};
+
+// Equal elements, which any number of rows can be made of.
+enum class Uniform {
+  kNo,
+  kAlongRows,  // along the first axis (of rows: all rows are equal)
+  kEverywhere,
+};
+
+struct RowType {
+  RowKind kind = RowKind::kUntyped;
+  int exponent = 0;
+  int axis = -1;  // of kRows and kBlocks
+  Part part = kFedRows;
+  std::optional<Sizes> dims;     // nullopt: the rank is not known
+  std::optional<Sizes> numbers;  // the value, if its elements are numbers of elements
+  bool of_all_rows = false;      // depends on all rows: as a size, it is the whole's
+  Uniform uniform = Uniform::kNo;
+  OwnPlaces own;
+  std::shared_ptr<const RowType> element;        // of kList
+  std::vector<std::pair<Size, RowType>> blocks;  // of kBlocks: where each begins
+  std::vector<int> axes;                         // of kAxes: reduced for certain
+  std::vector<int> perhaps;                      // of kAxes: perhaps reduced
+  std::string variable;  // of kHandle and kSlots: the node that makes it
+  std::shared_ptr<const RowReason> why;  // of kUnknown
+
+  bool is(RowKind k) const { return kind == k; }
+  bool unknown() const { return kind == RowKind::kUnknown; }
+  bool typed() const { return kind != RowKind::kUntyped; }
+  // Learners exchange such a value before they use it as the whole's.
+  bool partial() const { return kind >= RowKind::kSum && kind <= RowKind::kAny; }
+  // Partial, but no sum.
+  bool extreme() const { return kind > RowKind::kSum && kind <= RowKind::kAny; }
+  int rank() const { return static_cast<int>(dims->size()); }
+
+  // Copies without what no longer holds of another value of the same kind.
+  RowType WithoutNumbers() const;
+  // Likewise without own places.
+  RowType Plain() const;
+  RowType WithDims(std::optional<Sizes> dims) const;
+};
+using Types = std::vector<RowType>;
+
+bool operator==(const RowType& a, const RowType& b);
+inline bool operator!=(const RowType& a, const RowType& b) { return !(a == b); }
+
+RowType Make(RowKind kind, std::optional<Sizes> dims = std::nullopt, int exponent = 0);
+RowType MakeRows(int axis, Part part, std::optional<Sizes> dims, int exponent = 0);
+
+// "rows on axis 0", "mean over rows", "unknown: TopKV2 'hardest' works along the rows".
+std::string Describe(const RowType& type, const SizeTable& sizes);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_ANALYSIS_ROW_TYPES_TYPES_H_
