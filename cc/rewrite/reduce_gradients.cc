@@ -198,11 +198,12 @@ struct Updates {
 };
 
 absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
-                                    const std::set<int>& whole_feeds,
+                                    const std::optional<std::set<int>>& whole_feeds,
                                     const tf::Graph& graph) {
   bool averages_itself = false;
   for (const tf::Node* node : graph.op_nodes()) averages_itself |= IsReduction(*node);
-  const NodeSet of_one_task = OfOneTask(graph, whole_feeds);
+  const NodeSet of_one_task =
+      whole_feeds.has_value() ? OfOneTask(graph, *whole_feeds) : NodeSet();
   Updates updates;
   for (const tf::Node* node : graph.op_nodes()) {
     if (trained.count(node->name()) == 0 || !IsVariableOp(node->type_string()))
@@ -213,7 +214,9 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
       updates.all.push_back(update);
       continue;
     }
-    if (!averages_itself) return UpdatedOtherwise(node->name());
+    if (!averages_itself && whole_feeds.has_value()) {
+      return UpdatedOtherwise(node->name());
+    }
     for (const tf::Node* writer : WritersOf(*node)) {
       if (of_one_task.count(writer) > 0) return UpdatedOtherwise(node->name());
       updates.all.push_back(writer);
@@ -289,7 +292,7 @@ bool IsOfGradient(const tf::Node& update) {
 }
 
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
-                                    const std::set<int>& whole_feeds,
+                                    const std::optional<std::set<int>>& whole_feeds,
                                     Averaging averaging, TaskGraph* task) {
   if (task->parts.size() != 1) {
     return absl::InvalidArgumentError(

@@ -6,10 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/arithmetic/batch_moments.h"
-#include "cc/device/learner_device.h"
-#include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tf_ops/kernels/learner_errors.h"
+#include "tf_ops/kernels/exchange_kernel.h"
 
 namespace tensorbow {
 namespace {
@@ -18,54 +16,10 @@ namespace tf = ::tensorflow;
 
 using Floats = std::vector<float>;
 
-// What all kernels have in common: learners meet in them.
-class MeetingKernel : public tf::OpKernel {
- public:
-  explicit MeetingKernel(tf::OpKernelConstruction* construction)
-      : OpKernel(construction),
-        device_(dynamic_cast<LearnerDevice*>(construction->device())) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("index", &index_));
-  }
-
-  void Compute(tf::OpKernelContext* context) override {
-    if (index_ < 0) return context->set_output(0, context->input(0));
-    OP_REQUIRES(context, device_ != nullptr, OnLearnersOnly(*this));
-    synchroniser_ = device_->synchroniser();
-    OP_REQUIRES(context,
-                synchroniser_ != nullptr && synchroniser_->set() != nullptr &&
-                    index_ < synchroniser_->set()->num_gradients(),
-                OutsideLearningRun(*this));
-    OP_REQUIRES_OK(context, Meet(context));
-  }
-
- protected:
-  virtual absl::Status Meet(tf::OpKernelContext* context) = 0;
-
-  // What all learners bring to the meeting, in learner order, handed to `use`.
-  template <typename T, typename Use>
-  absl::Status Exchange(const T& own, Use use) {
-    const std::vector<const void*> all =
-        synchroniser_->AllGather(device_->learner(), index_, &own);
-    if (all.empty()) return Discarded();
-    std::vector<const T*> parts;
-    for (const void* brought : all) parts.push_back(static_cast<const T*>(brought));
-    use(parts);
-    synchroniser_->Release(device_->learner(), index_);
-    return absl::OkStatus();
-  }
-
-  double share() const { return synchroniser_->share(device_->learner()); }
-
- private:
-  LearnerDevice* const device_;
-  Synchroniser* synchroniser_ = nullptr;  // of the run
-  int index_ = 0;
-};
-
-class MeanTogetherKernel : public MeetingKernel {
+class MeanTogetherKernel : public ExchangeKernel {
  public:
   explicit MeanTogetherKernel(tf::OpKernelConstruction* construction)
-      : MeetingKernel(construction) {
+      : ExchangeKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("how", &how_));
     OP_REQUIRES_OK(construction, construction->GetAttr("T", &dtype_));
   }
@@ -76,7 +30,7 @@ class MeanTogetherKernel : public MeetingKernel {
     double share;
   };
 
-  absl::Status Meet(tf::OpKernelContext* context) override {
+  absl::Status ComputeTogether(tf::OpKernelContext* context) override {
     switch (dtype_) {
       case tf::DT_FLOAT:
         return Combine<float>(context);
@@ -123,10 +77,10 @@ class MeanTogetherKernel : public MeetingKernel {
   tf::DataType dtype_ = tf::DT_FLOAT;
 };
 
-class BatchNormKernel : public MeetingKernel {
+class BatchNormKernel : public ExchangeKernel {
  public:
   explicit BatchNormKernel(tf::OpKernelConstruction* construction)
-      : MeetingKernel(construction) {
+      : ExchangeKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("epsilon", &epsilon_));
   }
 
@@ -166,7 +120,7 @@ class ForwardKernel : public BatchNormKernel {
   }
 
  private:
-  absl::Status Meet(tf::OpKernelContext* context) override {
+  absl::Status ComputeTogether(tf::OpKernelContext* context) override {
     const tf::Tensor& x = context->input(0);
     const tf::Tensor& scale = context->input(1);
     const tf::Tensor& offset = context->input(2);
@@ -238,7 +192,7 @@ class GradientKernel : public BatchNormKernel {
     return all;
   }
 
-  absl::Status Meet(tf::OpKernelContext* context) override {
+  absl::Status ComputeTogether(tf::OpKernelContext* context) override {
     const tf::Tensor& dy = context->input(0);
     const tf::Tensor& x = context->input(1);
     const tf::Tensor& scale = context->input(2);

@@ -24,12 +24,20 @@ struct FeedOfRows {
   std::string tensor;
   bool divided = false;     // its first axis has the rows
   std::optional<int> rank;  // of the value that is fed, if it is known
+
+  friend bool operator==(const FeedOfRows& a, const FeedOfRows& b) {
+    return a.tensor == b.tensor && a.divided == b.divided && a.rank == b.rank;
+  }
 };
 
 struct RowsOfRun {
   std::vector<FeedOfRows> feeds;
   // Sparse feeds whose rows are divided: indices, values, shape.
   std::vector<std::array<std::string, 3>> sparse;
+
+  friend bool operator==(const RowsOfRun& a, const RowsOfRun& b) {
+    return a.feeds == b.feeds && a.sparse == b.sparse;
+  }
 };
 
 // Something that an op needs where learners divide the rows.
@@ -46,7 +54,7 @@ struct RowNeed {
   Kind kind = Kind::kRescale;
   std::string node;  // its path
   int input = -1;
-  int exponent = 0;  // of kRescale
+  int exponent = 0;  // of kRescale, and of the gradient where kMoments is of one
   RowKind of = RowKind::kUntyped;
 };
 
@@ -65,6 +73,8 @@ struct RowTypes {
   absl::flat_hash_map<std::string, RowType> types;
   // Partial tensors that learners exchange.
   std::vector<std::string> exchanges;
+  // Whether learners that exchange nothing go on with values of their own rows.
+  bool own_values = false;
   std::vector<RowNeed> needs;
   std::vector<RowWrite> writes;
   // Why the rows cannot be divided; null if they can.
@@ -75,10 +85,12 @@ struct RowTypes {
   std::string Describe(absl::string_view tensor) const;
 };
 
-// `trainable`: names of variables. NotFound if `spec` names what the graph has not.
+// `trainable`: names of variables. `exchanges`: whether learners exchange values within a
+// task; else a partial value of their own rows stands for that of all rows, as where
+// they train on batches of their own. NotFound if `spec` names what the graph has not.
 absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
                                   const absl::flat_hash_set<std::string>& trainable,
-                                  const RowsOfRun& rows);
+                                  const RowsOfRun& rows, bool exchanges = true);
 
 }  // namespace tensorbow
 

@@ -302,7 +302,9 @@ Types BatchNormGrad(OpView& op, Types in) {
   }
   const RowType misplaced = NotFirst(op, in);
   if (misplaced.typed()) return {misplaced};
-  if (op.Attr<bool>("is_training", true)) op.Need(Need::kMoments, 0, dy);
+  if (op.Attr<bool>("is_training", true)) {
+    op.Need(Need::kMoments, 0, dy, dy.exponent);
+  }
   const RowType sum = Make(RowKind::kSum, std::nullopt, dy.exponent);
   return {MakeRows(0, in[1].part, in[1].dims, dy.exponent), sum, sum,
           Make(RowKind::kSame), Make(RowKind::kSame)};

@@ -1,0 +1,405 @@
+#include "cc/passes/program/insert_exchanges.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/rewrite/control_flow.h"
+#include "cc/rewrite/fuse_products.h"
+#include "cc/rewrite/op_kinds.h"
+#include "cc/rewrite/reduce_gradients.h"
+#include "tensorflow/core/framework/node_def_builder.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+using Need = RowNeed::Kind;
+
+bool CanBeReduced(tf::DataType type) {
+  return type == tf::DT_FLOAT || type == tf::DT_DOUBLE || type == tf::DT_HALF ||
+         type == tf::DT_BFLOAT16;
+}
+
+const char* HowOf(RowKind kind) {
+  switch (kind) {
+    case RowKind::kMax:
+      return "max";
+    case RowKind::kMin:
+      return "min";
+    case RowKind::kAll:
+      return "all";
+    case RowKind::kAny:
+      return "any";
+    default:
+      return "sum";
+  }
+}
+
+class Inserter {
+ public:
+  Inserter(const ProgramGraph& program, const RunSpec& spec, const RowTypes& types,
+           tf::GraphDef* graph)
+      : program_(program), types_(types), graph_(graph) {
+    for (const std::string& fetch : spec.fetches) fetches_.insert(Canonical(fetch));
+    for (int i = 0; i < graph->node_size(); ++i) {
+      nodes_[graph->node(i).name()] = i;
+      for (const std::string& input : graph->node(i).input()) {
+        if (!ParseTensor(input).control) users_[Canonical(input)].push_back(i);
+      }
+    }
+    for (const std::string& tensor : types.exchanges) exchanged_.insert(tensor);
+    for (const RowNeed& need : types.needs) {
+      if (need.kind == Need::kMoments) moments_.insert(need.node);
+    }
+    for (const RowWrite& write : types.writes) {
+      if (write.trained && write.type.is(RowKind::kSum)) averaged_.insert(write.node);
+    }
+  }
+
+  absl::Status Insert(bool exchanges) {
+    if (exchanges) {
+      TF_RETURN_IF_ERROR(InsertNeededExchanges());
+    }
+    for (const RowNeed& need : types_.needs) {
+      if (need.kind == Need::kRescale) TF_RETURN_IF_ERROR(Rescale(need));
+    }
+    for (tf::NodeDef& node : added_) *graph_->add_node() = std::move(node);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status InsertNeededExchanges() {
+    for (const RowNeed& need : types_.needs) {
+      switch (need.kind) {
+        case Need::kDraw:
+          TF_RETURN_IF_ERROR(DrawOnce(need.node));
+          break;
+        case Need::kCount:
+          TF_RETURN_IF_ERROR(CountAll(need.node));
+          break;
+        case Need::kGather:
+          TF_RETURN_IF_ERROR(Gather(need));
+          break;
+        case Need::kWhole:
+          return Misplaced(need.node, "needs a shape for all rows");
+        case Need::kAssumed:
+          return Misplaced(need.node, "takes indices that may leave their row");
+        case Need::kMoments:
+        case Need::kRescale:
+          break;
+      }
+    }
+    for (const std::string& tensor : types_.exchanges) {
+      TF_RETURN_IF_ERROR(Exchange(tensor, types_.types.at(tensor)));
+    }
+    for (const RowWrite& write : types_.writes) {
+      if (write.trained && write.type.is(RowKind::kSum)) {
+        TF_RETURN_IF_ERROR(ReduceWritten(write));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Misplaced(absl::string_view node, absl::string_view why) const {
+    const tf::NodeDef* const found = program_.Find(node);
+    return absl::InvalidArgumentError(
+        absl::StrCat(found == nullptr ? "a function" : found->op(), " '", node, "' ", why));
+  }
+
+  // The node of a tensor, where learners can exchange it.
+  absl::StatusOr<const tf::NodeDef*> Exchangeable(absl::string_view node) const {
+    const tf::NodeDef* const found = program_.Find(node);
+    if (found == nullptr) return Misplaced(node, "is to be exchanged in a function");
+    if (LiesInControlFlow(program_, node)) {
+      return Misplaced(node, "is to be exchanged in a conditional or a loop");
+    }
+    return found;
+  }
+
+  absl::StatusOr<tf::DataType> TypeOf(absl::string_view tensor) const {
+    const TensorName name = ParseTensor(tensor);
+    const tf::NodeDef* const node = program_.Find(name.node);
+    if (node == nullptr) return absl::NotFoundError(tensor);
+    const tf::OpDef* op = nullptr;
+    TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(node->op(), &op));
+    tf::DataTypeVector types;
+    TF_RETURN_IF_ERROR(tf::OutputTypesForNode(*node, *op, &types));
+    return tf::BaseType(types.at(name.index));
+  }
+
+  tf::NodeDef* Node(absl::string_view name) {
+    const auto found = nodes_.find(name);
+    return found == nodes_.end() ? nullptr : graph_->mutable_node(found->second);
+  }
+
+  // Gives the users of `tensor` that were there at first `other` instead.
+  void Replace(const std::string& tensor, const std::string& other) {
+    for (int user : users_[tensor]) {
+      for (std::string& input : *graph_->mutable_node(user)->mutable_input()) {
+        if (!ParseTensor(input).control && Canonical(input) == tensor) input = other;
+      }
+    }
+    replaced_[tensor] = other;
+  }
+
+  // Whether something of rows, or another exchange, follows from the tensor.
+  bool LeadsToRows(const std::string& tensor) const {
+    std::vector<std::string> open = {tensor};
+    absl::flat_hash_set<int> seen;
+    while (!open.empty()) {
+      const std::string at = std::move(open.back());
+      open.pop_back();
+      const auto users = users_.find(at);
+      if (users == users_.end()) continue;
+      for (int user : users->second) {
+        if (!seen.insert(user).second) continue;
+        const tf::NodeDef& node = graph_->node(user);
+        if (moments_.contains(node.name()) || averaged_.contains(node.name())) return true;
+        for (int k = 0;; ++k) {
+          const std::string output = absl::StrCat(node.name(), ":", k);
+          const auto type = types_.types.find(output);
+          if (type == types_.types.end()) break;
+          if (type->second.is(RowKind::kRows) || type->second.is(RowKind::kBlocks) ||
+              type->second.partial()) {
+            return true;
+          }
+          open.push_back(output);
+        }
+      }
+    }
+    return false;
+  }
+
+  std::string NameBeside(const TensorName& tensor, absl::string_view what) const {
+    return absl::StrCat(tensor.node, "/TensorBow.", what, ".", tensor.index);
+  }
+
+  absl::Status Exchange(const std::string& tensor, const RowType& type) {
+    const TensorName name = ParseTensor(tensor);
+    TF_RETURN_IF_ERROR(Exchangeable(name.node).status());
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    if (type.is(RowKind::kSum) && CanBeReduced(dtype) && !LeadsToRows(tensor)) {
+      return Reduce(tensor, type);
+    }
+    const std::string made = NameBeside(name, "exchange");
+    TF_RETURN_IF_ERROR(
+        AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
+    Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddExchange(const std::string& made, const TensorName& tensor,
+                           tf::DataType dtype, const char* how, int exponent) {
+    return tf::NodeDefBuilder(made, kExchange)
+        .Input(tensor.node, tensor.index, dtype)
+        .Attr("how", how)
+        .Attr("exponent", exponent)
+        .Finalize(&added_.emplace_back());
+  }
+
+  // Puts a reduction of gradients after the tensor, whose mean it makes.
+  absl::Status Reduce(const std::string& tensor, const RowType& type) {
+    const TensorName name = ParseTensor(tensor);
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    const std::string made = NameBeside(name, "average");
+    TensorName mean = name;
+    const std::string rescaled = absl::StrCat(made, "/rescaled");
+    if (type.exponent != 1) {
+      TF_RETURN_IF_ERROR(AddRescale(rescaled, name, dtype, 1 - type.exponent));
+      mean = {rescaled, 0, false};
+    }
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceGradient)
+                           .Input(mean.node, mean.index, dtype)
+                           .Attr("index", 0)
+                           .Attr("shape", ShapeOf(type))
+                           .Finalize(&added_.emplace_back()));
+    Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  tf::PartialTensorShape ShapeOf(const RowType& type) const {
+    if (!type.dims.has_value()) return tf::PartialTensorShape();
+    std::vector<int64_t> shape;
+    for (Size size : *type.dims) shape.push_back(types_.sizes->Number(size).value_or(-1));
+    return tf::PartialTensorShape(shape);
+  }
+
+  absl::Status AddRescale(const std::string& made, const TensorName& tensor,
+                          tf::DataType dtype, int power) {
+    return tf::NodeDefBuilder(made, kRescale)
+        .Input(tensor.node, tensor.index, dtype)
+        .Attr("power", power)
+        .Finalize(&added_.emplace_back());
+  }
+
+  // The tensor that an input takes by now.
+  TensorName InputNow(const tf::NodeDef& node, int input) const {
+    return ParseTensor(node.input(input));
+  }
+
+  // Averages a sum that is written to a trained variable, where the update does not.
+  absl::Status ReduceWritten(const RowWrite& write) {
+    tf::NodeDef* const node = Node(write.node);
+    if (node == nullptr) return Misplaced(write.node, "writes a sum over rows");
+    if (node->op() == kReduceGradient ||
+        OptimiserKindOf(node->op()) != OptimiserKind::kNone ||
+        absl::StrContains(node->op(), "Scatter")) {
+      return absl::OkStatus();
+    }
+    TF_RETURN_IF_ERROR(Exchangeable(write.node).status());
+    const std::string before = Canonical(program_.Find(write.node)->input(write.input));
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+    if (!CanBeReduced(dtype)) return Misplaced(write.node, "writes such a sum over rows");
+    const TensorName now = InputNow(*node, write.input);
+    const std::string made = absl::StrCat(write.node, "/TensorBow.average");
+    const auto type = types_.types.find(before);
+    TF_RETURN_IF_ERROR(
+        tf::NodeDefBuilder(made, kReduceGradient)
+            .Input(now.node, now.index, dtype)
+            .Attr("index", 0)
+            .Attr("shape", type == types_.types.end() ? tf::PartialTensorShape()
+                                                      : ShapeOf(type->second))
+            .Finalize(&added_.emplace_back()));
+    reductions_[write.node] = static_cast<int>(added_.size()) - 1;
+    *node->mutable_input(write.input) = made;
+    return absl::OkStatus();
+  }
+
+  absl::Status Rescale(const RowNeed& need) {
+    tf::NodeDef* node = Node(need.node);
+    if (node == nullptr) return Misplaced(need.node, "is to be scaled in a function");
+    const std::string before = Canonical(program_.Find(need.node)->input(need.input));
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+    const std::string made =
+        absl::StrCat(need.node, "/TensorBow.rescale.", need.input);
+    // Before a reduction that has been put there.
+    const auto reduction = reductions_.find(need.node);
+    int input = need.input;
+    if (reduction != reductions_.end()) {
+      node = &added_[reduction->second];
+      input = 0;
+    }
+    if (std::optional<int> factor = LargeFactor(*node, input)) {
+      node = Node(ParseTensor(node->input(input)).node);
+      input = *factor;
+    }
+    const TensorName now = InputNow(*node, input);
+    const std::string source(now.node);
+    TF_RETURN_IF_ERROR(
+        AddRescale(made, {source, now.index, false}, dtype, -need.exponent));
+    if (reduction != reductions_.end() && node->op() == kReduceGradient) {
+      node = &added_[reduction->second];  // which may have moved
+    }
+    *node->mutable_input(input) = made;
+    return absl::OkStatus();
+  }
+
+  // The factor to scale in the place of a large product, which is computed in the update
+  // then (FuseProducts); nullopt if the input is none.
+  std::optional<int> LargeFactor(const tf::NodeDef& user, int input) {
+    const std::string tensor = Canonical(user.input(input));
+    tf::NodeDef* const product = Node(ParseTensor(tensor).node);
+    const auto type = types_.types.find(tensor);
+    if (product == nullptr || product->op() != "MatMul" || fetches_.contains(tensor) ||
+        users_[tensor].size() != 1 || type == types_.types.end() ||
+        !CanFuseProduct(ShapeOf(type->second)) ||
+        OptimiserKindOf(user.op()) == OptimiserKind::kNone) {
+      return std::nullopt;
+    }
+    return 1;
+  }
+
+  // Gives all learners the numbers that the first one draws.
+  absl::Status DrawOnce(const std::string& node) {
+    TF_ASSIGN_OR_RETURN(const tf::NodeDef* const found, Exchangeable(node));
+    if (absl::StrContains(found->op(), "CandidateSampler")) {
+      return Misplaced(node, "draws candidates for all rows");
+    }
+    const std::string tensor = absl::StrCat(node, ":0");
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    const std::string made = absl::StrCat(node, "/TensorBow.first");
+    TF_RETURN_IF_ERROR(AddExchange(made, ParseTensor(tensor), dtype, "first", 0));
+    Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  // Makes a mean over rows that data choose a sum, divided by the number of all of them.
+  absl::Status CountAll(const std::string& name) {
+    TF_RETURN_IF_ERROR(Exchangeable(name).status());
+    tf::NodeDef* const node = Node(name);
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(absl::StrCat(name, ":0")));
+    if (!CanBeReduced(dtype)) return Misplaced(name, "is a mean of such numbers");
+    tf::NodeDef sum = *node;
+    sum.set_name(absl::StrCat(name, "/TensorBow.sum"));
+    sum.set_op("Sum");
+    const TensorName rows = InputNow(*node, 0);
+    tf::NodeDef mean;
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(name, kMeanOfAllRows)
+                           .Input(sum.name(), 0, dtype)
+                           .Input(rows.node, rows.index, dtype)
+                           .Finalize(&mean));
+    *node = std::move(mean);
+    counted_[name] = sum.name();
+    added_.push_back(std::move(sum));
+    return absl::OkStatus();
+  }
+
+  // Gives a write of slices those of all learners.
+  absl::Status Gather(const RowNeed& need) {
+    TF_RETURN_IF_ERROR(Exchangeable(need.node).status());
+    tf::NodeDef* const node = Node(need.node);
+    if (!absl::StrContains(node->op(), "Scatter") || need.of != RowKind::kRows) {
+      return Misplaced(need.node, "needs the slices of all rows");
+    }
+    for (int input : {1, 2}) {
+      const std::string before = Canonical(program_.Find(need.node)->input(input));
+      const auto type = types_.types.find(before);
+      TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+      if (type == types_.types.end() || type->second.exponent != 0 ||
+          type->second.axis != 0) {
+        return Misplaced(need.node, "needs the slices of all rows");
+      }
+      const std::string made = absl::StrCat(need.node, "/TensorBow.all.", input);
+      TF_RETURN_IF_ERROR(
+          AddExchange(made, InputNow(*node, input), dtype, "concat", 0));
+      *node->mutable_input(input) = made;
+    }
+    return absl::OkStatus();
+  }
+
+  const ProgramGraph& program_;
+  const RowTypes& types_;
+  tf::GraphDef* const graph_;
+  absl::flat_hash_map<std::string, int> nodes_;                // by name
+  absl::flat_hash_map<std::string, std::vector<int>> users_;   // by tensor
+  absl::flat_hash_set<std::string> fetches_, exchanged_;       // tensors
+  absl::flat_hash_set<std::string> moments_, averaged_;        // nodes
+  std::map<std::string, std::string> replaced_, counted_;
+  std::map<std::string, int> reductions_;  // by node that writes: among those added
+  std::vector<tf::NodeDef> added_;
+};
+
+}  // namespace
+
+absl::Status InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
+                             const RowTypes& types, bool exchanges,
+                             ProgramGraph* exchanged) {
+  tf::GraphDef rewritten;
+  TF_RETURN_IF_ERROR(graph.Closure(spec, &rewritten));
+  Inserter inserter(graph, spec, types, &rewritten);
+  TF_RETURN_IF_ERROR(inserter.Insert(exchanges));
+  return exchanged->Extend(rewritten);
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,32 @@
+// Makes learners that divide the rows of a run compute what one learner does: inserts the
+// exchanges and rescales that row types ask for.
+//
+// A tensor that nothing of rows follows from is exchanged where gradients are
+// (TensorBowReduceGradient): after all of them have been computed. All others are
+// exchanged before (TensorBowExchange); NormaliseTogether() settles their order.
+#ifndef TENSORBOW_CC_PASSES_PROGRAM_INSERT_EXCHANGES_H_
+#define TENSORBOW_CC_PASSES_PROGRAM_INSERT_EXCHANGES_H_
+
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cc/analysis/row_types/row_types.h"
+#include "cc/rewrite/program_graph.h"
+
+namespace tensorbow {
+
+constexpr char kExchange[] = "TensorBowExchange";
+constexpr char kMeanOfAllRows[] = "TensorBowMeanOfAllRows";
+constexpr char kRescale[] = "TensorBowRescale";
+
+// `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of `types`;
+// with rescales alone where learners train on batches of their own (`exchanges` false).
+// InvalidArgument if one cannot be placed; the message says which. Pure function.
+absl::Status InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
+                             const RowTypes& types, bool exchanges,
+                             ProgramGraph* exchanged);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_PROGRAM_INSERT_EXCHANGES_H_
