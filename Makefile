@@ -92,6 +92,7 @@ lint: $(VENV)/requirements.stamp
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --check-untyped-defs examples
 	tools/thread_safety.sh
+	$(BIN)/python tools/layers.py
 
 format: $(VENV)/requirements.stamp
 	$(BIN)/ruff check --fix $(PYTHON_DIRS)

@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cc/cluster/cluster.h"
+#include "cc/config/options.h"
 #include "cc/session/session_registry.h"
-#include "cc/training/options.h"
-#include "cc/training/synchronisation.h"
+#include "cc/trainer/synchronisation.h"
 
 namespace tensorbow {
 

@@ -28,7 +28,7 @@
 #include "cc/cluster/collective_server.h"
 #include "cc/cluster/notice.h"
 #include "cc/cluster/tensor_exchange.h"
-#include "cc/synchroniser/hosts.h"
+#include "cc/synchroniser/hosts/hosts.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tensorbow {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "cc/rewrite/learner_graph.h"
+#include "cc/graph/task_graph.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/process_function_library_runtime.h"
 #include "tensorflow/core/public/session_options.h"

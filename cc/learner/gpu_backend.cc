@@ -8,7 +8,7 @@
 #include "cc/device/accelerator.h"
 #include "cc/device/gpu/learner_gpu_device.h"
 #include "cc/device/gpu/stream_group.h"
-#include "cc/synchroniser/device_sma.h"
+#include "cc/synchroniser/algorithms/device_sma.h"
 #include "cc/synchroniser/gpu/new_gpu_sma.h"
 #include "tensorflow/core/common_runtime/gpu/gpu_id_manager.h"
 

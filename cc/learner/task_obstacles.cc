@@ -5,7 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/op_kinds.h"
+#include "cc/graph/op_kinds.h"
 #include "tensorflow/core/common_runtime/memory_types.h"
 
 namespace tensorbow {

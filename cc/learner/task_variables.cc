@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/op_kinds.h"
+#include "cc/graph/op_kinds.h"
 
 namespace tensorbow {
 

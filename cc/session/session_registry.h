@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "cc/config/options.h"
 #include "cc/session/tensorbow_session.h"
-#include "cc/training/options.h"
 
 namespace tensorbow {
 

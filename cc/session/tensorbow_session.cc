@@ -4,7 +4,7 @@
 
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/op_kinds.h"
+#include "cc/graph/op_kinds.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/session_factory.h"
 #include "tensorflow/core/framework/resource_mgr.h"

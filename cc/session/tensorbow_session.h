@@ -20,11 +20,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "cc/rewrite/program_graph.h"
-#include "cc/rewrite/run_analysis.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/config/options.h"
+#include "cc/graph/program_graph.h"
 #include "cc/session/central_callable.h"
-#include "cc/training/options.h"
-#include "cc/training/trainer.h"
+#include "cc/trainer/trainer.h"
 #include "cc/tuner/layout_tuner.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/public/session.h"
@@ -207,8 +207,8 @@ class TensorBowSession : public tensorflow::Session {
   // Learning runs that could not be compiled for the learners there were are analysed
   // again when they come next.
   void ForgetUncompiled() ABSL_LOCKS_EXCLUDED(mu_);
-  // Compiles the run once more, for the learners there are, with adjustments.
-  void Recompile(const Signature& signature, const Adjustments& adjustments)
+  // Compiles the run once more, for the learners there are; see Trainer::Recompile.
+  void Recompile(const Signature& signature, const RowsOfRun* rows)
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
   // Has the learners execute it, with fewer of them where the tuner has tried too many
   // for an accelerator's memory and the run has not changed anything.

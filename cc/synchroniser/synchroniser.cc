@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cc/support/flush_denormals.h"
-#include "cc/synchroniser/host_gradients.h"
+#include "cc/synchroniser/hosts/host_gradients.h"
 
 namespace tensorbow {
 namespace {

@@ -55,7 +55,7 @@
 #include "cc/support/gate.h"
 #include "cc/synchroniser/algorithm.h"
 #include "cc/synchroniser/device_queue.h"
-#include "cc/synchroniser/host_rounds.h"
+#include "cc/synchroniser/hosts/host_rounds.h"
 #include "cc/synchroniser/trained_set.h"
 
 namespace tensorbow {

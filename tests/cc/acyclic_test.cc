@@ -1,5 +1,5 @@
 // Graphs that can be executed, and such that cannot.
-#include "cc/rewrite/acyclic.h"
+#include "cc/graph/acyclic.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// Model averaging as cc/synchroniser/sma.h states it, in double precision and with
-// nothing clever: what SMA is compared with. Every learner's replica, and z, is an
-// array of the same few values; an update adds one number to all of them.
+// Model averaging as cc/synchroniser/algorithms/sma.h states it, in double precision
+// and with nothing clever: what SMA is compared with. Every learner's replica, and z,
+// is an array of the same few values; an update adds one number to all of them.
 #ifndef TENSORBOW_TESTS_CC_AVERAGING_MODEL_H_
 #define TENSORBOW_TESTS_CC_AVERAGING_MODEL_H_
 
@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "cc/synchroniser/sma.h"
+#include "cc/synchroniser/algorithms/sma.h"
 
 namespace tensorbow {
 

@@ -1,5 +1,5 @@
 // CGDP's search for the size of chunks, on times made by hand.
-#include "cc/synchroniser/chunk_search.h"
+#include "cc/synchroniser/hosts/chunk_search.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cc/synchroniser/device_sma.h"
+#include "cc/synchroniser/algorithms/device_sma.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/synchroniser/independent.h"
+#include "cc/synchroniser/algorithms/independent.h"
 
 namespace tensorbow {
 namespace {

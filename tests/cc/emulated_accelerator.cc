@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/learner/task_recorder.h"
-#include "cc/synchroniser/device_sma.h"
+#include "cc/synchroniser/algorithms/device_sma.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/device_factory.h"
 #include "tensorflow/core/framework/op.h"

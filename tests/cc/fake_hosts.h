@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/synchroniser/hosts.h"
+#include "cc/synchroniser/hosts/hosts.h"
 
 namespace tensorbow {
 

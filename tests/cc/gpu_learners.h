@@ -17,8 +17,8 @@
 
 #include "cc/reducer/host_reducer.h"
 #include "cc/support/aligned_buffer.h"
+#include "cc/synchroniser/algorithms/sma.h"
 #include "cc/synchroniser/gpu/gpu_sma.h"
-#include "cc/synchroniser/sma.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tests/cc/fake_cuda.h"
 

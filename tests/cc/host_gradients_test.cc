@@ -1,6 +1,6 @@
 // S-SGD over several hosts: sums of gradients, and one fate for all. Hosts are threads
 // here (fake_hosts.h), each with learners that are threads, too.
-#include "cc/synchroniser/host_gradients.h"
+#include "cc/synchroniser/hosts/host_gradients.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "cc/synchroniser/ssgd.h"
+#include "cc/synchroniser/algorithms/ssgd.h"
 #include "tests/cc/fake_hosts.h"
 
 namespace tensorbow {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/synchroniser/host_rounds.h"
+#include "cc/synchroniser/hosts/host_rounds.h"
 #include "tests/cc/fake_hosts.h"
 #include "tests/cc/hosts_of_learners.h"
 #include "tests/cc/learners.h"

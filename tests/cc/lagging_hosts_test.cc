@@ -1,5 +1,5 @@
 // The lagging centre over several hosts, against a plain model of all learners.
-#include "cc/synchroniser/lagging_hosts.h"
+#include "cc/synchroniser/algorithms/lagging_hosts.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cc/synchroniser/host_rounds.h"
+#include "cc/synchroniser/hosts/host_rounds.h"
 #include "tests/cc/averaging_model.h"
 #include "tests/cc/hosts_of_learners.h"
 #include "tests/cc/learners.h"

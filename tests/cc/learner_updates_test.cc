@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "cc/rewrite/fuse_updates.h"
-#include "cc/rewrite/reduce_gradients.h"
+#include "cc/passes/task/fuse_updates.h"
+#include "cc/passes/task/reduce_gradients.h"
 #include "tests/cc/tasks.h"
 
 namespace tensorbow {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "cc/synchroniser/independent.h"
-#include "cc/synchroniser/ssgd.h"
+#include "cc/synchroniser/algorithms/independent.h"
+#include "cc/synchroniser/algorithms/ssgd.h"
 
 namespace tensorbow {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "cc/central_model/central_model.h"
 #include "cc/scheduler/task_scheduler.h"
-#include "cc/synchroniser/sma.h"
+#include "cc/synchroniser/algorithms/sma.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "cc/synchroniser/trained_set.h"
 

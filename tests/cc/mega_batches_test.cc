@@ -1,6 +1,6 @@
 // The rules of Adaptive SGD against numbers computed by hand from the paper's formulas,
 // and the cutting of rows into batches.
-#include "cc/synchroniser/mega_batches.h"
+#include "cc/synchroniser/algorithms/mega_batches.h"
 
 #include <gtest/gtest.h>
 

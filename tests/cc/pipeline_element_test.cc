@@ -1,13 +1,13 @@
 // What runs of small graphs take from Python functions before they begin.
-#include "cc/rewrite/pipeline_element.h"
-
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cc/rewrite/run_analysis.h"
+#include "cc/analysis/input_element.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/passes/program/cut_at_element.h"
 #include "tests/cc/graphs.h"
 
 namespace tensorbow {

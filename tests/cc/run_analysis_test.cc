@@ -1,5 +1,5 @@
 // Which runs of small graphs learn, write and read, and what their optimisers are.
-#include "cc/rewrite/run_analysis.h"
+#include "cc/analysis/run_analysis.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/rewrite/op_kinds.h"
+#include "cc/graph/op_kinds.h"
 #include "tests/cc/graphs.h"
 
 namespace tensorbow {

@@ -1,6 +1,4 @@
 // Which variables learners can keep one copy of, and what is done for it.
-#include "cc/rewrite/shared_variables.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,9 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/central_model/central_model.h"
-#include "cc/rewrite/fuse_updates.h"
-#include "cc/rewrite/reduce_gradients.h"
-#include "cc/training/sharing.h"
+#include "cc/passes/task/fuse_updates.h"
+#include "cc/passes/task/reduce_gradients.h"
+#include "cc/passes/task/share_variables.h"
+#include "cc/program/sharing.h"
 #include "tests/cc/tasks.h"
 
 namespace tensorbow {

@@ -1,6 +1,6 @@
 // SMA's arithmetic, against numbers worked out by hand and against a plain model of
 // the formulas in double precision.
-#include "cc/synchroniser/sma.h"
+#include "cc/synchroniser/algorithms/sma.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // S-SGD's exchange of gradients between learners, with real threads.
-#include "cc/synchroniser/ssgd.h"
+#include "cc/synchroniser/algorithms/ssgd.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/rewrite/learner_graph.h"
+#include "cc/passes/task/build_task.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
 #include "tensorflow/core/framework/device_factory.h"
 #include "tensorflow/core/public/session_options.h"

@@ -1,9 +1,9 @@
-#include "cc/training/turns.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
+
+#include "cc/trainer/central_gate.h"
 
 namespace tensorbow {
 namespace {

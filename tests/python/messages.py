@@ -13,6 +13,16 @@ import re
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parents[2]
+RUNS = (
+    "cc/checkpoint",
+    "cc/coordination",
+    "cc/feeds",
+    "cc/program",
+    "cc/replicas",
+    "cc/trainer",
+    "cc/training",
+)
+GRAPHS = ("cc/analysis", "cc/graph", "cc/passes", "cc/rewrite")
 HOLE = "…"
 
 
@@ -233,11 +243,12 @@ def all_reasons() -> list[Message]:
             if m.kind == "CannotTraceError"
         ]
         found += python_assignments(source, "reason", where)
-    for where, source in _files("cc/training", ".cc"):
-        found += cc_reasons(source, where)
+    for folder in RUNS:
+        for where, source in _files(folder, ".cc"):
+            found += cc_reasons(source, where)
     for file, function in (
-        ("cc/rewrite/op_kinds.cc", "WhyCentralOnly"),
-        ("cc/training/sparse_rows.cc", "WhyNotByRows"),
+        ("cc/graph/op_kinds.cc", "WhyCentralOnly"),
+        ("cc/feeds/sparse_rows.cc", "WhyNotByRows"),
     ):
         found += cc_returns((ROOT / file).read_text(), function, file)
     return found
@@ -257,12 +268,12 @@ def all_errors() -> list[Message]:
         found.append(dataclasses.replace(message, kind="ImportError"))
     # What hosts tell each other, which becomes an UnavailableError or AbortedError.
     for file, function in (
-        ("cc/synchroniser/host_rounds.cc", "Break"),
+        ("cc/synchroniser/hosts/host_rounds.cc", "Break"),
         ("cc/cluster/cluster.cc", "push_back"),
     ):
         for message in cc_calls((ROOT / file).read_text(), function, file):
             found.append(dataclasses.replace(message, kind="UnavailableError"))
-    rounds = "cc/synchroniser/host_rounds.cc"
+    rounds = "cc/synchroniser/hosts/host_rounds.cc"
     for message in cc_reasons((ROOT / rounds).read_text(), rounds):
         found.append(dataclasses.replace(message, kind="AbortedError"))
     return [m for m in found if literal_length(m.text) > 0]

@@ -18,8 +18,7 @@ SLIPS = {"TypeError", "ValueError", "AttributeError", "CannotTraceError", "Inter
 # ValueErrors and InvalidArgumentErrors here are about files, feeds and graphs.
 NO_SLIPS = (
     "tensorbow/data.py",
-    "cc/training/",
-    "cc/rewrite/",
+    *(f"{folder}/" for folder in (*messages.RUNS, *messages.GRAPHS)),
 )
 
 # Errors that need no entry, by how they begin, and why.

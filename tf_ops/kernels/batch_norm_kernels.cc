@@ -16,67 +16,6 @@ namespace tf = ::tensorflow;
 
 using Floats = std::vector<float>;
 
-class MeanTogetherKernel : public ExchangeKernel {
- public:
-  explicit MeanTogetherKernel(tf::OpKernelConstruction* construction)
-      : ExchangeKernel(construction) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("how", &how_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("T", &dtype_));
-  }
-
- private:
-  struct Brought {
-    const tf::Tensor* value;
-    double share;
-  };
-
-  absl::Status ComputeTogether(tf::OpKernelContext* context) override {
-    switch (dtype_) {
-      case tf::DT_FLOAT:
-        return Combine<float>(context);
-      case tf::DT_DOUBLE:
-        return Combine<double>(context);
-      case tf::DT_INT32:
-        return Combine<int32_t>(context);
-      default:
-        return Combine<int64_t>(context);
-    }
-  }
-
-  template <typename T>
-  absl::Status Combine(tf::OpKernelContext* context) {
-    const tf::Tensor& own = context->input(0);
-    tf::Tensor* mean = nullptr;
-    TF_RETURN_IF_ERROR(context->allocate_output(0, own.shape(), &mean));
-    bool alike = true;
-    const Brought mine{&own, share()};
-    TF_RETURN_IF_ERROR(Exchange(mine, [&](const std::vector<const Brought*>& all) {
-      const double part = 1 / static_cast<double>(all.size());
-      std::vector<double> sum(own.NumElements());
-      for (const Brought* brought : all) {
-        alike &= brought->value->shape() == own.shape();
-        if (!alike) return;
-        const double weight = how_ == "sum"    ? 1
-                              : how_ == "part" ? part * mine.share
-                                               : part * brought->share;
-        const auto value = brought->value->flat<T>();
-        for (size_t i = 0; i < sum.size(); ++i) {
-          sum[i] += weight * static_cast<double>(value(i));
-        }
-      }
-      std::transform(sum.begin(), sum.end(), mean->flat<T>().data(),
-                     [](double value) { return static_cast<T>(value); });
-    }));
-    if (alike) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("Learners bring values of other shapes than ",
-                     own.shape().DebugString(), " to ", name()));
-  }
-
-  std::string how_;
-  tf::DataType dtype_ = tf::DT_FLOAT;
-};
-
 class BatchNormKernel : public ExchangeKernel {
  public:
   explicit BatchNormKernel(tf::OpKernelConstruction* construction)
@@ -164,26 +103,21 @@ class ForwardKernel : public BatchNormKernel {
 
 class GradientKernel : public BatchNormKernel {
  public:
-  explicit GradientKernel(tf::OpKernelConstruction* construction)
-      : BatchNormKernel(construction) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("sums", &sums_));
-  }
+  using BatchNormKernel::BatchNormKernel;
 
  private:
-  // Of all rows: the gradient of their loss is the learners' average, weighted by their
-  // rows, or their sum. Returned for one of `own` rows, per row.
-  GradientSums Together(const std::vector<const GradientSums*>& parts,
-                        int64_t own) const {
+  // Those of all rows, per row: the learners' averages, weighted by their rows; for one
+  // of `own` rows.
+  static GradientSums Together(const std::vector<const GradientSums*>& parts,
+                               int64_t own) {
     int64_t rows = 0;
     for (const GradientSums* part : parts) rows += part->rows;
     const size_t channels = parts.front()->values.size();
     GradientSums all{rows, std::vector<double>(channels),
                      std::vector<double>(channels)};
     for (const GradientSums* part : parts) {
-      const double weight = sums_ ? 1.0 / static_cast<double>(rows)
-                                  : static_cast<double>(part->rows) /
-                                        static_cast<double>(rows) /
-                                        static_cast<double>(own);
+      const double weight = static_cast<double>(part->rows) /
+                            static_cast<double>(rows) / static_cast<double>(own);
       for (size_t c = 0; c < channels; ++c) {
         all.values[c] += weight * part->values[c];
         all.products[c] += weight * part->products[c];
@@ -233,12 +167,8 @@ class GradientKernel : public BatchNormKernel {
                       by_value.data(), by_distance.data(), dx->flat<float>().data());
     return absl::OkStatus();
   }
-
-  bool sums_ = false;
 };
 
-REGISTER_KERNEL_BUILDER(Name("TensorBowMeanTogether").Device(tf::DEVICE_CPU),
-                        MeanTogetherKernel);
 REGISTER_KERNEL_BUILDER(Name("TensorBowBatchNorm").Device(tf::DEVICE_CPU),
                         ForwardKernel);
 REGISTER_KERNEL_BUILDER(Name("TensorBowBatchNormGrad").Device(tf::DEVICE_CPU),

@@ -1,9 +1,9 @@
 // Averages gradients over the learners; on other devices they stay as they are.
 #include "absl/strings/str_cat.h"
 #include "cc/device/learner_device.h"
-#include "cc/rewrite/element_types.h"
-#include "cc/synchroniser/host_gradients.h"
-#include "cc/synchroniser/ssgd.h"
+#include "cc/graph/element_types.h"
+#include "cc/synchroniser/algorithms/ssgd.h"
+#include "cc/synchroniser/hosts/host_gradients.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_ops/kernels/indices.h"
 #include "tf_ops/kernels/learner_errors.h"

@@ -1,10 +1,10 @@
 // Optimiser ops that correct the replica towards the central model in the same pass
 // over memory. Each is TensorFlow's op of the same name without "TensorBow": the same
 // inputs, outputs and attributes, and one attribute more, the variable's number in the
-// trained set of the run. cc/rewrite/fuse_updates puts them in the place of the
-// program's ops; they work on learners only. cc/rewrite/fuse_products goes further and
-// has them multiply the matrices of which the gradient is the product;
-// cc/rewrite/fuse_sparse_products gives them the rows of it that are not zero.
+// trained set of the run. cc/passes/task/fuse_updates puts them in the place of the
+// program's ops; they work on learners only. cc/passes/task/fuse_products goes further
+// and has them multiply the matrices of which the gradient is the product;
+// cc/passes/task/fuse_sparse_products gives them the rows of it that are not zero.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 

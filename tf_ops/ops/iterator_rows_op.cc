@@ -1,5 +1,6 @@
 // Several elements of a data pipeline at once, one behind the other.
-// cc/rewrite/batch_elements puts it in the place of TensorFlow's IteratorGetNext.
+// cc/passes/program/batch_elements puts it in the place of TensorFlow's
+// IteratorGetNext.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"

@@ -1,6 +1,6 @@
 // Adam's update of a variable of whose gradient there are some rows only. TensorFlow's
 // optimisers write it with ten ops, most of which go through the whole variable or a
-// slot; cc/rewrite/fuse_sparse_adam puts one of these in their place.
+// slot; cc/passes/task/fuse_sparse_adam puts one of these in their place.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 

@@ -1,5 +1,5 @@
 // Products with a sparse matrix, put in the place of TensorFlow's
-// SparseTensorDenseMatMul by cc/rewrite/fuse_sparse_products: the same one, and the
+// SparseTensorDenseMatMul by cc/passes/task/fuse_sparse_products: the same one, and the
 // gradient of the weights that the matrix is multiplied with, by the rows of it that
 // are not empty.
 #include "tensorflow/core/framework/op.h"

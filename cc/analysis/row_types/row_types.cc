@@ -63,7 +63,7 @@ Types TypesOfSparse(SizeTable& sizes, const std::string& name, int64_t rank) {
 
 absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
                                   const absl::flat_hash_set<std::string>& trainable,
-                                  const RowsOfRun& rows, bool exchanges) {
+                                  const RowsOfRun& rows) {
   absl::flat_hash_map<std::string, int> ranks;
   for (const FeedOfRows& feed : rows.feeds) {
     if (!feed.rank.has_value()) continue;
@@ -108,7 +108,7 @@ absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& sp
       ends.push_back(node);
     }
   }
-  TypeFlow flow(*graph, program.functions(), trainable, sizes, exchanges);
+  TypeFlow flow(*graph, program.functions(), trainable, sizes);
   flow.Run(given, ends);
   return flow.Take();
 }

@@ -15,7 +15,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "cc/analysis/row_types/types.h"
-#include "cc/rewrite/program_graph.h"
+#include "cc/graph/program_graph.h"
 
 namespace tensorbow {
 
@@ -54,7 +54,7 @@ struct RowNeed {
   Kind kind = Kind::kRescale;
   std::string node;  // its path
   int input = -1;
-  int exponent = 0;  // of kRescale, and of the gradient where kMoments is of one
+  int exponent = 0;  // of kRescale
   RowKind of = RowKind::kUntyped;
 };
 
@@ -73,8 +73,6 @@ struct RowTypes {
   absl::flat_hash_map<std::string, RowType> types;
   // Partial tensors that learners exchange.
   std::vector<std::string> exchanges;
-  // Whether learners that exchange nothing go on with values of their own rows.
-  bool own_values = false;
   std::vector<RowNeed> needs;
   std::vector<RowWrite> writes;
   // Why the rows cannot be divided; null if they can.
@@ -85,12 +83,10 @@ struct RowTypes {
   std::string Describe(absl::string_view tensor) const;
 };
 
-// `trainable`: names of variables. `exchanges`: whether learners exchange values within a
-// task; else a partial value of their own rows stands for that of all rows, as where
-// they train on batches of their own. NotFound if `spec` names what the graph has not.
+// `trainable`: names of variables. NotFound if `spec` names what the graph has not.
 absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
                                   const absl::flat_hash_set<std::string>& trainable,
-                                  const RowsOfRun& rows, bool exchanges = true);
+                                  const RowsOfRun& rows);
 
 }  // namespace tensorbow
 

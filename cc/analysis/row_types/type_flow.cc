@@ -446,7 +446,6 @@ Types TypeFlow::Call(const std::string& function, const Types& arguments,
 RowTypes TypeFlow::Take() {
   RowTypes result;
   result.sizes = sizes_;
-  result.own_values = own_values_;
   result.types = std::move(types_);
   for (const std::string& tensor : exchanged_) {
     const auto type = result.types.find(tensor);
@@ -521,13 +520,6 @@ RowType OpView::Unknown(absl::string_view reason) const {
 
 RowType OpView::Exchanged(int i, RowType type) {
   if (!type.partial()) return type;
-  if (!flow_->exchanges_) {
-    flow_->own_values_ = true;
-    const int exponent = type.is(RowKind::kSum) ? type.exponent - 1 : 0;
-    type = AfterExchange(type);
-    type.exponent = exponent;
-    return type;
-  }
   const TypedGraph::Tensor tensor =
       flow_->Hoisted(graph_.inputs[node_->id()][i], type.kind);
   flow_->exchanged_.insert(TypeFlow::NameOf(*flow_->frame_, tensor));

@@ -27,12 +27,11 @@ class TypeFlow {
   TypeFlow(const TypedGraph& graph,
            const tensorflow::FunctionLibraryDefinition& functions,
            const absl::flat_hash_set<std::string>& trainable,
-           std::shared_ptr<SizeTable> sizes, bool exchanges)
+           std::shared_ptr<SizeTable> sizes)
       : graph_(graph),
         functions_(functions),
         trainable_(trainable),
-        sizes_(std::move(sizes)),
-        exchanges_(exchanges) {}
+        sizes_(std::move(sizes)) {}
 
   // Types everything that `ends` need. Called once.
   void Run(const Given& given, const std::vector<const tensorflow::Node*>& ends);
@@ -72,10 +71,8 @@ class TypeFlow {
   const tensorflow::FunctionLibraryDefinition& functions_;
   const absl::flat_hash_set<std::string>& trainable_;
   const std::shared_ptr<SizeTable> sizes_;
-  const bool exchanges_;
 
   absl::flat_hash_set<std::string> exchanged_;  // tensors, by path
-  bool own_values_ = false;
   absl::flat_hash_map<std::string, RowType> types_;
   std::map<std::string, Notes> notes_;  // by path of a node
   std::map<std::string, RowType> stacks_;

@@ -66,13 +66,16 @@ std::string Scale(int exponent) {
 
 }  // namespace
 
+std::string Describe(const RowReason& reason) {
+  return absl::StrCat(reason.op, " '", reason.node, "' ", reason.text);
+}
+
 std::string Describe(const RowType& type, const SizeTable& sizes) {
   switch (type.kind) {
     case RowKind::kUntyped:
       return "not computed";
     case RowKind::kUnknown:
-      return absl::StrCat("unknown: ", type.why->op, " '", type.why->node, "' ",
-                          type.why->text);
+      return absl::StrCat("unknown: ", Describe(*type.why));
     case RowKind::kSame:
       return absl::StrCat("same on all learners", Scale(type.exponent));
     case RowKind::kRows:

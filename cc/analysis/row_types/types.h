@@ -119,6 +119,8 @@ inline bool operator!=(const RowType& a, const RowType& b) { return !(a == b); }
 RowType Make(RowKind kind, std::optional<Sizes> dims = std::nullopt, int exponent = 0);
 RowType MakeRows(int axis, Part part, std::optional<Sizes> dims, int exponent = 0);
 
+// "TopKV2 'hardest' works along the rows".
+std::string Describe(const RowReason& reason);
 // "rows on axis 0", "mean over rows", "unknown: TopKV2 'hardest' works along the rows".
 std::string Describe(const RowType& type, const SizeTable& sizes);
 

@@ -10,10 +10,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/rewrite/control_flow.h"
-#include "cc/rewrite/fuse_products.h"
-#include "cc/rewrite/op_kinds.h"
-#include "cc/rewrite/reduce_gradients.h"
+#include "cc/graph/control_flow.h"
+#include "cc/passes/task/fuse_products.h"
+#include "cc/graph/op_kinds.h"
+#include "cc/passes/task/reduce_gradients.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
@@ -49,8 +49,8 @@ const char* HowOf(RowKind kind) {
 class Inserter {
  public:
   Inserter(const ProgramGraph& program, const RunSpec& spec, const RowTypes& types,
-           tf::GraphDef* graph)
-      : program_(program), types_(types), graph_(graph) {
+           Exchanging exchanging, tf::GraphDef* graph)
+      : program_(program), types_(types), exchanging_(exchanging), graph_(graph) {
     for (const std::string& fetch : spec.fetches) fetches_.insert(Canonical(fetch));
     for (int i = 0; i < graph->node_size(); ++i) {
       nodes_[graph->node(i).name()] = i;
@@ -58,7 +58,6 @@ class Inserter {
         if (!ParseTensor(input).control) users_[Canonical(input)].push_back(i);
       }
     }
-    for (const std::string& tensor : types.exchanges) exchanged_.insert(tensor);
     for (const RowNeed& need : types.needs) {
       if (need.kind == Need::kMoments) moments_.insert(need.node);
     }
@@ -67,9 +66,23 @@ class Inserter {
     }
   }
 
-  absl::Status Insert(bool exchanges) {
-    if (exchanges) {
-      TF_RETURN_IF_ERROR(InsertNeededExchanges());
+  absl::Status Insert() {
+    for (const RowNeed& need : types_.needs) {
+      if (need.kind == Need::kRescale) continue;
+      if (exchanging_ == Exchanging::kAll) {
+        TF_RETURN_IF_ERROR(Supply(need));
+      } else {
+        estimates_ |= need.kind != Need::kDraw;
+      }
+    }
+    for (const std::string& tensor : types_.exchanges) {
+      TF_RETURN_IF_ERROR(Exchange(tensor, types_.types.at(tensor)));
+    }
+    for (const RowWrite& write : types_.writes) {
+      if (exchanging_ != Exchanging::kNothing && write.trained &&
+          write.type.is(RowKind::kSum)) {
+        TF_RETURN_IF_ERROR(ReduceWritten(write));
+      }
     }
     for (const RowNeed& need : types_.needs) {
       if (need.kind == Need::kRescale) TF_RETURN_IF_ERROR(Rescale(need));
@@ -78,35 +91,24 @@ class Inserter {
     return absl::OkStatus();
   }
 
+  bool estimates() const { return estimates_; }
+
  private:
-  absl::Status InsertNeededExchanges() {
-    for (const RowNeed& need : types_.needs) {
-      switch (need.kind) {
-        case Need::kDraw:
-          TF_RETURN_IF_ERROR(DrawOnce(need.node));
-          break;
-        case Need::kCount:
-          TF_RETURN_IF_ERROR(CountAll(need.node));
-          break;
-        case Need::kGather:
-          TF_RETURN_IF_ERROR(Gather(need));
-          break;
-        case Need::kWhole:
-          return Misplaced(need.node, "needs a shape for all rows");
-        case Need::kAssumed:
-          return Misplaced(need.node, "takes indices that may leave their row");
-        case Need::kMoments:
-        case Need::kRescale:
-          break;
-      }
-    }
-    for (const std::string& tensor : types_.exchanges) {
-      TF_RETURN_IF_ERROR(Exchange(tensor, types_.types.at(tensor)));
-    }
-    for (const RowWrite& write : types_.writes) {
-      if (write.trained && write.type.is(RowKind::kSum)) {
-        TF_RETURN_IF_ERROR(ReduceWritten(write));
-      }
+  absl::Status Supply(const RowNeed& need) {
+    switch (need.kind) {
+      case Need::kDraw:
+        return DrawOnce(need.node);
+      case Need::kCount:
+        return CountAll(need.node);
+      case Need::kGather:
+        return Gather(need);
+      case Need::kWhole:
+        return Misplaced(need.node, "needs a shape for all rows");
+      case Need::kAssumed:
+        return Misplaced(need.node, "takes indices that may leave their row");
+      case Need::kMoments:
+      case Need::kRescale:
+        break;
     }
     return absl::OkStatus();
   }
@@ -150,7 +152,6 @@ class Inserter {
         if (!ParseTensor(input).control && Canonical(input) == tensor) input = other;
       }
     }
-    replaced_[tensor] = other;
   }
 
   // Whether something of rows, or another exchange, follows from the tensor.
@@ -187,14 +188,35 @@ class Inserter {
 
   absl::Status Exchange(const std::string& tensor, const RowType& type) {
     const TensorName name = ParseTensor(tensor);
-    TF_RETURN_IF_ERROR(Exchangeable(name.node).status());
+    if (exchanging_ == Exchanging::kNothing) return Estimate(tensor, type);
+    const auto exchangeable = Exchangeable(name.node);
+    if (exchanging_ == Exchanging::kGradients && !exchangeable.ok()) {
+      return Estimate(tensor, type);
+    }
+    TF_RETURN_IF_ERROR(exchangeable.status());
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
     if (type.is(RowKind::kSum) && CanBeReduced(dtype) && !LeadsToRows(tensor)) {
       return Reduce(tensor, type);
     }
+    if (exchanging_ == Exchanging::kGradients) return Estimate(tensor, type);
     const std::string made = NameBeside(name, "exchange");
     TF_RETURN_IF_ERROR(
         AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
+    Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  // The rows of one learner give a mean as it is, and of a sum their part.
+  absl::Status Estimate(const std::string& tensor, const RowType& type) {
+    estimates_ = true;
+    if (!type.is(RowKind::kSum) || type.exponent == 1) return absl::OkStatus();
+    const TensorName name = ParseTensor(tensor);
+    if (program_.Find(name.node) == nullptr) {
+      return Misplaced(name.node, "is to be scaled in a function");
+    }
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    const std::string made = NameBeside(name, "estimate");
+    TF_RETURN_IF_ERROR(AddRescale(made, name, dtype, 1 - type.exponent));
     Replace(tensor, made);
     return absl::OkStatus();
   }
@@ -350,7 +372,6 @@ class Inserter {
                            .Input(rows.node, rows.index, dtype)
                            .Finalize(&mean));
     *node = std::move(mean);
-    counted_[name] = sum.name();
     added_.push_back(std::move(sum));
     return absl::OkStatus();
   }
@@ -380,26 +401,28 @@ class Inserter {
 
   const ProgramGraph& program_;
   const RowTypes& types_;
+  const Exchanging exchanging_;
   tf::GraphDef* const graph_;
+  bool estimates_ = false;
   absl::flat_hash_map<std::string, int> nodes_;                // by name
   absl::flat_hash_map<std::string, std::vector<int>> users_;   // by tensor
-  absl::flat_hash_set<std::string> fetches_, exchanged_;       // tensors
+  absl::flat_hash_set<std::string> fetches_;  // tensors
   absl::flat_hash_set<std::string> moments_, averaged_;        // nodes
-  std::map<std::string, std::string> replaced_, counted_;
   std::map<std::string, int> reductions_;  // by node that writes: among those added
   std::vector<tf::NodeDef> added_;
 };
 
 }  // namespace
 
-absl::Status InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
-                             const RowTypes& types, bool exchanges,
-                             ProgramGraph* exchanged) {
+absl::StatusOr<bool> InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
+                                     const RowTypes& types, Exchanging exchanging,
+                                     ProgramGraph* exchanged) {
   tf::GraphDef rewritten;
   TF_RETURN_IF_ERROR(graph.Closure(spec, &rewritten));
-  Inserter inserter(graph, spec, types, &rewritten);
-  TF_RETURN_IF_ERROR(inserter.Insert(exchanges));
-  return exchanged->Extend(rewritten);
+  Inserter inserter(graph, spec, types, exchanging, &rewritten);
+  TF_RETURN_IF_ERROR(inserter.Insert());
+  TF_RETURN_IF_ERROR(exchanged->Extend(rewritten));
+  return inserter.estimates();
 }
 
 }  // namespace tensorbow

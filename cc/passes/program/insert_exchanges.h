@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "cc/analysis/row_types/row_types.h"
-#include "cc/rewrite/program_graph.h"
+#include "cc/graph/program_graph.h"
 
 namespace tensorbow {
 
@@ -20,12 +20,19 @@ constexpr char kExchange[] = "TensorBowExchange";
 constexpr char kMeanOfAllRows[] = "TensorBowMeanOfAllRows";
 constexpr char kRescale[] = "TensorBowRescale";
 
-// `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of `types`;
-// with rescales alone where learners train on batches of their own (`exchanges` false).
-// InvalidArgument if one cannot be placed; the message says which. Pure function.
-absl::Status InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
-                             const RowTypes& types, bool exchanges,
-                             ProgramGraph* exchanged);
+enum class Exchanging {
+  kAll,
+  kGradients,  // only where gradients are exchanged, as between hosts
+  kNothing,    // learners train on batches of their own
+};
+
+// `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of `types`.
+// In the place of an exchange that is not wanted a learner estimates the value of all
+// rows from its own: returns whether there is one. InvalidArgument if an exchange that
+// is wanted cannot be placed; the message says which. Pure function.
+absl::StatusOr<bool> InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
+                                     const RowTypes& types, Exchanging exchanging,
+                                     ProgramGraph* exchanged);
 
 }  // namespace tensorbow
 

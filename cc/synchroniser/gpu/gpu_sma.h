@@ -41,10 +41,10 @@
 #include "cc/reducer/reducer.h"
 #include "cc/support/mutex.h"
 #include "cc/synchroniser/algorithm.h"
+#include "cc/synchroniser/algorithms/device_sma.h"
+#include "cc/synchroniser/algorithms/sma.h"
 #include "cc/synchroniser/device_queue.h"
-#include "cc/synchroniser/device_sma.h"
 #include "cc/synchroniser/gpu/sma_passes.h"
-#include "cc/synchroniser/sma.h"
 
 namespace tensorbow {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cc/central_model/central_model.h"
-#include "cc/synchroniser/device_sma.h"
-#include "cc/synchroniser/sma.h"
+#include "cc/synchroniser/algorithms/device_sma.h"
+#include "cc/synchroniser/algorithms/sma.h"
 
 namespace tensorbow {
 

@@ -1,6 +1,6 @@
 // SMA's arithmetic on a GPU, element by element: what each thread of a kernel does. The
-// same code compiles for the CPU, where tests hold it against cc/synchroniser/sma.cc:
-// both compute the same bits.
+// same code compiles for the CPU, where tests hold it against
+// cc/synchroniser/algorithms/sma.cc: both compute the same bits.
 //
 // The formulas are sma.h's. What a GPU keeps of a variable lies at addresses that never
 // change:

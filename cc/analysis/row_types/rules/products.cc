@@ -293,7 +293,7 @@ Types BatchNorm(OpView& op, Types in) {
 }
 
 Types BatchNormGrad(OpView& op, Types in) {
-  const RowType dy = in[0];
+  RowType dy = in[0];
   if (dy.is(RowKind::kZero)) return {Make(RowKind::kZero)};
   for (size_t i = 1; i < in.size(); ++i) in[i] = op.Flat(static_cast<int>(i), in[i]);
   if (const RowType* unknown = FirstUnknown(in)) return {*unknown};
@@ -303,7 +303,8 @@ Types BatchNormGrad(OpView& op, Types in) {
   const RowType misplaced = NotFirst(op, in);
   if (misplaced.typed()) return {misplaced};
   if (op.Attr<bool>("is_training", true)) {
-    op.Need(Need::kMoments, 0, dy, dy.exponent);
+    dy = op.Rescaled(0, dy, 1);  // as the gradient of a mean over rows
+    op.Need(Need::kMoments, 1, dy);
   }
   const RowType sum = Make(RowKind::kSum, std::nullopt, dy.exponent);
   return {MakeRows(0, in[1].part, in[1].dims, dy.exponent), sum, sum,

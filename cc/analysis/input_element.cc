@@ -1,0 +1,229 @@
+#include "cc/analysis/input_element.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/graph/control_flow.h"
+#include "cc/graph/dataflow.h"
+#include "cc/graph/op_kinds.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+using Nodes = std::vector<const tf::NodeDef*>;
+
+bool Contains(const std::vector<std::string>& names, absl::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Whether executing the node before the run, and not in it, may be noticed: it keeps
+// state that is not that of a pipeline or a queue, or waits. `called`: functions that
+// are looked into already.
+bool MayBeNoticed(const tf::FunctionLibraryDefinition& functions,
+                  const tf::NodeDef& node, std::set<std::string>* called) {
+  if (OnlyLooksAt(node.op()) || node.op() == "PyFuncStateless") return false;
+  if (MayBlock(node.op()) || TakesData(node.op()) || IsVariableOp(node.op())) {
+    return true;
+  }
+  if (absl::StrContains(node.op(), "Iterator")) return false;
+  const tf::OpDef* op = nullptr;
+  if (!functions.LookUpOpDef(node.op(), &op).ok()) return true;
+  const std::vector<Call> calls = CallsOf(node, functions);
+  if (calls.empty()) return op->is_stateful() && !HasSharedKernel(node, *op);
+  for (const Call& call : calls) {
+    const auto record = functions.FindRecord(call.function);
+    if (record == nullptr) return true;
+    if (!called->insert(call.function).second) continue;
+    for (const tf::NodeDef& inside : record->fdef().node_def()) {
+      if (MayBeNoticed(functions, inside, called)) return true;
+    }
+  }
+  return false;
+}
+
+// Whether all that the node waits for may be executed before the run. `may_too`: what
+// comes before the run itself, if it may.
+bool MayComeFirst(const ProgramGraph& graph, const RunSpec& spec,
+                  const tf::NodeDef& taker,
+                  const std::function<bool(const tf::NodeDef&)>& may_too) {
+  std::set<std::string> called;
+  std::set<absl::string_view> reached;
+  Nodes open = {&taker};
+  while (!open.empty()) {
+    const tf::NodeDef* const node = open.back();
+    open.pop_back();
+    if (node != &taker && !may_too(*node) &&
+        MayBeNoticed(graph.functions(), *node, &called)) {
+      return false;
+    }
+    for (const std::string& input : node->input()) {
+      const TensorName tensor = ParseTensor(input);
+      if (!tensor.control && Contains(spec.feeds, Canonical(input))) continue;
+      if (!reached.insert(tensor.node).second) continue;
+      if (const tf::NodeDef* producer = graph.Find(tensor.node)) {
+        open.push_back(producer);
+      }
+    }
+  }
+  return true;
+}
+
+std::string WhyNotFirst(const ProgramGraph& graph, const RunSpec& spec,
+                        const Nodes& nodes, const Nodes& takers) {
+  for (const tf::NodeDef* taker : takers) {
+    if (LiesInControlFlow(graph, taker->name()) ||
+        taker->op() == "IteratorGetNextAsOptional") {
+      return absl::StrCat("a conditional or a loop takes it ('", taker->name(), "')");
+    }
+    if (!MayComeFirst(graph, spec, *taker, [](const tf::NodeDef&) { return false; })) {
+      return absl::StrCat("'", taker->name(), "' waits for what the run does before");
+    }
+  }
+  for (const tf::NodeDef* node : nodes) {
+    if (!takers.empty() && PutsElement(node->op())) {
+      return absl::StrCat("the run puts an element back, too ('", node->name(), "')");
+    }
+  }
+  return "";
+}
+
+// The Python functions of the run that may be called before it, where the `takers`
+// take their data then.
+Nodes PythonFunctionsBefore(const ProgramGraph& graph, const RunSpec& spec,
+                            const Nodes& nodes, const Nodes& takers) {
+  const auto comes_first = [&](const tf::NodeDef& node) {
+    return (CallsPython(node.op()) && !LiesInControlFlow(graph, node.name())) ||
+           std::find(takers.begin(), takers.end(), &node) != takers.end();
+  };
+  Nodes functions;
+  for (const tf::NodeDef* node : nodes) {
+    if (CallsPython(node->op()) && comes_first(*node) &&
+        MayComeFirst(graph, spec, *node, comes_first)) {
+      functions.push_back(node);
+    }
+  }
+  return functions;
+}
+
+// What the run uses of what `takers` give.
+class Uses {
+ public:
+  Uses(const RunSpec& spec, const Nodes& takers) : spec_(spec) {
+    for (const tf::NodeDef* taker : takers) takers_.insert(taker->name());
+  }
+
+  void Add(const tf::NodeDef& node) {
+    for (const std::string& input : node.input()) {
+      const TensorName tensor = ParseTensor(input);
+      if (tensor.control || takers_.count(tensor.node) == 0) continue;
+      if (node.op() != "DeserializeSparse") {
+        Add(Canonical(input));
+        continue;
+      }
+      const auto part = [&node](int index) {
+        return absl::StrCat(node.name(), ":", index);
+      };
+      const std::array<std::string, 3> parts = {part(0), part(1), part(2)};
+      for (const std::string& name : parts) Add(name);
+      element_.sparse.push_back(parts);
+    }
+  }
+  void AddFetched(const std::string& name) {
+    if (takers_.count(ParseTensor(name).node) > 0) Add(Canonical(name));
+  }
+  const PipelineElement& element() const { return element_; }
+  // Leaves out what `nodes`, which are those that are executed when the element is fed,
+  // do not use: it was for other takers alone.
+  void KeepOnly(const Nodes& nodes) {
+    std::set<std::string> used;
+    for (const std::string& fetch : spec_.fetches) used.insert(Canonical(fetch));
+    for (const tf::NodeDef* node : nodes) {
+      for (const std::string& input : node->input()) used.insert(Canonical(input));
+    }
+    for (const auto& parts : element_.sparse) used.insert(parts.begin(), parts.end());
+    std::vector<std::string>& tensors = element_.tensors;
+    tensors.erase(std::remove_if(tensors.begin(), tensors.end(),
+                                 [&used](const std::string& tensor) {
+                                   return used.count(tensor) == 0;
+                                 }),
+                  tensors.end());
+  }
+
+ private:
+  void Add(const std::string& tensor) {
+    if (Contains(spec_.feeds, tensor) || Contains(element_.tensors, tensor)) return;
+    element_.tensors.push_back(tensor);
+  }
+
+  const RunSpec& spec_;
+  std::set<absl::string_view> takers_;
+  PipelineElement element_;
+};
+
+absl::Status CannotComeFirst(const std::string& why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("what it takes from a pipeline or a queue cannot be taken before it "
+                   "and be divided: ",
+                   why,
+                   ". Options(elements=\"one_each\") gives each learner an element of "
+                   "its own."));
+}
+
+}  // namespace
+
+RunSpec WithElement(const RunSpec& spec, const PipelineElement& element) {
+  RunSpec fed = spec;
+  fed.feeds.insert(fed.feeds.end(), element.tensors.begin(), element.tensors.end());
+  fed.fetches.erase(std::remove_if(fed.fetches.begin(), fed.fetches.end(),
+                                   [&element](const std::string& fetch) {
+                                     return Contains(element.tensors, fetch);
+                                   }),
+                    fed.fetches.end());
+  return fed;
+}
+
+absl::StatusOr<PipelineElement> FindPipelineElement(const ProgramGraph& graph,
+                                                    const RunSpec& spec,
+                                                    const RunAnalysis& analysis) {
+  if (analysis.calls_take_data) {
+    return CannotComeFirst("a function or a conditional takes it");
+  }
+  Nodes nodes, takers;
+  TF_RETURN_IF_ERROR(graph.Needed(spec, &nodes));
+  for (const tf::NodeDef* node : nodes) {
+    if (TakesData(node->op())) takers.push_back(node);
+  }
+  const std::string why = WhyNotFirst(graph, spec, nodes, takers);
+  if (!why.empty()) return CannotComeFirst(why);
+  const Nodes functions = PythonFunctionsBefore(graph, spec, nodes, takers);
+  takers.insert(takers.end(), functions.begin(), functions.end());
+  Uses uses(spec, takers);
+  for (const tf::NodeDef* node : nodes) uses.Add(*node);
+  for (const std::string& fetch : spec.fetches) uses.AddFetched(fetch);
+  TF_RETURN_IF_ERROR(graph.Needed(WithElement(spec, uses.element()), &nodes));
+  uses.KeepOnly(nodes);
+  Nodes taking;
+  TF_RETURN_IF_ERROR(graph.Needed({spec.feeds, uses.element().tensors, {}}, &taking));
+  for (const tf::NodeDef* node : nodes) {
+    const std::string why =
+        absl::StrCat("something waits for '", node->name(), "' and not for its values");
+    if (TakesData(node->op())) return CannotComeFirst(why);
+    if (CallsPython(node->op()) &&
+        std::find(taking.begin(), taking.end(), node) != taking.end()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("a Python function would be called twice: ", why));
+    }
+  }
+  return uses.element();
+}
+
+}  // namespace tensorbow

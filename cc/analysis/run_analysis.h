@@ -1,0 +1,90 @@
+// What a run does to variables, read off the graph before anything is executed.
+//
+// A run is *learning* if it updates a trainable variable by an optimiser op (…Apply…),
+// or otherwise by a value that depends on reading trainable variables: by an AssignAdd,
+// AssignSub or scatter whose operand depends on a trainable variable, or by an Assign
+// whose value depends on the very variable assigned. (Copying one variable into
+// another, as initialisers and target networks do, is a write.) Without an optimiser
+// op, the new value of a trainable variable must also depend on more than variables and
+// constants: on a feed, on data or on random numbers. Else every learner would compute
+// the same, as in clipping weights, and the run is a write.
+//
+// A run that assigns variables without learning is a *write*; everything else is a
+// *read*. Pure functions.
+#ifndef TENSORBOW_CC_ANALYSIS_RUN_ANALYSIS_H_
+#define TENSORBOW_CC_ANALYSIS_RUN_ANALYSIS_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "cc/graph/program_graph.h"
+
+namespace tensorbow {
+
+// What a run does with one variable.
+struct VariableUse {
+  const tensorflow::NodeDef* node = nullptr;  // of the program graph
+  bool written = false;
+  bool trained = false;    // updated by learning: belongs to the replica's model
+  bool generator = false;  // holds the state of a random number generator
+  bool captured = false;   // by a data pipeline, which reads it after the run, too
+};
+
+struct RunAnalysis {
+  enum class Kind { kRead, kWrite, kLearning };
+  Kind kind = Kind::kRead;
+
+  std::map<std::string, VariableUse> variables;  // reached by the run, by node name
+
+  // The run may wait for another run of the same session (queues, stages, …).
+  bool may_block = false;
+  // The run waits for tf.data.
+  bool reads_iterator = false;
+  // The run takes elements out of pipelines, queues, staging areas or readers; a
+  // function that it calls does.
+  bool takes_data = false;
+  bool calls_take_data = false;
+  // The run calls Python functions, not in functions of the graph.
+  bool calls_python = false;
+  // Why a learner cannot execute this run although it is learning; empty if it can.
+  std::string central_only;
+
+  // Nodes whose kernel exists once per session (queues, iterators, tables, …).
+  std::vector<std::string> shared_kernels;
+  // Whether a kernel keeps the state of a random number generator.
+  bool keeps_random_state = false;
+
+  // Optimisers update variables from nothing but variables: no feeds, no data, no
+  // random numbers. All replicas would be trained alike.
+  bool trains_alike = false;
+  // The devices that the program asks for by number, "/GPU:1"; sorted.
+  std::vector<std::string> devices;
+
+  // Tensors that are an optimiser's learning rate, can change between runs and can be
+  // evaluated on their own without side effects.
+  std::vector<std::string> learning_rates;
+  // By update of a trained variable, or what computes the operand of one, the input
+  // that is the learning rate; and an update whose rate is not known, if there is one.
+  std::map<std::string, int> rate_inputs;
+  std::string without_rate;
+  // Every trained variable is updated by plain gradient descent, without momentum
+  // or adaptive slots.
+  bool plain_gradient_descent = true;
+  // The largest constant momentum of the learners' optimisers, or 0.
+  double optimiser_momentum = 0;
+};
+
+// `trainable`: names of trainable variables (node names). `forced`: the kind that the
+// run is to have, whatever the graph says; in a learning run that is forced, all
+// trainable floating-point variables that it writes are trained.
+absl::Status AnalyseRun(const ProgramGraph& graph, const RunSpec& spec,
+                        const absl::flat_hash_set<std::string>& trainable,
+                        std::optional<RunAnalysis::Kind> forced, RunAnalysis* analysis);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_ANALYSIS_RUN_ANALYSIS_H_

@@ -1,0 +1,43 @@
+// What follows from nodes of a graph.
+#ifndef TENSORBOW_CC_GRAPH_DOWNSTREAM_H_
+#define TENSORBOW_CC_GRAPH_DOWNSTREAM_H_
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorbow {
+
+using NodeSet = std::set<const tensorflow::Node*>;
+
+// Everything that edges which `follow` accepts lead to from `start`.
+template <typename Follow>
+NodeSet Downstream(std::vector<const tensorflow::Node*> start, Follow follow) {
+  NodeSet reached;
+  while (!start.empty()) {
+    const tensorflow::Node* const node = start.back();
+    start.pop_back();
+    for (const tensorflow::Edge* edge : node->out_edges()) {
+      if (!follow(*edge) || !reached.insert(edge->dst()).second) continue;
+      start.push_back(edge->dst());
+    }
+  }
+  return reached;
+}
+
+// The nodes that may not be executed: those of branches of conditionals, and of loops.
+inline NodeSet Conditional(const tensorflow::Graph& graph) {
+  std::vector<const tensorflow::Node*> switches;
+  for (const tensorflow::Node* node : graph.op_nodes()) {
+    if (node->IsSwitch()) switches.push_back(node);
+  }
+  return Downstream(std::move(switches), [](const tensorflow::Edge& edge) {
+    return !edge.dst()->IsMerge() && !edge.dst()->IsExit();
+  });
+}
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_GRAPH_DOWNSTREAM_H_

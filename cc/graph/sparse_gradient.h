@@ -1,0 +1,32 @@
+// Where an update takes a gradient of some rows of its variable. Pure function.
+#ifndef TENSORBOW_CC_GRAPH_SPARSE_GRADIENT_H_
+#define TENSORBOW_CC_GRAPH_SPARSE_GRADIENT_H_
+
+#include <optional>
+#include <vector>
+
+#include "cc/graph/node_inputs.h"
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorbow {
+
+struct SparseGradient {
+  struct Use {
+    tensorflow::Node* node;
+    int input;
+  };
+
+  NodeOutput values;   // a row each
+  NodeOutput indices;  // which rows
+  // What takes them on behalf of the update.
+  std::vector<Use> uses_of_values;
+  Use use_of_indices;
+};
+
+// Of TensorFlow's sparse optimiser ops, of ops that add to rows or subtract from them,
+// and of fused Adam (fuse_sparse_adam.h); none of other updates.
+std::optional<SparseGradient> SparseGradientOf(tensorflow::Node* update);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_GRAPH_SPARSE_GRADIENT_H_

@@ -1,0 +1,74 @@
+// The graph of a learning task, which every learner's copy is made from, and where its
+// nodes are placed.
+#ifndef TENSORBOW_CC_GRAPH_TASK_GRAPH_H_
+#define TENSORBOW_CC_GRAPH_TASK_GRAPH_H_
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "tensorflow/core/common_runtime/device_set.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorbow {
+
+// What of a task is executed on one device.
+struct TaskPart {
+  tensorflow::Device* device = nullptr;  // not owned
+  std::unique_ptr<tensorflow::Graph> graph;
+};
+
+// What every learner's copy is made from.
+struct TaskGraph {
+  std::unique_ptr<tensorflow::FunctionLibraryDefinition> functions;
+  std::vector<TaskPart> parts;  // they use `functions`; the CPU's, if any, comes first
+  tensorflow::DataTypeVector feed_types;  // in the order of the spec
+  tensorflow::DataTypeVector fetch_types;
+  // Whether the value is fed to, and fetched from, the accelerator's memory.
+  std::vector<bool> feeds_accelerator;
+  std::vector<bool> fetches_accelerator;
+};
+
+TaskGraph CopyOf(const TaskGraph& task);
+
+// The devices on which the variables of a session have been placed, by node: where they
+// were first, they stay. Thread-safe.
+class VariableDevices {
+ public:
+  void Add(const std::string& variable, const std::string& device) {
+    absl::MutexLock lock(&mu_);
+    devices_.emplace(variable, device);
+  }
+  // "" if it has not been placed.
+  std::string Of(const std::string& variable) const {
+    absl::MutexLock lock(&mu_);
+    const auto device = devices_.find(variable);
+    return device == devices_.end() ? "" : device->second;
+  }
+  std::unordered_map<std::string, std::string> All() const {
+    absl::MutexLock lock(&mu_);
+    return devices_;
+  }
+
+ private:
+  mutable absl::Mutex mu_;
+  std::unordered_map<std::string, std::string> devices_ ABSL_GUARDED_BY(mu_);
+};
+
+// Where tasks are placed.
+struct TaskDevices {
+  const tensorflow::DeviceSet* all = nullptr;
+  // Every node ends up on one of these two, or on the CPU if there is no accelerator.
+  tensorflow::Device* cpu = nullptr;
+  tensorflow::Device* accelerator = nullptr;
+  VariableDevices* variables = nullptr;  // needed with an accelerator; gets new ones
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_GRAPH_TASK_GRAPH_H_

@@ -1,0 +1,29 @@
+// Takes the state of random ops out of their kernels, so that a session can save it.
+//
+// RandomUniform, RandomUniformInt, RandomStandardNormal and TruncatedNormal are
+// replaced by their stateless forms, fed by TensorBowReserveRandom, which keeps its
+// state with the learner. The numbers are the same. The op that draws keeps its name.
+// Pure functions.
+#ifndef TENSORBOW_CC_LEARNER_RANDOM_STATE_H_
+#define TENSORBOW_CC_LEARNER_RANDOM_STATE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorbow {
+
+// In place; nodes are on their devices.
+absl::Status ExposeRandomState(tensorflow::Graph* graph);
+
+// The ops of the graphs and of the functions they may call whose random state stays in
+// their kernels.
+std::vector<std::string> HiddenRandomState(
+    const std::vector<std::unique_ptr<tensorflow::Graph>>& graphs);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_LEARNER_RANDOM_STATE_H_

@@ -1,0 +1,21 @@
+// Scales the learning rates of a run's optimisers, on each learner by its own factor.
+// Pure function.
+#ifndef TENSORBOW_CC_PASSES_PROGRAM_SCALE_RATES_H_
+#define TENSORBOW_CC_PASSES_PROGRAM_SCALE_RATES_H_
+
+#include "absl/status/status.h"
+#include "cc/analysis/run_analysis.h"
+#include "cc/graph/program_graph.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace tensorbow {
+
+// Makes `*scaled` the part of `program` that `spec` needs, in which the updates of all
+// trained variables take their learning rate multiplied by the learner's factor.
+// InvalidArgument if the rate of one is not known.
+absl::Status ScaleRates(const ProgramGraph& program, const RunSpec& spec,
+                        const RunAnalysis& analysis, tensorflow::GraphDef* scaled);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_PROGRAM_SCALE_RATES_H_

@@ -1,0 +1,35 @@
+// A tensor multiplied by a factor that the learner knows when it executes. Pure
+// function.
+#ifndef TENSORBOW_CC_PASSES_PROGRAM_SCALED_TENSOR_H_
+#define TENSORBOW_CC_PASSES_PROGRAM_SCALED_TENSOR_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/graph/program_graph.h"
+#include "tensorflow/core/framework/node_def_builder.h"
+
+namespace tensorbow {
+
+// Appends to `added` the nodes of `product`, which is `tensor` times what an op of type
+// `factor_op` gives, a scalar of the same type.
+inline absl::Status AppendScaled(const TensorName& tensor, tensorflow::DataType dtype,
+                                 const std::string& factor_op,
+                                 const std::string& product,
+                                 std::vector<tensorflow::NodeDef>* added) {
+  const std::string factor = absl::StrCat(product, "/scale");
+  absl::Status status = tensorflow::NodeDefBuilder(factor, factor_op)
+                            .Attr("T", dtype)
+                            .Finalize(&added->emplace_back());
+  if (!status.ok()) return status;
+  return tensorflow::NodeDefBuilder(product, "Mul")
+      .Input(tensor.node, tensor.index, dtype)
+      .Input(factor, 0, dtype)
+      .Finalize(&added->emplace_back());
+}
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_PROGRAM_SCALED_TENSOR_H_

@@ -1,0 +1,374 @@
+#include "cc/passes/task/reduce_gradients.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/graph/acyclic.h"
+#include "cc/graph/downstream.h"
+#include "cc/graph/node_inputs.h"
+#include "cc/graph/op_kinds.h"
+#include "cc/graph/sparse_gradient.h"
+#include "cc/graph/updates.h"
+#include "cc/passes/task/refills.h"
+#include "tensorflow/core/graph/algorithm.h"
+#include "tensorflow/core/graph/node_builder.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// Whether the update averages by itself.
+bool IsFused(const tf::Node& update) {
+  return absl::StartsWith(update.type_string(), "TensorBow") &&
+         GradientInput(update) >= 0;
+}
+
+bool IsReduction(const tf::Node& node) {
+  return IsOp(&node, {kReduceGradient, kReduceRows});
+}
+
+// What differs from task to task where learners agree on everything else: what depends
+// on feeds but those that all have whole, on other data and on random numbers, but for
+// averages of it.
+NodeSet OfOneTask(const tf::Graph& graph, const std::set<int>& whole_feeds) {
+  std::vector<const tf::Node*> sources;
+  for (const tf::Node* node : graph.op_nodes()) {
+    int feed = -1;
+    if (node->IsArg() && tf::GetNodeAttr(node->attrs(), "index", &feed).ok() &&
+        whole_feeds.count(feed) > 0) {
+      continue;
+    }
+    const bool random = KeepsRandomState(node->def(), node->op_def()) ||
+                        absl::StrContains(node->type_string(), "Random");
+    if (node->IsArg() || random || HasSharedKernel(node->def(), node->op_def())) {
+      sources.push_back(node);
+    }
+  }
+  return Downstream(std::move(sources), [](const tf::Edge& edge) {
+    return !edge.IsControlEdge() && !IsReduction(*edge.dst());
+  });
+}
+
+// The ops that change the reference variable.
+std::vector<const tf::Node*> ReferenceWritersOf(const tf::Node& variable) {
+  const NodeSet users = Downstream({&variable}, [](const tf::Edge& edge) {
+    return !edge.IsControlEdge() &&
+           tf::IsRefType(edge.src()->output_type(edge.src_output())) &&
+           tf::IsRefType(edge.dst()->input_type(edge.dst_input()));
+  });
+  std::vector<const tf::Node*> writers;
+  for (const tf::Node* user : users) {
+    const bool passes = user->IsControlFlow() || user->IsIdentity();
+    if (user != &variable && !passes) writers.push_back(user);
+  }
+  return writers;
+}
+
+// The ops that change the variable, wherever they get its handle from.
+std::vector<const tf::Node*> WritersOf(const tf::Node& variable) {
+  if (variable.output_type(0) != tf::DT_RESOURCE) return ReferenceWritersOf(variable);
+  const NodeSet users = Downstream({&variable}, [](const tf::Edge& edge) {
+    return !edge.IsControlEdge() &&
+           edge.src()->output_type(edge.src_output()) == tf::DT_RESOURCE;
+  });
+  std::vector<const tf::Node*> writers;
+  for (const tf::Node* user : users) {
+    if (!OnlyReadsResource(user->type_string()) && !user->IsControlFlow() &&
+        !user->IsIdentity()) {
+      writers.push_back(user);
+    }
+  }
+  return writers;
+}
+
+absl::Status UpdatedOtherwise(const std::string& variable) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "S-SGD averages gradients, which it finds in TensorFlow's optimisers and in what "
+      "Keras's are given; variable '",
+      variable, "' is updated otherwise. Use tensorbow.SMA()"));
+}
+
+// Makes the gradient of a fused update the learner's own, if the program averages it:
+// the update will.
+absl::Status TakeOver(tf::Node* update, tf::Graph* graph) {
+  const int input = GradientInput(*update);
+  tf::Node* reduction = nullptr;
+  TF_RETURN_IF_ERROR(update->input_node(input, &reduction));
+  if (!IsReduction(*reduction)) return absl::OkStatus();
+  const tf::Edge* gradient = nullptr;
+  TF_RETURN_IF_ERROR(reduction->input_edge(0, &gradient));
+  TF_RETURN_IF_ERROR(
+      graph->UpdateEdge(gradient->src(), gradient->src_output(), update, input));
+  const auto& uses = reduction->out_edges();
+  if (std::all_of(uses.begin(), uses.end(),
+                  [](const tf::Edge* use) { return use->IsControlEdge(); })) {
+    graph->RemoveNode(reduction);
+  }
+  return absl::OkStatus();
+}
+
+// Puts a reduction before an update with a gradient of some rows.
+absl::Status InsertForRows(const SparseGradient& gradient, tf::Node* update,
+                           tf::Graph* graph) {
+  const auto input = [](const NodeOutput& tensor) {
+    return tf::NodeBuilder::NodeOut(tensor.node, tensor.index);
+  };
+  tf::Node* reduction = nullptr;
+  TF_RETURN_IF_ERROR(tf::NodeBuilder(absl::StrCat(update->name(), "/TensorBow.average"),
+                                     kReduceRows, graph->op_registry())
+                         .Input(input(gradient.values))
+                         .Input(input(gradient.indices))
+                         .Attr("index", 0)
+                         .AssignedDevice(update->assigned_device_name())
+                         .Finalize(graph, &reduction));
+  for (const SparseGradient::Use& use : gradient.uses_of_values) {
+    TF_RETURN_IF_ERROR(graph->UpdateEdge(reduction, 0, use.node, use.input));
+  }
+  const SparseGradient::Use& indices = gradient.use_of_indices;
+  return graph->UpdateEdge(reduction, 1, indices.node, indices.input);
+}
+
+// The shape of what the update updates.
+tf::PartialTensorShape ShapeOf(const tf::Node& update) {
+  tf::PartialTensorShape shape;
+  const tf::Node* variable = nullptr;
+  if (update.input_node(0, &variable).ok()) {
+    tf::GetNodeAttr(variable->attrs(), "shape", &shape).IgnoreError();
+  }
+  return shape;
+}
+
+// Puts a reduction before the update, unless the program has one there.
+absl::Status Insert(tf::Node* update, tf::Graph* graph) {
+  if (IsFused(*update)) {
+    update->ClearAttr("averaged");
+    update->AddAttr("averaged", true);
+  }
+  if (const auto rows = SparseGradientOf(update)) {
+    return InsertForRows(*rows, update, graph);
+  }
+  const int input = GradientInput(*update);
+  const tf::Edge* gradient = nullptr;
+  TF_RETURN_IF_ERROR(update->input_edge(input, &gradient));
+  if (IsReduction(*gradient->src())) return absl::OkStatus();
+  tf::Node* reduction = nullptr;
+  TF_RETURN_IF_ERROR(tf::NodeBuilder(absl::StrCat(update->name(), "/TensorBow.average"),
+                                     kReduceGradient, graph->op_registry())
+                         .Input(gradient->src(), gradient->src_output())
+                         .Attr("index", 0)
+                         .Attr("shape", ShapeOf(*update))
+                         .AssignedDevice(update->assigned_device_name())
+                         .Finalize(graph, &reduction));
+  return graph->UpdateEdge(reduction, 0, update, input);
+}
+
+// Whether `node` computes from averages.
+bool IsOfAverages(const tf::Node& node) {
+  NodeSet seen;
+  std::vector<const tf::Node*> pending{&node};
+  while (!pending.empty()) {
+    const tf::Node* const current = pending.back();
+    pending.pop_back();
+    for (const tf::Edge* edge : current->in_edges()) {
+      if (edge->IsControlEdge() || !seen.insert(edge->src()).second) continue;
+      if (IsReduction(*edge->src())) return true;
+      pending.push_back(edge->src());
+    }
+  }
+  return false;
+}
+
+// Whether the update takes a gradient of some rows that is a learner's own.
+bool IsOfRows(tf::Node* update) {
+  const auto gradient = SparseGradientOf(update);
+  return gradient.has_value() && !IsReduction(*gradient->values.node) &&
+         !IsOfAverages(*gradient->values.node);
+}
+
+// What updates the trained variables.
+struct Updates {
+  std::vector<tf::Node*> by_gradient;  // optimiser ops
+  std::vector<const tf::Node*> all;    // and whatever else writes a variable
+};
+
+absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
+                                    const std::optional<std::set<int>>& whole_feeds,
+                                    const tf::Graph& graph) {
+  bool averages_itself = false;
+  for (const tf::Node* node : graph.op_nodes()) averages_itself |= IsReduction(*node);
+  const NodeSet of_one_task =
+      whole_feeds.has_value() ? OfOneTask(graph, *whole_feeds) : NodeSet();
+  Updates updates;
+  for (const tf::Node* node : graph.op_nodes()) {
+    if (trained.count(node->name()) == 0 || !IsVariableOp(node->type_string()))
+      continue;
+    tf::Node* const update = OnlyUpdate(*node);
+    if (update != nullptr && (IsOfGradient(*update) || IsOfRows(update))) {
+      updates.by_gradient.push_back(update);
+      updates.all.push_back(update);
+      continue;
+    }
+    if (!averages_itself && whole_feeds.has_value()) {
+      return UpdatedOtherwise(node->name());
+    }
+    for (const tf::Node* writer : WritersOf(*node)) {
+      if (of_one_task.count(writer) > 0) return UpdatedOtherwise(node->name());
+      updates.all.push_back(writer);
+    }
+  }
+  return updates;
+}
+
+// Executes what refills a queue that the task takes from before `begin`, where learners
+// wait for each other: else one that waits for an element would wait for one that waits
+// for its gradients.
+absl::Status RefillBefore(tf::Node* begin, const NodeSet& conditional,
+                          const Updates& updates,
+                          const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
+  std::vector<const tf::Node*> exchanges = updates.all;
+  exchanges.insert(exchanges.end(), reductions.begin(), reductions.end());
+  const NodeSet after =
+      Downstream(std::move(exchanges), [](const tf::Edge&) { return true; });
+  for (tf::Node* refill : Refills(*graph)) {
+    const char* const what = conditional.count(refill) > 0 ? "in a conditional"
+                             : after.count(refill) > 0     ? "after an update"
+                                                           : nullptr;
+    if (what != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "S-SGD makes learners wait for each other's gradients, and they would wait "
+          "for ever for the elements that '",
+          refill->name(), "' adds ", what,
+          " to what they take from. Use tensorbow.SMA()"));
+    }
+    graph->AddControlEdge(refill, begin);
+  }
+  return absl::OkStatus();
+}
+
+// Executes the program's assertions before `begin`, also those beside the gradients:
+// what fails there fails before anything is updated. One in a conditional is followed
+// to where the conditional ends; one that looks at what has been updated stays where it
+// is.
+void CheckBefore(tf::Node* begin, const NodeSet& conditional, const Updates& updates,
+                 const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
+  std::vector<const tf::Node*> exchanges = updates.all;
+  exchanges.insert(exchanges.end(), reductions.begin(), reductions.end());
+  const NodeSet after =
+      Downstream(std::move(exchanges), [](const tf::Edge&) { return true; });
+  std::vector<tf::Node*> pending;
+  for (tf::Node* node : graph->op_nodes()) {
+    if (IsOp(node, {"Assert", "CheckNumerics", "CheckNumericsV2"})) {
+      pending.push_back(node);
+    }
+  }
+  std::set<tf::Node*> checks;  // that are executed in every task
+  NodeSet seen;
+  while (!pending.empty()) {
+    tf::Node* const node = pending.back();
+    pending.pop_back();
+    if (!node->IsOp() || after.count(node) > 0 || !seen.insert(node).second) continue;
+    if (conditional.count(node) == 0) {
+      checks.insert(node);
+      continue;
+    }
+    for (const tf::Edge* edge : node->out_edges()) pending.push_back(edge->dst());
+  }
+  for (tf::Node* check : checks) graph->AddControlEdge(check, begin);
+}
+
+}  // namespace
+
+bool IsOfGradient(const tf::Node& update) {
+  const int input = GradientInput(update);
+  const tf::Node* gradient = nullptr;
+  return input >= 0 && update.input_node(input, &gradient).ok() &&
+         (IsReduction(*gradient) || !IsOfAverages(*gradient));
+}
+
+absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
+                                    const std::optional<std::set<int>>& whole_feeds,
+                                    Averaging averaging, TaskGraph* task) {
+  if (task->parts.size() != 1) {
+    return absl::InvalidArgumentError(
+        "S-SGD works on one device for each learner, the CPU. Use tensorbow.SMA()");
+  }
+  tf::Graph* const graph = task->parts[0].graph.get();
+  TF_ASSIGN_OR_RETURN(
+      const Updates updates,
+      FindUpdates({trained.begin(), trained.end()}, whole_feeds, *graph));
+  for (tf::Node* update : updates.by_gradient) {
+    const bool by_itself = IsFused(*update) && averaging == Averaging::kInUpdates;
+    TF_RETURN_IF_ERROR(by_itself ? TakeOver(update, graph) : Insert(update, graph));
+  }
+
+  // Where learners meet: in one order for all.
+  const NodeSet by_gradient(updates.by_gradient.begin(), updates.by_gradient.end());
+  std::vector<tf::Node*> ordered, fused, reductions;
+  tf::GetReversePostOrder(*graph, &ordered, tf::NodeComparatorName());
+  for (tf::Node* node : ordered) {
+    if (IsReduction(*node)) reductions.push_back(node);
+    if (IsFused(*node) && by_gradient.count(node) > 0) fused.push_back(node);
+  }
+
+  // Whatever can fail comes before: the gradients; then all reductions; the updates.
+  // None of it may be something that is not executed.
+  const NodeSet conditional = Conditional(*graph);
+  NodeSet after = Downstream(updates.all, [](const tf::Edge&) { return true; });
+  after.merge(Downstream({reductions.begin(), reductions.end()},
+                         [](const tf::Edge& edge) { return !edge.IsControlEdge(); }));
+  tf::Node* last = nullptr;
+  TF_RETURN_IF_ERROR(tf::NodeBuilder(graph->NewName("TensorBow.gradients"),
+                                     kBeginUpdates, graph->op_registry())
+                         .Input(std::vector<tf::NodeBuilder::NodeOut>())
+                         .Input(std::vector<tf::NodeBuilder::NodeOut>())
+                         .AssignedDevice(task->parts[0].device->name())
+                         .Finalize(graph, &last));
+  auto follow_gradient = [&](tf::Node* node, int input) -> absl::Status {
+    tf::Node* gradient = nullptr;
+    TF_RETURN_IF_ERROR(node->input_node(input, &gradient));
+    const char* const what = conditional.count(node) > 0 ? "in a conditional"
+                             : after.count(gradient) > 0 ? "after another update"
+                                                         : nullptr;
+    if (what != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "S-SGD averages all gradients before it updates anything, but '",
+          gradient->name(), "' is computed ", what, ". Use tensorbow.SMA()"));
+    }
+    graph->AddControlEdge(gradient, last);
+    return absl::OkStatus();
+  };
+  for (tf::Node* node : reductions) {
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      TF_RETURN_IF_ERROR(follow_gradient(node, i));
+    }
+  }
+  for (tf::Node* node : fused) {
+    if (averaging == Averaging::kBefore) break;  // of reductions
+    TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
+  }
+  TF_RETURN_IF_ERROR(RefillBefore(last, conditional, updates, reductions, graph));
+  CheckBefore(last, conditional, updates, reductions, graph);
+  for (size_t i = 0; i < reductions.size(); ++i) {
+    reductions[i]->ClearAttr("index");
+    reductions[i]->AddAttr("index", static_cast<int64_t>(i));
+    graph->AddControlEdge(last, reductions[i]);
+    last = reductions[i];
+  }
+  for (tf::Node* update : updates.by_gradient) {
+    if (!IsFused(*update)) graph->AddControlEdge(last, update);
+  }
+  for (tf::Node* update : fused) {
+    graph->AddControlEdge(last, update);
+    last = update;
+  }
+  TF_RETURN_IF_ERROR(CheckAcyclic(*graph));
+  return static_cast<int>(reductions.size());
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,17 @@
+// Which ops of a task put elements where the task takes elements from.
+#ifndef TENSORBOW_CC_PASSES_TASK_REFILLS_H_
+#define TENSORBOW_CC_PASSES_TASK_REFILLS_H_
+
+#include <vector>
+
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorbow {
+
+// The nodes that put an element into a queue, a barrier, a priority queue or a staging
+// area of which another node of the graph takes one, sorted by name. Pure function.
+std::vector<tensorflow::Node*> Refills(const tensorflow::Graph& graph);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_TASK_REFILLS_H_

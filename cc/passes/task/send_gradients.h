@@ -1,0 +1,34 @@
+// Prepares a program whose gradients are averaged (reduce_gradients.h) for averaging
+// them over several hosts as well.
+//
+// Each gradient is sent by a TensorBowSendGradient as soon as it is computed, while
+// back-propagation goes on; in one order for all tasks, which is that of
+// back-propagation: the layers' from the last to the first. Before any update the
+// TensorBowBeginUpdates waits for the other hosts, and the reductions after it hand on
+// what has arrived. Pure function.
+#ifndef TENSORBOW_CC_PASSES_TASK_SEND_GRADIENTS_H_
+#define TENSORBOW_CC_PASSES_TASK_SEND_GRADIENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cc/graph/task_graph.h"
+
+namespace tensorbow {
+
+struct SentGradient {
+  tensorflow::DataType type;
+  int64_t size;  // elements
+};
+
+// Returns the gradients by their numbers, the order in which they are sent.
+// `*num_gradients`: where learners meet; one more if they did not meet before updates.
+// InvalidArgument, with the graph unusable, for gradients of some rows and of unknown
+// size. REQUIRES: all gradients are averaged before updates (Averaging::kBefore).
+absl::StatusOr<std::vector<SentGradient>> SendGradients(TaskGraph* task,
+                                                        int* num_gradients);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_TASK_SEND_GRADIENTS_H_

@@ -1,0 +1,71 @@
+// Synchronous parallel SGD: the gradients of all learners are averaged, in learner
+// order and weighted by their shares, and every replica gets the same update. All
+// replicas are equal; learner 0's stands for the model. One step with L learners of
+// batch b equals, to rounding, one step of a single learner with a batch of L·b rows.
+// If the central model keeps a moving average, that takes in what the replicas are.
+//
+// Learners exchange gradients at points of their tasks (Synchroniser::AllGather): at
+// one for each fused update (the kernel then divides the slices among those who have
+// come, and each updates its own for all replicas), and at one for each gradient of an
+// update that is not fused. A learner that finishes its task without having come (or
+// sits the iteration out) contributes nothing.
+#ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_SSGD_H_
+#define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_SSGD_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "cc/central_model/central_model.h"
+#include "cc/support/element.h"
+#include "cc/synchroniser/algorithm.h"
+#include "cc/synchroniser/synchroniser.h"
+
+namespace tensorbow {
+
+class Ssgd : public Algorithm {
+ public:
+  // `central`: keeps an average or nothing; not owned.
+  explicit Ssgd(CentralModel* central) : central_(central) {
+    traits_.averages = Traits::Averages::kGradients;
+  }
+
+  const Traits& traits() const override { return traits_; }
+  void Complete(const TrainedSet& set, bool due,
+                const std::vector<int>& present) override;
+
+ private:
+  CentralModel* const central_;  // not owned
+  Traits traits_;
+};
+
+// mean ← the weighted average of all learners' `own`, n elements stored as `type`, of
+// the current set's gradient number `gradient`. Waits for the others. False if the
+// iteration was aborted.
+bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
+                    ElementType type, int64_t n, const void* own, void* mean);
+
+// With other hosts, in two steps. Sends gradient number `gradient` of the set's
+// host_gradients; waits for the other learners. False if the iteration was aborted.
+bool SendGradient(Synchroniser* synchroniser, int learner, int gradient,
+                  const void* own);
+
+// A learner's gradient of some rows of a variable, elements stored as `type`.
+struct RowGradient {
+  ElementType type;
+  std::vector<int64_t> rows;
+  int64_t row_size;  // elements
+  const void* values;
+};
+
+// The same for gradients of some rows: gives the average of the rows that any learner
+// has. `allocate(rows)`: called once with these; returns where the average goes, null
+// if it cannot, which is the caller's to report. False if the iteration was aborted or
+// the learners' rows differ in size.
+bool ReduceRows(Synchroniser* synchroniser, int learner, int gradient,
+                const RowGradient& own,
+                const std::function<void*(const std::vector<int64_t>& rows)>& allocate);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_SSGD_H_

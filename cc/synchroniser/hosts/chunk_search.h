@@ -1,0 +1,41 @@
+// How many gradients travel to the other hosts together, found while training: CGDP's
+// Algorithm 1 (Le et al., ICPE 2018). Sizes are tried from 1 on, each for an interval
+// of iterations: one by one at first, in steps later, and up to some steps beyond the
+// fastest so far, or to all gradients in one chunk.
+#ifndef TENSORBOW_CC_SYNCHRONISER_HOSTS_CHUNK_SEARCH_H_
+#define TENSORBOW_CC_SYNCHRONISER_HOSTS_CHUNK_SEARCH_H_
+
+#include <limits>
+
+namespace tensorbow {
+
+class ChunkSearch {
+ public:
+  struct Settings {
+    int interval = 10;  // iterations with one size
+    int step = 10;
+    int range = 5;  // steps
+  };
+
+  // `most`: the number of gradients.
+  ChunkSearch(const Settings& settings, int most) : settings_(settings), most_(most) {}
+
+  int interval() const { return settings_.interval; }
+  int chunk() const { return chunk_; }  // the size to be used now
+  bool done() const { return done_; }
+
+  // Learns what the last interval took, in any unit. REQUIRES: !done().
+  void Took(double lapse);
+
+ private:
+  const Settings settings_;
+  const int most_;
+  int chunk_ = 1;
+  int best_ = 1;
+  double best_time_ = std::numeric_limits<double>::infinity();
+  bool done_ = false;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_SYNCHRONISER_HOSTS_CHUNK_SEARCH_H_

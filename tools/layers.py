@@ -1,0 +1,67 @@
+"""Fails if a folder of cc/ includes one above it: layers.py (part of `make lint`)."""
+
+import pathlib
+import re
+import sys
+
+# Lowest first. A folder includes its own files, and folders of earlier lines or further left
+# in its line.
+LAYERS = """
+support
+scheduler memory activity data tuner central_model
+device arithmetic reducer graph feeds
+synchroniser/hosts synchroniser synchroniser/algorithms synchroniser/gpu analysis
+config cluster passes/program passes/task passes
+learner
+program replicas
+checkpoint coordination
+trainer
+session
+bindings
+"""
+# Includes upward: file, included file.
+EXCEPTIONS = {
+    ("checkpoint/checkpoint.cc", "coordination/merging_hosts.h"),
+    ("checkpoint/checkpoint.cc", "trainer/trainer.h"),
+    ("checkpoint/saved_state.h", "trainer/synchronisation.h"),
+    ("coordination/elastic_hosts.cc", "trainer/trainer.h"),
+    ("coordination/hosts.cc", "trainer/trainer.h"),
+    ("coordination/merging_hosts.h", "trainer/learning_run.h"),
+    ("coordination/merging_hosts.h", "trainer/trainer.h"),
+    ("coordination/returning_hosts.cc", "trainer/trainer.h"),
+    ("program/compiled_runs.cc", "coordination/merging_hosts.h"),
+    ("program/compiled_runs.cc", "trainer/trainer.h"),
+    ("program/divided_runs.cc", "trainer/trainer.h"),
+    ("synchroniser/hosts/host_chunks.h", "synchroniser/trained_set.h"),
+    ("synchroniser/hosts/host_merges.h", "synchroniser/algorithms/mega_batches.h"),
+    ("synchroniser/hosts/other_hosts.cc", "synchroniser/synchroniser.h"),
+}
+
+ROOT = pathlib.Path(__file__).parents[1]
+PLACES = {folder: k for k, folder in enumerate(LAYERS.split())}
+
+
+def layer(path: str) -> int:
+    """The place of the longest folder of the table that `path`, below cc/, lies in."""
+    parts = path.split("/")[:-1]
+    while parts and "/".join(parts) not in PLACES:
+        parts.pop()
+    return PLACES["/".join(parts)]
+
+
+def main() -> int:
+    found = set()
+    for path in sorted((ROOT / "cc").rglob("*.*")):
+        file = str(path.relative_to(ROOT / "cc"))
+        for included in re.findall(r'#include "cc/([^"]+)"', path.read_text()):
+            if layer(included) > layer(file):
+                found.add((file, included))
+    for file, included in sorted(found - EXCEPTIONS):
+        print(f"cc/{file} includes cc/{included}, which is above it (tools/layers.py)")
+    for file, included in sorted(EXCEPTIONS - found):
+        print(f"cc/{file} no longer includes cc/{included}: drop it from tools/layers.py")
+    return int(found != EXCEPTIONS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
