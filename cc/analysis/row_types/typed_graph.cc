@@ -74,7 +74,6 @@ absl::StatusOr<std::unique_ptr<TypedGraph>> TypedGraph::Of(
   tf::ShapeRefiner refiner(closure.versions().producer(), made->graph->op_registry());
   tf::ImportGraphDefOptions options;
   options.validate_colocation_constraints = false;
-  options.validate_shape = false;
   TF_RETURN_IF_ERROR(tf::ImportGraphDef(options, closure, made->graph.get(), &refiner));
   made->Index(refiner);
   return made;
