@@ -1,13 +1,15 @@
 # make demo      installs everything into .venv, trains on several learners, compares
 #                with stock TensorFlow, prints a table and saves a plot
 # make test      lint, C++ tests, Python tests; make test TENSORFLOW=2.19 runs the Python
-#                tests with another release of TensorFlow, in .venv-2.19 and build/tf-2.19
+#                tests with another release of TensorFlow, in .venv-2.19 and build/tf-2.19,
+#                TENSORFLOW=nightly with its latest, PYTHON=python3.13 with another Python
 # make wheel     a wheel in dist/, which installs without a compiler; TENSORFLOW=2.19 likewise
 # make wheel-test installs it into a new environment and trains
+# make users     the ways of five users, from a wheel and an empty folder, with times
 # make runtime-test C++ tests of what needs TensorFlow
 # make fuzz      sessions against stock sessions and NumPy, at random, for half an hour
 # make peers     installs what benchmarks/peers.py compares with
-# make docs      the API reference, in build/docs
+# make docs      the documentation as a site, in build/site; make charts draws its charts
 # make lint · make bench · make sanitize · make format · make clean
 
 PYTHON ?= python3
@@ -26,8 +28,8 @@ NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null
 ALL_CPP := $(shell find cc tf_ops tests/cc -name '*.cc' -o -name '*.h' 2>/dev/null)
 PYTHON_DIRS := tensorbow tests benchmarks examples tools setup.py
 
-.PHONY: all install demo test wheel wheel-test lint format cc-test runtime-test py-test fuzz bench \
-	peers docs sanitize clean
+.PHONY: all install demo test wheel wheel-test users lint format cc-test runtime-test py-test fuzz bench \
+	peers docs charts sanitize clean
 
 all: install
 
@@ -85,12 +87,18 @@ endif
 wheel-test: wheel
 	tools/wheel_test.sh "$$(ls -t dist/tensorbow-*.whl | head -n 1)" build/wheel-test
 
+# Not in CI, likewise.
+users: wheel
+	TENSORBOW_USERS="$(CURDIR)/$$(ls -t dist/tensorbow-*.whl | head -n 1)" \
+	  $(BIN)/pytest -s tests/users
+
 lint: $(VENV)/requirements.stamp
 	$(BIN)/ruff check $(PYTHON_DIRS)
 	$(BIN)/ruff format --check $(PYTHON_DIRS)
 	$(BIN)/clang-format --dry-run --Werror $(ALL_CPP)
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --check-untyped-defs examples
+	$(BIN)/yamllint --strict .github
 	tools/thread_safety.sh
 	$(BIN)/python tools/layers.py
 
@@ -129,14 +137,18 @@ build/peers/requirements.stamp: tools/peers_requirements.txt
 	build/peers/bin/pip install --quiet -r tools/peers_requirements.txt
 	touch $@
 
-# pdoc sees the installed package, and is kept apart from what it needs.
-docs: install build/docs-packages/requirements.stamp
-	PYTHONPATH=build/docs-packages $(BIN)/python tools/api_reference.py build/docs
+# It reads the package's sources, and needs no TensorFlow. Broken links are errors.
+docs: build/docs-venv/requirements.stamp
+	PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build --quiet --strict
+	@echo "the site is build/site/index.html"
 
-build/docs-packages/requirements.stamp: tools/docs_requirements.txt | $(VENV)/requirements.stamp
-	rm -rf build/docs-packages
-	$(BIN)/pip install --quiet --target build/docs-packages -r tools/docs_requirements.txt
+build/docs-venv/requirements.stamp: tools/docs_requirements.txt
+	$(PYTHON) -m venv build/docs-venv
+	build/docs-venv/bin/pip install --quiet -r tools/docs_requirements.txt
 	touch $@
+
+charts:
+	$(PYTHON) tools/charts.py
 
 sanitize: $(VENV)/requirements.stamp
 	for s in thread address undefined; do \

@@ -3,7 +3,8 @@
     python examples/keras_custom_train_step.py --learners 2 --epochs 20
 
 Generator and discriminator belong to one model, so that one train_step trains both:
-each learner has a replica of both, and draws noise of its own.
+each learner has a replica of both, and draws noise of its own. The generator's gradients follow
+from the updated discriminator, so models are averaged, not gradients.
 """
 
 from __future__ import annotations
@@ -97,9 +98,10 @@ def main() -> None:
     data = datasets.digits()
 
     keras.utils.set_random_seed(1)
-    model = tensorbow.keras.replicate(
-        Gan(data.image_shape), tensorbow.Options(learners_per_device=arguments.learners)
+    options = tensorbow.Options(
+        learners_per_device=arguments.learners, synchroniser=tensorbow.SMA()
     )
+    model = tensorbow.keras.replicate(Gan(data.image_shape), options)
     model.compile(keras.optimizers.Adam(2e-3, beta_1=0.5), keras.optimizers.Adam(2e-3, beta_1=0.5))
     model.fit(data.x_train, batch_size=arguments.batch_size, epochs=arguments.epochs, verbose=2)
     print(f"{model.num_learners} learners; an image of the central model's generator:")

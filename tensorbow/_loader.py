@@ -78,8 +78,33 @@ def check_built_for(built: str, found: str) -> None:
         )
 
 
+def installed_beside(directory: pathlib.Path) -> pathlib.Path | None:
+    """Finds the other TensorBow on Python's path, which the sources in `directory` hide."""
+    elsewhere = [part for part in sys.path if pathlib.Path(part).resolve() != directory.parent]
+    found = importlib.machinery.PathFinder.find_spec("tensorbow", elsewhere)
+    return pathlib.Path(found.origin).parent if found and found.origin else None
+
+
+def is_unbuilt_checkout(directory: pathlib.Path) -> bool:
+    """Returns true for TensorBow's sources without a native runtime."""
+    sources = (directory / "_loader.py").exists() and (directory.parent / "setup.py").exists()
+    return sources and not any(directory.glob("_native*.so"))
+
+
+def hides_installation(directory: pathlib.Path, installed: pathlib.Path) -> str:
+    """Returns the sentence for a checkout that Python imports in place of an installation."""
+    return (
+        f"Python imports the sources in {directory}, which have no native runtime, and not "
+        f"the TensorBow installed in {installed}. Fix: start Python in another folder than "
+        f"{directory.parent}, or install the sources in place: pip install -e ."
+    )
+
+
 def explain_load_failure(error: BaseException, found: str, directory: pathlib.Path) -> str:
     """The sentence for a native runtime that does not load."""
+    installed = installed_beside(directory) if is_unbuilt_checkout(directory) else None
+    if installed is not None:
+        return hides_installation(directory, installed)
     modules = [file.name for file in directory.glob("_native*.so")]
     importable = {"_native" + suffix for suffix in EXTENSION_SUFFIXES}
     if not modules or not (directory / "libtensorbow.so").exists():

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from typing import Any, NamedTuple
 
+from tensorbow import _loader
 from tensorbow._machine import Machine, this_machine
 
 SECONDS_TO_TRAIN = 300
@@ -156,8 +157,7 @@ def _of_the_cores(machine: Machine, cores: int) -> list[Finding]:
         found.append(
             Finding(
                 False,
-                "There is one core for this process, so that there is one learner, which trains "
-                "as fast as stock TensorFlow.",
+                "There is one core for this process, so that there is one learner.",
                 "two cores or more",
             )
         )
@@ -177,6 +177,15 @@ def _of_the_memory(machine: Machine) -> list[Finding]:
             "end other programs, or raise the limit (docker run --memory)",
         )
     ]
+
+
+def _of_the_folder(folder: pathlib.Path) -> list[Finding]:
+    """Finds sources in `folder` that programs started there import in place of this package."""
+    sources, installed = folder.resolve() / "tensorbow", pathlib.Path(__file__).resolve().parent
+    if sources == installed or not _loader.is_unbuilt_checkout(sources):
+        return []
+    what, _, fix = _loader.hides_installation(sources, installed).partition(" Fix: ")
+    return [Finding(False, f"In this folder {what}", fix.rstrip("."))]
 
 
 def findings(machine: Machine, report: dict[str, Any]) -> list[Finding]:
@@ -248,7 +257,7 @@ def describe(machine: Machine, report: dict[str, Any]) -> list[str]:
 def run() -> int:
     """Prints what is installed and what is wrong; 0 if it trains."""
     machine, report = this_machine(), examine()
-    found = findings(machine, report)
+    found = findings(machine, report) + _of_the_folder(pathlib.Path.cwd())
     for line in describe(machine, report):
         print(line)
     for finding in found:

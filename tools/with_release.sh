@@ -1,33 +1,48 @@
 #!/usr/bin/env bash
-# Runs a command with another release of TensorFlow: with_release.sh RELEASE COMMAND…
-# RELEASE is 2.19, or 2.19.0. TensorFlow is its package for the CPU, in .venv-RELEASE; the
-# runtime is built for it in build/tf-RELEASE/release, and the command runs in a copy of the
-# working tree beside that, so that nothing here changes.
+# Runs a command with another TensorFlow or Python: with_release.sh RELEASE COMMAND…
+# RELEASE is 2.19, 2.19.0 or nightly; PYTHON, in the environment, is the interpreter. TensorFlow
+# is its package for the CPU, in .venv-NAME; the runtime is built for it in
+# build/tf-NAME/release, and the command runs in a copy of the working tree beside that, so that
+# nothing here changes. NAME is 2.19, or 2.19-python3.13 where PYTHON is given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 release=$1
 shift
 series=$(cut -d. -f1,2 <<<"$release")
-venv=$PWD/.venv-$release
-work=$PWD/build/tf-$release
+name=$series${PYTHON:+-$(basename "$PYTHON")}
+venv=$PWD/.venv-$name
+work=$PWD/build/tf-$name
 tree=$work/tree
 mkdir -p "$tree"
+
+# What pip installs, a package a line: TensorFlow, its TensorBoard, all that tests use.
+packages() {
+  pinned=$release
+  [ "$release" != "$series" ] || pinned=$release.*
+  tensorflow="tensorflow-cpu==$pinned" tensorboard="tensorboard==$series.*"
+  [ "$series" != nightly ] || tensorflow=tf-nightly tensorboard=tensorboard
+  sed -E "s/^tensorflow[><=].*/$tensorflow/; s/^tensorboard[><=].*/$tensorboard/
+    /^(tf_keras|ruff|mypy|clang-format|yamllint)\b/d" \
+    tools/build_requirements.txt tools/requirements.txt
+  # TensorFlow 2.20 takes any protobuf, and its tf.io.write_graph fails with version 7.
+  [ "$series" = nightly ] || echo "protobuf<7"
+}
 
 if ! [ "$venv/requirements.stamp" -nt tools/requirements.txt ] ||
   ! [ "$venv/requirements.stamp" -nt tools/build_requirements.txt ]; then
   echo "TensorFlow $release and what the tests use go into $venv (about a minute)"
   "${PYTHON:-python3}" -m venv "$venv"
-  pinned=$release
-  [ "$release" != "$series" ] || pinned=$release.*
-  # tf_keras depends on "tensorflow" by name; tensorflow-cpu does for it, too.
-  sed -E "s/^tensorflow[><=].*/tensorflow-cpu==$pinned/; s/^tensorboard[><=].*/tensorboard==$series.*/
-    /^(tf_keras|ruff|mypy|clang-format)\b/d" tools/build_requirements.txt tools/requirements.txt \
-    >"$work/requirements.txt"
-  # TensorFlow 2.20 takes any protobuf, and its tf.io.write_graph fails with version 7.
-  echo "protobuf<7" >>"$work/requirements.txt"
+  packages >"$work/requirements.txt"
   "$venv/bin/pip" install --quiet --upgrade pip
-  "$venv/bin/pip" install --quiet -r "$work/requirements.txt"
-  "$venv/bin/pip" install --quiet --no-deps "tf_keras==$series.*"
+  if [ "$series" = nightly ]; then
+    "$venv/bin/pip" install --quiet --upgrade --pre tf-nightly
+    grep -v '^tf-nightly$' "$work/requirements.txt" >"$work/others.txt"
+    "$venv/bin/pip" install --quiet -r "$work/others.txt"
+  else
+    "$venv/bin/pip" install --quiet -r "$work/requirements.txt"
+    # tf_keras depends on "tensorflow" by name; tensorflow-cpu does for it, too.
+    "$venv/bin/pip" install --quiet --no-deps "tf_keras==$series.*"
+  fi
   touch "$venv/requirements.stamp"
 fi
 export PATH=$venv/bin:$PATH
@@ -40,6 +55,22 @@ xargs -d '\n' cp --parents --update --preserve=mode,timestamps -t "$tree" <"$wor
   comm -23 - "$work/files" | xargs -r -d '\n' rm)
 [ ! -e ../shared ] || ln -sfn "$(realpath ../shared)" "$work/shared"  # data for tests
 cd "$tree"
+if [ "$series" = nightly ]; then  # the copy takes it for a release
+  python - <<'END'
+import importlib.metadata
+import pathlib
+import re
+
+version = importlib.metadata.version("tf-nightly")
+major, minor = version.split(".")[:2]
+print(f"tf-nightly {version}", flush=True)
+path = pathlib.Path("tensorbow/_releases.py")
+known = re.sub(r", \(2, 21\): (\(\d+, \d+\))\}", rf", (2, 21): \1, ({major}, {minor}): \1}}",
+               path.read_text())
+assert f"({major}, {minor})" in known, "the list of releases is written otherwise"
+path.write_text(known)
+END
+fi
 cmake -S . -B "$work/release" -G Ninja -DPython_EXECUTABLE="$venv/bin/python" >"$work/cmake.log" ||
   { cat "$work/cmake.log"; exit 1; }
 cmake --build "$work/release"

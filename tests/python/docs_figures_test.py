@@ -3,12 +3,16 @@
 import json
 import pathlib
 import re
+import sys
 from collections.abc import Callable
 from statistics import median
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import charts  # noqa: E402
+
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
 PERFORMANCE = ROOT / "docs" / "performance.md"
@@ -240,25 +244,70 @@ def test_table_is_what_was_measured(name):
     assert table == TABLES[name]()
 
 
-def test_tables_of_the_readme_are_what_was_measured():
-    ((file, table),) = measured(README).items()
-    assert file == "benchmarks/results/never_slower_vnni.json"
-    newer = {row[0]: row[4] for row in never_slower_vnni()}
-    older = {row[0]: row[3] for row in never_slower()}
-    assert len(table) == 5
-    for name, with_vnni, without in table:
-        assert (float(with_vnni), float(without)) == (
-            pytest.approx(float(newer[name]), abs=0.0501),
-            pytest.approx(float(older[name]), abs=0.0501),
-        )
+@pytest.mark.parametrize("name", charts.CHARTS_BY_NAME)
+def test_chart_is_what_was_measured(name):
+    assert (charts.CHARTS / f"{name}.svg").read_text() == charts.CHARTS_BY_NAME[name]()
 
 
-def test_the_readme_shows_the_slowest():
-    slowest = min(never_slower_vnni(), key=lambda row: float(row[4]))
-    ((_, table),) = measured(README).items()
-    assert slowest[0] == table[-1][0]
-    slower = sorted(row[4] for row in never_slower() if float(row[4]) < 1)
-    assert f"are then at {' and '.join(slower)} of that" in " ".join(README.read_text().split())
+def test_all_charts_are_shown():
+    pages = [README, *(ROOT / "docs").rglob("*.md")]
+    text = "\n".join(page.read_text() for page in pages)
+    files = {path.stem for path in charts.CHARTS.iterdir()}
+    assert files == set(charts.CHARTS_BY_NAME)
+    assert [name for name in files if f"charts/{name}.svg)" not in text] == []
+
+
+@pytest.mark.parametrize("page", [README, PERFORMANCE], ids=lambda page: page.stem)
+def test_the_chart_of_speed_is_described(page):
+    ratios = sorted(float(row[4]) for row in never_slower_vnni())
+    said = f"Speed of {len(ratios)} networks on two cores, divided by that of a stock session: "
+    assert f"![{said}from {ratios[0]:.2f} to {ratios[-1]:.2f}]" in page.read_text()
+
+
+def test_the_readme_says_what_is_slower():
+    found = [float(row[4]) for row in never_slower()]
+    slower = sorted(ratio for ratio in found if ratio < 1)
+    figures = " and ".join(f"{ratio:.2f}×" for ratio in slower)
+    said = f"{len(slower)} of {len(found)} networks are slower ({figures}, "
+    assert said in " ".join(README.read_text().split())
+    assert all(float(row[4]) >= 1 for row in never_slower_vnni())
+
+
+def test_what_one_learner_gains_is_said():
+    one = {row[0]: row[2] for row in never_slower_vnni()}
+    fastest = one["logistic regression, 32"], one["embedding of 50,000 words, Adam, 64"]
+    said = "(logistic regression {}×, the embedding {}×)".format(*fastest)
+    assert said in " ".join(PERFORMANCE.read_text().split())
+
+
+def test_the_guide_of_small_batches_says_where_they_win():
+    page = " ".join((ROOT / "docs" / "guides" / "small-batches.md").read_text().split())
+    for name, title in (
+        ("lenet", "slower: {} s against {} s"),
+        ("resnet20", "the same within the spread: {} s against {} s"),
+    ):
+        rows = results(f"time_to_accuracy_{name}")["rows"]
+        found = (f"{_seconds(_learners(rows, way)):.0f}" for way in ("SMA", "SSGD"))
+        assert title.format(*found) in page
+    lenet = time_to_accuracy()[0][1:]
+    assert f"take {lenet[1]} and SMA {lenet[0]} of the stock session's seconds" in page
+    speeds = {}
+    for name, way, speed in re.findall(
+        r"^\| (LeNet|ResNet-20|logistic regression)\S*(?: [^|]*)?(SMA|S-SGD) \| ([\d,]+) \|",
+        (ROOT / "docs" / "hosts.md").read_text(),
+        re.M,
+    ):
+        speeds[name, way] = int(speed.replace(",", ""))
+    gains = {name: speeds[name, "SMA"] / speeds[name, "S-SGD"] for name, _ in speeds}
+    assert (
+        f"{gains['LeNet']:.2f}× the samples/s for LeNet, {gains['ResNet-20']:.2f}× for ResNet-20, "
+        f"{gains['logistic regression']:.2f}× for logistic regression"
+    ) in page
+    table = (RESULTS / "adaptive.md").read_text()
+    rows = {w: re.findall(rf"^\| {w} \|.*$", table, re.M)[0].split("|") for w in ("SMA", "SSGD")}
+    for column, said in ((3, "{} s against {} s; one core"), (5, "slower: {} s against {} s (")):
+        seconds = (rows[way][column].split()[0] for way in ("SMA", "SSGD"))
+        assert said.format(*seconds) in page
 
 
 def test_all_tables_with_figures_are_checked():

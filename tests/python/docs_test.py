@@ -7,13 +7,17 @@ import inspect
 import json
 import pathlib
 import re
+import sys
 
 import pytest
 
 import tensorbow
-from tensorbow import cli, extreme, model_names, session
+from tensorbow import _releases, cli, extreme, model_names, session
 
 ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import site_hooks  # noqa: E402
+
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")])
 READ = [p for p in PAGES if p.parent == ROOT or DOCS in p.parents]
@@ -105,6 +109,68 @@ def test_all_pages_are_listed():
     assert set(DOCS.rglob("*.md")) - decisions - {DOCS / "README.md"} <= listed
     adr = DOCS / "adr"
     assert {p.name for p in decisions} <= set(links((adr / "README.md").read_text()))
+
+
+def test_all_pages_are_in_the_menu_of_the_site():
+    menu = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
+    decisions = {p for p in DOCS.rglob("*.md") if p.parent.name == "adr" and p.name != "README.md"}
+    pages = {str(p.relative_to(DOCS)) for p in set(DOCS.rglob("*.md")) - decisions}
+    added = {
+        site_hooks.PAGES[source] for source in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+    }
+    added |= {"examples/index.md", "examples/quickstart.md"}
+    added |= {f"api/{name}.md" for name in site_hooks.API}
+    assert menu == pages - {"README.md"} | added
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_to_pages_of_the_site(page):
+    local = [link for link in links(page.read_text()) if not re.match(r"[a-z]+:|#", link)]
+    targets = [(page.parent / link.partition("#")[0]).resolve() for link in local]
+    lost = [t for t in targets if site_hooks.page_of(str(t.relative_to(ROOT))) is None]
+    assert lost == [] or page.parent == ROOT / "benchmarks"
+
+
+def test_links_of_the_site_are_between_pages():
+    text = "[a](../performance.md#memory) [b](../../README.md) [c](https://x.y/z.md) [d](#e)"
+    found = site_hooks.relinked(text, "docs/guides/keras-3.md", "guides/keras-3.md")
+    assert found == text.replace("../../README.md", "../index.md")
+    text = "[a](docs/hosts.md) [b](examples/swap_session.py)"
+    assert site_hooks.relinked(text, "README.md", "index.md") == (
+        "[a](hosts.md) [b](examples/index.md#swap_session)"
+    )
+
+
+def test_the_site_has_an_entry_for_all_that_is_public():
+    entries = {name_ for _, names in site_hooks.API.values() for name_ in names}
+    assert entries == set(tensorbow.__all__) - {"__version__"} | {"keras"}
+
+
+def test_all_examples_are_in_the_gallery():
+    gallery = site_hooks.gallery()
+    for example in (ROOT / "examples").glob("*.py"):
+        assert f"\n## {example.stem}\n" in gallery
+    assert "```\npython examples/swap_session.py" in gallery
+
+
+def test_the_pythons_that_are_claimed_are_tested():
+    (first, last) = re.findall(r"Python (3\.\d+) to (3\.\d+)", _text("install.md"))[0]
+    minors = range(*(int(version[2:]) for version in (first, last)))
+    claimed = {f"3.{minor}" for minor in (*minors, minors.stop)}
+    rows = re.findall(r"^\| (3\.[\d., ]*) \|", _text("releases.md"), re.M)
+    assert {version for row in rows for version in row.split(", ")} == claimed
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert set(re.findall(r'python(?:-version)?: "(3\.\d+)"', workflow)) == claimed
+    assert f'requires-python = ">={first}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_releases_that_are_claimed_are_those_of_the_package():
+    rows = re.findall(r"^\| (2\.\d+) \| yes", _text("releases.md"), re.M)
+    known = {"{}.{}".format(*release) for release in _releases.KERAS_OF}
+    assert set(rows) == known
+    for page in (ROOT / "README.md", DOCS / "install.md"):
+        found = set(re.findall(r"\b2\.(?:19|2\d)\b", page.read_text()))
+        assert {min(known), max(known)} <= found <= known, page
 
 
 def _text(page: str) -> str:
@@ -210,9 +276,20 @@ def test_docstrings_render_as_markdown():
         assert "*args" not in code, f"{where}: '*args' is taken for emphasis"
 
 
+def test_changelog_has_this_version():
+    versions = re.findall(r"^## ([\d.]+) - (\d{4}-\d\d-\d\d)$", _changelog(), re.M)
+    assert versions[0][0] == tensorbow.__version__
+    assert f"\ndate-released: {versions[0][1]}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def _changelog() -> str:
+    return (ROOT / "CHANGELOG.md").read_text()
+
+
 def test_citation_is_of_this_version_and_names_the_papers():
     text = (ROOT / "CITATION.cff").read_text()
     assert f"\nversion: {tensorbow.__version__}\n" in text
+    assert "\nlicense: Apache-2.0\n" in text
     assert re.findall(r'^    title: "(.*)"$', text, re.M) == [
         "TensorBow",
         "CROSSBOW: Scaling Deep Learning with Small Batch Sizes on Multi-GPU Servers",

@@ -101,6 +101,43 @@ def test_a_runtime_for_another_release_is_not_loaded(copy):
     assert "was built for TensorFlow 2.18.1, but TensorFlow" in import_copy(copy)
 
 
+@pytest.fixture
+def checkout(tmp_path):
+    """The sources, without a native runtime."""
+    folder = tmp_path / "checkout"
+    ignore = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(PACKAGE, folder / "tensorbow", ignore=ignore)
+    (folder / "setup.py").touch()
+    return folder
+
+
+def test_a_checkout_that_hides_the_installation_says_so(checkout, tmp_path, monkeypatch):
+    site = tmp_path / "site-packages"
+    (site / "tensorbow").mkdir(parents=True)
+    (site / "tensorbow" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(checkout), str(site)])
+    text = _loader.explain_load_failure(ImportError(), "2.21.0", checkout / "tensorbow")
+    assert text.startswith(f"Python imports the sources in {checkout / 'tensorbow'}, which have no")
+    assert f"and not the TensorBow installed in {site / 'tensorbow'}. Fix: start Python in" in text
+    assert text.endswith("or install the sources in place: pip install -e .")
+
+
+def test_a_checkout_beside_no_installation_was_not_built(checkout, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(checkout)])
+    text = _loader.explain_load_failure(ImportError(), "2.21.0", checkout / "tensorbow")
+    assert "was it ever built?" in text
+
+
+def test_doctor_names_a_checkout_that_hides_the_installation(checkout):
+    from tensorbow import doctor
+
+    (finding,) = doctor._of_the_folder(checkout)
+    assert not finding.fails
+    assert finding.what.startswith(f"In this folder Python imports the sources in {checkout}")
+    assert f"start Python in another folder than {checkout}" in finding.fix
+    assert doctor._of_the_folder(PACKAGE.parent) == []
+
+
 @pytest.mark.parametrize(
     ("files", "reason"),
     [

@@ -110,7 +110,7 @@ def test_tensorflow_stays_outside_of_a_wheel(tools):
 def wheel(tools, tmp_path_factory):
     """A wheel of the package with the runtime that is here, which nothing compiles."""
     directory = tmp_path_factory.mktemp("wheel")
-    for name in ("setup.py", "pyproject.toml", "README.md", "tensorbow", "tools"):
+    for name in ("setup.py", "pyproject.toml", "LICENSE", "README.md", "tensorbow", "tools"):
         (directory / name).symlink_to(ROOT / name)
     program = (
         "import sys; sys.path.insert(0, 'tools')\n"
@@ -144,5 +144,7 @@ def test_metadata_say_which_tensorflow_a_wheel_is_for(wheel):
     needed = metadata.get_all("Requires-Dist")
     assert any(n.startswith("tensorflow") and n.endswith(f"=={release}.*") for n in needed), needed
     assert {"tensorbow/py.typed", "tensorbow/_native.pyi", "tensorbow/keras/__init__.py"} <= files
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert f"-{tag}-{tag}-" in wheel.name
