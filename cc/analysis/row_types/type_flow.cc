@@ -91,12 +91,6 @@ bool IsLinearInSum(absl::string_view op) {
   return ops->contains(op);
 }
 
-// Ops with effects whose state is the learner's own, or that rules know.
-bool ActsOnOwnState(const tf::Node& node) {
-  return !node.op_def().is_stateful() || IsWrite(node.type_string()) ||
-         RuleTable::Get().Find(node.type_string()) != nullptr;
-}
-
 // The whole of what learners have exchanged.
 RowType AfterExchange(RowType type) {
   type.kind = RowKind::kSame;
@@ -152,6 +146,11 @@ std::vector<const tf::Node*> OrderOf(const TypedGraph& graph,
 }
 
 }  // namespace
+
+bool ActsOnOwnState(const tf::Node& node) {
+  return !node.op_def().is_stateful() || IsWrite(node.type_string()) ||
+         RuleTable::Get().Find(node.type_string()) != nullptr;
+}
 
 std::string TypeFlow::NameOf(const Frame& frame, const TypedGraph::Tensor& tensor) {
   return absl::StrCat(frame.prefix, tensor.node->name(), ":", tensor.index);
