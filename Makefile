@@ -61,8 +61,8 @@ demo: announce-demo install
 .PHONY: announce-demo
 announce-demo:
 	@echo "make demo installs into $(VENV), the first time in about 4 minutes on 2 cores, then trains"
-	@echo "LeNet for 12 epochs, with stock TensorFlow and on learners: of MNIST, if Keras has or"
-	@echo "gets it, in 10 to 20 minutes; of scikit-learn's digits in less than one"
+	@echo "LeNet with stock TensorFlow and on learners, in turns, for about a minute: on MNIST if Keras"
+	@echo "has it in its cache, else on digits made of scikit-learn's"
 
 # Of another release, the Python tests: the others do not know it.
 ifdef TENSORFLOW

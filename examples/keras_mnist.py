@@ -2,7 +2,7 @@
 
     python examples/keras_mnist.py --learners 2 --epochs 3
 
-Trains on MNIST if Keras has it or can download it, else on scikit-learn's digits.
+Trains on MNIST if Keras has it in its cache, else on digits made of scikit-learn's.
 """
 
 from __future__ import annotations

@@ -7,16 +7,14 @@ Example:
 """
 
 import importlib
-import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorbow import _loader
+from tensorbow.version import __version__
 
-if _loader.is_command():  # TensorFlow reads it once, when it is imported
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-if not _loader.for_doctor():  # which looks at a process of its own
-    _loader.load()
-    from tensorbow import data
+if TYPE_CHECKING:
+    from tensorbow import data, keras
+    from tensorbow._messages import TensorBowWarning
     from tensorbow.adaptive import AdaptiveSGD, MegaBatch
     from tensorbow.cluster import Cluster
     from tensorbow.explanation import Explanation
@@ -24,18 +22,9 @@ if not _loader.for_doctor():  # which looks at a process of its own
     from tensorbow.metrics import LearnerMetrics, Metrics, Quantiles
     from tensorbow.monitored import SessionCreator, SessionManager
     from tensorbow.options import Options
-    from tensorbow.session import InteractiveSession, TensorBowSession, TensorBowWarning
+    from tensorbow.session import InteractiveSession, TensorBowSession
     from tensorbow.synchronisers import EASGD, SMA, SSGD, Independent
     from tensorbow.tuning import Measurement
-from tensorbow.version import __version__
-
-
-def __getattr__(name: str) -> Any:
-    # Keras takes a while to import, and sessions do not need it.
-    if name == "keras":
-        return importlib.import_module("tensorbow.keras")
-    raise AttributeError(f"module 'tensorbow' has no attribute {name!r}")
-
 
 __all__ = [
     "EASGD",
@@ -61,3 +50,45 @@ __all__ = [
     "data",
     "keras",
 ]
+
+# The modules of the names above; a test compares them with the imports.
+_MODULES = {
+    "_messages": ("TensorBowWarning",),
+    "adaptive": ("AdaptiveSGD", "MegaBatch"),
+    "cluster": ("Cluster",),
+    "explanation": ("Explanation",),
+    "hooks": ("MetricsHook",),
+    "metrics": ("LearnerMetrics", "Metrics", "Quantiles"),
+    "monitored": ("SessionCreator", "SessionManager"),
+    "options": ("Options",),
+    "session": ("InteractiveSession", "TensorBowSession"),
+    "synchronisers": ("EASGD", "SMA", "SSGD", "Independent"),
+    "tuning": ("Measurement",),
+    "data": (),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # which sees the imports above, and that there is nothing else
+
+    def __getattr__(name: str) -> Any:
+        """Imports a public name at its first use, with TensorFlow and the native runtime."""
+        if name not in __all__:
+            raise AttributeError(f"module 'tensorbow' has no attribute {name!r}")
+        _loader.load()
+        module = importlib.import_module(f"tensorbow.{_MODULE_OF.get(name, name)}")
+        found = getattr(module, name) if name in _MODULE_OF else module
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+# A program gets everything, or the reason why not, here; the command parses its arguments first.
+if not _loader.is_command():
+    _loader.load()
+    for _module, _names in _MODULES.items():
+        _imported = importlib.import_module(f"tensorbow.{_module}")
+        globals().update({_name: getattr(_imported, _name) for _name in _names})

@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tensorbow import _native
+from tensorbow._messages import count
 
 # Of text that is parsed at once, and values of a group of batches: as much that the calls
 # between TensorFlow and Python do not matter (0.2 ms a group), and so little that the memory
@@ -184,7 +185,8 @@ class Files:
                 yield block
             if header is not None and rows != header.rows:
                 raise ValueError(
-                    f"libsvm: the header of {path} says {header.rows} rows, and it has {rows}"
+                    f"libsvm: the header of {path} says {count(header.rows, 'row')}, and it has "
+                    f"{rows}"
                 )
 
     def _blocks_of(self, path: str, has_header: bool) -> Iterator[Rows]:

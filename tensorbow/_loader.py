@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import importlib
+import os
 import pathlib
 import re
 import sys
-import warnings
+import tempfile
+from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 
+from tensorbow._messages import warn
 from tensorbow._releases import (
     KERAS_OF,
     TENSORFLOW_WANTED,
@@ -121,14 +126,41 @@ def explain_load_failure(error: BaseException, found: str, directory: pathlib.Pa
 
 
 def is_command() -> bool:
-    """Whether this process is the command `tensorbow`."""
-    module = sys.argv[0] == "-m" and "tensorbow.cli" in sys.orig_argv
-    return module or pathlib.Path(sys.argv[0]).name == "tensorbow"
+    """Returns true if this process is the command `tensorbow`."""
+    if sys.argv[0] == "-m":
+        return not {"tensorbow", "tensorbow.cli"}.isdisjoint(sys.orig_argv)
+    script = pathlib.Path(sys.argv[0])
+    return script.name == "tensorbow" or script.parts[-2:] == ("tensorbow", "__main__.py")
 
 
-def for_doctor() -> bool:
-    """Whether this process is `tensorbow doctor`, which says itself what does not load."""
-    return is_command() and sys.argv[-1] == "doctor"
+def wants_log() -> bool:
+    """Returns true if the user asks for TensorFlow's log, by TF_CPP_MIN_LOG_LEVEL=0 or 1."""
+    return os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Drops what TensorFlow logs while it is imported, unless the user wants it.
+
+    TensorFlow heeds its own variable only afterwards. If the import fails, the log is shown.
+    """
+    if wants_log():
+        yield
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            log.seek(0)
+            os.write(terminal, log.read())
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
 
 
 def gpu_driver() -> bool:
@@ -169,10 +201,12 @@ def load_gpu_library(directory: pathlib.Path) -> str:
     return "loaded"
 
 
+@functools.cache
 def load() -> ModuleType:
     """Imports TensorFlow and the native runtime; ImportError with the way out if not."""
     try:
-        import tensorflow as tf
+        with _quiet() if is_command() else contextlib.nullcontext():
+            import tensorflow as tf
     except ImportError as error:
         raise ImportError(
             "TensorBow extends TensorFlow, but TensorFlow cannot be imported "
@@ -189,10 +223,9 @@ def load() -> ModuleType:
         raise ImportError(explain_load_failure(error, tf.__version__, directory)) from error
     gpu = load_gpu_library(directory)
     if gpu.startswith("does not load"):
-        warnings.warn(
+        warn(
             f"TensorBow's learners stay on the CPU: libtensorbow_gpu.so {gpu}. Fix: "
             f"{reinstall(tf.__version__)}.",
             RuntimeWarning,
-            stacklevel=2,
         )
     return native

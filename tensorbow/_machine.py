@@ -1,10 +1,11 @@
-"""What `tensorbow doctor` reads of the machine: processor, cores, memory. No TensorFlow."""
+"""What the command line reads of the machine: processor, cores, memory, load. No TensorFlow."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import pathlib
+import time
 from collections.abc import Mapping
 
 NO_LIMIT_BYTES = 1 << 60  # control groups of version 1 say "none" by a number above
@@ -38,10 +39,10 @@ def _text(path: pathlib.Path) -> str:
         return ""
 
 
-def _field(text: str, name: str) -> list[str]:
+def _field(text: str, name: str, separator: str = ":") -> list[str]:
     """The words of the first line "name: words"."""
     for line in text.splitlines():
-        key, colon, value = line.partition(":")
+        key, colon, value = line.partition(separator)
         if colon and key.strip() == name:
             return value.split()
     return []
@@ -79,3 +80,27 @@ def this_machine(root: pathlib.Path = pathlib.Path("/")) -> Machine:
         memory_limit_bytes=memory_limit_bytes(root),
         environment=dict(os.environ),
     )
+
+
+class Load:
+    """The cores that other programs use, from the making of this on; files are read below `root`.
+
+    Time that a virtual machine waits for its host counts as used by others.
+    """
+
+    def __init__(self, root: pathlib.Path = pathlib.Path("/")) -> None:
+        self._root = root
+        self._start = self._now()
+
+    def _now(self) -> tuple[float, float, float]:
+        """Seconds by the clock, of all processors' work, and of this process's."""
+        numbers = [int(word) for word in _field(_text(self._root / "proc/stat"), "cpu", " ")]
+        idle = sum(numbers[3:5])  # idle, and waiting for disks
+        # Guests' time is in that of users as well.
+        ticks = sum(numbers[:8]) - idle
+        return time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"), time.process_time()
+
+    def others(self) -> float:
+        """Cores that were used by others, on average; 0 where the system does not say."""
+        clock, work, own = (now - before for now, before in zip(self._now(), self._start))
+        return max(0.0, work - own) / clock if clock > 0 else 0.0

@@ -224,12 +224,16 @@ def learners_to_have(needs: Needs, learners: int, available: int, options: Optio
         return learners
     fit = min(learners, needs.learners_that_fit(available))
     if isinstance(options.learners_per_device, int) or options.other_hosts or fit < 1:
-        raise tf.errors.ResourceExhaustedError(None, None, too_many(needs, learners, available))
+        raise tf.errors.ResourceExhaustedError(
+            None,
+            None,
+            f"Memory is short for so many learners. {advice(needs, learners, available)}",
+        )
     return fit
 
 
-def too_many(needs: Needs, learners: int, available: int) -> str:
-    """Why so many learners cannot be, and what to do."""
+def advice(needs: Needs, learners: int, available: int) -> str:
+    """What to do where so many learners do not fit, and the numbers behind it."""
     fit = needs.learners_that_fit(available)
     if needs.replica_bytes == 0:
         parts = (
@@ -242,13 +246,13 @@ def too_many(needs: Needs, learners: int, available: int) -> str:
     if needs.session_bytes:
         parts += f", {size(needs.session_bytes)} for the session's variables"
     if fit > 0:
-        advice = f"Use Options(learners_per_device={fit}), a smaller model or more memory"
+        text = f"Use Options(learners_per_device={fit}), a smaller model or more memory"
     else:
-        advice = "Use a smaller model or more memory"
+        text = "Use a smaller model or more memory"
     if learners > 1 and 0 < needs.replica_bytes + needs.session_bytes <= available:
-        advice += "; learners that average gradients, Options(synchroniser=SSGD()), share one copy"
+        text += "; learners that average gradients, Options(synchroniser=SSGD()), share one copy"
     return (
-        f"{learners} {'learner needs' if learners == 1 else 'learners need'} "
+        f"{text}. {learners} {'learner needs' if learners == 1 else 'learners need'} "
         f"{size(needs.bytes_of(learners))} beside what there is already ({parts}; activations and "
-        f"gradients come on top), and this process may use {size(available)} more. {advice}."
+        f"gradients come on top), and this process may use {size(available)} more."
     )

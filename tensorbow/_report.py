@@ -7,105 +7,120 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from tensorbow import _outputs
+from tensorbow._messages import count
+from tensorbow._turns import Progress, Ratio, ratio
 
 SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
 SECONDS_BETWEEN_LINES = 10.0  # where there is no bar
 
 
 class Bar:
-    """A progress bar on a terminal; elsewhere, and without tqdm, a line now and then."""
+    """A progress bar on a terminal; elsewhere, and without tqdm, a line now and then.
 
-    def __init__(self, name: str, epochs: int) -> None:
-        self._name = name
-        self._epochs = epochs
-        self._bar: Any = None
+    Args:
+      rows: of an epoch.
+      epochs: of every contender, as far as they are known.
+      contenders: how many take turns.
+    """
+
+    def __init__(self, rows: int, epochs: int, contenders: int) -> None:
+        self._rows, self._epochs, self._contenders = rows, epochs, contenders
+        self._done = 0  # rows of all contenders
         self._next_metrics = 0.0  # time.monotonic()
-        self._accuracy: list[float] = []  # by epoch, as far as training is
-        self._runs = 0  # of all epochs
         self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
-        self.session: Any = None  # its metrics are shown, if it has any
+        self._bar = self._new_bar()
 
-    def __call__(self, progress: Any, runs_done: int, runs: int) -> None:
-        self._accuracy = progress.accuracy
-        self._runs = self._epochs * runs
-        self._show(progress, len(progress.accuracy) * runs + runs_done)
+    @property
+    def _total(self) -> int:
+        return self._rows * self._epochs * self._contenders
 
-    def _show(self, progress: Any, runs_done: int) -> None:
-        """`runs_done`: of all epochs."""
+    def _new_bar(self) -> Any:
+        """Returns the bar; None where there is none to be seen."""
         try:
             from tqdm import tqdm
         except ImportError:
-            self._say(runs_done)
-            return
+            return None
+        disable = False if os.environ.get("TENSORBOW_PROGRESS") else None  # None: by the terminal
+        bar = tqdm(total=self._total, desc="compiling", unit="row", disable=disable, leave=False)
+        return None if bar.disable else bar
+
+    def __call__(self, progress: Progress, rows: int, session: Any) -> None:
+        """Shows that a contender has trained so many rows more.
+
+        Args:
+          session: of the contender; its metrics are shown, if it has any.
+        """
+        self._done += rows
+        self._epochs = max(self._epochs, len(progress.accuracy))
         if self._bar is None:
-            self._bar = tqdm(
-                total=self._runs,
-                desc=self._name,
-                unit="run",
-                disable=None if not os.environ.get("TENSORBOW_PROGRESS") else False,
-                leave=False,
-            )
-        self._bar.update(1)
-        if self._bar.disable:
-            self._say(runs_done)
-        if self._bar.disable or time.monotonic() < self._next_metrics:
+            self._say(progress)
+            return
+        self._bar.total = self._total
+        self._bar.update(rows)
+        if time.monotonic() < self._next_metrics:
             return
         self._next_metrics = time.monotonic() + SECONDS_BETWEEN_METRICS
+        self._bar.set_description(progress.name, refresh=False)
         shown = {"epoch": str(len(progress.accuracy) + 1)}
         if progress.accuracy:
             shown["accuracy"] = f"{progress.accuracy[-1]:.4f}"
-        if hasattr(self.session, "metrics"):
-            metrics = self.session.metrics()
+        if hasattr(session, "metrics"):
+            metrics = session.metrics()
             shown["learners"] = str(len(metrics.learners))
             shown["samples/s"] = f"{metrics.samples_per_second:,.0f}"
         self._bar.set_postfix(shown)
 
-    def _say(self, runs_done: int) -> None:
+    def _say(self, progress: Progress) -> None:
         if time.monotonic() < self._next_line:
             return
         self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
-        reached = f", test accuracy {self._accuracy[-1]:.4f}" if self._accuracy else ""
         print(
-            f"{self._name}: run {runs_done:,} of {self._runs:,}, "
-            f"epoch {len(self._accuracy) + 1} of {self._epochs}{reached}",
+            f"{progress.name}: row {self._done:,} of {self._total:,}, "
+            f"epoch {min(self._epochs, len(progress.accuracy) + 1)} of {self._epochs}"
+            f"{_reached(progress)}",
             file=sys.stderr,
             flush=True,
         )
 
-    def interrupted(self) -> None:
-        """Says how far training was."""
-        self.close()
-        reached = f", test accuracy {self._accuracy[-1]:.4f}" if self._accuracy else ""
-        print(
-            f"{self._name}: interrupted after {len(self._accuracy)} of {self._epochs} epochs"
-            f"{reached}",
-            flush=True,
-        )
-
     def close(self) -> None:
+        """Takes the bar away."""
         if self._bar is not None:
             self._bar.close()
 
 
-def _measures(progress: Any) -> list[str]:
-    """What is said of the test set at the end."""
+def _reached(progress: Progress) -> str:
+    return f", test accuracy {progress.accuracy[-1]:.4f}" if progress.accuracy else ""
+
+
+def interrupted(contenders: Sequence[Progress]) -> list[str]:
+    """How far training was, in one line for each contender."""
+    lines = []
+    for progress in contenders:
+        epochs = count(len(progress.accuracy), "epoch")
+        lines.append(f"{progress.name}: interrupted after {epochs}{_reached(progress)}")
+    return lines
+
+
+def _measures(progress: Progress) -> list[str]:
+    """The columns about the test set."""
     if not progress.precision:
         return ["final test accuracy"]
-    from tensorbow import extreme
-
-    return [f"precision@{k}" for k in extreme.TOP]
+    return [f"precision@{k}" for k in (1, 3, 5)]
 
 
-def _table(rows: Sequence[Any]) -> str:
+def _table(rows: Sequence[Progress]) -> str:
     """The contenders' results as aligned text."""
     cells = [
-        ["", "samples/s", "epochs to target", "seconds to target", *_measures(rows[0])],
+        ["", "samples/s", "spread", "epochs to target", "seconds to target", *_measures(rows[0])],
         *(
             [
                 p.name,
                 f"{p.samples_per_second:,.0f}",
+                f"{p.spread:.0%}",
                 str(p.epochs_to_target or "not reached"),
                 "not reached" if p.seconds_to_target is None else f"{p.seconds_to_target:.2f}",
                 *(f"{value:.4f}" for value in (p.precision or [[p.accuracy[-1]]])[-1]),
@@ -122,28 +137,62 @@ def _table(rows: Sequence[Any]) -> str:
     return "\n".join(lines)
 
 
-def report(arguments: argparse.Namespace, data: str, results: list[Any]) -> int:
-    """Prints and saves what was found; the exit status."""
-    print(_table(results))
-    if len(results) == 2:
-        ratio = results[1].samples_per_second / results[0].samples_per_second
-        print(f"throughput: {ratio:.2f} times stock TensorFlow's")
-    if arguments.plot:
-        from tensorbow import plots
+def _sentence(found: Ratio, stock: str) -> str:
+    text = f"throughput: {found.median:.2f} times that of {stock}"
+    if found.pairs < 2:
+        return text
+    return f"{text}, from {found.low:.2f} to {found.high:.2f} in half of {found.pairs} turns"
 
-        plots.training(results, f"{arguments.model} on {data}", arguments.plot)
-        print(f"plot saved as {arguments.plot}")
-    if arguments.json:
-        numbers = [
-            {
-                "name": p.name,
-                "target": p.target,
-                "samples": p.samples,
-                "seconds": p.seconds,
-                "accuracy": p.accuracy,
-                **({"precision": p.precision} if p.precision else {}),
-            }
-            for p in results
-        ]
-        arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")
-    return 0
+
+def report(
+    arguments: argparse.Namespace,
+    title: str,
+    contenders: Sequence[Progress],
+    doubts: Sequence[str],
+    save: Callable[[Any], None],
+) -> bool:
+    """Prints what was found, and then saves it; false if a file could not be written.
+
+    Args:
+      title: of the picture.
+      contenders: those that have trained an epoch are reported; stock TensorFlow comes first.
+      doubts: sentences about the comparison.
+      save: saves the model.
+    """
+    rows = [progress for progress in contenders if progress.accuracy]
+    if rows:
+        print(_table(rows))
+    if len(rows) == 2:
+        found = ratio(*rows)
+        print(_sentence(found, rows[0].name))
+        for doubt in doubts:
+            print(doubt)
+        title += f": {found.median:.2f} × {rows[0].name}"
+    sys.stdout.flush()
+    fine = True
+    if rows:
+        fine &= _outputs.write("plot", arguments.plot, lambda path: _plot(rows, title, path))
+        fine &= _outputs.write("numbers", arguments.json, lambda path: _write_numbers(rows, path))
+    return fine & _outputs.write("central model", arguments.save, save)
+
+
+def _plot(rows: Sequence[Progress], title: str, path: Any) -> None:
+    from tensorbow import plots  # which takes a while to import
+
+    plots.training(rows, title, path)
+
+
+def _write_numbers(rows: Sequence[Progress], path: Any) -> None:
+    numbers = [
+        {
+            "name": p.name,
+            "target": p.target,
+            "samples": p.samples,
+            "seconds": p.seconds,
+            "accuracy": p.accuracy,
+            "turns": p.turns,
+            **({"precision": p.precision} if p.precision else {}),
+        }
+        for p in rows
+    ]
+    path.write_text(json.dumps(numbers, indent=1) + "\n")

@@ -9,10 +9,11 @@ from typing import Any
 
 from tensorflow.python.client.session import BaseSession
 
+from tensorbow import _fork
 from tensorbow._layout import as_list, check_number, check_threads_fit, threads_of
 from tensorbow.adaptive import MegaBatch
 from tensorbow.metrics import Metrics, from_native
-from tensorbow.options import Options
+from tensorbow.options import Options, cores
 from tensorbow.synchronisers import check_learners
 from tensorbow.tuning import Measurement
 
@@ -33,16 +34,17 @@ class SessionLearners(BaseSession):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("Attempted to use a closed Session.")
+            _fork.refuse_closed()
 
     @property
     def threads_per_learner(self) -> int | list[int]:
-        """Threads of each learner; 0 where it computes on those of a stock session.
+        """Threads of each learner; a list where the learners of a device have different numbers.
 
-        A list where the learners of a device have different numbers.
+        A lone learner computes on those of a stock session.
         """
         self._check_open()
-        threads = list(self._native.layout[1])
+        of_session = self._config.intra_op_parallelism_threads if self._config else 0
+        threads = [own or of_session or cores() for own in self._native.layout[1]]
         return threads if len(threads) > 1 else int(threads[0])
 
     def set_learners(

@@ -6,20 +6,16 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
+from tensorbow._messages import count, meant, warn
 from tensorbow._session_learners import SessionLearners
 from tensorbow.options import Options
 from tensorbow.synchronisers import Synchroniser, named
-
-
-class TensorBowWarning(UserWarning):
-    """Something about a run that its author should know; each is said once a session."""
 
 
 class Remote:
@@ -67,6 +63,16 @@ class SessionState(SessionLearners):
 
     _last_counts: dict[str, int]  # by property; empty until the session is closed
     _chosen: str  # the name of what "auto" became; empty until then
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if self._closed:
+            return f"<{name}: closed>"
+        if isinstance(self._native, Remote):
+            return f"<{name}: on the server {self.sess_str.decode()}>"
+        kept = f", {self._native.synchroniser}" if self._native.synchroniser else ""
+        done = count(self.iterations, "iteration")
+        return f"<{name}: {count(self.num_learners, 'learner')}{kept}, {done}>"
 
     @property
     def sess_str(self) -> bytes:
@@ -303,19 +309,17 @@ class SessionState(SessionLearners):
         """What options name has to be in the graph; it may grow, so it is said only once,
         after the first learning run."""
         for option in ("shard", "replicate", "combine", "run_kind"):
-            unknown = [n for n in getattr(self._options, option) if not _has(self.graph, n)]
-            if unknown:
-                warnings.warn(
-                    f"Options: {option} names {', '.join(map(repr, unknown))}, which the "
-                    "session's graph does not have after the first learning run. Wanted are "
-                    "names of the graph; until it has them they mean nothing.",
-                    TensorBowWarning,
-                    stacklevel=5,
-                )
+            for name in getattr(self._options, option):
+                if not _has(self.graph, name):
+                    warn(
+                        f"No {'tensor' if ':' in name else 'operation'} {name!r} in the session's "
+                        f"graph{_hint(self.graph, name)}; Options({option}=...) has no effect "
+                        "there. Give the tensor itself, or its whole name."
+                    )
 
     def _warn(self) -> None:
         for text in self._native.take_warnings():
-            warnings.warn(text, TensorBowWarning, stacklevel=3)
+            warn(text)
 
 
 def _has(graph: tf.Graph, name: str) -> bool:
@@ -325,6 +329,17 @@ def _has(graph: tf.Graph, name: str) -> bool:
     except (KeyError, ValueError):
         return False
     return True
+
+
+def _hint(graph: tf.Graph, name: str) -> str:
+    """The name that somebody meant, if there is one like it."""
+    operation, colon, output = name.partition(":")
+    known = [op.name for op in graph.get_operations()]
+    # A scope that is missing, a different case, or another slip.
+    right = next((k for k in known if k.endswith(f"/{operation}")), None)
+    right = right or next((k for k in known if k.lower() == operation.lower()), None)
+    right = right or meant(operation, known)
+    return "" if right is None else f" (did you mean {right + colon + output!r}?)"
 
 
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")

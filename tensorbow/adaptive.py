@@ -7,10 +7,12 @@ import math
 from typing import Any
 
 from tensorbow._checks import is_int, is_number
+from tensorbow._messages import suggests_names
 
 MAX_ROWS = 2**53
 
 
+@suggests_names()
 @dataclasses.dataclass(frozen=True)
 class AdaptiveSGD:
     """Adaptive SGD for learners of different speed (Ma and Rusu, arXiv 2110.07029).

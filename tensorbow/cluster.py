@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tensorbow import _native
 from tensorbow._checks import is_int, is_one_of
+from tensorbow._messages import suggests_names
 from tensorbow.synchronisers import check_period
 
 MAX_CHUNK = 10_000
@@ -31,6 +32,7 @@ def _check_chunk(given: Any) -> None:
         raise ValueError(f"Cluster: chunk must be from 1 to {MAX_CHUNK}, got {given}")
 
 
+@suggests_names()
 @dataclasses.dataclass(frozen=True)
 class Cluster:
     """Hosts that train one model together, a process on each.

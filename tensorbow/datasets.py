@@ -1,11 +1,11 @@
-"""Data sets for the command line: files, MNIST, what scikit-learn ships, or made-up rows."""
+"""Data sets for the command line: files, MNIST, scikit-learn's digits, or made-up rows."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import re
-import socket
 import zipfile
 from typing import overload
 
@@ -15,6 +15,7 @@ from tensorbow import model_names
 
 SYNTHETIC = "synthetic:"
 _TEST_SHARE = 10  # one of so many pieces of a text is for the test
+_LARGE_ROWS = 6000
 _SYNTHETIC_ROWS = 2048  # at most, and
 _SYNTHETIC_BYTES = 2**28
 
@@ -163,18 +164,12 @@ def from_file(path: str | pathlib.Path) -> Images:
 
 
 def mnist() -> Images | None:
-    """MNIST from Keras's cache or, with a network, from Keras's server; else None."""
-    import keras
-
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(10)
+    """MNIST from Keras's cache; None if it is not there. Nothing is downloaded."""
+    home = pathlib.Path(os.environ.get("KERAS_HOME", pathlib.Path.home() / ".keras"))
     try:
-        (x_train, y_train), (x_test, y_test) = keras.datasets.mnist.load_data()
-    except Exception:  # no network, no cache: whatever Keras says of it
+        return dataclasses.replace(from_file(home / "datasets" / "mnist.npz"), name="MNIST")
+    except (OSError, ValueError):
         return None
-    finally:
-        socket.setdefaulttimeout(before)
-    return _from_arrays("MNIST", [x_train, y_train, x_test, y_test])
 
 
 def digits() -> Images:
@@ -187,9 +182,8 @@ def digits() -> Images:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise ImportError(
-            "No data: MNIST is neither cached nor downloadable, and scikit-learn, which ships "
-            "handwritten digits, is not installed. Fix: --data FILE.npz, or pip install "
-            "scikit-learn."
+            "No data: scikit-learn, which ships handwritten digits, is not installed. Fix: pip "
+            "install scikit-learn, or give a file of your own."
         ) from error
     data = load_digits()
     images, labels = (data.images / 16).astype(np.float32), data.target
@@ -197,6 +191,41 @@ def digits() -> Images:
     return _from_arrays(
         "scikit-learn's digits", [images[~test], labels[~test], images[test], labels[test]]
     )
+
+
+def large_digits(rows: int = _LARGE_ROWS, test: int = _LARGE_ROWS // 6) -> Images:
+    """scikit-learn's digits as 28x28 pixels, each of them several times: turned, moved, resized.
+
+    The test images are made of digits that no training image is made of.
+
+    Args:
+      rows, test: how many to make.
+
+    Raises:
+      ImportError: if scikit-learn is not installed.
+    """
+    small, random = digits(), np.random.default_rng(0)
+
+    def made(images: np.ndarray, labels: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        which = np.arange(count) % len(images)
+        turned, size = random.uniform(-0.15, 0.15, count), random.uniform(2.6, 3.0, count)
+        moved = 13.5 + random.uniform(-1.5, 1.5, (2, count))
+        grid = np.mgrid[:28, :28][:, None] - moved[..., None, None]
+        cos, sin = (f(turned)[:, None, None] / size[:, None, None] for f in (np.cos, np.sin))
+        # Where a pixel comes from: between which pixels of the small image, and how far.
+        y, x = cos * grid[0] - sin * grid[1] + 3.5, sin * grid[0] + cos * grid[1] + 3.5
+        padded = np.pad(images[..., 0], ((0, 0), (1, 2), (1, 2)))
+        y, x = np.clip(y + 1, 0, 9), np.clip(x + 1, 0, 9)
+        up, left = y.astype(int), x.astype(int)
+        down, right = y - up, x - left
+        n = which[:, None, None]
+        above = padded[n, up, left] * (1 - right) + padded[n, up, left + 1] * right
+        below = padded[n, up + 1, left] * (1 - right) + padded[n, up + 1, left + 1] * right
+        enlarged = above * (1 - down) + below * down
+        return enlarged[..., None].astype(np.float32), labels[which]
+
+    train = made(small.x_train, small.y_train, rows)
+    return Images("digits made of scikit-learn's", *train, *made(small.x_test, small.y_test, test))
 
 
 def from_folder(path: pathlib.Path) -> Images:
@@ -288,6 +317,13 @@ def _labels(x: np.ndarray, classes: int, random: np.random.Generator) -> np.ndar
     return np.argmax(x[:, : len(directions)] @ directions, axis=1).astype(np.int32)
 
 
+def _made_digits(model: str) -> Images | Text:
+    try:
+        return large_digits()
+    except ImportError:
+        return synthetic(model, rows=_LARGE_ROWS)
+
+
 def _parsed(text: str) -> tuple[tuple[int, ...], int]:
     """Shape and classes of "synthetic:224x224x3:1000"."""
     match = re.fullmatch(r"synthetic:(\d+(?:x\d+)*):(\d+)", text)
@@ -313,13 +349,12 @@ def load(path: str | pathlib.Path | None = None, model: str = "lenet") -> Images
 
     Args:
       path: "synthetic:SHAPE:CLASSES"; a folder of images; an .npz file in the layout of Keras's
-        MNIST; for models that read text, a text file. Without one: MNIST if it can be had,
-        else the digits; text has no such default.
+        MNIST; for models that read text, a text file. Without one: MNIST if Keras has it in its
+        cache, else `large_digits`, else made-up rows; text has no such default.
       model: what the data are for.
 
     Raises:
       OSError: if a file is not there.
-      ImportError: if scikit-learn, whose digits are wanted, is not.
       ValueError: if the data are not what the model reads.
       MemoryError: if the images of a folder do not fit into memory.
     """
@@ -340,7 +375,7 @@ def load(path: str | pathlib.Path | None = None, model: str = "lenet") -> Images
             raise ValueError(f"{model} reads {reads}; got the folder {path}, wanted a text file")
         return from_text(pathlib.Path(path), model)
     if path is None:
-        return mnist() or digits()
+        return mnist() or _made_digits(model)
     if pathlib.Path(path).is_dir():
         return from_folder(pathlib.Path(path))
     return from_file(path)

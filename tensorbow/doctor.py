@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tensorbow import _loader
 from tensorbow._machine import Machine, this_machine
+from tensorbow._messages import count
 
 SECONDS_TO_TRAIN = 300
 GIB = 1 << 30
@@ -212,7 +213,7 @@ def findings(machine: Machine, report: dict[str, Any]) -> list[Finding]:
         found.append(
             Finding(
                 False,
-                f"TensorFlow sees {report['gpus']} GPUs, and learners use none: "
+                f"TensorFlow sees {count(report['gpus'], 'GPU')}, and learners use none: "
                 f"libtensorbow_gpu.so is {report['gpu_library']}.",
                 "install TensorFlow with GPUs (pip install 'tensorflow[and-cuda]') and nvcc, then "
                 "reinstall tensorbow from its sources",
@@ -256,6 +257,7 @@ def describe(machine: Machine, report: dict[str, Any]) -> list[str]:
 
 def run() -> int:
     """Prints what is installed and what is wrong; 0 if it trains."""
+    print("tensorbow doctor: training in another process", file=sys.stderr, flush=True)
     machine, report = this_machine(), examine()
     found = findings(machine, report) + _of_the_folder(pathlib.Path.cwd())
     for line in describe(machine, report):

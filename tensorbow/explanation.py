@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tensorbow._run_plan import RunPlan, prepare_run
 
@@ -53,7 +54,9 @@ class Explanation:
         if self.synchroniser and self.learners > 1:
             lines.append(f"Kept together by {self.synchroniser}.")
         for name, rows in self.feeds.items():
-            how = "whole" if rows is None else " + ".join(map(str, rows)) + " rows"
+            how = "whole"
+            if rows is not None:
+                how = " + ".join(map(str, rows)) + (" row" if rows == [1] else " rows")
             lines.append(f"  feed {name}: {how}")
         lines += [f"  element {name}: rows divided when it is taken" for name in self.element]
         if self.division:
@@ -69,6 +72,27 @@ class Explanation:
         return "\n".join(lines)
 
 
+def _check_fed(plan: RunPlan) -> None:
+    """Raises InvalidArgumentError, as a run would, if a placeholder of it is not fed."""
+    fed = {feed.tensor.name for feed in plan.feeds}
+    ahead = [*(t.op for t in plan.fetches if t.name not in fed), *plan.targets]
+    seen = set()
+    while ahead:
+        op = ahead.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if op.type == "Placeholder":
+            raise tf.errors.InvalidArgumentError(
+                None,
+                op,
+                f"explain: the run takes the placeholder {op.outputs[0].name!r}, which is not fed; "
+                "give it a value in feed_dict, as for run()",
+            )
+        ahead += [t.op for t in op.inputs if t.name not in fed]
+        ahead += op.control_inputs
+
+
 def explain(native: Any, options: Any, plan: RunPlan, arrays: list[np.ndarray]) -> Explanation:
     """The explanation of one run of a session.
 
@@ -79,6 +103,7 @@ def explain(native: Any, options: Any, plan: RunPlan, arrays: list[np.ndarray]) 
       arrays: what it is fed, in the order of `plan.feeds`.
     """
     feeds = [feed.tensor for feed in plan.feeds]
+    _check_fed(plan)
     facts = native.describe_run(
         feeds=[tensor.name for tensor in feeds],
         fetches=[tensor.name for tensor in plan.fetches],

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -16,7 +17,15 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tensorbow import _loader
+from tensorbow._messages import count
+
 _POLL_SECONDS = 0.05
+# What TensorFlow logs while it is imported, whatever TF_CPP_MIN_LOG_LEVEL says.
+_LOG = re.compile(
+    r"WARNING: All log messages before absl::InitializeLog|"
+    r"I\d{4} [\d:.]+ +\d+ \S+:\d+\]|To enable the following instructions: "
+)
 _GRACE_SECONDS = 5.0  # for a host to end when it is asked to
 
 
@@ -26,7 +35,7 @@ def add_parser(commands: Any) -> None:
         "launch", help="run a program on several hosts, all of them on this machine"
     )
     launch.set_defaults(parser=launch)
-    launch.add_argument("--hosts", type=int, required=True, help="how many processes")
+    launch.add_argument("--hosts", type=int, help="how many processes; stands before the script")
     launch.add_argument(
         "--max-restarts",
         type=int,
@@ -41,9 +50,10 @@ def add_parser(commands: Any) -> None:
         "programs with Cluster(elastic=True)",
     )
     launch.add_argument("script", type=pathlib.Path, help="a program with Options(cluster='auto')")
-    launch.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it"
+    rest = launch.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it, or nothing"
     )
+    rest.required = False
 
 
 def free_addresses(count: int) -> list[str]:
@@ -81,7 +91,7 @@ class _Hosts:
         os.sched_setaffinity(0, _shares(all_cores, len(self._addresses))[host])
         process = subprocess.Popen(
             self._command,
-            env=os.environ | {"TF_CONFIG": json.dumps(described)},
+            env={"TF_CPP_MIN_LOG_LEVEL": "3"} | os.environ | {"TF_CONFIG": json.dumps(described)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -109,10 +119,16 @@ def _failure(host: int, code: int) -> tuple[int, str]:
 
 
 def _copy_output(host: int, process: subprocess.Popen) -> threading.Thread:
-    """Prints what a host prints, line by line, with its number in front."""
+    """Prints what a host prints, line by line, with its number in front.
+
+    TensorFlow's log is left out unless the user wants it.
+    """
+    quiet = not _loader.wants_log()
 
     def copy() -> None:
         for line in process.stdout or ():
+            if quiet and _LOG.match(line):
+                continue
             print(f"[host {host}] {line}", end="" if line.endswith("\n") else "\n", flush=True)
 
     thread = threading.Thread(target=copy, daemon=True)
@@ -210,12 +226,16 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     The processes share this machine's cores. When one fails the others are ended, unless they are
     elastic.
     """
+    if arguments.hosts is None:
+        parser.error(f"--hosts is missing; wanted: tensorbow launch --hosts 2 {arguments.script}")
     if arguments.hosts < 1:
         parser.error(f"--hosts must be at least 1, got {arguments.hosts}")
     if arguments.max_restarts < 0:
         parser.error(f"--max-restarts must be at least 0, got {arguments.max_restarts}")
     if not arguments.script.is_file():
         parser.error(f"there is no file {arguments.script}")
+    hosts = count(arguments.hosts, "host")
+    print(f"tensorbow launch: {arguments.script} on {hosts}", file=sys.stderr, flush=True)
     status = 0
     with _asked_to_end():
         if arguments.elastic:

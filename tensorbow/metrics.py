@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from tensorbow._messages import count
+
 
 @dataclasses.dataclass(frozen=True)
 class Quantiles:
@@ -44,7 +46,7 @@ class LearnerMetrics:
     spread: float
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Metrics:
     """How a session's learners fare: of its last learning runs, at most 256, since the number of
     learners changed last. Runs that are executed as stock does are not counted.
@@ -75,8 +77,19 @@ class Metrics:
         """Rows trained per second; 0 before the first learning run."""
         return self.samples / self.seconds if self.seconds > 0 else 0.0
 
+    def __repr__(self) -> str:
+        return (
+            f"<Metrics: {self.samples_per_second:,.0f} samples/s, "
+            f"{count(len(self.learners), 'learner')}, {self.synchronisation:.0%} synchronisation, "
+            f"last {count(self.runs, 'run')}>"
+        )
+
     def scalars(self) -> dict[str, float]:
-        """The numbers worth a curve, by name."""
+        """The numbers worth a curve, by name: a flat dict of floats, as trackers take it.
+
+        Example:
+          >>> wandb.log(session.metrics().scalars(), step=session.iterations)
+        """
         values = {
             "samples_per_second": self.samples_per_second,
             "share_in_runs": self.seconds_in_runs / self.seconds if self.seconds > 0 else 0.0,

@@ -13,6 +13,7 @@ from tensorbow import _native
 from tensorbow._checks import is_one_of
 from tensorbow._hosts import synchroniser_of_hosts
 from tensorbow._layout import MAX_LEARNERS, as_list, layout_options
+from tensorbow._messages import count, first_time, suggests_names, warn
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import (
@@ -24,6 +25,7 @@ from tensorbow.synchronisers import (
 )
 
 LEARNERS_PER_GPU = 2
+MORE_LEARNERS_THAN_CORES = "more learners than cores"  # see _messages.first_time
 _COMBINATIONS = ("mean", "sum", "concat", "first", "stack")
 _RUN_KINDS = ("read", "write", "learning")
 
@@ -60,7 +62,8 @@ def _optional_int(name: str, value: Any, low: int, high: int | None = None) -> N
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"Options: {name} must be an int or None, got {value!r}")
+        wanted = 'an int, "auto" or None' if name == "learners_per_device" else "an int or None"
+        raise TypeError(f"Options: {name} must be {wanted}, got {value!r}")
     if value < low or (high is not None and value > high):
         wanted = f"at least {low}" if high is None else f"from {low} to {high}"
         raise ValueError(f"Options: {name} must be {wanted}, got {value}")
@@ -75,6 +78,7 @@ def cores() -> int:
     return int(_native.num_cores())
 
 
+@suggests_names()
 @dataclasses.dataclass(frozen=True)
 class Options:
     """How a session trains; everything has a default.
@@ -334,6 +338,20 @@ class Options:
         hosts = 1 if self.other_hosts is None else len(self.other_hosts.hosts)
         check_learners(self.synchroniser, self.learners_on(gpus) * hosts)
 
+    def _remark_on_cores(self) -> None:
+        """Warns, once a process, of learners that the user wants and that have no core."""
+        learners, threads = self.learners_per_device, as_list(self.threads_per_learner) or [1]
+        if not isinstance(learners, int):
+            return
+        wanted = sum(threads) if len(threads) > 1 else learners * threads[0]
+        if wanted > cores() and first_time(MORE_LEARNERS_THAN_CORES):
+            warn(
+                "There are more learners than cores, which take turns and train no faster. Leave "
+                f"learners_per_device out for the best number; got {count(learners, 'learner')} "
+                f"of {'different' if len(threads) > 1 else threads[0]} "
+                f"{'thread' if threads == [1] else 'threads'}, and {count(cores(), 'core')}."
+            )
+
     def deposit(self, gpus: int | None = None, seeded: bool = False) -> int:
         """Hands the options to the native runtime; returns their number.
 
@@ -355,6 +373,8 @@ class Options:
         deterministic = tf_config.is_op_determinism_enabled()
         tunes = self.tunes_learners or (self.may_tune_learners and not seeded)
         first = 1 if tunes and gpus > 0 else self.learners_on(gpus) // max(1, gpus)
+        if gpus == 0:
+            self._remark_on_cores()
         number: int = _native.deposit_options(
             learners_per_device=first,
             threads_per_learner=as_list(self.threads_per_learner),

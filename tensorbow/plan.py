@@ -8,10 +8,12 @@ import json
 import os
 import pathlib
 import statistics
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tensorbow import cost_model, model_names
+from tensorbow import _outputs, cost_model, model_names
+from tensorbow._messages import count
 from tensorbow.cost_model import Cluster, Exchange, Host, Network, Prediction, SumCosts, Task
 
 _SHOWN_LAYERS = 5
@@ -111,7 +113,7 @@ def table(found: dict[int, dict[str, Prediction]], task: Task, rows: int) -> str
 def told(task: Task, rows: int, host: Host) -> str:
     """What one host measures, as text."""
     lines = [
-        f"One host, {_count(host.learners, 'learner')} on {_count(int(host.cores), 'core')}: "
+        f"One host, {count(host.learners, 'learner')} on {count(int(host.cores), 'core')}: "
         f"{1e3 * task.seconds:.2f} ms an iteration of {rows} rows, {rows / task.seconds:,.0f} "
         f"samples/s, {task.size_bytes / 1e6:.2f} MB of variables.",
         f"Forward pass {1e3 * task.forward:.2f} ms, then the updates, each with the layers of "
@@ -130,10 +132,6 @@ def told(task: Task, rows: int, host: Host) -> str:
             f"{sum(a.size_bytes for a in others) / 1e6:8.2f} MB  {len(others)} others"
         )
     return "\n".join(lines)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def disturbed(iterations: Sequence[float], work: Sequence[float], cores: float) -> str:
@@ -163,7 +161,9 @@ def _shares(cores: Sequence[int], count: int) -> list[list[int]]:
     return [first, list(cores[count : 2 * count]) if 2 * count <= len(cores) else first]
 
 
-def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace, cores: int) -> None:
+def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """Refuses what could not work later."""
+    cores = len(os.sched_getaffinity(0))
     for name in ("cores", "learners", "batch_size", "seconds", "bandwidth_gbit"):
         value = getattr(arguments, name)
         if value is not None and value <= 0:
@@ -174,14 +174,12 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace, cores
         parser.error(f"--cores must be at most {cores}, as this machine has, got {arguments.cores}")
     if arguments.script is not None and not arguments.script.is_file():
         parser.error(f"{arguments.script}: there is no such file")
-    if arguments.json is not None and not arguments.json.resolve().parent.is_dir():
-        parser.error(f"--json {arguments.json}: there is no directory of that name")
+    _outputs.check(parser, arguments, "json")
 
 
-def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """`tensorbow plan`; returns the exit status."""
     everything = sorted(os.sched_getaffinity(0))
-    _check(parser, arguments, len(everything))
     from tensorbow import _plan_network, _plan_task
 
     cores = arguments.cores or len(everything)
@@ -193,8 +191,11 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         learners=arguments.learners or cores,
         seconds=arguments.seconds,
     )
+    what = job.model or pathlib.Path(job.script).name
     try:
+        _say(f"training {what} on this host, which takes some seconds more than {job.seconds:g}")
         measured = _plan_task.measure(job, everything[:cores])
+        _say("adding up numbers of two processes")
         costs = _plan_network.measure(_shares(everything, cores))
     except RuntimeError as error:
         print(error)
@@ -215,9 +216,17 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     print(told_network(network, costs))
     print()
     print(table(found, task, measured.rows))
-    if arguments.json:
-        _save(arguments.json, measured, host, network, costs, found)
-    return 0
+    saved = _outputs.write(
+        "numbers",
+        arguments.json,
+        lambda path: _save(path, measured, host, network, costs, found),
+    )
+    return int(not saved)
+
+
+def _say(text: str) -> None:
+    """Shows that the command is at work."""
+    print(f"tensorbow plan: {text}", file=sys.stderr, flush=True)
 
 
 def _save(

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorbow.training import Progress
+from tensorbow._turns import Progress
 
 
 def training(rows: Sequence[Progress], title: str, path: pathlib.Path) -> None:
-    """Saves test accuracy over time and over samples, and throughput over time.
+    """Saves test accuracy over time and over samples, and throughput by contender.
 
     Args:
       rows: the contenders, whose names say how many learners they have.
@@ -23,25 +23,31 @@ def training(rows: Sequence[Progress], title: str, path: pathlib.Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, (over_time, over_samples, speed) = plt.subplots(1, 3, figsize=(15, 4.4))
+    figure, (over_time, over_samples, speed) = plt.subplots(1, 3, figsize=(15, 4.6))
     over_samples.sharey(over_time)
-    speed.sharex(over_time)
-    for p in rows:
-        label = f"{p.name}: {p.samples_per_second:,.0f} samples/s"
-        over_time.plot(p.seconds, p.accuracy, marker="o", label=label)
-        over_samples.plot([s / 1000 for s in p.samples], p.accuracy, marker="o")
-        # An epoch's throughput, from its beginning to its end.
-        rates = np.diff([0, *p.samples]) / np.diff([0, *p.seconds])
-        speed.stairs(rates, [0, *p.seconds], baseline=None, linewidth=2)
+    for k, p in enumerate(rows):
+        colour = f"C{k}"
+        over_time.plot(p.seconds, p.accuracy, marker="o", color=colour, label=p.name)
+        over_samples.plot(p.samples, p.accuracy, marker="o", color=colour)
+        speed.bar(k, p.samples_per_second, 0.6, color=colour, alpha=0.5)
+        # Every turn is a dot, beside the others of its contender.
+        places = k + np.linspace(-0.2, 0.2, len(p.turns)) if len(p.turns) > 1 else [k]
+        speed.plot(places, p.rates, ".", color=colour, markersize=5)
+        median = f"{p.samples_per_second:,.0f}"
+        above = (k, 1.08 * float(p.rates.max()))
+        speed.annotate(median, above, ha="center", weight="bold")
+    what = "precision@1 on the test set" if rows[0].precision else "test accuracy"
     for axes in (over_time, over_samples):
         axes.axhline(rows[0].target, color="grey", linestyle=":")
-        what = "precision@1 on the test set" if rows[0].precision else "test accuracy"
-        axes.set_ylabel(f"{what} (dotted: the target)")
+    over_time.set_ylabel(f"{what} (dotted: the target)")
     over_time.set_xlabel("training time [s]")
-    over_samples.set_xlabel("training samples [thousands]")
-    speed.set_xlabel("training time [s]")
-    speed.set_ylabel("samples per second, by epoch")
-    speed.set_ylim(bottom=0)
+    over_samples.set_xlabel("training samples")
+    over_samples.xaxis.set_major_formatter("{x:,.0f}")
+    speed.set_ylabel("samples per second (bar: median, dots: turns)")
+    speed.yaxis.set_major_formatter("{x:,.0f}")
+    speed.set_xticks(range(len(rows)), [p.name for p in rows])
+    speed.set_xlim(-0.7, len(rows) - 0.3)
+    speed.set_ylim(0, 1.2 * max(float(p.rates.max()) for p in rows))
     for axes in (over_time, over_samples, speed):
         axes.grid(alpha=0.3)
     figure.suptitle(title)

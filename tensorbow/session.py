@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import multiprocessing.util
 import sys
-import warnings
 import weakref
 from typing import Any
 
@@ -13,14 +13,17 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 
-from tensorbow import _memory, _native
+from tensorbow import _fork, _memory, _native
 from tensorbow._layout import as_list
+from tensorbow._messages import suggests_names, warn
 from tensorbow._run_plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
-from tensorbow._session_state import Remote, SessionState, TensorBowWarning
+from tensorbow._session_state import Remote, SessionState
 from tensorbow.explanation import Explanation, explain
 from tensorbow.options import Options, cores
+from tensorbow.tuning import TuningLog
 
 _MAX_PLANS = 1024
+_RUNS_BETWEEN_LOGS = 32
 _TRAINABLE = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
 
 
@@ -47,6 +50,9 @@ def _wait_for_hosts(session: Any) -> None:
 class _LearnerSession(SessionState):
     """What both kinds of session share; see `TensorBowSession`."""
 
+    _session: Any = None  # after an early error, too: __del__ looks at both
+    _closed = True
+
     def __init__(
         self,
         target: str | bytes | None = "",
@@ -54,8 +60,7 @@ class _LearnerSession(SessionState):
         config: tf.compat.v1.ConfigProto | None = None,
         options: Options | None = None,
     ) -> None:
-        self._session = None  # in case of an early error: __del__ looks at it
-        self._closed = True
+        _fork.note(self)
         if options is None:
             options = Options()
         if not isinstance(options, Options):
@@ -73,15 +78,15 @@ class _LearnerSession(SessionState):
         self._last_counts = {}
         self._hosts: Any = None
         self._chosen = ""
+        self._tuning_log = TuningLog()
+        self._runs_to_log = 1
         if target:
             super().__init__(target, graph, config=config)  # checks its type, too
             self._native = Remote()
             self._checked_names = self._checked_memory = True  # nothing is divided
-            warnings.warn(
+            warn(
                 f"The session's target {target!r} is a remote server: its runs are those of a "
-                "stock session. Learners need a local session (an empty target).",
-                TensorBowWarning,
-                stacklevel=3,
+                "stock session. Learners need a local session (an empty target)."
             )
             return
         # As in a stock session: device_count={"GPU": 0} keeps it off the GPUs.
@@ -137,7 +142,7 @@ class _LearnerSession(SessionState):
         if handle is not None:
             return super()._run(handle, fetches, feed_dict, options, run_metadata)
         if self._closed:
-            raise RuntimeError("Attempted to use a closed Session.")
+            _fork.refuse_closed()
         if self._graph.version == 0:
             raise RuntimeError(
                 "The Session graph is empty. Add operations to the graph before calling run()."
@@ -176,8 +181,7 @@ class _LearnerSession(SessionState):
           TypeError, ValueError: as `tf.compat.v1.Session.run` does.
           tf.errors.FailedPreconditionError: if variables have no values yet.
         """
-        if self._closed:
-            raise RuntimeError("Attempted to use a closed Session.")
+        self._check_open()
         feeds = flat_feed_dict(feed_dict)
         plan = RunPlan(self._graph, fetches, feeds)
         if plan.sparse_feeds:
@@ -233,10 +237,9 @@ class _LearnerSession(SessionState):
         self._checked_memory = True
         if fit == learners:
             return
-        warnings.warn(
-            f"{fit} instead of {learners} learners: {_memory.too_many(needs, learners, available)}",
-            TensorBowWarning,
-            stacklevel=5,
+        warn(
+            "Memory is short, so that fewer learners train. "
+            f"{_memory.advice(needs, learners, available)}"
         )
         threads = self._options.threads_per_learner or (cores() // fit if fit > 1 else None)
         self._native.set_learners(fit, as_list(threads))
@@ -261,9 +264,9 @@ class _LearnerSession(SessionState):
             raise tf.errors.ResourceExhaustedError(
                 None,
                 None,
-                f"set_learners: {learners} more learners need {_memory.size(learners * needed)}, "
-                f"and this process may use {_memory.size(available)} more, enough for {fit} of "
-                "them. Make fewer, or give it more memory.",
+                "set_learners: memory is short for so many learners. Make fewer, or give this "
+                f"process more memory: {learners} more need {_memory.size(learners * needed)}, and "
+                f"it may use {_memory.size(available)} more, enough for {fit} of them.",
             )
 
     def _make_callable_from_options(self, callable_options: Any) -> Any:
@@ -271,6 +274,7 @@ class _LearnerSession(SessionState):
         execute = super()._make_callable_from_options(callable_options)
 
         def execute_and_warn(*arguments: Any, **keywords: Any) -> Any:
+            self._check_open()
             values = execute(*arguments, **keywords)
             self._warn()
             return values
@@ -290,7 +294,16 @@ class _LearnerSession(SessionState):
         values = prepared.run(arrays)
         if prepared.has_warnings:
             self._warn()
+        self._runs_to_log -= 1
+        if self._runs_to_log == 0:
+            self._log_tuning()
         return values
+
+    def _log_tuning(self) -> None:
+        """Now and then: a search goes on as long as the session trains."""
+        self._runs_to_log = _RUNS_BETWEEN_LOGS
+        if self._tuning_log.is_read and self._native.tunes_learners:
+            self._tuning_log.tell(self.tuning)
 
     def _run_plan(
         self, plan: RunPlan, arrays: list[np.ndarray], options: Any, metadata: Any
@@ -318,6 +331,10 @@ class _LearnerSession(SessionState):
         return values
 
 
+_OPTIONS = tuple(field.name for field in dataclasses.fields(Options))
+
+
+@suggests_names(*_OPTIONS)
 class TensorBowSession(_LearnerSession, tf.compat.v1.Session):
     """A `tf.compat.v1.Session` whose training steps run on several learners.
 
@@ -345,6 +362,7 @@ class TensorBowSession(_LearnerSession, tf.compat.v1.Session):
     """
 
 
+@suggests_names(*_OPTIONS)
 class InteractiveSession(_LearnerSession, tf.compat.v1.InteractiveSession):
     """A `tf.compat.v1.InteractiveSession` whose training steps run on several learners.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from tensorbow._checks import is_int, is_number, is_one_of
+from tensorbow._messages import suggests_names
 from tensorbow.adaptive import AdaptiveSGD
 
 MAX_SYNC_PERIOD = 2**31 - 1
@@ -74,6 +75,7 @@ def _check_lagging_alpha(who: str, alpha: float | None, num_learners: int) -> No
         )
 
 
+@suggests_names()
 @dataclasses.dataclass(frozen=True)
 class SMA:
     """Synchronous model averaging.
@@ -187,6 +189,7 @@ class SMA:
         )
 
 
+@suggests_names()
 @dataclasses.dataclass(frozen=True)
 class EASGD:
     """Elastic averaging SGD (Zhang, Choromanska and LeCun, NeurIPS 2015), synchronous.
@@ -220,6 +223,7 @@ class EASGD:
         return same.native_options()
 
 
+@suggests_names()
 @dataclasses.dataclass(frozen=True)
 class SSGD:
     """Synchronous parallel SGD: the learners' gradients are averaged, in learner order.
@@ -254,6 +258,7 @@ class SSGD:
         return _unaveraged("SSGD", self.ema_decay)
 
 
+@suggests_names()
 @dataclasses.dataclass(frozen=True)
 class Independent:
     """No synchronisation: every learner trains on its own.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from tensorbow._turns import Progress
 from tensorbow.datasets import Images, Text
 from tensorbow.models import Program
 
@@ -20,44 +21,6 @@ def evaluation_rows(shape: tuple[int, ...]) -> int:
     """How many rows of this shape are evaluated at once: what a network makes of them takes
     memory."""
     return max(1, min(_EVALUATION_ROWS, _EVALUATION_VALUES // int(np.prod(shape))))
-
-
-@dataclasses.dataclass
-class Progress:
-    """What a training run achieved.
-
-    Attributes:
-      name: of the contender.
-      samples: training samples seen at the end of each epoch.
-      seconds: training time until then; evaluation is not counted.
-      accuracy: on the test set at that moment, of the model that would be saved.
-      precision: of models with several labels a row, precision@1, @3 and @5 at that moment.
-      target: the accuracy asked for.
-    """
-
-    name: str
-    target: float
-    samples: list[int] = dataclasses.field(default_factory=list)
-    seconds: list[float] = dataclasses.field(default_factory=list)
-    accuracy: list[float] = dataclasses.field(default_factory=list)
-    precision: list[list[float]] = dataclasses.field(default_factory=list)
-
-    @property
-    def epochs_to_target(self) -> int | None:
-        """Epochs until the target accuracy was reached; None if it was not."""
-        reached = np.flatnonzero(np.array(self.accuracy) >= self.target)
-        return int(reached[0]) + 1 if len(reached) else None
-
-    @property
-    def seconds_to_target(self) -> float | None:
-        """Training seconds until then."""
-        epochs = self.epochs_to_target
-        return None if epochs is None else self.seconds[epochs - 1]
-
-    @property
-    def samples_per_second(self) -> float:
-        """Over the whole training, evaluation not counted."""
-        return self.samples[-1] / self.seconds[-1]
 
 
 def accuracy(session: Any, program: Program, inputs: np.ndarray, labels: np.ndarray) -> float:
@@ -72,32 +35,28 @@ def accuracy(session: Any, program: Program, inputs: np.ndarray, labels: np.ndar
 
 
 def train(
-    name: str,
+    progress: Progress,
     session: Any,
     program: Program,
     data: Images | Text,
     rows_per_run: int,
-    epochs: int,
-    target: float,
     seed: int,
     feeds_of_epoch: Callable[[int], dict[Any, Any]] | None = None,
-    report: Callable[[Progress, int, int], None] | None = None,
-) -> Progress:
-    """Trains for `epochs` epochs, evaluating after each.
+) -> Iterator[tuple[int, float]]:
+    """Trains without end, run by run; evaluates after each epoch.
 
     Args:
-      name: of the contender, for the result.
+      progress: is filled in at the end of every epoch.
       session: a `tf.compat.v1.Session`, stock or TensorBow's, on the program's graph.
       program: what to run.
       data: rows are shuffled again in every epoch; the last run of an epoch may be short.
       rows_per_run: rows fed to one run.
-      epochs: at most so many; training does not stop at the target.
-      target: test accuracy, 0 to 1.
       seed: of the shuffling.
       feeds_of_epoch: further feeds by epoch, e.g. the learning rate.
-      report: called with (progress so far, runs done in this epoch, runs of an epoch).
+
+    Yields:
+      The rows of each run, and its seconds.
     """
-    progress = Progress(name, target)
     return run_epochs(
         progress,
         session,
@@ -106,10 +65,8 @@ def train(
         lambda rows: {program.inputs: data.x_train[rows], program.labels: data.y_train[rows]},
         lambda: accuracy(session, program, data.x_test, data.y_test),
         rows_per_run,
-        epochs,
         seed,
         feeds_of_epoch,
-        report,
     )
 
 
@@ -121,22 +78,18 @@ def run_epochs(
     feeds: Callable[[np.ndarray], dict[Any, Any]],
     evaluate: Callable[[], float],
     rows_per_run: int,
-    epochs: int,
     seed: int,
     feeds_of_epoch: Callable[[int], dict[Any, Any]] | None = None,
-    report: Callable[[Progress, int, int], None] | None = None,
-) -> Progress:
-    """What `train` does, of any program with `init`, `train_op` and `loss`.
+) -> Iterator[tuple[int, float]]:
+    """Does what `train` does, for any program with `init`, `train_op` and `loss`.
 
     Args:
-      progress: is filled in and returned.
       num_rows: of the training set.
-      feeds: what to feed for the rows with these numbers.
-      evaluate: the accuracy as it is.
+      feeds: returns what to feed for the rows with these numbers.
+      evaluate: returns the accuracy as it is.
     """
     random = np.random.default_rng(seed)
     session.run(program.init)
-    runs = -(-num_rows // rows_per_run)
     # Compiles both kinds of runs before the clock starts; the weights are set again.
     more = feeds_of_epoch(0) if feeds_of_epoch else {}
     first = np.arange(min(rows_per_run, num_rows))
@@ -146,19 +99,19 @@ def run_epochs(
     session.run(program.init)
 
     samples, seconds = 0, 0.0
-    for epoch in range(epochs):
+    for epoch in itertools.count():
         order = random.permutation(num_rows)
         more = feeds_of_epoch(epoch) if feeds_of_epoch else {}
-        for k in range(runs):
-            rows = order[k * rows_per_run : (k + 1) * rows_per_run]
+        for begin in range(0, num_rows, rows_per_run):
+            rows = order[begin : begin + rows_per_run]
             fed = {**feeds(rows), **more}
             start = time.perf_counter()
             session.run([program.train_op, program.loss], fed)
-            seconds += time.perf_counter() - start
-            samples += len(rows)
-            if report:
-                report(progress, k + 1, runs)
-        progress.samples.append(samples)
-        progress.seconds.append(seconds)
-        progress.accuracy.append(evaluate())
-    return progress
+            taken = time.perf_counter() - start
+            samples, seconds = samples + len(rows), seconds + taken
+            if begin + rows_per_run >= num_rows:
+                found = evaluate()  # if it is interrupted, the epoch has not been
+                progress.samples.append(samples)
+                progress.seconds.append(seconds)
+                progress.accuracy.append(found)
+            yield len(rows), taken

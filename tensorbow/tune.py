@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import pathlib
 import runpy
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import datasets, model_names, models
+from tensorbow import _outputs, datasets, model_names, models
 from tensorbow.tuning import Measurement
 
 tf1 = tf.compat.v1
@@ -47,7 +48,7 @@ class _Watch:
 
 
 def _sentence(tried: Measurement) -> str:
-    return f"{_layout(tried)}: {tried.note or f'{tried.samples_per_second:,.0f} samples/s'}"
+    return f"{_layout(tried)}: {tried.note or tried.outcome}"
 
 
 def _layout(tried: Measurement) -> str:
@@ -113,16 +114,14 @@ def model_with_rows(name: str, rows: int) -> tuple[models.Program, dict[Any, Any
     return program, {program.inputs: data.x_train, program.labels: data.y_train}
 
 
-def tune_model(name: str, rows: int, seconds: float, say: Callable[[str], None]) -> _Watch:
+def tune_model(watch: _Watch, name: str, rows: int) -> None:
     """Trains a model on made-up rows until its number of learners is found."""
     program, feeds = model_with_rows(name, rows)
     options = tensorbow.Options(learners_per_device="auto")
-    watch = _Watch(seconds, say)
     with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:
         session.run(program.init)
         while not watch.ran(session):
             session.run(program.train_op, feeds)
-    return watch
 
 
 def _version_1() -> list[Any]:
@@ -170,11 +169,8 @@ def sessions_are(kind: type) -> Iterator[None]:
             setattr(module, name, original)
 
 
-def tune_script(
-    path: pathlib.Path, arguments: Sequence[str], seconds: float, say: Callable[[str], None]
-) -> _Watch:
+def tune_script(watch: _Watch, path: pathlib.Path, arguments: Sequence[str]) -> None:
     """Executes a script until a session of it has found its number of learners."""
-    watch = _Watch(seconds, say)
     before = sys.argv, list(sys.path)
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))
@@ -183,41 +179,37 @@ def tune_script(
             runpy.run_path(str(path), run_name="__main__")
     finally:
         sys.argv, sys.path[:] = before
-    return watch
 
 
-def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """`tensorbow tune`; returns the exit status."""
-    for name in ("batch_size", "seconds"):
-        if getattr(arguments, name) <= 0:
-            parser.error(
-                f"--{name.replace('_', '-')} must be greater than 0, got {getattr(arguments, name)}"
-            )
-    if arguments.plot is not None and not arguments.plot.resolve().parent.is_dir():
-        parser.error(f"--plot {arguments.plot}: there is no directory of that name")
-    if arguments.script is not None and not arguments.script.is_file():
-        parser.error(f"{arguments.script}: there is no such file")
 
     def say(text: str) -> None:
         print(text, flush=True)
 
+    watch, status = _Watch(arguments.seconds, say), 0
     if arguments.model:
         name = f"{arguments.model}, {arguments.batch_size} rows a run"
-        watch = tune_model(arguments.model, arguments.batch_size, arguments.seconds, say)
     else:
         name = arguments.script.name
-        watch = tune_script(arguments.script, arguments.arguments, arguments.seconds, say)
+    say(f"{name}: trying numbers of learners, for at most {arguments.seconds:g} s")
+    try:
+        if arguments.model:
+            tune_model(watch, arguments.model, arguments.batch_size)
+        else:
+            tune_script(watch, arguments.script, arguments.arguments)
+    except KeyboardInterrupt:
+        say("tensorbow: interrupted")
+        status = 128 + signal.SIGINT
     if not watch.tuning:
         print(
             "Nothing was measured: no session trained long enough. Wanted learning runs on "
             "the CPU for some seconds, in sessions without a number of learners of their own."
         )
-        return 1
+        return status or 1
     print()
     print(table(watch.tuning))
     if not any(tried.chosen for tried in watch.tuning):
         print("The time was over before a number was settled on.")
-    if arguments.plot:
-        plot(watch.tuning, name, arguments.plot)
-        print(f"plot saved as {arguments.plot}")
-    return 0
+    fine = _outputs.write("plot", arguments.plot, lambda path: plot(watch.tuning, name, path))
+    return status or int(not fine)

@@ -1,11 +1,15 @@
-"""What is told of finding the number of learners."""
+"""The search for the number of learners, as it is shown and logged."""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
+from collections.abc import Sequence
+
+from tensorbow._messages import count, log
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Measurement:
     """How fast a program trains with so many learners.
 
@@ -26,3 +30,47 @@ class Measurement:
     spread: float
     note: str
     chosen: bool
+
+    @property
+    def layout(self) -> str:
+        """Returns "2 learners of 1 thread"."""
+        return f"{count(self.learners, 'learner')} of {count(self.threads, 'thread')}"
+
+    @property
+    def outcome(self) -> str:
+        """The throughput; the note where it was not measured."""
+        if not self.samples_per_second and self.note:
+            return self.note
+        return f"{self.samples_per_second:,.0f} samples/s"
+
+    def __repr__(self) -> str:
+        spread = f" ±{self.spread / 2:.0%}" if self.spread else ""
+        chosen = ", chosen" if self.chosen else ""
+        return f"<{self.layout}: {self.outcome}{spread}{chosen}>"
+
+
+class TuningLog:
+    """Tells the log "tensorbow" what a session's search finds.
+
+    To be called now and then; asks the session only if somebody reads the log.
+    """
+
+    def __init__(self) -> None:
+        self._told: list[Measurement] = []
+
+    @property
+    def is_read(self) -> bool:
+        """Returns true if somebody reads the log."""
+        return log.isEnabledFor(logging.INFO)
+
+    def tell(self, tuning: Sequence[Measurement]) -> None:
+        """Logs what is new: trials at DEBUG, decisions at INFO."""
+        for tried in tuning[len(self._told) :]:
+            log.debug("tried %s: %s", tried.layout, tried.outcome)
+        chosen = next((tried for tried in tuning if tried.chosen), None)
+        if chosen is not None and chosen not in self._told:
+            others = [tried for tried in tuning if tried is not chosen]
+            rival = max(others, key=lambda tried: tried.samples_per_second, default=None)
+            against = "" if rival is None else f", against {rival.outcome} with {rival.layout}"
+            log.info("chose %s: %s%s", chosen.layout, chosen.outcome, against)
+        self._told = list(tuning)

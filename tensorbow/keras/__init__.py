@@ -12,7 +12,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -22,6 +23,7 @@ from tensorbow import _loader
 
 _loader.check_keras_version(keras.__version__, _tensorflow)
 
+from tensorbow._messages import suggests_names
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.keras._replication import ATTRIBUTE, Replication, replication_of
 from tensorbow.keras.callbacks import MetricsCallback
@@ -31,7 +33,11 @@ from tensorbow.session import TensorBowSession
 __all__ = ["MetricsCallback", "learner_value", "replicate", "session_of"]
 
 
-def replicate(model: Any, options: Options | None = None) -> Any:
+Model = TypeVar("Model")
+
+
+@suggests_names(*(field.name for field in dataclasses.fields(Options)))
+def replicate(model: Model, options: Options | None = None) -> Model:
     """Makes a Keras model train on several learners.
 
     The model is changed in place: from now on `fit` and `train_on_batch` run its own

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from typing import Any
 
 import keras
 
+from tensorbow._messages import warn
 from tensorbow.keras import _tracing
 from tensorbow.options import Options
-from tensorbow.session import TensorBowWarning
 from tensorbow.synchronisers import EASGD, SMA, SSGD, Synchroniser
 
 _CENTRAL_MOMENTUM = 0.9  # of z where the learners' optimiser has none (ALGORITHMS: μ)
@@ -60,12 +59,10 @@ def _with_central_momentum(model: Any, synchroniser: SMA, num_learners: int) -> 
         return dataclasses.replace(synchroniser, momentum=_CENTRAL_MOMENTUM if plain else 0.0)
     strongest = max((momentum or 0 for momentum in momenta), default=0)
     if num_learners > 1 and central >= _STRONG and strongest >= _STRONG:
-        warnings.warn(
+        warn(
             f"The learners' optimiser has momentum {strongest:g} and the central model has "
             f"momentum {central:g}. Together they shrink the usable learning rate 2- to 8-fold; "
-            'momentum="auto" leaves the central model\'s out.',
-            TensorBowWarning,
-            stacklevel=6,
+            'momentum="auto" leaves the central model\'s out.'
         )
     return synchroniser
 

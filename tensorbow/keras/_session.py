@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tensorbow import _memory
+from tensorbow import _fork, _memory
+from tensorbow._messages import warn
 from tensorbow.keras import _choice, _tracing, _variables
 from tensorbow.keras._program import Program
 from tensorbow.keras._rates import RateWatch
 from tensorbow.options import Options
-from tensorbow.session import TensorBowSession, TensorBowWarning
+from tensorbow.session import TensorBowSession
 from tensorbow.synchronisers import SSGD, Synchroniser
 
 # What a session says, of feeds that a model does not show.
@@ -22,7 +22,7 @@ _SESSION_ADVICE = " If that is wanted, name the feeds"
 
 
 class FewerLearnersError(Exception):
-    """There is not memory enough for the learners, but for fewer; says why.
+    """There is not memory enough for the learners, but for fewer; says what to do.
 
     Attributes:
       learners: so many.
@@ -130,11 +130,9 @@ class ModelSession:
         self._check_memory(step)
         self._warn()
         if several and program.facts["kind"] != "learning":
-            warnings.warn(
+            warn(
                 f"tensorbow.keras: the training step of {self._model.name!r} updates no trainable "
-                "variable by what it reads of them; it runs on one learner",
-                TensorBowWarning,
-                stacklevel=6,
+                "variable by what it reads of them; it runs on one learner"
             )
         return program
 
@@ -155,11 +153,12 @@ class ModelSession:
         needs = dataclasses.replace(needs, session_bytes=own)
         fit = _memory.learners_to_have(needs, learners, available, self._options)
         if fit < learners:
-            why = _memory.too_many(needs, learners, available)
-            raise FewerLearnersError(fit, f"{fit} instead of {learners} learners: {why}")
+            raise FewerLearnersError(fit, _memory.advice(needs, learners, available))
 
     def run(self, program: Program, arrays: list[np.ndarray]) -> Any:
         """Trains on one batch; returns what train_step returns."""
+        if self.session._closed:
+            _fork.refuse_closed()
         mirror = self.mirror
         if mirror.dirty or mirror.shared:
             mirror.push()
@@ -178,7 +177,7 @@ class ModelSession:
         for text in self.session._native.take_warnings():
             text, advice, _ = text.partition(_SESSION_ADVICE)
             text += ' If that is wanted: Options(proof="off").' if advice else ""
-            warnings.warn(text, TensorBowWarning, stacklevel=5)
+            warn(text)
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
         """See `tensorbow.keras.learner_value`; the learner exists."""

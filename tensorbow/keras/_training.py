@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
+from tensorbow._messages import log, warn
 from tensorbow.keras import _choice, _feeding
 from tensorbow.keras._program import Program
 from tensorbow.keras._session import FewerLearnersError, ModelSession
 from tensorbow.keras._tracing import CannotTraceError
 from tensorbow.options import Options
-from tensorbow.session import TensorBowWarning
 from tensorbow.synchronisers import SMA, SSGD, Synchroniser
 
 
@@ -101,7 +100,7 @@ class TrainingLoop:
             try:
                 return self._program_on_learners(spec)
             except FewerLearnersError as error:
-                warnings.warn(f"tensorbow.keras: {error}", TensorBowWarning, stacklevel=5)
+                warn(f"tensorbow.keras: memory is short, so that fewer learners train. {error}")
                 self._have_learners(error.learners)
             # The number of learners is in the traced step: it is traced again, in a new session.
             self.close()
@@ -113,11 +112,12 @@ class TrainingLoop:
             self.current = self._session_with(synchroniser)
         try:
             return self.current.program_for(spec)
-        except CannotTraceError:
+        except CannotTraceError as error:
             if self._options.synchroniser != "auto" or self.current.has_programs:
                 raise
             if not isinstance(self.current.session.synchroniser, SSGD):
                 raise
+            log.info("%s: models are averaged (SMA), not gradients: %s", self._model.name, error)
         # S-SGD finds no gradients, or not all of them; averaging models needs none.
         self.current.close()
         self.current = self._session_with(SMA())
@@ -138,11 +138,9 @@ class TrainingLoop:
     def warn_stock(self, reason: str) -> None:
         """Says, once, that the model trains as stock Keras does."""
         if not self._warned:
-            warnings.warn(
+            warn(
                 f"tensorbow.keras: {self._model.name!r} trains as stock Keras does, on one "
-                f"replica: {reason}",
-                TensorBowWarning,
-                stacklevel=4,
+                f"replica: {reason}"
             )
         self._warned = True
 

@@ -13,7 +13,6 @@ replaced by a subclass that looks at the mirrors before it hands out its handle.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,7 +22,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.ops import gen_resource_variable_ops as variable_ops
 
-from tensorbow.session import TensorBowWarning
+from tensorbow._messages import warn
 
 _MIRRORS = "_tensorbow_mirrors"  # of a tf.Variable: [(mirror, index of the variable)]
 _AGGREGATION = "_tensorbow_aggregation"  # cc/session/replicated_variables.h
@@ -143,12 +142,10 @@ class Mirror:
         if _watch(variable, self, index):
             self.shared = True
             if trainable and self._session.num_learners > 1:
-                warnings.warn(
+                warn(
                     f"tensorbow.keras: variable {variable.name!r} is trained by two replicated "
                     "models. Whenever one goes on from the other's central model, it forgets the "
-                    "learners' last updates of its own; train both in one train_step instead",
-                    TensorBowWarning,
-                    stacklevel=2,
+                    "learners' last updates of its own; train both in one train_step instead"
                 )
         return handle
 

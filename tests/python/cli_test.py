@@ -1,5 +1,6 @@
 """The `tensorbow` command: what it trains, prints, saves and refuses."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -62,33 +63,41 @@ def test_train_compares_with_stock_and_saves_all_it_found(digits_file, tmp_path,
     output = capsys.readouterr().out
     stock, ours = json.loads(numbers.read_text())
 
-    assert stock["name"] == "stock TensorFlow, batch 16"
-    assert ours["name"] == "TensorBow, 2 learners x batch 16"
+    assert stock["name"] == "stock TensorFlow"
+    assert ours["name"] == "TensorBow, 2 learners"
     for contender in (stock, ours):
         assert contender["target"] == 0.9
         assert contender["samples"] == [1437, 2 * 1437, 3 * 1437]
         assert np.all(np.diff([0, *contender["seconds"]]) > 0)
         assert 0.85 < contender["accuracy"][-1] <= 1
+        samples, seconds = np.sum(contender["turns"], axis=0)
+        assert samples == contender["samples"][-1]
+        assert seconds == pytest.approx(contender["seconds"][-1])
 
     # The table shows the same numbers.
     lines = output.splitlines()
     assert lines[0] == (
         "logistic on digits.npz: 1437 training and 360 test images of 8x8x1; momentum, learning "
-        "rate 0.1, 16 rows a batch, 2 learners; target accuracy 0.9"
+        "rate 0.1, 32 rows a step, 2 learners; target accuracy 0.9"
     )
-    assert lines[1] == f"saved the central model as {model}"
-    columns = ["samples/s", "epochs to target", "seconds to target", "final test accuracy"]
-    assert re.split(r"\s{2,}", lines[2].strip()) == columns
-    for line, contender in zip(lines[4:6], (stock, ours)):
-        name, speed, epochs, seconds, accuracy = re.split(r"\s{2,}", line)
+    columns = ["samples/s", "spread", "epochs to target", "seconds to target"]
+    assert re.split(r"\s{2,}", lines[1].strip()) == [*columns, "final test accuracy"]
+    for line, contender in zip(lines[3:5], (stock, ours)):
+        name, speed, _, epochs, seconds, accuracy = re.split(r"\s{2,}", line)
         assert name == contender["name"]
-        assert speed == f"{contender['samples'][-1] / contender['seconds'][-1]:,.0f}"
+        rates = [samples / seconds for samples, seconds in contender["turns"]]
+        assert speed == f"{np.median(rates):,.0f}"
         reached = [k for k, value in enumerate(contender["accuracy"]) if value >= 0.9]
         assert epochs == (str(reached[0] + 1) if reached else "not reached")
         assert seconds == (f"{contender['seconds'][reached[0]]:.2f}" if reached else "not reached")
         assert accuracy == f"{contender['accuracy'][-1]:.4f}"
-    ratio = stock["seconds"][-1] / ours["seconds"][-1]
-    assert f"throughput: {ratio:.2f} times stock TensorFlow's" in lines
+    ratios = [b[0] / b[1] / (a[0] / a[1]) for a, b in zip(stock["turns"], ours["turns"])]
+    wanted = f"throughput: {np.median(ratios):.2f} times that of stock TensorFlow"
+    assert lines[5].startswith(wanted)
+    assert lines[6].startswith("too short: ")
+    # Files are written when the table has been seen.
+    saved = [f"plot saved as {plot}", f"numbers saved as {numbers}"]
+    assert lines[-3:] == [*saved, f"central model saved as {model}"]
 
     # The plot is a picture with something in it.
     from matplotlib import image
@@ -108,7 +117,29 @@ def test_train_compares_with_stock_and_saves_all_it_found(digits_file, tmp_path,
 def test_digits_are_the_data_where_mnist_cannot_be_had(monkeypatch, capsys):
     monkeypatch.setattr(datasets, "mnist", lambda: None)
     assert cli.main(["train", "--model", "logistic", "--epochs", "1"]) == 0
-    assert "scikit-learn's digits: 1437 training and 360 test" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "on digits made of scikit-learn's: 6000 training and 1000 test images of 28x28x1" in said
+
+
+def test_mnist_is_taken_from_the_cache_of_keras(digits_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    assert datasets.mnist() is None
+    (tmp_path / "datasets").mkdir()
+    shutil.copy(digits_file, tmp_path / "datasets" / "mnist.npz")
+    found = datasets.mnist()
+    assert (found.name, found.num_rows) == ("MNIST", 1437)
+
+
+def test_test_digits_are_made_of_digits_that_are_not_trained_on(monkeypatch):
+    small = datasets.digits()
+    blank = dataclasses.replace(small, x_test=np.zeros_like(small.x_test))
+    monkeypatch.setattr(datasets, "digits", lambda: blank)
+    made = datasets.large_digits(rows=2000, test=500)
+    assert made.x_train.shape == (2000, 28, 28, 1) and made.x_train.dtype == np.float32
+    assert np.all(made.x_test == 0)
+    assert np.all(made.x_train.max(axis=(1, 2, 3)) > 0.5) and made.x_train.max() <= 1
+    np.testing.assert_array_equal(made.y_train[:1437], small.y_train)
+    assert np.any(made.x_train[0] != made.x_train[1437]), "the same digit, moved otherwise"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +158,9 @@ def test_every_kind_of_model_trains(digits_file, tmp_path, model, optimiser, row
 
 def test_target_that_is_reached_and_target_that_is_not(digits_file, capsys):
     train(digits_file, "--target", 0)
-    assert re.search(r"batch 16 +[\d,]+ +1 +\d\.\d\d +0\.\d{4}$", capsys.readouterr().out, re.M)
+    assert re.search(
+        r"learners +[\d,]+ +\d+% +1 +\d\.\d\d +0\.\d{4}$", capsys.readouterr().out, re.M
+    )
     train(digits_file, "--target", 1)
     assert re.search(r" not reached +not reached ", capsys.readouterr().out)
 
@@ -152,12 +185,12 @@ def test_seed_decides_the_run(digits_file, tmp_path):
 
 def test_progress_bar_names_the_contender(digits_file, monkeypatch, capsys):
     train(digits_file)
-    assert "TensorBow" not in capsys.readouterr().err
+    assert "TensorBow, " not in capsys.readouterr().err
     monkeypatch.setenv("TENSORBOW_PROGRESS", "1")
     monkeypatch.setattr(_report, "SECONDS_BETWEEN_METRICS", 0.0)
     train(digits_file, epochs=2)
     text = capsys.readouterr().err
-    assert "TensorBow, 2 learners x batch 16" in text
+    assert "TensorBow, 2 learners: " in text
     assert re.search(r"epoch=2, accuracy=0\.\d{4}, learners=2, samples/s=[1-9][\d,]*", text)
 
 
@@ -185,6 +218,10 @@ def test_trains_without_tqdm(digits_file, monkeypatch, capsys):
         (["--plot", "nowhere/plot.png"], "--plot nowhere/plot.png: there is no directory"),
         (["--json", "nowhere/n.json"], "--json nowhere/n.json: there is no directory"),
         (["--save", "nowhere/model"], "--save nowhere/model: there is no directory"),
+        (["--plot", "plot"], "--plot plot: the ending chooses the format; wanted one of .png"),
+        (["--plot", "plot.xyz"], "wanted one of .png .pdf .svg"),
+        (["--json", "/"], "--json /: this is a directory; wanted the name of a file in it"),
+        (["--data", "synthetic:8x8"], "wanted synthetic:SHAPE:CLASSES"),
         (["--layers", "3"], "unrecognized arguments: --layers 3"),
     ],
 )
@@ -224,33 +261,77 @@ def test_data_that_is_no_npz_file_is_refused(tmp_path, capsys):
     missing, text, array = (tmp_path / name for name in ("missing.npz", "text.npz", "array.npy"))
     text.write_text("not an archive")
     np.save(array, np.zeros(3))
-    assert "No such file" in refusal(capsys, "train", "--data", missing)
+    assert f"--data {missing}: there is no such file" in refusal(capsys, "train", "--data", missing)
     for path in (text, array):
         assert f"{path} is not an .npz file" in refusal(capsys, "train", "--data", path)
 
 
-def test_missing_packages_are_named(digits_file, monkeypatch, capsys):
+def test_a_missing_matplotlib_is_named(digits_file, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     message = refusal(capsys, "train", "--data", digits_file, "--plot", "plot.png")
-    assert "--plot needs matplotlib: pip install matplotlib" in message
+    assert "pip install matplotlib" in message
+
+
+def test_rows_are_made_up_where_nothing_ships_digits(monkeypatch):
     monkeypatch.setattr(datasets, "mnist", lambda: None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    message = refusal(capsys, "train")
-    assert "No data: MNIST is neither cached nor downloadable" in message
-    assert "--data FILE.npz" in message
+    assert datasets.load().name == "made-up rows"
+    with pytest.raises(ImportError, match="pip install scikit-learn"):
+        datasets.digits()
 
 
-def test_an_interrupted_training_says_how_far_it_was(digits_file, monkeypatch, capsys):
-    def interrupt(progress, runs_done):
-        if len(progress.accuracy) == 2:
+def interrupt_after(epochs, monkeypatch):
+    """Presses Ctrl-C when a contender has so many epochs."""
+
+    def interrupt(bar, progress, rows, session):
+        if len(progress.accuracy) == epochs:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_report.Bar, "_show", lambda bar, *where: interrupt(*where))
-    arguments = ["train", "--model", "logistic", "--data", str(digits_file), "--epochs", "5"]
-    assert cli.main(arguments) == 130
+    monkeypatch.setattr(_report.Bar, "__call__", interrupt)
+
+
+def test_an_interrupted_training_saves_what_there_is(digits_file, tmp_path, monkeypatch, capsys):
+    interrupt_after(2, monkeypatch)
+    arguments = ["train", "--model", "logistic", "--data", digits_file, "--epochs", "5"]
+    names = {"--json": "n.json", "--plot": "p.png", "--save": "model"}
+    for flag, name in names.items():
+        arguments += [flag, tmp_path / name]
+    assert cli.main([str(a) for a in arguments]) == 130
+    shown = capsys.readouterr().out
+    assert re.search(r"interrupted after 2 epochs, test accuracy 0\.\d{4}$", shown, re.M)
+    assert "final test accuracy" in shown
+    (numbers,) = json.loads((tmp_path / "n.json").read_text())
+    assert len(numbers["accuracy"]) == 2
+    assert (tmp_path / "p.png").exists() and (tmp_path / "model.index").exists()
+
+
+def test_training_that_is_interrupted_at_once_saves_the_model_alone(
+    digits_file, tmp_path, monkeypatch, capsys
+):
+    interrupt_after(0, monkeypatch)
+    arguments = ["train", "--model", "logistic", "--data", digits_file]
+    arguments += ["--json", tmp_path / "n.json", "--save", tmp_path / "model"]
+    assert cli.main([str(a) for a in arguments]) == 130
+    assert "interrupted after 0 epochs\n" in capsys.readouterr().out
+    assert not (tmp_path / "n.json").exists() and (tmp_path / "model.index").exists()
+
+
+def test_a_file_that_cannot_be_written_in_the_end_is_one_line(
+    digits_file, tmp_path, monkeypatch, capsys
+):
+    def fail(*arguments):
+        raise OSError(28, "No space left on device\nand more")
+
+    monkeypatch.setattr(_report, "_plot", fail)
+    arguments = ["train", "--model", "logistic", "--data", digits_file, "--epochs", "1"]
+    arguments += ["--json", tmp_path / "n.json", "--plot", tmp_path / "p.png"]
+    assert cli.main([str(a) for a in arguments]) == 1
     shown = capsys.readouterr()
-    assert re.search(r"interrupted after 2 of 5 epochs, test accuracy 0\.\d{4}$", shown.out, re.M)
-    assert shown.err.endswith("tensorbow: interrupted\n")
+    wanted = (
+        f"tensorbow: plot not saved as {tmp_path / 'p.png'}: [Errno 28] No space left on device"
+    )
+    assert shown.err.splitlines()[-1] == wanted
+    assert "final test accuracy" in shown.out and (tmp_path / "n.json").exists()
 
 
 @pytest.mark.parametrize("tqdm", [True, False])
@@ -262,11 +343,13 @@ def test_without_a_bar_there_is_a_line_now_and_then(digits_file, tqdm, monkeypat
     monkeypatch.setattr(_report, "SECONDS_BETWEEN_LINES", 0.0)
     train(digits_file, epochs=2)
     said = capsys.readouterr().err
-    runs = re.findall(r": run (\d+) of (\d+), epoch (\d) of 2", said)
-    total = len(runs)
-    wanted = [(str(k), str(total), "1" if 2 * k <= total else "2") for k in range(1, total + 1)]
-    assert total > 10 and runs == wanted
-    assert len(re.findall(r"epoch 2 of 2, test accuracy 0\.\d{4}$", said, re.M)) == total // 2
+    rows = re.findall(r": row ([\d,]+) of 2,874, epoch (\d) of 2", said)
+    done = [*range(32, 1437, 32), 1437]
+    wanted = [f"{epoch * 1437 + n:,}" for epoch in (0, 1) for n in done]
+    assert [row for row, _ in rows] == wanted
+    # An epoch ends with its last run.
+    assert [epoch for _, epoch in rows] == ["1"] * (len(done) - 1) + ["2"] * (len(done) + 1)
+    assert len(re.findall(r"epoch 2 of 2, test accuracy 0\.\d{4}$", said, re.M)) == len(done) + 1
 
 
 @pytest.mark.parametrize(
@@ -282,16 +365,79 @@ def test_a_refusal_shows_the_usage_of_its_command(arguments, capsys):
     assert refusal(capsys, *arguments).startswith(f"usage: tensorbow {arguments[0]} [-h]")
 
 
-def test_other_commands_do_not_start_without_the_runtime(tmp_path):
-    shutil.copytree(pathlib.Path(tensorbow.__file__).parent, tmp_path / "tensorbow")
-    (tmp_path / "tensorbow" / "libtensorbow.so").unlink()
-    process = subprocess.run(
-        [sys.executable, "-m", "tensorbow.cli", "train"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(tmp_path), "TF_CPP_MIN_LOG_LEVEL": "3", "PATH": "/usr/bin:/bin"},
+def command(folder, *arguments, **environment):
+    """Runs `python -m tensorbow` in a process of its own, with the package in `folder`."""
+    return subprocess.run(
+        [sys.executable, "-m", "tensorbow", *arguments],
+        cwd=folder,
+        env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"} | environment,
         capture_output=True,
         text=True,
         timeout=120,
     )
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the package beside a TensorFlow that says so when it is imported, and fails."""
+    shutil.copytree(pathlib.Path(tensorbow.__file__).parent, tmp_path / "tensorbow")
+    (tmp_path / "tensorflow.py").write_text(
+        "import sys\nprint('imported', file=sys.stderr)\nraise ImportError('not today')\n"
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments, status, said",
+    [
+        (["--help"], 0, "usage: tensorbow"),
+        (["--version"], 0, f"tensorbow {tensorbow.__version__}"),
+        (["train", "--help"], 0, "usage: tensorbow train"),
+        (["train", "--epochs", "0"], 2, "--epochs must be greater than 0"),
+        (["train", "--plot", "a.xyz"], 2, "the ending chooses the format"),
+        (["train", "--data", "none.npz"], 2, "there is no such file"),
+        (["tune", "none.py"], 2, "there is no such file"),
+        (["tune", "--model", "lenet", "--seconds", "0"], 2, "--seconds must be greater than 0"),
+        (["plan", "none.py"], 2, "there is no such file"),
+        (["launch", "--hosts", "2", "none.py"], 2, "there is no file"),
+        (["launch"], 2, "the following arguments are required: script\n"),
+        (["no"], 2, "invalid choice: 'no'"),
+    ],
+)
+def test_arguments_are_judged_before_tensorflow_is_imported(arguments, status, said, copy):
+    process = command(copy, *arguments)
+    assert process.returncode == status
+    assert said in process.stdout + process.stderr
+    assert "imported" not in process.stderr
+
+
+@pytest.mark.parametrize("arguments", [["train"], ["tune", "--model", "lenet"], ["doctor"]])
+def test_commands_say_something_before_tensorflow_is_imported(arguments, copy):
+    process = command(copy, *arguments)
     assert process.returncode == 1
-    assert "ImportError: TensorBow cannot start" in process.stderr
+    assert process.stderr.startswith("tensorbow")
+    assert "Traceback" not in process.stderr
+    assert "cannot be imported (not today). Fix: pip install" in process.stdout + process.stderr
+
+
+def test_what_tensorflow_logs_while_it_is_imported_is_shown_if_asked_for_or_if_it_fails(copy):
+    (copy / "tensorflow.py").write_text(
+        "import os\nos.write(2, b'I0000 noise\\n')\n__version__ = '2.18.0'\n"
+    )
+    for level, shown in (("0", True), ("1", True), ("2", False), ("3", False), ("", False)):
+        process = command(copy, "train", **({"TF_CPP_MIN_LOG_LEVEL": level} if level else {}))
+        assert ("noise" in process.stderr) == shown, level
+        assert "found TensorFlow 2.18.0, but wants" in process.stderr
+    (copy / "tensorflow.py").write_text(
+        "import os\nos.write(2, b'I0000 noise\\n')\nraise OSError\n"
+    )
+    assert "I0000 noise" in command(copy, "train").stderr
+
+
+def test_other_commands_do_not_start_without_the_runtime(copy):
+    (copy / "tensorflow.py").unlink()
+    (copy / "tensorbow" / "libtensorbow.so").unlink()
+    process = command(copy, "train")
+    assert process.returncode == 1
+    assert process.stderr.splitlines()[-1].startswith("tensorbow: TensorBow cannot start")
+    assert "Traceback" not in process.stderr

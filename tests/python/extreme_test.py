@@ -45,12 +45,12 @@ def test_it_trains_beside_stock_and_shows_three_precisions(files, tmp_path, caps
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
         "xml on train.gz: 600 training and 100 test rows of 40 features, 12 labels; adam, learning "
-        "rate 0.02, 16 rows a batch, 2 learners; target accuracy 0.62"
+        "rate 0.02, 16 rows a step, 2 learners; target accuracy 0.62"
     )
-    assert re.split(r"\s{2,}", lines[2].strip())[-3:] == [f"precision@{k}" for k in (1, 3, 5)]
+    assert re.split(r"\s{2,}", lines[1].strip())[-3:] == [f"precision@{k}" for k in (1, 3, 5)]
     results = json.loads(numbers.read_text())
     assert [r["name"][:6] for r in results] == ["stock ", "Tensor"]
-    for line, result in zip(lines[4:6], results):
+    for line, result in zip(lines[3:5], results):
         assert result["samples"] == [600 * epoch for epoch in range(1, 6)]
         assert len(result["precision"]) == 5
         assert result["accuracy"] == [first for first, _, _ in result["precision"]]
@@ -148,7 +148,10 @@ def test_synchronisers_can_be_chosen(name, files, monkeypatch):
         (["--model", "lenet", "--test", "x"], "--test is for --model xml, got --model lenet"),
         (["--model", "xml"], "--model xml needs --data FILE and --test FILE"),
         (["--model", "xml", "--data", "x"], "--model xml needs --data FILE and --test FILE"),
-        (["--model", "xml", "--data", "none", "--test", "none"], "there is no file 'none'"),
+        (
+            ["--model", "xml", "--data", "none", "--test", "none"],
+            "--data none: there is no such file",
+        ),
         (["--dropout", 1], "--dropout must be at least 0 and less than 1, got 1"),
         (["--dropout", "nan"], "--dropout must be at least 0 and less than 1, got nan"),
         (["--synchroniser", "fast"], "invalid choice: 'fast'"),

@@ -61,6 +61,18 @@ def test_every_host_gets_its_place_its_cores_and_the_arguments(script, capfd):
     assert len(os.sched_getaffinity(0)) == cores
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_log_of_tensorflow_is_shown_if_it_is_asked_for(asked, script, capfd, monkeypatch):
+    log = "I0000 00:00:1795834548.462353   13743 port.cc:153] oneDNN custom operations are on."
+    program = f"import os\nprint({log!r})\nprint('level', os.environ['TF_CPP_MIN_LOG_LEVEL'])\n"
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+    if asked:
+        monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    assert cli.main(["launch", "--hosts", "1", script(program + "print('I0000 too')")]) == 0
+    lines = [line.removeprefix("[host 0] ") for line in capfd.readouterr().out.splitlines()]
+    assert lines == ([log, "level 0"] if asked else ["level 3"]) + ["I0000 too"]
+
+
 def test_the_first_failure_ends_the_others(script, tmp_path, capfd):
     program = script(FAILS)
     status = cli.main(["launch", "--hosts", "3", program, str(tmp_path / "failures"), "9"])
@@ -119,6 +131,8 @@ def test_hosts_end_with_the_launcher(script, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["here"], "--hosts is missing; wanted: tensorbow launch --hosts 2 "),
+        (["here", "--hosts", "2"], "--hosts is missing"),
         (["--hosts", "0", "here"], "--hosts must be at least 1, got 0"),
         (["--hosts", "2", "--max-restarts", "-1", "here"], "--max-restarts must be at least 0"),
         (["--hosts", "2", "nowhere.py"], "there is no file nowhere.py"),

@@ -186,7 +186,7 @@ ONE_LEARNER_COMPUTES_WHERE_STOCK_DOES = """
     stock = trained(tf1.Session(config=config))
     alone = tensorbow.Options(learners_per_device=1)
     one = tensorbow.TensorBowSession(config=config, options=alone)
-    assert one.threads_per_learner == 0
+    assert one.threads_per_learner == config.intra_op_parallelism_threads
     np.testing.assert_array_equal(trained(one), stock)
     both = tensorbow.Options(learners_per_device=1, threads_per_learner=2)
     own = tensorbow.TensorBowSession(config=config, options=both)

@@ -158,19 +158,38 @@ def test_why_a_runtime_does_not_load(files, reason, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("argv", "orig_argv", "doctor"),
+    ("argv", "orig_argv", "command"),
     [
-        (["/bin/tensorbow", "doctor"], ["python", "/bin/tensorbow", "doctor"], True),
-        (["-m", "doctor"], ["python", "-m", "tensorbow.cli", "doctor"], True),
-        (["-m", "train"], ["python", "-m", "tensorbow.cli", "train"], False),
-        (["train.py", "tensorbow", "doctor"], ["python", "train.py"], False),
+        (["/bin/tensorbow", "train"], ["python", "/bin/tensorbow", "train"], True),
+        (["-m", "train"], ["python", "-m", "tensorbow", "train"], True),
+        (["-m", "train"], ["python", "-m", "tensorbow.cli", "train"], True),
+        (["/x/tensorbow/__main__.py"], ["python", "-m", "tensorbow"], True),
+        (["train.py", "tensorbow"], ["python", "train.py"], False),
         (["-m", "doctor"], ["python", "-m", "pytest", "doctor"], False),
+        (["-m"], ["python", "-m", "tensorbow._plan_task"], False),
+        ([""], ["python"], False),
     ],
 )
-def test_the_doctor_is_told_from_programs(argv, orig_argv, doctor, monkeypatch):
+def test_the_command_is_told_from_programs(argv, orig_argv, command, monkeypatch):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setattr(sys, "orig_argv", orig_argv)
-    assert _loader.for_doctor() == doctor
+    assert _loader.is_command() == command
+
+
+def test_the_public_names_are_those_that_editors_see():
+    assert dir(tensorbow) == sorted(tensorbow.__all__)
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    (seen,) = (n for n in tree.body if ast.unparse(n).startswith("if TYPE_CHECKING"))
+    imported = {alias.name: node.module for node in seen.body for alias in node.names}
+    assert set(imported) | {"__version__"} == set(tensorbow.__all__)
+    for name, module in imported.items():
+        found = getattr(tensorbow, name)
+        if inspect.ismodule(found):
+            assert found.__name__ == f"{module}.{name}"
+        else:
+            assert getattr(sys.modules[module], name) is found
+    with pytest.raises(AttributeError, match="has no attribute 'Session'"):
+        tensorbow.Session  # noqa: B018
 
 
 def declared(scope: ast.Module | ast.ClassDef) -> dict[str, ast.stmt]:

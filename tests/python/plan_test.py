@@ -84,7 +84,7 @@ def test_iterations_are_predicted_for_every_number_of_hosts(without_measuring, t
         (["--cores", "100000"], "--cores must be at most"),
         (["--bandwidth-gbit", "0"], "--bandwidth-gbit must be greater than 0, got 0"),
         (["--latency-us", "-1"], "--latency-us must be at least 0, got -1"),
-        (["--json", "/nowhere/plan.json"], "there is no directory of that name"),
+        (["--json", "/nowhere/plan.json"], "there is no directory /nowhere"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message, capsys):

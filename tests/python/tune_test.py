@@ -2,7 +2,6 @@
 
 import re
 import textwrap
-import types
 
 import pytest
 import tensorflow as tf
@@ -101,11 +100,22 @@ def test_a_model_is_tuned_and_drawn(tmp_path, capsys):
 
 def test_the_time_may_be_over_before(monkeypatch, capsys):
     assert tuned(capsys, "--model", "logistic", "--seconds", 0.001)[1] == 1
-    watch = types.SimpleNamespace(tuning=[Measurement(2, 1, 10.0, 0.1, "", False)])
-    monkeypatch.setattr(tune, "tune_model", lambda *arguments: watch)
+    tried = [Measurement(2, 1, 10.0, 0.1, "", False)]
+    monkeypatch.setattr(tune, "tune_model", lambda watch, *arguments: watch.tuning.extend(tried))
     lines, status = tuned(capsys, "--model", "logistic")
     assert status == 0
     assert lines[-1] == "The time was over before a number was settled on."
+
+
+def test_an_interrupted_search_prints_what_it_has_tried(monkeypatch, capsys):
+    def tune_model(watch, *arguments):
+        watch.tuning.append(Measurement(2, 1, 10.0, 0.1, "", False))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune, "tune_model", tune_model)
+    lines, status = tuned(capsys, "--model", "logistic")
+    assert status == 130
+    assert rows_of(lines) == [("2", "1", "100", "")]
 
 
 def test_the_table_of_what_was_tried():
