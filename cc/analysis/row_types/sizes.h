@@ -69,6 +69,8 @@ class SizeTable {
   const Polynomial& Terms(Size size) const { return polynomials_[size.id]; }
   // The value of a constant.
   std::optional<int64_t> Number(Size size) const;
+  // Begins with '#' if the symbol counts rows.
+  const std::string& NameOf(Symbol symbol) const { return names_[symbol]; }
   // The symbols of rows in it.
   std::vector<Symbol> RowSymbols(Size size) const;
   bool HasRows(Size size) const { return size.known() && has_rows_[size.id]; }
