@@ -253,6 +253,25 @@ PLACES: dict[str, Loss] = {
     "rows by rows": lambda b: mean(tf.gather(b.h, b.c) * b.h),
     "rows by places": lambda b: mean(square(tf.gather(b.h, tf.range(b.n)))),
     "rows by places, one further": lambda b: mean(tf.gather(b.h, (tf.range(b.n) + 1) % b.n)),
+    "a constant by places": lambda b: mean(
+        b.errors * tf.gather(tf.constant(np.arange(40.0), tf.float32), tf.range(b.n))
+    ),
+    "a constant by places and classes": lambda b: mean(
+        b.errors
+        * tf.gather_nd(
+            tf.constant(np.arange(120.0).reshape(40, 3), tf.float32),
+            tf.stack([tf.range(b.n), b.c], 1),
+        )
+    ),
+    "scattered by places": lambda b: mean(
+        square(tf.scatter_nd(tf.range(b.n)[:, None], b.errors, [40]))
+    ),
+    "places by places": lambda b: mean(
+        b.errors * tf.cast(tf.gather(tf.range(b.n), tf.range(b.n)), tf.float32)
+    ),
+    "parted by places": lambda b: total(
+        square(tf.dynamic_partition(b.h, tf.minimum(tf.range(b.n), 1), 2)[0])
+    ),
     "scattered to own rows": lambda b: mean(
         square(tf.scatter_nd(tf.stack([tf.range(b.n), b.c], 1), b.y, tf.stack([b.n, 4])) - b.h)
     ),

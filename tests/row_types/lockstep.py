@@ -374,7 +374,7 @@ class Lockstep:
         for merge in merges:
             self._enter_merge(scope, scope, merge, entering=True)
         for _ in range(MOST_ITERATIONS):
-            condition = self._get(scope, part.conditions[frame].name)[0]
+            condition = self._condition(scope, part.conditions[frame])
             if condition[0] is DEAD:
                 return None
             if not self.agreed(condition, frame):
@@ -388,6 +388,10 @@ class Lockstep:
                 self._enter_merge(scope, following, merge, entering=False)
             scope = following
         raise Stopped(f"the loop {frame} does not end")
+
+    def _condition(self, scope: Scope, node: Node) -> tuple[Any, ...]:
+        value: tuple[Any, ...] = self._get(scope, node.name)[0]
+        return self._exchange(f"{scope.prefix}{node.name}:0", value)
 
     def _enter_merge(self, scope: Scope, following: Scope, merge: Node, entering: bool) -> None:
         for i, (name, index) in enumerate(merge.inputs):
@@ -622,7 +626,7 @@ class Lockstep:
                 outputs = [np.moveaxis(outputs[0], -1, 1), *outputs[1:]]
             by_learner.append([tf.constant(o) for o in outputs])
         count = self._count(node)
-        padded = [[*outputs, *[tf.constant(0.0, tf.float64)] * 6][:count] for outputs in by_learner]
+        padded = [[*outputs[: 3 if gradient else None], *[tf.zeros([0], tf.float64)] * 6][:count] for outputs in by_learner]
         return [tuple(outputs[i] for outputs in padded) for i in range(count)]
 
     # --------------------------------------------------------------- special nodes

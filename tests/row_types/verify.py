@@ -79,7 +79,9 @@ def _verify(run: LearningRun, seed: int) -> Outcome:
     try:
         step.run(ends)
     except lockstep.ConditionsDiffer as error:
-        outcome.wrong.append((str(error), "a condition", "learners take another branch"))
+        outcome.stopped = f"learners take another branch at {error}"
+        if facts["unknown"] is None:
+            outcome.wrong.append((str(error), "a condition", outcome.stopped))
     except lockstep.Stopped as error:
         outcome.stopped = str(error)
     for name, why in step.faults:

@@ -75,6 +75,9 @@ class SizeTable {
   std::vector<Symbol> RowSymbols(Size size) const;
   bool HasRows(Size size) const { return size.known() && has_rows_[size.id]; }
   bool HasRows(absl::Span<const Size> sizes) const;
+  // An unknown number may count rows, too.
+  bool MayHaveRows(Size size) const { return !size.known() || HasRows(size); }
+  bool MayHaveRows(absl::Span<const Size> sizes) const;
   // The symbols of rows in each of its terms, with their powers; without repetitions.
   std::vector<Powers> RowPowers(Size size) const;
   // The part whose rows it counts, times what is the same on all learners.
