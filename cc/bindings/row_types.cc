@@ -36,15 +36,14 @@ const char* NameOf(RowNeed::Kind kind) {
 }
 
 // A number as terms: coefficient, and its symbols with their powers; None: unknown.
+// Symbols of rows begin with '#': "#rows" are the fed ones.
 py::object NumberOf(const SizeTable& sizes, Size size) {
   if (!size.known()) return py::none();
   py::list terms;
   for (const auto& [powers, coefficient] : sizes.Terms(size)) {
     py::list factors;
     for (const auto& [symbol, power] : powers) {
-      const bool fed = symbol == sizes.Info(kFedRows).symbol;
-      factors.append(py::make_tuple(
-          fed ? py::object(py::str("rows")) : py::object(py::int_(symbol)), power));
+      factors.append(py::make_tuple(sizes.NameOf(symbol), power));
     }
     terms.append(py::make_tuple(coefficient, factors));
   }
@@ -89,6 +88,7 @@ py::dict FactsOf(const RowType& type, const SizeTable& sizes) {
   facts["exponent"] = type.exponent;
   facts["text"] = Describe(type, sizes);
   facts["numbers"] = NumbersOf(sizes, type.numbers);
+  facts["dims"] = NumbersOf(sizes, type.dims);
   facts["own"] = type.own.kind != OwnPlaces::Kind::kNone;
   if (type.is(RowKind::kRows)) {
     facts["axis"] = type.axis;
@@ -129,7 +129,7 @@ py::dict TypeRowsOf(
     writes.append(
         py::dict(py::arg("node") = write.node, py::arg("variable") = write.variable,
                  py::arg("input") = write.input, py::arg("trained") = write.trained,
-                 py::arg("text") = Describe(write.type, sizes)));
+                 py::arg("type") = FactsOf(write.type, sizes)));
   }
   py::dict facts;
   facts["types"] = types;

@@ -507,11 +507,11 @@ RowType Join(OpView& op, const RowType& a, const RowType& b) {
   if (a.kind == b.kind && a.axis == b.axis && a.part == b.part &&
       (a.is(RowKind::kSame) || a.is(RowKind::kSum) || a.is(RowKind::kRows))) {
     if (a.exponent != b.exponent) return op.Unknown("is scaled or not, by a condition");
+    if (!(a.own == b.own)) return op.Unknown("is the places of rows, by a condition");
     RowType joined = a;
     joined.dims = CommonDims(a, b);
     if (a.numbers != b.numbers) joined.numbers.reset();
     joined.of_all_rows |= b.of_all_rows;
-    if (!(a.own == b.own)) joined.own = OwnPlaces();
     joined.uniform = std::min(a.uniform, b.uniform);
     return joined;
   }
@@ -533,12 +533,13 @@ RowType Filled(OpView& op, RowType value, const Sizes& dims, int i) {
     if (op.sizes().HasRows(dims[d])) axes.push_back(static_cast<int>(d));
   }
   if (value.unknown()) return value;
-  if (value.is(RowKind::kZero) || axes.empty()) {
+  if (value.is(RowKind::kZero) || (axes.empty() && !op.sizes().MayHaveRows(dims))) {
     value.dims = dims;
     if (!dims.empty()) value.numbers.reset();
     value.uniform = dims.empty() ? Uniform::kNo : Uniform::kEverywhere;
     return value;
   }
+  if (axes.empty()) return op.Unknown("has a size that is not known");
   if (axes.size() > 1) return op.Unknown("has rows on two axes");
   const std::optional<Part> part = op.sizes().PartOf(dims[axes[0]]);
   if (!part.has_value()) return op.Unknown("has a number of rows and others");

@@ -144,7 +144,7 @@ std::optional<std::vector<int64_t>> BroadcastShape(const std::vector<Numbers>& i
       if (size != 1 && numbers.shape[d] != 1 && size != numbers.shape[d]) {
         return std::nullopt;
       }
-      size = std::max(size, numbers.shape[d]);
+      if (numbers.shape[d] != 1) size = numbers.shape[d];
     }
   }
   return shape;

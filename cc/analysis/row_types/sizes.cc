@@ -156,6 +156,11 @@ bool SizeTable::HasRows(absl::Span<const Size> sizes) const {
                      [this](Size size) { return HasRows(size); });
 }
 
+bool SizeTable::MayHaveRows(absl::Span<const Size> sizes) const {
+  return std::any_of(sizes.begin(), sizes.end(),
+                     [this](Size size) { return MayHaveRows(size); });
+}
+
 std::vector<Powers> SizeTable::RowPowers(Size size) const {
   std::vector<Powers> found;
   if (!size.known()) return found;

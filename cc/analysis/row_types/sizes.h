@@ -69,10 +69,15 @@ class SizeTable {
   const Polynomial& Terms(Size size) const { return polynomials_[size.id]; }
   // The value of a constant.
   std::optional<int64_t> Number(Size size) const;
+  // Begins with '#' if the symbol counts rows.
+  const std::string& NameOf(Symbol symbol) const { return names_[symbol]; }
   // The symbols of rows in it.
   std::vector<Symbol> RowSymbols(Size size) const;
   bool HasRows(Size size) const { return size.known() && has_rows_[size.id]; }
   bool HasRows(absl::Span<const Size> sizes) const;
+  // An unknown number may count rows, too.
+  bool MayHaveRows(Size size) const { return !size.known() || HasRows(size); }
+  bool MayHaveRows(absl::Span<const Size> sizes) const;
   // The symbols of rows in each of its terms, with their powers; without repetitions.
   std::vector<Powers> RowPowers(Size size) const;
   // The part whose rows it counts, times what is the same on all learners.

@@ -16,52 +16,56 @@ namespace {
 
 constexpr int kMostEvaluations = 40;  // of one node
 
-bool TakesOwnPlaces(absl::string_view op) {
-  static const auto* const ops =
-      new absl::flat_hash_set<absl::string_view>({"Add",
-                                                  "AddV2",
-                                                  "CTCLoss",
-                                                  "Cast",
-                                                  "ConcatV2",
-                                                  "DynamicPartition",
-                                                  "DynamicStitch",
-                                                  "Enter",
-                                                  "Exit",
-                                                  "ExpandDims",
-                                                  "Gather",
-                                                  "GatherNd",
-                                                  "GatherV2",
-                                                  "Identity",
-                                                  "IdentityN",
-                                                  "Merge",
-                                                  "Mul",
-                                                  "NextIteration",
-                                                  "Pack",
-                                                  "ParallelDynamicStitch",
-                                                  "Rank",
-                                                  "Reshape",
-                                                  "ResourceGather",
-                                                  "ResourceGatherNd",
-                                                  "ScatterNd",
-                                                  "SegmentMean",
-                                                  "SegmentSum",
-                                                  "SetSize",
-                                                  "Shape",
-                                                  "ShapeN",
-                                                  "Size",
-                                                  "SparseTensorDenseMatMul",
-                                                  "SparseToDense",
-                                                  "Squeeze",
-                                                  "StackPushV2",
-                                                  "StopGradient",
-                                                  "Switch",
-                                                  "TensorListPushBack",
-                                                  "Tile",
-                                                  "UnsortedSegmentMax",
-                                                  "UnsortedSegmentMin",
-                                                  "UnsortedSegmentSum",
-                                                  "ZerosLike"});
-  return ops->contains(op);
+constexpr int kAnyInput = -1;
+
+// Whether input `i` of an op may be own places, which the rule then knows.
+bool MayBeOwnPlaces(absl::string_view op, int i) {
+  static const auto* const inputs = new absl::flat_hash_map<absl::string_view, int>(
+      {{"Add", kAnyInput},
+       {"AddV2", kAnyInput},
+       {"CTCLoss", 1},
+       {"Cast", kAnyInput},
+       {"ConcatV2", kAnyInput},
+       {"DynamicPartition", 0},
+       {"DynamicStitch", kAnyInput},
+       {"Enter", kAnyInput},
+       {"Exit", kAnyInput},
+       {"ExpandDims", kAnyInput},
+       {"Gather", 1},
+       {"GatherNd", 1},
+       {"GatherV2", 1},
+       {"Identity", kAnyInput},
+       {"IdentityN", kAnyInput},
+       {"Merge", kAnyInput},
+       {"Mul", kAnyInput},
+       {"NextIteration", kAnyInput},
+       {"Pack", kAnyInput},
+       {"ParallelDynamicStitch", kAnyInput},
+       {"Rank", kAnyInput},
+       {"Reshape", 0},
+       {"ResourceGather", 1},
+       {"ResourceGatherNd", 1},
+       {"ScatterNd", 0},
+       {"SegmentMean", 1},
+       {"SegmentSum", 1},
+       {"SetSize", 0},
+       {"Shape", kAnyInput},
+       {"ShapeN", kAnyInput},
+       {"Size", kAnyInput},
+       {"SparseTensorDenseMatMul", 0},
+       {"SparseToDense", 0},
+       {"Squeeze", kAnyInput},
+       {"StackPushV2", kAnyInput},
+       {"StopGradient", kAnyInput},
+       {"Switch", 0},
+       {"TensorListPushBack", kAnyInput},
+       {"Tile", 0},
+       {"UnsortedSegmentMax", 1},
+       {"UnsortedSegmentMin", 1},
+       {"UnsortedSegmentSum", 1},
+       {"ZerosLike", kAnyInput}});
+  const auto found = inputs->find(op);
+  return found != inputs->end() && (found->second == kAnyInput || found->second == i);
 }
 
 // Ops whose result has own places if an input has, or else uses them as numbers.
@@ -80,8 +84,8 @@ bool LooksAtShapesOnly(const OpView& op) {
 bool LetsExchangesPass(absl::string_view op) {
   static const auto* const ops = new absl::flat_hash_set<absl::string_view>(
       {"CheckNumerics", "EnsureShape", "Enter", "Exit", "ExpandDims", "Identity",
-       "PreventGradient", "RefSwitch", "Reshape", "Snapshot", "Squeeze", "StopGradient",
-       "Switch"});
+       "LoopCond", "PreventGradient", "RefSwitch", "Reshape", "Snapshot", "Squeeze",
+       "StopGradient", "Switch"});
   return ops->contains(op);
 }
 
@@ -268,10 +272,13 @@ Types TypeFlow::Evaluate(const Frame& frame, const tf::Node& node) {
     outputs.assign(node.num_outputs(), *unknown);
     return outputs;
   }
-  const bool places = std::any_of(in.begin(), in.end(), [](const RowType& type) {
-    return type.is(RowKind::kRows) && type.own.kind != OwnPlaces::Kind::kNone;
-  });
-  if (places && !TakesOwnPlaces(op.op())) {
+  bool places = false, misplaced = false;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!in[i].is(RowKind::kRows) || in[i].own.kind == OwnPlaces::Kind::kNone) continue;
+    places = true;
+    misplaced |= !MayBeOwnPlaces(op.op(), static_cast<int>(i));
+  }
+  if (misplaced) {
     outputs = {op.Unknown("uses the places of rows as numbers")};
   } else {
     outputs = Apply(op, in);
@@ -337,9 +344,11 @@ RowType TypeFlow::Complete(const Frame& frame, OpView& op, int output, RowType t
     for (int d = 0; d < shape.dims(); ++d) {
       Size& dim = (*type.dims)[d];
       if (dim.known() || (type.is(RowKind::kRows) && d == type.axis)) continue;
-      dim = shape.dim_size(d) >= 0
-                ? sizes.Constant(shape.dim_size(d))
-                : sizes.Open(absl::StrCat(op.path(), ":", output, ":", d));
+      if (shape.dim_size(d) >= 0) {
+        dim = sizes.Constant(shape.dim_size(d));
+      } else if (!type.is(RowKind::kZero)) {  // zeros may have the shape of rows
+        dim = sizes.Open(absl::StrCat(op.path(), ":", output, ":", d));
+      }
     }
   }
   // Whole numbers that do not depend on rows are symbols of their own.

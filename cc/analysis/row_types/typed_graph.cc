@@ -26,6 +26,28 @@ tf::PartialTensorShape ShapeOf(tf::shape_inference::InferenceContext* context,
   return tf::PartialTensorShape(sizes);
 }
 
+// Infers static shapes, inputs first; `arguments`: those of a function. A node whose
+// inference fails has none.
+absl::Status InferShapes(const tf::Graph& graph,
+                         const std::vector<tf::PartialTensorShape>& arguments,
+                         tf::ShapeRefiner* refiner) {
+  refiner->set_require_shape_inference_fns(false);
+  std::vector<tf::Node*> order;
+  tf::GetReversePostOrder(graph, &order);
+  for (tf::Node* node : order) {
+    if (!refiner->AddNode(node).ok() || !node->IsArg()) continue;
+    int index = 0;
+    TF_RETURN_IF_ERROR(tf::GetNodeAttr(node->attrs(), "index", &index));
+    tf::shape_inference::InferenceContext* const context = refiner->GetContext(node);
+    tf::shape_inference::ShapeHandle shape;
+    if (index < static_cast<int>(arguments.size()) && context != nullptr &&
+        context->MakeShapeFromPartialTensorShape(arguments[index], &shape).ok()) {
+      context->set_output(0, shape);
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void TypedGraph::Index(const tf::ShapeRefiner& refiner) {
@@ -74,7 +96,9 @@ absl::StatusOr<std::unique_ptr<TypedGraph>> TypedGraph::Of(
   tf::ShapeRefiner refiner(closure.versions().producer(), made->graph->op_registry());
   tf::ImportGraphDefOptions options;
   options.validate_colocation_constraints = false;
-  TF_RETURN_IF_ERROR(tf::ImportGraphDef(options, closure, made->graph.get(), &refiner));
+  options.validate_shape = false;
+  TF_RETURN_IF_ERROR(tf::ImportGraphDef(options, closure, made->graph.get(), nullptr));
+  TF_RETURN_IF_ERROR(InferShapes(*made->graph, {}, &refiner));
   made->Index(refiner);
   return made;
 }
@@ -95,22 +119,8 @@ absl::StatusOr<std::unique_ptr<TypedGraph>> TypedGraph::OfFunction(
     if (IsWrite(node->type_string())) made->effects.push_back(node);
   }
   tf::ShapeRefiner refiner(version, body->graph->op_registry());
-  refiner.set_require_shape_inference_fns(false);
   refiner.set_function_library_for_shape_inference(&functions);
-  std::vector<tf::Node*> order;
-  tf::GetReversePostOrder(*body->graph, &order);
-  for (tf::Node* node : order) {
-    if (!refiner.AddNode(node).ok()) continue;
-    if (!node->IsArg()) continue;
-    int index = 0;
-    TF_RETURN_IF_ERROR(tf::GetNodeAttr(node->attrs(), "index", &index));
-    tf::shape_inference::InferenceContext* const context = refiner.GetContext(node);
-    tf::shape_inference::ShapeHandle shape;
-    if (index < static_cast<int>(arguments.size()) && context != nullptr &&
-        context->MakeShapeFromPartialTensorShape(arguments[index], &shape).ok()) {
-      context->set_output(0, shape);
-    }
-  }
+  TF_RETURN_IF_ERROR(InferShapes(*body->graph, arguments, &refiner));
   // The graph refers to functions' definitions, which the program keeps.
   made->graph.reset(body->graph);
   body->graph = nullptr;

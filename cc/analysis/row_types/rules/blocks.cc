@@ -44,6 +44,7 @@ RowType Cut(OpView& op, const RowType& blocks, const Types& in) {
   for (size_t i = 1; i < in.size(); ++i) {
     if (!in[i].numbers.has_value()) return op.UnknownNumbers(in[i], "cuts rows");
   }
+  if (!blocks.dims.has_value()) return op.Unknown("cuts rows of unknown rank");
   Size begin = kZeroSize, size = sizes.Constant(-1);
   if (op.op() == "Slice") {
     begin = (*in[1].numbers)[blocks.axis];
@@ -57,6 +58,7 @@ RowType Cut(OpView& op, const RowType& blocks, const Types& in) {
     }
   }
   for (const auto& [at, piece] : blocks.blocks) {
+    if (!piece.dims.has_value() || piece.rank() <= blocks.axis) continue;
     const Size own = (*piece.dims)[blocks.axis];
     const bool to_end =
         sizes.Number(size) == -1 && sizes.Plus(at, own) == (*blocks.dims)[blocks.axis];
@@ -113,6 +115,7 @@ Types TypeBlocks(OpView& op, Types in) {
     if (shape.size() >= kept &&
         std::equal(shape.begin(), shape.begin() + kept, blocks.dims->begin())) {
       RowType reshaped = Map(blocks, [&](const RowType& piece) {
+        if (!piece.dims.has_value()) return piece;
         Sizes dims(piece.dims->begin(), piece.dims->begin() + kept);
         dims.insert(dims.end(), shape.begin() + kept, shape.end());
         return piece.WithDims(dims);

@@ -182,9 +182,12 @@ RowType WithoutFront(OpView& op, const RowType& type) {
   return element;
 }
 
-Types WithFront(const RowType& element) {
+Types WithFront(OpView& op, const RowType& element) {
   if (!element.typed()) return {};
   if (element.unknown()) return {element};
+  if (element.own.kind != OwnPlaces::Kind::kNone) {
+    return {op.Unknown("uses the places of rows as numbers")};
+  }
   RowType type = element.Plain();
   if (type.dims.has_value()) type.dims->insert(type.dims->begin(), kUnknownSize);
   if (type.is(RowKind::kRows)) ++type.axis;
@@ -225,15 +228,13 @@ Types ListFromTensor(OpView& op, Types in) {
   return {element.unknown() ? element : ListOf(&element)};
 }
 
-Types ArrayGather(OpView& op, Types in) { return WithFront(ElementOf(in[2])); }
-Types ListStack(OpView& op, Types in) { return WithFront(ElementOf(in[0])); }
+Types ArrayGather(OpView& op, Types in) { return WithFront(op, ElementOf(in[2])); }
+Types ListStack(OpView& op, Types in) { return WithFront(op, ElementOf(in[0])); }
 
 Types ListSize(OpView& op, Types in) {
-  if (op.op() != "TensorListElementShape") return {Make(RowKind::kSame, Sizes{})};
-  const RowType element = ElementOf(in[0]);
-  if (!element.dims.has_value()) return {Make(RowKind::kSizes)};
-  const Size rank = op.sizes().Constant(element.rank());
-  return {TypeOfNumbers(op.sizes(), {rank}, *element.dims)};
+  // The shape that the list was made with, whose sizes may be -1.
+  if (op.op() == "TensorListElementShape") return {Make(RowKind::kSizes)};
+  return {Make(RowKind::kSame, Sizes{})};
 }
 
 Types Nothing(OpView& op, Types in) { return {Make(RowKind::kSame)}; }

@@ -36,6 +36,21 @@ Types Candidates(OpView& op, Types in) {
   return {Make(RowKind::kSame), expected, Make(RowKind::kSame)};
 }
 
+// Draws by the logits of each row, or once by logits that are the same.
+Types Multinomial(OpView& op, Types in) {
+  const RowType logits = op.Flat(0, in[0]);
+  if (logits.unknown()) return {logits};
+  if (!logits.is(RowKind::kRows)) {
+    op.Need(Need::kDraw, -1, logits);
+    return {Make(RowKind::kSame)};
+  }
+  const bool counted = op.InputShape(1).dims() == 0 && in[1].is(RowKind::kSame);
+  if (logits.axis != 0 || !logits.dims.has_value() || !counted) {
+    return {op.Unknown("wants rows on its first axis")};
+  }
+  return {MakeRows(0, logits.part, Sizes{(*logits.dims)[0], kUnknownSize})};
+}
+
 Types Shuffle(OpView& op, Types in) {
   if (in[0].is(RowKind::kRows)) return {op.Unknown("puts rows in another order")};
   op.Need(Need::kDraw, -1, in[0]);
@@ -258,6 +273,7 @@ void AddDataRules(RuleTable* rules) {
               "LearnedUnigramCandidateSampler", "LogUniformCandidateSampler",
               "ThreadUnsafeUnigramCandidateSampler", "UniformCandidateSampler"},
              &Candidates);
+  rules->Set({"Multinomial", "StatelessMultinomial"}, &Multinomial);
   rules->Set({"RandomShuffle"}, &Shuffle);
   rules->Set({"RandomGamma", "RandomPoisson"}, &RandomOf);
   rules->Set({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}, &Placeholder);

@@ -100,7 +100,6 @@ Types Gather(OpView& op, Types in) {
   const std::optional<int64_t> number = v2 ? op.Constant(in[2]) : 0;
   const auto batch = static_cast<int>(op.Attr<int64_t>("batch_dims", 0));
   const bool rows_at = at.is(RowKind::kRows);
-  if (params.is(RowKind::kZero)) return {Make(RowKind::kZero)};
   if (params.partial() && (rows_at || !params.is(RowKind::kSum))) {
     params = op.Flat(0, params);
   }
@@ -109,6 +108,11 @@ Types Gather(OpView& op, Types in) {
   const std::optional<int> found =
       params.dims.has_value() ? AxisOf(number, params.rank()) : std::nullopt;
   const bool ranked = found.has_value() && at.dims.has_value() && batch >= 0;
+  if (params.is(RowKind::kZero)) {
+    RowType zero = Make(RowKind::kZero);
+    if (ranked) zero.dims = Gathered(params, *found, at, batch);
+    return {zero};
+  }
   if (!rows && !rows_at) {
     RowType type = Make(params.kind, std::nullopt, params.exponent);
     type.of_all_rows = params.of_all_rows || at.of_all_rows;
@@ -118,7 +122,9 @@ Types Gather(OpView& op, Types in) {
   if (!ranked) return {op.Unknown("chooses from a tensor of unknown rank")};
   const int axis = *found;
   const Sizes dims = Gathered(params, axis, at, batch);
+  const bool by_places = at.own.kind != Places::kNone;
   if (!rows) {
+    if (by_places) return {op.Unknown("uses the places of rows as numbers")};
     if (at.axis < batch) {
       return {op.Unknown("sets rows against a constant of as many")};
     }
@@ -133,7 +139,8 @@ Types Gather(OpView& op, Types in) {
         params.axis < axis ? params.axis : params.axis - 1 + at.rank() - batch;
     return {MakeRows(kept, params.part, dims, params.exponent)};
   }
-  if (batch > params.axis && at.axis == params.axis && at.part == params.part) {
+  if (batch > params.axis && at.axis == params.axis && at.part == params.part &&
+      !by_places) {
     return {MakeRows(params.axis, params.part, dims, params.exponent)};
   }
   if (axis == params.axis && Is(at, {Places::kPlace, Places::kNear}) &&
@@ -169,7 +176,9 @@ Types GatherNd(OpView& op, Types in) {
   }
   const bool own = Is(at, {Places::kColumn, Places::kNear}) && params.axis == 0 &&
                    at.own.of == (*params.dims)[0];
-  if (!rows || own) return {MakeRows(at.axis, at.part, dims, params.exponent)};
+  if (own || (!rows && at.own.kind == Places::kNone)) {
+    return {MakeRows(at.axis, at.part, dims, params.exponent)};
+  }
   return {op.Unknown("chooses among rows by rows")};
 }
 
@@ -187,7 +196,8 @@ Types ScatterNd(OpView& op, Types in) {
         Numbered(op, at).has_value()) {
       return {MakeRows(0, *Numbered(op, at), dims, values.exponent)};
     }
-    if (shape != nullptr && !op.sizes().HasRows(*shape) && !in[2].of_all_rows) {
+    if (shape != nullptr && !op.sizes().MayHaveRows(*shape) && !in[2].of_all_rows &&
+        at.own.kind == Places::kNone) {
       return {Make(RowKind::kSum, dims, values.exponent)};
     }
     return {op.Unknown("puts rows among rows")};
@@ -229,7 +239,8 @@ Types Segments(OpView& op, Types in) {
       return {MakeRows(0, *Numbered(op, at), rest, values.exponent)};
     }
     const bool fixed = in.size() > 2 && !in[2].is(RowKind::kSizes) &&
-                       !in[2].of_all_rows && !op.sizes().HasRows(count);
+                       !in[2].of_all_rows && !op.sizes().HasRows(count) &&
+                       at.own.kind == Places::kNone;
     rest.insert(rest.begin(), count);
     if (fixed && op.op() == "UnsortedSegmentSum") {
       return {Make(RowKind::kSum, rest, values.exponent)};
@@ -291,7 +302,7 @@ Types OneHot(OpView& op, Types in) {
   if (!type.is(RowKind::kRows)) return {Same(in)};
   if (!type.dims.has_value()) return {op.Unknown("has an input of unknown rank")};
   const Size depth = in[1].numbers.has_value() ? (*in[1].numbers)[0] : kUnknownSize;
-  if (op.sizes().HasRows(depth) || in[1].of_all_rows) {
+  if (op.sizes().HasRows(depth) || in[1].of_all_rows || in[1].is(RowKind::kSizes)) {
     return {op.Unknown("has as many classes as rows")};
   }
   const int axis =
@@ -320,7 +331,7 @@ std::optional<RowType> StitchOfParts(OpView& op, const Types& in) {
     }
     if (values.is(RowKind::kZero)) continue;
     if (!values.is(RowKind::kRows) || values.axis != 0 || values.part != at.part ||
-        !values.dims.has_value()) {
+        values.own.kind != Places::kNone || !values.dims.has_value()) {
       return std::nullopt;
     }
     if (!exponent.has_value()) exponent = values.exponent;

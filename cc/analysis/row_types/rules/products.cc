@@ -190,7 +190,6 @@ const std::map<absl::string_view, BatchOp>& BatchOps() {
       {"MaxPoolGrad", {{0, 1, 2}, 2}},
       {"MaxPoolGradGrad", {{0, 1, 2}, 2}},
       {"MaxPoolV2", {{0}}},
-      {"Multinomial", {{0}}},
       {"QuantizeAndDequantizeV2", {{0}}},
       {"RGBToHSV", {{0}}},
       {"ResizeBicubic", {{0}}},
@@ -202,7 +201,6 @@ const std::map<absl::string_view, BatchOp>& BatchOps() {
       {"SoftmaxCrossEntropyWithLogits", {{0, 1}}},
       {"SpaceToDepth", {{0}, 0}},
       {"SparseSoftmaxCrossEntropyWithLogits", {{0, 1}}},
-      {"StatelessMultinomial", {{0}}},
   });
   return *ops;
 }
@@ -331,7 +329,8 @@ Types SparseMatMul(OpView& op, Types in) {
   }
   const bool entries =
       at.is(RowKind::kRows) && values.is(RowKind::kRows) && values.part == at.part;
-  if (entries && shape.is(RowKind::kSame) &&
+  const bool places = at.own.kind != OwnPlaces::Kind::kNone;
+  if (entries && !places && shape.is(RowKind::kSame) &&
       (dense.is(RowKind::kSame) || dense.is(RowKind::kSum) ||
        dense.is(RowKind::kZero))) {  // its entries are divided
     dense.dims.reset();

@@ -40,14 +40,23 @@ Size Total(SizeTable& sizes, const RowType& type) {
 Types ReshapeOthers(OpView& op, const RowType& type, const RowType& shape) {
   SizeTable& sizes = op.sizes();
   RowType reshaped = type;
+  const bool zero = type.is(RowKind::kZero);
   if (!shape.numbers.has_value()) {
+    if (shape.is(RowKind::kSizes) && !zero) {
+      return {op.UnknownNumbers(shape, "gives a tensor a shape")};
+    }
     reshaped.dims.reset();
     reshaped.numbers.reset();
     return {reshaped};
   }
   Sizes dims = *shape.numbers;
+  const auto open = [](const Sizes& sizes) {
+    return std::any_of(sizes.begin(), sizes.end(),
+                       [](Size size) { return !size.known(); });
+  };
+  const bool by_unknown = open(dims);
   FillIn(sizes, Total(sizes, type), &dims);
-  if (!type.is(RowKind::kZero) && sizes.HasRows(dims)) {
+  if (!zero && (sizes.HasRows(dims) || (by_unknown && open(dims)))) {
     return {op.Unknown("gives the shape of rows to a tensor that has none")};
   }
   if (dims.size() > 1) reshaped.numbers.reset();
@@ -224,6 +233,9 @@ Types Tile(OpView& op, Types in) {
       return {op.UnknownNumbers(in[1], "repeats a tensor")};
     }
     return {type.WithDims(std::nullopt)};
+  }
+  for (Size count : *counts) {
+    if (!count.known()) return {op.UnknownNumbers(in[1], "repeats a tensor")};
   }
   const int shift = broadcasts ? static_cast<int>(counts->size()) - type.rank() : 0;
   const bool rows = type.is(RowKind::kRows);
@@ -580,7 +592,7 @@ Types StridedSliceGrad(OpView& op, Types in) {
   if (shape != nullptr) dims = *shape;
   if (type.is(RowKind::kZero)) return {Make(RowKind::kZero, dims)};
   if (!type.is(RowKind::kRows)) {
-    if (shape == nullptr || op.sizes().HasRows(*shape)) {
+    if (shape == nullptr || op.sizes().MayHaveRows(*shape)) {
       return {op.Unknown("puts a value without rows among rows")};
     }
     return {type.WithoutNumbers().WithDims(dims)};
