@@ -5,7 +5,8 @@
 # make wheel     a wheel in dist/, which installs without a compiler; TENSORFLOW=2.19 likewise
 # make wheel-test installs it into a new environment and trains
 # make runtime-test C++ tests of what needs TensorFlow
-# make fuzz      sessions against stock sessions and NumPy, at random, for half an hour
+# make fuzz      sessions against stock sessions and NumPy, at random, for half an hour; every
+#                tensor of every learning run at hand against its row type
 # make peers     installs what benchmarks/peers.py compares with
 # make docs      the API reference, in build/docs
 # make lint · make bench · make sanitize · make format · make clean
@@ -115,7 +116,7 @@ py-test: install
 fuzz: export TENSORBOW_FUZZ ?= 10000
 fuzz: export TENSORBOW_FUZZ_SECONDS ?= 1800
 fuzz: install
-	$(BIN)/pytest tests/oracle
+	$(BIN)/pytest tests/oracle tests/row_types
 
 bench: install
 	$(BIN)/python benchmarks/throughput.py
