@@ -35,6 +35,8 @@ _RANDOM = re.compile(
     r"|TruncatedNormal$|ParameterizedTruncatedNormal$|Multinomial$|StatelessMultinomial$"
     r"|StatelessRandom|StatelessTruncatedNormal|.*CandidateSampler$|RandomShuffle$"
 )
+# Ops that may wait for ever, or whose values are fed.
+_OUTER = re.compile(r"(FIFO|RandomShuffle|Padding)?Queue|.*Iterator|Stage|Unstage|.*PyFunc|.*Reader|Barrier|Mutex")
 _KEYS = ("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", "StatelessRandomGetAlg")
 
 
@@ -473,7 +475,7 @@ class Lockstep:
             return special(self, node, path, values)
         if _WRITES.match(node.op) or node.op == "TensorBowReduceGradient":
             return [values[0]] * count
-        if any(value[0] is FAILED for value in values):
+        if _OUTER.match(node.op) or any(value[0] is FAILED for value in values):
             return [self._all(FAILED)] * count
         if "BatchNorm" in node.op:
             return self._batch_norm(node, path, values)
