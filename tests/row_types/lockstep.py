@@ -481,8 +481,10 @@ class Lockstep:
         special = _SPECIAL.get(node.op)
         if special is not None:
             return special(self, node, path, values)
-        if _WRITES.match(node.op) or node.op == "TensorBowReduceGradient":
+        if _WRITES.match(node.op):
             return [values[0]] * count
+        if node.op == "TensorBowReduceGradient":
+            return [self._all(values[0][0])]
         if _OUTER.match(node.op) or any(value[0] is FAILED for value in values):
             return [self._all(FAILED)] * count
         if "BatchNorm" in node.op:
