@@ -28,7 +28,7 @@ Sizes DimsOfFeed(SizeTable& sizes, const std::string& name,
   for (int d = 0; d < shape.dims(); ++d) {
     const int64_t size = shape.dim_size(d);
     dims.push_back(size >= 0 ? sizes.Constant(size)
-                             : sizes.Open(absl::StrCat(name, ":", d)));
+                             : sizes.OfFeed(absl::StrCat(name, ":", d)));
   }
   return dims;
 }

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace tensorbow {
 
 namespace {
+
+constexpr char kFeed[] = "fed ";  // begins the names of symbols
 
 using Powers = SizeTable::Powers;
 using Polynomial = SizeTable::Polynomial;
@@ -75,6 +78,20 @@ Size SizeTable::Constant(int64_t value) {
 
 Size SizeTable::Open(absl::string_view name) {
   return Intern({{{{FindSymbol(name, /*rows=*/false), 1}}, 1}});
+}
+
+Size SizeTable::OfFeed(absl::string_view name) {
+  return Open(absl::StrCat(kFeed, name));
+}
+
+bool SizeTable::IsOfFeed(Size size) const {
+  if (!size.known()) return false;
+  for (const auto& [powers, coefficient] : Terms(size)) {
+    for (const auto& [symbol, power] : powers) {
+      if (absl::StartsWith(names_[symbol], kFeed)) return true;
+    }
+  }
+  return false;
 }
 
 Size SizeTable::RowsOf(Part part) {

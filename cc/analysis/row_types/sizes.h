@@ -55,6 +55,10 @@ class SizeTable {
   Size Constant(int64_t value);
   // An open dimension, the same on all learners.
   Size Open(absl::string_view name);
+  // An open dimension of a tensor that every learner is fed as a whole.
+  Size OfFeed(absl::string_view name);
+  // Whether the size may be any number that a run is fed.
+  bool IsOfFeed(Size size) const;
   // A learner's number of rows of a simple part.
   Size RowsOf(Part part);
 

@@ -83,7 +83,7 @@ bool LooksAtShapesOnly(const OpView& op) {
 // Ops whose exchanged result is that of their exchanged first input.
 bool LetsExchangesPass(absl::string_view op) {
   static const auto* const ops = new absl::flat_hash_set<absl::string_view>(
-      {"CheckNumerics", "EnsureShape", "Enter", "Exit", "ExpandDims", "Identity",
+      {"CheckNumerics", "EnsureShape", "Enter", "ExpandDims", "Identity",
        "LoopCond", "PreventGradient", "RefSwitch", "Reshape", "Snapshot", "Squeeze",
        "StopGradient", "Switch"});
   return ops->contains(op);
@@ -289,11 +289,7 @@ Types TypeFlow::Evaluate(const Frame& frame, const tf::Node& node) {
     outputs = {op.Unknown("uses the places of rows as numbers")};
   }
   if (!ActsOnOwnState(node)) {
-    const bool same = std::all_of(in.begin(), in.end(), [](const RowType& type) {
-      return type.is(RowKind::kSame) || type.is(RowKind::kZero) ||
-             type.is(RowKind::kHandle);
-    });
-    if (!same) op.Write(0, op.Unknown("acts on what learners share"), false, "");
+    op.Write(0, op.Unknown("acts on what learners share"), false, "");
   }
   const size_t given = outputs.size();
   outputs.resize(node.num_outputs(), given == 1 ? outputs[0] : RowType());

@@ -29,6 +29,12 @@ Types Random(OpView& op, Types in) {
   return {type};
 }
 
+// Likewise, of a generator whose state is a variable.
+Types RandomOfGenerator(OpView& op, Types in) { return Random(op, {in[2]}); }
+
+// The key and the counter for a random op, which sees to common draws itself.
+Types Skip(OpView& op, Types in) { return {Make(RowKind::kSame)}; }
+
 Types Candidates(OpView& op, Types in) {
   op.Need(Need::kDraw, -1);
   RowType expected = Make(RowKind::kSame);
@@ -276,6 +282,10 @@ void AddDataRules(RuleTable* rules) {
               "ThreadUnsafeUnigramCandidateSampler", "UniformCandidateSampler"},
              &Candidates);
   rules->Set({"Multinomial", "StatelessMultinomial"}, &Multinomial);
+  rules->Set({"StatefulRandomBinomial", "StatefulStandardNormalV2",
+              "StatefulTruncatedNormal", "StatefulUniform"},
+             &RandomOfGenerator);
+  rules->Set({"LookupTableSizeV2", "RngReadAndSkip", "RngSkip"}, &Skip);
   rules->Set({"RandomShuffle"}, &Shuffle);
   rules->Set({"RandomGamma", "RandomPoisson"}, &RandomOf);
   rules->Set({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}, &Placeholder);
