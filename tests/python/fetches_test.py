@@ -73,7 +73,8 @@ def test_float_tensors_that_are_not_rows_are_averaged(trained):
 
 
 @pytest.mark.parametrize("proof, count", [("auto", 7), ("off", 4)])
-def test_counts_are_proved_sums_and_summaries_learner_zeros(trained, proof, count):
+def test_counts_and_summaries_of_them_are_those_of_all_rows(trained, proof, count):
+    """Without types, learner 0's."""
     p, feeds = trained
     with p.graph.as_default():
         size = tf.size(p.y)
@@ -81,7 +82,7 @@ def test_counts_are_proved_sums_and_summaries_learner_zeros(trained, proof, coun
     size_value, text = run(p, feeds, [size, summary], learners=2, proof=proof)
     assert size_value == count
     parsed = tf1.Summary.FromString(text)
-    assert parsed.value[0].simple_value == 4
+    assert parsed.value[0].simple_value == count
 
 
 def test_variables_are_the_central_model(trained):
