@@ -248,7 +248,9 @@ def models(names: list[str] | None = None) -> list[LearningRun]:
         inputs = random.integers(0, 9, shape) if integer else random.random(shape)
         labels = random.integers(0, 9, [d or 12 for d in program.labels.shape.as_list()])
         feeds = {program.inputs: inputs, program.labels: labels}
-        found.append(_fed("models", name, program.graph, program.train_op, [program.loss], feeds))
+        found.append(
+            _fed("models", name, program.graph, program.train_op, [program.loss], feeds)
+        )
     return found
 
 

@@ -530,9 +530,7 @@ class Lockstep:
             attrs += [attr.name, _attr(value, attr.type, double)]
         wanted: list[int] = []
         for arg in definition.input_arg:
-            wanted += [
-                _promoted(t, double and not arg.type) for t in _dtypes(arg, node.definition.attr)
-            ]
+            wanted += [_promoted(t, double and not arg.type) for t in _dtypes(arg, node.definition.attr)]
         cast = []
         for x, dtype in zip(inputs, wanted):
             x = tf.convert_to_tensor(x)
@@ -610,10 +608,8 @@ class Lockstep:
             mine = [array[k] for array in arrays]
             outputs = function(mine, epsilon, training)
             if k and rows and training and sum(sizes) == arrays[0][0].shape[0]:
-                joined = [
-                    np.concatenate(a[1:]) if i < (2 if gradient else 1) else a[k]
-                    for i, a in enumerate(arrays)
-                ]
+                joined = [np.concatenate(a[1:]) if i < (2 if gradient else 1) else a[k]
+                          for i, a in enumerate(arrays)]
                 exponent = x_type["exponent"] if gradient else 0
                 scale = (ratios**exponent).reshape([-1] + [1] * (joined[0].ndim - 1))
                 joined[0] = joined[0] / scale
@@ -630,10 +626,7 @@ class Lockstep:
                 outputs = [np.moveaxis(outputs[0], -1, 1), *outputs[1:]]
             by_learner.append([tf.constant(o) for o in outputs])
         count = self._count(node)
-        padded = [
-            [*outputs[: 3 if gradient else None], *[tf.zeros([0], tf.float64)] * 6][:count]
-            for outputs in by_learner
-        ]
+        padded = [[*outputs[: 3 if gradient else None], *[tf.zeros([0], tf.float64)] * 6][:count] for outputs in by_learner]
         return [tuple(outputs[i] for outputs in padded) for i in range(count)]
 
     # --------------------------------------------------------------- special nodes
@@ -861,7 +854,9 @@ def cut(array: np.ndarray, type_: dict[str, Any], sizes: list[int]) -> list[np.n
         split = array.reshape(shape[:axis] + (by, -1) + shape[axis + 1 :])
         inner = {"axis": axis + 1, "part": part[2]}
         pieces = cut(split, inner, [size // by for size in sizes])
-        return [p.reshape(shape[:axis] + (-1,) + shape[axis + 1 :]) for p in pieces]
+        return [
+            p.reshape(shape[:axis] + (-1,) + shape[axis + 1 :]) for p in pieces
+        ]
     return np.split(array, np.cumsum(sizes)[:-1], axis)
 
 

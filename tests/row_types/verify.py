@@ -174,7 +174,9 @@ def _sparse(
         found[1].append(of[mine])
         found[2].append(np.asarray([count, *shape[1:]], shape.dtype))
         start += count
-    return {name: tuple(tf.constant(v) for v in value) for name, value in zip(names, found)}
+    return {
+        name: tuple(tf.constant(v) for v in value) for name, value in zip(names, found)
+    }
 
 
 def _variables(graph: Any, random: np.random.Generator) -> dict[str, Any]:
@@ -317,9 +319,7 @@ class _Seen:
         if kind == "rows":
             got = join(back, type_["axis"], type_["part"], self)
         else:
-            got = np.asarray(
-                self.step.combined({**type_, "exponent": 0}, (None, *map(tf.constant, back)))
-            )
+            got = np.asarray(self.step.combined({**type_, "exponent": 0}, (None, *map(tf.constant, back))))
         return _difference(got, whole) if self._differs(got, whole, arrays) else ""
 
     def _differs(self, got: np.ndarray, whole: np.ndarray, arrays: list[np.ndarray]) -> bool:
