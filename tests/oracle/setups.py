@@ -31,7 +31,7 @@ class Setup(Described):
             # The oracle counts elements by learner; tests/python/elements_test.py divides them.
             elements="one_each",
             # What is drawn couples rows on purpose: batch norm, conditions on the batch.
-            # tests/python/proof_test.py has what is proved.
+            # tests/python/row_division_test.py has what row types tell.
             proof="off",
         )
 
