@@ -33,6 +33,18 @@ class FewerLearnersError(Exception):
         self.learners = learners
 
 
+class NeedsOneLearnerError(_tracing.CannotTraceError):
+    """Several learners cannot execute the training step, but one can.
+
+    Attributes:
+      reason: why.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"several learners cannot execute train_step: {reason}")
+        self.reason = reason
+
+
 class _LearnerSession(TensorBowSession):
     """Tells the synchroniser as the user knows it: Keras's side does a part of its work."""
 
@@ -124,9 +136,7 @@ class ModelSession:
         )
         program = Program(step, self.session)
         if several and program.facts["why_one_learner"]:
-            raise _tracing.CannotTraceError(
-                f"several learners cannot execute train_step: {program.facts['why_one_learner']}"
-            )
+            raise NeedsOneLearnerError(program.facts["why_one_learner"])
         self._check_memory(step)
         self._warn()
         if several and program.facts["kind"] != "learning":

@@ -7,13 +7,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorbow._messages import log, warn
+from tensorbow._messages import warn
 from tensorbow.keras import _choice, _feeding
 from tensorbow.keras._program import Program
-from tensorbow.keras._session import FewerLearnersError, ModelSession
+from tensorbow.keras._session import FewerLearnersError, ModelSession, NeedsOneLearnerError
 from tensorbow.keras._tracing import CannotTraceError
 from tensorbow.options import Options
-from tensorbow.synchronisers import SMA, SSGD, Synchroniser
+from tensorbow.synchronisers import Synchroniser
 
 
 class TrainingLoop:
@@ -112,16 +112,18 @@ class TrainingLoop:
             self.current = self._session_with(synchroniser)
         try:
             return self.current.program_for(spec)
-        except CannotTraceError as error:
-            if self._options.synchroniser != "auto" or self.current.has_programs:
+        except NeedsOneLearnerError as error:
+            alone = self._options.other_hosts is None and self._learners > 1
+            if self._options.synchroniser != "auto" or not alone or self.current.has_programs:
                 raise
-            if not isinstance(self.current.session.synchroniser, SSGD):
-                raise
-            log.info("%s: models are averaged (SMA), not gradients: %s", self._model.name, error)
-        # S-SGD finds no gradients, or not all of them; averaging models needs none.
+            reason = error.reason
+        # As in a session of a program's own: stock's step is one learner's.
         self.current.close()
-        self.current = self._session_with(SMA())
-        return self.current.program_for(spec)
+        self._have_learners(1)
+        self.current = self._session_with(_choice.choose(self._options))
+        program = self.current.program_for(spec)
+        warn(f"A learning run is executed by one learner only: {reason}")
+        return program
 
     def _session_with(self, synchroniser: Synchroniser) -> ModelSession:
         return ModelSession(self._model, self._options, synchroniser, self._learners)
