@@ -7,7 +7,8 @@
 # make wheel-test installs it into a new environment and trains
 # make users     the ways of five users, from a wheel and an empty folder, with times
 # make runtime-test C++ tests of what needs TensorFlow
-# make fuzz      sessions against stock sessions and NumPy, at random, for half an hour
+# make fuzz      sessions against stock sessions and NumPy, at random, for half an hour; every
+#                tensor of every learning run at hand against its row type
 # make peers     installs what benchmarks/peers.py compares with
 # make docs      the documentation as a site, in build/site; make charts draws its charts
 # make lint · make bench · make sanitize · make format · make clean
@@ -124,7 +125,7 @@ py-test: install
 fuzz: export TENSORBOW_FUZZ ?= 10000
 fuzz: export TENSORBOW_FUZZ_SECONDS ?= 1800
 fuzz: install
-	$(BIN)/pytest tests/oracle
+	$(BIN)/pytest tests/oracle tests/row_types
 
 bench: install
 	$(BIN)/python benchmarks/throughput.py

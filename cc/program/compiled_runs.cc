@@ -102,7 +102,14 @@ absl::Status Trainer::TypeProgram(const ProgramGraph** executed,
     program->awaits_feeds = true;
     return absl::OkStatus();
   }
-  if (!HasRows(*program->rows)) return absl::OkStatus();
+  if (!HasRows(*program->rows)) {
+    // Nothing is divided: learners would all do the same, or each act on its own.
+    if (ExchangingFor(averages) != Exchanging::kAll || !options_.divides_batches() ||
+        !options_.divides_elements()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError("nothing that it is fed or takes has rows");
+  }
   absl::flat_hash_set<std::string> trained;
   for (const auto& [name, use] : run.analysis.variables) {
     if (use.trained) trained.insert(name);
@@ -124,6 +131,14 @@ absl::Status Trainer::TypeProgram(const ProgramGraph** executed,
       program->own_values = *estimates;
       program->exchanged = std::move(exchanged);
       program->exchanges = exchanging == Exchanging::kAll;
+      if (averages == Traits::Averages::kGradients) {
+        program->averaged.emplace();
+        for (const RowWrite& write : found.writes) {
+          if (write.trained && write.type.is(RowKind::kSum)) {
+            program->averaged->insert(write.node);
+          }
+        }
+      }
     }
   } else if (why.empty()) {
     program->own_values = true;
@@ -136,6 +151,7 @@ absl::Status Trainer::TypeProgram(const ProgramGraph** executed,
   }
   program->exchanged.reset();
   program->exchanges = program->own_values = false;
+  program->averaged.reset();
   if (AllNamed(program->feeds, *program->rows, options_)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("its rows cannot be divided: ", why));
 }

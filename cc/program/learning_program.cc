@@ -132,6 +132,7 @@ absl::Status DissectRun(const ProgramGraph& graph, const RunSpec& spec,
                      const SparseFeeds& sparse_feeds, const FixedRows& fixed,
                      const Options& options, bool replicated,
                      LearningProgram* program) {
+  program->replicated = replicated;
   program->task_spec.feeds = spec.feeds;
   program->task_spec.targets = spec.targets;
 
@@ -221,11 +222,8 @@ absl::Status FuseTask(const RunAnalysis& analysis, Traits::Averages averages,
   if (!averages_models) {
     TF_ASSIGN_OR_RETURN(
         program->num_gradients,
-        ReduceGradients(trained,
-                        program->types == nullptr
-                            ? std::make_optional(WholeFeeds(*program))
-                            : std::nullopt,
-                        averaging, task));
+        ReduceGradients(trained, WholeFeeds(*program), program->averaged, averaging,
+                        task));
   }
   TF_RETURN_IF_ERROR(FuseSparseProducts(OwnUpdates::kKeep, task));
   // A fused product is computed on one thread.

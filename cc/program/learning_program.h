@@ -61,6 +61,8 @@ struct LearningProgram {
   // Whether a learner takes values of its own rows for those of all rows.
   bool own_values = false;
   bool exchanges = false;  // learners exchange values within tasks
+  // The nodes that write sums over rows to trained variables; nullopt: not known.
+  std::optional<std::set<std::string>> averaged;
   // The program without the ops that took the element that it is fed; or null.
   std::unique_ptr<ProgramGraph> cut;
   // The program made to take any number of rows, from which learners are compiled then;

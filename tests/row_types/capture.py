@@ -150,7 +150,7 @@ def _learning_run(
     values: dict[str, np.ndarray | None] = {}
     ranks, divided, fixed = {}, [], []
     parts = {name for names in sparse for name in names}
-    replicated = set(getattr(session, "_options").replicate) if hasattr(session, "_options") else ()
+    replicated = set(session._options.replicate) if hasattr(session, "_options") else ()
     present = {node.name for node in definition.node}
     for tensor, array in feeds:
         if tensor.op.name not in present:
@@ -248,9 +248,7 @@ def models(names: list[str] | None = None) -> list[LearningRun]:
         inputs = random.integers(0, 9, shape) if integer else random.random(shape)
         labels = random.integers(0, 9, [d or 12 for d in program.labels.shape.as_list()])
         feeds = {program.inputs: inputs, program.labels: labels}
-        found.append(
-            _fed("models", name, program.graph, program.train_op, [program.loss], feeds)
-        )
+        found.append(_fed("models", name, program.graph, program.train_op, [program.loss], feeds))
     return found
 
 

@@ -35,6 +35,8 @@ _RANDOM = re.compile(
     r"|TruncatedNormal$|ParameterizedTruncatedNormal$|Multinomial$|StatelessMultinomial$"
     r"|StatelessRandom|StatelessTruncatedNormal|.*CandidateSampler$|RandomShuffle$"
 )
+# Ops that may wait for ever, or whose values are fed.
+_OUTER = re.compile(r"(FIFO|RandomShuffle|Padding)?Queue|.*Iterator|Stage|Unstage|.*PyFunc|.*Reader|Barrier|Mutex")
 _KEYS = ("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", "StatelessRandomGetAlg")
 
 
@@ -62,15 +64,15 @@ class Handle:
         self.gradients: dict[str, Handle] = {}
 
 
-class ConditionsDiffer(Exception):
+class ConditionsDifferError(Exception):
     """Learners take another branch than the whole."""
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The graph cannot be executed to its end."""
 
 
-class OpenNumber(Exception):
+class OpenNumberError(Exception):
     """A number of elements that is not known here."""
 
 
@@ -341,12 +343,12 @@ class Lockstep:
     def agreed(self, value: tuple[Any, ...], path: str) -> Any:
         """The value of a condition, which is the same for all."""
         if any(v is FAILED for v in value):
-            raise Stopped(f"the condition at {path} is not computed")
+            raise StoppedError(f"the condition at {path} is not computed")
         values = [np.asarray(v) for v in value]
         if any(v.size != 1 for v in values):
-            raise Stopped(f"the condition at {path} is no scalar")
+            raise StoppedError(f"the condition at {path} is no scalar")
         if any(v.reshape(()) != values[0].reshape(()) for v in values):
-            raise ConditionsDiffer(path)
+            raise ConditionsDifferError(path)
         return values[0].reshape(()).item()
 
     def _switch(self, node: Node, values: list[Any]) -> list[Any]:
@@ -387,7 +389,7 @@ class Lockstep:
             for merge in merges:
                 self._enter_merge(scope, following, merge, entering=False)
             scope = following
-        raise Stopped(f"the loop {frame} does not end")
+        raise StoppedError(f"the loop {frame} does not end")
 
     def _condition(self, scope: Scope, node: Node) -> tuple[Any, ...]:
         value: tuple[Any, ...] = self._get(scope, node.name)[0]
@@ -443,7 +445,7 @@ class Lockstep:
                     values = self._call(node.attr("body").func.name, f"{path}/body/", values)
             finally:
                 self._loops -= 1
-            raise Stopped(f"the loop {path} does not end")
+            raise StoppedError(f"the loop {path} does not end")
         which = self.agreed(values[0], path)
         if node.op in ("Case", "StatelessCase"):
             branches = [f.name for f in node.attr("branches").list.func]
@@ -473,7 +475,7 @@ class Lockstep:
             return special(self, node, path, values)
         if _WRITES.match(node.op) or node.op == "TensorBowReduceGradient":
             return [values[0]] * count
-        if any(value[0] is FAILED for value in values):
+        if _OUTER.match(node.op) or any(value[0] is FAILED for value in values):
             return [self._all(FAILED)] * count
         if "BatchNorm" in node.op:
             return self._batch_norm(node, path, values)
@@ -530,7 +532,9 @@ class Lockstep:
             attrs += [attr.name, _attr(value, attr.type, double)]
         wanted: list[int] = []
         for arg in definition.input_arg:
-            wanted += [_promoted(t, double and not arg.type) for t in _dtypes(arg, node.definition.attr)]
+            wanted += [
+                _promoted(t, double and not arg.type) for t in _dtypes(arg, node.definition.attr)
+            ]
         cast = []
         for x, dtype in zip(inputs, wanted):
             x = tf.convert_to_tensor(x)
@@ -575,7 +579,7 @@ class Lockstep:
             sizes = self._sizes_of_draw(node, values, type_["axis"])
             try:
                 pieces = cut(np.asarray(output), type_, sizes)
-            except OpenNumber:
+            except OpenNumberError:
                 drawn.append(self._all(FAILED))
                 continue
             drawn.append((output, *(tf.constant(piece) for piece in pieces)))
@@ -608,8 +612,10 @@ class Lockstep:
             mine = [array[k] for array in arrays]
             outputs = function(mine, epsilon, training)
             if k and rows and training and sum(sizes) == arrays[0][0].shape[0]:
-                joined = [np.concatenate(a[1:]) if i < (2 if gradient else 1) else a[k]
-                          for i, a in enumerate(arrays)]
+                joined = [
+                    np.concatenate(a[1:]) if i < (2 if gradient else 1) else a[k]
+                    for i, a in enumerate(arrays)
+                ]
                 exponent = x_type["exponent"] if gradient else 0
                 scale = (ratios**exponent).reshape([-1] + [1] * (joined[0].ndim - 1))
                 joined[0] = joined[0] / scale
@@ -626,7 +632,10 @@ class Lockstep:
                 outputs = [np.moveaxis(outputs[0], -1, 1), *outputs[1:]]
             by_learner.append([tf.constant(o) for o in outputs])
         count = self._count(node)
-        padded = [[*outputs[: 3 if gradient else None], *[tf.zeros([0], tf.float64)] * 6][:count] for outputs in by_learner]
+        padded = [
+            [*outputs[: 3 if gradient else None], *[tf.zeros([0], tf.float64)] * 6][:count]
+            for outputs in by_learner
+        ]
         return [tuple(outputs[i] for outputs in padded) for i in range(count)]
 
     # --------------------------------------------------------------- special nodes
@@ -652,9 +661,6 @@ class Lockstep:
 
     def _read(self, node: Node, path: str, values: list[Any]) -> list[Any]:
         return [self._all(self._value(value[0])) for value in values]
-
-    def _on_value(self, op: str) -> Callable[..., list[Any]]:
-        raise NotImplementedError
 
     def _gather_variable(self, node: Node, path: str, values: list[Any]) -> list[Any]:
         params = self._value(values[0][0])
@@ -802,7 +808,8 @@ _SPECIAL: dict[str, Callable[[Lockstep, Node, str, list[Any]], list[Any]]] = {
     "VariableShape": Lockstep._variable_shape,
     "VariableV2": Lockstep._variable,
 }
-_ROUGH: set[str] = set()  # ops without a kernel for float64
+# Ops without a kernel for float64; a cast of bits is one of those of float32.
+_ROUGH: set[str] = {"Bitcast"}
 
 
 def _dtypes(arg: Any, attrs: Any) -> list[int]:
@@ -854,16 +861,14 @@ def cut(array: np.ndarray, type_: dict[str, Any], sizes: list[int]) -> list[np.n
         split = array.reshape(shape[:axis] + (by, -1) + shape[axis + 1 :])
         inner = {"axis": axis + 1, "part": part[2]}
         pieces = cut(split, inner, [size // by for size in sizes])
-        return [
-            p.reshape(shape[:axis] + (-1,) + shape[axis + 1 :]) for p in pieces
-        ]
+        return [p.reshape(shape[:axis] + (-1,) + shape[axis + 1 :]) for p in pieces]
     return np.split(array, np.cumsum(sizes)[:-1], axis)
 
 
 def constant(terms: Any) -> int:
     """A number without symbols."""
     if terms is None or any(factors for _, factors in terms):
-        raise OpenNumber
+        raise OpenNumberError
     return sum(coefficient for coefficient, _ in terms)
 
 

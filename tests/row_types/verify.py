@@ -16,7 +16,6 @@ from tests.row_types.runs import LearningRun
 
 CHECKED = ("same", "rows", "zero", *PARTIAL)
 ROWS = 12
-MOST_SHARDS = 3
 _VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 _POSITIVE = ("varian", "adam", "rms", "veloc", "accum", "power", "beta", "gamma", "scale", "sigma")
 
@@ -70,7 +69,7 @@ def _verify(run: LearningRun, seed: int) -> Outcome:
         outcome.stopped = "one row"
         return outcome
     graph = tf.compat.v1.GraphDef.FromString(run.graph)
-    given = _given(run, graph, rows, counts, random)
+    given = _given(run, graph, rows, counts, random, seed)
     variables = _variables(graph, random)
     seen = _Seen(outcome, counts, set(given))
     step = Lockstep(graph, facts, counts, given, variables, seen)
@@ -78,11 +77,11 @@ def _verify(run: LearningRun, seed: int) -> Outcome:
     ends = sorted({name.split(":")[0] for name in run.fetches} | set(run.targets))
     try:
         step.run(ends)
-    except lockstep.ConditionsDiffer as error:
+    except lockstep.ConditionsDifferError as error:
         outcome.stopped = f"learners take another branch at {error}"
         if facts["unknown"] is None:
             outcome.wrong.append((str(error), "a condition", outcome.stopped))
-    except lockstep.Stopped as error:
+    except lockstep.StoppedError as error:
         outcome.stopped = str(error)
     for name, why in step.faults:
         outcome.wrong.append((name, facts["types"].get(name, {}).get("text", ""), why))
@@ -101,6 +100,7 @@ def _given(
     rows: int,
     counts: tuple[int, ...],
     random: np.random.Generator,
+    seed: int,
 ) -> dict[str, tuple[Any, ...]]:
     nodes = {node.name: node for node in graph.node}
     sparse = {name for names in run.sparse for name in names}
@@ -113,6 +113,8 @@ def _given(
             array = _rows_of(array, rows, random)
         elif array.dtype.kind == "f" and array.size > 1:
             array = array * (1 + 0.05 * random.standard_normal(array.shape))
+        elif array.dtype == bool and array.ndim == 0:
+            array = np.asarray(array ^ bool(seed % 2))  # the other branch
         if array.dtype.kind == "f":
             array = array.astype(np.float64)
         whole = tf.constant(array)
@@ -174,9 +176,7 @@ def _sparse(
         found[1].append(of[mine])
         found[2].append(np.asarray([count, *shape[1:]], shape.dtype))
         start += count
-    return {
-        name: tuple(tf.constant(v) for v in value) for name, value in zip(names, found)
-    }
+    return {name: tuple(tf.constant(v) for v in value) for name, value in zip(names, found)}
 
 
 def _variables(graph: Any, random: np.random.Generator) -> dict[str, Any]:
@@ -234,7 +234,7 @@ class _Seen:
             found = self._dims(type_, arrays, again) or self._numbers(type_, arrays, again)
             if kind in CHECKED and not type_["own"] and not found:
                 found = self._values(type_, arrays)
-        except lockstep.OpenNumber:
+        except lockstep.OpenNumberError:
             return
         if kind in CHECKED:
             self._outcome.checked.add(name)
@@ -319,7 +319,9 @@ class _Seen:
         if kind == "rows":
             got = join(back, type_["axis"], type_["part"], self)
         else:
-            got = np.asarray(self.step.combined({**type_, "exponent": 0}, (None, *map(tf.constant, back))))
+            got = np.asarray(
+                self.step.combined({**type_, "exponent": 0}, (None, *map(tf.constant, back)))
+            )
         return _difference(got, whole) if self._differs(got, whole, arrays) else ""
 
     def _differs(self, got: np.ndarray, whole: np.ndarray, arrays: list[np.ndarray]) -> bool:
@@ -338,7 +340,7 @@ class _Seen:
         """A number of rows of each learner."""
         expected = self._expected(terms) if terms is not None else None
         if expected is None:
-            raise lockstep.OpenNumber
+            raise lockstep.OpenNumberError
         return expected[1:]
 
 

@@ -415,14 +415,35 @@ class NumberOp {
         return At(in_[piece], at);
       }));
     }
+    return OfConcatenation();
+  }
+
+  Outcome OfConcatenation() {
     const size_t at_axis = op_.op() == "ConcatV2" ? in_.size() - 1 : 0;
-    Sizes values;
-    for (size_t i = 0; i < in_.size(); ++i) {
-      if (i == at_axis) continue;
-      if (in_[i].rank() != 1) return std::nullopt;
-      values.insert(values.end(), in_[i].values.begin(), in_[i].values.end());
+    std::vector<Numbers> pieces = in_;
+    pieces.erase(pieces.begin() + at_axis);
+    if (!Known(at_axis) || Ints(at_axis).size() != 1) return std::nullopt;
+    const std::optional<int> axis = AxisOf(Ints(at_axis)[0], pieces[0].rank());
+    if (!axis.has_value()) return std::nullopt;
+    std::vector<int64_t> shape = pieces[0].shape;
+    shape[*axis] = 0;
+    for (const Numbers& piece : pieces) {
+      if (piece.rank() != pieces[0].rank()) return std::nullopt;
+      for (int d = 0; d < piece.rank(); ++d) {
+        if (d == *axis) {
+          shape[d] += piece.shape[d];
+        } else if (piece.shape[d] != shape[d]) {
+          return std::nullopt;
+        }
+      }
     }
-    return One(Vector(std::move(values)));
+    return One(Fill(std::move(shape), [&](std::vector<int64_t> at) {
+      for (const Numbers& piece : pieces) {
+        if (at[*axis] < piece.shape[*axis]) return At(piece, at);
+        at[*axis] -= piece.shape[*axis];
+      }
+      return kUnknownSize;
+    }));
   }
 
   Outcome OfChoice() {

@@ -94,9 +94,8 @@ std::optional<CutRows> CutOfRows(SizeTable& sizes, const RowType& type,
 RowType SliceOfOthers(OpView& op, const RowType& type, const Types& in) {
   for (size_t i = 1; i < in.size(); ++i) {
     const RowType& by = in[i];
-    bool of_rows = (by.is(RowKind::kSizes) && !by.numbers.has_value()) ||
-                   by.of_all_rows || by.exponent != 0 || by.is(RowKind::kRows) ||
-                   by.partial();
+    bool of_rows =
+        by.sizes_rows() && !(by.is(RowKind::kSizes) && by.numbers.has_value());
     if (by.numbers.has_value()) {
       for (Size number : *by.numbers) {
         of_rows |= !number.known() || op.sizes().HasRows(number);

@@ -103,6 +103,11 @@ struct RowType {
   bool partial() const { return kind >= RowKind::kSum && kind <= RowKind::kAny; }
   // Partial, but no sum.
   bool extreme() const { return kind > RowKind::kSum && kind <= RowKind::kAny; }
+  // As a size, it may differ among learners, or be that of all rows.
+  bool sizes_rows() const {
+    return kind == RowKind::kSizes || of_all_rows || exponent != 0 || partial() ||
+           kind == RowKind::kRows;
+  }
   int rank() const { return static_cast<int>(dims->size()); }
 
   // Copies without what no longer holds of another value of the same kind.

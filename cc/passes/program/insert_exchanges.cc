@@ -145,9 +145,12 @@ class Inserter {
     return found == nodes_.end() ? nullptr : graph_->mutable_node(found->second);
   }
 
-  // Gives the users of `tensor` that were there at first `other` instead.
-  void Replace(const std::string& tensor, const std::string& other) {
+  // Gives the users of `tensor` that were there at first `other` instead; not those
+  // that `keep` it.
+  void Replace(const std::string& tensor, const std::string& other,
+               const absl::flat_hash_set<std::string>& keep = {}) {
     for (int user : users_[tensor]) {
+      if (keep.contains(graph_->node(user).name())) continue;
       for (std::string& input : *graph_->mutable_node(user)->mutable_input()) {
         if (!ParseTensor(input).control && Canonical(input) == tensor) input = other;
       }
@@ -380,6 +383,10 @@ class Inserter {
   absl::Status Gather(const RowNeed& need) {
     TF_RETURN_IF_ERROR(Exchangeable(need.node).status());
     tf::NodeDef* const node = Node(need.node);
+    if (need.of == RowKind::kSlots || need.of == RowKind::kSlotted) {
+      const std::string input = Canonical(program_.Find(need.node)->input(need.input));
+      return ReduceSlots(types_.types.at(input).variable);
+    }
     if (!absl::StrContains(node->op(), "Scatter") || need.of != RowKind::kRows) {
       return Misplaced(need.node, "needs the slices of all rows");
     }
@@ -399,6 +406,64 @@ class Inserter {
     return absl::OkStatus();
   }
 
+  // Gives all that follows from the slices of a gradient, added up by the distinct
+  // indices that `unique` finds, those of all learners.
+  absl::Status ReduceSlots(const std::string& unique) {
+    if (!reduced_slots_.insert(unique).second) return absl::OkStatus();
+    TF_RETURN_IF_ERROR(Exchangeable(unique).status());
+    std::string sum;
+    for (const auto& [name, at] : nodes_) {
+      const auto type = types_.types.find(absl::StrCat(name, ":0"));
+      if (type == types_.types.end() || !type->second.is(RowKind::kSlotted) ||
+          type->second.variable != unique ||
+          graph_->node(at).op() != "UnsortedSegmentSum") {
+        continue;
+      }
+      if (!sum.empty()) return Misplaced(unique, "is of slices that are added up twice");
+      sum = name;
+    }
+    if (sum.empty()) return Misplaced(unique, "is of slices that are not added up");
+    TF_RETURN_IF_ERROR(Exchangeable(sum).status());
+    const std::string values = absl::StrCat(sum, ":0"), slots = absl::StrCat(unique, ":0");
+    if (LeadsToRows(values)) return Misplaced(sum, "is computed with further");
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(values));
+    TF_ASSIGN_OR_RETURN(const tf::DataType index_type, TypeOf(slots));
+    const std::string made = absl::StrCat(sum, "/TensorBow.rows");
+    TensorName own = {sum, 0, false};
+    const std::string rescaled = absl::StrCat(made, "/rescaled");
+    const int exponent = types_.types.at(values).exponent;
+    if (exponent != 1) {
+      TF_RETURN_IF_ERROR(AddRescale(rescaled, own, dtype, 1 - exponent));
+      own = {rescaled, 0, false};
+    }
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceRows)
+                           .Input(own.node, own.index, dtype)
+                           .Input(unique, 0, index_type)
+                           .Attr("index", 0)
+                           .Finalize(&added_.emplace_back()));
+    // The sum itself is by the learner's own indices.
+    const auto makers = MakersOf(sum);
+    Replace(values, absl::StrCat(made, ":0"));
+    Replace(slots, absl::StrCat(made, ":1"), makers);
+    return absl::OkStatus();
+  }
+
+  // The node and all that it is computed from.
+  absl::flat_hash_set<std::string> MakersOf(const std::string& name) const {
+    absl::flat_hash_set<std::string> makers;
+    std::vector<std::string> open = {name};
+    while (!open.empty()) {
+      const tf::NodeDef* const node = program_.Find(open.back());
+      open.pop_back();
+      if (node == nullptr || !makers.insert(node->name()).second) continue;
+      for (const std::string& input : node->input()) {
+        const TensorName tensor = ParseTensor(input);
+        if (!tensor.control) open.emplace_back(tensor.node);
+      }
+    }
+    return makers;
+  }
+
   const ProgramGraph& program_;
   const RowTypes& types_;
   const Exchanging exchanging_;
@@ -408,6 +473,7 @@ class Inserter {
   absl::flat_hash_map<std::string, std::vector<int>> users_;   // by tensor
   absl::flat_hash_set<std::string> fetches_;  // tensors
   absl::flat_hash_set<std::string> moments_, averaged_;        // nodes
+  std::set<std::string> reduced_slots_;    // nodes that find distinct indices
   std::map<std::string, int> reductions_;  // by node that writes: among those added
   std::vector<tf::NodeDef> added_;
 };

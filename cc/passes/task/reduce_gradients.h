@@ -37,18 +37,21 @@ enum class Averaging { kInUpdates, kBefore };
 bool IsOfGradient(const tensorflow::Node& update);
 
 // `trained`: names of variable nodes. `whole_feeds`: numbers of the feeds that are not
-// divided; nullopt if row types have shown that variables get the same on all learners.
+// divided. `sums`: names of the nodes that write a learner's own part of a gradient, if
+// row types tell; everything else that is written is then the same on all learners.
 // Returns the number of reductions.
 // InvalidArgument, with the graph unusable, if
 //   - a trained variable is updated neither by one optimiser op nor by what depends on
-//   a task's rows through the program's own reductions only, unless types show more;
+//   a task's rows through the program's own reductions only; with `sums`: one of them
+//   is not averaged;
 //   - a gradient is averaged in a conditional, or depends on an update or an average,
 //   also by waiting for it;
 //   - a queue that the task takes from is refilled there (refills.h).
 // The task graph must have been optimised, and FuseUpdates() called for updates that
 // are of a gradient.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
-                                    const std::optional<std::set<int>>& whole_feeds,
+                                    const std::set<int>& whole_feeds,
+                                    const std::optional<std::set<std::string>>& sums,
                                     Averaging averaging, TaskGraph* task);
 
 }  // namespace tensorbow

@@ -129,9 +129,27 @@ Types While(OpView& op, Types in) {
   return in;
 }
 
-// A value that is kept is no longer known as numbers.
-RowType Kept(const RowType& type) {
-  return type.is(RowKind::kSame) ? type.WithoutNumbers() : type;
+bool CountsFedRowsOnly(const SizeTable& sizes, const Sizes& numbers) {
+  const SizeTable::Symbol fed = sizes.Info(kFedRows).symbol;
+  return std::all_of(numbers.begin(), numbers.end(), [&](Size number) {
+    if (!number.known()) return false;
+    for (const auto& [powers, coefficient] : sizes.Terms(number)) {
+      for (const auto& [symbol, power] : powers) {
+        if (symbol != fed) return false;
+      }
+    }
+    return true;
+  });
+}
+
+// Numbers that are kept may be those of another iteration.
+RowType Kept(const OpView& op, const RowType& type) {
+  const bool numbers = type.is(RowKind::kSame) || type.is(RowKind::kSizes);
+  if (!numbers || !type.numbers.has_value() ||
+      CountsFedRowsOnly(op.sizes(), *type.numbers)) {
+    return type;
+  }
+  return type.WithoutNumbers();
 }
 
 Types Push(OpView& op, Types in) {
@@ -143,7 +161,7 @@ Types Push(OpView& op, Types in) {
 Types Pop(OpView& op, Types in) {
   const RowType& kept = op.StackOf(in[0].variable);
   if (!kept.typed()) return {};
-  return {Kept(kept)};
+  return {Kept(op, kept)};
 }
 
 RowType ListOf(const RowType* element) {
@@ -206,17 +224,17 @@ Types ArrayWrite(OpView& op, Types in) { return {Added(op, in[3], in[2])}; }
 Types ListSet(OpView& op, Types in) { return {Added(op, in[0], in[2])}; }
 Types ListPush(OpView& op, Types in) { return {Added(op, in[0], in.back())}; }
 
-Types OfElement(const RowType& list) {
+Types OfElement(OpView& op, const RowType& list) {
   const RowType element = ElementOf(list);
   if (!element.typed()) return {};
-  return {Kept(element)};
+  return {Kept(op, element)};
 }
-Types ArrayRead(OpView& op, Types in) { return OfElement(in[2]); }
-Types ListGet(OpView& op, Types in) { return OfElement(in[0]); }
+Types ArrayRead(OpView& op, Types in) { return OfElement(op, in[2]); }
+Types ListGet(OpView& op, Types in) { return OfElement(op, in[0]); }
 
 Types ListPop(OpView& op, Types in) {
   const RowType element = ElementOf(in[0]);
-  return {in[0], element.typed() ? Kept(element) : element};
+  return {in[0], element.typed() ? Kept(op, element) : element};
 }
 
 Types ArrayScatter(OpView& op, Types in) {

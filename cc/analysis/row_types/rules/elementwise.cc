@@ -30,6 +30,12 @@ Types PassOn(OpView& op, Types in) {
   if (op.op() == "EnsureShape" && !type.dims.has_value() && type.is(RowKind::kRows)) {
     return {op.Unknown("has an input of unknown rank")};
   }
+  if (op.op() == "EnsureShape" && type.is(RowKind::kRows)) {
+    const auto wanted = op.Attr("shape", tf::PartialTensorShape());
+    if (type.axis < wanted.dims() && wanted.dim_size(type.axis) >= 0) {
+      return {op.Unknown("wants a fixed number of rows")};
+    }
+  }
   return {type};
 }
 

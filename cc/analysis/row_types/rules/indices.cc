@@ -302,7 +302,7 @@ Types OneHot(OpView& op, Types in) {
   if (!type.is(RowKind::kRows)) return {Same(in)};
   if (!type.dims.has_value()) return {op.Unknown("has an input of unknown rank")};
   const Size depth = in[1].numbers.has_value() ? (*in[1].numbers)[0] : kUnknownSize;
-  if (op.sizes().HasRows(depth) || in[1].of_all_rows || in[1].is(RowKind::kSizes)) {
+  if (op.sizes().HasRows(depth) || in[1].sizes_rows()) {
     return {op.Unknown("has as many classes as rows")};
   }
   const int axis =

@@ -42,7 +42,7 @@ Types ReshapeOthers(OpView& op, const RowType& type, const RowType& shape) {
   RowType reshaped = type;
   const bool zero = type.is(RowKind::kZero);
   if (!shape.numbers.has_value()) {
-    if (shape.is(RowKind::kSizes) && !zero) {
+    if (shape.sizes_rows() && !shape.of_all_rows && !zero) {
       return {op.UnknownNumbers(shape, "gives a tensor a shape")};
     }
     reshaped.dims.reset();
@@ -229,7 +229,7 @@ Types Tile(OpView& op, Types in) {
     return {zero};
   }
   if (counts == nullptr || !type.dims.has_value()) {
-    if (type.is(RowKind::kRows) || in[1].is(RowKind::kSizes) || in[1].of_all_rows) {
+    if (type.is(RowKind::kRows) || in[1].sizes_rows()) {
       return {op.UnknownNumbers(in[1], "repeats a tensor")};
     }
     return {type.WithDims(std::nullopt)};
@@ -278,7 +278,7 @@ Types Tile(OpView& op, Types in) {
 Types Fill(OpView& op, Types in) {
   RowType value = in[1];
   if (in[0].numbers.has_value()) return {Filled(op, value, *in[0].numbers, 1)};
-  if (in[0].is(RowKind::kSizes) || in[0].of_all_rows) {
+  if (in[0].sizes_rows()) {
     return {op.UnknownNumbers(in[0], "fills a shape")};
   }
   value = value.WithoutNumbers();
@@ -654,7 +654,7 @@ Types Pad(OpView& op, Types in) {
         return {PaddedBlock(op, type, static_cast<int>(i) / 2, *pads)};
       }
     }
-    if (in[1].is(RowKind::kSizes) || in[1].of_all_rows) {
+    if (in[1].sizes_rows()) {
       return {op.UnknownNumbers(in[1], "pads a tensor")};
     }
     type = type.WithoutNumbers();

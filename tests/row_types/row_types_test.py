@@ -1,0 +1,75 @@
+"""Every tensor of a learning run is what its row type says, executed whole and in shards.
+
+In CI a fixed selection, once. `TENSORBOW_FUZZ=1` executes all runs at hand, with three seeds,
+within `TENSORBOW_FUZZ_SECONDS`, and prints how many tensors were compared.
+"""
+
+import os
+import time
+
+import pytest
+
+from tests.row_types import adversarial, capture
+from tests.row_types.report import Count, line_of
+from tests.row_types.verify import verify
+
+FUZZ = bool(os.environ.get("TENSORBOW_FUZZ"))
+SEEDS = (0, 1, 2) if FUZZ else (0,)
+END = time.monotonic() + float(os.environ.get("TENSORBOW_FUZZ_SECONDS", 1800))
+
+# Each has ops that the others have not.
+PROGRAMS = ["cond", "cnn", "coordinate_feeds", "gan", "gradient_clipping", "while_loop"]
+NETWORKS = ["LeNet 32", "transformer block 16×64"]
+KERAS = ["network, adam", "clipped"]
+DRAWN = 6
+
+# Losses that are typed in full, and what they exchange; the others name an op.
+EXACT = ["a mean", "a sum", "a mean and a sum", "softmax of rows", "masked mean", "layer norm"]
+MIXING = ["gram", "running sum", "hard examples", "reversed", "rows in pairs", "shuffled"]
+
+
+def corpora():
+    """By name: what makes its runs."""
+    if FUZZ:
+        return {
+            "adversarial": adversarial.runs,
+            "Keras": capture.keras_models,
+            "networks": capture.networks,
+            "models": capture.models,
+            "oracle": lambda: capture.oracle(200),
+            "programs": capture.programs,
+        }
+    return {
+        "adversarial": lambda: adversarial.runs(every=3),
+        "Keras": lambda: capture.keras_models(KERAS),
+        "networks": lambda: capture.networks(NETWORKS),
+        "oracle": lambda: capture.oracle(DRAWN),
+        "programs": lambda: capture.programs(PROGRAMS),
+    }
+
+
+@pytest.mark.parametrize("corpus", list(corpora()))
+def test_every_tensor_is_what_its_type_says(corpus, capsys):
+    count, wrong = Count(), []
+    for run in corpora()[corpus]():
+        for seed in SEEDS:
+            if time.monotonic() > END:
+                break
+            outcome = verify(run, seed)
+            count.add(outcome)
+            wrong += [f"{run.name}, seed {seed}: {where}" for where in outcome.wrong]
+    with capsys.disabled():
+        print(f"\n{line_of(corpus, count)}")
+    assert not wrong, "\n".join(wrong[:20])
+    assert count.tensors > 100
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_loss_that_does_not_mix_rows_is_typed(name):
+    assert adversarial.run_of(name, adversarial.LOSSES[name]).types()["unknown"] is None
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_a_loss_that_mixes_rows_names_the_op(name):
+    unknown = adversarial.run_of(name, adversarial.LOSSES[name]).types()["unknown"]
+    assert unknown is not None and all(unknown)
