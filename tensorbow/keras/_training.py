@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorbow._messages import warn
 from tensorbow.keras import _choice, _feeding
 from tensorbow.keras._program import Program
-from tensorbow.keras._session import FewerLearnersError, ModelSession, NeedsOneLearnerError
+from tensorbow.keras._session import FewerLearnersError, ModelSession
 from tensorbow.keras._tracing import CannotTraceError
 from tensorbow.options import Options
 from tensorbow.synchronisers import Synchroniser
@@ -110,20 +110,7 @@ class TrainingLoop:
         if self.current is None:
             synchroniser = _choice.choose(self._options)
             self.current = self._session_with(synchroniser)
-        try:
-            return self.current.program_for(spec)
-        except NeedsOneLearnerError as error:
-            alone = self._options.other_hosts is None and self._learners > 1
-            if self._options.synchroniser != "auto" or not alone or self.current.has_programs:
-                raise
-            reason = error.reason
-        # As in a session of a program's own: stock's step is one learner's.
-        self.current.close()
-        self._have_learners(1)
-        self.current = self._session_with(_choice.choose(self._options))
-        program = self.current.program_for(spec)
-        warn(f"A learning run is executed by one learner only: {reason}")
-        return program
+        return self.current.program_for(spec)
 
     def _session_with(self, synchroniser: Synchroniser) -> ModelSession:
         return ModelSession(self._model, self._options, synchroniser, self._learners)
