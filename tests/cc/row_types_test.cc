@@ -265,6 +265,18 @@ TEST_F(RowTypesTest, RowsAgainstAConstantOfAsManyAreUnknown) {
       << TypeOf("sum");
 }
 
+TEST_F(RowTypesTest, RowsBesideZerosOfAsManyAreUnknown) {
+  Add(NodeOf("zeros", "Const", {},
+             {{"value",
+               "tensor { dtype: DT_FLOAT tensor_shape { dim { size: 12 } dim { "
+               "size: 2 } } float_val: 0 }"}}));
+  Add(NodeOf("k", "Const", {},
+             {{"dtype", kInts},
+              {"value", "tensor { dtype: DT_INT32 tensor_shape { } int_val: 1 }"}}));
+  Add("both_of", "ConcatV2", {"x", "zeros", "k"}, {{"N", "i: 2"}});
+  EXPECT_TRUE(absl::StrContains(TypeOf("both_of"), "a constant of as many"));
+}
+
 // What fills a shape that is not known may be rows.
 TEST_F(RowTypesTest, UnknownSizesAreNotTakenForTheSame) {
   Add("shape", "Shape", {"unranked"});

@@ -36,7 +36,9 @@ _RANDOM = re.compile(
     r"|StatelessRandom|StatelessTruncatedNormal|.*CandidateSampler$|RandomShuffle$"
 )
 # Ops that may wait for ever, or whose values are fed.
-_OUTER = re.compile(r"(FIFO|RandomShuffle|Padding)?Queue|.*Iterator|Stage|Unstage|.*PyFunc|.*Reader|Barrier|Mutex")
+_OUTER = re.compile(
+    r"(FIFO|RandomShuffle|Padding)?Queue|.*Iterator|Stage|Unstage|.*PyFunc|.*Reader|Barrier|Mutex"
+)
 _KEYS = ("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", "StatelessRandomGetAlg")
 
 
@@ -205,7 +207,11 @@ class Lockstep:
         self.is_rough = False  # some kernel computed in float32
         self._part = Part(graph)
         self._library = {f.signature.name: f for f in graph.library.function}
-        self._graph = graph
+        # Where calls in bodies find the functions they call.
+        self._functions = tf.Graph()
+        with self._functions.as_default():
+            only_library = tf.compat.v1.GraphDef(library=graph.library, versions=graph.versions)
+            tf.import_graph_def(only_library, name="")
         self._bodies: dict[str, Part] = {}
         self._loops = 0
         self._handles: dict[str, Handle] = {}
@@ -279,7 +285,7 @@ class Lockstep:
                 outputs = self._switch(node, values)
             else:
                 outputs = self._apply(scope, node, path, values)
-        again = self._loops > 0 or scope.frame != ""
+        again = self._loops > 0 or scope.frame != "" or node.op in ("While", "StatelessWhile")
         for k, value in enumerate(outputs):
             if value[0] is not DEAD:
                 self._see(f"{path}:{k}", value, again)
@@ -407,7 +413,7 @@ class Lockstep:
     def _body(self, name: str) -> Part:
         if name not in self._bodies:
             definition = self._library[name]
-            with tf.Graph().as_default():
+            with self._functions.as_default():
                 graph, flat = function_def_to_graph.function_def_to_graph_def(definition)
             body = Part(graph)
             body.arguments = [argument.name for argument in definition.signature.input_arg]
@@ -424,6 +430,8 @@ class Lockstep:
         scope = Scope(body, prefix)
         for name, value in zip(body.arguments, values):
             scope.memo[name] = [value]
+            if self._loops and value[0] is not DEAD:
+                self._see(f"{prefix}{name}:0", value, True)
         for name in body.effects:
             self._get(scope, name)
         results = []
@@ -473,8 +481,10 @@ class Lockstep:
         special = _SPECIAL.get(node.op)
         if special is not None:
             return special(self, node, path, values)
-        if _WRITES.match(node.op) or node.op == "TensorBowReduceGradient":
+        if _WRITES.match(node.op):
             return [values[0]] * count
+        if node.op == "TensorBowReduceGradient":
+            return [self._all(values[0][0])]
         if _OUTER.match(node.op) or any(value[0] is FAILED for value in values):
             return [self._all(FAILED)] * count
         if "BatchNorm" in node.op:
@@ -592,6 +602,8 @@ class Lockstep:
 
     def _batch_norm(self, node: Node, path: str, values: list[Any]) -> list[Any]:
         """By the moments of all rows, in float64."""
+        if any(isinstance(v, Marker) for value in values for v in value):
+            return [self._all(FAILED)] * self._count(node)
         gradient = "Grad" in node.op
         channels_first = node.attr("data_format").s == b"NCHW"
         arrays = [[np.asarray(v, np.float64) for v in value] for value in values]

@@ -134,6 +134,7 @@ bool IsSlot(absl::string_view name) {
 
 // Slices of a variable's gradient: values and indices that each learner has of its own.
 bool AreSlices(const RowType& values, const RowType& indices) {
+  if (indices.is(RowKind::kSame)) return false;
   if (values.is(RowKind::kZero)) return true;
   if (values.is(RowKind::kRows) && indices.is(RowKind::kRows)) return true;
   return values.is(RowKind::kSlotted) && indices.is(RowKind::kSlots);
@@ -229,7 +230,8 @@ Types TypeWrite(OpView& op, Types in) {
     } else if (slices) {
       if (!value.is(RowKind::kZero)) value.kind = RowKind::kSum;
     } else {
-      const bool shared = (value.is(RowKind::kSame) || value.is(RowKind::kSum)) &&
+      const bool shared = (value.is(RowKind::kSame) || value.is(RowKind::kSum) ||
+                           value.is(RowKind::kZero)) &&
                           indices.is(RowKind::kSame);
       if (!shared) {
         indices = op.Flat(at.indices, indices);

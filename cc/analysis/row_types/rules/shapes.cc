@@ -361,7 +361,11 @@ RowType ConcatOfRows(OpView& op, const Types& pieces, const Types& rows, int axi
   if (parts.size() > 1) return op.Unknown("puts rows of different choices together");
   Size total = kZeroSize;
   for (const RowType& piece : pieces) {
-    if (!piece.is(RowKind::kRows) && !piece.is(RowKind::kZero)) {
+    const bool ranked = piece.dims.has_value() && piece.rank() > first.axis;
+    const bool fixed =
+        !piece.is(RowKind::kRows) && ranked &&
+        op.sizes().Number((*piece.dims)[first.axis]).value_or(1) > 1;  // zeros
+    if ((!piece.is(RowKind::kRows) && !piece.is(RowKind::kZero)) || fixed) {
       return op.Unknown("sets rows against a constant of as many");
     }
     total = sizes.Plus(total, piece.dims.has_value() && piece.rank() > axis
