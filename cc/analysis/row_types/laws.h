@@ -1,7 +1,7 @@
 // The laws of row types. They know no op; rules apply them to ops.
 //
 //   sums add if their exponents are equal; same with e is a sum with e + 1
-//   multiplying by what is the same adds exponents
+//   multiplying by a value that is the same on all learners adds exponents
 //   a rescale comes before whatever is not linear and sees e ≠ 0
 //   an exchange comes before whatever is not linear in a sum, multiplies two sums, sets
 //   one beside rows, divides by it, writes it to a variable or decides by it
@@ -21,7 +21,7 @@ namespace tensorbow {
 // The first input that is unknown; null if there is none.
 const RowType* FirstUnknown(const Types& types);
 
-// The type of what is computed element by element, where types and exponents agree:
+// Types an elementwise function whose inputs agree in type and exponent:
 // rows where any input has rows, on an axis that all share. `kind`: else.
 RowType Spread(OpView& op, Types in, int exponent = 0, RowKind kind = RowKind::kSame);
 // Likewise for a function that is not linear.

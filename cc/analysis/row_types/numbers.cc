@@ -304,7 +304,7 @@ class NumberOp {
       known += value.known() ? 1 : 0;
       return value;
     });
-    // What is computed from numbers of rows in no way of theirs is a value only.
+    // A function of numbers of rows that is no polynomial is a value only.
     if (known < place && (shape->empty() || known == 0)) return std::nullopt;
     return One(std::move(numbers));
   }

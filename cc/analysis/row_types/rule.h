@@ -115,7 +115,7 @@ void AddControlFlowRules(RuleTable* rules);
 bool HandsOn(absl::string_view op);
 // Ops that write a variable.
 bool IsWrite(absl::string_view op);
-// Whether an op has no effects on state that learners share, but for writes.
+// Returns whether an op leaves state that learners share alone, variables apart.
 bool ActsOnOwnState(const tensorflow::Node& node);
 Types TypeWrite(OpView& op, Types in);
 // Types an op one of whose inputs is kBlocks.

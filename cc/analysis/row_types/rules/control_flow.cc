@@ -84,7 +84,7 @@ Types If(OpView& op, Types in) {
   return joined;
 }
 
-// Whether the number is the symbol of this output, which stands for any iteration's.
+// Returns whether the number is the symbol of this output in any iteration.
 bool IsOwnSymbol(const OpView& op, const Sizes& numbers, int k) {
   return numbers.size() == 1 &&
          numbers[0] == op.sizes().Open(absl::StrCat(op.path(), ":", k, ":0"));
