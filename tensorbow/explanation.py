@@ -10,16 +10,6 @@ import tensorflow as tf
 
 from tensorbow._run_plan import RunPlan, prepare_run
 
-_RULES = {
-    "mean": "the mean of the learners' values, weighted by rows",
-    "sum": "the sum of the learners' values",
-    "concat": "the learners' rows, one after the other",
-    "first": "learner 0's value",
-    "stack": "the learners' values, stacked",
-    "same": "computed from averaged gradients, by every learner",
-}
-_BY_SHAPE = "by type and shape: rows are put together, floats averaged, else learner 0's value"
-
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
@@ -32,17 +22,17 @@ class Explanation:
       feeds: by tensor name, the rows of each learning task, or None where every learner
         gets the feed whole.
       element: tensors (names) that the run takes from pipelines, queues and Python functions
-        and whose rows are divided; how, and by which proof, is found out when they have been taken.
-      verdict: of the proof that the run may be divided: "sound", "nearly sound", "by batch
-        moments", "not sound" or "unproven"; "" where nothing is divided, or the options
-        leave nothing to prove.
-      why: the numbers of the proof, or why there is none, or why one learner executes a
-        learning run.
-      scaled: gradients (tensor names) that are scaled by the number of learners, because
-        the loss sums over rows.
-      fetches: by tensor name, "mean", "sum", "concat", "first", "stack", "same" (every learner
-        computes it from averaged gradients), "central" (a variable's central value), or None:
-        by type and shape.
+        and whose rows are divided when they have been taken.
+      division: "exact" if learners compute what one learner does; "by own rows" if each
+        estimates some values from its own rows; "" where nothing is divided, or the user
+        has said what is.
+      why: the reason why one learner executes a learning run; else "".
+      types: by tensor name, how the learners' values make that of all rows: "mean over
+        rows", "rows on axis 0", "same on all learners", … Those of operations in functions
+        are below the name of the call.
+      exchanges: tensors (names) that learners exchange within a step.
+      fetches: by tensor name, its type, "central" (a variable's central value), the rule
+        of `Options(combine=...)`, or None.
     """
 
     kind: str
@@ -50,14 +40,15 @@ class Explanation:
     synchroniser: str
     feeds: dict[str, list[int] | None]
     element: list[str]
-    verdict: str
+    division: str
     why: str
-    scaled: list[str]
+    types: dict[str, str]
+    exchanges: list[str]
     fetches: dict[str, str | None]
 
     def __str__(self) -> str:
         who = f"{self.learners} learners" if self.learners > 1 else "one learner, on all cores"
-        lines = [f"A {self.kind} run, executed by {who if self.kind == 'learning' else 'z'}."]
+        lines = [f"A {self.kind} run, executed by {who}."]
         if self.kind != "learning":
             lines = [f"A {self.kind} run, executed once, on the central model."]
         if self.synchroniser and self.learners > 1:
@@ -68,17 +59,16 @@ class Explanation:
                 how = " + ".join(map(str, rows)) + (" row" if rows == [1] else " rows")
             lines.append(f"  feed {name}: {how}")
         lines += [f"  element {name}: rows divided when it is taken" for name in self.element]
-        if self.verdict:
-            lines.append(f"Division: {self.verdict}.")
+        if self.division:
+            lines.append(f"Division: {self.division}.")
         if self.why:
             lines.append(f"  {self.why}")
-        for name in self.scaled:
-            lines.append(f"  gradient {name}: scaled by the number of learners (a sum over rows)")
+        lines += [f"  exchanged: {name}, {self.types[name]}" for name in self.exchanges]
         for name, rule in self.fetches.items():
             if rule == "central":
                 lines.append(f"  fetch {name}: the central model's value")
-            elif self.learners > 1:
-                lines.append(f"  fetch {name}: {_RULES[rule] if rule else _BY_SHAPE}")
+            elif rule is not None and self.learners > 1:
+                lines.append(f"  fetch {name}: {rule}")
         return "\n".join(lines)
 
 
@@ -120,30 +110,29 @@ def explain(native: Any, options: Any, plan: RunPlan, arrays: list[np.ndarray]) 
         targets=[operation.name for operation in plan.targets],
     )
     learners = facts["learners"] if facts["kind"] == "learning" else 1
-    why, verdict = facts["why_one_learner"], ""
-    scaled: list[str] = []
+    why, division = facts["why_one_learner"], ""
     rows: dict[str, list[int] | None] = {tensor.name: None for tensor in feeds}
     rules: dict[str, str | None] = {tensor.name: None for tensor in plan.fetches}
+    types: dict[str, str] = {}
+    exchanges: list[str] = []
     prepared = None
     if facts["kind"] == "learning":
         prepared = prepare_run(native, feeds, plan.fetches, plan.targets)
     found = prepared.explain(arrays) if prepared is not None else None
     if found is not None:
-        verdict = found.get("verdict", "")
-        why = found.get("why", "") or why
-        refused = verdict == "not sound" or (verdict == "unproven" and found["doubt"])
-        if found["ambiguous"] or refused:
+        why = found["why_one_learner"] or why
+        if found["why_one_learner"]:
             learners = 1
-            why = why or found["ambiguous"]
-            if verdict == "unproven":
-                why = f"{found['doubt']}; no proof: {why}"
         else:
             for tensor, divided in zip(feeds, found["divided"]):
                 if divided and found["task_rows"]:
                     rows[tensor.name] = found["task_rows"]
-            scaled = found.get("sums", []) if options.batch_size is None else []
-            for tensor, rule in zip(plan.fetches, found.get("fetches", [])):
-                rules[tensor.name] = rule
+            if found["typed"] and len(found["task_rows"]) > 1:
+                division = "by own rows" if found["estimates"] else "exact"
+                types = found["types"]
+                exchanges = [] if found["estimates"] else found["exchanges"]
+        for tensor in plan.fetches:
+            rules[tensor.name] = types.get(tensor.name)
         for name in facts["variable_fetches"]:
             rules[name] = "central"
         for tensor in plan.fetches:
@@ -154,8 +143,9 @@ def explain(native: Any, options: Any, plan: RunPlan, arrays: list[np.ndarray]) 
         synchroniser=native.synchroniser if facts["kind"] == "learning" else "",
         feeds=rows,
         element=facts["element"],
-        verdict=verdict,
+        division=division,
         why=why,
-        scaled=scaled,
+        types=types,
+        exchanges=exchanges,
         fetches=rules,
     )

@@ -11,9 +11,9 @@ support
 scheduler memory activity data tuner central_model
 device arithmetic reducer graph feeds
 synchroniser/hosts synchroniser synchroniser/algorithms synchroniser/gpu analysis
-config cluster passes/program passes/task rewrite passes
+config cluster passes/program passes/task passes
 learner
-training program replicas
+program replicas
 checkpoint coordination
 trainer
 session

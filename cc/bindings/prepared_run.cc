@@ -209,31 +209,17 @@ absl::Status PreparedRun::Explain(const std::vector<py::array>& arrays,
   for (const FeedPlan::Rows& task : found->plan.tasks) rows.push_back(task.count());
   facts["task_rows"] = rows;
   facts["divided"] = found->plan.divided;
-  facts["ambiguous"] = found->plan.ambiguous;
-  facts["doubt"] = found->plan.doubt;
-  facts["trusted"] = found->plan.trusted;
-  if (found->verdict.has_value()) {
-    const Verdict& verdict = *found->verdict;
-    static const char* const kKinds[] = {"unproven", "sound", "nearly sound",
-                                         "by batch moments", "not sound"};
-    static const char* const kRules[] = {"mean", "sum", "concat", "first", "stack"};
-    facts["verdict"] = kKinds[static_cast<int>(verdict.kind)];
-    facts["why"] = verdict.why;
-    const Adjustments& adjustments = verdict.adjustments;
-    facts["sums"] =
-        std::vector<std::string>(adjustments.sums.begin(), adjustments.sums.end());
-    py::list rules;
-    for (size_t i = 0; i < verdict.fetches.size(); ++i) {
-      const auto& rule = verdict.fetches[i];
-      if (found->same[i]) {
-        rules.append("same");
-      } else if (rule.has_value()) {
-        rules.append(kRules[static_cast<int>(*rule)]);
-      } else {
-        rules.append(py::none());
-      }
+  facts["why_one_learner"] = found->why_one_learner;
+  facts["estimates"] = found->estimates;
+  facts["typed"] = found->types != nullptr;
+  if (found->types != nullptr) {
+    const RowTypes& types = *found->types;
+    py::dict texts;
+    for (const auto& [tensor, type] : types.types) {
+      if (type.typed()) texts[py::str(tensor)] = Describe(type, *types.sizes);
     }
-    facts["fetches"] = rules;
+    facts["types"] = texts;
+    facts["exchanges"] = types.exchanges;
   }
   *explanation = std::move(facts);
   return absl::OkStatus();

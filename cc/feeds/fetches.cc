@@ -1,8 +1,11 @@
 #include "cc/feeds/fetches.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/register_types.h"
 #include "tensorflow/core/framework/tensor_util.h"
 #include "tensorflow/core/framework/types.h"
 
@@ -16,20 +19,6 @@ bool EqualShapes(const std::vector<TaskOutcome>& tasks, size_t fetch) {
   return std::all_of(tasks.begin(), tasks.end(), [&](const TaskOutcome& task) {
     return task.fetches[fetch].shape() == tasks[0].fetches[fetch].shape();
   });
-}
-
-// Whether the values differ in their number of rows only.
-bool CanConcatenate(const std::vector<TaskOutcome>& tasks, size_t fetch) {
-  const tf::Tensor& first = tasks[0].fetches[fetch];
-  return first.dims() > 0 &&
-         std::all_of(tasks.begin(), tasks.end(), [&](const TaskOutcome& task) {
-           const tf::Tensor& value = task.fetches[fetch];
-           if (value.dims() != first.dims()) return false;
-           for (int d = 1; d < first.dims(); ++d) {
-             if (value.dim_size(d) != first.dim_size(d)) return false;
-           }
-           return true;
-         });
 }
 
 // sum_k weights[k] · values[k], accumulated in task order.
@@ -129,6 +118,125 @@ const tf::Tensor& First(const std::vector<TaskOutcome>& tasks, size_t fetch) {
   return tasks[0].fetches[fetch];
 }
 
+// The tasks' parts of all rows, to that power.
+std::vector<double> Shares(const std::vector<TaskOutcome>& tasks, int power) {
+  double rows = 0;
+  for (const TaskOutcome& task : tasks) rows += static_cast<double>(task.rows);
+  std::vector<double> shares;
+  for (const TaskOutcome& task : tasks) {
+    shares.push_back(std::pow(static_cast<double>(task.rows) / rows, power));
+  }
+  return shares;
+}
+
+// The values times r^-exponent.
+absl::StatusOr<std::vector<tf::Tensor>> Rescaled(const std::vector<TaskOutcome>& tasks,
+                                                 size_t fetch, int exponent) {
+  std::vector<tf::Tensor> values;
+  const std::vector<double> shares = Shares(tasks, exponent);
+  for (size_t k = 0; k < tasks.size(); ++k) {
+    values.push_back(tasks[k].fetches[fetch]);
+    if (exponent == 0 || !CanSum(values[k].dtype())) continue;
+    TF_ASSIGN_OR_RETURN(values[k], Sum({tasks[k]}, fetch, {shares[k]}));
+  }
+  return values;
+}
+
+template <typename T>
+absl::StatusOr<tf::Tensor> ConcatenateOn(const std::vector<tf::Tensor>& values,
+                                         int axis) {
+  tf::TensorShape shape = values[0].shape();
+  int64_t before = 1, after = 1, rows = 0;
+  for (int d = 0; d < axis; ++d) before *= shape.dim_size(d);
+  for (int d = axis + 1; d < shape.dims(); ++d) after *= shape.dim_size(d);
+  for (const tf::Tensor& value : values) rows += value.dim_size(axis);
+  shape.set_dim(axis, rows);
+  tf::Tensor result(values[0].dtype(), shape);
+  T* to = result.flat<T>().data();
+  for (int64_t i = 0; i < before; ++i) {
+    for (const tf::Tensor& value : values) {
+      const int64_t count = value.dim_size(axis) * after;
+      to = std::copy_n(value.flat<T>().data() + i * count, count, to);
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<tf::Tensor> Concatenate(const std::vector<tf::Tensor>& values,
+                                       int axis) {
+  if (axis > 0) {
+    switch (values[0].dtype()) {
+#define TENSORBOW_CONCATENATE(T)     \
+  case tf::DataTypeToEnum<T>::value: \
+    return ConcatenateOn<T>(values, axis);
+      TF_CALL_POD_TYPES(TENSORBOW_CONCATENATE)
+      TENSORBOW_CONCATENATE(tf::tstring)
+#undef TENSORBOW_CONCATENATE
+      default:
+        return absl::UnimplementedError("rows of such a type on a later axis");
+    }
+  }
+  tf::Tensor result;
+  TF_RETURN_IF_ERROR(tf::tensor::Concat(values, &result));
+  return result;
+}
+
+template <typename T, typename Choose>
+tf::Tensor Reduce(const std::vector<tf::Tensor>& values, Choose choose) {
+  tf::Tensor result = tf::tensor::DeepCopy(values[0]);
+  auto out = result.flat<T>();
+  for (size_t k = 1; k < values.size(); ++k) {
+    const auto value = values[k].flat<T>();
+    for (int64_t i = 0; i < out.size(); ++i) out(i) = choose(out(i), value(i));
+  }
+  return result;
+}
+
+absl::StatusOr<tf::Tensor> Extreme(const std::vector<tf::Tensor>& values, bool largest) {
+  switch (values[0].dtype()) {
+#define TENSORBOW_REDUCE(T)                                      \
+  case tf::DataTypeToEnum<T>::value:                             \
+    return Reduce<T>(values, [largest](T a, T b) {               \
+      return a != a || (largest ? a > b : a < b) ? a : b;        \
+    });
+    TF_CALL_REAL_NUMBER_TYPES(TENSORBOW_REDUCE)
+#undef TENSORBOW_REDUCE
+    default:
+      return absl::InternalError("not a type with an order");
+  }
+}
+
+absl::StatusOr<tf::Tensor> ByRule(const FetchRule& rule,
+                                  const std::vector<TaskOutcome>& tasks, size_t fetch) {
+  using How = FetchRule::How;
+  if (rule.how == How::kEstimates) {
+    const bool floating = tf::DataTypeIsFloating(tasks[0].fetches[fetch].dtype());
+    return floating && EqualShapes(tasks, fetch) ? Mean(tasks, fetch)
+                                                 : First(tasks, fetch);
+  }
+  if (rule.how == How::kSum) {
+    if (!EqualShapes(tasks, fetch)) {
+      return absl::InternalError("learners' sums are of different shapes");
+    }
+    return Sum(tasks, fetch, Shares(tasks, rule.exponent));
+  }
+  TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> values,
+                      Rescaled(tasks, fetch, rule.exponent));
+  switch (rule.how) {
+    case How::kRows:
+      return Concatenate(values, rule.axis);
+    case How::kMax:
+    case How::kMin:
+      return Extreme(values, rule.how == How::kMax);
+    case How::kAll:
+      return Reduce<bool>(values, std::logical_and<bool>());
+    case How::kAny:
+      return Reduce<bool>(values, std::logical_or<bool>());
+    default:
+      return values[0];
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<tf::Tensor> Combine(const FetchDeclaration& declaration,
@@ -144,23 +252,7 @@ absl::StatusOr<tf::Tensor> Combine(const FetchDeclaration& declaration,
       tf::DataTypeIsFloating(some.dtype()) || tf::DataTypeIsComplex(some.dtype());
   if (!declaration.combination.has_value()) {
     if (tasks.size() == 1) return some;
-    if (declaration.proven.has_value()) {
-      switch (*declaration.proven) {
-        case Combination::kConcat:
-          if (CanConcatenate(tasks, fetch)) return Concatenate(tasks, fetch);
-          break;
-        case Combination::kMean:
-          if (floating && EqualShapes(tasks, fetch)) return Mean(tasks, fetch);
-          break;
-        case Combination::kSum:
-          if (CanSum(some.dtype()) && EqualShapes(tasks, fetch)) {
-            return Sum(tasks, fetch, std::vector<double>(tasks.size(), 1.0));
-          }
-          break;
-        default:
-          return First(tasks, fetch);
-      }
-    }
+    if (declaration.rule.has_value()) return ByRule(*declaration.rule, tasks, fetch);
     if (declaration.leading_dimension_unknown && rows_lead) {
       return Concatenate(tasks, fetch);
     }

@@ -16,12 +16,20 @@ namespace tensorbow {
 // How the learners' values of one fetch become one value.
 enum class Combination { kMean, kSum, kConcat, kFirst, kStack };
 
-// What is known of a fetched tensor before the run.
+// The value of all rows, from those of tasks, by the tensor's row type.
+struct FetchRule {
+  // kEstimates: each is of the task's own rows. Their mean, if they are floats.
+  enum class How { kFirst, kRows, kSum, kMax, kMin, kAll, kAny, kEstimates };
+  How how = How::kFirst;
+  int axis = 0;      // of kRows
+  int exponent = 0;  // values are divided by r^exponent first; r: all rows by the task's
+};
+
 struct FetchDeclaration {
   std::string name;
   bool leading_dimension_unknown = false;
-  std::optional<Combination> combination;  // what the user said
-  std::optional<Combination> proven;       // what gave the whole's value in a proof
+  std::optional<Combination> combination;  // the user's choice
+  std::optional<FetchRule> rule;           // nullopt: by type and shape
 };
 
 // One task's part in a run.
@@ -33,7 +41,7 @@ struct TaskOutcome {
 
 // Combines fetch number `fetch` of all tasks (in row order, at least one):
 //   the user's choice, else
-//   what has been proved to be right, where the values' shapes allow it, else
+//   the rule, else
 //   unknown leading dimension that equals each task's rows: concatenated in row order
 //   floating point of equal shapes: mean, weighted by rows
 //   everything else: the value of learner 0's last task

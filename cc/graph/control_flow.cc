@@ -9,6 +9,23 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+// Returns whether the node begins the iterations of a loop.
+bool BeginsIterations(const ProgramGraph& graph, const tf::NodeDef& node) {
+  if (node.op() != "Merge" && node.op() != "RefMerge") return false;
+  for (const std::string& input : node.input()) {
+    const tf::NodeDef* const source = graph.Find(ParseTensor(input).node);
+    if (source != nullptr &&
+        (source->op() == "NextIteration" || source->op() == "RefNextIteration")) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
   // Nodes, and how many conditionals and loops have been entered from behind, through a
   // Merge or an Exit, on the way to them. One that is left in front outside of those is
@@ -22,6 +39,7 @@ bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
     if (node == nullptr || !seen.insert({current, inside}).second) continue;
     const std::string& op = node->op();
     if (op == "LoopCond") continue;  // says how often, not what
+    if (inside == 0 && BeginsIterations(graph, *node)) return true;
     const bool begins =
         op == "Switch" || op == "RefSwitch" || op == "Enter" || op == "RefEnter";
     const bool ends =

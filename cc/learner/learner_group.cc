@@ -205,13 +205,6 @@ absl::Status LearnerGroup::EnsureSharedKernels(const ProgramGraph& graph,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<CentralEvaluation>> LearnerGroup::NewEvaluation(
-    const ProgramGraph& graph, const RunSpec& spec) const {
-  const tf::DeviceMgr* devices = nullptr;
-  TF_RETURN_IF_ERROR(central_->LocalDeviceManager(&devices));
-  return CentralEvaluation::Make(graph, spec, environment_, devices);
-}
-
 absl::Status LearnerGroup::CheckMemory(int learners_per_device) const {
   if (accelerators_ == nullptr) return absl::OkStatus();
   AcceleratorDevice* const device = learners_[0]->accelerator();

@@ -18,7 +18,6 @@
 #include "cc/device/accelerator.h"
 #include "cc/graph/program_graph.h"
 #include "cc/graph/task_graph.h"
-#include "cc/learner/central_evaluation.h"
 #include "cc/learner/learner.h"
 #include "cc/tuner/layout.h"
 #include "tensorflow/core/common_runtime/device_set.h"
@@ -76,10 +75,6 @@ class LearnerGroup {
   // the session's lives long enough.
   absl::Status EnsureSharedKernels(const ProgramGraph& graph,
                                    const std::vector<std::string>& nodes);
-  // Compiles what is to be evaluated on the central variables. REQUIRES:
-  // EnsureSharedKernels() has been called for the tables and the like that it uses.
-  absl::StatusOr<std::unique_ptr<CentralEvaluation>> NewEvaluation(
-      const ProgramGraph& graph, const RunSpec& spec) const;
   // Replicas may have moved since the last task.
   void NoteMovedReplicas() { environment_.replica_generation.fetch_add(1); }
   // Where learners share accelerators: whether each of so many on a device has memory

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cc/analysis/row_types/row_types.h"
 #include "cc/analysis/run_analysis.h"
 #include "cc/config/options.h"
 #include "cc/graph/program_graph.h"
@@ -37,15 +39,14 @@ struct CompileInput {
   const RunAnalysis& analysis;
   const Options& options;
   Traits::Averages averages = Traits::Averages::kNothing;
-  bool at_loss = false;       // gradients are averaged where they leave the loss
-  bool alone = false;         // one learner computes what a stock session does
-  bool may_divide = false;    // runs can have more than one task
-  bool may_exchange = false;  // tasks share a batch, and may wait for each other
+  Exchanging exchanging = Exchanging::kNothing;
+  bool alone = false;       // one learner computes what a stock session does
+  bool may_divide = false;  // runs can have more than one task
   bool on_accelerators = false;
-  int threads = 1;             // of a learner
-  FixedRows fixed;             // feeds of a fixed number of rows
-  std::set<std::string> sums;  // tensors to scale by the number of shards
-  Meetings exchanges;          // by tensor
+  int threads = 1;  // of a learner
+  FixedRows fixed;  // feeds of a fixed number of rows
+  // The feeds that are divided; null: rows are not typed.
+  const RowsOfRun* rows = nullptr;
   // The optimisations that need a learner's runtime.
   std::function<void(TaskGraph*)> optimise;
   AgreeOnSharing agree;
@@ -54,27 +55,26 @@ struct CompileInput {
 // The facts about a compiled run that passes find, or bring about.
 struct TaskTraits {
   bool takes_any_rows = false;  // made to take any number of rows
-  bool sums = false;            // the loss sums over rows
-  bool meets = false;           // learners exchange values within a task
-  // Rows may be normalised by the moments of a learner's rows alone.
-  bool own_moments = false;
-  // Each learner transforms gradients of its own, which are averaged then.
-  bool transforms_own = false;
-  std::set<std::string> same_fetches;  // equal on all learners
-  std::set<int> whole_feeds;           // numbers of feeds that are not divided
-  int num_gradients = 0;               // exchanges of a task
-  std::vector<bool> corrects_itself;   // by trained variable, in the analysis' order
-  std::set<std::string> shared;        // variables of which learners have one copy
-  std::vector<SentGradient> sent;      // to other hosts, in order
+  std::shared_ptr<const RowTypes> types;  // null: rows are not typed
+  bool exchanges = false;                 // learners exchange values within a task
+  // A learner estimates values of all rows from its own.
+  bool estimates = false;
+  // The nodes that write sums over rows to trained variables; nullopt: not known.
+  std::optional<std::set<std::string>> averaged;
+  std::set<int> whole_feeds;  // numbers of feeds that are not divided
+  int num_gradients = 0;      // exchanges of a task
+  std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order
+  std::set<std::string> shared;       // variables of which learners have one copy
+  std::vector<SentGradient> sent;     // to other hosts, in order
 };
 
 // The program's graph as the passes have left it so far. Only the last one is kept.
 class ProgramDraft {
  public:
   // `program`: not owned.
-  explicit ProgramDraft(const ProgramGraph& program) : program_(program) {}
+  explicit ProgramDraft(const ProgramGraph& program) : program_(&program) {}
 
-  const ProgramGraph& graph() const { return own_ == nullptr ? program_ : *own_; }
+  const ProgramGraph& graph() const { return own_ == nullptr ? *program_ : *own_; }
   void Replace(std::unique_ptr<ProgramGraph> changed) { own_ = std::move(changed); }
   absl::Status Replace(const tensorflow::GraphDef& changed) {
     auto graph = std::make_unique<ProgramGraph>();
@@ -85,8 +85,8 @@ class ProgramDraft {
   bool changed() const { return own_ != nullptr; }
 
  private:
-  const ProgramGraph& program_;
-  std::unique_ptr<ProgramGraph> own_;
+  const ProgramGraph* program_;
+  std::shared_ptr<const ProgramGraph> own_;
 };
 
 // Passes have no state. `Graph`: ProgramDraft before a run is lowered to a task's

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "cc/graph/graph_dump.h"
 #include "cc/passes/check_graph.h"
-#include "cc/passes/exchange_passes.h"
 #include "cc/passes/program_passes.h"
 #include "cc/passes/task_passes.h"
 
@@ -22,10 +21,7 @@ Pipeline ProgramPipeline() {
 
 Pipeline ExchangePipeline() {
   Pipeline p;
-  p.Add<AverageMomentsPass>();
-  p.Add<InsertMeetingsPass>();
-  p.Add<AverageAtLossPass>();
-  p.Add<ScaleGradientsPass>();
+  p.Add<InsertExchangesPass>();
   p.Add<ScaleRatesPass>();
   p.Add<BatchElementsPass>();
   return p;
@@ -46,16 +42,6 @@ Pipeline TaskPipeline() {
   p.Add<ShareVariablesPass>();
   p.Add<SendGradientsPass>();
   p.Add<ExchangeMomentsPass>();
-  return p;
-}
-
-Pipeline GradientPipeline() {
-  Pipeline p;
-  p.Add<FuseSparseAdamPass>();
-  p.Add<FuseUpdatesPass>();
-  p.Add<ReduceGradientsPass>();
-  p.Add<FuseSparseProductsPass>();
-  p.Add<FuseProductsPass>();
   return p;
 }
 

@@ -42,8 +42,6 @@ Pipeline ProgramPipeline();
 Pipeline ExchangePipeline();
 // Makes the lowered graph of a task a learner's.
 Pipeline TaskPipeline();
-// The part of TaskPipeline() that finds and averages gradients.
-Pipeline GradientPipeline();
 
 }  // namespace tensorbow
 

@@ -5,6 +5,7 @@
 
 #include "cc/passes/program/batch_elements.h"
 #include "cc/passes/program/cut_at_element.h"
+#include "cc/passes/program/insert_exchanges.h"
 #include "cc/passes/program/scale_rates.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -30,6 +31,40 @@ absl::StatusOr<bool> ResizeConstantsPass::Run(const CompileInput& in,
   draft->Replace(std::move(any));
   traits->takes_any_rows = true;
   return true;
+}
+
+absl::StatusOr<bool> InsertExchangesPass::Run(const CompileInput& in,
+                                              ProgramDraft* draft,
+                                              TaskTraits* traits) const {
+  if (in.rows == nullptr) return false;
+  absl::flat_hash_set<std::string> trained;
+  for (const auto& [name, use] : in.analysis.variables) {
+    if (use.trained) trained.insert(name);
+  }
+  TF_ASSIGN_OR_RETURN(RowTypes types,
+                      TypeRows(draft->graph(), in.spec, trained, *in.rows));
+  if (types.unknown != nullptr) {
+    return absl::InvalidArgumentError(Describe(*types.unknown));
+  }
+  traits->estimates = !in.options.divides_batches();
+  if (in.options.divides_batches()) {
+    auto exchanged = std::make_unique<ProgramGraph>();
+    TF_ASSIGN_OR_RETURN(traits->estimates,
+                        InsertExchanges(draft->graph(), in.spec, types, in.exchanging,
+                                        exchanged.get()));
+    draft->Replace(std::move(exchanged));
+    traits->exchanges = in.exchanging == Exchanging::kAll;
+    if (in.averages == Traits::Averages::kGradients) {
+      traits->averaged.emplace();
+      for (const RowWrite& write : types.writes) {
+        if (write.trained && write.type.is(RowKind::kSum)) {
+          traits->averaged->insert(write.node);
+        }
+      }
+    }
+  }
+  traits->types = std::make_shared<const RowTypes>(std::move(types));
+  return in.options.divides_batches();
 }
 
 absl::StatusOr<bool> ScaleRatesPass::Run(const CompileInput& in, ProgramDraft* draft,

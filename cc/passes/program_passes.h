@@ -24,6 +24,15 @@ class ResizeConstantsPass : public ProgramPass {
                            TaskTraits* traits) const override;
 };
 
+// Types rows, and inserts the exchanges and rescales that the types ask for.
+// InvalidArgument if learners cannot divide them.
+class InsertExchangesPass : public ProgramPass {
+ public:
+  absl::string_view name() const override { return "InsertExchanges"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, ProgramDraft* draft,
+                           TaskTraits* traits) const override;
+};
+
 // Multiplies learning rates by each learner's factor, for merged models.
 class ScaleRatesPass : public ProgramPass {
  public:

@@ -85,7 +85,8 @@ absl::StatusOr<bool> ReduceGradientsPass::Run(const CompileInput& in, TaskGraph*
       in.options.num_hosts() > 1 ? Averaging::kBefore : Averaging::kInUpdates;
   TF_ASSIGN_OR_RETURN(traits->num_gradients,
                       ReduceGradients(TrainedVariables(in.analysis),
-                                      traits->whole_feeds, averaging, task));
+                                      traits->whole_feeds, traits->averaged, averaging,
+                                      task));
   return true;
 }
 
@@ -130,10 +131,8 @@ absl::StatusOr<bool> SendGradientsPass::Run(const CompileInput& in, TaskGraph* t
 
 absl::StatusOr<bool> ExchangeMomentsPass::Run(const CompileInput& in, TaskGraph* task,
                                               TaskTraits* traits) const {
-  if (!traits->meets || in.on_accelerators) return false;
-  TF_ASSIGN_OR_RETURN(const bool all,
-                      NormaliseTogether(traits->sums, task, &traits->num_gradients));
-  traits->own_moments |= !all;
+  if (!traits->exchanges || in.on_accelerators) return false;
+  TF_RETURN_IF_ERROR(ExchangeMoments(task, &traits->num_gradients));
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/analysis/row_types/row_types.h"
 #include "cc/feeds/feeds.h"
 #include "cc/feeds/fetches.h"
 #include "cc/graph/program_graph.h"
@@ -15,13 +16,12 @@
 #include "cc/passes/pass.h"
 #include "cc/program/learning_rates.h"
 #include "cc/synchroniser/hosts/host_gradients.h"
-#include "cc/training/division.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 
 namespace tensorbow {
 
 // The source of a fetch's value: a fetch of the tasks, or a variable.
-struct FetchRule {
+struct FetchSource {
   FetchDeclaration declaration;
   int task_fetch = -1;                          // number among the tasks' fetches
   std::optional<tensorflow::NodeDef> variable;  // instead
@@ -31,9 +31,13 @@ struct CompiledProgram {
   bool replicated = true;              // learners have variables of their own
   RunSpec task;                        // the feeds, fetches and targets of a task
   std::vector<FeedDeclaration> feeds;  // of the run, in order
-  std::vector<FetchRule> fetches;      // of the run, in order
+  std::vector<FetchSource> fetches;    // of the run, in order
   int rows_fetch = -1;                 // the task's fetch whose size is its rows, or -1
-  Adjustments adjustments;             // that it was compiled with
+  // The rows that it was compiled for; nullopt if rows are not typed: there is one
+  // learner, or the options say so.
+  std::optional<RowsOfRun> rows;
+  // Nothing is compiled yet: a feed's rank is not known before it is fed.
+  bool awaits_feeds = false;
   TaskTraits traits;
   std::shared_ptr<HostGradients> host_gradients;  // the hosts' average of them, or null
   std::vector<std::string> hidden_random_ops;

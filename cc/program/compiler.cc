@@ -1,5 +1,7 @@
 #include "cc/program/compiler.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,11 +13,9 @@
 #include "cc/graph/run_graph.h"
 #include "cc/learner/random_state.h"
 #include "cc/learner/specialise.h"
-#include "cc/passes/exchange_passes.h"
 #include "cc/passes/pipeline.h"
 #include "cc/passes/task/build_task.h"
 #include "cc/program/run_rules.h"
-#include "cc/rewrite/average_at_loss.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
@@ -50,7 +50,7 @@ void Dump(const CompiledProgram& program, const LearnerPrograms& learners) {
     }
     absl::StrAppend(&text, "\n");
   }
-  for (const FetchRule& fetch : program.fetches) {
+  for (const FetchSource& fetch : program.fetches) {
     const FetchDeclaration& declared = fetch.declaration;
     absl::StrAppend(
         &text, "fetch ", declared.name,
@@ -63,17 +63,34 @@ void Dump(const CompiledProgram& program, const LearnerPrograms& learners) {
   const TaskTraits& traits = program.traits;
   absl::StrAppend(&text, "task ", KeyOf(program.task), "\nrows_fetch ",
                   program.rows_fetch, "\nnum_gradients ", traits.num_gradients,
-                  "\nshared ", absl::StrJoin(traits.shared, " "), "\nsame_fetches ",
-                  absl::StrJoin(traits.same_fetches, " "), "\nhidden_random_ops ",
+                  "\nshared ", absl::StrJoin(traits.shared, " "), "\nhidden_random_ops ",
                   absl::StrJoin(program.hidden_random_ops, " "), "\ncorrects_itself ",
-                  absl::StrJoin(traits.corrects_itself, " "), "\nsums ", traits.sums,
-                  " meets ", traits.meets, " own_moments ", traits.own_moments, "\n");
+                  absl::StrJoin(traits.corrects_itself, " "), "\nexchanges ",
+                  traits.exchanges, " estimates ", traits.estimates, "\n");
   for (size_t j = 0; j < learners.tasks.size(); ++j) {
     for (const auto& graph : learners.tasks[j]->graphs()) {
       absl::StrAppend(&text, "learner ", j, "\n", SortedText(*graph));
     }
   }
   DumpText("learners", text);
+}
+
+// Returns whether any feed has rows that learners divide.
+bool HasRows(const RowsOfRun& rows) {
+  return !rows.sparse.empty() ||
+         std::any_of(rows.feeds.begin(), rows.feeds.end(),
+                     [](const FeedOfRows& feed) { return feed.divided; });
+}
+
+// Returns whether the user has named all feeds that are divided.
+bool AllNamed(const std::vector<FeedDeclaration>& feeds, const RowsOfRun& rows,
+              const Options& options) {
+  for (const FeedOfRows& row : rows.feeds) {
+    if (row.divided && options.shard.count(row.tensor) == 0) return false;
+  }
+  return std::all_of(feeds.begin(), feeds.end(), [](const FeedDeclaration& feed) {
+    return !feed.sparse.has_value() || feed.named;
+  });
 }
 
 }  // namespace
@@ -85,16 +102,56 @@ CompileInput Compiler::InputFor(const RunToCompile& run,
   in.alone = is_alone();
   in.may_divide = learners_.size() > 1 || options_.rows_of_batch() > 0;
   in.on_accelerators = learners_.accelerators() != nullptr;
-  // Elements that learners take themselves are batches of their own.
-  in.may_exchange = options_.divides_batches() && !run.analysis.takes_data &&
-                    !run.analysis.calls_take_data && options_.num_hosts() == 1 &&
-                    !in.on_accelerators;
+  if (averages == Traits::Averages::kGradients && !in.on_accelerators) {
+    in.exchanging =
+        options_.num_hosts() == 1 ? Exchanging::kAll : Exchanging::kGradients;
+  }
   in.threads = learners_.layout().threads;
-  in.sums = run.adjustments.sums;
-  in.exchanges = run.adjustments.meetings;
   in.optimise = [this](TaskGraph* task) { learners_[0].Optimise(task); };
   in.agree = agree_;
   return in;
+}
+
+absl::Status Compiler::ChooseRows(const RunToCompile& run, CompiledProgram* program,
+                                  CompileInput* in) const {
+  if (!in->may_divide || !options_.proof) return absl::OkStatus();
+  program->rows =
+      run.rows != nullptr ? std::make_optional(*run.rows) : DeclaredRows(program->feeds);
+  program->awaits_feeds = !program->rows.has_value();
+  if (program->awaits_feeds) {
+    program->rows.emplace();
+  } else if (HasRows(*program->rows)) {
+    in->rows = &*program->rows;
+  } else if (in->exchanging == Exchanging::kAll && options_.divides_batches() &&
+             options_.divides_elements()) {
+    // Learners would all do the same, or each act on its own.
+    return absl::InvalidArgumentError("nothing that it is fed or takes has rows");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Compiler::PlaceExchanges(const CompileInput& in, ProgramDraft* draft,
+                                      CompiledProgram* program) const {
+  ProgramDraft before = *draft;
+  TaskTraits traits = program->traits;
+  absl::Status placed = ExchangePipeline().RunOnProgram(in, draft, &traits);
+  if (placed.ok() && traits.types != nullptr) {
+    placed = SetFetchRules(*traits.types, traits.estimates, program);
+  }
+  if (placed.ok()) {
+    program->traits = std::move(traits);
+    return absl::OkStatus();
+  }
+  if (in.rows == nullptr || !absl::IsInvalidArgument(placed)) return placed;
+  if (!AllNamed(program->feeds, *program->rows, options_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its rows cannot be divided: ", placed.message()));
+  }
+  // The user has named what is divided: then it is, whatever its types.
+  CompileInput untyped = in;
+  untyped.rows = nullptr;
+  *draft = std::move(before);
+  return ExchangePipeline().RunOnProgram(untyped, draft, &program->traits);
 }
 
 absl::StatusOr<Compilation> Compiler::Compile(const RunToCompile& run,
@@ -105,54 +162,24 @@ absl::StatusOr<Compilation> Compiler::Compile(const RunToCompile& run,
     TF_ASSIGN_OR_RETURN(const auto asked, RunGraph::Of(run.graph, run.spec));
     in.fixed = FindFixedRows(*asked, options_.replicate);
   }
-  if (averages != Traits::Averages::kGradients) {
-    return CompileFor(run, std::move(in), /*transforms_own=*/false);
-  }
-  const GradientsAtLoss gradients =
-      FindGradientsAtLoss(run.graph, run.spec, run.analysis);
-  // If the optimiser takes gradients untransformed, the update averages: it is cheaper.
-  const bool at_loss =
-      gradients.transformed ||
-      FollowsFromGradients(run.graph, run.spec, run.analysis, gradients.dense);
-  absl::Status first;
-  for (const bool averages_at_loss : {at_loss, !at_loss}) {
-    if (averages_at_loss && gradients.dense.empty() && !gradients.reduced) continue;
-    in.at_loss = averages_at_loss;
-    // Without proofs runs are divided as they are said to be.
-    const bool transforms_own =
-        options_.proof &&
-        (averages_at_loss ? gradients.transformed_else : gradients.transformed);
-    absl::StatusOr<Compilation> made = CompileFor(run, in, transforms_own);
-    if (!absl::IsInvalidArgument(made.status())) return made;
-    first.Update(made.status());
-  }
-  return first;
-}
-
-absl::StatusOr<Compilation> Compiler::CompileFor(const RunToCompile& run,
-                                                 CompileInput in,
-                                                 bool transforms_own) const {
   Compilation made;
   made.compiled = std::make_shared<CompiledProgram>();
-  made.compiled->replicated = !in.alone || in.on_accelerators;
-  made.compiled->adjustments = run.adjustments;
-  TaskTraits& traits = made.compiled->traits;
-  traits.sums = !in.sums.empty();
-  traits.transforms_own = transforms_own;
-  made.whole = std::make_unique<ProgramDraft>(run.graph);
-  TF_RETURN_IF_ERROR(ProgramPipeline().RunOnProgram(in, made.whole.get(), &traits));
-  ProgramDraft executed(made.whole->graph());
-  TF_RETURN_IF_ERROR(ExchangePipeline().RunOnProgram(in, &executed, &traits));
-  TF_RETURN_IF_ERROR(FindRunRules(executed.graph(), run.spec, run.sparse_feeds,
-                                  in.fixed, options_, made.compiled->replicated,
-                                  made.compiled.get()));
+  CompiledProgram& program = *made.compiled;
+  program.replicated = !in.alone || in.on_accelerators;
+  ProgramDraft draft(run.graph);
+  TF_RETURN_IF_ERROR(ProgramPipeline().RunOnProgram(in, &draft, &program.traits));
+  TF_RETURN_IF_ERROR(FindRunRules(draft.graph(), run.spec, run.sparse_feeds, in.fixed,
+                                  options_, program.replicated, &program));
+  TF_RETURN_IF_ERROR(ChooseRows(run, &program, &in));
+  if (program.awaits_feeds) return made;
+  TF_RETURN_IF_ERROR(PlaceExchanges(in, &draft, &program));
   TaskGraph task;
-  TF_RETURN_IF_ERROR(MakeTask(in, executed.graph(), &made, &task));
+  TF_RETURN_IF_ERROR(MakeTask(in, draft.graph(), &made, &task));
   if (in.averages == Traits::Averages::kGradients && !in.on_accelerators &&
       options_.num_hosts() > 1) {
-    made.compiled->host_gradients = NewHostGradients(options_, traits);
+    program.host_gradients = NewHostGradients(options_, program.traits);
   }
-  TF_RETURN_IF_ERROR(CompileLearners(run, executed.graph(), task, &made));
+  TF_RETURN_IF_ERROR(CompileLearners(run, draft.graph(), task, &made));
   return made;
 }
 
@@ -168,9 +195,6 @@ absl::Status Compiler::MakeTask(const CompileInput& in, const ProgramGraph& grap
   tf::DeviceSet device_set;
   TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task, session_options_,
                                     learners_.Devices(&device_set), task));
-  if (in.alone && in.averages == Traits::Averages::kNothing) {
-    made->lowered = std::make_unique<TaskGraph>(CopyOf(*task));
-  }
   return TaskPipeline().RunOnTask(in, task, &program.traits);
 }
 
@@ -201,43 +225,6 @@ absl::Status Compiler::CompileLearners(const RunToCompile& run,
   return made->learners->rates.Compile(graph, program.task.feeds,
                                        run.analysis.learning_rates, session_options_,
                                        &learners_);
-}
-
-absl::Status Compiler::CheckGradients(const RunToCompile& run,
-                                      Compilation* alone) const {
-  const std::unique_ptr<TaskGraph> lowered = std::move(alone->lowered);
-  CompileInput in = InputFor(run, Traits::Averages::kGradients);
-  in.at_loss = true;
-  const auto check = [&](const ProgramGraph& graph) -> absl::Status {
-    CompiledProgram program;
-    TF_RETURN_IF_ERROR(FindRunRules(graph, run.spec, /*sparse_feeds=*/{},
-                                    /*fixed=*/{}, options_, /*replicated=*/true,
-                                    &program));
-    program.traits.whole_feeds = WholeFeeds(program.feeds);
-    if (&graph == &run.graph && lowered != nullptr) {
-      // A lone learner fetches variables, too, which may be in the way of fusing.
-      const absl::Status status =
-          GradientPipeline().RunOnTask(in, lowered.get(), &program.traits);
-      if (!absl::IsInvalidArgument(status) ||
-          KeyOf(program.task) == KeyOf(alone->compiled->task)) {
-        return status;
-      }
-    }
-    tf::DeviceSet device_set;
-    TaskGraph task;
-    TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task, session_options_,
-                                      learners_.Devices(&device_set), &task));
-    return GradientPipeline().RunOnTask(in, &task, &program.traits);
-  };
-  const absl::Status in_updates = check(run.graph);
-  if (!absl::IsInvalidArgument(in_updates)) return in_updates;
-  if (FindGradientsAtLoss(run.graph, run.spec, run.analysis).dense.empty()) {
-    return in_updates;
-  }
-  ProgramDraft draft(run.graph);
-  TaskTraits traits;
-  TF_RETURN_IF_ERROR(AverageAtLossPass().Run(in, &draft, &traits).status());
-  return check(draft.graph());
 }
 
 }  // namespace tensorbow

@@ -17,7 +17,6 @@
 #include "cc/passes/pass.h"
 #include "cc/program/compiled_program.h"
 #include "cc/synchroniser/algorithm.h"
-#include "cc/training/division.h"
 #include "tensorflow/core/public/session_options.h"
 
 namespace tensorbow {
@@ -28,16 +27,12 @@ struct RunToCompile {
   const RunSpec& spec;
   const RunAnalysis& analysis;
   const SparseFeeds& sparse_feeds;  // feeds that are parts of sparse tensors
-  const Adjustments& adjustments;
+  const RowsOfRun* rows;            // of the feeds; null: by their declarations
 };
 
 struct Compilation {
   std::shared_ptr<CompiledProgram> compiled;
   std::unique_ptr<LearnerPrograms> learners;
-  // The program before exchanges are placed in it; refers to the run's graph.
-  std::unique_ptr<ProgramDraft> whole;
-  // A copy of a lone learner's task as it was lowered, for CheckGradients().
-  std::unique_ptr<TaskGraph> lowered;
 };
 
 class Compiler {
@@ -51,19 +46,19 @@ class Compiler {
         learners_(*learners),
         agree_(std::move(agree)) {}
 
-  // `averages`: the values that several learners average. InvalidArgument if those are
-  // gradients, and are not found.
+  // `averages`: the values that several learners average. InvalidArgument if the
+  // learners cannot divide the run's rows, or if its gradients are wanted and not found.
   absl::StatusOr<Compilation> Compile(const RunToCompile& run,
                                       Traits::Averages averages) const;
 
-  // Checks whether several learners could average the gradients of a run that `alone`
-  // is the lone learner's compilation of: InvalidArgument if they are not found.
-  absl::Status CheckGradients(const RunToCompile& run, Compilation* alone) const;
-
  private:
   CompileInput InputFor(const RunToCompile& run, Traits::Averages averages) const;
-  absl::StatusOr<Compilation> CompileFor(const RunToCompile& run, CompileInput in,
-                                         bool transforms_own) const;
+  // Sets the rows that `program` is compiled for, and whether they are typed.
+  absl::Status ChooseRows(const RunToCompile& run, CompiledProgram* program,
+                          CompileInput* in) const;
+  // Has learners exchange values in the graph of the program.
+  absl::Status PlaceExchanges(const CompileInput& in, ProgramDraft* draft,
+                              CompiledProgram* program) const;
   // Lowers and rewrites the graph of a task.
   absl::Status MakeTask(const CompileInput& in, const ProgramGraph& graph,
                         Compilation* made, TaskGraph* task) const;

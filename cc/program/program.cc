@@ -18,9 +18,7 @@ void Program::ForgetLearners() {
   kept.first_iteration =
       state.set == nullptr ? state.first_iteration : state.set->iterations();
   kept.rates = std::move(state.rates);
-  kept.models_instead = state.models_instead;
   state = std::move(kept);
-  if (divisions != nullptr) divisions->Forget();
 }
 
 int64_t Program::Fingerprint() const {

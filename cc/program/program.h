@@ -16,7 +16,6 @@
 #include "cc/program/compiled_program.h"
 #include "cc/program/learning_rates.h"
 #include "cc/synchroniser/trained_set.h"
-#include "cc/training/division.h"
 
 namespace tensorbow {
 
@@ -37,9 +36,6 @@ struct ProgramState {
 
   RateHistory rates;
   bool measured_memory = false;  // on accelerators, in the first run
-  // The models are averaged by default, since gradients are not found, and no warning
-  // has said so.
-  bool models_instead = false;
   // The reason why learners that have come since cannot execute the run; or empty.
   std::string why_central;
 };
@@ -71,10 +67,6 @@ class Program {
 
   const RunAnalysis analysis;
   ProgramState state;
-  std::unique_ptr<Divisions> divisions;  // null: nothing can be divided
-  // The reason why gradients cannot be evaluated to prove a division; empty if they
-  // can, or if no proof is wanted.
-  std::string unprovable;
   std::atomic<bool> warned_of_feeds{false};  // that they cannot be divided
 
  private:

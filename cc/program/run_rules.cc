@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "cc/graph/dataflow.h"
 #include "cc/graph/op_facts.h"
 #include "cc/graph/run_graph.h"
@@ -86,7 +87,7 @@ absl::Status FindRunRules(const ProgramGraph& graph, const RunSpec& spec,
     program->feeds.push_back(std::move(feed));
   }
   for (const std::string& name : spec.fetches) {
-    FetchRule fetch;
+    FetchSource fetch;
     fetch.declaration.name = name;
     const tf::PartialTensorShape& shape = run->Shape(name);
     fetch.declaration.leading_dimension_unknown =
@@ -123,6 +124,108 @@ std::set<int> WholeFeeds(const std::vector<FeedDeclaration>& feeds) {
     }
   }
   return whole;
+}
+
+std::optional<RowsOfRun> DeclaredRows(const std::vector<FeedDeclaration>& feeds) {
+  using Division = FeedDeclaration::Division;
+  RowsOfRun rows;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    const FeedDeclaration& feed = feeds[i];
+    if (feed.division == Division::kSparse && feed.sparse.has_value()) {
+      const SparseParts& parts = *feed.sparse;
+      if (static_cast<int>(i) != parts.shape) continue;
+      rows.sparse.push_back({feeds[parts.indices].name, feeds[parts.values].name,
+                             feeds[parts.shape].name});
+      continue;
+    }
+    if (feed.division == Division::kReplicate) {
+      rows.feeds.push_back({feed.name, false, std::nullopt});
+      continue;
+    }
+    if (feed.shape.unknown_rank()) return std::nullopt;
+    const int rank = feed.shape.dims();
+    const bool divided = rank > 0 && (feed.division == Division::kShard ||
+                                      feed.any_rows || feed.shape.dim_size(0) < 0);
+    rows.feeds.push_back({feed.name, divided, rank});
+  }
+  return rows;
+}
+
+RowsOfRun PlannedRows(const std::vector<FeedDeclaration>& declarations,
+                      const FeedPlan& plan, const std::vector<tf::Tensor>& feeds) {
+  RowsOfRun rows;
+  std::set<int> sparse;
+  for (const SparseParts& parts : plan.sparse) {
+    rows.sparse.push_back({declarations[parts.indices].name,
+                           declarations[parts.values].name,
+                           declarations[parts.shape].name});
+    sparse.insert({parts.indices, parts.values, parts.shape});
+  }
+  for (size_t i = 0; i < declarations.size(); ++i) {
+    if (sparse.count(static_cast<int>(i)) > 0) continue;
+    const bool whole =
+        declarations[i].division == FeedDeclaration::Division::kReplicate;
+    rows.feeds.push_back(
+        {declarations[i].name, plan.divided[i],
+         whole ? std::nullopt : std::make_optional(feeds[i].dims())});
+  }
+  return rows;
+}
+
+namespace {
+
+using How = FetchRule::How;
+
+std::optional<How> HowOf(const RowType& type, const SizeTable& sizes,
+                         bool estimates) {
+  using Kind = SizeTable::PartInfo::Kind;
+  const Kind part = sizes.Info(type.part).kind;
+  switch (type.kind) {
+    case RowKind::kSame:
+      return estimates && type.of_all_rows ? How::kEstimates : How::kFirst;
+    case RowKind::kZero:
+      return How::kFirst;
+    case RowKind::kRows:
+      if (part == Kind::kRepeated || part == Kind::kConcatenated ||
+          type.own.kind != OwnPlaces::Kind::kNone) {
+        return std::nullopt;
+      }
+      return How::kRows;
+    case RowKind::kSum:
+      return How::kSum;
+    case RowKind::kMax:
+      return How::kMax;
+    case RowKind::kMin:
+      return How::kMin;
+    case RowKind::kAll:
+      return How::kAll;
+    case RowKind::kAny:
+      return How::kAny;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+absl::Status SetFetchRules(const RowTypes& types, bool estimates,
+                          CompiledProgram* program) {
+  for (FetchSource& fetch : program->fetches) {
+    FetchDeclaration& declaration = fetch.declaration;
+    if (fetch.variable.has_value() || declaration.combination.has_value()) continue;
+    const RowType* const type = types.Find(Canonical(declaration.name));
+    if (type == nullptr) continue;  // it is fed
+    const std::optional<How> how = HowOf(*type, *types.sizes, estimates);
+    if (how.has_value()) {
+      declaration.rule = FetchRule{*how, std::max(0, type->axis), type->exponent};
+      continue;
+    }
+    if (type->unknown()) return absl::InvalidArgumentError(Describe(*type->why));
+    return absl::InvalidArgumentError(absl::StrCat("fetch '", declaration.name, "' is ",
+                        Describe(*type, *types.sizes),
+                        ", which cannot be put together"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tensorbow

@@ -3,11 +3,15 @@
 #ifndef TENSORBOW_CC_PROGRAM_RUN_RULES_H_
 #define TENSORBOW_CC_PROGRAM_RUN_RULES_H_
 
+#include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/analysis/row_types/row_types.h"
 #include "cc/config/options.h"
+#include "cc/feeds/feeds.h"
 #include "cc/feeds/sparse_rows.h"
 #include "cc/graph/program_graph.h"
 #include "cc/passes/program/resize_constants.h"
@@ -25,6 +29,19 @@ absl::Status FindRunRules(const ProgramGraph& graph, const RunSpec& spec,
 
 // Returns the numbers of the feeds that every learner has whole, whatever is fed.
 std::set<int> WholeFeeds(const std::vector<FeedDeclaration>& feeds);
+
+// Returns the rows of a run by the declarations of its feeds; nullopt if a rank is not
+// known.
+std::optional<RowsOfRun> DeclaredRows(const std::vector<FeedDeclaration>& feeds);
+// Returns the rows of a run that is fed `feeds`.
+RowsOfRun PlannedRows(const std::vector<FeedDeclaration>& declarations,
+                      const FeedPlan& plan,
+                      const std::vector<tensorflow::Tensor>& feeds);
+
+// Sets how the values of each fetch are combined, by its type. InvalidArgument if those
+// of one cannot be.
+absl::Status SetFetchRules(const RowTypes& types, bool estimates,
+                          CompiledProgram* program);
 
 }  // namespace tensorbow
 

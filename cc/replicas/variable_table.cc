@@ -47,10 +47,11 @@ int ReplicatedVariables::Add(const VariableUse& use) {
     const auto aggregation = use.node->attr().find(kAggregationAttribute);
     if (aggregation != use.node->attr().end()) {
       const std::string& how = aggregation->second.s();
-      variable.summed = how == "sum";
+      variable.summed = how == "sum" && !equal_replicas_;
       variable.first_only = how == "first" || how == "generator";
       variable.generator = how == "generator";
     }
+    variable.first_only |= equal_replicas_;
     variables_.push_back(std::move(variable));
   }
   Variable& variable = variables_[it->second];

@@ -57,6 +57,8 @@ class ReplicatedVariables {
   // Learners draw as number `first` and the following ones; 0 unless set before
   // anything is replicated.
   void set_first_random_stream(int first) { first_random_stream_ = first; }
+  // All replicas are equal, also of what is not trained; likewise.
+  void set_equal_replicas() { equal_replicas_ = true; }
 
   // Deletes the replicas.
   ~ReplicatedVariables();
@@ -233,6 +235,7 @@ class ReplicatedVariables {
   std::map<std::string, int> ids_;
   int num_trained_ = 0;
   int first_random_stream_ = 0;
+  bool equal_replicas_ = false;
 };
 
 }  // namespace tensorbow

@@ -151,12 +151,9 @@ absl::Status CheckPool(const tf::RunOptions& options, const tf::ConfigProto& con
       absl::StrCat("Invalid inter_op_thread_pool: ", options.inter_op_thread_pool()));
 }
 
-// A division that is refused may be proved later, when weights have left their initial
-// values; after that never.
+// An element that cannot be divided is left to the central session from then on.
 void NoteRefusal(TensorBowSession::Signature::Refusals* refusals) {
-  constexpr int64_t kSome = 100;
-  constexpr int64_t kAll = int64_t{1} << 40;
-  refusals->runs_left.store(refusals->count.fetch_add(1) == 0 ? kSome : kAll);
+  refusals->runs_left.store(int64_t{1} << 40);
 }
 
 absl::Status NotOnManyHosts(const std::string& why) {
@@ -217,18 +214,17 @@ TensorBowSession::Description TensorBowSession::Describe(RunSpec spec) {
   if (run.program == nullptr) return description;
   description.learners = trainer_->num_learners();
   const auto compiled = run.program->compiled();
-  for (const FetchRule& fetch : compiled->fetches) {
+  for (const FetchSource& fetch : compiled->fetches) {
     if (!fetch.variable.has_value()) continue;
     description.variable_fetches.push_back(fetch.declaration.name);
   }
   return description;
 }
 
-void TensorBowSession::Recompile(const Signature& signature,
-                                 const Adjustments& adjustments) {
+void TensorBowSession::Recompile(const Signature& signature, const RowsOfRun* rows) {
   absl::MutexLock compiling(&compile_mu_);
   absl::ReaderMutexLock lock(&mu_);
-  trainer_->Recompile(graph_, signature.spec, sparse_feeds_, adjustments,
+  trainer_->Recompile(graph_, signature.spec, sparse_feeds_, rows,
                       signature.program.get());
 }
 
@@ -323,6 +319,7 @@ absl::Status TensorBowSession::RunSignature(
       *call.fetches = std::move(outcome.fetches);
       return absl::OkStatus();
     }
+    if (call.undivided != nullptr) *call.undivided = true;
     if (trainer_->has_other_hosts() && !outcome.uninitialised)
       return NotOnManyHosts("");
   } else if (learning && trainer_->has_other_hosts()) {
@@ -362,6 +359,9 @@ absl::StatusOr<Explanation> TensorBowSession::ExplainLearning(
   request.feeds = &feeds;
   request.run_options = &options;
   request.cancellation = &cancellation_;
+  TF_ASSIGN_OR_RETURN(Explanation explanation, trainer_->Explain(request));
+  if (!explanation.recompile) return explanation;
+  Recompile(signature, explanation.rows.has_value() ? &*explanation.rows : nullptr);
   return trainer_->Explain(request);
 }
 

@@ -207,8 +207,8 @@ class TensorBowSession : public tensorflow::Session {
   // Learning runs that could not be compiled for the learners there were are analysed
   // again when they come next.
   void ForgetUncompiled() ABSL_LOCKS_EXCLUDED(mu_);
-  // Compiles the run once more, for the learners there are, with adjustments.
-  void Recompile(const Signature& signature, const Adjustments& adjustments)
+  // Compiles the run once more, for the learners there are; see Trainer::Recompile.
+  void Recompile(const Signature& signature, const RowsOfRun* rows)
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
   // Has the learners execute it, with fewer of them where the tuner has tried too many
   // for an accelerator's memory and the run has not changed anything.

@@ -83,8 +83,8 @@ void TensorBowSession::Tune(const Signature& signature, const RunOutcome& outcom
   // While one thread changes the layout, the runs of others say nothing.
   if (!tuner_mu_.TryLock()) return;
   if (tuner_ != nullptr && outcome.layout == TakenAs(tuner_->layout())) {
-    const uint64_t program = absl::HashOf(&signature, outcome.rows);
-    const std::optional<Layout> next = tuner_->Ran(program, outcome.rows, seconds);
+    const uint64_t program = absl::HashOf(&signature, outcome.num_rows);
+    const std::optional<Layout> next = tuner_->Ran(program, outcome.num_rows, seconds);
     if (next.has_value()) Try(*next);
   }
   tuner_mu_.Unlock();
@@ -116,8 +116,8 @@ absl::StatusOr<RunOutcome> TensorBowSession::RunOnLearners(const Signature& sign
     const int64_t iterations = may_give_up ? trainer_->iterations() : 0;
     const absl::Time begin = absl::Now();
     absl::StatusOr<RunOutcome> outcome = trainer_->Run(request);
-    if (outcome.ok() && outcome->recompile.has_value()) {
-      Recompile(signature, *outcome->recompile);
+    if (outcome.ok() && outcome->recompile) {
+      Recompile(signature, outcome->rows.has_value() ? &*outcome->rows : nullptr);
       continue;
     }
     if (outcome.ok() && outcome->again) continue;

@@ -43,6 +43,10 @@ absl::Status Trainer::Choose(const Choice& choice) {
         synchronisation_->host_merges == nullptr ? num_learners() : kMostLearners;
     variables_->set_first_random_stream(options_.hosts->rank() * most);
   }
+  if (choice.averages() == Traits::Averages::kGradients && options_.proof &&
+      options_.divides_batches() && options_.divides_elements()) {
+    variables_->set_equal_replicas();
+  }
   if (merges_ != nullptr) merges_->SetHosts();
   absl::MutexLock lock(&choice_mu_);
   choice_ = choice;

@@ -29,24 +29,10 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   Choice choice = this->choice();
   const bool first = choice.algorithm == Options::Algorithm::kAuto;
   if (first) choice = ChoiceFor(analysis, options_, learners_);
-  const Adjustments none;
-  const RunToCompile run = {graph, spec, analysis, sparse_feeds, none};
-  const Compiler compiler = NewCompiler();
-  auto compiling = std::make_shared<Program>(analysis);
-  absl::StatusOr<Compilation> made = compiler.Compile(run, choice.averages());
-  if (first && absl::IsInvalidArgument(made.status()) &&
-      options_.algorithm == Options::Algorithm::kAuto &&
-      choice.algorithm == Options::Algorithm::kSsgd) {
-    choice.algorithm = Options::Algorithm::kSma;
-    made = compiler.Compile(run, choice.averages());
-    compiling->state.models_instead = rounds_ == nullptr;
-  }
-  TF_RETURN_IF_ERROR(made.status());
-  if (first && trains_alone() && options_.algorithm == Options::Algorithm::kAuto &&
-      choice.algorithm == Options::Algorithm::kSsgd &&
-      absl::IsInvalidArgument(compiler.CheckGradients(run, &*made))) {
-    choice.algorithm = Options::Algorithm::kSma;  // for learners that may come
-  }
+  TF_ASSIGN_OR_RETURN(
+      Compilation made,
+      NewCompiler().Compile({graph, spec, analysis, sparse_feeds, /*rows=*/nullptr},
+                            choice.averages()));
   if (first) {
     absl::MutexLock lock(&mu_);
     if (synchronisation_ == nullptr) TF_RETURN_IF_ERROR(Choose(choice));
@@ -58,45 +44,19 @@ absl::Status Trainer::Compile(const ProgramGraph& graph, const RunSpec& spec,
   if (choice.averages() == Traits::Averages::kModels && !trains_alone()) {
     WarnOfTwoMomenta(analysis, choice.momentum);
   }
-  if (MayDivide()) {
-    compiling->divisions = MakeProof(*made, spec, analysis, &compiling->unprovable);
-  }
-  compiling->Replace(std::move(made->compiled), std::move(made->learners));
-  *program = std::move(compiling);
+  *program = std::make_shared<Program>(analysis);
+  (*program)->Replace(std::move(made.compiled), std::move(made.learners));
   progress_.Add(KeyOf(spec), *program);
   return absl::OkStatus();
 }
 
 void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
-                        const SparseFeeds& sparse_feeds, const Adjustments& adjustments,
+                        const SparseFeeds& sparse_feeds, const RowsOfRun* rows,
                         Program* program) {
   const ScopedMark marked(&activity_, "compile");
   absl::StatusOr<Compilation> made = NewCompiler().Compile(
-      {graph, spec, program->analysis, sparse_feeds, adjustments}, choice().averages());
-  std::unique_ptr<Divisions> divisions;
-  std::string unprovable;
-  // There was nothing to prove with one learner.
-  if (made.ok() && program->divisions == nullptr && MayDivide()) {
-    divisions = MakeProof(*made, spec, program->analysis, &unprovable);
-  }
+      {graph, spec, program->analysis, sparse_feeds, rows}, choice().averages());
   absl::MutexLock lock(&mu_);
-  program->state.models_instead = options_.algorithm == Options::Algorithm::kAuto &&
-                                  choice().algorithm == Options::Algorithm::kSma &&
-                                  rounds_ == nullptr &&
-                                  learners_.accelerators() == nullptr;
-  if (divisions != nullptr) {
-    program->divisions = std::move(divisions);
-    program->unprovable = std::move(unprovable);
-  }
-  const Adjustments before = program->compiled()->adjustments;
-  if (!made.ok() && !(adjustments == before)) {
-    const bool meets = adjustments.meetings != before.meetings;
-    program->divisions->RefuseAdjustments(
-        absl::StrCat(meets ? "learners cannot exchange what they compute; "
-                           : "the loss sums over rows; ",
-                     made.status().message()));
-    return;
-  }
   if (!made.ok()) {
     program->state.why_central = std::string(made.status().message());
     warn_(absl::StrCat("A learning run is executed by one learner only: ",

@@ -3,6 +3,7 @@
 #define TENSORBOW_CC_TRAINER_RUN_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,7 +14,6 @@
 #include "cc/feeds/feeds.h"
 #include "cc/learner/learner_group.h"
 #include "cc/program/program.h"
-#include "cc/training/division.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/protobuf/config.pb.h"
@@ -45,20 +45,23 @@ struct RunOutcome {
   bool executed = false;
   // What executed it, and the rows that completed tasks used.
   Layout layout;
-  int64_t rows = 0;
+  int64_t num_rows = 0;
   std::vector<tensorflow::Tensor> fetches;
   bool uninitialised = false;  // for want of an initial value
   bool undivided = false;      // learner 0 has executed all of it
-  // The run is to be compiled again, by Recompile(), with these; then to be run.
-  std::optional<Adjustments> recompile;
+  bool recompile = false;  // the program is to be compiled again; then to be run
+  std::optional<RowsOfRun> rows;  // for these rows, then
   bool again = false;  // the run is to be made again: it has left no trace
 };
 
-// What would become of a run, and why.
+// What would become of a run.
 struct Explanation {
   FeedPlan plan;
-  std::optional<Verdict> verdict;  // of the division, if there is one
-  std::vector<bool> same;          // by fetch: every learner computes what one would
+  std::string why_one_learner;  // empty: learners divide its rows
+  bool recompile = false;       // the program is to be compiled first
+  std::optional<RowsOfRun> rows;
+  std::shared_ptr<const RowTypes> types;  // null: rows have none
+  bool estimates = false;  // learners estimate values of all rows from their own
 };
 
 // How learners fare.

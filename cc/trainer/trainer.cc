@@ -260,14 +260,6 @@ absl::Status Trainer::Conclude(Program* program, LearningRun* run) {
   learning_tasks_.fetch_add(run->NumTasks());
   samples_seen_.fetch_add(run->NumRows());
   if (replicates()) variables_->MarkLearned(program->state.written, run->learned());
-  if (run->num_active() > 1 && std::exchange(program->state.models_instead, false)) {
-    warn_(
-        "The gradients of a learning run are not found, so that its learners' models "
-        "are averaged (SMA()): steps are close to a stock session's, and not the same. "
-        "Options(learners_per_device=1) trains as a stock session does, "
-        "Options(synchroniser=tensorbow.SMA()) makes this your choice, and "
-        "tensorbow.SSGD() says what hinders it.");
-  }
   const Traits& traits = synchronisation_->synchroniser->traits();
   if (traits.averages_gradients()) {
     TF_RETURN_IF_ERROR(MakeReplicasEqual(program, *run));
@@ -290,7 +282,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const int planned_for = num_learners();
   const bool has_data = request.end_of_data.ok();
   if (has_data) TF_RETURN_IF_ERROR(PlanRun(request, &plan));
-  if (planned_for > 1 && (!plan.ambiguous.empty() || Refused(request, plan))) {
+  if (planned_for > 1 && !plan.ambiguous.empty()) {
     if (!request.has_element) return outcome;
     plan = WithoutDivision(plan, *request.feeds);
     outcome.undivided = true;
@@ -304,18 +296,16 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const ScopedFlushDenormals flush;
   TF_RETURN_IF_ERROR(SeparateVariables());
   if (!program->state.why_central.empty()) return outcome;
-  if (program->learners() == nullptr || num_learners() != planned_for) {
-    outcome.recompile = program->compiled()->adjustments;  // learners have come or gone
-    return outcome;
-  }
+  outcome.rows = RowsToCompile(request, plan);
+  // Learners may have come or gone.
+  outcome.recompile = outcome.rows.has_value() || program->learners() == nullptr ||
+                      num_learners() != planned_for;
+  if (outcome.recompile) return outcome;
+  if (HasTooFewRows(plan, *program)) return outcome;
   TF_RETURN_IF_ERROR(PrepareReplicas(program, has_data ? request.feeds : nullptr,
                                      restart, &outcome.executed));
   outcome.uninitialised = !outcome.executed;
   if (!outcome.executed) return outcome;
-  const Verdict* verdict = nullptr;
-  TF_ASSIGN_OR_RETURN(const bool decided,
-                      DecideDivision(request, &plan, &verdict, &outcome));
-  if (!decided) return outcome;
   if (has_data && has_elastic_hosts() && averages_gradients()) {
     TF_RETURN_IF_ERROR(CheckRowsAreKnown(*program, plan));
   }
@@ -359,9 +349,9 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   if (outcome.again) return outcome;
   TF_RETURN_IF_ERROR(run.status());
   outcome.layout = learners_.layout();
-  outcome.rows = run.NumRows();
+  outcome.num_rows = run.NumRows();
   TF_RETURN_IF_ERROR(
-      CollectFetches(*program, verdict, run.TakeOutcomes(), &outcome.fetches));
+      CollectFetches(*program, run.TakeOutcomes(), &outcome.fetches));
   return outcome;
 }
 

@@ -82,11 +82,11 @@ class Trainer {
                        const RunAnalysis& analysis, const SparseFeeds& sparse_feeds,
                        std::shared_ptr<Program>* program);
 
-  // Compiles the program once more, for the learners there are now, with these
-  // adjustments for learners that share the rows of a run. A run that cannot be
-  // compiled so is not divided from then on.
+  // Compiles the program once more, for the learners there are now and these rows; null:
+  // by the declarations of the feeds. A run that cannot be compiled so is executed by
+  // one learner from then on.
   void Recompile(const ProgramGraph& graph, const RunSpec& spec,
-                 const SparseFeeds& sparse_feeds, const Adjustments& adjustments,
+                 const SparseFeeds& sparse_feeds, const RowsOfRun* rows,
                  Program* program) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Between two iterations: gives every device so many learners, of so many threads.
@@ -107,7 +107,7 @@ class Trainer {
 
   absl::StatusOr<RunOutcome> Run(const RunRequest& request) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What Run() would do, found out as it finds out; nothing is trained.
+  // Returns what Run() would do. Nothing is executed.
   absl::StatusOr<Explanation> Explain(const RunRequest& request)
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -185,33 +185,15 @@ class Trainer {
 
   // Whether runs can have more than one task.
   bool MayDivide() const;
-  // Prepares the proof of a division. Sets `*unprovable` to the reason if gradients
-  // cannot be evaluated.
-  std::unique_ptr<Divisions> MakeProof(const Compilation& made, const RunSpec& spec,
-                                       const RunAnalysis& analysis,
-                                       std::string* unprovable);
   absl::Status PlanRun(const RunRequest& request, FeedPlan* plan)
       ABSL_LOCKS_EXCLUDED(mu_);
   void WarnOfFeeds(Program* program, const std::string& why);
-  // Sets `*verdict` to what is known of dividing the run, null if nothing has to be;
-  // proves it if that is due.
-  absl::Status Prove(const RunRequest& request, const FeedPlan& plan,
-                     const Verdict** verdict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether learners would normalise by the moments of too few rows; says so.
-  bool HasTooFewRows(const Verdict& verdict, const FeedPlan& plan,
-                     const TaskTraits& traits);
-  // Whether learners that are in step would make other state than one does; says so.
-  bool DiffersInStep(const Verdict& verdict, const TaskTraits& traits);
-  void WarnOf(const Verdict& verdict, const FeedPlan& plan, Program* program);
-  // Decides by the proof whether the run is divided as `plan` says; changes the plan
-  // where learner 0 is to execute all of it. False: nothing is to be executed,
-  // `outcome` says what comes next.
-  absl::StatusOr<bool> DecideDivision(const RunRequest& request, FeedPlan* plan,
-                                      const Verdict** verdict, RunOutcome* outcome)
+  // The rows that the program has to be compiled for before the run; nullopt if it is.
+  std::optional<RowsOfRun> RowsToCompile(const RunRequest& request,
+                                         const FeedPlan& plan) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether the run is known not to be divided.
-  bool Refused(const RunRequest& request, const FeedPlan& plan)
-      ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns whether learners would estimate values from too few rows, and says so.
+  bool HasTooFewRows(const FeedPlan& plan, const Program& program);
   // Whether the user's callback, which may use the session, wants a restart from z.
   absl::StatusOr<bool> AskForRestart();
   // Brings the replicas to where the next iteration starts; `ready` is false if a
@@ -330,7 +312,7 @@ class Trainer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteRun(const Program& program, const LearningRun& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status CollectFetches(const Program& program, const Verdict* verdict,
+  absl::Status CollectFetches(const Program& program,
                               const std::vector<TaskOutcome>& outcomes,
                               std::vector<tensorflow::Tensor>* fetches)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

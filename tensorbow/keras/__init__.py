@@ -43,8 +43,9 @@ def replicate(model: Model, options: Options | None = None) -> Model:
     The model is changed in place: from now on `fit` and `train_on_batch` run its own
     `train_step` on every learner, each on a replica and rows of its own. What keeps the
     replicas together is `options.synchroniser`; by default ("auto") that is `SSGD()`, which
-    makes the step of stock Keras, to rounding, for any optimiser, if `train_step` gives it
-    gradients; else `SMA()`. Whatever looks at the model
+    makes the step of stock Keras, to rounding, whatever its optimiser, losses and metrics. A
+    step that cannot be divided so is executed by one learner, after a `TensorBowWarning`.
+    Whatever looks at the model
     (callbacks, `evaluate`, `predict`, `get_weights`, `save`) sees the central model. A
     saved file is plain Keras's and loads without TensorBow.
 

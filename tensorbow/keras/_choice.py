@@ -19,7 +19,7 @@ _STRONG = 0.9  # momentum of which there should not be two
 def choose(options: Options) -> Synchroniser:
     """The synchroniser of a model: what the user says; for "auto" what makes Keras's own step.
 
-    Where that finds no gradients, models are averaged (`_training.TrainingLoop`).
+    Where several learners cannot make it, the session has it made by one.
     """
     return SSGD() if isinstance(options.synchroniser, str) else options.synchroniser
 

@@ -18,7 +18,7 @@ from tensorbow.session import TensorBowSession
 from tensorbow.synchronisers import SSGD, Synchroniser
 
 # What a session says, of feeds that a model does not show.
-_SESSION_ADVICE = " If that is wanted, name the feeds"
+_SESSION_ADVICE = " Name the feeds"
 
 
 class FewerLearnersError(Exception):
@@ -123,10 +123,9 @@ class ModelSession:
             average=several and isinstance(self.session.synchroniser, SSGD),
         )
         program = Program(step, self.session)
-        if several and program.facts["why_one_learner"]:
-            raise _tracing.CannotTraceError(
-                f"several learners cannot execute train_step: {program.facts['why_one_learner']}"
-            )
+        why = program.facts["why_one_learner"]
+        if why and self._options.other_hosts is not None:
+            raise _tracing.CannotTraceError(f"several hosts cannot execute train_step: {why}")
         self._check_memory(step)
         self._warn()
         if several and program.facts["kind"] != "learning":
@@ -175,9 +174,7 @@ class ModelSession:
     def _warn(self) -> None:
         """Hands on what the session has to say."""
         for text in self.session._native.take_warnings():
-            text, advice, _ = text.partition(_SESSION_ADVICE)
-            text += ' If that is wanted: Options(proof="off").' if advice else ""
-            warn(text)
+            warn(text.partition(_SESSION_ADVICE)[0])
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
         """See `tensorbow.keras.learner_value`; the learner exists."""

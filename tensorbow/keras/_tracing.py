@@ -27,7 +27,6 @@ _READERS = frozenset(
 _MAX_TRACES = 3
 
 _REDUCE = "TensorBowReduceGradient"
-_MARK = "TensorBow.gradient"  # known to cc/rewrite/gradient_sources.cc
 
 
 class CannotTraceError(Exception):
@@ -102,19 +101,14 @@ def _average(gradient: Any) -> Any:
     return operation.outputs[0]
 
 
-def _marked(gradient: Any) -> Any:
-    """The gradient, by a name under which the proof of division finds it, if it is dense."""
-    return tf.identity(gradient, name=_MARK) if isinstance(gradient, tf.Tensor) else gradient
-
-
-def _handing_on(apply: Callable[..., Any], hand_on: Callable[[Any], Any]) -> Callable[..., Any]:
-    """An optimiser's `apply` that is given what `hand_on` makes of each gradient."""
+def _averaging(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """An optimiser's `apply` that is given the mean of each gradient over the learners."""
 
     @functools.wraps(apply)
-    def apply_to_these(grads: Any, trainable_variables: Any = None) -> Any:
-        return apply([hand_on(gradient) for gradient in grads], trainable_variables)
+    def apply_averages(grads: Any, trainable_variables: Any = None) -> Any:
+        return apply([_average(gradient) for gradient in grads], trainable_variables)
 
-    return apply_to_these
+    return apply_averages
 
 
 def _update_gradient_descent(
@@ -218,11 +212,10 @@ def _for_learners(model: Any, average: bool) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for optimiser in optimisers:
             outer = id(optimiser) not in inner
-            hand_on = _average if average else _marked
             stack.enter_context(
                 _methods(
                     optimiser,
-                    apply=_handing_on(optimiser.apply, hand_on) if outer else None,
+                    apply=_averaging(optimiser.apply) if average and outer else None,
                     update_step=_by_operation(optimiser),
                 )
             )

@@ -7,13 +7,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorbow._messages import log, warn
+from tensorbow._messages import warn
 from tensorbow.keras import _choice, _feeding
 from tensorbow.keras._program import Program
 from tensorbow.keras._session import FewerLearnersError, ModelSession
 from tensorbow.keras._tracing import CannotTraceError
 from tensorbow.options import Options
-from tensorbow.synchronisers import SMA, SSGD, Synchroniser
+from tensorbow.synchronisers import Synchroniser
 
 
 class TrainingLoop:
@@ -110,17 +110,6 @@ class TrainingLoop:
         if self.current is None:
             synchroniser = _choice.choose(self._options)
             self.current = self._session_with(synchroniser)
-        try:
-            return self.current.program_for(spec)
-        except CannotTraceError as error:
-            if self._options.synchroniser != "auto" or self.current.has_programs:
-                raise
-            if not isinstance(self.current.session.synchroniser, SSGD):
-                raise
-            log.info("%s: models are averaged (SMA), not gradients: %s", self._model.name, error)
-        # S-SGD finds no gradients, or not all of them; averaging models needs none.
-        self.current.close()
-        self.current = self._session_with(SMA())
         return self.current.program_for(spec)
 
     def _session_with(self, synchroniser: Synchroniser) -> ModelSession:

@@ -30,9 +30,6 @@ class Setup(Described):
             combine=combine,
             # The oracle counts elements by learner; tests/python/elements_test.py divides them.
             elements="one_each",
-            # What is drawn couples rows on purpose: batch norm, conditions on the batch.
-            # tests/python/proof_test.py has what is proved.
-            proof="off",
         )
 
     def plan(self, rows):
@@ -54,9 +51,7 @@ class Setup(Described):
 
     def chosen(self, program):
         """The synchroniser that "auto" stands for in a program."""
-        if self.synchroniser != "auto":
-            return self.synchroniser
-        return tensorbow.SMA() if self._hides_gradients(program) else tensorbow.SSGD()
+        return tensorbow.SSGD() if self.synchroniser == "auto" else self.synchroniser
 
     @staticmethod
     def _hides_gradients(program):

@@ -252,20 +252,12 @@ class Comparison:
                 reasons.append(re.sub(r"'\w+:0'", "a feed", why[1]))
             elif re.search(r"all \d+ learners compute the same", text):
                 reasons.append("a run without feeds, data or random numbers")
-            elif "take the place of towers" in text:
-                reasons.append("towers: each learner executes all of them")
-            elif "cannot be taken before it and be divided" in text:
-                reasons.append("its data cannot be taken before the run")
-            elif "changes what it computes" in text:
-                reasons.append("dividing its rows changes what it computes")
-            elif "learners in step would not make its step: gradients" in text:
-                reasons.append("its gradients are clipped where they cannot be averaged before")
-            elif "sums over the rows" in text:
-                reasons.append("a loss that sums over rows")
-            elif "learners' models are averaged" in text:
-                reasons.append("models are averaged")
-            elif "is learner 0's: the learners' values cannot be put together" in text:
-                reasons.append("a fetch is learner 0's")
+            elif why := re.search(r"its rows cannot be divided: (.*)", text):
+                reasons.append(re.sub(r" '[^']*'", "", why[1]))
+            elif "nothing that it is fed or takes has rows" in text:
+                reasons.append("a run without rows")
+            elif "where learners cannot average it" in text:
+                reasons.append("a gradient is written where learners cannot average it")
             else:
                 reasons.append(text)
         return "; ".join(sorted(set(reasons)))

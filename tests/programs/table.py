@@ -37,12 +37,12 @@ writes this file; `tests/programs/programs_test.py` runs them again and checks w
 _AFTER = """
 ## When one learner does all the work
 
-A run whose feeds cannot be divided by rows without guessing is left to one learner, which does
-what stock TensorFlow would. The warning names the feed. Usually one option makes such a program
-parallel:
+A run whose rows cannot be divided is left to one learner, which does what stock TensorFlow
+would. The warning names the operation that works on several rows at once, or the feed that may
+or may not have rows. Sometimes a little makes such a program parallel:
 
-* *One batch of a fixed number of rows*, where the proof fails: declare the placeholder `[None, …]`,
-  or feed a multiple of its rows, and each learner takes one such batch after another.
+* *One batch of a fixed number of rows*: declare the placeholder `[None, …]`, or feed a multiple
+  of its rows, and each learner takes one such batch after another.
 * *A table or a state next to the rows*: `Options(replicate=[table])` if every learner needs it
   whole, `Options(shard=[state])` if it has one row per sample.
 * *A SparseTensor whose indices are not in order of the rows*: `tf.sparse.reorder` it before it
@@ -61,8 +61,8 @@ parallel:
 
 * `global_step` counts the runs, as stock's does, and a run takes one batch from a pipeline or a
   queue, as stock's does.
-* A float scalar that is fetched with the train op is the mean over the rows of the run; a count
-  (an integer) is learner 0's share. `Options(combine={correct: "sum"})` adds the shares up.
+* A scalar that is fetched with the train op, a mean, a sum or a count, is that of all rows of
+  the run.
 * A run of another thread does not wait for learners that wait for data: an actor that asks the
   model and then enqueues what they wait for is given the central values of their run's beginning.
 

@@ -1,4 +1,4 @@
-"""Programs that may be divided by rows, and programs that may not, for proof_test.
+"""Programs that may be divided by rows, and programs that may not, for row_division_test.
 
 Each function builds a program in the default graph and returns its feeds, its loss and
 what else may be fetched, by name. `data` gives values for the feeds.

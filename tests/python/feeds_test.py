@@ -205,7 +205,6 @@ def fallback(s, fetch, feeds, match):
     texts = [str(w.message) for w in caught if w.category is tensorbow.TensorBowWarning]
     assert len(texts) == 1, texts
     assert match in texts[0]
-    assert "shard=" in texts[0] and "replicate=" in texts[0]
     assert s.learning_tasks == 2
 
 
@@ -368,7 +367,7 @@ def test_recurrent_state_with_the_batch_inside_falls_back():
     feeds = {x: np.ones((4, 2)), state: np.ones((3, 4, 2))}
     with session(graph) as s:
         s.run(init)
-        fallback(s, train, feeds, "may belong to the 4 rows")
+        fallback(s, train, feeds, "one learner only")
 
 
 def test_square_matrix_between_the_rows_falls_back():
@@ -384,7 +383,7 @@ def test_square_matrix_between_the_rows_falls_back():
     feeds = {adjacency: np.eye(4), features: np.ones((4, 2))}
     with session(graph) as s:
         s.run(init)
-        fallback(s, train, feeds, "'adjacency:0' of shape [4,4] has the 4 rows in more than one")
+        fallback(s, train, feeds, "works on every row with every other")
 
 
 @pytest.mark.parametrize(
@@ -392,7 +391,7 @@ def test_square_matrix_between_the_rows_falls_back():
     [(4, "off", False), (6, "off", True), (4, "auto", True), (6, "auto", True)],
 )
 @pytest.mark.parametrize("declared", [[None, None], None])
-def test_batch_as_long_as_its_sequences_is_proved_or_not_guessed(time, proof, parallel, declared):
+def test_a_batch_as_long_as_its_sequences_is_typed_or_not_guessed(time, proof, parallel, declared):
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, declared, name="x")
@@ -430,7 +429,7 @@ def test_a_program_is_told_once_however_its_feeds_differ():
             s.run(train, {x: np.ones((time, 4)), lengths: np.ones(4)})
         assert s.learning_tasks == 4
     (told,) = (str(w.message) for w in caught if w.category is tensorbow.TensorBowWarning)
-    assert "'x:0' has 5 rows, 'lengths:0' has 4" in told
+    assert "sets rows against rows of another axis or choice" in told
 
 
 def test_feeds_that_a_run_does_not_use_do_not_count():

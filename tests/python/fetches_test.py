@@ -72,16 +72,24 @@ def test_float_tensors_that_are_not_rows_are_averaged(trained):
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("proof, count", [("auto", 7), ("off", 4)])
-def test_counts_are_proved_sums_and_summaries_learner_zeros(trained, proof, count):
+@pytest.mark.parametrize(
+    "options, count, summarised",
+    [
+        ({"synchroniser": "auto"}, 7, 7),
+        ({}, 7, 8),  # averaged models: learner 0's estimate from its own 4 rows
+        ({"proof": "off"}, 4, 4),  # of learner 0
+    ],
+    ids=["exchanged", "estimated", "untyped"],
+)
+def test_counts_and_summaries_of_them(trained, options, count, summarised):
     p, feeds = trained
     with p.graph.as_default():
         size = tf.size(p.y)
         summary = tf1.summary.scalar("rows", tf.cast(size, tf.float32))
-    size_value, text = run(p, feeds, [size, summary], learners=2, proof=proof)
+    size_value, text = run(p, feeds, [size, summary], learners=2, **options)
     assert size_value == count
     parsed = tf1.Summary.FromString(text)
-    assert parsed.value[0].simple_value == 4
+    assert parsed.value[0].simple_value == summarised
 
 
 def test_variables_are_the_central_model(trained):

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras_comparisons import GRADIENTS, assert_close, averaged, compare, fitting, trained
-from keras_models import LOSS, ROWS, assert_same_state, independent
+from keras_comparisons import averaged, compare, fitting, trained
+from keras_models import ROWS, assert_same_state, independent
 
 import tensorbow
 from tensorbow.keras import session_of
@@ -114,8 +114,7 @@ def test_a_mask_inside_the_model(sequences):
 
 
 def test_a_mask_in_the_loss_that_shards_have_more_or_less_of(sequences):
-    """Keras divides by the unmasked steps of the whole batch, so that shards with other numbers
-    of steps have other means: one learner trains, after a warning that says what to do."""
+    """Keras divides by the unmasked steps of the whole batch, which learners add up."""
     words = sequences[0].copy()
     for begin in range(0, len(words), ROWS):
         words[begin : begin + ROWS // 2] = 1 + words[begin : begin + ROWS // 2, :1]
@@ -130,26 +129,7 @@ def test_a_mask_in_the_loss_that_shards_have_more_or_less_of(sequences):
             ]
         )
 
-    stock = trained(make, None, fitting((words, words)), "sgd")
-    with pytest.warns(tensorbow.TensorBowWarning) as caught:
-        keras.utils.set_random_seed(7)
-        model = tensorbow.keras.replicate(make(), averaged())
-        model.compile("sgd", LOSS)
-        fitting((words, words))(model)
-    (text,) = {str(w.message) for w in caught}
-    assert "executed by one learner only: dividing the rows of batch/" in text
-    assert text.endswith('If that is wanted: Options(proof="off").')
-    assert "shard=" not in text and "replicate=" not in text
-    assert_close(model, stock)
-    assert session_of(model).learning_tasks == session_of(model).iterations == 4
-    # As it says.
-    divided = trained(
-        make,
-        tensorbow.Options(**GRADIENTS, proof="off"),
-        fitting((words, words)),
-        "sgd",
-    )
-    assert session_of(divided).learning_tasks == 8
+    compare(make, fitting((words, words)), "sgd", lone=False)
 
 
 def test_a_stateful_network_carries_its_state_from_batch_to_batch():

@@ -252,6 +252,26 @@ def all_reasons() -> list[Message]:
     return found
 
 
+def row_reasons() -> list[Message]:
+    """Why operations have no row type, or exchanges no place."""
+    found: list[Message] = []
+    for folder in ("cc/analysis/row_types", "cc/passes/program"):
+        for where, source in _files(folder, ".cc"):
+            for call in re.finditer(r"\b(Unknown|UnknownNumbers|Misplaced)\(", source):
+                text = cc_text(balanced(source, call.end() - 1))
+                reason = text.removeprefix(HOLE).strip()
+                if call[1] == "UnknownNumbers":
+                    reason += " by the number of all rows"
+                if literal_length(reason) > 0:
+                    at = f"{where}:{_line(source, call.start())}"
+                    found.append(Message(at, "reason", f"{HOLE} '{HOLE}' {reason}"))
+    for where, source in _files("cc/program", ".cc"):
+        for call in re.finditer(r"return (?=absl::StrCat\(\"fetch '\")", source):
+            text = cc_text(statement(source, call.end()))
+            found.append(Message(f"{where}:{_line(source, call.start())}", "reason", text))
+    return found
+
+
 def all_errors() -> list[Message]:
     """Every error that has a text."""
     found: list[Message] = []

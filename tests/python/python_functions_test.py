@@ -245,7 +245,7 @@ def test_a_scalar_of_a_function_is_the_same_for_all():
     assert compare(build) == []
 
 
-def test_it_is_called_once_where_the_division_is_refused_as_well():
+def test_it_is_called_once_where_learners_exchange_as_well():
     calls = []
 
     def build():
@@ -259,7 +259,7 @@ def test_it_is_called_once_where_the_division_is_refused_as_well():
 
     said = compare(build)
     assert calls == [12] * 20
-    assert said and all("one learner only" in text for text in said)
+    assert said == []
 
 
 def test_a_function_of_the_model_is_called_by_one_learner_with_a_warning():
@@ -275,11 +275,11 @@ def test_a_function_of_the_model_is_called_by_one_learner_with_a_warning():
 
     said = compare(build, learners=1)
     assert len(said) == 1
-    assert "PyFunc" in said[0] and "cannot be executed twice" in said[0] and "shard=" in said[0]
+    assert "PyFunc 'PyFunc' takes data, or calls Python, in the run" in said[0]
 
 
 def test_learners_that_come_later_are_told_as_well():
-    """With one learner there is nothing to prove."""
+    """With one learner there is nothing to divide."""
     with tf.Graph().as_default() as graph, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         x, y = placeholders()
@@ -296,12 +296,14 @@ def test_learners_that_come_later_are_told_as_well():
             session.set_learners(2)
             session.run(train, {x: xs[0], y: ys[0]})
             assert session.learning_tasks == 2
-    assert len(caught) == 1 and "cannot be executed twice" in str(caught[0].message)
+    assert len(caught) == 1 and "calls Python, in the run" in str(caught[0].message)
 
 
 @pytest.mark.parametrize("within", ["the graph", "a conditional", "a function"])
-@pytest.mark.parametrize(("mixes", "learners"), [(False, 2), (True, 1)])
-def test_a_function_that_is_declared_stateless_is_proved(mixes, learners, within):
+@pytest.mark.parametrize("mixes", [False, True])
+def test_a_function_of_what_is_computed_from_rows_is_one_learners(mixes, within):
+    """Nobody knows whether it mixes them, although it is declared stateless."""
+
     def build():
         x, y = placeholders()
         w = tf1.get_variable("w", initializer=np.zeros((COLUMNS, 1), np.float32))
@@ -323,11 +325,11 @@ def test_a_function_that_is_declared_stateless_is_proved(mixes, learners, within
         loss = tf.reduce_mean(tf.stop_gradient(by_row) * tf.square(predicted - y))
         return (x, y), tf1.train.GradientDescentOptimizer(0.05).minimize(loss), loss
 
-    said = compare(build, learners=learners)
-    assert len(said) == (1 if mixes else 0)
+    said = compare(build, learners=1)
+    assert len(said) == 1 and "PyFuncStateless" in said[0]
 
 
-def test_what_does_not_reach_the_gradients_does_not_count():
+def test_a_function_of_the_loss_is_called_once_a_run():
     seen = []
 
     def build():
@@ -337,8 +339,9 @@ def test_what_does_not_reach_the_gradients_does_not_count():
         note = tf1.py_func(lambda v: (seen.append(v), v)[1], [loss], tf.float32)
         return (x, y), train, tf.ensure_shape(note, [])
 
-    compare(build)
-    assert len(seen) == 2 * 20
+    (said,) = compare(build, learners=1)
+    assert "PyFunc 'PyFunc'" in said
+    assert len(seen) == 20
 
 
 def test_who_names_the_rows_divides_them():
@@ -418,7 +421,7 @@ def test_what_waits_for_the_function_itself_is_executed_by_one_learner():
 
 
 @pytest.mark.parametrize("passing", ["print", "print in a function", "check_numerics"])
-def test_ops_that_look_at_values_do_not_hinder_a_proof(passing):
+def test_ops_that_look_at_values_do_not_hinder_a_division(passing):
     @tf.function
     def printed(x):
         tf.print(tf.shape(x), output_stream=sys.stderr)
@@ -437,4 +440,4 @@ def test_ops_that_look_at_values_do_not_hinder_a_proof(passing):
 
     assert compare(build) == []
     _, _, _, explanation = trained(build, runs=2, options=two_learners())
-    assert explanation.verdict == "sound"
+    assert explanation.division == "exact"

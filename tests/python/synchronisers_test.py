@@ -161,13 +161,14 @@ def test_ssgd_keeps_the_order_of_updates(optimiser, one_thread):
                 )
 
 
-def test_ssgd_says_what_it_cannot_average():
+def test_what_gradients_are_not_divided_by_is_stocks_under_ssgd():
+    """An update in a branch, where learners do not wait for each other."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None, 1])
         w = tf1.get_variable("w", initializer=tf.constant([1.0]))
         gradient = tf.gradients(tf.reduce_mean((x * w - 1) ** 2), w)[0]
-        update = tf.cond(  # in a branch, where learners do not wait for each other
+        update = tf.cond(
             x[0, 0] > -1e9,
             lambda: w.assign_sub(0.1 * gradient),
             lambda: w.assign_sub(0 * gradient),
@@ -175,7 +176,8 @@ def test_ssgd_says_what_it_cannot_average():
         init = tf1.global_variables_initializer()
     with programs.session(graph, 2, synchroniser=tensorbow.SSGD()) as session:
         session.run(init)
-        with pytest.warns(tensorbow.TensorBowWarning, match="'w' is updated otherwise"):
+        # The branch is chosen by one row.
+        with pytest.warns(tensorbow.TensorBowWarning, match="takes some rows by their places"):
             session.run(update, {x: [[1.0], [2.0]]})
         # As stock does it: w − 0.1 · mean(2 x (x w − 1)) with w = 1
         np.testing.assert_allclose(session.run(w), [1 - 0.1 * (0 + 4) / 2], rtol=1e-6)

@@ -160,9 +160,7 @@ def test_what_is_computed_from_gradients_and_fetched_is_stocks(clips, loss, coun
 
     wanted, stock, _, _ = train(program(train_op, loss), rows, tf1.Session)
     seen, values, took_part, said = train(program(train_op, loss), rows, learners(count))
-    assert took_part == count
-    assert all("sums over the rows" in message for message in said)
-    assert len(said) == (loss is tf.reduce_sum)
+    assert (took_part, said) == (count, [])
     for name, value in stock.items():
         np.testing.assert_allclose(values[name], value, rtol=3e-4, atol=1e-5, err_msg=name)
     for found, expected in zip(seen, wanted):
@@ -181,8 +179,9 @@ def test_explain_tells_what_is_computed_from_averages():
         feeds, fetches = program(train_op)()
         session.run(tf1.global_variables_initializer())
         explanation = session.explain(fetches, dict(zip(feeds, rows(np.random.RandomState(5)))))
-    assert list(explanation.fetches.values()) == ["mean", "same"]
-    assert "computed from averaged gradients" in str(explanation)
+    assert list(explanation.fetches.values()) == ["mean over rows", "same on all learners"]
+    assert len(explanation.exchanges) == 2  # the gradients
+    assert all(name in str(explanation) for name in explanation.exchanges)
 
 
 def mean_norm(norm):
@@ -216,8 +215,8 @@ def test_state_that_follows_from_gradients_is_stocks(state, loss, count):
 
 
 @pytest.mark.parametrize("optimiser", [tf1.train.GradientDescentOptimizer, tf1.train.AdamOptimizer])
-def test_state_that_follows_from_gradients_of_rows_is_written_by_one_learner(optimiser):
-    """They are averaged for their variables alone."""
+def test_state_that_follows_from_gradients_of_rows_is_stocks(optimiser):
+    """They are some rows of a table."""
 
     def build():
         x = tf1.placeholder(tf.int32, [None])
@@ -228,16 +227,7 @@ def test_state_that_follows_from_gradients_of_rows_is_written_by_one_learner(opt
         update = made.apply_gradients(zip(gradients, variables))
         return [x], [update, mean_norm(tf.linalg.global_norm(gradients))]
 
-    def data(random):
-        return [random.randint(0, 9, 24)]
-
-    wanted, stock, _, _ = train(build, data, tf1.Session)
-    seen, ours, took_part, said = train(build, data, learners(2))
-    assert took_part == 1
-    assert len(said) == 1 and "state that is not trained" in said[0]
-    for name, value in stock.items():
-        np.testing.assert_allclose(ours[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
-    np.testing.assert_allclose([s[1] for s in seen], [s[1] for s in wanted], rtol=1e-4)
+    assert_stocks(build, lambda random: [random.randint(0, 9, 24)], 2)
 
 
 def test_scaled_gradients_are_fetched_as_they_are_under_model_averaging():
@@ -332,25 +322,16 @@ def rate_by_trust(loss, rate, x):
     return [tf.group(*updates)]
 
 
-@pytest.mark.parametrize("train_op", [rate_by_rows, rate_by_trust])
+def rate_by_the_largest(loss, rate, x):
+    return [tf1.train.GradientDescentOptimizer(0.01 * tf.reduce_max(x)).minimize(loss)]
+
+
+@pytest.mark.parametrize("train_op", [rate_by_rows, rate_by_trust, rate_by_the_largest])
 def test_rates_that_follow_the_rows_are_those_of_all(train_op):
     assert_stocks(program(train_op), rows, 2)
 
 
-def test_a_rate_that_is_no_mean_and_no_sum_is_one_learners():
-    def train_op(loss, rate, x):
-        rate = 0.01 * tf.reduce_max(x)
-        return [tf1.train.GradientDescentOptimizer(rate).minimize(loss)]
-
-    seen, ours, took_part, said = train(program(train_op), rows, learners(2))
-    _, stock, _, _ = train(program(train_op), rows, tf1.Session)
-    assert took_part == 1
-    assert "is neither the mean nor the sum of what shards compute" in said[0]
-    for name, value in stock.items():
-        np.testing.assert_array_equal(ours[name], value)
-
-
-def test_a_new_value_that_is_not_made_of_gradients_alone_is_one_learners():
+def test_a_new_value_that_is_not_made_of_gradients_alone_is_stocks():
     def build():
         x = tf1.placeholder(tf.float32, [None, COLUMNS])
         centres = programs.weights("centres", 4, COLUMNS)
@@ -364,10 +345,7 @@ def test_a_new_value_that_is_not_made_of_gradients_alone_is_one_learners():
     def points(random):
         return [random.standard_normal((24, COLUMNS)).astype(np.float32)]
 
-    _, ours, took_part, said = train(build, points, learners(2))
-    _, stock, _, _ = train(build, points, tf1.Session)
-    assert took_part == 1 and "changes what it computes" in said[0]
-    np.testing.assert_array_equal(ours["centres"], stock["centres"])
+    assert_stocks(build, points, 2)
 
 
 def weighted(weigh):
@@ -426,26 +404,31 @@ def test_totals_held_up_by_a_constant_are_those_of_all_rows():
     np.testing.assert_allclose(ours["out"], stock["out"], rtol=1e-4)
 
 
+@pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize(
     "weigh",
     [
         lambda each, x, y: tf.reduce_logsumexp(each),
-        lambda each, x, y: tf.reduce_sum(tf.nn.softmax(x[:, 0], axis=0) * each),
         lambda each, x, y: tf.reduce_mean(each) + 0.5 * tf.math.reduce_variance(each),
     ],
+    ids=["logsumexp", "variance"],
 )
-def test_weights_that_learners_cannot_share_are_one_learners(weigh):
-    _, stock, _, _ = train(weighted(weigh), labelled, tf1.Session)
-    _, ours, took_part, said = train(weighted(weigh), labelled, learners(2))
-    assert took_part == 1 and "one learner only" in said[0]
+def test_weights_that_follow_from_all_rows_are_those_of_all(weigh, count):
+    assert_stocks(weighted(weigh), labelled, count)
+
+
+def softmax_of_the_batch(each, x, y):
+    return tf.reduce_sum(tf.nn.softmax(0.3 * x[:, 0], axis=0) * each)
+
+
+@pytest.mark.parametrize("synchroniser", ["auto", tensorbow.SMA()], ids=["auto", "SMA"])
+def test_a_softmax_over_rows_is_one_learners(synchroniser):
+    build = weighted(softmax_of_the_batch)
+    _, stock, _, _ = train(build, labelled, tf1.Session)
+    _, ours, took_part, said = train(build, labelled, learners(2, synchroniser=synchroniser))
+    assert took_part == 1 and len(said) == 1
+    assert "Softmax 'Softmax' works along the rows" in said[0]
     np.testing.assert_array_equal(ours["out"], stock["out"])
-
-
-def test_averaged_models_weigh_rows_themselves():
-    weigh = lambda each, x, y: tf.reduce_sum(tf.nn.softmax(0.3 * x[:, 0], axis=0) * each)  # noqa: E731
-    options = {"synchroniser": tensorbow.SMA()}
-    _, _, took_part, said = train(weighted(weigh), labelled, learners(2, **options))
-    assert took_part == 2 and said == []
 
 
 def embedded(train_op, resource):
@@ -498,17 +481,12 @@ OF_ROWS = pytest.mark.parametrize(
 @pytest.mark.parametrize("resource", [True, False])
 @OF_ROWS
 @pytest.mark.parametrize("transform", [clip_by_global_norm, clip_lengths, clip_values])
-def test_gradients_of_rows_that_are_clipped_are_one_learners(transform, optimiser, resource):
+def test_gradients_of_rows_that_are_clipped_are_stocks(transform, optimiser, resource):
     """Clipped are those of all rows, before equal ones are added up; also where the first are
-    too small to be clipped, so that dividing them changes nothing yet."""
+    too small to be clipped."""
     for most in (1e3, 0.01):
-        build = embedded(by_optimiser(functools.partial(transform, most=most), optimiser), resource)
-        _, ours, took_part, said = train(build, words_of, learners(2))
-        _, stock, _, _ = train(build, words_of, tf1.Session)
-        assert took_part == 1 and len(said) == 1
-        assert most < 1 or "gradients are clipped" in said[0]
-        for name, value in stock.items():
-            np.testing.assert_array_equal(ours[name], value)
+        transform_now = functools.partial(transform, most=most)
+        assert_stocks(embedded(by_optimiser(transform_now, optimiser), resource), words_of, 2)
 
 
 @pytest.mark.parametrize("resource", [True, False])
@@ -548,26 +526,12 @@ def test_gradients_that_leave_a_loop_together_are_those_of_all_rows(transform, c
         each = tf1.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
         return [x, y], by_optimiser(transform)(tf.reduce_mean(each), 0.3, x)
 
-    if transform is clip_lengths and control_flow != "functional":
-        # The shapes of the norms are not known there.
-        _, ours, took_part, _ = train(build, lambda random: rows(random)[:2], learners(count))
-        _, stock, _, _ = train(build, lambda random: rows(random)[:2], tf1.Session)
-        assert took_part == 1
-        np.testing.assert_equal(ours, stock)
-        return
     assert_stocks(build, lambda random: rows(random)[:2], count)
 
 
-def test_clipped_gradients_of_unknown_shape_are_one_learners():
-    """One is averaged nowhere, so that none of them is."""
-
+def test_clipped_gradients_of_unknown_shape_are_stocks():
     def clip_unknown(gradients):
         first, *others = gradients
         return clip_values([tf1.placeholder_with_default(first, None), *others])
 
-    build = program(by_optimiser(clip_unknown))
-    _, ours, took_part, said = train(build, rows, learners(2))
-    _, stock, _, _ = train(build, rows, tf1.Session)
-    assert took_part == 1 and "gradients are clipped" in said[0]
-    for name, value in stock.items():
-        np.testing.assert_array_equal(ours[name], value)
+    assert_stocks(program(by_optimiser(clip_unknown)), rows, 2)

@@ -6,10 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/arithmetic/batch_moments.h"
-#include "cc/device/learner_device.h"
-#include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tf_ops/kernels/learner_errors.h"
+#include "tf_ops/kernels/exchange_kernel.h"
 
 namespace tensorbow {
 namespace {
@@ -18,115 +16,10 @@ namespace tf = ::tensorflow;
 
 using Floats = std::vector<float>;
 
-// What all kernels have in common: learners meet in them.
-class MeetingKernel : public tf::OpKernel {
- public:
-  explicit MeetingKernel(tf::OpKernelConstruction* construction)
-      : OpKernel(construction),
-        device_(dynamic_cast<LearnerDevice*>(construction->device())) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("index", &index_));
-  }
-
-  void Compute(tf::OpKernelContext* context) override {
-    if (index_ < 0) return context->set_output(0, context->input(0));
-    OP_REQUIRES(context, device_ != nullptr, OnLearnersOnly(*this));
-    synchroniser_ = device_->synchroniser();
-    OP_REQUIRES(context,
-                synchroniser_ != nullptr && synchroniser_->set() != nullptr &&
-                    index_ < synchroniser_->set()->num_gradients(),
-                OutsideLearningRun(*this));
-    OP_REQUIRES_OK(context, Meet(context));
-  }
-
- protected:
-  virtual absl::Status Meet(tf::OpKernelContext* context) = 0;
-
-  // What all learners bring to the meeting, in learner order, handed to `use`.
-  template <typename T, typename Use>
-  absl::Status Exchange(const T& own, Use use) {
-    const std::vector<const void*> all =
-        synchroniser_->AllGather(device_->learner(), index_, &own);
-    if (all.empty()) return Discarded();
-    std::vector<const T*> parts;
-    for (const void* brought : all) parts.push_back(static_cast<const T*>(brought));
-    use(parts);
-    synchroniser_->Release(device_->learner(), index_);
-    return absl::OkStatus();
-  }
-
-  double share() const { return synchroniser_->share(device_->learner()); }
-
- private:
-  LearnerDevice* const device_;
-  Synchroniser* synchroniser_ = nullptr;  // of the run
-  int index_ = 0;
-};
-
-class MeanTogetherKernel : public MeetingKernel {
- public:
-  explicit MeanTogetherKernel(tf::OpKernelConstruction* construction)
-      : MeetingKernel(construction) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("how", &how_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("T", &dtype_));
-  }
-
- private:
-  struct Brought {
-    const tf::Tensor* value;
-    double share;
-  };
-
-  absl::Status Meet(tf::OpKernelContext* context) override {
-    switch (dtype_) {
-      case tf::DT_FLOAT:
-        return Combine<float>(context);
-      case tf::DT_DOUBLE:
-        return Combine<double>(context);
-      case tf::DT_INT32:
-        return Combine<int32_t>(context);
-      default:
-        return Combine<int64_t>(context);
-    }
-  }
-
-  template <typename T>
-  absl::Status Combine(tf::OpKernelContext* context) {
-    const tf::Tensor& own = context->input(0);
-    tf::Tensor* mean = nullptr;
-    TF_RETURN_IF_ERROR(context->allocate_output(0, own.shape(), &mean));
-    bool alike = true;
-    const Brought mine{&own, share()};
-    TF_RETURN_IF_ERROR(Exchange(mine, [&](const std::vector<const Brought*>& all) {
-      const double part = 1 / static_cast<double>(all.size());
-      std::vector<double> sum(own.NumElements());
-      for (const Brought* brought : all) {
-        alike &= brought->value->shape() == own.shape();
-        if (!alike) return;
-        const double weight = how_ == "sum"    ? 1
-                              : how_ == "part" ? part * mine.share
-                                               : part * brought->share;
-        const auto value = brought->value->flat<T>();
-        for (size_t i = 0; i < sum.size(); ++i) {
-          sum[i] += weight * static_cast<double>(value(i));
-        }
-      }
-      std::transform(sum.begin(), sum.end(), mean->flat<T>().data(),
-                     [](double value) { return static_cast<T>(value); });
-    }));
-    if (alike) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("Learners bring values of other shapes than ",
-                     own.shape().DebugString(), " to ", name()));
-  }
-
-  std::string how_;
-  tf::DataType dtype_ = tf::DT_FLOAT;
-};
-
-class BatchNormKernel : public MeetingKernel {
+class BatchNormKernel : public ExchangeKernel {
  public:
   explicit BatchNormKernel(tf::OpKernelConstruction* construction)
-      : MeetingKernel(construction) {
+      : ExchangeKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("epsilon", &epsilon_));
   }
 
@@ -166,7 +59,7 @@ class ForwardKernel : public BatchNormKernel {
   }
 
  private:
-  absl::Status Meet(tf::OpKernelContext* context) override {
+  absl::Status ComputeTogether(tf::OpKernelContext* context) override {
     const tf::Tensor& x = context->input(0);
     const tf::Tensor& scale = context->input(1);
     const tf::Tensor& offset = context->input(2);
@@ -210,26 +103,21 @@ class ForwardKernel : public BatchNormKernel {
 
 class GradientKernel : public BatchNormKernel {
  public:
-  explicit GradientKernel(tf::OpKernelConstruction* construction)
-      : BatchNormKernel(construction) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("sums", &sums_));
-  }
+  using BatchNormKernel::BatchNormKernel;
 
  private:
-  // Of all rows: the gradient of their loss is the learners' average, weighted by their
-  // rows, or their sum. Returned for one of `own` rows, per row.
-  GradientSums Together(const std::vector<const GradientSums*>& parts,
-                        int64_t own) const {
+  // Those of all rows, per row: the learners' averages, weighted by their rows; for one
+  // of `own` rows.
+  static GradientSums Together(const std::vector<const GradientSums*>& parts,
+                               int64_t own) {
     int64_t rows = 0;
     for (const GradientSums* part : parts) rows += part->rows;
     const size_t channels = parts.front()->values.size();
     GradientSums all{rows, std::vector<double>(channels),
                      std::vector<double>(channels)};
     for (const GradientSums* part : parts) {
-      const double weight = sums_ ? 1.0 / static_cast<double>(rows)
-                                  : static_cast<double>(part->rows) /
-                                        static_cast<double>(rows) /
-                                        static_cast<double>(own);
+      const double weight = static_cast<double>(part->rows) /
+                            static_cast<double>(rows) / static_cast<double>(own);
       for (size_t c = 0; c < channels; ++c) {
         all.values[c] += weight * part->values[c];
         all.products[c] += weight * part->products[c];
@@ -238,7 +126,7 @@ class GradientKernel : public BatchNormKernel {
     return all;
   }
 
-  absl::Status Meet(tf::OpKernelContext* context) override {
+  absl::Status ComputeTogether(tf::OpKernelContext* context) override {
     const tf::Tensor& dy = context->input(0);
     const tf::Tensor& x = context->input(1);
     const tf::Tensor& scale = context->input(2);
@@ -279,12 +167,8 @@ class GradientKernel : public BatchNormKernel {
                       by_value.data(), by_distance.data(), dx->flat<float>().data());
     return absl::OkStatus();
   }
-
-  bool sums_ = false;
 };
 
-REGISTER_KERNEL_BUILDER(Name("TensorBowMeanTogether").Device(tf::DEVICE_CPU),
-                        MeanTogetherKernel);
 REGISTER_KERNEL_BUILDER(Name("TensorBowBatchNorm").Device(tf::DEVICE_CPU),
                         ForwardKernel);
 REGISTER_KERNEL_BUILDER(Name("TensorBowBatchNormGrad").Device(tf::DEVICE_CPU),

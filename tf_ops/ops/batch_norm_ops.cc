@@ -31,30 +31,10 @@ constexpr char kBatchNormGradDoc[] = R"doc(
 The gradient of TensorBowBatchNorm: of a learner's own loss, so that its average over the
 learners, weighted by their rows, is that of all rows. Waits for the other learners.
 
-sums: the loss sums over rows, so that the sum is that of all rows.
 index: where learners meet, among the exchanges of the task.
 )doc";
 
-constexpr char kMeanTogetherDoc[] = R"doc(
-The average of a value over the learners, weighted by their rows, or their sum: waits for them.
-
-index: where learners meet, among the exchanges of the task; -1: nowhere, and the value stays
-  as it is.
-how: the mean; of the sum, the part of a learner's rows, as gradients of a loss that sums over
-  rows need it; the sum.
-)doc";
-
 }  // namespace
-
-REGISTER_OP("TensorBowMeanTogether")
-    .Input("value: T")
-    .Output("mean: T")
-    .Attr("T: {float, double, int32, int64}")
-    .Attr("index: int >= -1 = -1")
-    .Attr("how: {'mean', 'part', 'sum'} = 'mean'")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::UnchangedShape)
-    .Doc(kMeanTogetherDoc);
 
 REGISTER_OP("TensorBowBatchNorm")
     .Input("x: float")
@@ -92,7 +72,6 @@ REGISTER_OP("TensorBowBatchNormGrad")
     .Output("unused: float")
     .Output("unused_too: float")
     .Attr("epsilon: float = 0.0001")
-    .Attr("sums: bool = false")
     .Attr("index: int >= 0")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {

@@ -1,6 +1,7 @@
 #include "cc/analysis/row_types/row_types.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "cc/analysis/row_types/type_flow.h"
@@ -58,6 +59,44 @@ Types TypesOfSparse(SizeTable& sizes, const std::string& name, int64_t rank) {
   return {indices, MakeRows(0, entries, Sizes{count}), shape};
 }
 
+// The nodes on which the values of `fetches`, or what is written or acted on, depend:
+// not those of checks alone.
+absl::flat_hash_set<std::string> UsedNodes(const TypedGraph& graph,
+                                           std::vector<const tf::Node*> fetches) {
+  for (const tf::Node* node : graph.graph->op_nodes()) {
+    if (IsWrite(node->type_string()) || !ActsOnOwnState(*node) ||
+        node->IsFunctionCall()) {
+      fetches.push_back(node);
+    }
+  }
+  absl::flat_hash_set<std::string> used;
+  while (!fetches.empty()) {
+    const tf::Node* const node = fetches.back();
+    fetches.pop_back();
+    if (!node->IsOp() || !used.insert(node->name()).second) continue;
+    for (const tf::Edge* edge : node->in_edges()) {
+      // A branch is executed by control edges from where its condition switches.
+      const tf::Node* const source = edge->src();
+      const bool of_branch =
+          source->IsIdentity() && source->IsOp() &&
+          graph.inputs[source->id()][0].node->IsSwitch();
+      if (!edge->IsControlEdge() || of_branch) fetches.push_back(source);
+    }
+  }
+  return used;
+}
+
+// The node of the run's graph that a path below it belongs to.
+absl::string_view TopOf(absl::string_view path,
+                        const std::unordered_map<std::string, tf::Node*>& nodes) {
+  while (nodes.count(std::string(path)) == 0) {
+    const size_t end = path.rfind('/');
+    if (end == absl::string_view::npos) break;
+    path = path.substr(0, end);
+  }
+  return path;
+}
+
 }  // namespace
 
 absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
@@ -99,17 +138,29 @@ absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& sp
     const Types types = TypesOfSparse(*sizes, parts[1], rank);
     for (size_t i = 0; i < parts.size(); ++i) give(parts[i], types[i]);
   }
-  std::vector<const tf::Node*> ends;
+  std::vector<const tf::Node*> ends, fetched;
   for (const auto* names : {&spec.fetches, &spec.targets}) {
     for (const std::string& name : *names) {
       const tf::Node* const node = find(name);
       if (node == nullptr) return absl::NotFoundError(name);
       ends.push_back(node);
+      if (names == &spec.fetches) fetched.push_back(node);
     }
   }
   TypeFlow flow(*graph, program.functions(), trainable, sizes);
   flow.Run(given, ends);
-  return flow.Take();
+  RowTypes types = flow.Take();
+  // Checks look at the values of a learner's own rows.
+  const auto used = UsedNodes(*graph, std::move(fetched));
+  const auto is_check = [&](absl::string_view path) {
+    return !used.contains(TopOf(ParseTensor(path).node, nodes));
+  };
+  const auto drop = [](auto* list, const auto& unused) {
+    list->erase(std::remove_if(list->begin(), list->end(), unused), list->end());
+  };
+  drop(&types.exchanges, is_check);
+  drop(&types.needs, [&](const RowNeed& need) { return is_check(need.node); });
+  return types;
 }
 
 }  // namespace tensorbow

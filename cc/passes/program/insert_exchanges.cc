@@ -1,10 +1,22 @@
 #include "cc/passes/program/insert_exchanges.h"
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/graph/control_flow.h"
+#include "cc/passes/task/fuse_products.h"
+#include "cc/graph/op_facts.h"
+#include "cc/passes/task/reduce_gradients.h"
 #include "tensorflow/core/framework/node_def_builder.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/types.h"
 
 namespace tensorbow {
 
@@ -12,59 +24,471 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Appends to `added` the nodes of `share`: `tensor` times the learner's share of rows.
-absl::Status AppendShare(const TensorName& tensor, tf::DataType type,
-                         const std::string& share, std::vector<tf::NodeDef>* added) {
-  const std::string scale = absl::StrCat(share, "/scale");
-  TF_RETURN_IF_ERROR(tf::NodeDefBuilder(scale, "TensorBowShardScale")
-                         .Attr("T", type)
-                         .Finalize(&added->emplace_back()));
-  return tf::NodeDefBuilder(share, "RealDiv")
-      .Input(tensor.node, tensor.index, type)
-      .Input(scale, 0, type)
-      .Finalize(&added->emplace_back());
+using Need = RowNeed::Kind;
+
+bool CanBeReduced(tf::DataType type) {
+  return type == tf::DT_FLOAT || type == tf::DT_DOUBLE || type == tf::DT_HALF ||
+         type == tf::DT_BFLOAT16;
 }
+
+const char* HowOf(RowKind kind) {
+  switch (kind) {
+    case RowKind::kMax:
+      return "max";
+    case RowKind::kMin:
+      return "min";
+    case RowKind::kAll:
+      return "all";
+    case RowKind::kAny:
+      return "any";
+    default:
+      return "sum";
+  }
+}
+
+class Inserter {
+ public:
+  Inserter(const ProgramGraph& program, const RunSpec& spec, const RowTypes& types,
+           Exchanging exchanging, tf::GraphDef* graph)
+      : program_(program), types_(types), exchanging_(exchanging), graph_(graph) {
+    for (const std::string& fetch : spec.fetches) fetches_.insert(Canonical(fetch));
+    for (int i = 0; i < graph->node_size(); ++i) {
+      nodes_[graph->node(i).name()] = i;
+      for (const std::string& input : graph->node(i).input()) {
+        if (!ParseTensor(input).control) users_[Canonical(input)].push_back(i);
+      }
+    }
+    for (const RowNeed& need : types.needs) {
+      if (need.kind == Need::kMoments) moments_.insert(need.node);
+    }
+    for (const RowWrite& write : types.writes) {
+      if (write.trained && write.type.is(RowKind::kSum)) averaged_.insert(write.node);
+    }
+  }
+
+  absl::Status Insert() {
+    for (const RowNeed& need : types_.needs) {
+      if (need.kind == Need::kRescale) continue;
+      if (exchanging_ == Exchanging::kAll) {
+        TF_RETURN_IF_ERROR(Supply(need));
+      } else {
+        estimates_ |= need.kind != Need::kDraw;
+      }
+    }
+    for (const std::string& tensor : types_.exchanges) {
+      TF_RETURN_IF_ERROR(Exchange(tensor, types_.types.at(tensor)));
+    }
+    for (const RowWrite& write : types_.writes) {
+      if (exchanging_ != Exchanging::kNothing && write.trained &&
+          write.type.is(RowKind::kSum)) {
+        TF_RETURN_IF_ERROR(ReduceWritten(write));
+      }
+    }
+    for (const RowNeed& need : types_.needs) {
+      if (need.kind == Need::kRescale) TF_RETURN_IF_ERROR(Rescale(need));
+    }
+    for (tf::NodeDef& node : added_) *graph_->add_node() = std::move(node);
+    return absl::OkStatus();
+  }
+
+  bool estimates() const { return estimates_; }
+
+ private:
+  absl::Status Supply(const RowNeed& need) {
+    switch (need.kind) {
+      case Need::kDraw:
+        return DrawOnce(need.node);
+      case Need::kCount:
+        return CountAll(need.node);
+      case Need::kGather:
+        return Gather(need);
+      case Need::kWhole:
+        return Misplaced(need.node, "needs a shape for all rows");
+      case Need::kAssumed:
+        return Misplaced(need.node, "takes indices that may leave their row");
+      case Need::kMoments:
+      case Need::kRescale:
+        break;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Misplaced(absl::string_view node, absl::string_view why) const {
+    const tf::NodeDef* const found = program_.Find(node);
+    return absl::InvalidArgumentError(
+        absl::StrCat(found == nullptr ? "a function" : found->op(), " '", node, "' ", why));
+  }
+
+  // The node of a tensor, where learners can exchange it.
+  absl::StatusOr<const tf::NodeDef*> Exchangeable(absl::string_view node) const {
+    const tf::NodeDef* const found = program_.Find(node);
+    if (found == nullptr) return Misplaced(node, "is to be exchanged in a function");
+    if (LiesInControlFlow(program_, node)) {
+      return Misplaced(node, "is to be exchanged in a conditional or a loop");
+    }
+    return found;
+  }
+
+  absl::StatusOr<tf::DataType> TypeOf(absl::string_view tensor) const {
+    const TensorName name = ParseTensor(tensor);
+    const tf::NodeDef* const node = program_.Find(name.node);
+    if (node == nullptr) return absl::NotFoundError(tensor);
+    const tf::OpDef* op = nullptr;
+    TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(node->op(), &op));
+    tf::DataTypeVector types;
+    TF_RETURN_IF_ERROR(tf::OutputTypesForNode(*node, *op, &types));
+    return tf::BaseType(types.at(name.index));
+  }
+
+  tf::NodeDef* Node(absl::string_view name) {
+    const auto found = nodes_.find(name);
+    return found == nodes_.end() ? nullptr : graph_->mutable_node(found->second);
+  }
+
+  // Gives the users of `tensor` that were there at first `other` instead; not those
+  // that `keep` it.
+  void Replace(const std::string& tensor, const std::string& other,
+               const absl::flat_hash_set<std::string>& keep = {}) {
+    for (int user : users_[tensor]) {
+      if (keep.contains(graph_->node(user).name())) continue;
+      for (std::string& input : *graph_->mutable_node(user)->mutable_input()) {
+        if (!ParseTensor(input).control && Canonical(input) == tensor) input = other;
+      }
+    }
+  }
+
+  // Whether something of rows, or another exchange, follows from the tensor.
+  bool LeadsToRows(const std::string& tensor) const {
+    std::vector<std::string> open = {tensor};
+    absl::flat_hash_set<int> seen;
+    while (!open.empty()) {
+      const std::string at = std::move(open.back());
+      open.pop_back();
+      const auto users = users_.find(at);
+      if (users == users_.end()) continue;
+      for (int user : users->second) {
+        if (!seen.insert(user).second) continue;
+        const tf::NodeDef& node = graph_->node(user);
+        if (moments_.contains(node.name()) || averaged_.contains(node.name())) return true;
+        for (int k = 0;; ++k) {
+          const std::string output = absl::StrCat(node.name(), ":", k);
+          const auto type = types_.types.find(output);
+          if (type == types_.types.end()) break;
+          if (type->second.is(RowKind::kRows) || type->second.is(RowKind::kBlocks) ||
+              type->second.partial()) {
+            return true;
+          }
+          open.push_back(output);
+        }
+      }
+    }
+    return false;
+  }
+
+  std::string NameBeside(const TensorName& tensor, absl::string_view what) const {
+    return absl::StrCat(tensor.node, "/TensorBow.", what, ".", tensor.index);
+  }
+
+  absl::Status Exchange(const std::string& tensor, const RowType& type) {
+    const TensorName name = ParseTensor(tensor);
+    if (exchanging_ == Exchanging::kNothing) return Estimate(tensor, type);
+    const auto exchangeable = Exchangeable(name.node);
+    if (exchanging_ == Exchanging::kGradients && !exchangeable.ok()) {
+      return Estimate(tensor, type);
+    }
+    TF_RETURN_IF_ERROR(exchangeable.status());
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    if (type.is(RowKind::kSum) && CanBeReduced(dtype) && !LeadsToRows(tensor)) {
+      return Reduce(tensor, type);
+    }
+    if (exchanging_ == Exchanging::kGradients) return Estimate(tensor, type);
+    const std::string made = NameBeside(name, "exchange");
+    TF_RETURN_IF_ERROR(
+        AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
+    Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  // The rows of one learner give a mean as it is, and of a sum their part.
+  absl::Status Estimate(const std::string& tensor, const RowType& type) {
+    estimates_ = true;
+    if (!type.is(RowKind::kSum) || type.exponent == 1) return absl::OkStatus();
+    const TensorName name = ParseTensor(tensor);
+    if (program_.Find(name.node) == nullptr) {
+      return Misplaced(name.node, "is to be scaled in a function");
+    }
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    const std::string made = NameBeside(name, "estimate");
+    TF_RETURN_IF_ERROR(AddRescale(made, name, dtype, 1 - type.exponent));
+    Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddExchange(const std::string& made, const TensorName& tensor,
+                           tf::DataType dtype, const char* how, int exponent) {
+    return tf::NodeDefBuilder(made, kExchange)
+        .Input(tensor.node, tensor.index, dtype)
+        .Attr("how", how)
+        .Attr("exponent", exponent)
+        .Finalize(&added_.emplace_back());
+  }
+
+  // Puts a reduction of gradients after the tensor, whose mean it makes.
+  absl::Status Reduce(const std::string& tensor, const RowType& type) {
+    const TensorName name = ParseTensor(tensor);
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    const std::string made = NameBeside(name, "average");
+    TensorName mean = name;
+    const std::string rescaled = absl::StrCat(made, "/rescaled");
+    if (type.exponent != 1) {
+      TF_RETURN_IF_ERROR(AddRescale(rescaled, name, dtype, 1 - type.exponent));
+      mean = {rescaled, 0, false};
+    }
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceGradient)
+                           .Input(mean.node, mean.index, dtype)
+                           .Attr("index", 0)
+                           .Attr("shape", ShapeOf(type))
+                           .Finalize(&added_.emplace_back()));
+    Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  tf::PartialTensorShape ShapeOf(const RowType& type) const {
+    if (!type.dims.has_value()) return tf::PartialTensorShape();
+    std::vector<int64_t> shape;
+    for (Size size : *type.dims) shape.push_back(types_.sizes->Number(size).value_or(-1));
+    return tf::PartialTensorShape(shape);
+  }
+
+  absl::Status AddRescale(const std::string& made, const TensorName& tensor,
+                          tf::DataType dtype, int power) {
+    return tf::NodeDefBuilder(made, kRescale)
+        .Input(tensor.node, tensor.index, dtype)
+        .Attr("power", power)
+        .Finalize(&added_.emplace_back());
+  }
+
+  // The tensor that an input takes by now.
+  TensorName InputNow(const tf::NodeDef& node, int input) const {
+    return ParseTensor(node.input(input));
+  }
+
+  // Averages a sum that is written to a trained variable, where the update does not.
+  absl::Status ReduceWritten(const RowWrite& write) {
+    tf::NodeDef* const node = Node(write.node);
+    if (node == nullptr) return Misplaced(write.node, "writes a sum over rows");
+    if (node->op() == kReduceGradient ||
+        FactsOf(node->op()).optimiser != OptimiserKind::kNone ||
+        absl::StrContains(node->op(), "Scatter")) {
+      return absl::OkStatus();
+    }
+    TF_RETURN_IF_ERROR(Exchangeable(write.node).status());
+    const std::string before = Canonical(program_.Find(write.node)->input(write.input));
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+    if (!CanBeReduced(dtype)) return Misplaced(write.node, "writes such a sum over rows");
+    const TensorName now = InputNow(*node, write.input);
+    const std::string made = absl::StrCat(write.node, "/TensorBow.average");
+    const auto type = types_.types.find(before);
+    TF_RETURN_IF_ERROR(
+        tf::NodeDefBuilder(made, kReduceGradient)
+            .Input(now.node, now.index, dtype)
+            .Attr("index", 0)
+            .Attr("shape", type == types_.types.end() ? tf::PartialTensorShape()
+                                                      : ShapeOf(type->second))
+            .Finalize(&added_.emplace_back()));
+    reductions_[write.node] = static_cast<int>(added_.size()) - 1;
+    *node->mutable_input(write.input) = made;
+    return absl::OkStatus();
+  }
+
+  absl::Status Rescale(const RowNeed& need) {
+    tf::NodeDef* node = Node(need.node);
+    if (node == nullptr) return Misplaced(need.node, "is to be scaled in a function");
+    const std::string before = Canonical(program_.Find(need.node)->input(need.input));
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+    const std::string made =
+        absl::StrCat(need.node, "/TensorBow.rescale.", need.input);
+    // Before a reduction that has been put there.
+    const auto reduction = reductions_.find(need.node);
+    int input = need.input;
+    if (reduction != reductions_.end()) {
+      node = &added_[reduction->second];
+      input = 0;
+    }
+    if (std::optional<int> factor = LargeFactor(*node, input)) {
+      node = Node(ParseTensor(node->input(input)).node);
+      input = *factor;
+    }
+    const TensorName now = InputNow(*node, input);
+    const std::string source(now.node);
+    TF_RETURN_IF_ERROR(
+        AddRescale(made, {source, now.index, false}, dtype, -need.exponent));
+    if (reduction != reductions_.end() && node->op() == kReduceGradient) {
+      node = &added_[reduction->second];  // which may have moved
+    }
+    *node->mutable_input(input) = made;
+    return absl::OkStatus();
+  }
+
+  // The factor to scale in the place of a large product, which is computed in the update
+  // then (FuseProducts); nullopt if the input is none.
+  std::optional<int> LargeFactor(const tf::NodeDef& user, int input) {
+    const std::string tensor = Canonical(user.input(input));
+    tf::NodeDef* const product = Node(ParseTensor(tensor).node);
+    const auto type = types_.types.find(tensor);
+    if (product == nullptr || product->op() != "MatMul" || fetches_.contains(tensor) ||
+        users_[tensor].size() != 1 || type == types_.types.end() ||
+        !CanFuseProduct(ShapeOf(type->second)) ||
+        FactsOf(user.op()).optimiser == OptimiserKind::kNone) {
+      return std::nullopt;
+    }
+    return 1;
+  }
+
+  // Gives all learners the numbers that the first one draws.
+  absl::Status DrawOnce(const std::string& node) {
+    TF_ASSIGN_OR_RETURN(const tf::NodeDef* const found, Exchangeable(node));
+    if (absl::StrContains(found->op(), "CandidateSampler")) {
+      return Misplaced(node, "draws candidates for all rows");
+    }
+    const std::string tensor = absl::StrCat(node, ":0");
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    const std::string made = absl::StrCat(node, "/TensorBow.first");
+    TF_RETURN_IF_ERROR(AddExchange(made, ParseTensor(tensor), dtype, "first", 0));
+    Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  // Makes a mean over rows that data choose a sum, divided by the number of all of them.
+  absl::Status CountAll(const std::string& name) {
+    TF_RETURN_IF_ERROR(Exchangeable(name).status());
+    tf::NodeDef* const node = Node(name);
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(absl::StrCat(name, ":0")));
+    if (!CanBeReduced(dtype)) return Misplaced(name, "is a mean of such numbers");
+    tf::NodeDef sum = *node;
+    sum.set_name(absl::StrCat(name, "/TensorBow.sum"));
+    sum.set_op("Sum");
+    const TensorName rows = InputNow(*node, 0);
+    tf::NodeDef mean;
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(name, kMeanOfAllRows)
+                           .Input(sum.name(), 0, dtype)
+                           .Input(rows.node, rows.index, dtype)
+                           .Finalize(&mean));
+    *node = std::move(mean);
+    added_.push_back(std::move(sum));
+    return absl::OkStatus();
+  }
+
+  // Gives a write of slices those of all learners.
+  absl::Status Gather(const RowNeed& need) {
+    TF_RETURN_IF_ERROR(Exchangeable(need.node).status());
+    tf::NodeDef* const node = Node(need.node);
+    if (need.of == RowKind::kSlots || need.of == RowKind::kSlotted) {
+      const std::string input = Canonical(program_.Find(need.node)->input(need.input));
+      return ReduceSlots(types_.types.at(input).variable);
+    }
+    if (!absl::StrContains(node->op(), "Scatter") || need.of != RowKind::kRows) {
+      return Misplaced(need.node, "needs the slices of all rows");
+    }
+    for (int input : {1, 2}) {
+      const std::string before = Canonical(program_.Find(need.node)->input(input));
+      const auto type = types_.types.find(before);
+      TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+      if (type == types_.types.end() || type->second.exponent != 0 ||
+          type->second.axis != 0) {
+        return Misplaced(need.node, "needs the slices of all rows");
+      }
+      const std::string made = absl::StrCat(need.node, "/TensorBow.all.", input);
+      TF_RETURN_IF_ERROR(
+          AddExchange(made, InputNow(*node, input), dtype, "concat", 0));
+      *node->mutable_input(input) = made;
+    }
+    return absl::OkStatus();
+  }
+
+  // Gives all that follows from the slices of a gradient, added up by the distinct
+  // indices that `unique` finds, those of all learners.
+  absl::Status ReduceSlots(const std::string& unique) {
+    if (!reduced_slots_.insert(unique).second) return absl::OkStatus();
+    TF_RETURN_IF_ERROR(Exchangeable(unique).status());
+    std::string sum;
+    for (const auto& [name, at] : nodes_) {
+      const auto type = types_.types.find(absl::StrCat(name, ":0"));
+      if (type == types_.types.end() || !type->second.is(RowKind::kSlotted) ||
+          type->second.variable != unique ||
+          graph_->node(at).op() != "UnsortedSegmentSum") {
+        continue;
+      }
+      if (!sum.empty()) return Misplaced(unique, "is of slices that are added up twice");
+      sum = name;
+    }
+    if (sum.empty()) return Misplaced(unique, "is of slices that are not added up");
+    TF_RETURN_IF_ERROR(Exchangeable(sum).status());
+    const std::string values = absl::StrCat(sum, ":0"), slots = absl::StrCat(unique, ":0");
+    if (LeadsToRows(values)) return Misplaced(sum, "is computed with further");
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(values));
+    TF_ASSIGN_OR_RETURN(const tf::DataType index_type, TypeOf(slots));
+    const std::string made = absl::StrCat(sum, "/TensorBow.rows");
+    TensorName own = {sum, 0, false};
+    const std::string rescaled = absl::StrCat(made, "/rescaled");
+    const int exponent = types_.types.at(values).exponent;
+    if (exponent != 1) {
+      TF_RETURN_IF_ERROR(AddRescale(rescaled, own, dtype, 1 - exponent));
+      own = {rescaled, 0, false};
+    }
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceRows)
+                           .Input(own.node, own.index, dtype)
+                           .Input(unique, 0, index_type)
+                           .Attr("index", 0)
+                           .Finalize(&added_.emplace_back()));
+    // The sum itself is by the learner's own indices.
+    const auto makers = MakersOf(sum);
+    Replace(values, absl::StrCat(made, ":0"));
+    Replace(slots, absl::StrCat(made, ":1"), makers);
+    return absl::OkStatus();
+  }
+
+  // The node and all that it is computed from.
+  absl::flat_hash_set<std::string> MakersOf(const std::string& name) const {
+    absl::flat_hash_set<std::string> makers;
+    std::vector<std::string> open = {name};
+    while (!open.empty()) {
+      const tf::NodeDef* const node = program_.Find(open.back());
+      open.pop_back();
+      if (node == nullptr || !makers.insert(node->name()).second) continue;
+      for (const std::string& input : node->input()) {
+        const TensorName tensor = ParseTensor(input);
+        if (!tensor.control) open.emplace_back(tensor.node);
+      }
+    }
+    return makers;
+  }
+
+  const ProgramGraph& program_;
+  const RowTypes& types_;
+  const Exchanging exchanging_;
+  tf::GraphDef* const graph_;
+  bool estimates_ = false;
+  absl::flat_hash_map<std::string, int> nodes_;                // by name
+  absl::flat_hash_map<std::string, std::vector<int>> users_;   // by tensor
+  absl::flat_hash_set<std::string> fetches_;  // tensors
+  absl::flat_hash_set<std::string> moments_, averaged_;        // nodes
+  std::set<std::string> reduced_slots_;    // nodes that find distinct indices
+  std::map<std::string, int> reductions_;  // by node that writes: among those added
+  std::vector<tf::NodeDef> added_;
+};
 
 }  // namespace
 
-absl::Status InsertMeetings(const ProgramGraph& graph, const RunSpec& spec,
-                            const Meetings& meetings, ProgramGraph* together) {
-  static const char* const kHow[] = {"mean", "part", "sum"};
+absl::StatusOr<bool> InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
+                                     const RowTypes& types, Exchanging exchanging,
+                                     ProgramGraph* exchanged) {
   tf::GraphDef rewritten;
   TF_RETURN_IF_ERROR(graph.Closure(spec, &rewritten));
-  std::map<std::string, std::string> names;
-  std::vector<tf::NodeDef> added;
-  for (const auto& [tensor, meeting] : meetings) {
-    const TensorName name = ParseTensor(tensor);
-    const tf::NodeDef* const node = graph.Find(name.node);
-    if (node == nullptr) return absl::NotFoundError(tensor);
-    const tf::OpDef* op = nullptr;
-    TF_RETURN_IF_ERROR(graph.functions().LookUpOpDef(node->op(), &op));
-    tf::DataTypeVector types;
-    TF_RETURN_IF_ERROR(tf::OutputTypesForNode(*node, *op, &types));
-    names[tensor] = absl::StrCat(name.node, "/TensorBow.together.", name.index);
-    const tf::DataType type = tf::BaseType(types.at(name.index));
-    if (meeting.how == Meeting::How::kShare) {
-      TF_RETURN_IF_ERROR(AppendShare(name, type, names[tensor], &added));
-      continue;
-    }
-    tf::NodeDefBuilder builder(names[tensor], kMeanTogether);
-    builder.Input(name.node, name.index, type)
-        .Attr("how", kHow[static_cast<int>(meeting.how)]);
-    if (meeting.must) builder.Attr(kMustMeet, true);
-    TF_RETURN_IF_ERROR(builder.Finalize(&added.emplace_back()));
-  }
-  for (tf::NodeDef& node : *rewritten.mutable_node()) {
-    for (std::string& input : *node.mutable_input()) {
-      if (ParseTensor(input).control) continue;
-      const auto found = meetings.find(Canonical(input));
-      if (found == meetings.end()) continue;
-      const std::set<std::string>& users = found->second.users;
-      if (users.empty() || users.count(node.name()) > 0) input = names[found->first];
-    }
-  }
-  for (tf::NodeDef& node : added) *rewritten.add_node() = std::move(node);
-  return together->Extend(rewritten);
+  Inserter inserter(graph, spec, types, exchanging, &rewritten);
+  TF_RETURN_IF_ERROR(inserter.Insert());
+  TF_RETURN_IF_ERROR(exchanged->Extend(rewritten));
+  return inserter.estimates();
 }
 
 }  // namespace tensorbow

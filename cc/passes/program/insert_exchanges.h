@@ -1,39 +1,38 @@
-// Where learners that share the rows of a batch exchange a value within their tasks,
-// and go on with what they have together.
+// Makes learners that divide the rows of a run compute what one learner does: inserts the
+// exchanges and rescales that row types ask for.
+//
+// A tensor that nothing of rows follows from is exchanged where gradients are
+// (TensorBowReduceGradient): after all of them have been computed. All others are
+// exchanged before (TensorBowExchange); NormaliseTogether() settles their order.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_INSERT_EXCHANGES_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_INSERT_EXCHANGES_H_
 
-#include <map>
 #include <set>
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cc/analysis/row_types/row_types.h"
 #include "cc/graph/program_graph.h"
 
 namespace tensorbow {
 
-constexpr char kMeanTogether[] = "TensorBowMeanTogether";
-// Its attribute, where the task may not be executed without the meeting.
-constexpr char kMustMeet[] = "_tensorbow_must_meet";
+constexpr char kExchange[] = "TensorBowExchange";
+constexpr char kMeanOfAllRows[] = "TensorBowMeanOfAllRows";
+constexpr char kRescale[] = "TensorBowRescale";
 
-struct Meeting {
-  // What every learner gets: the mean, weighted by rows; of the sum, the part of its
-  // rows; the sum. Or its own value times its share of the rows, which is no meeting.
-  enum class How { kMean, kPart, kSum, kShare };
-  How how = How::kMean;
-  bool must = false;            // see kMustMeet
-  std::set<std::string> users;  // nodes that take what is exchanged; empty: all
-
-  bool operator==(const Meeting& other) const {
-    return how == other.how && must == other.must && users == other.users;
-  }
+enum class Exchanging {
+  kAll,
+  kGradients,  // only where gradients are exchanged, as between hosts
+  kNothing,    // learners train on batches of their own
 };
-using Meetings = std::map<std::string, Meeting>;  // by tensor
 
-// `together` ← what `spec` needs of `graph`, with these meetings. When learners come to
-// them is not settled yet (NormaliseTogether). Pure function.
-absl::Status InsertMeetings(const ProgramGraph& graph, const RunSpec& spec,
-                            const Meetings& meetings, ProgramGraph* together);
+// `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of `types`.
+// In the place of an exchange that is not wanted a learner estimates the value of all
+// rows from its own: returns whether there is one. InvalidArgument if an exchange that
+// is wanted cannot be placed; the message says which. Pure function.
+absl::StatusOr<bool> InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
+                                     const RowTypes& types, Exchanging exchanging,
+                                     ProgramGraph* exchanged);
 
 }  // namespace tensorbow
 

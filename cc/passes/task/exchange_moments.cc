@@ -46,8 +46,6 @@ T Attribute(const tf::Node& node, const char* name, T otherwise) {
   return value;
 }
 
-bool MustMeet(const tf::Node& node) { return Attribute(node, kMustMeet, false); }
-
 // Whether rows are normalised by their own moments, not by those of earlier batches.
 bool UsesMoments(const tf::Node& node) { return Attribute(node, "is_training", true); }
 
@@ -99,7 +97,7 @@ std::map<const tf::Node*, bool> Replaceable(const std::vector<tf::Node*>& nodes,
   return replaceable;
 }
 
-absl::Status Replace(tf::Node* node, bool sums, int index, tf::Graph* graph,
+absl::Status Replace(tf::Node* node, int index, tf::Graph* graph,
                      tf::Node** made) {
   const auto input = [node](int i) {
     const NodeOutput tensor = InputOf(*node, i);
@@ -113,9 +111,7 @@ absl::Status Replace(tf::Node* node, bool sums, int index, tf::Graph* graph,
   builder.Attr("epsilon", Attribute(*node, "epsilon", 0.0001F))
       .Attr("index", index)
       .AssignedDevice(node->assigned_device_name());
-  if (gradient) {
-    builder.Attr("sums", sums);
-  } else {
+  if (!gradient) {
     builder.Attr("activation_mode",
                  Attribute<std::string>(*node, "activation_mode", "Identity"));
   }
@@ -141,9 +137,15 @@ absl::Status Replace(tf::Node* node, bool sums, int index, tf::Graph* graph,
   return absl::OkStatus();
 }
 
+// The tensor that an exchange is of.
+std::string NameOfValue(const tf::Node& exchange) {
+  const NodeOutput value = InputOf(exchange, 0);
+  return value.node == nullptr ? exchange.name() : value.node->name();
+}
+
 }  // namespace
 
-absl::StatusOr<bool> NormaliseTogether(bool sums, TaskGraph* task, int* num_exchanges) {
+absl::Status ExchangeMoments(TaskGraph* task, int* num_exchanges) {
   tf::Graph* const graph = task->parts[0].graph.get();
   std::vector<tf::Node*> ordered;
   tf::GetReversePostOrder(*graph, &ordered, tf::NodeComparatorName());
@@ -152,53 +154,49 @@ absl::StatusOr<bool> NormaliseTogether(bool sums, TaskGraph* task, int* num_exch
     if (node->type_string() == kBeginUpdates) begin = node;
   }
   const NodeSet conditional = Conditional(*graph);
+  const NodeSet late = begin == nullptr
+                           ? NodeSet()
+                           : Downstream({begin}, [](const tf::Edge&) { return true; });
   const auto replaceable = Replaceable(ordered, conditional);
-  bool all = true;
-  std::vector<tf::Node*> meetings;
+  std::vector<tf::Node*> exchanges;
   for (tf::Node* node : ordered) {
-    if (IsOp(node, {kMeanTogether})) {
-      conditional.count(node) > 0 ? void(all = false) : meetings.push_back(node);
-      continue;
-    }
+    const bool exchanges_values = IsOp(node, {kExchange, kMeanOfAllRows});
     const tf::Node* const forward = IsBatchNorm(*node)  ? node
                                     : IsGradient(*node) ? NormalisationOf(*node)
                                                         : nullptr;
     const auto known = replaceable.find(forward);
-    if (known == replaceable.end()) continue;
-    known->second ? meetings.push_back(node) : void(all = false);
+    if (!exchanges_values && known == replaceable.end()) continue;
+    const char* const why =
+        conditional.count(node) > 0 ? " is in a conditional or a loop"
+        : begin == nullptr || late.count(node) > 0 ? " comes after an update"
+        : !exchanges_values && !known->second ? " normalises in another layout or type"
+                                              : nullptr;
+    if (why != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "learners cannot exchange values there: ", node->type_string(), " '",
+          exchanges_values ? NameOfValue(*node) : node->name(), "'", why));
+    }
+    exchanges.push_back(node);
   }
-  const NodeSet late = begin == nullptr
-                           ? NodeSet()
-                           : Downstream({begin}, [](const tf::Edge&) { return true; });
-  bool in_time = begin != nullptr;
-  for (const tf::Node* node : meetings) in_time &= late.count(node) == 0;
-  for (const tf::Node* node : ordered) {
-    if (!MustMeet(*node) || (in_time && conditional.count(node) == 0)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        node->requested_inputs().empty() ? node->name() : node->requested_inputs()[0],
-        " is computed after an update, or in a conditional"));
-  }
-  if (meetings.empty()) return all;
-  if (!in_time) return false;
   tf::Node* last = nullptr;
-  for (tf::Node*& node : meetings) {
+  for (tf::Node*& node : exchanges) {
     tf::Node* made = node;
     const int index = (*num_exchanges)++;
-    if (IsOp(node, {kMeanTogether})) {
+    if (IsOp(node, {kExchange, kMeanOfAllRows})) {
       node->ClearAttr("index");
       node->AddAttr("index", index);
       node = nullptr;  // stays
     } else {
-      TF_RETURN_IF_ERROR(Replace(node, sums, index, graph, &made));
+      TF_RETURN_IF_ERROR(Replace(node, index, graph, &made));
     }
     if (last != nullptr) graph->AddControlEdge(last, made);
     last = made;
   }
-  graph->AddControlEdge(last, begin);
-  for (auto node = meetings.rbegin(); node != meetings.rend(); ++node) {
+  if (last != nullptr) graph->AddControlEdge(last, begin);
+  for (auto node = exchanges.rbegin(); node != exchanges.rend(); ++node) {
     if (*node != nullptr) graph->RemoveNode(*node);
   }
-  return all;
+  return absl::OkStatus();
 }
 
 }  // namespace tensorbow

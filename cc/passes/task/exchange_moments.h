@@ -7,17 +7,14 @@
 
 namespace tensorbow {
 
-// Has the fused batch normalisations of TensorFlow, and their gradients, of a task that
-// is a learner's part of a batch normalise by the moments of the whole, and learners
-// meet where moments are averaged (AverageMoments): in one order for all, before they
-// exchange gradients. `*num_exchanges`: of the task; each meeting is one more. `sums`:
-// the loss sums over rows. After ReduceGradients().
+// Orders the exchanges of a task that is a learner's part of a batch (insert_exchanges.h):
+// one order for all learners, before they average gradients. Has the fused batch
+// normalisations of TensorFlow, and their gradients, exchange moments. `*num_exchanges`:
+// of the task. After ReduceGradients().
 //
-// Returns whether that is so for all of them. Left as they are: all, where one depends
-// on an update; those in conditionals and loops, with another layout or type, or that
-// average their moments over time by themselves. InvalidArgument where a meeting cannot
-// be left out (kMustMeet).
-absl::StatusOr<bool> NormaliseTogether(bool sums, TaskGraph* task, int* num_exchanges);
+// InvalidArgument if learners cannot exchange a value: in a conditional or a loop, after
+// an update, or in a normalisation of another layout or type.
+absl::Status ExchangeMoments(TaskGraph* task, int* num_exchanges);
 
 }  // namespace tensorbow
 

@@ -198,11 +198,11 @@ struct Updates {
 };
 
 absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
-                                    const std::set<int>& whole_feeds,
+                                    const std::set<int>& whole_feeds, bool typed,
                                     const tf::Graph& graph) {
   bool averages_itself = false;
   for (const tf::Node* node : graph.op_nodes()) averages_itself |= IsReduction(*node);
-  const NodeSet of_one_task = OfOneTask(graph, whole_feeds);
+  const NodeSet of_one_task = typed ? NodeSet() : OfOneTask(graph, whole_feeds);
   Updates updates;
   for (const tf::Node* node : graph.op_nodes()) {
     if (trained.count(node->name()) == 0 ||
@@ -214,13 +214,32 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
       updates.all.push_back(update);
       continue;
     }
-    if (!averages_itself) return UpdatedOtherwise(node->name());
+    if (!averages_itself && !typed) return UpdatedOtherwise(node->name());
     for (const tf::Node* writer : WritersOf(*node)) {
       if (of_one_task.count(writer) > 0) return UpdatedOtherwise(node->name());
       updates.all.push_back(writer);
     }
   }
   return updates;
+}
+
+// Returns an error if a node that writes a learner's own part of a gradient is neither an
+// update that is averaged nor takes a reduction.
+absl::Status CheckAveraged(const std::set<std::string>& sums, const Updates& updates,
+                           const tf::Graph& graph) {
+  std::set<std::string> averaged;
+  for (const tf::Node* update : updates.by_gradient) averaged.insert(update->name());
+  for (const tf::Node* node : graph.op_nodes()) {
+    bool reduced = IsReduction(*node);
+    for (const tf::Node* input : node->in_nodes()) reduced |= IsReduction(*input);
+    if (reduced) averaged.insert(node->name());
+  }
+  for (const std::string& node : sums) {
+    if (averaged.count(node) > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", node, "' writes a gradient where learners cannot average it"));
+  }
+  return absl::OkStatus();
 }
 
 // Executes what refills a queue that the task takes from before `begin`, where learners
@@ -291,6 +310,7 @@ bool IsOfGradient(const tf::Node& update) {
 
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                                     const std::set<int>& whole_feeds,
+                                    const std::optional<std::set<std::string>>& sums,
                                     Averaging averaging, TaskGraph* task) {
   if (task->parts.size() != 1) {
     return absl::InvalidArgumentError(
@@ -299,7 +319,9 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
   tf::Graph* const graph = task->parts[0].graph.get();
   TF_ASSIGN_OR_RETURN(
       const Updates updates,
-      FindUpdates({trained.begin(), trained.end()}, whole_feeds, *graph));
+      FindUpdates({trained.begin(), trained.end()}, whole_feeds, sums.has_value(),
+                  *graph));
+  if (sums.has_value()) TF_RETURN_IF_ERROR(CheckAveraged(*sums, updates, *graph));
   for (tf::Node* update : updates.by_gradient) {
     const bool by_itself = IsFused(*update) && averaging == Averaging::kInUpdates;
     TF_RETURN_IF_ERROR(by_itself ? TakeOver(update, graph) : Insert(update, graph));

@@ -15,6 +15,7 @@
 #ifndef TENSORBOW_CC_PASSES_TASK_REDUCE_GRADIENTS_H_
 #define TENSORBOW_CC_PASSES_TASK_REDUCE_GRADIENTS_H_
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,10 +37,13 @@ enum class Averaging { kInUpdates, kBefore };
 bool IsOfGradient(const tensorflow::Node& update);
 
 // `trained`: names of variable nodes. `whole_feeds`: numbers of the feeds that are not
-// divided. Returns the number of reductions.
+// divided. `sums`: names of the nodes that write a learner's own part of a gradient, if
+// row types tell; everything else that is written is then the same on all learners.
+// Returns the number of reductions.
 // InvalidArgument, with the graph unusable, if
 //   - a trained variable is updated neither by one optimiser op nor by what depends on
-//   a task's rows through the program's own reductions only;
+//   a task's rows through the program's own reductions only; with `sums`: one of them
+//   is not averaged;
 //   - a gradient is averaged in a conditional, or depends on an update or an average,
 //   also by waiting for it;
 //   - a queue that the task takes from is refilled there (refills.h).
@@ -47,6 +51,7 @@ bool IsOfGradient(const tensorflow::Node& update);
 // are of a gradient.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                                     const std::set<int>& whole_feeds,
+                                    const std::optional<std::set<std::string>>& sums,
                                     Averaging averaging, TaskGraph* task);
 
 }  // namespace tensorbow
