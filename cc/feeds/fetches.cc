@@ -206,13 +206,49 @@ absl::StatusOr<tf::Tensor> Extreme(const std::vector<tf::Tensor>& values, bool l
   }
 }
 
+// Returns the counts of all rows: those of the first power are added up.
+template <typename T>
+tf::Tensor Counts(const std::vector<TaskOutcome>& tasks, size_t fetch,
+                  const std::vector<int>& powers) {
+  tf::Tensor result = tf::tensor::DeepCopy(tasks[0].fetches[fetch]);
+  auto out = result.flat<T>();
+  for (int64_t i = 0; i < out.size(); ++i) {
+    if (powers[i] == 1) {
+      for (size_t k = 1; k < tasks.size(); ++k) {
+        out(i) += tasks[k].fetches[fetch].flat<T>()(i);
+      }
+    } else if (powers[i] != 0) {
+      const double share = Shares(tasks, powers[i])[0];
+      out(i) = static_cast<T>(std::round(static_cast<double>(out(i)) / share));
+    }
+  }
+  return result;
+}
+
 absl::StatusOr<tf::Tensor> ByRule(const FetchRule& rule,
                                   const std::vector<TaskOutcome>& tasks, size_t fetch) {
   using How = FetchRule::How;
   if (rule.how == How::kEstimates) {
-    const bool floating = tf::DataTypeIsFloating(tasks[0].fetches[fetch].dtype());
-    return floating && EqualShapes(tasks, fetch) ? Mean(tasks, fetch)
-                                                 : First(tasks, fetch);
+    const tf::Tensor& first = tasks[0].fetches[fetch];
+    const bool equal =
+        std::all_of(tasks.begin(), tasks.end(), [&](const TaskOutcome& task) {
+          const tf::Tensor& other = task.fetches[fetch];
+          return other.SharesBufferWith(first) ||
+                 (other.shape() == first.shape() &&
+                  other.tensor_data() == first.tensor_data());
+        });
+    const bool floating = tf::DataTypeIsFloating(first.dtype());
+    return floating && !equal && EqualShapes(tasks, fetch) ? Mean(tasks, fetch)
+                                                           : First(tasks, fetch);
+  }
+  if (rule.how == How::kCounts) {
+    const tf::Tensor& first = tasks[0].fetches[fetch];
+    const auto elements = static_cast<int64_t>(rule.powers.size());
+    if (first.NumElements() != elements || !EqualShapes(tasks, fetch)) {
+      return absl::InternalError("learners' counts are of different shapes");
+    }
+    return first.dtype() == tf::DT_INT32 ? Counts<int32_t>(tasks, fetch, rule.powers)
+                                         : Counts<int64_t>(tasks, fetch, rule.powers);
   }
   if (rule.how == How::kSum) {
     if (!EqualShapes(tasks, fetch)) {

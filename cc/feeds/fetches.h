@@ -19,10 +19,12 @@ enum class Combination { kMean, kSum, kConcat, kFirst, kStack };
 // The value of all rows, from those of tasks, by the tensor's row type.
 struct FetchRule {
   // kEstimates: each is of the task's own rows. Their mean, if they are floats.
-  enum class How { kFirst, kRows, kSum, kMax, kMin, kAll, kAny, kEstimates };
+  // kCounts: integers that are multiples of powers of the number of rows.
+  enum class How { kFirst, kRows, kSum, kMax, kMin, kAll, kAny, kEstimates, kCounts };
   How how = How::kFirst;
   int axis = 0;      // of kRows
   int exponent = 0;  // values are divided by r^exponent first; r: all rows by the task's
+  std::vector<int> powers;  // of kCounts, by element
 };
 
 struct FetchDeclaration {

@@ -2,7 +2,7 @@
 
 #include <set>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace tensorbow {
@@ -27,26 +27,33 @@ bool BeginsIterations(const ProgramGraph& graph, const tf::NodeDef& node) {
 }  // namespace
 
 bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
-  // Nodes, and how many conditionals and loops have been entered from behind, through a
-  // Merge or an Exit, on the way to them. One that is left in front outside of those is
-  // around the tensor.
-  std::set<std::pair<absl::string_view, int>> seen;
-  std::vector<std::pair<absl::string_view, int>> pending{{ParseTensor(tensor).node, 0}};
+  // A node, and the number of loops and of conditionals that have been entered from
+  // behind on the way to it. Inside a loop only loops count.
+  using Place = std::tuple<absl::string_view, int, int>;
+  std::set<Place> seen;
+  std::vector<Place> pending{{ParseTensor(tensor).node, 0, 0}};
   while (!pending.empty()) {
-    const auto [current, inside] = pending.back();
+    const Place place = pending.back();
     pending.pop_back();
+    auto [current, loops, conditionals] = place;
     const tf::NodeDef* const node = graph.Find(current);
-    if (node == nullptr || !seen.insert({current, inside}).second) continue;
+    if (node == nullptr || !seen.insert(place).second) continue;
     const std::string& op = node->op();
     if (op == "LoopCond") continue;  // says how often, not what
-    if (inside == 0 && BeginsIterations(graph, *node)) return true;
-    const bool begins =
-        op == "Switch" || op == "RefSwitch" || op == "Enter" || op == "RefEnter";
-    const bool ends =
-        op == "Merge" || op == "RefMerge" || op == "Exit" || op == "RefExit";
-    if (begins && inside == 0) return true;
+    if (op == "Exit" || op == "RefExit") {
+      ++loops;
+    } else if (op == "Enter" || op == "RefEnter") {
+      if (loops == 0) return true;
+      --loops;
+    } else if (loops == 0 && (op == "Merge" || op == "RefMerge")) {
+      if (BeginsIterations(graph, *node)) return true;
+      ++conditionals;
+    } else if (loops == 0 && (op == "Switch" || op == "RefSwitch")) {
+      if (conditionals == 0) return true;
+      --conditionals;
+    }
     for (const std::string& input : node->input()) {
-      pending.push_back({ParseTensor(input).node, inside + ends - begins});
+      pending.push_back({ParseTensor(input).node, loops, conditionals});
     }
   }
   return false;

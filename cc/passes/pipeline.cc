@@ -21,6 +21,7 @@ Pipeline ProgramPipeline() {
 
 Pipeline ExchangePipeline() {
   Pipeline p;
+  p.Add<InlineFunctionsPass>();
   p.Add<InsertExchangesPass>();
   p.Add<ScaleRatesPass>();
   p.Add<BatchElementsPass>();

@@ -5,6 +5,7 @@
 
 #include "cc/passes/program/batch_elements.h"
 #include "cc/passes/program/cut_at_element.h"
+#include "cc/passes/program/inline_functions.h"
 #include "cc/passes/program/insert_exchanges.h"
 #include "cc/passes/program/scale_rates.h"
 #include "tensorflow/core/platform/errors.h"
@@ -33,6 +34,17 @@ absl::StatusOr<bool> ResizeConstantsPass::Run(const CompileInput& in,
   return true;
 }
 
+absl::StatusOr<bool> InlineFunctionsPass::Run(const CompileInput& in,
+                                              ProgramDraft* draft,
+                                              TaskTraits* traits) const {
+  if (in.rows == nullptr) return false;
+  auto inlined = std::make_unique<ProgramGraph>();
+  TF_ASSIGN_OR_RETURN(const bool changed,
+                      InlineFunctions(draft->graph(), in.spec, inlined.get()));
+  if (changed) draft->Replace(std::move(inlined));
+  return changed;
+}
+
 absl::StatusOr<bool> InsertExchangesPass::Run(const CompileInput& in,
                                               ProgramDraft* draft,
                                               TaskTraits* traits) const {
@@ -46,25 +58,28 @@ absl::StatusOr<bool> InsertExchangesPass::Run(const CompileInput& in,
   if (types.unknown != nullptr) {
     return absl::InvalidArgumentError(Describe(*types.unknown));
   }
+  const bool averages = in.averages == Traits::Averages::kGradients;
   traits->estimates = !in.options.divides_batches();
-  if (in.options.divides_batches()) {
+  const bool changes = averages || !traits->estimates;
+  if (changes) {
     auto exchanged = std::make_unique<ProgramGraph>();
-    TF_ASSIGN_OR_RETURN(traits->estimates,
+    TF_ASSIGN_OR_RETURN(const bool estimates,
                         InsertExchanges(draft->graph(), in.spec, types, in.exchanging,
                                         exchanged.get()));
+    traits->estimates |= estimates;
     draft->Replace(std::move(exchanged));
     traits->exchanges = in.exchanging == Exchanging::kAll;
-    if (in.averages == Traits::Averages::kGradients) {
-      traits->averaged.emplace();
-      for (const RowWrite& write : types.writes) {
-        if (write.trained && write.type.is(RowKind::kSum)) {
-          traits->averaged->insert(write.node);
-        }
+  }
+  if (averages) {
+    traits->averaged.emplace();
+    for (const RowWrite& write : types.writes) {
+      if (write.trained && write.type.is(RowKind::kSum)) {
+        traits->averaged->insert(write.node);
       }
     }
   }
   traits->types = std::make_shared<const RowTypes>(std::move(types));
-  return in.options.divides_batches();
+  return changes;
 }
 
 absl::StatusOr<bool> ScaleRatesPass::Run(const CompileInput& in, ProgramDraft* draft,

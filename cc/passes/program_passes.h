@@ -24,6 +24,14 @@ class ResizeConstantsPass : public ProgramPass {
                            TaskTraits* traits) const override;
 };
 
+// Replaces calls of functions by their bodies, where rows are typed.
+class InlineFunctionsPass : public ProgramPass {
+ public:
+  absl::string_view name() const override { return "InlineFunctions"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, ProgramDraft* draft,
+                           TaskTraits* traits) const override;
+};
+
 // Types rows, and inserts the exchanges and rescales that the types ask for.
 // InvalidArgument if learners cannot divide them.
 class InsertExchangesPass : public ProgramPass {

@@ -103,8 +103,9 @@ CompileInput Compiler::InputFor(const RunToCompile& run,
   in.may_divide = learners_.size() > 1 || options_.rows_of_batch() > 0;
   in.on_accelerators = learners_.accelerators() != nullptr;
   if (averages == Traits::Averages::kGradients && !in.on_accelerators) {
-    in.exchanging =
-        options_.num_hosts() == 1 ? Exchanging::kAll : Exchanging::kGradients;
+    in.exchanging = !options_.divides_batches() ? Exchanging::kOwnBatches
+                    : options_.num_hosts() > 1  ? Exchanging::kGradients
+                                                : Exchanging::kAll;
   }
   in.threads = learners_.layout().threads;
   in.optimise = [this](TaskGraph* task) { learners_[0].Optimise(task); };
@@ -122,8 +123,7 @@ absl::Status Compiler::ChooseRows(const RunToCompile& run, CompiledProgram* prog
     program->rows.emplace();
   } else if (HasRows(*program->rows)) {
     in->rows = &*program->rows;
-  } else if (in->exchanging == Exchanging::kAll && options_.divides_batches() &&
-             options_.divides_elements()) {
+  } else if (in->exchanging == Exchanging::kAll && options_.divides_elements()) {
     // Learners would all do the same, or each act on its own.
     return absl::InvalidArgumentError("nothing that it is fed or takes has rows");
   }

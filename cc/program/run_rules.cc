@@ -168,6 +168,10 @@ RowsOfRun PlannedRows(const std::vector<FeedDeclaration>& declarations,
     rows.feeds.push_back(
         {declarations[i].name, plan.divided[i],
          whole ? std::nullopt : std::make_optional(feeds[i].dims())});
+    if (!plan.divided[i] || !declarations[i].shape.unknown_rank()) continue;
+    for (int d = 1; d < feeds[i].dims(); ++d) {
+      rows.feeds.back().of_row.push_back(feeds[i].dim_size(d));
+    }
   }
   return rows;
 }
@@ -176,31 +180,52 @@ namespace {
 
 using How = FetchRule::How;
 
-std::optional<How> HowOf(const RowType& type, const SizeTable& sizes,
-                         bool estimates) {
+// Returns the rule for counts of rows; nullopt if they are no multiples of their powers.
+std::optional<FetchRule> RuleForCounts(const RowType& type, const SizeTable& sizes) {
+  if (!type.numbers.has_value()) return std::nullopt;
+  FetchRule rule;
+  rule.how = How::kCounts;
+  for (Size number : *type.numbers) {
+    const std::optional<int> degree = sizes.Degree(number);
+    if (!degree.has_value() || (*degree != 1 && !sizes.HasFedRowsOnly(number))) {
+      return std::nullopt;
+    }
+    rule.powers.push_back(*degree);
+  }
+  return rule;
+}
+
+// Returns the rule for a fetch of such a type; nullopt if there is none.
+std::optional<FetchRule> RuleFor(const RowType& type, const SizeTable& sizes,
+                                 bool estimates) {
   using Kind = SizeTable::PartInfo::Kind;
+  const auto rule = [&type](How how) {
+    return FetchRule{how, std::max(0, type.axis), type.exponent, {}};
+  };
   const Kind part = sizes.Info(type.part).kind;
   switch (type.kind) {
     case RowKind::kSame:
-      return estimates && type.of_all_rows ? How::kEstimates : How::kFirst;
+      return rule(estimates ? How::kEstimates : How::kFirst);
     case RowKind::kZero:
-      return How::kFirst;
+      return rule(How::kFirst);
     case RowKind::kRows:
       if (part == Kind::kRepeated || part == Kind::kConcatenated ||
           type.own.kind != OwnPlaces::Kind::kNone) {
         return std::nullopt;
       }
-      return How::kRows;
+      return rule(How::kRows);
     case RowKind::kSum:
-      return How::kSum;
+      return rule(How::kSum);
     case RowKind::kMax:
-      return How::kMax;
+      return rule(How::kMax);
     case RowKind::kMin:
-      return How::kMin;
+      return rule(How::kMin);
     case RowKind::kAll:
-      return How::kAll;
+      return rule(How::kAll);
     case RowKind::kAny:
-      return How::kAny;
+      return rule(How::kAny);
+    case RowKind::kSizes:
+      return RuleForCounts(type, sizes);
     default:
       return std::nullopt;
   }
@@ -215,11 +240,8 @@ absl::Status SetFetchRules(const RowTypes& types, bool estimates,
     if (fetch.variable.has_value() || declaration.combination.has_value()) continue;
     const RowType* const type = types.Find(Canonical(declaration.name));
     if (type == nullptr) continue;  // it is fed
-    const std::optional<How> how = HowOf(*type, *types.sizes, estimates);
-    if (how.has_value()) {
-      declaration.rule = FetchRule{*how, std::max(0, type->axis), type->exponent};
-      continue;
-    }
+    declaration.rule = RuleFor(*type, *types.sizes, estimates);
+    if (declaration.rule.has_value()) continue;
     if (type->unknown()) return absl::InvalidArgumentError(Describe(*type->why));
     return absl::InvalidArgumentError(absl::StrCat("fetch '", declaration.name, "' is ",
                         Describe(*type, *types.sizes),

@@ -15,7 +15,7 @@ from tensorbow.keras._program import Program
 from tensorbow.keras._rates import RateWatch
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
-from tensorbow.synchronisers import SSGD, Synchroniser
+from tensorbow.synchronisers import Synchroniser
 
 # What a session says, of feeds that a model does not show.
 _SESSION_ADVICE = " Name the feeds"
@@ -120,7 +120,6 @@ class ModelSession:
             self.session.graph,
             with_rates=self._rates is not None,
             fuse=several,
-            average=several and isinstance(self.session.synchroniser, SSGD),
         )
         program = Program(step, self.session)
         why = program.facts["why_one_learner"]

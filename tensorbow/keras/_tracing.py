@@ -26,8 +26,6 @@ _READERS = frozenset(
 
 _MAX_TRACES = 3
 
-_REDUCE = "TensorBowReduceGradient"
-
 
 class CannotTraceError(Exception):
     """The model's training step does not become a graph; says why."""
@@ -83,34 +81,6 @@ def _trainable_test(model: Any) -> Callable[[Any], bool]:
     return is_trainable
 
 
-def _average(gradient: Any) -> Any:
-    """The mean of a gradient over the learners, as an operation of theirs; dense."""
-    if gradient is None:
-        return None
-    gradient = tf.convert_to_tensor(gradient)
-    operation = gradient.graph.create_op(
-        _REDUCE,
-        [gradient],
-        [gradient.dtype],
-        attrs={
-            "T": tf.compat.v1.AttrValue(type=gradient.dtype.as_datatype_enum),
-            "index": tf.compat.v1.AttrValue(i=0),  # the runtime numbers them
-            "shape": tf.compat.v1.AttrValue(shape=gradient.shape.as_proto()),
-        },
-    )
-    return operation.outputs[0]
-
-
-def _averaging(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """An optimiser's `apply` that is given the mean of each gradient over the learners."""
-
-    @functools.wraps(apply)
-    def apply_averages(grads: Any, trainable_variables: Any = None) -> Any:
-        return apply([_average(gradient) for gradient in grads], trainable_variables)
-
-    return apply_averages
-
-
 def _update_gradient_descent(
     optimiser: Any, variable: Any, gradient: Any, rate: Any, scalar: Callable[[Any], Any]
 ) -> None:
@@ -160,7 +130,7 @@ _OPERATION_TYPES = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
 
 
 def _by_operation(optimiser: Any) -> Callable[..., Any] | None:
-    """An optimiser's `update_step` that is one operation of TensorFlow's, if there is one.
+    """Returns an `update_step` that is one operation of TensorFlow's, if there is one.
 
     It can be fused with the averaging, which saves passes over the weights; Keras's own is
     a handful of operations.
@@ -204,21 +174,11 @@ def _methods(instance: Any, **methods: Callable[..., Any] | None) -> Iterator[No
 
 
 @contextlib.contextmanager
-def _for_learners(model: Any, average: bool) -> Iterator[None]:
-    """Meanwhile, the model's optimisers work as several learners want it: see trace()."""
-    optimisers = optimisers_of(model)
-    # To these, others hand on gradients that are averages already.
-    inner = {id(getattr(optimiser, "inner_optimizer", None)) for optimiser in optimisers}
+def _fused_updates(model: Any) -> Iterator[None]:
+    """Has the model's optimisers update by single operations meanwhile."""
     with contextlib.ExitStack() as stack:
-        for optimiser in optimisers:
-            outer = id(optimiser) not in inner
-            stack.enter_context(
-                _methods(
-                    optimiser,
-                    apply=_averaging(optimiser.apply) if average and outer else None,
-                    update_step=_by_operation(optimiser),
-                )
-            )
+        for optimiser in optimisers_of(model):
+            stack.enter_context(_methods(optimiser, update_step=_by_operation(optimiser)))
         yield
 
 
@@ -318,7 +278,6 @@ def trace(
     graph: tf.Graph,
     with_rates: bool,
     fuse: bool,
-    average: bool,
 ) -> TracedStep:
     """Adds the model's training step to a graph.
 
@@ -331,14 +290,12 @@ def trace(
       with_rates: whether scheduled learning rates are wanted.
       fuse: whether updates may be written as TensorFlow's optimiser ops, whose last bits
         may differ.
-      average: whether gradients are averaged over the learners before they are applied
-        (and then updates are fused).
 
     Raises:
       CannotTraceError: if the step cannot become a graph, or not one for a session.
     """
     try:
-        with _for_learners(model, average) if fuse else contextlib.nullcontext():
+        with _fused_updates(model) if fuse else contextlib.nullcontext():
             function = _function_graph(model, spec, with_rates)
     except Exception as error:
         raise CannotTraceError(

@@ -100,7 +100,7 @@ def test_scalars_go_whole_to_everyone():
         loss = tf.reduce_mean(tf.square(w - x)) + 0.0 * tf.cast(flag, tf.float32)
         train = tf1.train.GradientDescentOptimizer(passed).minimize(loss)
         init = tf1.global_variables_initializer()
-    with session(graph) as s:
+    with session(graph, shard=[x]) as s:
         s.run(init)
         s.run(train, {x: [1, 1, 3, 3], rate: 0.25, flag: True})
         assert seen == [0.25, 0.25]
@@ -124,7 +124,7 @@ def test_unaligned_shards_compute_the_same():
 
 def test_multiple_of_a_fixed_batch_is_divided_into_such_batches():
     graph, x, train, init, seen = recording_program(shape=(4,))
-    with session(graph) as s:
+    with session(graph, shard=[x]) as s:
         s.run(init)
         s.run(train, {x: np.arange(12)})
         assert s.learning_tasks == 3
@@ -157,7 +157,7 @@ def test_only_learning_runs_take_a_multiple_of_a_fixed_batch(learners):
         read, write = tf.reduce_sum(x), tf1.assign(kept, x).op
         written_by_name = tf1.assign(kept, 2 * x)
     several = np.arange(12, dtype=np.float32)
-    with session(graph, learners) as s:
+    with session(graph, learners, shard=[x]) as s:
         s.run(init)
         for fetch in (read, write, [read], [written_by_name, read]):
             for feeds in ({x: several}, {x: list(range(8))}, {"x:0": several}):
@@ -550,7 +550,7 @@ def test_option_names_that_do_not_fit_the_feeds_are_refused():
         with pytest.raises(tf.errors.InvalidArgumentError, match="was fed a scalar"):
             s.run(train, {p.x: x, p.y: y, rate: 0.1})
     graph, x, train, init, _ = recording_program(shape=(4,))
-    with session(graph, batch_size=3) as s:
+    with session(graph, batch_size=3, shard=[x]) as s:
         s.run(init)
         with pytest.raises(tf.errors.InvalidArgumentError, match="takes exactly 4 rows"):
             s.run(train, {x: np.arange(8)})

@@ -92,42 +92,21 @@ def test_statistics_are_alike_where_learners_share_a_batch(tasks, digits):
     np.testing.assert_allclose(norm.moving_mean.numpy(), np.mean(own, axis=0), rtol=1e-6)
 
 
-class OneHot(layers.Layer):
-    """An embedding whose gradient is dense."""
-
-    def build(self, shape):
-        self.table = self.add_weight(shape=(50, 8), name="embeddings")
-
-    def call(self, words):
-        return keras.ops.one_hot(words, 50) @ self.table
-
-
 # Stock Keras's Adam does other things with the rows of a sparse gradient, which may be there
 # several times, than with the same gradient when it is dense.
-@pytest.mark.parametrize(
-    "optimiser, reference",
-    [
-        ("sgd", lambda: layers.Embedding(50, 8)),
-        ("nesterov", lambda: layers.Embedding(50, 8)),
-        ("sgd", OneHot),
-        ("adam", OneHot),
-    ],
-)
-def test_sparse_gradients_are_averaged_as_dense_ones(optimiser, reference):
+@pytest.mark.parametrize("optimiser", ["sgd", "nesterov", "adam"])
+def test_sparse_gradients_are_stock_keras(optimiser):
     random = np.random.default_rng(0)
     words = random.integers(0, 50, [8 * ROWS, 12]).astype(np.int32)
     classes = random.integers(0, 10, 8 * ROWS).astype(np.int32)
 
-    def network(embedding):
+    def network():
         keras.utils.set_random_seed(1)
         inputs = keras.Input((12,), dtype="int32")
-        return keras.Model(inputs, layers.Dense(10)(layers.GRU(8)(embedding()(inputs))))
+        words = layers.Embedding(50, 8)(inputs)
+        return keras.Model(inputs, layers.Dense(10)(layers.GRU(8)(words)))
 
-    stock = classifier(None, OPTIMISERS[optimiser], lambda: network(reference))
-    model = classifier(
-        ssgd(), OPTIMISERS[optimiser], lambda: network(lambda: layers.Embedding(50, 8))
-    )
-    model.set_weights(stock.get_weights())
+    stock, model = (classifier(o, OPTIMISERS[optimiser], network) for o in (None, ssgd()))
     for each in (stock, model):
         each.fit(words, classes, batch_size=2 * ROWS, verbose=0, shuffle=False)
     assert session_of(model).learning_tasks == 8

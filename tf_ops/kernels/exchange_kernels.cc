@@ -205,18 +205,28 @@ class RescaleKernel : public tf::OpKernel {
       : OpKernel(construction),
         device_(dynamic_cast<LearnerDevice*>(construction->device())) {
     OP_REQUIRES_OK(construction, construction->GetAttr("power", &power_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("powers", &powers_));
   }
 
   void Compute(tf::OpKernelContext* context) override {
-    const double factor = std::pow(Ratio(), power_);
+    const double ratio = Ratio();
+    double factor = std::pow(ratio, power_);
     const tf::Tensor& value = context->input(0);
-    if (factor == 1) return context->set_output(0, value);
+    if (ratio == 1 || (powers_.empty() && power_ == 0)) {
+      return context->set_output(0, value);
+    }
+    const auto elements = static_cast<int64_t>(powers_.size());
+    OP_REQUIRES(context, powers_.empty() || elements == value.NumElements(),
+                absl::InvalidArgumentError(
+                    absl::StrCat("Got ", value.NumElements(), " elements at ", name(),
+                                 "; wanted ", elements)));
     tf::Tensor* rescaled = nullptr;
     OP_REQUIRES_OK(context, context->forward_input_or_allocate_output(
                                 {0}, 0, value.shape(), &rescaled));
     const T* const from = value.flat<T>().data();
     T* const to = rescaled->flat<T>().data();
     for (int64_t i = 0; i < value.NumElements(); ++i) {
+      if (!powers_.empty()) factor = std::pow(ratio, powers_[i]);
       double scaled = factor * static_cast<double>(from[i]);
       if constexpr (std::is_integral_v<T>) scaled = std::round(scaled);
       to[i] = static_cast<T>(scaled);
@@ -237,6 +247,7 @@ class RescaleKernel : public tf::OpKernel {
 
   LearnerDevice* const device_;
   int power_ = 0;
+  std::vector<int> powers_;
 };
 
 #define TENSORBOW_REGISTER(T)                                                  \

@@ -49,6 +49,8 @@ index: the place among the exchanges of the task; -1: none.
 constexpr char kRescaleDoc[] = R"doc(
 The value times r^power, where r is the number of all rows divided by that of the learner's.
 Integers are rounded.
+
+powers: one for each element; empty: `power` for all.
 )doc";
 
 }  // namespace
@@ -82,7 +84,8 @@ REGISTER_OP("TensorBowRescale")
     .Input("value: T")
     .Output("rescaled: T")
     .Attr("T: {float, double, half, bfloat16, int32, int64}")
-    .Attr("power: int")
+    .Attr("power: int = 0")
+    .Attr("powers: list(int) = []")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::UnchangedShape)
     .Doc(kRescaleDoc);

@@ -170,7 +170,8 @@ RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
     }
     const Size size = (*type.dims)[type.rank() + axis];
     const std::optional<int64_t> number = sizes.Number(size);
-    if (!number.has_value() && (type.of_all_rows || sizes.IsOfFeed(size))) {
+    if (!size.known() || (type.of_all_rows && !number.has_value()) ||
+        sizes.IsOfFeed(size)) {
       return op.Unknown("sets rows against what may have one for each row of all");
     }
     if (number.has_value() && *number > 1) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/analysis/row_types/type_flow.h"
+#include "cc/graph/op_facts.h"
 
 namespace tensorbow {
 
@@ -36,7 +37,11 @@ Sizes DimsOfFeed(SizeTable& sizes, const std::string& name,
 RowType TypeOfFeed(SizeTable& sizes, const FeedOfRows& feed,
                    tf::PartialTensorShape shape) {
   if (shape.unknown_rank() && feed.rank.has_value()) {
-    shape = tf::PartialTensorShape(std::vector<int64_t>(*feed.rank, -1));
+    std::vector<int64_t> sizes_fed(*feed.rank, -1);
+    if (static_cast<int>(feed.of_row.size()) + 1 == *feed.rank) {
+      std::copy(feed.of_row.begin(), feed.of_row.end(), sizes_fed.begin() + 1);
+    }
+    shape = tf::PartialTensorShape(sizes_fed);
   }
   std::optional<Sizes> dims;
   if (!shape.unknown_rank()) dims = DimsOfFeed(sizes, feed.tensor, shape);
@@ -64,8 +69,9 @@ Types TypesOfSparse(SizeTable& sizes, const std::string& name, int64_t rank) {
 absl::flat_hash_set<std::string> UsedNodes(const TypedGraph& graph,
                                            std::vector<const tf::Node*> fetches) {
   for (const tf::Node* node : graph.graph->op_nodes()) {
-    if (IsWrite(node->type_string()) || !ActsOnOwnState(*node) ||
-        node->IsFunctionCall()) {
+    const bool has_effects = node->op_def().is_stateful() || node->IsFunctionCall() ||
+                             IsWrite(node->type_string());
+    if (has_effects && !FactsOf(node->type_string()).only_checks) {
       fetches.push_back(node);
     }
   }

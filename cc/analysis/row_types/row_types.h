@@ -24,9 +24,12 @@ struct FeedOfRows {
   std::string tensor;
   bool divided = false;     // its first axis has the rows
   std::optional<int> rank;  // of the value that is fed, if it is known
+  // The shape of a row, where the graph has no shape; empty: not known.
+  std::vector<int64_t> of_row = {};
 
   friend bool operator==(const FeedOfRows& a, const FeedOfRows& b) {
-    return a.tensor == b.tensor && a.divided == b.divided && a.rank == b.rank;
+    return a.tensor == b.tensor && a.divided == b.divided && a.rank == b.rank &&
+           a.of_row == b.of_row;
   }
 };
 

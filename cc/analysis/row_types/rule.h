@@ -75,6 +75,8 @@ class OpView {
   RowType UnknownNumbers(const RowType& type, absl::string_view what) const;
 
   bool trains(absl::string_view variable) const;
+  // Returns whether the op lies in a function, a conditional or a loop.
+  bool MayNotBeExecuted() const;
   // The output types of a function of the library for these arguments.
   Types Call(const std::string& function, const Types& arguments,
              absl::string_view label);

@@ -193,6 +193,25 @@ std::vector<Powers> SizeTable::RowPowers(Size size) const {
   return found;
 }
 
+std::optional<int> SizeTable::Degree(Size size) const {
+  if (!size.known()) return std::nullopt;
+  std::optional<int> degree;
+  for (const Powers& powers : RowPowers(size)) {
+    int of_term = 0;
+    for (const auto& [symbol, power] : powers) of_term += power;
+    if (degree.has_value() && *degree != of_term) return std::nullopt;
+    degree = of_term;
+  }
+  return degree;
+}
+
+bool SizeTable::HasFedRowsOnly(Size size) const {
+  const std::vector<Symbol> symbols = RowSymbols(size);
+  return std::all_of(symbols.begin(), symbols.end(), [this](Symbol symbol) {
+    return symbol == Info(kFedRows).symbol;
+  });
+}
+
 std::optional<Part> SizeTable::PartOf(Size size) const {
   const std::vector<Powers> powers = RowPowers(size);
   if (powers.size() != 1 || powers[0].size() != 1 || powers[0][0].second != 1) {

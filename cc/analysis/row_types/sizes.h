@@ -84,6 +84,10 @@ class SizeTable {
   bool MayHaveRows(absl::Span<const Size> sizes) const;
   // The symbols of rows in each of its terms, with their powers; without repetitions.
   std::vector<Powers> RowPowers(Size size) const;
+  // The number of symbols of rows in each term; nullopt if terms differ.
+  std::optional<int> Degree(Size size) const;
+  // Whether it counts no rows that data choose.
+  bool HasFedRowsOnly(Size size) const;
   // The part whose rows it counts, times what is the same on all learners.
   std::optional<Part> PartOf(Size size) const;
   std::string ToString(Size size) const;

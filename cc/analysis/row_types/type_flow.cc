@@ -324,6 +324,18 @@ Types TypeFlow::Apply(OpView& op, const Types& in) {
   return {same};
 }
 
+bool TypeFlow::TakesOfFeed(const Frame& frame, const tf::Node& node) const {
+  for (const TypedGraph::Tensor& input : frame.graph->inputs[node.id()]) {
+    if (!input.node->IsOp()) continue;
+    const RowType& type = frame.types[input.node->id()][input.index];
+    if (!type.dims.has_value() || type.is(RowKind::kRows)) continue;
+    for (Size size : *type.dims) {
+      if (sizes_->IsOfFeed(size)) return true;
+    }
+  }
+  return false;
+}
+
 RowType TypeFlow::Complete(const Frame& frame, OpView& op, int output, RowType type) {
   const bool numeric = type.is(RowKind::kSame) || type.is(RowKind::kZero) ||
                        type.is(RowKind::kRows) || type.partial();
@@ -343,7 +355,8 @@ RowType TypeFlow::Complete(const Frame& frame, OpView& op, int output, RowType t
       if (shape.dim_size(d) >= 0) {
         dim = sizes.Constant(shape.dim_size(d));
       } else if (!type.is(RowKind::kZero)) {  // zeros may have the shape of rows
-        dim = sizes.Open(absl::StrCat(op.path(), ":", output, ":", d));
+        const std::string name = absl::StrCat(op.path(), ":", output, ":", d);
+        dim = TakesOfFeed(frame, op.node()) ? sizes.OfFeed(name) : sizes.Open(name);
       }
     }
   }
@@ -368,9 +381,22 @@ RowType TypeFlow::Complete(const Frame& frame, OpView& op, int output, RowType t
   return type;
 }
 
-TypedGraph::Tensor TypeFlow::Hoisted(const TypedGraph::Tensor& tensor,
+void TypeFlow::Exchange(const Frame& frame, const TypedGraph::Tensor& tensor,
+                        RowKind kind) {
+  const TypedGraph::Tensor at = Hoisted(frame, tensor, kind);
+  if (frame.caller == nullptr || !at.node->IsArg()) {
+    exchanged_.insert(NameOf(frame, at));
+    return;
+  }
+  const auto& arguments = frame.graph->arguments;
+  const auto argument = std::find(arguments.begin(), arguments.end(), at.node);
+  const auto input = frame.first_argument + (argument - arguments.begin());
+  Exchange(*frame.caller, frame.caller->graph->inputs[frame.call->id()][input], kind);
+}
+
+TypedGraph::Tensor TypeFlow::Hoisted(const Frame& frame,
+                                     const TypedGraph::Tensor& tensor,
                                      RowKind kind) const {
-  const Frame& frame = *frame_;
   TypedGraph::Tensor at = tensor;
   while (true) {
     const tf::Node* const node = at.node;
@@ -407,7 +433,7 @@ TypedGraph::Tensor TypeFlow::Hoisted(const TypedGraph::Tensor& tensor,
 }
 
 Types TypeFlow::Call(const std::string& function, const Types& arguments,
-                     const std::string& prefix,
+                     const std::string& prefix, const tf::Node* call,
                      const std::vector<tf::PartialTensorShape>& shapes) {
   std::string key = function;
   for (const tf::PartialTensorShape& shape : shapes) {
@@ -424,6 +450,11 @@ Types TypeFlow::Call(const std::string& function, const Types& arguments,
   Frame frame;
   frame.graph = &graph;
   frame.prefix = prefix;
+  if (!call->IsWhileNode()) {
+    frame.caller = frame_;
+    frame.call = call;
+    frame.first_argument = call->IsIfNode() || call->IsCaseNode() ? 1 : 0;
+  }
   frame.types.resize(graph.graph->num_node_ids());
   frame.given.resize(graph.graph->num_node_ids());
   for (const tf::Node* node : graph.graph->op_nodes()) {
@@ -524,10 +555,12 @@ RowType OpView::Unknown(absl::string_view reason) const {
 
 RowType OpView::Exchanged(int i, RowType type) {
   if (!type.partial()) return type;
-  const TypedGraph::Tensor tensor =
-      flow_->Hoisted(graph_.inputs[node_->id()][i], type.kind);
-  flow_->exchanged_.insert(TypeFlow::NameOf(*flow_->frame_, tensor));
+  flow_->Exchange(*flow_->frame_, graph_.inputs[node_->id()][i], type.kind);
   return AfterExchange(type);
+}
+
+bool OpView::MayNotBeExecuted() const {
+  return &graph_ != &flow_->graph_ || graph_.conditional.count(node_) > 0;
 }
 
 RowType OpView::Rescaled(int i, RowType type, int exponent) {
@@ -549,15 +582,10 @@ RowType OpView::Flat(int i, RowType type) {
     type.of_all_rows = true;
   }
   if (type.is(RowKind::kSizes)) {
-    bool of_fed = type.numbers.has_value();
-    for (size_t k = 0; of_fed && k < type.numbers->size(); ++k) {
-      const Size number = (*type.numbers)[k];
-      of_fed = number.known();
-      for (int symbol : sizes().RowSymbols(number)) {
-        of_fed &= symbol == sizes().Info(kFedRows).symbol;
-      }
+    if (!type.numbers.has_value()) return type;
+    for (Size number : *type.numbers) {
+      if (!number.known()) return type;
     }
-    if (!of_fed) return type;
     Need(RowNeed::Kind::kWhole, i, type);
     type = Make(RowKind::kSame, type.dims);
     type.of_all_rows = true;
@@ -610,7 +638,7 @@ Types OpView::Call(const std::string& function, const Types& arguments,
     shapes.push_back(InputShape(static_cast<int>(first + i)));
   }
   Types outputs =
-      flow_->Call(function, arguments, absl::StrCat(path_, "/", label), shapes);
+      flow_->Call(function, arguments, absl::StrCat(path_, "/", label), node_, shapes);
   if (outputs.empty() && num_outputs() > 0) {
     outputs.assign(num_outputs(), Unknown("calls a function that there is not"));
   }

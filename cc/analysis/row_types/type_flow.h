@@ -46,6 +46,10 @@ class TypeFlow {
     std::string prefix;        // of paths
     std::vector<Types> types;  // by node and output
     std::vector<bool> given;   // by node: none of its outputs is typed by a rule
+    // Of a function that is called once: its call, and the call's first argument.
+    const Frame* caller = nullptr;
+    const tensorflow::Node* call = nullptr;
+    int first_argument = 0;
   };
   struct Notes {
     std::vector<RowNeed> needs;
@@ -58,12 +62,18 @@ class TypeFlow {
   Types Apply(OpView& op, const Types& in);
   // Fills in what static shapes know of an output.
   RowType Complete(const Frame& frame, OpView& op, int output, RowType type);
+  // Returns whether the node takes a tensor with a dimension that is fed to all.
+  bool TakesOfFeed(const Frame& frame, const tensorflow::Node& node) const;
   bool IsExchanged(const Frame& frame, const TypedGraph::Tensor& tensor) const;
   // The tensor that is exchanged in the place of `tensor`: what all that follows from
   // has it.
-  TypedGraph::Tensor Hoisted(const TypedGraph::Tensor& tensor, RowKind kind) const;
+  TypedGraph::Tensor Hoisted(const Frame& frame, const TypedGraph::Tensor& tensor,
+                             RowKind kind) const;
+  // Notes that learners exchange the tensor: where it is computed, or handed to a
+  // function.
+  void Exchange(const Frame& frame, const TypedGraph::Tensor& tensor, RowKind kind);
   Types Call(const std::string& function, const Types& arguments,
-             const std::string& prefix,
+             const std::string& prefix, const tensorflow::Node* call,
              const std::vector<tensorflow::PartialTensorShape>& shapes);
   static std::string NameOf(const Frame& frame, const TypedGraph::Tensor& tensor);
 

@@ -51,6 +51,7 @@ absl::Status InferShapes(const tf::Graph& graph,
 }  // namespace
 
 void TypedGraph::Index(const tf::ShapeRefiner& refiner) {
+  conditional = Conditional(*graph);
   const int count = graph->num_node_ids();
   inputs.resize(count);
   consumers.resize(count);

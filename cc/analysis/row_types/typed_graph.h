@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cc/graph/downstream.h"
 #include "cc/graph/program_graph.h"
 #include "tensorflow/core/common_runtime/shape_refiner.h"
 #include "tensorflow/core/framework/function.h"
@@ -29,6 +30,7 @@ struct TypedGraph {
       shapes;  // by node and output
   // Of a function's body, in the order of its signature.
   std::vector<const tensorflow::Node*> arguments, results;
+  NodeSet conditional;  // nodes of conditionals and loops
   // The nodes whose execution the graph asks for, whatever its results.
   std::vector<const tensorflow::Node*> effects;
 

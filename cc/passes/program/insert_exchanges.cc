@@ -14,6 +14,7 @@
 #include "cc/passes/task/fuse_products.h"
 #include "cc/graph/op_facts.h"
 #include "cc/passes/task/reduce_gradients.h"
+#include "cc/passes/task/share_variables.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
@@ -55,14 +56,39 @@ class Inserter {
     for (int i = 0; i < graph->node_size(); ++i) {
       nodes_[graph->node(i).name()] = i;
       for (const std::string& input : graph->node(i).input()) {
-        if (!ParseTensor(input).control) users_[Canonical(input)].push_back(i);
+        const TensorName tensor = ParseTensor(input);
+        if (tensor.control) {
+          followers_[tensor.node].push_back(i);
+        } else {
+          users_[Canonical(input)].push_back(i);
+        }
       }
     }
     for (const RowNeed& need : types.needs) {
-      if (need.kind == Need::kMoments) moments_.insert(need.node);
+      if (need.kind == Need::kMoments || need.kind == Need::kCount ||
+          need.kind == Need::kDraw ||
+          (need.kind == Need::kGather && need.of == RowKind::kRows)) {
+        exchanging_nodes_.insert(need.node);
+      }
+    }
+    for (const auto& [tensor, type] : types.types) {
+      if (!type.is(RowKind::kSlotted)) continue;
+      const tf::NodeDef* const node = program.Find(ParseTensor(tensor).node);
+      if (node != nullptr && node->op() == "UnsortedSegmentSum") {
+        exchanging_nodes_.insert(node->name());  // ReduceSlots() follows it
+      }
+    }
+    for (const std::string& tensor : types.exchanges) {
+      exchanging_nodes_.insert(std::string(ParseTensor(tensor).node));
     }
     for (const RowWrite& write : types.writes) {
       if (write.trained && write.type.is(RowKind::kSum)) averaged_.insert(write.node);
+      const tf::NodeDef* const variable = program.Find(write.variable);
+      if (variable == nullptr) continue;
+      const auto aggregation = variable->attr().find(kAggregationAttribute);
+      if (aggregation != variable->attr().end() && aggregation->second.s() == "sum") {
+        summed_.insert(write.node);
+      }
     }
   }
 
@@ -85,7 +111,9 @@ class Inserter {
       }
     }
     for (const RowNeed& need : types_.needs) {
-      if (need.kind == Need::kRescale) TF_RETURN_IF_ERROR(Rescale(need));
+      if (need.kind != Need::kRescale || exchanging_ == Exchanging::kOwnBatches) continue;
+      if (exchanging_ != Exchanging::kAll && AddsUp(need)) continue;
+      TF_RETURN_IF_ERROR(Rescale(need));
     }
     for (tf::NodeDef& node : added_) *graph_->add_node() = std::move(node);
     return absl::OkStatus();
@@ -103,13 +131,81 @@ class Inserter {
       case Need::kGather:
         return Gather(need);
       case Need::kWhole:
-        return Misplaced(need.node, "needs a shape for all rows");
+        return MakeWhole(need);
       case Need::kAssumed:
         return Misplaced(need.node, "takes indices that may leave their row");
       case Need::kMoments:
       case Need::kRescale:
         break;
     }
+    return absl::OkStatus();
+  }
+
+  // Gives an input that a learner computes from its numbers of rows those of all rows.
+  absl::Status MakeWhole(const RowNeed& need) {
+    tf::NodeDef* const node = Node(need.node);
+    if (node == nullptr) return Misplaced(need.node, "needs numbers of rows in a function");
+    const std::string before = Canonical(program_.Find(need.node)->input(need.input));
+    TF_ASSIGN_OR_RETURN(std::string whole, WholeOf(before));
+    *node->mutable_input(need.input) = std::move(whole);
+    return absl::OkStatus();
+  }
+
+  // Adds what makes numbers of all rows of a tensor that a learner computes from its
+  // numbers of rows; returns the tensor.
+  absl::StatusOr<std::string> WholeOf(const std::string& tensor) {
+    const auto known = wholes_.find(tensor);
+    if (known != wholes_.end()) return known->second;
+    const TensorName name = ParseTensor(tensor);
+    const auto type = types_.types.find(tensor);
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    if (type == types_.types.end()) return tensor;  // it is fed
+    if (type->second.is(RowKind::kSame) || type->second.is(RowKind::kZero)) return tensor;
+    if (!type->second.is(RowKind::kSizes)) {
+      return Misplaced(name.node, "is computed from more than numbers of rows");
+    }
+    bool is_fed = true, adds_up = true, is_multiple = type->second.numbers.has_value();
+    std::vector<int> powers;
+    for (Size number : type->second.numbers.value_or(Sizes{})) {
+      const std::optional<int> degree = types_.sizes->Degree(number);
+      is_multiple &= degree.has_value();
+      powers.push_back(degree.value_or(0));
+      adds_up &= powers.back() == 1;
+      is_fed &= types_.sizes->HasFedRowsOnly(number);
+    }
+    std::string made = NameBeside(name, "whole");
+    if (is_multiple && is_fed) {
+      TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kRescale)
+                             .Input(name.node, name.index, dtype)
+                             .Attr("powers", powers)
+                             .Finalize(&added_.emplace_back()));
+    } else if (is_multiple && adds_up) {
+      TF_RETURN_IF_ERROR(Exchangeable(name.node).status());
+      TF_RETURN_IF_ERROR(AddExchange(made, name, dtype, "sum", 0));
+    } else {
+      TF_RETURN_IF_ERROR(CopyOfWholes(name, made));
+      made = absl::StrCat(made, ":", name.index);
+    }
+    wholes_[tensor] = made;
+    return made;
+  }
+
+  // Adds `made`, a copy of the tensor's op that takes numbers of all rows.
+  absl::Status CopyOfWholes(const TensorName& tensor, const std::string& made) {
+    const tf::NodeDef* const node = program_.Find(tensor.node);
+    const tf::OpDef* op = nullptr;
+    if (node == nullptr) return Misplaced(tensor.node, "counts rows in a function");
+    TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(node->op(), &op));
+    if (op->is_stateful() || LiesInControlFlow(program_, tensor.node)) {
+      return Misplaced(tensor.node, "takes a number that is no multiple of the rows");
+    }
+    tf::NodeDef copy = *node;
+    copy.set_name(made);
+    for (std::string& input : *copy.mutable_input()) {
+      if (ParseTensor(input).control) continue;
+      TF_ASSIGN_OR_RETURN(input, WholeOf(Canonical(input)));
+    }
+    added_.push_back(std::move(copy));
     return absl::OkStatus();
   }
 
@@ -157,32 +253,55 @@ class Inserter {
     }
   }
 
-  // Whether something of rows, or another exchange, follows from the tensor.
-  bool LeadsToRows(const std::string& tensor) const {
-    std::vector<std::string> open = {tensor};
+  // Returns whether `found(name, waits)` holds for a node that follows from the tensor;
+  // `waits`: by waiting for a node that does.
+  template <typename Found>
+  bool LeadsTo(const std::string& tensor, Found found) const {
+    std::vector<int> open;
     absl::flat_hash_set<int> seen;
-    while (!open.empty()) {
-      const std::string at = std::move(open.back());
-      open.pop_back();
-      const auto users = users_.find(at);
-      if (users == users_.end()) continue;
+    bool leads = false;
+    const auto follow = [&](const auto& nodes, const auto& key, bool waits) {
+      const auto users = nodes.find(key);
+      if (users == nodes.end()) return;
       for (int user : users->second) {
-        if (!seen.insert(user).second) continue;
-        const tf::NodeDef& node = graph_->node(user);
-        if (moments_.contains(node.name()) || averaged_.contains(node.name())) return true;
-        for (int k = 0;; ++k) {
-          const std::string output = absl::StrCat(node.name(), ":", k);
-          const auto type = types_.types.find(output);
-          if (type == types_.types.end()) break;
-          if (type->second.is(RowKind::kRows) || type->second.is(RowKind::kBlocks) ||
-              type->second.partial()) {
-            return true;
-          }
-          open.push_back(output);
-        }
+        leads |= found(graph_->node(user).name(), waits);
+        if (seen.insert(user).second) open.push_back(user);
+      }
+    };
+    follow(users_, tensor, /*waits=*/false);
+    while (!open.empty() && !leads) {
+      const std::string name = graph_->node(open.back()).name();
+      open.pop_back();
+      follow(followers_, name, /*waits=*/true);
+      for (int k = 0;; ++k) {
+        const std::string output = absl::StrCat(name, ":", k);
+        if (types_.types.find(output) == types_.types.end()) break;
+        follow(users_, output, /*waits=*/false);
       }
     }
-    return false;
+    return leads;
+  }
+
+  // Returns whether another exchange follows from the tensor or waits for it.
+  bool LeadsToExchanges(const std::string& tensor) const {
+    return LeadsTo(tensor, [this](const std::string& node, bool waits) {
+      return exchanging_nodes_.contains(node) || (!waits && averaged_.contains(node));
+    });
+  }
+
+  // Returns whether a variable is written from it whose value is the sum of the
+  // learners' values.
+  bool LeadsToSums(const std::string& tensor) const {
+    return LeadsTo(tensor, [this](const std::string& node, bool waits) {
+      return !waits && summed_.contains(node);
+    });
+  }
+
+  // Returns whether an input that needs a scale makes a learner's part of such a sum.
+  bool AddsUp(const RowNeed& need) const {
+    const tf::NodeDef* const node = program_.Find(need.node);
+    return node != nullptr && (summed_.contains(need.node) ||
+                               LeadsToSums(Canonical(node->input(need.input))));
   }
 
   std::string NameBeside(const TensorName& tensor, absl::string_view what) const {
@@ -193,15 +312,15 @@ class Inserter {
     const TensorName name = ParseTensor(tensor);
     if (exchanging_ == Exchanging::kNothing) return Estimate(tensor, type);
     const auto exchangeable = Exchangeable(name.node);
-    if (exchanging_ == Exchanging::kGradients && !exchangeable.ok()) {
+    if (exchanging_ != Exchanging::kAll && !exchangeable.ok()) {
       return Estimate(tensor, type);
     }
     TF_RETURN_IF_ERROR(exchangeable.status());
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
-    if (type.is(RowKind::kSum) && CanBeReduced(dtype) && !LeadsToRows(tensor)) {
+    if (type.is(RowKind::kSum) && CanBeReduced(dtype) && !LeadsToExchanges(tensor)) {
       return Reduce(tensor, type);
     }
-    if (exchanging_ == Exchanging::kGradients) return Estimate(tensor, type);
+    if (exchanging_ != Exchanging::kAll) return Estimate(tensor, type);
     const std::string made = NameBeside(name, "exchange");
     TF_RETURN_IF_ERROR(
         AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
@@ -209,17 +328,25 @@ class Inserter {
     return absl::OkStatus();
   }
 
+  // The power of all rows by a learner's by which a sum over its rows becomes one whose
+  // mean over the learners is that over all rows.
+  int FactorOf(const RowType& type) const {
+    return exchanging_ == Exchanging::kOwnBatches ? 0 : 1 - type.exponent;
+  }
+
   // The rows of one learner give a mean as it is, and of a sum their part.
   absl::Status Estimate(const std::string& tensor, const RowType& type) {
     estimates_ = true;
-    if (!type.is(RowKind::kSum) || type.exponent == 1) return absl::OkStatus();
+    if (!type.is(RowKind::kSum) || FactorOf(type) == 0 || LeadsToSums(tensor)) {
+      return absl::OkStatus();
+    }
     const TensorName name = ParseTensor(tensor);
     if (program_.Find(name.node) == nullptr) {
       return Misplaced(name.node, "is to be scaled in a function");
     }
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
     const std::string made = NameBeside(name, "estimate");
-    TF_RETURN_IF_ERROR(AddRescale(made, name, dtype, 1 - type.exponent));
+    TF_RETURN_IF_ERROR(AddRescale(made, name, dtype, FactorOf(type)));
     Replace(tensor, made);
     return absl::OkStatus();
   }
@@ -240,8 +367,8 @@ class Inserter {
     const std::string made = NameBeside(name, "average");
     TensorName mean = name;
     const std::string rescaled = absl::StrCat(made, "/rescaled");
-    if (type.exponent != 1) {
-      TF_RETURN_IF_ERROR(AddRescale(rescaled, name, dtype, 1 - type.exponent));
+    if (FactorOf(type) != 0) {
+      TF_RETURN_IF_ERROR(AddRescale(rescaled, name, dtype, FactorOf(type)));
       mean = {rescaled, 0, false};
     }
     TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceGradient)
@@ -425,15 +552,15 @@ class Inserter {
     if (sum.empty()) return Misplaced(unique, "is of slices that are not added up");
     TF_RETURN_IF_ERROR(Exchangeable(sum).status());
     const std::string values = absl::StrCat(sum, ":0"), slots = absl::StrCat(unique, ":0");
-    if (LeadsToRows(values)) return Misplaced(sum, "is computed with further");
+    if (LeadsToExchanges(values)) return Misplaced(sum, "is computed with further");
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(values));
     TF_ASSIGN_OR_RETURN(const tf::DataType index_type, TypeOf(slots));
     const std::string made = absl::StrCat(sum, "/TensorBow.rows");
     TensorName own = {sum, 0, false};
     const std::string rescaled = absl::StrCat(made, "/rescaled");
-    const int exponent = types_.types.at(values).exponent;
-    if (exponent != 1) {
-      TF_RETURN_IF_ERROR(AddRescale(rescaled, own, dtype, 1 - exponent));
+    const int factor = FactorOf(types_.types.at(values));
+    if (factor != 0) {
+      TF_RETURN_IF_ERROR(AddRescale(rescaled, own, dtype, factor));
       own = {rescaled, 0, false};
     }
     TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceRows)
@@ -470,9 +597,13 @@ class Inserter {
   tf::GraphDef* const graph_;
   bool estimates_ = false;
   absl::flat_hash_map<std::string, int> nodes_;                // by name
-  absl::flat_hash_map<std::string, std::vector<int>> users_;   // by tensor
+  absl::flat_hash_map<std::string, std::vector<int>> users_;  // by tensor
+  absl::flat_hash_map<std::string, std::vector<int>> followers_;  // by node; they wait
   absl::flat_hash_set<std::string> fetches_;  // tensors
-  absl::flat_hash_set<std::string> moments_, averaged_;        // nodes
+  // Nodes that exchange values, or whose values are exchanged; that write gradients.
+  absl::flat_hash_set<std::string> exchanging_nodes_, averaged_;
+  absl::flat_hash_set<std::string> summed_;  // nodes that write sums of the learners'
+  std::map<std::string, std::string> wholes_;  // by tensor
   std::set<std::string> reduced_slots_;    // nodes that find distinct indices
   std::map<std::string, int> reductions_;  // by node that writes: among those added
   std::vector<tf::NodeDef> added_;

@@ -22,8 +22,9 @@ constexpr char kRescale[] = "TensorBowRescale";
 
 enum class Exchanging {
   kAll,
-  kGradients,  // only where gradients are exchanged, as between hosts
-  kNothing,    // learners train on batches of their own
+  kGradients,   // only where gradients are exchanged, as between hosts
+  kOwnBatches,  // likewise; their mean over batches of the learners' own
+  kNothing,     // models are averaged
 };
 
 // `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of `types`.

@@ -198,8 +198,10 @@ struct Updates {
 };
 
 absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
-                                    const std::set<int>& whole_feeds, bool typed,
+                                    const std::set<int>& whole_feeds,
+                                    const std::optional<std::set<std::string>>& sums,
                                     const tf::Graph& graph) {
+  const bool typed = sums.has_value();
   bool averages_itself = false;
   for (const tf::Node* node : graph.op_nodes()) averages_itself |= IsReduction(*node);
   const NodeSet of_one_task = typed ? NodeSet() : OfOneTask(graph, whole_feeds);
@@ -218,6 +220,15 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
     for (const tf::Node* writer : WritersOf(*node)) {
       if (of_one_task.count(writer) > 0) return UpdatedOtherwise(node->name());
       updates.all.push_back(writer);
+    }
+  }
+  if (!typed) return updates;
+  // Variables may be written beside their updates, too.
+  for (tf::Node* node : graph.op_nodes()) {
+    const auto& found = updates.by_gradient;
+    if (sums->count(node->name()) > 0 && (IsOfGradient(*node) || IsOfRows(node)) &&
+        std::find(found.begin(), found.end(), node) == found.end()) {
+      updates.by_gradient.push_back(node);
     }
   }
   return updates;
@@ -319,8 +330,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
   tf::Graph* const graph = task->parts[0].graph.get();
   TF_ASSIGN_OR_RETURN(
       const Updates updates,
-      FindUpdates({trained.begin(), trained.end()}, whole_feeds, sums.has_value(),
-                  *graph));
+      FindUpdates({trained.begin(), trained.end()}, whole_feeds, sums, *graph));
   if (sums.has_value()) TF_RETURN_IF_ERROR(CheckAveraged(*sums, updates, *graph));
   for (tf::Node* update : updates.by_gradient) {
     const bool by_itself = IsFused(*update) && averaging == Averaging::kInUpdates;

@@ -86,12 +86,18 @@ Types Variable(OpView& op, Types in) {
 }
 
 Types Read(OpView& op, Types in) {
+  if (op.op() == "VariableShape") return {Make(RowKind::kSame)};
   if (op.op() != "ReadVariableOp") return {Make(RowKind::kSame, Sizes{})};
   return {Make(RowKind::kSame, in[0].dims)};
 }
 
 Types Data(OpView& op, Types in) {
   return {op.Unknown("takes data, or calls Python, in the run")};
+}
+
+// The values of an element that is fed in part.
+Types Element(OpView& op, Types in) {
+  return {op.Unknown("has a value that the run is not fed")};
 }
 
 Types Resource(OpView& op, Types in) {
@@ -249,6 +255,10 @@ Types TypeWrite(OpView& op, Types in) {
   } else if (value.partial() && !(trained && value.is(RowKind::kSum))) {
     value = op.Exchanged(at.value, value);
   }
+  // Learners average gradients where they all come.
+  if (value.is(RowKind::kSum) && op.MayNotBeExecuted()) {
+    value = op.Exchanged(at.value, value);
+  }
   if (value.is(RowKind::kSlots) || value.is(RowKind::kSlotted) ||
       value.is(RowKind::kSizes)) {
     value = op.Flat(at.value, value);
@@ -290,11 +300,12 @@ void AddDataRules(RuleTable* rules) {
   rules->Set({"RandomGamma", "RandomPoisson"}, &RandomOf);
   rules->Set({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}, &Placeholder);
   rules->Set({"TemporaryVariable", "VarHandleOp", "Variable", "VariableV2"}, &Variable);
-  rules->Set({"ReadVariableOp", "VarIsInitializedOp", "_ReadVariablesOp"}, &Read);
+  rules->Set({"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "_ReadVariablesOp"}, &Read);
   rules->Set({"EagerPyFunc", "IteratorGetNext", "IteratorGetNextSync", "PyFunc",
               "PyFuncStateless", "QueueDequeueManyV2", "QueueDequeueUpToV2",
               "QueueDequeueV2", "Unstage"},
              &Data);
+  rules->Set({"TensorBowElement"}, &Element);
   rules->Set(
       {"FIFOQueueV2", "HashTableV2", "Iterator", "IteratorV2", "MutableHashTableV2",
        "OneShotIterator", "QueueV2", "RandomShuffleQueueV2", "Stack", "StackV2"},

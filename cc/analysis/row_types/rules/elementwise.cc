@@ -179,7 +179,6 @@ void AddElementwiseRules(RuleTable* rules) {
               "RefNextIteration",
               "Snapshot",
               "StopGradient",
-              "TensorBowElement",
               "_Retval"},
              &PassOn);
   rules->Set({"IdentityN"}, &PassAllOn);
@@ -276,6 +275,7 @@ void AddElementwiseRules(RuleTable* rules) {
               "StringToHashBucketStrong",
               "StringToNumber",
               "StringUpper",
+              "Substr",
               "Tan",
               "Tanh",
               "TruncateDiv",

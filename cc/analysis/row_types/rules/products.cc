@@ -218,9 +218,17 @@ Types Batch(OpView& op, Types in) {
   Types found;
   int exponent = 0;
   bool of_all_rows = false;
+  const Sizes* shape = nullptr;
   for (size_t i = 0; i < in.size(); ++i) {
     const int at = static_cast<int>(i);
     const bool scales = in[i].is(RowKind::kRows) || in[i].is(RowKind::kSame);
+    if (in[i].is(RowKind::kSizes)) {
+      shape = OpView::Numbers(in[i]);  // of the learner's own rows
+      if (shape == nullptr || shape->empty()) {
+        return {op.Unknown("takes a shape that is not known")};
+      }
+      continue;
+    }
     if (at == batch.linear && scales) {
       exponent = in[i].exponent;
     } else {
@@ -234,6 +242,9 @@ Types Batch(OpView& op, Types in) {
       return {op.Unknown("has rows where none are expected")};
     }
   }
+  if (found.empty() && shape != nullptr) {
+    return {op.Unknown("takes a shape of rows beside none")};
+  }
   if (found.empty()) {
     RowType same = Make(RowKind::kSame, std::nullopt, exponent);
     same.of_all_rows = of_all_rows;
@@ -245,7 +256,10 @@ Types Batch(OpView& op, Types in) {
   for (const RowType& type : found) {
     kinds.insert({PartAmong(type, found), (*type.dims)[0]});
   }
-  if (kinds.size() > 1) return {op.Unknown("sets rows against other numbers of rows")};
+  const bool fits = shape == nullptr || (*shape)[0] == (*found[0].dims)[0];
+  if (kinds.size() > 1 || !fits) {
+    return {op.Unknown("sets rows against other numbers of rows")};
+  }
   for (int i : batch.rows) {
     if (!in[i].is(RowKind::kSame) || !Ranked(in[i], 1)) continue;
     const auto size = op.sizes().Number((*in[i].dims)[0]);

@@ -511,26 +511,26 @@ std::optional<Types> SplitOfConcatenation(OpView& op, const RowType& type) {
 Types Split(OpView& op, Types in) {
   const int k = op.op() == "Split" ? 1 : 0;
   RowType type = in[k].extreme() ? op.Flat(k, in[k]) : in[k];
-  if (!type.is(RowKind::kRows)) {
-    type = type.WithoutNumbers();
-    type.dims.reset();
-    type.uniform = Uniform::kNo;
-    return {type};
-  }
+  const bool has_rows = type.is(RowKind::kRows);
   const std::optional<int64_t> number =
       op.op() == "Unpack" ? op.Attr<int64_t>("axis", 0)
                           : op.Constant(in[op.op() == "Split" ? 0 : 2]);
   const std::optional<int> axis =
       type.dims.has_value() ? AxisOf(number, type.rank()) : std::nullopt;
-  if (!axis.has_value()) return {op.Unknown("splits an unknown axis")};
-  if (*axis == type.axis) {
+  if (has_rows && !axis.has_value()) return {op.Unknown("splits an unknown axis")};
+  if (has_rows && *axis == type.axis) {
     const std::optional<Types> pieces = SplitOfConcatenation(op, type);
     return pieces.has_value() ? *pieces : Types{op.Unknown("splits the rows")};
   }
-  type = type.Plain();
+  type = has_rows ? type.Plain() : type.WithoutNumbers();
+  if (!has_rows) type.uniform = Uniform::kNo;
+  if (!axis.has_value()) {
+    type.dims.reset();
+    return {type};
+  }
   if (op.op() == "Unpack") {
     type.dims->erase(type.dims->begin() + *axis);
-    if (*axis < type.axis) --type.axis;
+    if (has_rows && *axis < type.axis) --type.axis;
     return {type};
   }
   Size& dim = (*type.dims)[*axis];
