@@ -143,11 +143,17 @@ absl::Status Compiler::PlaceExchanges(const CompileInput& in, ProgramDraft* draf
     return absl::OkStatus();
   }
   if (in.rows == nullptr || !absl::IsInvalidArgument(placed)) return placed;
-  if (!AllNamed(program->feeds, *program->rows, options_)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its rows cannot be divided: ", placed.message()));
+  const bool takes_own = in.analysis.takes_data && !options_.divides_elements();
+  if (!takes_own && !AllNamed(program->feeds, *program->rows, options_)) {
+    const bool averages_models = in.averages == Traits::Averages::kModels;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its rows cannot be divided: ", placed.message(),
+        averages_models ? ". Options(shard=[...]) with all feeds that have one row per "
+                          "sample divides them all the same"
+                        : ""));
   }
-  // The user has named what is divided: then it is, whatever its types.
+  // The user has named what is divided, or that each learner takes its own data: then
+  // it is so, whatever the types.
   CompileInput untyped = in;
   untyped.rows = nullptr;
   *draft = std::move(before);

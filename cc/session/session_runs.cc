@@ -212,6 +212,8 @@ TensorBowSession::Description TensorBowSession::Describe(RunSpec spec) {
   if (signature->taking != nullptr)
     description.element = signature->taking->spec.fetches;
   if (run.program == nullptr) return description;
+  description.why_one_learner = trainer_->WhyOneLearner(*run.program);
+  if (!description.why_one_learner.empty()) return description;
   description.learners = trainer_->num_learners();
   const auto compiled = run.program->compiled();
   for (const FetchSource& fetch : compiled->fetches) {

@@ -67,6 +67,11 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   program->state.num_trained = -1;  // its set is to be made again
 }
 
+std::string Trainer::WhyOneLearner(const Program& program) {
+  absl::MutexLock lock(&mu_);
+  return program.state.why_central;
+}
+
 absl::Status Trainer::SeparateVariables() {
   Sharing::Names names;
   {

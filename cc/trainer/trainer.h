@@ -107,6 +107,9 @@ class Trainer {
 
   absl::StatusOr<RunOutcome> Run(const RunRequest& request) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Returns the reason why one learner executes the program's runs; or an empty text.
+  std::string WhyOneLearner(const Program& program) ABSL_LOCKS_EXCLUDED(mu_);
+
   // Returns what Run() would do. Nothing is executed.
   absl::StatusOr<Explanation> Explain(const RunRequest& request)
       ABSL_LOCKS_EXCLUDED(mu_);

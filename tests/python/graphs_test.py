@@ -29,7 +29,7 @@ def train_on(transform, steps=30, learners=2, rate=0.05, check=True, use_resourc
     inputs = random.random((16, 4), np.float32)
     targets = inputs.sum(axis=1, keepdims=True)
     losses = []
-    with session(graph, learners, synchroniser=tensorbow.SMA()) as s:
+    with session(graph, learners, synchroniser=tensorbow.SMA(), shard=[x, y]) as s:
         s.run(init)
         for _ in range(steps):
             losses.append(s.run([loss, train], {x: inputs, y: targets})[0])

@@ -89,7 +89,6 @@ DIVIDED = {
     "penalty on each row": (MEAN, 0),
     "norm of a mean's gradient": (SAME, 1),
     "a fixed number of steps": (MEAN, 0),
-    "until small on average": (MEAN, 1),
     "if a flag": (MEAN, 0),
     "if a mean": (MEAN, 1),
     "chosen by a mean": (SAME, 3),
@@ -97,6 +96,7 @@ DIVIDED = {
 
 # The operation that the warning names, and why.
 ONE_LEARNERS = {
+    "until small on average": r"Mean 'while/Mean' is to be exchanged in a conditional or a loop",
     "softmax over rows": r"Softmax 'Softmax' works along the rows",
     "masks of one another": r"Mul 'mul' sets rows against rows of another axis or choice",
     "hard examples": r"TopKV2 'TopKV2' works along the rows",

@@ -442,10 +442,7 @@ class Inserter {
       node = &added_[reduction->second];
       input = 0;
     }
-    if (std::optional<int> factor = LargeFactor(*node, input)) {
-      node = Node(ParseTensor(node->input(input)).node);
-      input = *factor;
-    }
+    if (std::optional<int> factor = LargeFactor(*node, input, &node)) input = *factor;
     const TensorName now = InputNow(*node, input);
     const std::string source(now.node);
     TF_RETURN_IF_ERROR(
@@ -459,16 +456,25 @@ class Inserter {
 
   // The factor to scale in the place of a large product, which is computed in the update
   // then (FuseProducts); nullopt if the input is none.
-  std::optional<int> LargeFactor(const tf::NodeDef& user, int input) {
-    const std::string tensor = Canonical(user.input(input));
-    tf::NodeDef* const product = Node(ParseTensor(tensor).node);
+  // Sets `*product_node` to the product.
+  std::optional<int> LargeFactor(const tf::NodeDef& user, int input,
+                                 tf::NodeDef** product_node) {
+    std::string tensor = Canonical(user.input(input));
+    tf::NodeDef* product = Node(ParseTensor(tensor).node);
+    const auto is_used_once = [this](const std::string& t) {
+      return !fetches_.contains(t) && users_[t].size() == 1;
+    };
+    while (product != nullptr && product->op() == "Identity" && is_used_once(tensor)) {
+      tensor = Canonical(product->input(0));
+      product = Node(ParseTensor(tensor).node);
+    }
     const auto type = types_.types.find(tensor);
-    if (product == nullptr || product->op() != "MatMul" || fetches_.contains(tensor) ||
-        users_[tensor].size() != 1 || type == types_.types.end() ||
+    if (product == nullptr || product->op() != "MatMul" || !is_used_once(tensor) || type == types_.types.end() ||
         !CanFuseProduct(ShapeOf(type->second)) ||
         FactsOf(user.op()).optimiser == OptimiserKind::kNone) {
       return std::nullopt;
     }
+    *product_node = product;
     return 1;
   }
 
