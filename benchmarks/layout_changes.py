@@ -3,7 +3,7 @@
     python benchmarks/layout_changes.py [--networks NAME …] [--changes N]
 
 *A change*: `session.set_learners` between runs, and the first run after it, which compiles for the
-learners there are now and proves the division, less a run of the same layout later. *Finding*:
+learners there are now, less a run of the same layout later. *Finding*:
 from the first run of a session that finds its number of learners until it is settled; what it
 trained in that time is compared with what it would have trained with the layout that was settled
 on, at the pace that it has afterwards. Writes benchmarks/results/NAME.{json,md}.

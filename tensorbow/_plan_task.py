@@ -28,7 +28,7 @@ from tensorbow.cost_model import Layer, Task
 
 tf1 = tf.compat.v1
 
-WARM_UP = 10  # iterations: compiles, proves, fills caches
+WARM_UP = 10  # iterations: compiles, fills caches
 TRACES = 7
 _GRADIENTS = {"grad", "delta"}  # what update operations call them
 

@@ -122,7 +122,7 @@ class SessionLearners(BaseSession):
         """Records what every learner does, and when, until the block ends.
 
         The file is in Chrome's trace event format, for https://ui.perfetto.dev or
-        chrome://tracing: a lane for the session (runs, compilations, proofs, changes of
+        chrome://tracing: a lane for the session (runs, compilations, changes of
         the number of learners) and one for each learner (tasks, and inside of these:
         feeding, updates, averages, corrections, waiting for others). Of 4,000,000 events, the
         first ones are kept.

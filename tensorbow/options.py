@@ -109,25 +109,28 @@ class Options:
         among the learners.
       synchroniser: how the learners are kept together: `SMA(...)`, `EASGD(...)`,
         `SSGD(...)`, `AdaptiveSGD(...)`, `Independent()` or "auto". "auto" is `SSGD()`
-        where learners compute on the CPU and the program's gradients are found, whatever the
-        optimiser: its step is that of a stock session, to rounding. Else it is `SMA()`. It is
-        chosen at the first learning run and kept; `session.synchroniser` tells.
+        where learners compute on the CPU, whatever the optimiser: its step is that of a stock
+        session, to rounding. A run that cannot be divided so is executed by one learner, with
+        a warning. On GPUs "auto" is `SMA()`. It is chosen at the first learning run and kept;
+        `session.synchroniser` tells.
       scheduling: "fcfs" gives the next task to the learner that is free first;
         "round_robin" gives task k to learner k mod L, so that a seeded program computes
         the same bits every time. Under `tf.config.experimental.enable_op_determinism()`
         it is "round_robin" whatever is said here. Without batch_size, shard j always
         belongs to learner j.
       shard: feeds (tensors or names) to divide by rows even where their shape leaves
-        doubt.
+        doubt. With all feeds that are divided, a run is divided whatever its row types;
+        if these are unknown, each learner's rows are a batch of their own.
       replicate: feeds (tensors or names) that every learner gets whole.
       combine: how the learners' values of a fetch (tensor or name) become one value:
         "mean" (weighted by rows), "sum", "concat" (in row order), "first" (learner
         0's) or "stack" (a new leading dimension, one entry for each learning task).
-      proof: "auto": before a run is divided for the first time, and once more a hundred
-        iterations later, its gradients are computed from all rows and from each shard of
-        them, on a copy of its graph; a run that dividing would change is executed by one
-        learner, with a warning that says what differs. "off": feeds are divided as their
-        shapes suggest. Feeds that are named in shard= are divided in any case.
+      proof: "auto": every tensor of a run gets a row type from the graph, which says how
+        the learners' values make the value of all rows, for all values of feeds and
+        variables. Learners exchange what the types ask for. If a type that matters is
+        unknown, one learner executes the run, with a warning that names the operation.
+        "off": feeds are divided as declared or as their shapes suggest, and nothing but
+        gradients is exchanged. See docs/feeds.md.
       elements: what a learning run takes from `tf.data` iterators, queues, staging areas and
         readers. "divided": one element, as a stock session does, whose rows are divided among
         the learners as those of feeds are. "one_each": one element for every learner, so that

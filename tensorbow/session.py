@@ -168,8 +168,8 @@ class _LearnerSession(SessionState):
     def explain(self, fetches: Any, feed_dict: Any = None) -> Explanation:
         """What `run(fetches, feed_dict)` would do, and why; nothing is trained or written.
 
-        A learning run that is to be divided is proved as it would be before its first
-        division: its gradients are computed, from all rows and from each shard.
+        The tensors of a learning run that is to be divided get their row types, which follow
+        from the graph; nothing of the run is executed.
 
         Args:
           fetches, feed_dict: as for `tf.compat.v1.Session.run`.

@@ -11,7 +11,7 @@ support
 scheduler memory activity data tuner central_model
 device arithmetic reducer graph feeds
 synchroniser/hosts synchroniser synchroniser/algorithms synchroniser/gpu analysis
-config cluster passes/program passes/task passes
+config cluster passes/task passes/program passes
 learner
 program replicas
 checkpoint coordination
@@ -29,7 +29,6 @@ EXCEPTIONS = {
     ("coordination/merging_hosts.h", "trainer/learning_run.h"),
     ("coordination/merging_hosts.h", "trainer/trainer.h"),
     ("coordination/returning_hosts.cc", "trainer/trainer.h"),
-    ("program/divided_runs.cc", "trainer/trainer.h"),
     ("synchroniser/hosts/host_chunks.h", "synchroniser/trained_set.h"),
     ("synchroniser/hosts/host_merges.h", "synchroniser/algorithms/mega_batches.h"),
     ("synchroniser/hosts/other_hosts.cc", "synchroniser/synchroniser.h"),

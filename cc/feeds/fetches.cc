@@ -192,12 +192,13 @@ tf::Tensor Reduce(const std::vector<tf::Tensor>& values, Choose choose) {
   return result;
 }
 
-absl::StatusOr<tf::Tensor> Extreme(const std::vector<tf::Tensor>& values, bool largest) {
+absl::StatusOr<tf::Tensor> Extreme(const std::vector<tf::Tensor>& values,
+                                   bool largest) {
   switch (values[0].dtype()) {
-#define TENSORBOW_REDUCE(T)                                      \
-  case tf::DataTypeToEnum<T>::value:                             \
-    return Reduce<T>(values, [largest](T a, T b) {               \
-      return a != a || (largest ? a > b : a < b) ? a : b;        \
+#define TENSORBOW_REDUCE(T)                               \
+  case tf::DataTypeToEnum<T>::value:                      \
+    return Reduce<T>(values, [largest](T a, T b) {        \
+      return a != a || (largest ? a > b : a < b) ? a : b; \
     });
     TF_CALL_REAL_NUMBER_TYPES(TENSORBOW_REDUCE)
 #undef TENSORBOW_REDUCE

@@ -22,8 +22,9 @@ struct FetchRule {
   // kCounts: integers that are multiples of powers of the number of rows.
   enum class How { kFirst, kRows, kSum, kMax, kMin, kAll, kAny, kEstimates, kCounts };
   How how = How::kFirst;
-  int axis = 0;      // of kRows
-  int exponent = 0;  // values are divided by r^exponent first; r: all rows by the task's
+  int axis = 0;  // of kRows
+  int exponent =
+      0;  // values are divided by r^exponent first; r: all rows by the task's
   std::vector<int> powers;  // of kCounts, by element
 };
 

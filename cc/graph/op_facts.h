@@ -11,6 +11,17 @@ namespace tensorbow {
 
 // Takes as many elements of an iterator as have so many rows together.
 constexpr char kIteratorGetRows[] = "TensorBowIteratorGetRows";
+// Values that learners exchange, scale by their rows, and average.
+constexpr char kExchange[] = "TensorBowExchange";
+constexpr char kMeanOfAllRows[] = "TensorBowMeanOfAllRows";
+constexpr char kRescale[] = "TensorBowRescale";
+constexpr char kReduceGradient[] = "TensorBowReduceGradient";
+constexpr char kReduceRows[] = "TensorBowReduceRows";
+// An attribute of a variable's node: how learners' values of a variable that they do
+// not train make the central one. "sum" adds them up (accumulators: a central value
+// goes to learner 0, the others start from zero), "first" takes learner 0's,
+// "generator" does so, too, and gives every learner a state of its own.
+constexpr char kAggregationAttribute[] = "_tensorbow_aggregation";
 
 // The rule by which an optimiser op updates a variable, its first input; ordered.
 enum class OptimiserKind {

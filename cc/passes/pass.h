@@ -54,15 +54,15 @@ struct CompileInput {
 
 // The facts about a compiled run that passes find, or bring about.
 struct TaskTraits {
-  bool takes_any_rows = false;  // made to take any number of rows
+  bool takes_any_rows = false;            // made to take any number of rows
   std::shared_ptr<const RowTypes> types;  // null: rows are not typed
   bool exchanges = false;                 // learners exchange values within a task
   // A learner estimates values of all rows from its own.
   bool estimates = false;
   // The nodes that write sums over rows to trained variables; nullopt: not known.
   std::optional<std::set<std::string>> averaged;
-  std::set<int> whole_feeds;  // numbers of feeds that are not divided
-  int num_gradients = 0;      // exchanges of a task
+  std::set<int> whole_feeds;          // numbers of feeds that are not divided
+  int num_gradients = 0;              // exchanges of a task
   std::vector<bool> corrects_itself;  // by trained variable, in the analysis' order
   std::set<std::string> shared;       // variables of which learners have one copy
   std::vector<SentGradient> sent;     // to other hosts, in order

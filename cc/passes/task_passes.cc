@@ -83,10 +83,10 @@ absl::StatusOr<bool> ReduceGradientsPass::Run(const CompileInput& in, TaskGraph*
   if (!AveragesGradients(in)) return false;
   const Averaging averaging =
       in.options.num_hosts() > 1 ? Averaging::kBefore : Averaging::kInUpdates;
-  TF_ASSIGN_OR_RETURN(traits->num_gradients,
-                      ReduceGradients(TrainedVariables(in.analysis),
-                                      traits->whole_feeds, traits->averaged, averaging,
-                                      task));
+  TF_ASSIGN_OR_RETURN(
+      traits->num_gradients,
+      ReduceGradients(TrainedVariables(in.analysis), traits->whole_feeds,
+                      traits->averaged, averaging, task));
   return true;
 }
 

@@ -63,10 +63,11 @@ void Dump(const CompiledProgram& program, const LearnerPrograms& learners) {
   const TaskTraits& traits = program.traits;
   absl::StrAppend(&text, "task ", KeyOf(program.task), "\nrows_fetch ",
                   program.rows_fetch, "\nnum_gradients ", traits.num_gradients,
-                  "\nshared ", absl::StrJoin(traits.shared, " "), "\nhidden_random_ops ",
-                  absl::StrJoin(program.hidden_random_ops, " "), "\ncorrects_itself ",
-                  absl::StrJoin(traits.corrects_itself, " "), "\nexchanges ",
-                  traits.exchanges, " estimates ", traits.estimates, "\n");
+                  "\nshared ", absl::StrJoin(traits.shared, " "),
+                  "\nhidden_random_ops ", absl::StrJoin(program.hidden_random_ops, " "),
+                  "\ncorrects_itself ", absl::StrJoin(traits.corrects_itself, " "),
+                  "\nexchanges ", traits.exchanges, " estimates ", traits.estimates,
+                  "\n");
   for (size_t j = 0; j < learners.tasks.size(); ++j) {
     for (const auto& graph : learners.tasks[j]->graphs()) {
       absl::StrAppend(&text, "learner ", j, "\n", SortedText(*graph));
@@ -116,8 +117,8 @@ CompileInput Compiler::InputFor(const RunToCompile& run,
 absl::Status Compiler::ChooseRows(const RunToCompile& run, CompiledProgram* program,
                                   CompileInput* in) const {
   if (!in->may_divide || !options_.proof) return absl::OkStatus();
-  program->rows =
-      run.rows != nullptr ? std::make_optional(*run.rows) : DeclaredRows(program->feeds);
+  program->rows = run.rows != nullptr ? std::make_optional(*run.rows)
+                                      : DeclaredRows(program->feeds);
   program->awaits_feeds = !program->rows.has_value();
   if (program->awaits_feeds) {
     program->rows.emplace();
@@ -172,10 +173,12 @@ absl::StatusOr<Compilation> Compiler::Compile(const RunToCompile& run,
   made.compiled = std::make_shared<CompiledProgram>();
   CompiledProgram& program = *made.compiled;
   program.replicated = !in.alone || in.on_accelerators;
+  const bool in_step = in.exchanging == Exchanging::kAll && options_.proof &&
+                       options_.divides_elements();
   ProgramDraft draft(run.graph);
   TF_RETURN_IF_ERROR(ProgramPipeline().RunOnProgram(in, &draft, &program.traits));
   TF_RETURN_IF_ERROR(FindRunRules(draft.graph(), run.spec, run.sparse_feeds, in.fixed,
-                                  options_, program.replicated, &program));
+                                  options_, in_step, &program));
   TF_RETURN_IF_ERROR(ChooseRows(run, &program, &in));
   if (program.awaits_feeds) return made;
   TF_RETURN_IF_ERROR(PlaceExchanges(in, &draft, &program));

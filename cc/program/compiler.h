@@ -47,7 +47,8 @@ class Compiler {
         agree_(std::move(agree)) {}
 
   // `averages`: the values that several learners average. InvalidArgument if the
-  // learners cannot divide the run's rows, or if its gradients are wanted and not found.
+  // learners cannot divide the run's rows, or if its gradients are wanted and not
+  // found.
   absl::StatusOr<Compilation> Compile(const RunToCompile& run,
                                       Traits::Averages averages) const;
 

@@ -65,11 +65,20 @@ FeedDeclaration Declare(const RunGraph& run, const std::string& name,
   return feed;
 }
 
+// Returns whether the tensor is the value of a resource variable.
+bool IsRead(const ProgramGraph& graph, absl::string_view tensor) {
+  const tf::NodeDef* node = graph.Find(ParseTensor(tensor).node);
+  while (node != nullptr && node->op() == "Identity") {
+    node = graph.Find(ParseTensor(node->input(0)).node);
+  }
+  return node != nullptr && node->op() == "ReadVariableOp";
+}
+
 }  // namespace
 
 absl::Status FindRunRules(const ProgramGraph& graph, const RunSpec& spec,
                           const SparseFeeds& sparse_feeds, const FixedRows& fixed,
-                          const Options& options, bool replicated,
+                          const Options& options, bool in_step,
                           CompiledProgram* program) {
   program->task.feeds = spec.feeds;
   program->task.targets = spec.targets;
@@ -95,10 +104,15 @@ absl::Status FindRunRules(const ProgramGraph& graph, const RunSpec& spec,
     const auto chosen = options.combine.find(name);
     if (chosen != options.combine.end()) {
       fetch.declaration.combination = chosen->second;
-    } else if (replicated) {
-      std::vector<std::string>* const targets = &program->task.targets;
-      const std::string variable = VariableReadBy(graph, name, targets);
-      if (!variable.empty()) fetch.variable = *graph.Find(variable);
+    } else if (program->replicated) {
+      std::vector<std::string> targets;
+      const std::string variable = VariableReadBy(graph, name, &targets);
+      const bool before = in_step && IsRead(graph, name);
+      if (!variable.empty() && !before) {
+        fetch.variable = *graph.Find(variable);
+        program->task.targets.insert(program->task.targets.end(), targets.begin(),
+                                     targets.end());
+      }
     }
     if (!fetch.variable.has_value()) {
       fetch.task_fetch = static_cast<int>(program->task.fetches.size());
@@ -165,9 +179,8 @@ RowsOfRun PlannedRows(const std::vector<FeedDeclaration>& declarations,
     if (sparse.count(static_cast<int>(i)) > 0) continue;
     const bool whole =
         declarations[i].division == FeedDeclaration::Division::kReplicate;
-    rows.feeds.push_back(
-        {declarations[i].name, plan.divided[i],
-         whole ? std::nullopt : std::make_optional(feeds[i].dims())});
+    rows.feeds.push_back({declarations[i].name, plan.divided[i],
+                          whole ? std::nullopt : std::make_optional(feeds[i].dims())});
     if (!plan.divided[i] || !declarations[i].shape.unknown_rank()) continue;
     for (int d = 1; d < feeds[i].dims(); ++d) {
       rows.feeds.back().of_row.push_back(feeds[i].dim_size(d));
@@ -180,7 +193,8 @@ namespace {
 
 using How = FetchRule::How;
 
-// Returns the rule for counts of rows; nullopt if they are no multiples of their powers.
+// Returns the rule for counts of rows; nullopt if they are no multiples of their
+// powers.
 std::optional<FetchRule> RuleForCounts(const RowType& type, const SizeTable& sizes) {
   if (!type.numbers.has_value()) return std::nullopt;
   FetchRule rule;
@@ -234,7 +248,7 @@ std::optional<FetchRule> RuleFor(const RowType& type, const SizeTable& sizes,
 }  // namespace
 
 absl::Status SetFetchRules(const RowTypes& types, bool estimates,
-                          CompiledProgram* program) {
+                           CompiledProgram* program) {
   for (FetchSource& fetch : program->fetches) {
     FetchDeclaration& declaration = fetch.declaration;
     if (fetch.variable.has_value() || declaration.combination.has_value()) continue;
@@ -244,8 +258,8 @@ absl::Status SetFetchRules(const RowTypes& types, bool estimates,
     if (declaration.rule.has_value()) continue;
     if (type->unknown()) return absl::InvalidArgumentError(Describe(*type->why));
     return absl::InvalidArgumentError(absl::StrCat("fetch '", declaration.name, "' is ",
-                        Describe(*type, *types.sizes),
-                        ", which cannot be put together"));
+                                                   Describe(*type, *types.sizes),
+                                                   ", which cannot be put together"));
   }
   return absl::OkStatus();
 }

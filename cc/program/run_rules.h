@@ -21,10 +21,11 @@ namespace tensorbow {
 
 // Sets the task, the feeds and the fetches of `program`. `graph`: as learners execute
 // it. `sparse_feeds`: feeds that are parts of sparse tensors. `fixed`: feeds of a fixed
-// number of rows.
+// number of rows. `in_step`: learners' variables are equal, and a fetch of a resource
+// variable is its value before the step; otherwise it is the central one after it.
 absl::Status FindRunRules(const ProgramGraph& graph, const RunSpec& spec,
                           const SparseFeeds& sparse_feeds, const FixedRows& fixed,
-                          const Options& options, bool replicated,
+                          const Options& options, bool in_step,
                           CompiledProgram* program);
 
 // Returns the numbers of the feeds that every learner has whole, whatever is fed.
@@ -41,7 +42,7 @@ RowsOfRun PlannedRows(const std::vector<FeedDeclaration>& declarations,
 // Sets how the values of each fetch are combined, by its type. InvalidArgument if those
 // of one cannot be.
 absl::Status SetFetchRules(const RowTypes& types, bool estimates,
-                          CompiledProgram* program);
+                           CompiledProgram* program);
 
 }  // namespace tensorbow
 

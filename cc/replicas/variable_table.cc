@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cc/graph/op_facts.h"
 #include "cc/learner/specialise.h"
 #include "cc/passes/task/share_variables.h"
 #include "cc/replicas/values.h"

@@ -47,11 +47,11 @@ struct RunOutcome {
   Layout layout;
   int64_t num_rows = 0;
   std::vector<tensorflow::Tensor> fetches;
-  bool uninitialised = false;  // for want of an initial value
-  bool undivided = false;      // learner 0 has executed all of it
-  bool recompile = false;  // the program is to be compiled again; then to be run
+  bool uninitialised = false;     // for want of an initial value
+  bool undivided = false;         // learner 0 has executed all of it
+  bool recompile = false;         // the program is to be compiled again; then to be run
   std::optional<RowsOfRun> rows;  // for these rows, then
-  bool again = false;  // the run is to be made again: it has left no trace
+  bool again = false;             // the run is to be made again: it has left no trace
 };
 
 // What would become of a run.

@@ -350,8 +350,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   TF_RETURN_IF_ERROR(run.status());
   outcome.layout = learners_.layout();
   outcome.num_rows = run.NumRows();
-  TF_RETURN_IF_ERROR(
-      CollectFetches(*program, run.TakeOutcomes(), &outcome.fetches));
+  TF_RETURN_IF_ERROR(CollectFetches(*program, run.TakeOutcomes(), &outcome.fetches));
   return outcome;
 }
 

@@ -82,9 +82,9 @@ class Trainer {
                        const RunAnalysis& analysis, const SparseFeeds& sparse_feeds,
                        std::shared_ptr<Program>* program);
 
-  // Compiles the program once more, for the learners there are now and these rows; null:
-  // by the declarations of the feeds. A run that cannot be compiled so is executed by
-  // one learner from then on.
+  // Compiles the program once more, for the learners there are now and these rows;
+  // null: by the declarations of the feeds. A run that cannot be compiled so is
+  // executed by one learner from then on.
   void Recompile(const ProgramGraph& graph, const RunSpec& spec,
                  const SparseFeeds& sparse_feeds, const RowsOfRun* rows,
                  Program* program) ABSL_LOCKS_EXCLUDED(mu_);

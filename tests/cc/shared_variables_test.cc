@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/central_model/central_model.h"
+#include "cc/graph/op_facts.h"
 #include "cc/passes/task/fuse_updates.h"
 #include "cc/passes/task/reduce_gradients.h"
 #include "cc/passes/task/share_variables.h"

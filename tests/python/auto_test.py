@@ -277,8 +277,22 @@ def test_an_update_in_a_conditional_is_stocks(one_thread):
         np.testing.assert_allclose(s.run(program.w), stock.run(program.w), rtol=1e-5)
 
 
+def of_hard_examples():
+    """A loss of the rows with the greatest errors, which only all rows tell."""
+    p = types.SimpleNamespace(graph=tf.Graph())
+    with p.graph.as_default():
+        p.x = tf1.placeholder(tf.float32, [None, 2])
+        p.y = tf1.placeholder(tf.float32, [None])
+        w = tf1.get_variable("w", initializer=np.full(2, 0.1, "f"))
+        errors = tf.square(tf.linalg.matvec(p.x, w) - p.y)
+        loss = tf.reduce_mean(tf.nn.top_k(errors, 2).values)
+        p.train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        p.init = tf1.global_variables_initializer()
+    return p
+
+
 def test_learners_that_come_later_are_told_why_one_of_them_trains():
-    program = in_a_branch(OPTIMISERS["adam"])
+    program = of_hard_examples()
     with session(program.graph, learners=1) as s:
         s.run(program.init)
         with warnings.catch_warnings():

@@ -177,18 +177,6 @@ def long_run() -> Table:
     return table
 
 
-def proof_cost() -> Table:
-    found = results("proof_cost")
-    table = []
-    for model, seconds in found["seconds"].items():
-        cells = [f"{MODELS[model]}, {found['rows'][model]}"]
-        for run in ("first", "repeated"):
-            pairs = zip(seconds["auto"][run], seconds["off"][run])
-            cells.append(f"{1e3 * median(a - b for a, b in pairs):,.0f}")
-        table.append([*cells, f"{1e3 * median(seconds['auto']['between']):,.1f}"])
-    return table
-
-
 def time_to_accuracy() -> Table:
     table = []
     for model, title in (
@@ -233,7 +221,6 @@ TABLES: dict[str, Callable[[], Table]] = {
     "keras_fit": keras_fit,
     "memory": memory,
     "long_run": long_run,
-    "proof_cost": proof_cost,
     "time_to_accuracy_lenet": time_to_accuracy,
 }
 

@@ -20,9 +20,8 @@ RUNS = (
     "cc/program",
     "cc/replicas",
     "cc/trainer",
-    "cc/training",
 )
-GRAPHS = ("cc/analysis", "cc/graph", "cc/passes", "cc/rewrite")
+GRAPHS = ("cc/analysis", "cc/graph", "cc/passes")
 HOLE = "…"
 
 

@@ -23,7 +23,7 @@ def session(graph, learners=2, **options):
 def session_of_parts(graph, learners=2, **options):
     """The same for programs that are fed one entry for every learner.
 
-    Each learner's part is all it computes from, which no proof of a division accepts.
+    Each learner's part is all it computes from, which no row type says.
     """
     return session(graph, learners, **({"proof": "off"} | options))
 

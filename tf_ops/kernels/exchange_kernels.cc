@@ -217,9 +217,9 @@ class RescaleKernel : public tf::OpKernel {
     }
     const auto elements = static_cast<int64_t>(powers_.size());
     OP_REQUIRES(context, powers_.empty() || elements == value.NumElements(),
-                absl::InvalidArgumentError(
-                    absl::StrCat("Got ", value.NumElements(), " elements at ", name(),
-                                 "; wanted ", elements)));
+                absl::InvalidArgumentError(absl::StrCat("Got ", value.NumElements(),
+                                                        " elements at ", name(),
+                                                        "; wanted ", elements)));
     tf::Tensor* rescaled = nullptr;
     OP_REQUIRES_OK(context, context->forward_input_or_allocate_output(
                                 {0}, 0, value.shape(), &rescaled));

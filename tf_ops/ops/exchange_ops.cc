@@ -17,8 +17,7 @@ absl::Status ExchangedShape(InferenceContext* context) {
   TF_RETURN_IF_ERROR(context->GetAttr("how", &how));
   ShapeHandle shape = context->input(0);
   if (how == "concat" && context->RankKnown(shape) && context->Rank(shape) > 0) {
-    TF_RETURN_IF_ERROR(
-        context->ReplaceDim(shape, 0, context->UnknownDim(), &shape));
+    TF_RETURN_IF_ERROR(context->ReplaceDim(shape, 0, context->UnknownDim(), &shape));
   }
   context->set_output(0, shape);
   return absl::OkStatus();
@@ -58,8 +57,9 @@ powers: one for each element; empty: `power` for all.
 REGISTER_OP("TensorBowExchange")
     .Input("value: T")
     .Output("whole: T")
-    .Attr("T: {float, double, half, bfloat16, int32, int64, uint8, int8, int16, uint16, "
-          "uint32, uint64, bool}")
+    .Attr(
+        "T: {float, double, half, bfloat16, int32, int64, uint8, int8, int16, uint16, "
+        "uint32, uint64, bool}")
     .Attr("how: {'sum', 'max', 'min', 'all', 'any', 'first', 'concat'}")
     .Attr("exponent: int = 0")
     .Attr("index: int >= -1 = -1")

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/analysis/row_types/type_flow.h"
+#include "cc/graph/dataflow.h"
 #include "cc/graph/op_facts.h"
 
 namespace tensorbow {
@@ -64,16 +65,33 @@ Types TypesOfSparse(SizeTable& sizes, const std::string& name, int64_t rank) {
   return {indices, MakeRows(0, entries, Sizes{count}), shape};
 }
 
+// Returns whether the node, or a function that it calls, does more than check values.
+bool HasEffects(const tf::NodeDef& node, const tf::FunctionLibraryDefinition& functions,
+                absl::flat_hash_set<std::string>* seen) {
+  const tf::OpDef* op = nullptr;
+  const std::vector<tensorbow::Call> calls = CallsOf(node, functions);
+  if (calls.empty()) {
+    return IsWrite(node.op()) || !functions.LookUpOpDef(node.op(), &op).ok() ||
+           tensorbow::HasEffects(*op);
+  }
+  for (const tensorbow::Call& call : calls) {
+    const tf::FunctionDef* const function = functions.Find(call.function);
+    if (function == nullptr || !seen->insert(call.function).second) continue;
+    for (const tf::NodeDef& inner : function->node_def()) {
+      if (HasEffects(inner, functions, seen)) return true;
+    }
+  }
+  return false;
+}
+
 // The nodes on which the values of `fetches`, or what is written or acted on, depend:
 // not those of checks alone.
-absl::flat_hash_set<std::string> UsedNodes(const TypedGraph& graph,
-                                           std::vector<const tf::Node*> fetches) {
+absl::flat_hash_set<std::string> UsedNodes(
+    const TypedGraph& graph, const tf::FunctionLibraryDefinition& functions,
+    std::vector<const tf::Node*> fetches) {
   for (const tf::Node* node : graph.graph->op_nodes()) {
-    const bool has_effects = node->op_def().is_stateful() || node->IsFunctionCall() ||
-                             IsWrite(node->type_string());
-    if (has_effects && !FactsOf(node->type_string()).only_checks) {
-      fetches.push_back(node);
-    }
+    absl::flat_hash_set<std::string> seen;
+    if (HasEffects(node->def(), functions, &seen)) fetches.push_back(node);
   }
   absl::flat_hash_set<std::string> used;
   while (!fetches.empty()) {
@@ -83,9 +101,8 @@ absl::flat_hash_set<std::string> UsedNodes(const TypedGraph& graph,
     for (const tf::Edge* edge : node->in_edges()) {
       // A branch is executed by control edges from where its condition switches.
       const tf::Node* const source = edge->src();
-      const bool of_branch =
-          source->IsIdentity() && source->IsOp() &&
-          graph.inputs[source->id()][0].node->IsSwitch();
+      const bool of_branch = source->IsIdentity() && source->IsOp() &&
+                             graph.inputs[source->id()][0].node->IsSwitch();
       if (!edge->IsControlEdge() || of_branch) fetches.push_back(source);
     }
   }
@@ -157,7 +174,7 @@ absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& sp
   flow.Run(given, ends);
   RowTypes types = flow.Take();
   // Checks look at the values of a learner's own rows.
-  const auto used = UsedNodes(*graph, std::move(fetched));
+  const auto used = UsedNodes(*graph, program.functions(), std::move(fetched));
   const auto is_check = [&](absl::string_view path) {
     return !used.contains(TopOf(ParseTensor(path).node, nodes));
   };

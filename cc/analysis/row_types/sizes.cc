@@ -207,9 +207,8 @@ std::optional<int> SizeTable::Degree(Size size) const {
 
 bool SizeTable::HasFedRowsOnly(Size size) const {
   const std::vector<Symbol> symbols = RowSymbols(size);
-  return std::all_of(symbols.begin(), symbols.end(), [this](Symbol symbol) {
-    return symbol == Info(kFedRows).symbol;
-  });
+  return std::all_of(symbols.begin(), symbols.end(),
+                     [this](Symbol symbol) { return symbol == Info(kFedRows).symbol; });
 }
 
 std::optional<Part> SizeTable::PartOf(Size size) const {

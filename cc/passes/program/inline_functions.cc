@@ -19,7 +19,8 @@ namespace tf = ::tensorflow;
 namespace {
 
 // Returns the function that a node calls; null if it calls none.
-const tf::FunctionDef* FunctionOf(const tf::AttrSlice& attributes, const std::string& op,
+const tf::FunctionDef* FunctionOf(const tf::AttrSlice& attributes,
+                                  const std::string& op,
                                   const tf::FunctionLibraryDefinition& functions) {
   if (op != "PartitionedCall" && op != "StatefulPartitionedCall") {
     return functions.Find(op);
@@ -48,14 +49,14 @@ absl::StatusOr<bool> InlineOnce(const tf::FunctionLibraryDefinition& functions,
         *function, is_native ? call->attrs() : tf::AttrSlice(), &functions, &body);
     if (!made.ok()) return made;
     tf::InlineFunctionBodyOptions options;
-    options.keep_caller_node = tf::InlineFunctionBodyOptions::KeepCallerNode::kFetchable;
+    options.keep_caller_node =
+        tf::InlineFunctionBodyOptions::KeepCallerNode::kFetchable;
     if (!is_native) {
       options.output_control_src =
           tf::InlineFunctionBodyOptions::OutputControlSource::kControlOutputs;
     }
     // A function that says so stays a call.
-    inlined |=
-        tf::InlineFunctionBody(functions, graph, call, body.get(), options).ok();
+    inlined |= tf::InlineFunctionBody(functions, graph, call, body.get(), options).ok();
   }
   return inlined;
 }

@@ -7,9 +7,9 @@
 
 namespace tensorbow {
 
-// `inlined` ← what `spec` needs of `graph`, without calls of functions; conditionals and
-// loops that are functions stay. Calls keep their names as identities of the results.
-// Returns whether there were any. Pure function.
+// `inlined` ← what `spec` needs of `graph`, without calls of functions; conditionals
+// and loops that are functions stay. Calls keep their names as identities of the
+// results. Returns whether there were any. Pure function.
 absl::StatusOr<bool> InlineFunctions(const ProgramGraph& graph, const RunSpec& spec,
                                      ProgramGraph* inlined);
 

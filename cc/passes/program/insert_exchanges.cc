@@ -11,10 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/graph/control_flow.h"
-#include "cc/passes/task/fuse_products.h"
 #include "cc/graph/op_facts.h"
-#include "cc/passes/task/reduce_gradients.h"
-#include "cc/passes/task/share_variables.h"
+#include "cc/passes/task/fuse_products.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
@@ -111,7 +109,8 @@ class Inserter {
       }
     }
     for (const RowNeed& need : types_.needs) {
-      if (need.kind != Need::kRescale || exchanging_ == Exchanging::kOwnBatches) continue;
+      if (need.kind != Need::kRescale || exchanging_ == Exchanging::kOwnBatches)
+        continue;
       if (exchanging_ != Exchanging::kAll && AddsUp(need)) continue;
       TF_RETURN_IF_ERROR(Rescale(need));
     }
@@ -144,7 +143,8 @@ class Inserter {
   // Gives an input that a learner computes from its numbers of rows those of all rows.
   absl::Status MakeWhole(const RowNeed& need) {
     tf::NodeDef* const node = Node(need.node);
-    if (node == nullptr) return Misplaced(need.node, "needs numbers of rows in a function");
+    if (node == nullptr)
+      return Misplaced(need.node, "needs numbers of rows in a function");
     const std::string before = Canonical(program_.Find(need.node)->input(need.input));
     TF_ASSIGN_OR_RETURN(std::string whole, WholeOf(before));
     *node->mutable_input(need.input) = std::move(whole);
@@ -160,7 +160,8 @@ class Inserter {
     const auto type = types_.types.find(tensor);
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
     if (type == types_.types.end()) return tensor;  // it is fed
-    if (type->second.is(RowKind::kSame) || type->second.is(RowKind::kZero)) return tensor;
+    if (type->second.is(RowKind::kSame) || type->second.is(RowKind::kZero))
+      return tensor;
     if (!type->second.is(RowKind::kSizes)) {
       return Misplaced(name.node, "is computed from more than numbers of rows");
     }
@@ -211,8 +212,8 @@ class Inserter {
 
   absl::Status Misplaced(absl::string_view node, absl::string_view why) const {
     const tf::NodeDef* const found = program_.Find(node);
-    return absl::InvalidArgumentError(
-        absl::StrCat(found == nullptr ? "a function" : found->op(), " '", node, "' ", why));
+    return absl::InvalidArgumentError(absl::StrCat(
+        found == nullptr ? "a function" : found->op(), " '", node, "' ", why));
   }
 
   // The node of a tensor, where learners can exchange it.
@@ -322,8 +323,7 @@ class Inserter {
     }
     if (exchanging_ != Exchanging::kAll) return Estimate(tensor, type);
     const std::string made = NameBeside(name, "exchange");
-    TF_RETURN_IF_ERROR(
-        AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
+    TF_RETURN_IF_ERROR(AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
     Replace(tensor, made);
     return absl::OkStatus();
   }
@@ -383,7 +383,8 @@ class Inserter {
   tf::PartialTensorShape ShapeOf(const RowType& type) const {
     if (!type.dims.has_value()) return tf::PartialTensorShape();
     std::vector<int64_t> shape;
-    for (Size size : *type.dims) shape.push_back(types_.sizes->Number(size).value_or(-1));
+    for (Size size : *type.dims)
+      shape.push_back(types_.sizes->Number(size).value_or(-1));
     return tf::PartialTensorShape(shape);
   }
 
@@ -404,25 +405,25 @@ class Inserter {
   absl::Status ReduceWritten(const RowWrite& write) {
     tf::NodeDef* const node = Node(write.node);
     if (node == nullptr) return Misplaced(write.node, "writes a sum over rows");
-    if (node->op() == kReduceGradient ||
-        FactsOf(node->op()).optimiser != OptimiserKind::kNone ||
+    if (FactsOf(node->op()).optimiser != OptimiserKind::kNone ||
         absl::StrContains(node->op(), "Scatter")) {
       return absl::OkStatus();
     }
     TF_RETURN_IF_ERROR(Exchangeable(write.node).status());
     const std::string before = Canonical(program_.Find(write.node)->input(write.input));
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
-    if (!CanBeReduced(dtype)) return Misplaced(write.node, "writes such a sum over rows");
+    if (!CanBeReduced(dtype))
+      return Misplaced(write.node, "writes such a sum over rows");
     const TensorName now = InputNow(*node, write.input);
     const std::string made = absl::StrCat(write.node, "/TensorBow.average");
     const auto type = types_.types.find(before);
-    TF_RETURN_IF_ERROR(
-        tf::NodeDefBuilder(made, kReduceGradient)
-            .Input(now.node, now.index, dtype)
-            .Attr("index", 0)
-            .Attr("shape", type == types_.types.end() ? tf::PartialTensorShape()
-                                                      : ShapeOf(type->second))
-            .Finalize(&added_.emplace_back()));
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceGradient)
+                           .Input(now.node, now.index, dtype)
+                           .Attr("index", 0)
+                           .Attr("shape", type == types_.types.end()
+                                              ? tf::PartialTensorShape()
+                                              : ShapeOf(type->second))
+                           .Finalize(&added_.emplace_back()));
     reductions_[write.node] = static_cast<int>(added_.size()) - 1;
     *node->mutable_input(write.input) = made;
     return absl::OkStatus();
@@ -433,8 +434,7 @@ class Inserter {
     if (node == nullptr) return Misplaced(need.node, "is to be scaled in a function");
     const std::string before = Canonical(program_.Find(need.node)->input(need.input));
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
-    const std::string made =
-        absl::StrCat(need.node, "/TensorBow.rescale.", need.input);
+    const std::string made = absl::StrCat(need.node, "/TensorBow.rescale.", need.input);
     // Before a reduction that has been put there.
     const auto reduction = reductions_.find(need.node);
     int input = need.input;
@@ -454,9 +454,9 @@ class Inserter {
     return absl::OkStatus();
   }
 
-  // The factor to scale in the place of a large product, which is computed in the update
-  // then (FuseProducts); nullopt if the input is none.
-  // Sets `*product_node` to the product.
+  // The factor to scale in the place of a large product, which is computed in the
+  // update then (FuseProducts); nullopt if the input is none. Sets `*product_node` to
+  // the product.
   std::optional<int> LargeFactor(const tf::NodeDef& user, int input,
                                  tf::NodeDef** product_node) {
     std::string tensor = Canonical(user.input(input));
@@ -469,8 +469,8 @@ class Inserter {
       product = Node(ParseTensor(tensor).node);
     }
     const auto type = types_.types.find(tensor);
-    if (product == nullptr || product->op() != "MatMul" || !is_used_once(tensor) || type == types_.types.end() ||
-        !CanFuseProduct(ShapeOf(type->second)) ||
+    if (product == nullptr || product->op() != "MatMul" || !is_used_once(tensor) ||
+        type == types_.types.end() || !CanFuseProduct(ShapeOf(type->second)) ||
         FactsOf(user.op()).optimiser == OptimiserKind::kNone) {
       return std::nullopt;
     }
@@ -492,7 +492,8 @@ class Inserter {
     return absl::OkStatus();
   }
 
-  // Makes a mean over rows that data choose a sum, divided by the number of all of them.
+  // Makes a mean over rows that data choose a sum, divided by the number of all of
+  // them.
   absl::Status CountAll(const std::string& name) {
     TF_RETURN_IF_ERROR(Exchangeable(name).status());
     tf::NodeDef* const node = Node(name);
@@ -532,8 +533,7 @@ class Inserter {
         return Misplaced(need.node, "needs the slices of all rows");
       }
       const std::string made = absl::StrCat(need.node, "/TensorBow.all.", input);
-      TF_RETURN_IF_ERROR(
-          AddExchange(made, InputNow(*node, input), dtype, "concat", 0));
+      TF_RETURN_IF_ERROR(AddExchange(made, InputNow(*node, input), dtype, "concat", 0));
       *node->mutable_input(input) = made;
     }
     return absl::OkStatus();
@@ -552,12 +552,14 @@ class Inserter {
           graph_->node(at).op() != "UnsortedSegmentSum") {
         continue;
       }
-      if (!sum.empty()) return Misplaced(unique, "is of slices that are added up twice");
+      if (!sum.empty())
+        return Misplaced(unique, "is of slices that are added up twice");
       sum = name;
     }
     if (sum.empty()) return Misplaced(unique, "is of slices that are not added up");
     TF_RETURN_IF_ERROR(Exchangeable(sum).status());
-    const std::string values = absl::StrCat(sum, ":0"), slots = absl::StrCat(unique, ":0");
+    const std::string values = absl::StrCat(sum, ":0"),
+                      slots = absl::StrCat(unique, ":0");
     if (LeadsToExchanges(values)) return Misplaced(sum, "is computed with further");
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(values));
     TF_ASSIGN_OR_RETURN(const tf::DataType index_type, TypeOf(slots));
@@ -602,16 +604,16 @@ class Inserter {
   const Exchanging exchanging_;
   tf::GraphDef* const graph_;
   bool estimates_ = false;
-  absl::flat_hash_map<std::string, int> nodes_;                // by name
-  absl::flat_hash_map<std::string, std::vector<int>> users_;  // by tensor
+  absl::flat_hash_map<std::string, int> nodes_;                   // by name
+  absl::flat_hash_map<std::string, std::vector<int>> users_;      // by tensor
   absl::flat_hash_map<std::string, std::vector<int>> followers_;  // by node; they wait
-  absl::flat_hash_set<std::string> fetches_;  // tensors
+  absl::flat_hash_set<std::string> fetches_;                      // tensors
   // Nodes that exchange values, or whose values are exchanged; that write gradients.
   absl::flat_hash_set<std::string> exchanging_nodes_, averaged_;
-  absl::flat_hash_set<std::string> summed_;  // nodes that write sums of the learners'
+  absl::flat_hash_set<std::string> summed_;    // nodes that write sums of the learners'
   std::map<std::string, std::string> wholes_;  // by tensor
-  std::set<std::string> reduced_slots_;    // nodes that find distinct indices
-  std::map<std::string, int> reductions_;  // by node that writes: among those added
+  std::set<std::string> reduced_slots_;        // nodes that find distinct indices
+  std::map<std::string, int> reductions_;      // by node that writes: among those added
   std::vector<tf::NodeDef> added_;
 };
 

@@ -1,5 +1,5 @@
-// Makes learners that divide the rows of a run compute what one learner does: inserts the
-// exchanges and rescales that row types ask for.
+// Makes learners that divide the rows of a run compute what one learner does: inserts
+// the exchanges and rescales that row types ask for.
 //
 // A tensor that nothing of rows follows from is exchanged where gradients are
 // (TensorBowReduceGradient): after all of them have been computed. All others are
@@ -16,10 +16,6 @@
 
 namespace tensorbow {
 
-constexpr char kExchange[] = "TensorBowExchange";
-constexpr char kMeanOfAllRows[] = "TensorBowMeanOfAllRows";
-constexpr char kRescale[] = "TensorBowRescale";
-
 enum class Exchanging {
   kAll,
   kGradients,   // only where gradients are exchanged, as between hosts
@@ -27,10 +23,10 @@ enum class Exchanging {
   kNothing,     // models are averaged
 };
 
-// `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of `types`.
-// In the place of an exchange that is not wanted a learner estimates the value of all
-// rows from its own: returns whether there is one. InvalidArgument if an exchange that
-// is wanted cannot be placed; the message says which. Pure function.
+// `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of
+// `types`. In the place of an exchange that is not wanted a learner estimates the value
+// of all rows from its own: returns whether there is one. InvalidArgument if an
+// exchange that is wanted cannot be placed; the message says which. Pure function.
 absl::StatusOr<bool> InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
                                      const RowTypes& types, Exchanging exchanging,
                                      ProgramGraph* exchanged);

@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "cc/graph/downstream.h"
 #include "cc/graph/node_inputs.h"
-#include "cc/passes/program/insert_exchanges.h"
+#include "cc/graph/op_facts.h"
 #include "cc/passes/task/reduce_gradients.h"
 #include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/graph/node_builder.h"
@@ -97,8 +97,7 @@ std::map<const tf::Node*, bool> Replaceable(const std::vector<tf::Node*>& nodes,
   return replaceable;
 }
 
-absl::Status Replace(tf::Node* node, int index, tf::Graph* graph,
-                     tf::Node** made) {
+absl::Status Replace(tf::Node* node, int index, tf::Graph* graph, tf::Node** made) {
   const auto input = [node](int i) {
     const NodeOutput tensor = InputOf(*node, i);
     return tf::NodeBuilder::NodeOut(tensor.node, tensor.index);
@@ -167,7 +166,7 @@ absl::Status ExchangeMoments(TaskGraph* task, int* num_exchanges) {
     const auto known = replaceable.find(forward);
     if (!exchanges_values && known == replaceable.end()) continue;
     const char* const why =
-        conditional.count(node) > 0 ? " is in a conditional or a loop"
+        conditional.count(node) > 0                ? " is in a conditional or a loop"
         : begin == nullptr || late.count(node) > 0 ? " comes after an update"
         : !exchanges_values && !known->second ? " normalises in another layout or type"
                                               : nullptr;

@@ -234,8 +234,8 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
   return updates;
 }
 
-// Returns an error if a node that writes a learner's own part of a gradient is neither an
-// update that is averaged nor takes a reduction.
+// Returns an error if a node that writes a learner's own part of a gradient is neither
+// an update that is averaged nor takes a reduction.
 absl::Status CheckAveraged(const std::set<std::string>& sums, const Updates& updates,
                            const tf::Graph& graph) {
   std::set<std::string> averaged;
@@ -253,16 +253,20 @@ absl::Status CheckAveraged(const std::set<std::string>& sums, const Updates& upd
   return absl::OkStatus();
 }
 
+// Returns the nodes that follow from updates and averages, or wait for them.
+NodeSet AfterUpdates(const Updates& updates, const std::vector<tf::Node*>& reductions) {
+  std::vector<const tf::Node*> exchanges = updates.all;
+  exchanges.insert(exchanges.end(), reductions.begin(), reductions.end());
+  return Downstream(std::move(exchanges), [](const tf::Edge&) { return true; });
+}
+
 // Executes what refills a queue that the task takes from before `begin`, where learners
 // wait for each other: else one that waits for an element would wait for one that waits
 // for its gradients.
 absl::Status RefillBefore(tf::Node* begin, const NodeSet& conditional,
                           const Updates& updates,
                           const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
-  std::vector<const tf::Node*> exchanges = updates.all;
-  exchanges.insert(exchanges.end(), reductions.begin(), reductions.end());
-  const NodeSet after =
-      Downstream(std::move(exchanges), [](const tf::Edge&) { return true; });
+  const NodeSet after = AfterUpdates(updates, reductions);
   for (tf::Node* refill : Refills(*graph)) {
     const char* const what = conditional.count(refill) > 0 ? "in a conditional"
                              : after.count(refill) > 0     ? "after an update"
@@ -279,16 +283,28 @@ absl::Status RefillBefore(tf::Node* begin, const NodeSet& conditional,
   return absl::OkStatus();
 }
 
+// Executes reads of variables before `begin`, unless they follow from updates: so does
+// a stock session, as a rule, whose gradients take longer than reads.
+void ReadBefore(tf::Node* begin, const NodeSet& conditional, const Updates& updates,
+                const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
+  const NodeSet after = AfterUpdates(updates, reductions);
+  std::vector<tf::Node*> reads;
+  for (tf::Node* node : graph->op_nodes()) {
+    if (node->type_string() == "ReadVariableOp" && conditional.count(node) == 0 &&
+        after.count(node) == 0) {
+      reads.push_back(node);
+    }
+  }
+  for (tf::Node* read : reads) graph->AddControlEdge(read, begin);
+}
+
 // Executes the program's assertions before `begin`, also those beside the gradients:
 // what fails there fails before anything is updated. One in a conditional is followed
 // to where the conditional ends; one that looks at what has been updated stays where it
 // is.
 void CheckBefore(tf::Node* begin, const NodeSet& conditional, const Updates& updates,
                  const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
-  std::vector<const tf::Node*> exchanges = updates.all;
-  exchanges.insert(exchanges.end(), reductions.begin(), reductions.end());
-  const NodeSet after =
-      Downstream(std::move(exchanges), [](const tf::Edge&) { return true; });
+  const NodeSet after = AfterUpdates(updates, reductions);
   std::vector<tf::Node*> pending;
   for (tf::Node* node : graph->op_nodes()) {
     if (IsOp(node, {"Assert", "CheckNumerics", "CheckNumericsV2"})) {
@@ -382,6 +398,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     if (averaging == Averaging::kBefore) break;  // of reductions
     TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
   }
+  ReadBefore(last, conditional, updates, reductions, graph);
   TF_RETURN_IF_ERROR(RefillBefore(last, conditional, updates, reductions, graph));
   CheckBefore(last, conditional, updates, reductions, graph);
   for (size_t i = 0; i < reductions.size(); ++i) {

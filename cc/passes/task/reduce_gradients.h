@@ -26,8 +26,6 @@
 namespace tensorbow {
 
 constexpr char kBeginUpdates[] = "TensorBowBeginUpdates";
-constexpr char kReduceGradient[] = "TensorBowReduceGradient";
-constexpr char kReduceRows[] = "TensorBowReduceRows";
 
 // Where dense gradients of fused updates are averaged.
 enum class Averaging { kInUpdates, kBefore };

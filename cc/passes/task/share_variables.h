@@ -25,12 +25,6 @@
 
 namespace tensorbow {
 
-// An attribute of a variable's node: how learners' values of a variable that they do
-// not train make the central one. "sum" adds them up (accumulators: a central value
-// goes to learner 0, the others start from zero), "first" takes learner 0's,
-// "generator" does so, too, and gives every learner a state of its own.
-constexpr char kAggregationAttribute[] = "_tensorbow_aggregation";
-
 // Names of variable nodes.
 struct SharableVariables {
   std::set<std::string> used;  // all of the task's

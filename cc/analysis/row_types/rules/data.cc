@@ -174,7 +174,6 @@ RowType OfBlocks(OpView& op, int input, const RowType& values, const RowType& in
 }  // namespace
 
 bool IsWrite(absl::string_view op) {
-  if (absl::ConsumePrefix(&op, "TensorBow")) return op == "ReduceGradient";
   absl::ConsumePrefix(&op, "Resource");
   if (absl::StartsWith(op, "SparseApply") || absl::StartsWith(op, "Apply")) return true;
   for (absl::string_view name : {"Assign", "AssignAdd", "AssignSub", "AssignVariableOp",
@@ -190,13 +189,6 @@ bool IsWrite(absl::string_view op) {
 }
 
 Types TypeWrite(OpView& op, Types in) {
-  if (op.op() == "TensorBowReduceGradient") {
-    const RowType value = in[0];
-    op.Write(0, value, /*trained=*/true, "");
-    RowType whole = Make(RowKind::kSame, value.dims);
-    whole.of_all_rows = true;
-    return {value.unknown() ? value : whole};
-  }
   const std::string variable = in[0].variable;
   const bool applies = absl::StrContains(op.op(), "Apply");
   const bool trained = applies || op.trains(variable);
@@ -300,7 +292,9 @@ void AddDataRules(RuleTable* rules) {
   rules->Set({"RandomGamma", "RandomPoisson"}, &RandomOf);
   rules->Set({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}, &Placeholder);
   rules->Set({"TemporaryVariable", "VarHandleOp", "Variable", "VariableV2"}, &Variable);
-  rules->Set({"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "_ReadVariablesOp"}, &Read);
+  rules->Set(
+      {"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "_ReadVariablesOp"},
+      &Read);
   rules->Set({"EagerPyFunc", "IteratorGetNext", "IteratorGetNextSync", "PyFunc",
               "PyFuncStateless", "QueueDequeueManyV2", "QueueDequeueUpToV2",
               "QueueDequeueV2", "Unstage"},

@@ -161,25 +161,10 @@ bool HandsOn(absl::string_view op) {
 }
 
 void AddElementwiseRules(RuleTable* rules) {
-  rules->Set({"CheckNumerics",
-              "CheckNumericsV2",
-              "DebugGradientIdentity",
-              "Enter",
-              "EnsureShape",
-              "Exit",
-              "Identity",
-              "LoopCond",
-              "NextIteration",
-              "OptimizationBarrier",
-              "PreventGradient",
-              "Print",
-              "RefEnter",
-              "RefExit",
-              "RefIdentity",
-              "RefNextIteration",
-              "Snapshot",
-              "StopGradient",
-              "_Retval"},
+  rules->Set({"CheckNumerics", "CheckNumericsV2", "DebugGradientIdentity", "Enter",
+              "EnsureShape", "Exit", "Identity", "LoopCond", "NextIteration",
+              "OptimizationBarrier", "PreventGradient", "Print", "RefEnter", "RefExit",
+              "RefIdentity", "RefNextIteration", "Snapshot", "StopGradient", "_Retval"},
              &PassOn);
   rules->Set({"IdentityN"}, &PassAllOn);
   rules->Set({"Conj", "Imag", "Neg", "Real"}, &Linear);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/program/run_rules.h"
 #include "cc/trainer/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -60,14 +61,16 @@ std::optional<RowsOfRun> Trainer::RowsToCompile(const RunRequest& request,
 bool Trainer::HasTooFewRows(const FeedPlan& plan, const Program& program) {
   // Below, batch normalisation trains worse (Wu and He, Group Normalization, 2018).
   constexpr int64_t kLeastRows = 16;
-  if (!program.compiled()->traits.estimates || options_.algorithm != Options::Algorithm::kAuto ||
-      !options_.divides_batches() || rounds_ != nullptr || plan.tasks.size() < 2 ||
+  if (!program.compiled()->traits.estimates ||
+      options_.algorithm != Options::Algorithm::kAuto || !options_.divides_batches() ||
+      rounds_ != nullptr || plan.tasks.size() < 2 ||
       plan.tasks.back().count() >= kLeastRows) {
     return false;
   }
   warn_(absl::StrCat(
       "A learning run is executed by one learner only: it computes values from all of "
-      "its rows, each learner would estimate them from its own rows, and those would be "
+      "its rows, each learner would estimate them from its own rows, and those would "
+      "be "
       "fewer than ",
       kLeastRows,
       ". Feed more rows, ask for fewer learners, or choose a synchroniser."));
