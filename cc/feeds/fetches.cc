@@ -226,22 +226,32 @@ tf::Tensor Counts(const std::vector<TaskOutcome>& tasks, size_t fetch,
   return result;
 }
 
+bool AreEqual(const tf::Tensor& a, const tf::Tensor& b) {
+  return a.SharesBufferWith(b) ||
+         (a.shape() == b.shape() && a.tensor_data() == b.tensor_data());
+}
+
+// Returns the mean of the tasks' estimates; that of learner 0 if they are no floats.
+absl::StatusOr<tf::Tensor> OfEstimates(const FetchRule& rule,
+                                       const std::vector<TaskOutcome>& tasks,
+                                       size_t fetch) {
+  TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> values,
+                      Rescaled(tasks, fetch, rule.exponent));
+  std::vector<TaskOutcome> scaled;
+  bool equal = true;
+  for (size_t k = 0; k < tasks.size(); ++k) {
+    scaled.push_back({tasks[k].learner, tasks[k].rows, {values[k]}});
+    equal &= AreEqual(values[k], values[0]);
+  }
+  const bool floating = tf::DataTypeIsFloating(values[0].dtype());
+  return floating && !equal && EqualShapes(scaled, 0) ? Mean(scaled, 0)
+                                                      : First(scaled, 0);
+}
+
 absl::StatusOr<tf::Tensor> ByRule(const FetchRule& rule,
                                   const std::vector<TaskOutcome>& tasks, size_t fetch) {
   using How = FetchRule::How;
-  if (rule.how == How::kEstimates) {
-    const tf::Tensor& first = tasks[0].fetches[fetch];
-    const bool equal =
-        std::all_of(tasks.begin(), tasks.end(), [&](const TaskOutcome& task) {
-          const tf::Tensor& other = task.fetches[fetch];
-          return other.SharesBufferWith(first) ||
-                 (other.shape() == first.shape() &&
-                  other.tensor_data() == first.tensor_data());
-        });
-    const bool floating = tf::DataTypeIsFloating(first.dtype());
-    return floating && !equal && EqualShapes(tasks, fetch) ? Mean(tasks, fetch)
-                                                           : First(tasks, fetch);
-  }
+  if (rule.how == How::kEstimates) return OfEstimates(rule, tasks, fetch);
   if (rule.how == How::kCounts) {
     const tf::Tensor& first = tasks[0].fetches[fetch];
     const auto elements = static_cast<int64_t>(rule.powers.size());

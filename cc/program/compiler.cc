@@ -147,11 +147,12 @@ absl::Status Compiler::PlaceExchanges(const CompileInput& in, ProgramDraft* draf
   const bool takes_own = in.analysis.takes_data && !options_.divides_elements();
   if (!takes_own && !AllNamed(program->feeds, *program->rows, options_)) {
     const bool averages_models = in.averages == Traits::Averages::kModels;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "its rows cannot be divided: ", placed.message(),
+    const char* const advice =
         averages_models ? ". Options(shard=[...]) with all feeds that have one row per "
                           "sample divides them all the same"
-                        : ""));
+                        : "";
+    return absl::InvalidArgumentError(
+        absl::StrCat("its rows cannot be divided: ", placed.message(), advice));
   }
   // The user has named what is divided, or that each learner takes its own data: then
   // it is so, whatever the types.

@@ -173,7 +173,8 @@ class ModelSession:
     def _warn(self) -> None:
         """Hands on what the session has to say."""
         for text in self.session._native.take_warnings():
-            warn(text.partition(_SESSION_ADVICE)[0])
+            text = text.partition(_SESSION_ADVICE)[0]
+            warn(text)
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
         """See `tensorbow.keras.learner_value`; the learner exists."""

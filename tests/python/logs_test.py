@@ -87,8 +87,8 @@ def test_what_one_learner_executes_is_logged_with_the_reason(logged):
         sess.run(tf1.global_variables_initializer())
         sess.run(both, {p.x: x, p.y: y})
     (text,) = logged.messages
-    assert text.startswith("A learning run is executed by one learner only, since learners in step")
-    assert "what is written to 'total' is neither the mean nor the sum" in text
+    assert text.startswith("A learning run is executed by one learner only: ")
+    assert "TensorBowExchange 'Max' comes after an update" in text
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -85,7 +85,7 @@ def on_device(
     """
     with (
         warnings.catch_warnings(record=True) as caught,
-        new_session(program, cuda_graphs=graphs) as session,
+        new_session(program, cuda_graphs=graphs, shard=[program.x, program.y]) as session,
     ):
         warnings.simplefilter("always")
         session.run(program.init)

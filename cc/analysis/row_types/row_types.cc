@@ -183,6 +183,10 @@ absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& sp
   };
   drop(&types.exchanges, is_check);
   drop(&types.needs, [&](const RowNeed& need) { return is_check(need.node); });
+  for (auto type = types.types.begin(); type != types.types.end();) {
+    const auto at = type++;
+    if (is_check(at->first)) types.types.erase(at);
+  }
   return types;
 }
 

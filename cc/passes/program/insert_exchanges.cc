@@ -97,6 +97,10 @@ class Inserter {
         TF_RETURN_IF_ERROR(Supply(need));
       } else {
         estimates_ |= need.kind != Need::kDraw;
+        if (need.kind == Need::kWhole && exchanging_ != Exchanging::kOwnBatches &&
+            !AddsUp(need)) {
+          TF_RETURN_IF_ERROR(MakeWhole(need));
+        }
       }
     }
     for (const std::string& tensor : types_.exchanges) {
@@ -180,6 +184,8 @@ class Inserter {
                              .Input(name.node, name.index, dtype)
                              .Attr("powers", powers)
                              .Finalize(&added_.emplace_back()));
+    } else if (is_multiple && adds_up && exchanging_ != Exchanging::kAll) {
+      return tensor;  // the learner's own rows are its estimate
     } else if (is_multiple && adds_up) {
       TF_RETURN_IF_ERROR(Exchangeable(name.node).status());
       TF_RETURN_IF_ERROR(AddExchange(made, name, dtype, "sum", 0));

@@ -58,7 +58,9 @@ std::string FunctionOf(const OpView& op, absl::string_view attribute) {
   return op.Attr<tensorflow::NameAttrList>(attribute, {}).name();
 }
 
-Types FunctionCall(OpView& op, Types in) { return op.Call(FunctionOf(op, "f"), in, ""); }
+Types FunctionCall(OpView& op, Types in) {
+  return op.Call(FunctionOf(op, "f"), in, "");
+}
 
 Types If(OpView& op, Types in) {
   const RowType condition = Condition(op, 0, in[0]);
@@ -262,7 +264,8 @@ Types Nothing(OpView& op, Types in) { return {Make(RowKind::kSame)}; }
 void AddControlFlowRules(RuleTable* rules) {
   rules->Set({"RefSwitch", "Switch"}, &Switch);
   rules->Set({"Merge", "RefMerge"}, &Merge);
-  rules->Set({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient"}, &FunctionCall);
+  rules->Set({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient"},
+             &FunctionCall);
   rules->Set({"Case", "If", "StatelessCase", "StatelessIf"}, &If);
   rules->Set({"StatelessWhile", "While"}, &While);
   rules->Set({"StackPush", "StackPushV2"}, &Push);

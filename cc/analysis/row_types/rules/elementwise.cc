@@ -133,7 +133,12 @@ Types DivideOp(OpView& op, Types in) {
   return {Multiply(op, std::move(in), /*divides=*/true)};
 }
 
-Types Select(OpView& op, Types in) { return {Choose(op, std::move(in))}; }
+Types Select(OpView& op, Types in) {
+  if (in.size() == 3 && in[1].is(RowKind::kZero) && in[2].is(RowKind::kZero)) {
+    return {Make(RowKind::kZero)};
+  }
+  return {Choose(op, std::move(in))};
+}
 
 }  // namespace
 
@@ -155,8 +160,7 @@ bool HandsOn(absl::string_view op) {
                                              {"RefIdentity", true},
                                              {"RefNextIteration", true},
                                              {"Snapshot", true},
-                                             {"StopGradient", true},
-                                             {"TensorBowElement", true}});
+                                             {"StopGradient", true}});
   return ops->count(op) > 0;
 }
 
