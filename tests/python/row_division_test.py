@@ -633,3 +633,35 @@ def test_a_program_that_has_converged_stays_divided():
     )
     assert (explanation.learners, said) == (2, [])
     np.testing.assert_allclose(trained["w"], law, rtol=1e-5)
+
+
+def test_numbers_of_rows_are_those_of_all_rows():
+    """As fetches, as values that are written, and together with other integers."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, 3])
+        w = tf1.get_variable("w", initializer=np.ones(3, np.float32), use_resource=True)
+        counts = [
+            tf1.get_variable(f"count{k}", initializer=k, trainable=False, use_resource=True)
+            for k in range(2)
+        ]
+        loss = tf.reduce_mean(tf.square(tf.linalg.matvec(x, w)))
+        train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        rows = tf.shape(x)[0]
+        step = tf.group(train, counts[0].assign_add(rows), counts[1].assign(counts[1] + 2 * rows))
+        init = tf1.global_variables_initializer()
+    random = np.random.default_rng(0)
+    batches = [random.standard_normal((n, 3)).astype(np.float32) for n in (12, 7, 9)]
+    found = []
+    for options in (None, tensorbow.Options(learners_per_device=2)):
+        with (
+            tf1.Session(graph=graph)
+            if options is None
+            else tensorbow.TensorBowSession(graph=graph, options=options)
+        ) as session:
+            session.run(init)
+            shapes = [session.run([rows, step], {x: b})[0] for b in batches]
+            found.append([*shapes, *session.run(counts)])
+            if options is not None:
+                assert session.learning_tasks == 6
+    assert found[0] == found[1]

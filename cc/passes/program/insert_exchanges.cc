@@ -164,6 +164,12 @@ class Inserter {
     const auto type = types_.types.find(tensor);
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
     if (type == types_.types.end()) return tensor;  // it is fed
+    if (type->second.is(RowKind::kSame) && type->second.exponent != 0) {
+      const std::string scaled = NameBeside(name, "whole");
+      TF_RETURN_IF_ERROR(AddRescale(scaled, name, dtype, -type->second.exponent));
+      wholes_[tensor] = scaled;
+      return scaled;
+    }
     if (type->second.is(RowKind::kSame) || type->second.is(RowKind::kZero))
       return tensor;
     if (!type->second.is(RowKind::kSizes)) {
