@@ -209,8 +209,8 @@ absl::StatusOr<tf::Tensor> Extreme(const std::vector<tf::Tensor>& values,
 
 // Returns the counts of all rows: those of the first power are added up.
 template <typename T>
-tf::Tensor Counts(const std::vector<TaskOutcome>& tasks, size_t fetch,
-                  const std::vector<int>& powers) {
+tf::Tensor CountsOf(const std::vector<TaskOutcome>& tasks, size_t fetch,
+                    const std::vector<int>& powers) {
   tf::Tensor result = tf::tensor::DeepCopy(tasks[0].fetches[fetch]);
   auto out = result.flat<T>();
   for (int64_t i = 0; i < out.size(); ++i) {
@@ -224,6 +224,24 @@ tf::Tensor Counts(const std::vector<TaskOutcome>& tasks, size_t fetch,
     }
   }
   return result;
+}
+
+absl::StatusOr<tf::Tensor> Counts(const std::vector<TaskOutcome>& tasks, size_t fetch,
+                                  const std::vector<int>& powers) {
+  const tf::Tensor& first = tasks[0].fetches[fetch];
+  if (first.NumElements() != static_cast<int64_t>(powers.size()) ||
+      !EqualShapes(tasks, fetch)) {
+    return absl::InternalError("learners' counts are of different shapes");
+  }
+  switch (first.dtype()) {
+#define TENSORBOW_COUNTS(T)          \
+  case tf::DataTypeToEnum<T>::value: \
+    return CountsOf<T>(tasks, fetch, powers);
+    TF_CALL_REAL_NUMBER_TYPES(TENSORBOW_COUNTS)
+#undef TENSORBOW_COUNTS
+    default:
+      return absl::InternalError("not a type of counts");
+  }
 }
 
 bool AreEqual(const tf::Tensor& a, const tf::Tensor& b) {
@@ -252,15 +270,7 @@ absl::StatusOr<tf::Tensor> ByRule(const FetchRule& rule,
                                   const std::vector<TaskOutcome>& tasks, size_t fetch) {
   using How = FetchRule::How;
   if (rule.how == How::kEstimates) return OfEstimates(rule, tasks, fetch);
-  if (rule.how == How::kCounts) {
-    const tf::Tensor& first = tasks[0].fetches[fetch];
-    const auto elements = static_cast<int64_t>(rule.powers.size());
-    if (first.NumElements() != elements || !EqualShapes(tasks, fetch)) {
-      return absl::InternalError("learners' counts are of different shapes");
-    }
-    return first.dtype() == tf::DT_INT32 ? Counts<int32_t>(tasks, fetch, rule.powers)
-                                         : Counts<int64_t>(tasks, fetch, rule.powers);
-  }
+  if (rule.how == How::kCounts) return Counts(tasks, fetch, rule.powers);
   if (rule.how == How::kSum) {
     if (!EqualShapes(tasks, fetch)) {
       return absl::InternalError("learners' sums are of different shapes");

@@ -18,13 +18,13 @@ enum class Combination { kMean, kSum, kConcat, kFirst, kStack };
 
 // The value of all rows, from those of tasks, by the tensor's row type.
 struct FetchRule {
-  // kEstimates: each is of the task's own rows. Their mean, if they are floats.
-  // kCounts: integers that are multiples of powers of the number of rows.
+  // kEstimates: the mean, if they are floats, of values by each task's own rows.
+  // kCounts: numbers that are multiples of powers of the number of rows.
   enum class How { kFirst, kRows, kSum, kMax, kMin, kAll, kAny, kEstimates, kCounts };
   How how = How::kFirst;
   int axis = 0;  // of kRows
-  int exponent =
-      0;  // values are divided by r^exponent first; r: all rows by the task's
+  // The power of r, all rows by the task's, by which values are divided first.
+  int exponent = 0;
   std::vector<int> powers;  // of kCounts, by element
 };
 

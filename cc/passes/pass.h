@@ -54,7 +54,6 @@ struct CompileInput {
 
 // The facts about a compiled run that passes find, or bring about.
 struct TaskTraits {
-  bool takes_any_rows = false;            // made to take any number of rows
   std::shared_ptr<const RowTypes> types;  // null: rows are not typed
   bool exchanges = false;                 // learners exchange values within a task
   // A learner estimates values of all rows from its own.
@@ -82,7 +81,6 @@ class ProgramDraft {
     if (extended.ok()) own_ = std::move(graph);
     return extended;
   }
-  bool changed() const { return own_ != nullptr; }
 
  private:
   const ProgramGraph* program_;

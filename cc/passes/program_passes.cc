@@ -30,7 +30,6 @@ absl::StatusOr<bool> ResizeConstantsPass::Run(const CompileInput& in,
   auto any = std::make_unique<ProgramGraph>();
   TF_RETURN_IF_ERROR(TakeAnyRows(draft->graph(), in.spec, in.fixed, any.get()));
   draft->Replace(std::move(any));
-  traits->takes_any_rows = true;
   return true;
 }
 

@@ -57,7 +57,8 @@ class ReplicatedVariables {
   // Learners draw as number `first` and the following ones; 0 unless set before
   // anything is replicated.
   void set_first_random_stream(int first) { first_random_stream_ = first; }
-  // All replicas are equal, also of what is not trained; likewise.
+  // Declares all replicas equal, those of untrained variables, too; called before
+  // anything is replicated.
   void set_equal_replicas() { equal_replicas_ = true; }
 
   // Deletes the replicas.

@@ -54,7 +54,7 @@ struct RunOutcome {
   bool again = false;             // the run is to be made again: it has left no trace
 };
 
-// What would become of a run.
+// The decision who executes a run, and why.
 struct Explanation {
   FeedPlan plan;
   std::string why_one_learner;  // empty: learners divide its rows

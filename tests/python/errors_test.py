@@ -182,7 +182,7 @@ def test_a_new_shape_is_an_error_where_models_are_averaged(averaged):
         train = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.matmul(x, w)))
         init, widen = tf1.global_variables_initializer(), w.assign(tf.ones([4, 2]))
     synchroniser = tensorbow.SMA() if averaged == "models" else tensorbow.SSGD()
-    # What is multiplied by a tensor of any rank has no type.
+    # A product with a tensor of unknown rank has no type.
     with session(graph, synchroniser=synchroniser, proof="off") as s:
         s.run(init)
         s.run(train, {x: np.ones((8, 4))})

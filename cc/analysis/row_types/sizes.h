@@ -86,7 +86,7 @@ class SizeTable {
   std::vector<Powers> RowPowers(Size size) const;
   // The number of symbols of rows in each term; nullopt if terms differ.
   std::optional<int> Degree(Size size) const;
-  // Whether it counts no rows that data choose.
+  // Returns whether all rows that it counts are fed ones.
   bool HasFedRowsOnly(Size size) const;
   // The part whose rows it counts, times what is the same on all learners.
   std::optional<Part> PartOf(Size size) const;

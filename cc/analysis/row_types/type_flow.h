@@ -46,7 +46,7 @@ class TypeFlow {
     std::string prefix;        // of paths
     std::vector<Types> types;  // by node and output
     std::vector<bool> given;   // by node: none of its outputs is typed by a rule
-    // Of a function that is called once: its call, and the call's first argument.
+    // The call whose function this is, and its caller; null in loops and at the top.
     const Frame* caller = nullptr;
     const tensorflow::Node* call = nullptr;
     int first_argument = 0;

@@ -59,6 +59,7 @@ class Inserter {
           followers_[tensor.node].push_back(i);
         } else {
           users_[Canonical(input)].push_back(i);
+          consumers_[tensor.node].push_back(i);
         }
       }
     }
@@ -286,11 +287,7 @@ class Inserter {
       const std::string name = graph_->node(open.back()).name();
       open.pop_back();
       follow(followers_, name, /*waits=*/true);
-      for (int k = 0;; ++k) {
-        const std::string output = absl::StrCat(name, ":", k);
-        if (types_.types.find(output) == types_.types.end()) break;
-        follow(users_, output, /*waits=*/false);
-      }
+      follow(consumers_, name, /*waits=*/false);
     }
     return leads;
   }
@@ -618,6 +615,7 @@ class Inserter {
   bool estimates_ = false;
   absl::flat_hash_map<std::string, int> nodes_;                   // by name
   absl::flat_hash_map<std::string, std::vector<int>> users_;      // by tensor
+  absl::flat_hash_map<std::string, std::vector<int>> consumers_;  // by node
   absl::flat_hash_map<std::string, std::vector<int>> followers_;  // by node; they wait
   absl::flat_hash_set<std::string> fetches_;                      // tensors
   // Nodes that exchange values, or whose values are exchanged; that write gradients.

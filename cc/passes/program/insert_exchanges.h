@@ -1,9 +1,10 @@
 // Makes learners that divide the rows of a run compute what one learner does: inserts
 // the exchanges and rescales that row types ask for.
 //
-// A tensor that nothing of rows follows from is exchanged where gradients are
-// (TensorBowReduceGradient): after all of them have been computed. All others are
-// exchanged before (TensorBowExchange); NormaliseTogether() settles their order.
+// Sums that no other exchange follows from are averaged as gradients are
+// (TensorBowReduceGradient), once all gradients have been computed. All other values
+// are exchanged before (TensorBowExchange), in the order that ExchangeMoments()
+// settles.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_INSERT_EXCHANGES_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_INSERT_EXCHANGES_H_
 
@@ -17,10 +18,10 @@
 namespace tensorbow {
 
 enum class Exchanging {
-  kAll,
-  kGradients,   // only where gradients are exchanged, as between hosts
-  kOwnBatches,  // likewise; their mean over batches of the learners' own
-  kNothing,     // models are averaged
+  kAll,         // every value that row types ask for
+  kGradients,   // gradients alone, as between hosts
+  kOwnBatches,  // gradients alone, of a batch for each learner
+  kNothing,     // no values: models are averaged
 };
 
 // `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of
