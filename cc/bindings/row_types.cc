@@ -30,8 +30,8 @@ const char* NameOf(RowKind kind) {
 }
 
 const char* NameOf(RowNeed::Kind kind) {
-  static const char* const names[] = {"rescale", "gather", "count",  "moments",
-                                      "draw",    "whole",  "assumed"};
+  static const char* const names[] = {"rescale", "gather",   "count",    "moments", "draw",
+                                      "whole",   "all_rows", "own_rows", "assumed"};
   return names[static_cast<int>(kind)];
 }
 
@@ -123,7 +123,8 @@ py::dict TypeRowsOf(
   for (const RowNeed& need : typed->needs) {
     needs.append(py::dict(py::arg("kind") = NameOf(need.kind),
                           py::arg("node") = need.node, py::arg("input") = need.input,
-                          py::arg("exponent") = need.exponent));
+                          py::arg("exponent") = need.exponent,
+                          py::arg("axis") = need.axis));
   }
   for (const RowWrite& write : typed->writes) {
     writes.append(

@@ -14,6 +14,7 @@ constexpr char kIteratorGetRows[] = "TensorBowIteratorGetRows";
 // Values that learners exchange, scale by their rows, and average.
 constexpr char kExchange[] = "TensorBowExchange";
 constexpr char kMeanOfAllRows[] = "TensorBowMeanOfAllRows";
+constexpr char kOwnRows[] = "TensorBowOwnRows";
 constexpr char kRescale[] = "TensorBowRescale";
 constexpr char kReduceGradient[] = "TensorBowReduceGradient";
 constexpr char kReduceRows[] = "TensorBowReduceRows";

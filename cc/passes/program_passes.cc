@@ -53,7 +53,8 @@ absl::StatusOr<bool> InsertExchangesPass::Run(const CompileInput& in,
     if (use.trained) trained.insert(name);
   }
   TF_ASSIGN_OR_RETURN(RowTypes types,
-                      TypeRows(draft->graph(), in.spec, trained, *in.rows));
+                      TypeRows(draft->graph(), in.spec, trained, *in.rows,
+                               in.exchanging == Exchanging::kAll));
   if (types.unknown != nullptr) {
     return absl::InvalidArgumentError(Describe(*types.unknown));
   }

@@ -301,8 +301,13 @@ class Lockstep:
         for need in self.needs.get(path, ()):
             if need["input"] != i or _WRITES.match(node.op):
                 continue
-            if need["kind"] in ("whole", "gather"):
+            if need["kind"] in ("whole", "gather", "all_rows"):
                 value = self._all(value[0])
+            if need["kind"] == "own_rows":
+                whole = np.asarray(value[0])
+                parts = np.cumsum(self.counts[:-1]) * whole.shape[need["axis"]] // sum(self.counts)
+                pieces = np.split(whole, parts, need["axis"])
+                value = (value[0], *(tf.constant(piece) for piece in pieces))
             if need["kind"] == "rescale":
                 value = self.scaled(value, -need["exponent"])
         return value

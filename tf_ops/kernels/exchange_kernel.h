@@ -51,6 +51,7 @@ class ExchangeKernel : public tensorflow::OpKernel {
     return absl::OkStatus();
   }
 
+  int learner() const { return device_->learner(); }
   // The learner's part of the rows, times the number of learners.
   double share() const { return synchroniser_->share(device_->learner()); }
 

@@ -73,11 +73,27 @@ T Smaller(T a, T b) {
   return a != a || a < b ? a : b;
 }
 
-void Concatenate(const OfLearners& all, tf::Tensor* whole) {
+// Elements of the dimensions after `axis`, in bytes; of those before it.
+int64_t BytesOfRow(const tf::Tensor& tensor, int axis) {
+  int64_t bytes = tf::DataTypeSize(tensor.dtype());
+  for (int d = axis + 1; d < tensor.dims(); ++d) bytes *= tensor.dim_size(d);
+  return bytes;
+}
+int64_t Outer(const tf::Tensor& tensor, int axis) {
+  int64_t count = 1;
+  for (int d = 0; d < axis; ++d) count *= tensor.dim_size(d);
+  return count;
+}
+
+void Concatenate(const OfLearners& all, int axis, tf::Tensor* whole) {
   auto* at = static_cast<char*>(whole->data());
-  for (const OfLearner* one : all) {
-    std::memcpy(at, one->value->data(), one->value->TotalBytes());
-    at += one->value->TotalBytes();
+  for (int64_t outer = 0; outer < Outer(*whole, axis); ++outer) {
+    for (const OfLearner* one : all) {
+      const tf::Tensor& value = *one->value;
+      const int64_t bytes = BytesOfRow(value, axis) * value.dim_size(axis);
+      std::memcpy(at, static_cast<const char*>(value.data()) + outer * bytes, bytes);
+      at += bytes;
+    }
   }
 }
 
@@ -89,6 +105,7 @@ class ExchangeValueKernel : public ExchangeKernel {
     std::string how;
     OP_REQUIRES_OK(construction, construction->GetAttr("how", &how));
     OP_REQUIRES_OK(construction, construction->GetAttr("exponent", &exponent_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("axis", &axis_));
     how_ = how == "sum"     ? How::kSum
            : how == "max"   ? How::kMax
            : how == "min"   ? How::kMin
@@ -116,7 +133,7 @@ class ExchangeValueKernel : public ExchangeKernel {
       const tf::TensorShape& other = one->value->shape();
       if (one == all.front()) continue;
       if (how_ == How::kConcat && Follows(shape, other)) {
-        shape.set_dim(0, shape.dim_size(0) + other.dim_size(0));
+        shape.set_dim(axis_, shape.dim_size(axis_) + other.dim_size(axis_));
       } else if (how_ != How::kFirst && shape != other) {
         return absl::InvalidArgumentError(absl::StrCat(
             "Learners exchange values of the shapes ", shape.DebugString(), " and ",
@@ -126,12 +143,12 @@ class ExchangeValueKernel : public ExchangeKernel {
     tf::Tensor* whole = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(0, shape, &whole));
     if (how_ == How::kConcat) {
-      Concatenate(all, whole);
+      Concatenate(all, axis_, whole);
       return absl::OkStatus();
     }
     T* const values = whole->flat<T>().data();
     if (how_ == How::kFirst) {
-      Concatenate({all.front()}, whole);
+      std::copy_n(all.front()->value->flat<T>().data(), whole->NumElements(), values);
     } else if (how_ == How::kMax) {
       Reduce<T>(all, Larger<T>, values);
     } else if (how_ == How::kMin) {
@@ -146,16 +163,64 @@ class ExchangeValueKernel : public ExchangeKernel {
   }
 
   // Returns whether rows of shape `other` can follow those of `shape`.
-  static bool Follows(const tf::TensorShape& shape, const tf::TensorShape& other) {
-    if (shape.dims() == 0 || shape.dims() != other.dims()) return false;
-    for (int d = 1; d < shape.dims(); ++d) {
-      if (shape.dim_size(d) != other.dim_size(d)) return false;
+  bool Follows(const tf::TensorShape& shape, const tf::TensorShape& other) const {
+    if (shape.dims() <= axis_ || shape.dims() != other.dims()) return false;
+    for (int d = 0; d < shape.dims(); ++d) {
+      if (d != axis_ && shape.dim_size(d) != other.dim_size(d)) return false;
     }
     return true;
   }
 
   How how_ = How::kSum;
-  int exponent_ = 0;
+  int exponent_ = 0, axis_ = 0;
+};
+
+// A learner's part of all rows, by the learner.
+struct Share {
+  int learner;
+  double part;
+};
+
+template <typename T>
+class OwnRowsKernel : public ExchangeKernel {
+ public:
+  explicit OwnRowsKernel(tf::OpKernelConstruction* construction)
+      : ExchangeKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("axis", &axis_));
+  }
+
+ private:
+  absl::Status ComputeTogether(tf::OpKernelContext* context) override {
+    const tf::Tensor& whole = context->input(0);
+    double before = 0, total = 0;
+    TF_RETURN_IF_ERROR(Exchange(Share{learner(), share()},
+                                [&](const std::vector<const Share*>& all) {
+                                  for (const Share* one : all) {
+                                    if (one->learner < learner()) before += one->part;
+                                    total += one->part;
+                                  }
+                                }));
+    if (whole.dim_size(axis_) == 1) {  // for each row
+      context->set_output(0, whole);
+      return absl::OkStatus();
+    }
+    const auto rows = static_cast<double>(whole.dim_size(axis_));
+    const int64_t first = std::llround(rows * before / total);
+    const int64_t end = std::llround(rows * (before + share()) / total);
+    tf::TensorShape shape = whole.shape();
+    shape.set_dim(axis_, end - first);
+    tf::Tensor* own = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(0, shape, &own));
+    const int64_t row = BytesOfRow(whole, axis_), bytes = row * (end - first);
+    for (int64_t outer = 0; outer < Outer(whole, axis_); ++outer) {
+      const int64_t begin = (outer * whole.dim_size(axis_) + first) * row;
+      std::memcpy(static_cast<char*>(own->data()) + outer * bytes,
+                  static_cast<const char*>(whole.data()) + begin, bytes);
+    }
+    return absl::OkStatus();
+  }
+
+  int axis_ = 0;
 };
 
 // Elements that are added up for each element of a sum.
@@ -253,7 +318,10 @@ class RescaleKernel : public tf::OpKernel {
 #define TENSORBOW_REGISTER(T)                                                  \
   REGISTER_KERNEL_BUILDER(                                                     \
       Name("TensorBowExchange").Device(tf::DEVICE_CPU).TypeConstraint<T>("T"), \
-      ExchangeValueKernel<T>);
+      ExchangeValueKernel<T>);                                                 \
+  REGISTER_KERNEL_BUILDER(                                                     \
+      Name("TensorBowOwnRows").Device(tf::DEVICE_CPU).TypeConstraint<T>("T"),  \
+      OwnRowsKernel<T>);
 TF_CALL_FLOAT_TYPES(TENSORBOW_REGISTER)
 TF_CALL_INTEGRAL_TYPES_NO_INT32(TENSORBOW_REGISTER)
 TENSORBOW_REGISTER(int32_t)

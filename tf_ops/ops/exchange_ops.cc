@@ -12,13 +12,23 @@ namespace tf = ::tensorflow;
 using tf::shape_inference::InferenceContext;
 using tf::shape_inference::ShapeHandle;
 
+// The shape of the input but for the dimension that has the rows.
+absl::Status ShapeBesideAxis(InferenceContext* context) {
+  ShapeHandle shape = context->input(0);
+  int axis = 0;
+  TF_RETURN_IF_ERROR(context->GetAttr("axis", &axis));
+  if (context->RankKnown(shape) && context->Rank(shape) > axis) {
+    TF_RETURN_IF_ERROR(context->ReplaceDim(shape, axis, context->UnknownDim(), &shape));
+  }
+  context->set_output(0, shape);
+  return absl::OkStatus();
+}
+
 absl::Status ExchangedShape(InferenceContext* context) {
   std::string how;
   TF_RETURN_IF_ERROR(context->GetAttr("how", &how));
   ShapeHandle shape = context->input(0);
-  if (how == "concat" && context->RankKnown(shape) && context->Rank(shape) > 0) {
-    TF_RETURN_IF_ERROR(context->ReplaceDim(shape, 0, context->UnknownDim(), &shape));
-  }
+  if (how == "concat") return ShapeBesideAxis(context);
   context->set_output(0, shape);
   return absl::OkStatus();
 }
@@ -26,12 +36,12 @@ absl::Status ExchangedShape(InferenceContext* context) {
 constexpr char kExchangeDoc[] = R"doc(
 The value of all rows, from those of the learners that share them: waits for all of them.
 
-value: a learner's. Of one shape on all learners; where concatenated, but for the first
-  dimension.
+value: a learner's. Of one shape on all learners; where concatenated, but for `axis`.
 whole: the same on all learners. A sum is Σ r^-exponent · value, where r is the number of all
   rows divided by that of the learner's; so a mean over rows has the exponent 1.
 how: "first" is the value of the first learner. "concat" puts the values one after the other.
 exponent: of a sum.
+axis: of a concatenation.
 index: the place among the exchanges of the task; -1: none, and the value stays as it is.
 )doc";
 
@@ -43,6 +53,14 @@ rows: the elements that were added up. Their number divided by that of `sum`, ad
   learners, is what the sum is divided by.
 mean: what the learners' values of add up to the mean of all rows.
 index: the place among the exchanges of the task; -1: none.
+)doc";
+
+constexpr char kOwnRowsDoc[] = R"doc(
+A learner's own rows of all rows: waits for all learners, whose shares tell where they begin.
+
+whole: the same on all learners.
+own: its slice along `axis`; `whole` where that has the size 1.
+index: the place among the exchanges of the task; -1: none, and the value stays as it is.
 )doc";
 
 constexpr char kRescaleDoc[] = R"doc(
@@ -62,6 +80,7 @@ REGISTER_OP("TensorBowExchange")
         "uint32, uint64, bool}")
     .Attr("how: {'sum', 'max', 'min', 'all', 'any', 'first', 'concat'}")
     .Attr("exponent: int = 0")
+    .Attr("axis: int >= 0 = 0")
     .Attr("index: int >= -1 = -1")
     .SetIsStateful()
     .SetShapeFn(ExchangedShape)
@@ -79,6 +98,18 @@ REGISTER_OP("TensorBowMeanOfAllRows")
       return absl::OkStatus();
     })
     .Doc(kMeanOfAllRowsDoc);
+
+REGISTER_OP("TensorBowOwnRows")
+    .Input("whole: T")
+    .Output("own: T")
+    .Attr(
+        "T: {float, double, half, bfloat16, int32, int64, uint8, int8, int16, uint16, "
+        "uint32, uint64, bool}")
+    .Attr("axis: int >= 0 = 0")
+    .Attr("index: int >= -1 = -1")
+    .SetIsStateful()
+    .SetShapeFn(ShapeBesideAxis)
+    .Doc(kOwnRowsDoc);
 
 REGISTER_OP("TensorBowRescale")
     .Input("value: T")

@@ -118,6 +118,18 @@ Part PartAmong(const RowType& type, const Types& others) {
   return type.part == kAnyRows ? kFedRows : type.part;
 }
 
+std::optional<Size> CountOfEqual(const std::set<Size>& counts, SizeTable& sizes) {
+  if (counts.empty()) return kUnknownSize;
+  Size least = *counts.begin();
+  for (Size count : counts) {
+    if (sizes.IsOfFeed(sizes.Over(least, count))) least = count;
+  }
+  for (Size count : counts) {
+    if (count != least && !sizes.IsOfFeed(sizes.Over(count, least))) return std::nullopt;
+  }
+  return least;
+}
+
 RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
   if (const RowType* unknown = FirstUnknown(in)) return *unknown;
   const SizeTable& sizes = op.sizes();
@@ -162,7 +174,8 @@ RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
   if (places.size() > 1) {
     return op.Unknown("sets rows against rows of another axis or choice");
   }
-  if (counts.size() > 1) return op.Unknown("sets rows against other numbers of rows");
+  const std::optional<Size> count = CountOfEqual(counts, op.sizes());
+  if (!count.has_value()) return op.Unknown("sets rows against other numbers of rows");
   const auto [axis, part] = *places.begin();  // counted from the right
   for (const RowType& type : in) {
     if (type.is(RowKind::kRows) || !type.dims.has_value() || type.rank() < -axis) {
@@ -171,7 +184,7 @@ RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
     const Size size = (*type.dims)[type.rank() + axis];
     const std::optional<int64_t> number = sizes.Number(size);
     if (!size.known() || (type.of_all_rows && !number.has_value()) ||
-        sizes.IsOfFeed(size)) {
+        sizes.IsOfFeed(size) || sizes.CountsAll(size)) {
       return op.Unknown("sets rows against what may have one for each row of all");
     }
     if (number.has_value() && *number > 1) {
@@ -181,7 +194,7 @@ RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
   const bool all_any = std::all_of(rows.begin(), rows.end(), [](const RowType& type) {
     return type.part == kAnyRows;
   });
-  dims[rank + axis] = counts.empty() ? kUnknownSize : *counts.begin();
+  dims[rank + axis] = *count;
   result = MakeRows(rank + axis, all_any ? kAnyRows : part, std::move(dims), exponent);
   result.uniform = UniformOfRows(in);
   return result;
@@ -441,7 +454,9 @@ RowType Contract(OpView& op, std::vector<Factor> factors, const std::string& out
 RowType Along(OpView& op, int input, RowType type, std::optional<int64_t> axis) {
   type = op.Flat(input, std::move(type));
   if (type.is(RowKind::kSame)) {
-    RowType same = Make(RowKind::kSame);
+    const auto rank = type.dims.has_value() ? type.rank() : -1;
+    const bool keeps = op.num_outputs() == 1 && op.OutputShape(0).dims() == rank;
+    RowType same = Make(RowKind::kSame, keeps ? type.dims : std::nullopt);
     same.of_all_rows = type.of_all_rows;
     return same;
   }

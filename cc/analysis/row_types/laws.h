@@ -10,6 +10,7 @@
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_LAWS_H_
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,10 @@ RowType Contract(OpView& op, std::vector<Factor> factors, const std::string& out
 
 // An op that works along one axis of its input.
 RowType Along(OpView& op, int input, RowType type, std::optional<int64_t> axis);
+
+// The number of rows of tensors that must have as many; nullopt if they cannot. Where
+// one has a fed dimension as a factor more, that dimension has to be 1.
+std::optional<Size> CountOfEqual(const std::set<Size>& counts, SizeTable& sizes);
 
 // The type of a value that is one of two.
 RowType Join(OpView& op, const RowType& a, const RowType& b);

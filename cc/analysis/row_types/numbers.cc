@@ -613,6 +613,10 @@ Types ShapeOf(OpView& op, const Types& in) {
     } else {
       types.push_back(TypeOfNumbers(sizes, {sizes.Constant(rank)}, *dims));
     }
+    if (!in[i].of_all_rows || !in[i].is(RowKind::kSame)) continue;
+    for (Size size : *dims) {
+      types.back().of_all_rows |= !sizes.Number(size).has_value();
+    }
   }
   return types;
 }

@@ -124,7 +124,7 @@ absl::string_view TopOf(absl::string_view path,
 
 absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
                                   const absl::flat_hash_set<std::string>& trainable,
-                                  const RowsOfRun& rows) {
+                                  const RowsOfRun& rows, bool gathers) {
   absl::flat_hash_map<std::string, int> ranks;
   for (const FeedOfRows& feed : rows.feeds) {
     if (!feed.rank.has_value()) continue;
@@ -170,7 +170,7 @@ absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& sp
       if (names == &spec.fetches) fetched.push_back(node);
     }
   }
-  TypeFlow flow(*graph, program.functions(), trainable, sizes);
+  TypeFlow flow(*graph, program.functions(), trainable, sizes, gathers);
   flow.Run(given, ends);
   RowTypes types = flow.Take();
   // Checks look at the values of a learner's own rows.
@@ -183,6 +183,12 @@ absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& sp
   };
   drop(&types.exchanges, is_check);
   drop(&types.needs, [&](const RowNeed& need) { return is_check(need.node); });
+  drop(&types.writes, [&](const RowWrite& write) { return is_check(write.node); });
+  for (const RowWrite& write : types.writes) {
+    if (types.unknown == nullptr && write.type.unknown()) {
+      types.unknown = write.type.why;
+    }
+  }
   for (auto type = types.types.begin(); type != types.types.end();) {
     const auto at = type++;
     if (is_check(at->first)) types.types.erase(at);

@@ -52,13 +52,16 @@ struct RowNeed {
     kMoments,  // the moments of all rows, in a fused batch normalisation
     kDraw,     // random numbers that are the same on all learners
     kWhole,    // sizes computed for all rows
+    kAllRows,  // the rows of all learners, one after the other on `axis`
+    kOwnRows,  // the learner's own rows of all, on `axis`
     kAssumed,  // indices that stay within their row, which nobody checks
   };
   Kind kind = Kind::kRescale;
   std::string node;  // its path
   int input = -1;
-  int exponent = 0;  // of kRescale
+  int exponent = 0;  // of kRescale and kAllRows
   RowKind of = RowKind::kUntyped;
+  int axis = 0;
 };
 
 // A value that a run writes to a variable.
@@ -86,10 +89,11 @@ struct RowTypes {
   std::string Describe(absl::string_view tensor) const;
 };
 
-// `trainable`: names of variables. NotFound if `spec` names what the graph has not.
+// `trainable`: names of variables. `gathers`: an op that mixes rows may be given those of
+// all learners. NotFound if `spec` names what the graph has not.
 absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
                                   const absl::flat_hash_set<std::string>& trainable,
-                                  const RowsOfRun& rows);
+                                  const RowsOfRun& rows, bool gathers = true);
 
 }  // namespace tensorbow
 

@@ -63,6 +63,12 @@ class OpView {
 
   // Records a need of the op.
   void Need(RowNeed::Kind kind, int input, RowType type = {}, int exponent = 0);
+  void Need(RowNeed need);
+  // Returns whether the op may be given the rows of all learners.
+  bool gathers() const;
+  // Returns whether it is computed from the state of a random number generator, of
+  // which each learner has its own.
+  bool FollowsFromGenerator() const;
   void Write(int input, RowType value, bool trained, absl::string_view variable);
 
   // The numbers of a shape, or of indices; nullopt if they are not known.

@@ -9,7 +9,9 @@ namespace tensorbow {
 
 namespace {
 
-constexpr char kFeed[] = "fed ";  // begins the names of symbols
+// These begin the names of symbols.
+constexpr char kFeed[] = "fed ";
+constexpr char kAll[] = "all ";
 
 using Powers = SizeTable::Powers;
 using Polynomial = SizeTable::Polynomial;
@@ -45,6 +47,7 @@ SizeTable::SizeTable() {
   PartInfo any;
   any.kind = PartInfo::Kind::kAny;
   AddPart("any", any);
+  all_rows_ = FindSymbol(absl::StrCat(kAll, "rows"), /*rows=*/false);
 }
 
 Size SizeTable::Intern(Polynomial polynomial) {
@@ -84,6 +87,10 @@ Size SizeTable::OfFeed(absl::string_view name) {
   return Open(absl::StrCat(kFeed, name));
 }
 
+Size SizeTable::OpenOfAll(absl::string_view name) {
+  return Open(absl::StrCat(kAll, name));
+}
+
 bool SizeTable::IsOfFeed(Size size) const {
   if (!size.known()) return false;
   for (const auto& [powers, coefficient] : Terms(size)) {
@@ -97,6 +104,32 @@ bool SizeTable::IsOfFeed(Size size) const {
 Size SizeTable::RowsOf(Part part) {
   const Symbol symbol = parts_[part == kAnyRows ? kFedRows : part].symbol;
   return symbol < 0 ? kUnknownSize : Intern({{{{symbol, 1}}, 1}});
+}
+
+Size SizeTable::OfAll(Size size) {
+  if (!HasRows(size)) return size;
+  const Symbol fed = parts_[kFedRows].symbol;
+  const Polynomial polynomial = Terms(size);
+  std::map<Powers, int64_t> terms;
+  for (const auto& [powers, coefficient] : polynomial) {
+    std::map<Symbol, int> whole;
+    for (const auto& [symbol, power] : powers) {
+      if (symbol_parts_[symbol] >= 0 && symbol != fed) return kUnknownSize;
+      whole[symbol == fed ? all_rows_ : symbol] += power;
+    }
+    terms[Powers(whole.begin(), whole.end())] += coefficient;
+  }
+  return Intern(FromMap(terms));
+}
+
+bool SizeTable::CountsAll(Size size) const {
+  if (!size.known()) return false;
+  for (const auto& [powers, coefficient] : Terms(size)) {
+    for (const auto& [symbol, power] : powers) {
+      if (absl::StartsWith(names_[symbol], kAll)) return true;
+    }
+  }
+  return false;
 }
 
 Size SizeTable::Times(Size a, Size b) {

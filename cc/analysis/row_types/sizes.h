@@ -61,6 +61,12 @@ class SizeTable {
   bool IsOfFeed(Size size) const;
   // A learner's number of rows of a simple part.
   Size RowsOf(Part part);
+  // The number of all rows for each learner's; unknown where it counts chosen rows.
+  Size OfAll(Size size);
+  // An open dimension of a tensor that depends on all rows.
+  Size OpenOfAll(absl::string_view name);
+  // Returns whether the size may be, or contain, the number of all rows.
+  bool CountsAll(Size size) const;
 
   // Unknown where an operand is.
   Size Times(Size a, Size b);
@@ -121,6 +127,7 @@ class SizeTable {
   Symbol FindSymbol(absl::string_view name, bool rows);
   Part AddPart(std::string key, PartInfo info);
 
+  Symbol all_rows_ = -1;
   std::vector<Polynomial> polynomials_;
   std::vector<bool> has_rows_;  // by polynomial
   std::map<Polynomial, int> ids_;

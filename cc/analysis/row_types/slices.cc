@@ -94,8 +94,10 @@ std::optional<CutRows> CutOfRows(SizeTable& sizes, const RowType& type,
 RowType SliceOfOthers(OpView& op, const RowType& type, const Types& in) {
   for (size_t i = 1; i < in.size(); ++i) {
     const RowType& by = in[i];
+    const bool is_same = by.is(RowKind::kSame) && by.exponent == 0;  // perhaps of all
     bool of_rows =
-        by.sizes_rows() && !(by.is(RowKind::kSizes) && by.numbers.has_value());
+        by.sizes_rows() && !(by.is(RowKind::kSizes) && by.numbers.has_value()) &&
+        !(is_same && type.is(RowKind::kSame) && op.gathers());
     if (by.numbers.has_value()) {
       for (Size number : *by.numbers) {
         of_rows |= !number.known() || op.sizes().HasRows(number);

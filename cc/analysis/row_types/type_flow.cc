@@ -5,7 +5,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cc/analysis/row_types/all_rows.h"
 #include "cc/analysis/row_types/laws.h"
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace tensorbow {
@@ -149,6 +151,20 @@ std::vector<const tf::Node*> OrderOf(const TypedGraph& graph,
   return order;
 }
 
+bool IsContraction(absl::string_view op) {
+  static const auto* const ops = new absl::flat_hash_set<absl::string_view>(
+      {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D",
+       "DepthwiseConv2dNative", "Einsum", "MatMul"});
+  return ops->contains(op);
+}
+
+// Returns whether the node calls functions that may write variables.
+bool MayWrite(const tf::Node& node) {
+  return node.op_def().is_stateful() &&
+         (node.IsIfNode() || node.IsWhileNode() || node.IsCaseNode() ||
+          node.IsFunctionCall());
+}
+
 }  // namespace
 
 bool ActsOnOwnState(const tf::Node& node) {
@@ -266,34 +282,45 @@ Types TypeFlow::Evaluate(const Frame& frame, const tf::Node& node) {
   if (unknown != nullptr && !LooksAtShapesOnly(op)) {
     if (IsWrite(op.op())) {
       outputs = TypeWrite(op, in);
-    } else if (!ActsOnOwnState(node)) {
+    } else if (!ActsOnOwnState(node) || MayWrite(node)) {
       op.Write(0, *unknown, /*trained=*/false, "");
     }
     outputs.assign(node.num_outputs(), *unknown);
     return outputs;
   }
+  outputs = Typed(frame, op, in);
+  if (!outputs.empty() && FirstUnknown(outputs) != nullptr) {
+    outputs = ApplyToOtherRows(frame, op, in, std::move(outputs));
+  }
+  if (!outputs.empty() && !ActsOnOwnState(node)) {
+    op.Write(0, op.Unknown("acts on what learners share"), false, "");
+  }
+  return outputs;
+}
+
+Types TypeFlow::Typed(const Frame& frame, OpView& op, const Types& in) {
   bool places = false, misplaced = false;
   for (size_t i = 0; i < in.size(); ++i) {
     if (!in[i].is(RowKind::kRows) || in[i].own.kind == OwnPlaces::Kind::kNone) continue;
     places = true;
     misplaced |= !MayBeOwnPlaces(op.op(), static_cast<int>(i));
   }
-  if (misplaced) {
-    outputs = {op.Unknown("uses the places of rows as numbers")};
-  } else {
-    outputs = Apply(op, in);
-  }
-  if (outputs.empty()) return outputs;
-  if (places && KeepsOwnPlaces(op.op()) && !outputs[0].unknown() &&
-      outputs[0].own.kind == OwnPlaces::Kind::kNone) {
-    outputs = {op.Unknown("uses the places of rows as numbers")};
-  }
-  if (!ActsOnOwnState(node)) {
-    op.Write(0, op.Unknown("acts on what learners share"), false, "");
+  Types outputs = {op.Unknown("uses the places of rows as numbers")};
+  if (!misplaced) {
+    Types applied = Apply(op, in);
+    if (applied.empty()) return applied;
+    if (!places || !KeepsOwnPlaces(op.op()) || applied[0].unknown() ||
+        applied[0].own.kind != OwnPlaces::Kind::kNone) {
+      outputs = std::move(applied);
+    }
   }
   const size_t given = outputs.size();
-  outputs.resize(node.num_outputs(), given == 1 ? outputs[0] : RowType());
-  for (int k = 0; k < node.num_outputs(); ++k) {
+  outputs.resize(op.num_outputs(), given == 1 ? outputs[0] : RowType());
+  const bool of_all_rows =
+      !LooksAtShapesOnly(op) &&
+      std::any_of(in.begin(), in.end(), [](const RowType& t) { return t.of_all_rows; });
+  for (int k = 0; k < op.num_outputs(); ++k) {
+    if (outputs[k].is(RowKind::kSame)) outputs[k].of_all_rows |= of_all_rows;
     outputs[k] = Complete(frame, op, k, std::move(outputs[k]));
   }
   return outputs;
@@ -322,6 +349,21 @@ Types TypeFlow::Apply(OpView& op, const Types& in) {
     same.of_all_rows |= type.of_all_rows;
   }
   return {same};
+}
+
+Types TypeFlow::ApplyToOtherRows(const Frame& frame, OpView& op, const Types& in,
+                                 Types outputs) {
+  if (!op.gathers()) return outputs;
+  const Notes before = notes_[op.path()];
+  for (const auto take : {TakeOwnRows, TakeAllRows}) {
+    notes_.erase(op.path());
+    const std::optional<Types> others = take(op, in);
+    if (!others.has_value()) continue;
+    Types found = Typed(frame, op, *others);
+    if (!found.empty() && FirstUnknown(found) == nullptr) return found;
+  }
+  notes_[op.path()] = before;
+  return outputs;
 }
 
 bool TypeFlow::TakesOfFeed(const Frame& frame, const tf::Node& node) const {
@@ -356,9 +398,15 @@ RowType TypeFlow::Complete(const Frame& frame, OpView& op, int output, RowType t
         dim = sizes.Constant(shape.dim_size(d));
       } else if (!type.is(RowKind::kZero)) {  // zeros may have the shape of rows
         const std::string name = absl::StrCat(op.path(), ":", output, ":", d);
-        dim = TakesOfFeed(frame, op.node()) ? sizes.OfFeed(name) : sizes.Open(name);
+        dim = TakesOfFeed(frame, op.node()) ? sizes.OfFeed(name)
+              : type.of_all_rows            ? sizes.OpenOfAll(name)
+                                            : sizes.Open(name);
       }
     }
+  }
+  if (type.is(RowKind::kSame) && type.dims.has_value()) {
+    type.of_all_rows |= std::any_of(type.dims->begin(), type.dims->end(),
+                                    [&](Size size) { return sizes.CountsAll(size); });
   }
   // Whole numbers that do not depend on rows are symbols of their own.
   if (type.is(RowKind::kSame) && type.exponent == 0 && !type.of_all_rows &&
@@ -478,7 +526,57 @@ Types TypeFlow::Call(const std::string& function, const Types& arguments,
   return outputs;
 }
 
+bool TypeFlow::Has(const tf::Node& node, RowNeed::Kind kind, int input) const {
+  const auto notes = notes_.find(node.name());
+  return notes != notes_.end() &&
+         std::any_of(notes->second.needs.begin(), notes->second.needs.end(),
+                     [&](const RowNeed& need) {
+                       return need.kind == kind && (input < 0 || need.input == input);
+                     });
+}
+
+const tf::Node* TypeFlow::FindRepeatedWork() const {
+  using Kind = RowNeed::Kind;
+  const auto is_same = [this](const TypedGraph::Tensor& tensor, int least_rank) {
+    const auto type = types_.find(absl::StrCat(tensor.node->name(), ":", tensor.index));
+    return type != types_.end() && type->second.is(RowKind::kSame) &&
+           (!type->second.dims.has_value() || type->second.rank() >= least_rank);
+  };
+  // Nodes that compute from all rows.
+  NodeSet whole;
+  std::vector<const tf::Node*> open;
+  for (const tf::Node* node : graph_.graph->op_nodes()) {
+    if (Has(*node, Kind::kAllRows) && whole.insert(node).second) open.push_back(node);
+  }
+  while (!open.empty()) {
+    const tf::Node* const node = open.back();
+    open.pop_back();
+    for (const tf::Node* consumer : graph_.consumers[node->id()]) {
+      const auto& inputs = graph_.inputs[consumer->id()];
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i].node == node && is_same(inputs[i], 1) &&
+            !Has(*consumer, Kind::kOwnRows, static_cast<int>(i)) &&
+            whole.insert(consumer).second) {
+          open.push_back(consumer);
+        }
+      }
+    }
+  }
+  for (const tf::Node* node : graph_.graph->op_nodes()) {
+    if (whole.count(node) == 0 || !IsContraction(node->type_string())) continue;
+    const auto& inputs = graph_.inputs[node->id()];
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].node->IsOp() && whole.count(inputs[i].node) == 0 &&
+          is_same(inputs[i], 2)) {
+        return node;
+      }
+    }
+  }
+  return nullptr;
+}
+
 RowTypes TypeFlow::Take() {
+  const tf::Node* const repeated = FindRepeatedWork();
   RowTypes result;
   result.sizes = sizes_;
   result.types = std::move(types_);
@@ -489,14 +587,14 @@ RowTypes TypeFlow::Take() {
     }
   }
   std::sort(result.exchanges.begin(), result.exchanges.end());
+  if (repeated != nullptr) {
+    result.unknown = std::make_shared<RowReason>(
+        RowReason{repeated->name(), repeated->type_string(),
+                  "would compute the model from all rows on every learner"});
+  }
   for (auto& [node, notes] : notes_) {
     for (RowNeed& need : notes.needs) result.needs.push_back(std::move(need));
-    for (RowWrite& write : notes.writes) {
-      if (write.type.unknown() && result.unknown == nullptr) {
-        result.unknown = write.type.why;
-      }
-      result.writes.push_back(std::move(write));
-    }
+    for (RowWrite& write : notes.writes) result.writes.push_back(std::move(write));
   }
   return result;
 }
@@ -601,14 +699,40 @@ Types OpView::Flats(Types types) {
 }
 
 void OpView::Need(RowNeed::Kind kind, int input, RowType type, int exponent) {
+  Need({kind, path_, input, exponent, type.kind});
+}
+
+void OpView::Need(RowNeed need) {
   std::vector<RowNeed>& needs = flow_->notes_[path_].needs;
   needs.erase(std::remove_if(needs.begin(), needs.end(),
-                             [&](const RowNeed& need) {
-                               return need.kind == kind && need.input == input;
+                             [&](const RowNeed& known) {
+                               return known.kind == need.kind &&
+                                      known.input == need.input;
                              }),
               needs.end());
-  needs.push_back({kind, path_, input, exponent, type.kind});
+  needs.push_back(std::move(need));
 }
+
+bool OpView::FollowsFromGenerator() const {
+  std::vector<const tf::Node*> open = {node_};
+  absl::flat_hash_set<const tf::Node*> seen;
+  while (!open.empty()) {
+    const tf::Node* const node = open.back();
+    open.pop_back();
+    if (!node->IsOp() || !seen.insert(node).second) continue;
+    std::string aggregation;
+    if (tf::TryGetNodeAttr(node->attrs(), kAggregationAttribute, &aggregation) &&
+        aggregation == "generator") {
+      return true;
+    }
+    for (const TypedGraph::Tensor& input : graph_.inputs[node->id()]) {
+      open.push_back(input.node);
+    }
+  }
+  return false;
+}
+
+bool OpView::gathers() const { return flow_->gathers_ && MayTakeAllRows(*this); }
 
 void OpView::Write(int input, RowType value, bool trained, absl::string_view variable) {
   flow_->notes_[path_].writes = {

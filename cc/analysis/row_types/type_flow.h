@@ -27,11 +27,12 @@ class TypeFlow {
   TypeFlow(const TypedGraph& graph,
            const tensorflow::FunctionLibraryDefinition& functions,
            const absl::flat_hash_set<std::string>& trainable,
-           std::shared_ptr<SizeTable> sizes)
+           std::shared_ptr<SizeTable> sizes, bool gathers)
       : graph_(graph),
         functions_(functions),
         trainable_(trainable),
-        sizes_(std::move(sizes)) {}
+        sizes_(std::move(sizes)),
+        gathers_(gathers) {}
 
   // Types everything that `ends` need. Called once.
   void Run(const Given& given, const std::vector<const tensorflow::Node*>& ends);
@@ -59,7 +60,13 @@ class TypeFlow {
   void Walk(Frame* frame, const std::vector<const tensorflow::Node*>& ends);
   // The types of a node's outputs; empty while it cannot be typed.
   Types Evaluate(const Frame& frame, const tensorflow::Node& node);
+  // Likewise, of an op whose inputs are known.
+  Types Typed(const Frame& frame, OpView& op, const Types& in);
   Types Apply(OpView& op, const Types& in);
+  // Types an op that has no type for a learner's own rows: by own rows in the place of
+  // all, else by all rows; else `outputs`.
+  Types ApplyToOtherRows(const Frame& frame, OpView& op, const Types& in,
+                         Types outputs);
   // Fills in what static shapes know of an output.
   RowType Complete(const Frame& frame, OpView& op, int output, RowType type);
   // Returns whether the node takes a tensor with a dimension that is fed to all.
@@ -75,12 +82,18 @@ class TypeFlow {
   Types Call(const std::string& function, const Types& arguments,
              const std::string& prefix, const tensorflow::Node* call,
              const std::vector<tensorflow::PartialTensorShape>& shapes);
+  // Returns whether a node of the run's graph has a need of `input`; < 0: of any.
+  bool Has(const tensorflow::Node& node, RowNeed::Kind kind, int input = -1) const;
+  // A product of weights and all rows, which learners would all compute; null if there
+  // is none.
+  const tensorflow::Node* FindRepeatedWork() const;
   static std::string NameOf(const Frame& frame, const TypedGraph::Tensor& tensor);
 
   const TypedGraph& graph_;
   const tensorflow::FunctionLibraryDefinition& functions_;
   const absl::flat_hash_set<std::string>& trainable_;
   const std::shared_ptr<SizeTable> sizes_;
+  const bool gathers_;
 
   absl::flat_hash_set<std::string> exchanged_;  // tensors, by path
   absl::flat_hash_map<std::string, RowType> types_;

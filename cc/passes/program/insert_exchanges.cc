@@ -1,6 +1,7 @@
 #include "cc/passes/program/insert_exchanges.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -65,7 +66,8 @@ class Inserter {
     }
     for (const RowNeed& need : types.needs) {
       if (need.kind == Need::kMoments || need.kind == Need::kCount ||
-          need.kind == Need::kDraw ||
+          need.kind == Need::kDraw || need.kind == Need::kAllRows ||
+          need.kind == Need::kOwnRows ||
           (need.kind == Need::kGather && need.of == RowKind::kRows)) {
         exchanging_nodes_.insert(need.node);
       }
@@ -92,20 +94,25 @@ class Inserter {
   }
 
   absl::Status Insert() {
+    // What is put before an input comes after what takes the place of the tensor.
     for (const RowNeed& need : types_.needs) {
-      if (need.kind == Need::kRescale) continue;
-      if (exchanging_ == Exchanging::kAll) {
-        TF_RETURN_IF_ERROR(Supply(need));
-      } else {
-        estimates_ |= need.kind != Need::kDraw;
-        if (need.kind == Need::kWhole && exchanging_ != Exchanging::kOwnBatches &&
-            !AddsUp(need)) {
-          TF_RETURN_IF_ERROR(MakeWhole(need));
-        }
-      }
+      if (need.kind != Need::kDraw || exchanging_ != Exchanging::kAll) continue;
+      TF_RETURN_IF_ERROR(DrawOnce(need.node));
     }
     for (const std::string& tensor : types_.exchanges) {
       TF_RETURN_IF_ERROR(Exchange(tensor, types_.types.at(tensor)));
+    }
+    for (const RowNeed& need : types_.needs) {
+      if (need.kind == Need::kRescale || need.kind == Need::kDraw) continue;
+      if (exchanging_ == Exchanging::kAll) {
+        TF_RETURN_IF_ERROR(Supply(need));
+        continue;
+      }
+      estimates_ = true;
+      if (need.kind == Need::kWhole && exchanging_ != Exchanging::kOwnBatches &&
+          !AddsUp(need)) {
+        TF_RETURN_IF_ERROR(MakeWhole(need));
+      }
     }
     for (const RowWrite& write : types_.writes) {
       if (exchanging_ != Exchanging::kNothing && write.trained &&
@@ -128,16 +135,19 @@ class Inserter {
  private:
   absl::Status Supply(const RowNeed& need) {
     switch (need.kind) {
-      case Need::kDraw:
-        return DrawOnce(need.node);
       case Need::kCount:
         return CountAll(need.node);
       case Need::kGather:
         return Gather(need);
       case Need::kWhole:
         return MakeWhole(need);
+      case Need::kAllRows:
+        return TakeAllRows(need);
+      case Need::kOwnRows:
+        return TakeOwnRows(need);
       case Need::kAssumed:
         return Misplaced(need.node, "takes indices that may leave their row");
+      case Need::kDraw:
       case Need::kMoments:
       case Need::kRescale:
         break;
@@ -173,6 +183,12 @@ class Inserter {
     }
     if (type->second.is(RowKind::kSame) || type->second.is(RowKind::kZero))
       return tensor;
+    if (type->second.is(RowKind::kRows) &&
+        type->second.own.kind != OwnPlaces::Kind::kNone) {
+      const std::string copy = NameBeside(name, "whole");
+      TF_RETURN_IF_ERROR(CopyOfWholes(name, copy));
+      return wholes_[tensor] = absl::StrCat(copy, ":", name.index);
+    }
     if (!type->second.is(RowKind::kSizes)) {
       return Misplaced(name.node, "is computed from more than numbers of rows");
     }
@@ -456,9 +472,6 @@ class Inserter {
     const std::string source(now.node);
     TF_RETURN_IF_ERROR(
         AddRescale(made, {source, now.index, false}, dtype, -need.exponent));
-    if (reduction != reductions_.end() && node->op() == kReduceGradient) {
-      node = &added_[reduction->second];  // which may have moved
-    }
     *node->mutable_input(input) = made;
     return absl::OkStatus();
   }
@@ -490,14 +503,57 @@ class Inserter {
   // Gives all learners the numbers that the first one draws.
   absl::Status DrawOnce(const std::string& node) {
     TF_ASSIGN_OR_RETURN(const tf::NodeDef* const found, Exchangeable(node));
-    if (absl::StrContains(found->op(), "CandidateSampler")) {
-      return Misplaced(node, "draws candidates for all rows");
+    const tf::OpDef* op = nullptr;
+    TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(found->op(), &op));
+    for (int i = 0; i < op->output_arg_size(); ++i) {
+      const std::string tensor = absl::StrCat(node, ":", i);
+      if (i > 0 && users_[tensor].empty()) continue;
+      TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+      const TensorName name = ParseTensor(tensor);
+      const std::string made = NameBeside(name, "first");
+      TF_RETURN_IF_ERROR(AddExchange(made, name, dtype, "first", 0));
+      Replace(tensor, made);
     }
-    const std::string tensor = absl::StrCat(node, ":0");
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
-    const std::string made = absl::StrCat(node, "/TensorBow.first");
-    TF_RETURN_IF_ERROR(AddExchange(made, ParseTensor(tensor), dtype, "first", 0));
-    Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  // Gives an op the rows of all learners.
+  absl::Status TakeAllRows(const RowNeed& need) {
+    TF_RETURN_IF_ERROR(Exchangeable(need.node).status());
+    tf::NodeDef* const node = Node(need.node);
+    const std::string before = Canonical(program_.Find(need.node)->input(need.input));
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+    TensorName rows = InputNow(*node, need.input);
+    const std::string made =
+        absl::StrCat(need.node, "/TensorBow.all_rows.", need.input);
+    const std::string rescaled = absl::StrCat(made, "/rescaled");
+    if (need.exponent != 0) {
+      TF_RETURN_IF_ERROR(AddRescale(rescaled, rows, dtype, -need.exponent));
+      rows = {rescaled, 0, false};
+    }
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kExchange)
+                           .Input(rows.node, rows.index, dtype)
+                           .Attr("how", "concat")
+                           .Attr("axis", need.axis)
+                           .Finalize(&added_.emplace_back()));
+    *node->mutable_input(need.input) = made;
+    return absl::OkStatus();
+  }
+
+  // Gives an op the learner's own rows of all.
+  absl::Status TakeOwnRows(const RowNeed& need) {
+    TF_RETURN_IF_ERROR(Exchangeable(need.node).status());
+    tf::NodeDef* const node = Node(need.node);
+    const std::string before = Canonical(program_.Find(need.node)->input(need.input));
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+    const TensorName whole = InputNow(*node, need.input);
+    const std::string made =
+        absl::StrCat(need.node, "/TensorBow.own_rows.", need.input);
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kOwnRows)
+                           .Input(whole.node, whole.index, dtype)
+                           .Attr("axis", need.axis)
+                           .Finalize(&added_.emplace_back()));
+    *node->mutable_input(need.input) = made;
     return absl::OkStatus();
   }
 
@@ -624,7 +680,7 @@ class Inserter {
   std::map<std::string, std::string> wholes_;  // by tensor
   std::set<std::string> reduced_slots_;        // nodes that find distinct indices
   std::map<std::string, int> reductions_;      // by node that writes: among those added
-  std::vector<tf::NodeDef> added_;
+  std::deque<tf::NodeDef> added_;  // references stay valid
 };
 
 }  // namespace

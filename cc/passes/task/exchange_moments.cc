@@ -159,7 +159,7 @@ absl::Status ExchangeMoments(TaskGraph* task, int* num_exchanges) {
   const auto replaceable = Replaceable(ordered, conditional);
   std::vector<tf::Node*> exchanges;
   for (tf::Node* node : ordered) {
-    const bool exchanges_values = IsOp(node, {kExchange, kMeanOfAllRows});
+    const bool exchanges_values = IsOp(node, {kExchange, kMeanOfAllRows, kOwnRows});
     const tf::Node* const forward = IsBatchNorm(*node)  ? node
                                     : IsGradient(*node) ? NormalisationOf(*node)
                                                         : nullptr;
@@ -181,7 +181,7 @@ absl::Status ExchangeMoments(TaskGraph* task, int* num_exchanges) {
   for (tf::Node*& node : exchanges) {
     tf::Node* made = node;
     const int index = (*num_exchanges)++;
-    if (IsOp(node, {kExchange, kMeanOfAllRows})) {
+    if (IsOp(node, {kExchange, kMeanOfAllRows, kOwnRows})) {
       node->ClearAttr("index");
       node->AddAttr("index", index);
       node = nullptr;  // stays

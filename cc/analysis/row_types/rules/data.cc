@@ -12,6 +12,12 @@ namespace {
 
 using Need = RowNeed::Kind;
 
+// A draw that follows from its seed alone, where learners have no generators of their
+// own.
+bool IsFunctionOfSeed(const OpView& op) {
+  return absl::StartsWith(op.op(), "Stateless") && !op.FollowsFromGenerator();
+}
+
 // Rows draw their own numbers, as good as the whole's; all else is drawn once.
 Types Random(OpView& op, Types in) {
   if (!in[0].numbers.has_value()) {
@@ -23,7 +29,11 @@ Types Random(OpView& op, Types in) {
     if (in[i].unknown()) return {in[i]};
   }
   RowType type = Filled(op, Make(RowKind::kSame), *in[0].numbers, 0);
-  if (type.is(RowKind::kSame)) op.Need(Need::kDraw, -1, type);
+  const bool of_seed = IsFunctionOfSeed(op);
+  if (type.is(RowKind::kRows) && of_seed && op.gathers()) {
+    return {op.Unknown("draws for all rows by a seed")};
+  }
+  if (type.is(RowKind::kSame) && !of_seed) op.Need(Need::kDraw, -1, type);
   type.uniform = Uniform::kNo;
   if (type.is(RowKind::kRows) && type.part == kFedRows) type.part = kAnyRows;
   return {type};
@@ -35,9 +45,14 @@ Types RandomOfGenerator(OpView& op, Types in) { return Random(op, {in[2]}); }
 // The key and the counter for a random op, which sees to common draws itself.
 Types Skip(OpView& op, Types in) { return {Make(RowKind::kSame)}; }
 
+// How often a class is expected follows from the draw.
 Types Candidates(OpView& op, Types in) {
+  if (in[0].is(RowKind::kRows) && op.gathers()) {
+    return {op.Unknown("draws candidates for all rows")};
+  }
   op.Need(Need::kDraw, -1);
-  RowType expected = Make(RowKind::kSame);
+  RowType expected = Make(RowKind::kSame, in[0].dims);
+  expected.of_all_rows = in[0].of_all_rows;
   if (in[0].is(RowKind::kRows)) expected = MakeRows(0, in[0].part, in[0].dims);
   return {Make(RowKind::kSame), expected, Make(RowKind::kSame)};
 }
@@ -46,8 +61,12 @@ Types Candidates(OpView& op, Types in) {
 Types Multinomial(OpView& op, Types in) {
   const RowType logits = op.Flat(0, in[0]);
   if (logits.unknown()) return {logits};
+  const bool of_seed = IsFunctionOfSeed(op);
+  if (logits.is(RowKind::kRows) && of_seed && op.gathers()) {
+    return {op.Unknown("draws for all rows by a seed")};
+  }
   if (!logits.is(RowKind::kRows)) {
-    op.Need(Need::kDraw, -1, logits);
+    if (!of_seed) op.Need(Need::kDraw, -1, logits);
     return {Make(RowKind::kSame)};
   }
   const bool counted = op.InputShape(1).dims() == 0 && in[1].is(RowKind::kSame);
@@ -227,10 +246,14 @@ Types TypeWrite(OpView& op, Types in) {
     }
     const bool adds = applies || absl::StrContains(op.op(), "Add") ||
                       absl::StrContains(op.op(), "Sub");
-    if (slices && !(trained && adds)) {
+    if (value.unknown()) {
+      // stays
+    } else if (slices && !(trained && adds)) {
       op.Need(Need::kGather, at.value, value);
       value = Make(RowKind::kSame);
       value.of_all_rows = true;
+    } else if (slices && op.MayNotBeExecuted()) {
+      value = op.Unknown("writes slices of rows in a conditional or a loop");
     } else if (slices) {
       if (!value.is(RowKind::kZero)) value.kind = RowKind::kSum;
     } else {

@@ -74,12 +74,22 @@ Types Range(OpView& op, Types in) {
     places.own = {Places::kPlace, (*limit)[0], ""};
     return {places};
   }
+  RowType range = Make(RowKind::kSame);
   for (const RowType& type : in) {
-    if (!type.is(RowKind::kSame) || type.exponent != 0 || type.of_all_rows) {
+    range.of_all_rows |= type.of_all_rows;
+    if (!type.is(RowKind::kSame) || type.exponent != 0) {
       return {op.Unknown("depends on the number of rows")};
     }
   }
-  return {Make(RowKind::kSame)};
+  if (limit != nullptr && limit->size() == 1 && op.Constant(in[0]) == 0 &&
+      in[2].numbers.has_value() && in[2].numbers->size() == 1) {
+    const Size count = op.sizes().Over((*limit)[0], (*in[2].numbers)[0]);
+    if (count.known()) range.dims = Sizes{count};
+  }
+  if (range.of_all_rows && !range.dims.has_value()) {
+    return {op.Unknown("depends on the number of rows")};
+  }
+  return {range};
 }
 
 // Sizes with those of the indices in the place of the axis that they choose from.

@@ -252,12 +252,15 @@ Types Batch(OpView& op, Types in) {
   }
   const RowType misplaced = NotFirst(op, found);
   if (misplaced.typed()) return {misplaced};
-  std::set<std::pair<Part, Size>> kinds;
+  std::set<Part> parts;
+  std::set<Size> counts;
   for (const RowType& type : found) {
-    kinds.insert({PartAmong(type, found), (*type.dims)[0]});
+    parts.insert(PartAmong(type, found));
+    counts.insert((*type.dims)[0]);
   }
   const bool fits = shape == nullptr || (*shape)[0] == (*found[0].dims)[0];
-  if (kinds.size() > 1 || !fits) {
+  const std::optional<Size> count = CountOfEqual(counts, op.sizes());
+  if (parts.size() > 1 || !count.has_value() || !fits) {
     return {op.Unknown("sets rows against other numbers of rows")};
   }
   for (int i : batch.rows) {
@@ -267,10 +270,13 @@ Types Batch(OpView& op, Types in) {
       return {op.Unknown(absl::StrCat("sets rows against a constant of ", *size))};
     }
   }
-  const auto [part, size] = *kinds.begin();
+  const Part part = *parts.begin();
+  const Size size = *count;
   if (op.op().find("CrossEntropy") != absl::string_view::npos) {
     const std::optional<Sizes> dims =
-        in[0].is(RowKind::kRows) ? in[0].dims : Sizes{size, kUnknownSize};
+        in[0].is(RowKind::kRows) && in[0].dims.has_value()
+            ? Sizes{size, (*in[0].dims)[1]}
+            : Sizes{size, kUnknownSize};
     return {MakeRows(0, part, Sizes{size}), MakeRows(0, part, dims)};
   }
   Types out;

@@ -129,6 +129,13 @@ Types BiasAddGrad(OpView& op, Types in) {
 
 Types Softmax(OpView& op, Types in) { return {Along(op, 0, in[0], -1)}; }
 
+Types Roll(OpView& op, Types in) {
+  for (int i : {1, 2}) {
+    if (!in[i].is(RowKind::kSame)) return {op.Unknown("shifts by numbers of rows")};
+  }
+  return {Along(op, 0, in[0], op.Constant(in[2]))};
+}
+
 Types Cumulate(OpView& op, Types in) {
   const std::optional<int64_t> axis = op.Constant(in[1]);
   RowType& type = in[0];
@@ -162,6 +169,7 @@ void AddReductionRules(RuleTable* rules) {
   rules->Set({"L2Loss"}, &L2Loss);
   rules->Set({"BiasAddGrad"}, &BiasAddGrad);
   rules->Set({"LogSoftmax", "Softmax"}, &Softmax);
+  rules->Set({"Roll"}, &Roll);
   rules->Set({"Cumprod", "Cumsum", "CumulativeLogsumexp"}, &Cumulate);
   rules->Set({"ArgMax", "ArgMin"}, &ArgMax);
   rules->Set({"NthElement", "TopK", "TopKV2"}, &TopK);

@@ -238,6 +238,9 @@ Types Tile(OpView& op, Types in) {
     if (!count.known()) return {op.UnknownNumbers(in[1], "repeats a tensor")};
   }
   const int shift = broadcasts ? static_cast<int>(counts->size()) - type.rank() : 0;
+  if (shift < 0 || (!broadcasts && static_cast<int>(counts->size()) != type.rank())) {
+    return {op.Unknown("repeats a tensor of another rank")};
+  }
   const bool rows = type.is(RowKind::kRows);
   Sizes dims = *counts;
   std::vector<int> grown;  // axes on which rows appear
@@ -436,10 +439,19 @@ Types Concat(OpView& op, Types in) {
     if (number.value_or(0) != 0 && uniform) type.uniform = Uniform::kAlongRows;
     return {type};
   }
+  for (RowType& piece : pieces) {
+    piece = AsRows(piece, op.sizes());
+    if (piece.is(RowKind::kRows)) rows.push_back(piece);
+  }
+  const bool ranked = rows[0].dims.has_value();
+  // Pieces of blocks have exponents of their own.
+  const bool blocks = rows.size() < pieces.size() && ranked &&
+                      AxisOf(number, rows[0].rank()) == rows[0].axis;
+  rows.clear();
   for (size_t i = 0; i < pieces.size(); ++i) {
-    pieces[i] = AsRows(pieces[i], op.sizes());
     if (pieces[i].is(RowKind::kZero)) continue;
-    pieces[i] = op.Rescaled(inputs[i], op.Exchanged(inputs[i], pieces[i]), *exponent);
+    pieces[i] = op.Exchanged(inputs[i], pieces[i]);
+    if (!blocks) pieces[i] = op.Rescaled(inputs[i], pieces[i], *exponent);
     if (pieces[i].unknown()) return {pieces[i]};
     if (pieces[i].is(RowKind::kRows)) rows.push_back(pieces[i]);
   }
@@ -731,6 +743,11 @@ Types BroadcastGradientArgs(OpView& op, Types in) {
       const Size mine = pair[s], other = pair[1 - s];
       const bool open =
           mine.known() && !sizes.HasRows(mine) && !sizes.Number(mine).has_value();
+      const bool of_all = sizes.CountsAll(other) ||
+                          (in[1 - s].of_all_rows && !sizes.Number(other).has_value());
+      if (sizes.HasRows(mine) && of_all) {
+        return {op.Unknown("compares a learner's rows with all rows")};
+      }
       if (mine == other && mine != kOneSize && mine.known()) continue;
       if (mine == kOneSize || (sizes.HasRows(other) && open)) {
         types[s].axes.push_back(static_cast<int>(axis));
