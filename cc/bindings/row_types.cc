@@ -100,7 +100,8 @@ py::dict FactsOf(const RowType& type, const SizeTable& sizes) {
 py::dict TypeRowsOf(
     const py::bytes& graph, const RunSpec& spec, const Names& trainable,
     const std::vector<std::pair<std::string, std::optional<int>>>& divided,
-    const std::map<std::string, int>& whole, const std::vector<Names>& sparse) {
+    const std::map<std::string, int>& whole, const std::vector<Names>& sparse,
+    bool gathers) {
   tf::GraphDef definition;
   if (!definition.ParseFromString(std::string(graph))) {
     throw py::value_error("Got bytes that are no GraphDef");
@@ -112,7 +113,7 @@ py::dict TypeRowsOf(
   for (const auto& [tensor, rank] : whole) rows.feeds.push_back({tensor, false, rank});
   for (const Names& parts : sparse)
     rows.sparse.push_back({parts[0], parts[1], parts[2]});
-  auto typed = TypeRows(program, spec, {trainable.begin(), trainable.end()}, rows);
+  auto typed = TypeRows(program, spec, {trainable.begin(), trainable.end()}, rows, gathers);
   RaiseIfError(typed.status());
   const SizeTable& sizes = *typed->sizes;
   py::dict types;
@@ -153,14 +154,15 @@ void DefineRowTypes(py::module_* module) {
       [](const py::bytes& graph, Names feeds, Names fetches, Names targets,
          const Names& trainable,
          const std::vector<std::pair<std::string, std::optional<int>>>& divided,
-         const std::map<std::string, int>& whole, const std::vector<Names>& sparse) {
+         const std::map<std::string, int>& whole, const std::vector<Names>& sparse,
+         bool gathers) {
         return TypeRowsOf(graph,
                           {std::move(feeds), std::move(fetches), std::move(targets)},
-                          trainable, divided, whole, sparse);
+                          trainable, divided, whole, sparse, gathers);
       },
       py::arg("graph"), py::kw_only(), py::arg("feeds"), py::arg("fetches"),
       py::arg("targets"), py::arg("trainable"), py::arg("divided"), py::arg("whole"),
-      py::arg("sparse"));
+      py::arg("sparse"), py::arg("gathers") = true);
 }
 
 }  // namespace tensorbow

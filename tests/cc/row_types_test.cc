@@ -79,7 +79,7 @@ class RowTypesTest : public ::testing::Test {
   const RowTypes& Typed() {
     ProgramGraph program;
     EXPECT_TRUE(program.Extend(GraphOf(nodes_)).ok());
-    auto typed = TypeRows(program, spec_, {"v"}, rows_);
+    auto typed = TypeRows(program, spec_, {"v"}, rows_, gathers_);
     EXPECT_TRUE(typed.ok()) << typed.status();
     typed_ = std::move(*typed);
     return typed_;
@@ -99,8 +99,19 @@ class RowTypesTest : public ::testing::Test {
   std::vector<tf::NodeDef> nodes_;
   RunSpec spec_;
   RowsOfRun rows_;
+  bool gathers_ = false;
   RowTypes typed_;
 };
+
+// "node/input" of every need of the kind.
+Names NeedsOf(const RowTypes& types, RowNeed::Kind kind) {
+  Names found;
+  for (const RowNeed& need : types.needs) {
+    if (need.kind == kind) found.push_back(absl::StrCat(need.node, "/", need.input));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 TEST_F(RowTypesTest, RowsStayRowsElementByElement) {
   Add("tanh", "Tanh", {"x"});
@@ -234,6 +245,34 @@ TEST_F(RowTypesTest, EveryRowWithEveryOtherIsUnknown) {
   Add("gram", "MatMul", {"x", "y"}, {{"transpose_b", "b: true"}});
   EXPECT_TRUE(absl::StrContains(TypeOf("gram"), "works on every row with every other"))
       << TypeOf("gram");
+}
+
+// y, x of all rows; then a learner's own rows beside the result.
+TEST_F(RowTypesTest, AnOpThatMixesRowsTakesAllOfThem) {
+  gathers_ = true;
+  Add("gram", "MatMul", {"x", "y"}, {{"transpose_b", "b: true"}});
+  Add("back", "MatMul", {"gram", "x"});
+  Add("scaled", "Mul", {"back", "x"});
+  EXPECT_EQ(TypeOf("gram"), "same on all learners");
+  EXPECT_EQ(TypeOf("back"), "same on all learners");
+  EXPECT_EQ(TypeOf("scaled"), "rows on axis 0");
+  EXPECT_EQ(NeedsOf(Typed(), RowNeed::Kind::kAllRows),
+            (Names{"back/1", "gram/0", "gram/1"}));
+  EXPECT_EQ(NeedsOf(Typed(), RowNeed::Kind::kOwnRows), (Names{"scaled/0"}));
+}
+
+TEST_F(RowTypesTest, WeightsAreNotMultipliedByAllRowsOnEveryLearner) {
+  gathers_ = true;
+  Add(NodeOf("k", "Const", {},
+             {{"dtype", kInts},
+              {"value", "tensor { dtype: DT_INT32 tensor_shape { } int_val: 0 }"}}));
+  Add("cumulated", "Cumsum", {"x", "k"});
+  Add(Feed("weights", {3, 3}));
+  spec_.feeds.push_back("weights:0");
+  rows_.feeds.push_back({"weights:0", false, std::nullopt});
+  Add("product", "MatMul", {"cumulated", "weights"});
+  ASSERT_NE(Typed().unknown, nullptr);
+  EXPECT_EQ(Typed().unknown->node, "product");
 }
 
 TEST_F(RowTypesTest, AlongTheRowsIsUnknownAndAlongOthersIsNot) {

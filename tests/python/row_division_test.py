@@ -94,9 +94,8 @@ DIVIDED = {
     "chosen by a mean": (SAME, 3),
 }
 
-# The operation that the warning names, and why.
-ONE_LEARNERS = {
-    "until small on average": r"Mean 'while/Mean' is to be exchanged in a conditional or a loop",
+# The operation that the warning names where learners do not exchange rows, and why.
+MIXED = {
     "softmax over rows": r"Softmax 'Softmax' works along the rows",
     "masks of one another": r"Mul 'mul' sets rows against rows of another axis or choice",
     "hard examples": r"TopKV2 'TopKV2' works along the rows",
@@ -106,7 +105,6 @@ ONE_LEARNERS = {
     "halves": r"StridedSlice 'strided_slice_1' cuts rows by the number of all rows",
     "reversed": r"ReverseV2 'ReverseV2' puts rows in another order",
     "running sum": r"Cumsum 'Cumsum' works along the rows",
-    "shuffled": r"RandomShuffle 'RandomShuffle' puts rows in another order",
     "two halves": r"Reshape 'Reshape' mixes rows with an axis before them",
     "repeated rows": r"Tile 'Tile' repeats rows",
     "gram": r"MatMul 'MatMul_1' works on every row with every other",
@@ -151,11 +149,25 @@ def test_rows_are_divided_by_their_types(name):
     assert said == []
 
 
-@pytest.mark.parametrize("name", ONE_LEARNERS)
-def test_what_mixes_rows_is_one_learners_and_the_operation_is_named(name):
+@pytest.mark.parametrize("name", MIXED)
+def test_all_rows_are_mixed_on_every_learner(name):
     explanation, _, said = explained(name)
+    assert (explanation.learners, explanation.division, explanation.why) == (2, "exact", "")
+    assert said == []
+
+
+ONE_LEARNERS = {
+    "until small on average": r"Mean 'while/Mean' is to be exchanged in a conditional or a loop",
+    "shuffled": r"RandomShuffle 'RandomShuffle' puts rows in another order",
+}
+
+
+@pytest.mark.parametrize("name", [*MIXED, *ONE_LEARNERS])
+def test_one_learner_trains_where_rows_are_not_exchanged_and_the_operation_is_named(name):
+    averaged = {"synchroniser": tensorbow.SMA()} if name in MIXED else {}
+    explanation, _, said = explained(name, **averaged)
     assert (explanation.learners, explanation.division) == (1, "")
-    assert explanation.why == f"its rows cannot be divided: {ONE_LEARNERS[name]}"
+    assert explanation.why == f"its rows cannot be divided: {(MIXED | ONE_LEARNERS)[name]}"
     assert said == [f"A learning run is executed by one learner only: {explanation.why}"]
 
 

@@ -93,7 +93,7 @@ struct RowTypes {
 // all learners. NotFound if `spec` names what the graph has not.
 absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
                                   const absl::flat_hash_set<std::string>& trainable,
-                                  const RowsOfRun& rows, bool gathers = true);
+                                  const RowsOfRun& rows, bool gathers);
 
 }  // namespace tensorbow
 
