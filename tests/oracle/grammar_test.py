@@ -30,7 +30,7 @@ def end():
     print_blob=False,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
-@hypothesis.given(program=words.programs().filter(words.fits))
+@hypothesis.given(program=words.programs())
 def test_every_program_is_trained_as_in_a_stock_session(end, program):
     if time.monotonic() > end or words.is_known(program):
         return

@@ -15,7 +15,7 @@ import pathlib
 import time
 from typing import Any
 
-import hypothesis
+import numpy as np
 
 import tests.oracle.conftest  # noqa: F401  (before TensorFlow is used)
 from tests.oracle.grammar import long_runs, words
@@ -49,23 +49,14 @@ def draw(seed: int, seconds: float, log: pathlib.Path) -> None:
     end = time.monotonic() + seconds
     current = log.with_suffix(".current")
 
-    @hypothesis.seed(seed)
-    @hypothesis.settings(
-        max_examples=100_000,
-        database=None,
-        deadline=None,
-        phases=[hypothesis.Phase.generate],
-        suppress_health_check=list(hypothesis.HealthCheck),
-    )
-    @hypothesis.given(words.programs().filter(words.fits))
-    def one(program: Any) -> None:
-        if time.monotonic() > end or words.is_known(program):
-            return
+    random = np.random.default_rng(seed)
+    while time.monotonic() < end:
+        program = words.compose(lambda names: names[random.integers(len(names))])
+        if not words.fits(program) or words.is_known(program):
+            continue
         current.write_text(repr(program))
         with log.open("a") as file:
             file.write(json.dumps(record(program)) + "\n")
-
-    one()
     current.unlink(missing_ok=True)
 
 

@@ -94,8 +94,18 @@ def _mask(random, run, rows):
 
 
 def bag(seed: int, run: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Indices, values and shape of sparse rows; some rows are empty."""
+    """Indices, values and shape of sparse rows, few of which are full."""
     random = np.random.default_rng([seed, run, 2])
-    chosen = random.random((rows, FEATURES)) < (0.5 if run < 40 else 0.25)
+    chosen = random.random((rows, FEATURES)) < (0.5 if run < 40 else 0.2)
+    chosen[:, run % FEATURES] = True
     indices = np.argwhere(chosen).astype(np.int64).reshape(-1, 2)
     return indices, random.random(len(indices)) + 0.5, np.array([rows, FEATURES], np.int64)
+
+
+def bag_ids(seed: int, run: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The features of `bag` as ids."""
+    indices, _, shape = bag(seed, run, rows)
+    return indices, indices[:, 1], shape
+
+
+SPARSE = {"bag": bag, "bag_ids": bag_ids}

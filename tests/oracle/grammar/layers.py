@@ -45,13 +45,10 @@ def of_bag(s):
 
 def of_bag_lookup(s):
     """Sparse features as ids with weights."""
-    bag = s.bag()
-    ids = tf.SparseTensor(bag.indices, bag.indices[:, 1], bag.dense_shape)
-    found = tf1.nn.embedding_lookup_sparse(
-        s.weight("bag", FEATURES, UNITS), ids, bag, combiner="sum"
-    )
-    short = s.rows - tf.shape(found)[0]  # empty rows at the end have no sum
-    return tf.tanh(tf.pad(found, [[0, short], [0, 0]])) + of_columns(s)
+    ids, weights = s.sparse("bag_ids"), s.bag()
+    table = s.weight("bag", FEATURES, UNITS)
+    found = tf1.nn.embedding_lookup_sparse(table, ids, weights, combiner="sum")
+    return tf.tanh(found) + of_columns(s)
 
 
 def of_sequence(s):
@@ -267,6 +264,82 @@ def partitioned(s, h):
     return tf.reshape(joined, [-1, UNITS])
 
 
+def squeezed(s, h):
+    """Each unit by what it is on average (squeeze and excite), over time as in pictures."""
+    return h * tf.sigmoid(tf.matmul(h, s.weight("squeeze", UNITS, UNITS)))
+
+
+def weight_norm(s, h):
+    kernel, scale = s.weight("kernel", UNITS, UNITS), s.weight("scale", UNITS)
+    return tf.tanh(tf.matmul(h, tf.nn.l2_normalize(kernel, 0)) * (1.0 + scale))
+
+
+def spectral_norm(s, h):
+    """Weights by their largest singular value, which a step of the power method estimates."""
+    kernel, kept = s.weight("kernel", UNITS, UNITS), s.state("u", [1.0, 0.5, -0.5, 0.2])
+    v = tf.nn.l2_normalize(tf.linalg.matvec(kernel, kept, transpose_a=True))
+    u = tf.nn.l2_normalize(tf.linalg.matvec(kernel, v))
+    u, v = tf.stop_gradient(u), tf.stop_gradient(v)
+    s.after.append(tf1.assign(kept, u))
+    sigma = tf.tensordot(u, tf.linalg.matvec(kernel, v), 1)
+    return tf.matmul(h, kernel) / (tf.abs(sigma) + 0.5)
+
+
+def running_centre(s, h):
+    """Rows less a moving mean that the step reads before it updates it."""
+    moving = s.state("centre", [0.0] * UNITS)
+    old = tf.identity(moving)
+    s.after.append(tf1.assign(moving, 0.9 * old + 0.1 * mean(h, 0)))
+    return h - tf.stop_gradient(old)
+
+
+def by_case(s, h):
+    """One of three layers, by the fed number."""
+    kernel, index = s.weight("kernel", UNITS, UNITS), s.feed("count") - 1
+    branches = [lambda: h, lambda: tf.tanh(tf.matmul(h, kernel)), lambda: 0.5 * h]
+    return tf.switch_case(index, branches)
+
+
+def in_function(s, h):
+    """A tf.function in the graph."""
+    kernel = s.weight("kernel", UNITS, UNITS)
+
+    @tf.function
+    def layer(a, k):
+        return tf.tanh(tf.matmul(a, k)) - 0.1 * mean(a, 0)
+
+    return layer(h, tf.identity(kernel))
+
+
+def straight_through(s, h):
+    """Signs forwards, the identity backwards."""
+    return 0.5 * h + tf.stop_gradient(0.3 * tf.sign(h) - 0.5 * h)
+
+
+def quantised(s, h):
+    """Rounded by a range of all rows."""
+    low, high = tf.reduce_min(h), tf.reduce_max(h)
+    step = (high - low + 0.1) / 7.0
+    return h + tf.stop_gradient(tf.round((h - low) / step) * step + low - h)
+
+
+def sorted_units(s, h):
+    return tf.sort(h, 1)
+
+
+def top_units(s, h):
+    """Each row's two largest units."""
+    least = tf.nn.top_k(h, 2).values[:, 1:]
+    return h * tf.cast(h >= least, tf.float64)
+
+
+def sparse_rows(s, h):
+    """Rows chosen by a mask, changed, and put back."""
+    places = tf1.where(s.feed("mask") > 0)
+    chosen = tf.tanh(tf.gather_nd(h, places))
+    return 0.5 * h + tf.scatter_nd(places, chosen, tf.shape(h, tf.int64))
+
+
 def softmax_over_rows(s, h):
     return h + tf.nn.softmax(h, 0)
 
@@ -294,5 +367,16 @@ LAYERS = {
     "centred": centred,
     "experts": experts,
     "partitioned": partitioned,
+    "squeezed": squeezed,
+    "weight norm": weight_norm,
+    "spectral norm": spectral_norm,
+    "running centre": running_centre,
+    "by case": by_case,
+    "in function": in_function,
+    "straight through": straight_through,
+    "quantised": quantised,
+    "sorted units": sorted_units,
+    "top units": top_units,
+    "sparse rows": sparse_rows,
     "softmax over rows": softmax_over_rows,
 }

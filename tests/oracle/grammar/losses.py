@@ -147,6 +147,66 @@ CLASSIFIERS: dict[str, Loss] = {
 }
 
 
+TABLES: dict[str, Loss] = {
+    "tied weights": lambda b: mean(
+        tf1.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=b.s.feed("ids")[:, 0],
+            logits=tf.matmul(
+                b.h + 0.1 * mean(tf.gather(_table(b), b.s.feed("ids")), 1),
+                _table(b),
+                transpose_b=True,
+            ),
+        )
+    ),
+    "norms of a table clipped": lambda b: (
+        mean(b.errors)
+        + mean(square(tf.nn.embedding_lookup(_table(b), b.s.feed("ids"), max_norm=0.9)))
+    ),
+    "given candidates": lambda b: mean(
+        tf1.nn.sampled_softmax_loss(
+            _table(b),
+            tf.zeros([TOKENS], tf.float64),
+            tf.cast(b.s.feed("ids")[:, :1], tf.int64),
+            b.h,
+            4,
+            TOKENS,
+            sampled_values=_candidates(b),
+        )
+    ),
+    "noise contrast": lambda b: mean(
+        tf1.nn.nce_loss(
+            _table(b),
+            tf.zeros([TOKENS], tf.float64),
+            tf.cast(b.s.feed("ids")[:, :1], tf.int64),
+            b.h,
+            4,
+            TOKENS,
+            sampled_values=_candidates(b),
+        )
+    ),
+    "table of factors": lambda b: (
+        mean(square(tf.reduce_sum(tf.gather(_table(b), b.c) * b.h, 1) - b.y))
+        + 0.01 * tf.nn.l2_loss(tf.gather(_table(b), b.c)) / b.real_rows
+    ),
+}
+
+
+def _table(b):
+    """The same table in all of a loss."""
+    weights = b.s.weights
+    return weights["outputs"] if "outputs" in weights else b.s.weight("outputs", TOKENS, UNITS)
+
+
+def _candidates(b):
+    """Sampled classes and how often either is expected, in TensorFlow's form."""
+    ids = tf.cast(b.s.feed("negatives"), tf.int64)
+    return (
+        ids,
+        tf.fill(tf.stack([b.s.rows, 1]), tf.constant(0.3, tf.float64)),
+        (tf.fill([4], tf.constant(0.4, tf.float64))),
+    )
+
+
 def _sampled(b, negatives):
     """Skip-gram with negatives that all rows share."""
     table = b.s.weight("outputs", TOKENS, UNITS)
@@ -199,7 +259,7 @@ MIXING: dict[str, Loss] = {
     ),
 }
 
-LOSSES = {**MEANS, **CLASSIFIERS, **EXTREMES, **MIXING}
+LOSSES = {**MEANS, **CLASSIFIERS, **TABLES, **EXTREMES, **MIXING}
 
 # ------------------------------------------------------------ terms, most of which act late
 

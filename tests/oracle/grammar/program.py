@@ -177,8 +177,9 @@ class Built:
         values = feeds.arrays(program.seed, run, rows)
         fed = {}
         for name, placeholder in self.scope.placeholders.items():
-            if name == "bag":
-                fed[placeholder] = tf1.SparseTensorValue(*feeds.bag(program.seed, run, rows))
+            if name in feeds.SPARSE:
+                parts = feeds.SPARSE[name](program.seed, run, rows)
+                fed[placeholder] = tf1.SparseTensorValue(*parts)
             else:
                 fed[placeholder] = values[name]
         return fed

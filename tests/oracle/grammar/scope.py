@@ -50,10 +50,15 @@ class Scope:
 
     def bag(self) -> Any:
         """The placeholder of sparse rows."""
-        if "bag" not in self.placeholders:
+        return self.sparse("bag")
+
+    def sparse(self, name: str) -> Any:
+        """The sparse placeholder of that name."""
+        if name not in self.placeholders:
+            dtype = tf.int64 if name == "bag_ids" else tf.float64
             shape = [None, feeds.FEATURES]
-            self.placeholders["bag"] = tf1.sparse_placeholder(tf.float64, shape, name="bag")
-        return self.placeholders["bag"]
+            self.placeholders[name] = tf1.sparse_placeholder(dtype, shape, name=name)
+        return self.placeholders[name]
 
     def weight(self, name: str, *shape: int) -> Any:
         """A new trainable variable."""

@@ -196,6 +196,77 @@ def prototypes(b: Batch, loss: Any):
     return _kept(kept, tf1.assign(kept, kept + 0.2 * seen * (new - kept)))
 
 
+def plateau(b: Batch, loss: Any):
+    """A rate that falls while the loss does not (reduce on plateau)."""
+    best, wait, rate = (
+        b.s.state("plateau", 1e9),
+        b.s.state("wait", np.int32(0)),
+        b.s.state("lr", 0.1),
+    )
+    better = loss < best - 1e-3
+    waited = tf1.where(better, tf.zeros_like(wait + 0), wait + 1)
+    late = waited >= 5
+    values = [
+        tf1.where(better, tf.identity(loss), tf.identity(best)),
+        tf1.where(late, tf.zeros_like(waited), waited),
+        tf1.where(late, 0.5 * rate, tf.identity(rate)),
+    ]
+    with tf.control_dependencies(values):
+        update = tf.group(*(tf1.assign(v, a) for v, a in zip((best, wait, rate), values)))
+    return _kept(rate, update)
+
+
+def seen_by_token(b: Batch, loss: Any):
+    """A moving mean of errors for each token."""
+    kept = b.s.state("by_token", np.zeros(TOKENS))
+    first = b.s.feed("ids")[:, 0]
+    return _kept(kept, tf1.scatter_add(kept, first, 0.1 * b.errors))
+
+
+def largest_by_class(b: Batch, loss: Any):
+    kept = b.s.state("by_class", np.full(CLASSES, -1e3))
+    return _kept(kept, tf1.scatter_max(kept, b.c, b.out))
+
+
+def queue_of_rows(b: Batch, loss: Any):
+    """The last rows, first in first out, in a variable."""
+    kept = b.s.state("queue", np.zeros((4, UNITS)))
+    new = tf.concat([tf.identity(kept), b.h], 0)[-4:]
+    return _kept(kept, tf1.assign(kept, new))
+
+
+def quantile(b: Batch, loss: Any):
+    """A quantile of errors, followed by steps."""
+    kept = b.s.state("quantile", 0.5)
+    above = mean(tf.cast(b.errors > tf.identity(kept), tf.float64))
+    return _kept(kept, tf1.assign_add(kept, 0.05 * (above - 0.2)))
+
+
+def share_above(b: Batch, loss: Any):
+    """The share of rows above a moving mean, and that mean."""
+    moving, share = b.s.state("level", 0.2), b.s.state("share", 0.0)
+    above = mean(tf.cast(b.errors > tf.identity(moving), tf.float64))
+    level = 0.9 * moving + 0.1 * mean(b.errors)
+    with tf.control_dependencies([above, level]):
+        update = tf.group(tf1.assign(share, above), tf1.assign(moving, level))
+    return _kept(share, update)
+
+
+def cosine(b: Batch, loss: Any):
+    """Streaming sums of a correlation."""
+    names = ("xy", "xx", "yy")
+    sums = [total(b.out * b.y), total(tf.square(b.out)), total(tf.square(b.y))]
+    kept = [b.s.state(name, 1e-3) for name in names]
+    update = tf.group(*(tf1.assign_add(v, a) for v, a in zip(kept, sums)))
+    return _after(update, lambda: kept[0] / tf.sqrt(kept[1] * kept[2]))
+
+
+def in_top(b: Batch, loss: Any):
+    right = tf.nn.in_top_k(b.c, tf.cast(b.h, tf.float32), 2)
+    kept = b.s.state("in_top", np.int64(0))
+    return _kept(kept, tf1.assign_add(kept, total(tf.cast(right, tf.int64))))
+
+
 def metrics_mean(b: Batch, loss: Any):
     value, update = tf1.metrics.mean(b.errors)
     return update, update
@@ -245,6 +316,14 @@ STATES = {
     "recent losses": recent_losses,
     "centres": centres,
     "prototypes": prototypes,
+    "plateau": plateau,
+    "seen by token": seen_by_token,
+    "largest by class": largest_by_class,
+    "queue of rows": queue_of_rows,
+    "quantile": quantile,
+    "share above": share_above,
+    "cosine": cosine,
+    "in top": in_top,
     "metrics.mean": metrics_mean,
     "metrics.accuracy": metrics_accuracy,
     "metrics.precision": metrics_precision,

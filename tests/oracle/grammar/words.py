@@ -37,23 +37,24 @@ def _is_mixing(drawn: program.Program) -> bool:
     return drawn.loss in losses.MIXING or bool(set(drawn.layers) & set(MIXING_LAYERS))
 
 
-def _some(*names: Any) -> Any:
-    return st.sampled_from(list(names))
+class Choices:
+    """Draws words with a function that chooses from a list."""
 
+    def __init__(self, choose: Callable[[list[Any]], Any]) -> None:
+        self.of = choose
 
-def _half(first: Any, others: Any) -> Any:
-    """The first one half of the time."""
-    rest = [name for name in others if name != first]
-    return st.one_of(st.just(first), st.sampled_from(rest))
+    def half(self, first: Any, others: Any) -> Any:
+        """The first one half of the time."""
+        return self.of([first, self.of([name for name in others if name != first])])
 
+    def rarely(self, names: Any, others: Any) -> Any:
+        """One of `others` in eight."""
+        return self.of(list(others if self.of(list(range(8))) == 7 else names))
 
-def _rarely(names: Any, others: Any) -> Any:
-    """One of `others` in eight."""
-    return st.integers(0, 7).flatmap(lambda k: st.sampled_from(list(others if k == 7 else names)))
-
-
-def _lists(strategy: Any, most: int) -> Any:
-    return st.lists(strategy, max_size=most, unique=True).map(tuple)
+    def several(self, choose: Callable[[], Any], most: int) -> tuple[Any, ...]:
+        """So many different ones, or fewer."""
+        number = self.of(list(range(most + 1)))
+        return tuple(dict.fromkeys(choose() for _ in range(number)))
 
 
 def fits(drawn: program.Program) -> bool:
@@ -69,29 +70,36 @@ def is_known(drawn: program.Program) -> bool:
     return any(differs(drawn) for differs in KNOWN.values())
 
 
+def compose(choose: Callable[[list[Any]], Any]) -> program.Program:
+    """Any program of the grammar; half of its parts are the plain ones."""
+    one = Choices(choose)
+    variables = one.of(["resource", "ref"])
+    kept = one.several(lambda: one.of(list(states.STATES)), 3)
+    fetched = ["loss", "states", "rows", "norm"]
+    return program.Program(
+        inputs=one.half("columns", layers.INPUTS),
+        layers=one.several(lambda: one.rarely(DIVIDED_LAYERS, MIXING_LAYERS), 2),
+        loss=one.rarely(DIVIDED_LOSSES, losses.MIXING),
+        term=one.half("none", losses.TERMS),
+        states=kept,
+        when=one.of(["beside", "before", "after"]) if kept else "beside",
+        optimiser=one.of([*optimisers.OPTIMISERS, *optimisers.BY_HAND]),
+        rate=one.half("constant", optimisers.RATES),
+        transform=one.half("plain", optimisers.TRANSFORMS),
+        guard=one.half("always", optimisers.GUARDS),
+        accumulated=one.rarely([False], [True]),
+        averaged=one.rarely(["no"], ["weights", "slow"]),
+        second=one.rarely(["no"], program.SECONDS[1:]),
+        fetches=one.several(lambda: one.of(fetched), 3),
+        interlude=one.half("none", program.INTERLUDES),
+        variables=variables,
+        flow="v1" if variables == "ref" else one.of(["v2", "v1"]),
+        sizes=one.of(list(feeds.SIZES)),
+        seed=one.of(list(range(100))),
+    )
+
+
 @st.composite
 def programs(draw: Any) -> program.Program:
-    """Any program of the grammar; half of its parts are the plain ones."""
-    variables = draw(_some("resource", "ref"))
-    kept = draw(_lists(st.sampled_from(list(states.STATES)), 3))
-    return program.Program(
-        inputs=draw(_half("columns", layers.INPUTS)),
-        layers=draw(_lists(_rarely(DIVIDED_LAYERS, MIXING_LAYERS), 2)),
-        loss=draw(_rarely(DIVIDED_LOSSES, losses.MIXING)),
-        term=draw(_half("none", losses.TERMS)),
-        states=kept,
-        when=draw(_some("beside", "before", "after")) if kept else "beside",
-        optimiser=draw(_some(*optimisers.OPTIMISERS, *optimisers.BY_HAND)),
-        rate=draw(_half("constant", optimisers.RATES)),
-        transform=draw(_half("plain", optimisers.TRANSFORMS)),
-        guard=draw(_half("always", optimisers.GUARDS)),
-        accumulated=draw(_rarely([False], [True])),
-        averaged=draw(_rarely(["no"], ["weights", "slow"])),
-        second=draw(_rarely(["no"], program.SECONDS[1:])),
-        fetches=draw(_lists(_some("loss", "states", "rows", "norm"), 3)),
-        interlude=draw(_half("none", program.INTERLUDES)),
-        variables=variables,
-        flow="v1" if variables == "ref" else draw(_some("v2", "v1")),
-        sizes=draw(_some(*feeds.SIZES)),
-        seed=draw(st.integers(0, 99)),
-    )
+    """Programs that a stock session trains alike every time."""
+    return draw(st.builds(lambda: compose(lambda names: draw(st.sampled_from(names)))).filter(fits))
