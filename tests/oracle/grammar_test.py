@@ -5,12 +5,15 @@ without it the same few are drawn every time.
 """
 
 import os
+import threading
 import time
 
 import hypothesis
+import numpy as np
 import pytest
 
 from tests.oracle.grammar import long_runs, watch, words
+from tests.oracle.grammar.program import Program
 
 FUZZ = int(os.environ.get("TENSORBOW_FUZZ", 0))
 SECONDS = float(os.environ.get("TENSORBOW_FUZZ_SECONDS", 1800 if FUZZ else 120))
@@ -38,15 +41,48 @@ def test_every_program_is_trained_as_in_a_stock_session(end, program):
     long_runs.check(program)
 
 
-def test_nothing_is_known_to_differ():
-    assert not words.KNOWN
-
-
 # ------------------------------------------------------------------ what compares, itself
 
 
 def test_a_wait_without_end_is_a_failure_that_says_where():
-    event = watch.threading.Event()
-    with pytest.raises(AssertionError, match=r"no end in 0 s; it waits here:\n.*wait"):
+    event = threading.Event()
+    with pytest.raises(AssertionError, match=r"(?s)no end in 0 s; it waits here:.*wait"):
         watch.within(0.05, event.wait)
     event.set()
+
+
+def _trace(weight, loss=1.0):
+    weights = {"w": np.array([weight, 1000.0])}
+    return long_runs.Trace([{"loss": np.float64(loss)}] * 2, {1: weights})
+
+
+def test_the_first_difference_is_reported_with_its_run():
+    run, said = long_runs.first_difference(_trace(2.0), _trace(2.1), 1e-9)
+    assert run == 1
+    assert "after run 1 variable 'w'" in said
+    run, said = long_runs.first_difference(_trace(2.0, loss=1.1), _trace(2.0), 1e-9)
+    assert run == 0
+    assert "fetch 'loss'" in said
+
+
+def test_rounding_is_no_difference():
+    assert long_runs.first_difference(_trace(2.0), _trace(2.0 + 1e-10), 1e-9) == (-1, "")
+
+
+def test_a_difference_is_no_rounding(monkeypatch):
+    comparison = long_runs.Comparison(Program(), runs=5)
+    off = long_runs.stock_trace(comparison.built, 5)
+    off.fetches[3]["loss"] *= 1 + 1e-6
+    monkeypatch.setattr(long_runs, "on_learners", lambda *rest: (off, []))
+    outcome = comparison.with_learners(2)
+    assert "after run 3 fetch 'loss'" in outcome.difference
+    assert not outcome.chaotic
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_the_same_words_make_the_same_program(attempt):
+    random = [np.random.default_rng(attempt) for _ in range(2)]
+    first, second = (
+        words.compose(lambda names, r=r: names[r.integers(len(names))]) for r in random
+    )
+    assert first == second

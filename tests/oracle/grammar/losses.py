@@ -260,6 +260,16 @@ MIXING: dict[str, Loss] = {
 }
 
 LOSSES = {**MEANS, **CLASSIFIERS, **TABLES, **EXTREMES, **MIXING}
+# They leave predictions out, which are trained beside: else a fetch of them may come before
+# the update or after it.
+WITHOUT_PREDICTIONS = {*CLASSIFIERS, *TABLES, "contrastive"} - {"dice"}
+
+
+def loss_of(name: str, batch: Batch) -> Any:
+    """The loss of that name, in float64."""
+    loss = tf.cast(LOSSES[name](batch), tf.float64)
+    return loss + 0.1 * mean(batch.errors) if name in WITHOUT_PREDICTIONS else loss
+
 
 # ------------------------------------------------------------ terms, most of which act late
 

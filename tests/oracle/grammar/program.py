@@ -97,8 +97,8 @@ class Built:
             h = layers.LAYERS[name](s, h)
         out = tf.linalg.matvec(h, s.weight("last", feeds.UNITS)) + s.weight("intercept")
         self.batch = losses.Batch(s, h, out)
-        loss = losses.LOSSES[program.loss](self.batch)
-        self.loss = tf.cast(loss, tf.float64) + losses.TERMS[program.term](self.batch)
+        loss = losses.loss_of(program.loss, self.batch)
+        self.loss = loss + losses.TERMS[program.term](self.batch)
         s.values |= {"loss": self.loss, "rows": out}
 
     def _states(self) -> list[Any]:

@@ -1,0 +1,34 @@
+"""Programs of the grammar that once differed from stock, as small as they get.
+
+A failing test of `grammar_test.py` prints a program that can be put here as it is.
+"""
+
+import pytest
+
+from tests.oracle.grammar import long_runs, words
+from tests.oracle.grammar.program import Program
+
+RUNS = 60  # all of these differ early
+
+FOUND = {
+    "a table looked up by rows and by fed ids": Program(loss="sampled negatives"),
+    "a table looked up by rows and by drawn ids": Program(loss="drawn negatives"),
+    "stateless noise with a number for each row": Program(layers=("stateless dropout",)),
+    "sparse gradients applied in a conditional": Program(layers=("experts",), guard="on a flag"),
+    "rows that mix, and a step in a conditional": Program(
+        loss="first row", guard="on a flag", fetches=()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_once_differed_is_as_in_a_stock_session(name, request):
+    program = FOUND[name]
+    if words.is_known(program):
+        request.applymarker(pytest.mark.xfail(strict=True, reason="in words.KNOWN"))
+    long_runs.check(program, RUNS)
+
+
+def test_whatever_is_known_to_differ_has_a_program_here():
+    for differs in words.KNOWN.values():
+        assert any(differs(program) for program in FOUND.values())
