@@ -14,6 +14,9 @@ FOUND = {
     "a table looked up by rows and by fed ids": Program(loss="sampled negatives"),
     "a table looked up by rows and by drawn ids": Program(loss="drawn negatives"),
     "stateless noise with a number for each row": Program(layers=("stateless dropout",)),
+    "a crash at a rate that is fed to an update by hand": Program(
+        optimiser="sgd by hand", rate="fed", loss="sum by a constant", fetches=()
+    ),
     "sparse gradients applied in a conditional": Program(layers=("experts",), guard="on a flag"),
     "rows that mix, and a step in a conditional": Program(
         loss="first row", guard="on a flag", fetches=()

@@ -22,6 +22,9 @@ KNOWN: dict[str, Callable[[program.Program], bool]] = {
         drawn.loss in ("sampled negatives", "drawn negatives")
     ),
     "stateless noise with a number for each row": lambda drawn: "stateless dropout" in drawn.layers,
+    "a crash at a rate that is fed to an update by hand": lambda drawn: (
+        drawn.rate == "fed" and drawn.optimiser in optimisers.BY_HAND
+    ),
     "sparse or unknown gradients that are applied in a conditional": lambda drawn: (
         drawn.guard != "always" and (_is_sparse(drawn) or _is_mixing(drawn))
     ),
@@ -31,7 +34,7 @@ KNOWN: dict[str, Callable[[program.Program], bool]] = {
 def _is_sparse(drawn: program.Program) -> bool:
     """Whether some gradients are rows of a table."""
     looked_up = drawn.inputs.endswith("tokens") or drawn.inputs == "bag lookup"
-    return looked_up or "experts" in drawn.layers
+    return looked_up or "experts" in drawn.layers or drawn.loss in losses.TABLES
 
 
 def _is_mixing(drawn: program.Program) -> bool:
