@@ -288,7 +288,7 @@ def spectral_norm(s, h):
 def running_centre(s, h):
     """Rows less a moving mean that the step reads before it updates it."""
     moving = s.state("centre", [0.0] * UNITS)
-    old = tf.identity(moving)
+    old = moving + 0.0  # a copy: what is read of a reference variable changes with it
     s.after.append(tf1.assign(moving, 0.9 * old + 0.1 * mean(h, 0)))
     return h - tf.stop_gradient(old)
 

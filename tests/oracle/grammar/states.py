@@ -172,7 +172,7 @@ def rare_rows(b: Batch, loss: Any):
 def recent_losses(b: Batch, loss: Any):
     """The last five losses, in turn."""
     turn, recent = b.s.state("turn", np.int32(0)), b.s.state("recent", np.zeros(5))
-    now = tf.identity(turn)
+    now = turn + 0
     with tf.control_dependencies([now]):
         counted = tf1.assign(turn, (now + 1) % 5)
     update = tf.group(tf1.scatter_update(recent, now, loss), counted)

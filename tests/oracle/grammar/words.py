@@ -65,9 +65,11 @@ class Choices:
 def fits(drawn: program.Program) -> bool:
     """Whether a stock session computes the same every time.
 
-    A penalty on reference variables is read before or after their update.
+    A penalty on reference variables is read before or after their update, and so are the weights
+    in gradients of a function.
     """
-    return drawn.variables == "resource" or not drawn.term.startswith("penalty")
+    races = drawn.term.startswith("penalty") or "in function" in drawn.layers
+    return drawn.variables == "resource" or not races
 
 
 def is_known(drawn: program.Program) -> bool:
