@@ -1,44 +1,31 @@
 """Whatever people write, learners compute what a stock session does, over hundreds of runs.
 
-`TENSORBOW_FUZZ=10000` draws so many programs at random, within `TENSORBOW_FUZZ_SECONDS`;
-without it the same few are drawn every time.
+`TENSORBOW_FUZZ=10000` draws so many programs at random, within `TENSORBOW_FUZZ_SECONDS`, and
+trains each on two and on three learners; without it the same few are drawn every time, for two
+or three. `tests/oracle/grammar/campaign.py` counts how thousands went.
 """
 
-import os
 import threading
-import time
 
 import hypothesis
 import numpy as np
 import pytest
 
+from tests import fuzz
 from tests.oracle.grammar import long_runs, watch, words
 from tests.oracle.grammar.program import Program
 
-FUZZ = int(os.environ.get("TENSORBOW_FUZZ", 0))
-SECONDS = float(os.environ.get("TENSORBOW_FUZZ_SECONDS", 1800 if FUZZ else 120))
-PROGRAMS = FUZZ or 60
+PROGRAMS = 60
+budget = fuzz.Budget()
 
 
-@pytest.fixture(scope="module")
-def end():
-    return time.monotonic() + SECONDS
-
-
-@hypothesis.settings(
-    max_examples=PROGRAMS,
-    derandomize=not FUZZ,
-    database=None,
-    deadline=None,
-    print_blob=False,
-    suppress_health_check=list(hypothesis.HealthCheck),
-)
-@hypothesis.given(program=words.programs())
-def test_every_program_is_trained_as_in_a_stock_session(end, program):
-    if time.monotonic() > end or words.is_known(program):
+@fuzz.settings(PROGRAMS)
+@hypothesis.given(words.programs())
+def test_every_program_is_trained_as_in_a_stock_session(program):
+    if budget.is_spent() or words.is_known(program):
         return
     hypothesis.note(f"As a test: long_runs.check({program!r})")
-    long_runs.check(program)
+    long_runs.check(program, learners=(2, 3) if fuzz.FUZZ else (2 + program.seed % 2,))
 
 
 # ------------------------------------------------------------------ what compares, itself
