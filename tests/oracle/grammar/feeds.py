@@ -19,6 +19,8 @@ FEEDS = {
     "weights": ("float64", [None]),
     "noise": ("float64", [None, UNITS]),
     "negatives": ("int32", [4]),
+    "anchors": ("float64", [None, UNITS]),
+    "class_weights": ("float64", [None]),
     "flag": ("bool", []),
     "often": ("bool", []),
     "ramp": ("float64", []),
@@ -67,6 +69,9 @@ def arrays(seed: int, run: int, rows: int) -> dict[str, np.ndarray]:
         "weights": random.random(rows) + (0.1 if run < 40 else 0.0),
         "noise": random.random((rows, UNITS)),
         "negatives": random.integers(1, TOKENS, 4),
+        # No rows, and sometimes as many as rows.
+        "anchors": random.standard_normal((6, UNITS)),
+        "class_weights": 0.5 + random.random(CLASSES),
     } | scalars
     return {name: np.asarray(value, FEEDS[name][0]) for name, value in values.items()}
 

@@ -232,6 +232,69 @@ EXTREMES: dict[str, Loss] = {
     ),
 }
 
+FURTHER: dict[str, Loss] = {
+    "fed class weights": lambda b: mean(b.errors * tf.gather(b.s.feed("class_weights"), b.c)),
+    "fed anchors": lambda b: (
+        mean(b.errors) + mean(square(tf.matmul(b.h, b.s.feed("anchors"), transpose_b=True)))
+    ),
+    "after an inner step": lambda b: _after_inner_step(b),
+    "gradient of the mean": lambda b: (
+        mean(b.errors) + total(square(tf.gradients(mean(b.errors), b.s.weights["last"])[0]))
+    ),
+    "teacher": lambda b: mean(b.errors) + mean(square(b.h - tf.stop_gradient(_teacher(b)))),
+    "two heads": lambda b: (
+        mean(b.errors) + 0.5 * total(b.entropies * b.mask) / tf.maximum(total(b.mask), 1.0)
+    ),
+    "learned weights": lambda b: (
+        mean(b.errors) * tf.exp(-b.s.weight("log_variance")) + b.s.weights["log_variance"]
+    ),
+    "largest of means": lambda b: tf.maximum(mean(b.errors), mean(tf.abs(b.out)) + 0.2),
+    "by columns": lambda b: total(tf.norm(b.h, axis=0)) * 0.1 + mean(b.errors),
+    "correlation": lambda b: (
+        mean(b.errors)
+        - mean((b.out - mean(b.out)) * (b.y - mean(b.y)))
+        / tf.sqrt(tf.math.reduce_variance(b.out) + 0.3)
+    ),
+    "rows of a class": lambda b: mean(
+        tf.stack(
+            [tf.reduce_sum(tf.boolean_mask(b.errors, tf.equal(b.c, k))) for k in range(CLASSES)]
+        )
+    ),
+    "means of classes": lambda b: total(
+        tf.stack(
+            [
+                tf.math.divide_no_nan(
+                    total(tf.boolean_mask(b.errors, tf.equal(b.c, k))),
+                    total(tf.cast(tf.equal(b.c, k), tf.float64)),
+                )
+                for k in range(CLASSES)
+            ]
+        )
+    ),
+    "lengths": lambda b: (
+        total(b.errors * tf.cast(b.s.feed("lengths"), tf.float64))
+        / tf.cast(tf.maximum(total(b.s.feed("lengths")), 1), tf.float64)
+    ),
+}
+
+
+def _after_inner_step(b):
+    """The error after a step of gradient descent on the last weights (meta-learning)."""
+    last = b.s.weights["last"]
+    (slope,) = tf.gradients(mean(b.errors), last)
+    moved = tf.linalg.matvec(b.h, last - 0.1 * slope)
+    return mean(b.errors) + mean(square(moved - b.y))
+
+
+def _teacher(b):
+    """Activations by a slow copy of the first weights."""
+    first = b.s.weights["first"]
+    slow = b.s.state("teacher", [[0.1] * UNITS] * 3)
+    old = slow + 0.0
+    b.s.after.append(tf1.assign(slow, 0.9 * old + 0.1 * tf.stop_gradient(first + 0.0)))
+    return tf.tanh(tf.matmul(b.s.feed("x"), old))
+
+
 MIXING: dict[str, Loss] = {
     "contrastive": lambda b: mean(
         tf1.nn.sparse_softmax_cross_entropy_with_logits(
@@ -242,7 +305,10 @@ MIXING: dict[str, Loss] = {
         mean(b.errors) - 0.1 * mean(tf.exp(-tf.reduce_sum(square(b.h[:, None] - b.h[None]), -1)))
     ),
     "same class": lambda b: (
-        mean(tf.matmul(b.h, b.h, transpose_b=True) * tf.cast(b.c[:, None] == b.c[None], tf.float64))
+        mean(
+            tf.matmul(b.h, b.h, transpose_b=True)
+            * tf.cast(tf.equal(b.c[:, None], b.c[None]), tf.float64)
+        )
         + mean(b.errors)
     ),
     "centres of classes": lambda b: (
@@ -259,7 +325,7 @@ MIXING: dict[str, Loss] = {
     ),
 }
 
-LOSSES = {**MEANS, **CLASSIFIERS, **TABLES, **EXTREMES, **MIXING}
+LOSSES = {**MEANS, **CLASSIFIERS, **TABLES, **EXTREMES, **FURTHER, **MIXING}
 # They leave predictions out, which are trained beside: else a fetch of them may come before
 # the update or after it.
 WITHOUT_PREDICTIONS = {*CLASSIFIERS, *TABLES, "contrastive"} - {"dice"}

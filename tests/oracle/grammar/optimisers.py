@@ -156,6 +156,44 @@ def loss_scaled(s: Any, pairs: Pairs) -> Pairs:
     return [(g, v) for g, (_, v) in zip(grads, pairs)]
 
 
+def signs(s: Any, pairs: Pairs) -> Pairs:
+    """Of moving averages of the gradients."""
+    given = []
+    for g, v in _dense(pairs):
+        kept = _slot(s, v, "moving")
+        moving = tf1.assign(kept, 0.9 * kept + 0.1 * g)
+        given.append((moving / (tf.abs(moving) + 1e-3), v))
+    return given
+
+
+def projected(s: Any, pairs: Pairs) -> Pairs:
+    """Gradients without their part along the weights."""
+    given = []
+    for g, v in _dense(pairs):
+        along = tf.reduce_sum(g * v) / (tf.reduce_sum(tf.square(v)) + 0.1)
+        given.append((g - along * v, v))
+    return given
+
+
+def noisy(s: Any, pairs: Pairs) -> Pairs:
+    """Stateless noise by the step, of the size of the gradients' norms."""
+    seed = tf.stack([tf.cast(s.step, tf.int32), 9])
+    return [
+        (g + 0.1 * tf.norm(g) * tf.random.stateless_normal(tf.shape(g), seed, dtype=g.dtype), v)
+        for g, v in _dense(pairs)
+    ]
+
+
+def skipped_if_large(s: Any, pairs: Pairs) -> Pairs:
+    """No step where the gradients are much larger than they were."""
+    norm = tf.linalg.global_norm([g for g, _ in pairs])
+    kept = s.state("usual_norm", 1.0)
+    usual = kept + 0.0
+    s.after.append(tf1.assign(kept, 0.9 * usual + 0.1 * norm))
+    scale = tf.cast(norm < 1.5 * usual, tf.float64)
+    return [(scale * g, v) for g, v in _dense(pairs)]
+
+
 TRANSFORMS = {
     "plain": plain,
     "clipped by global norm": clipped_by_global_norm,
@@ -166,6 +204,10 @@ TRANSFORMS = {
     "centralised": centralised,
     "slow weights": slow_weights,
     "loss scaled": loss_scaled,
+    "signs": signs,
+    "projected": projected,
+    "noisy": noisy,
+    "skipped if large": skipped_if_large,
 }
 
 # ------------------------------------------------------------------------ when it applies
