@@ -15,6 +15,12 @@ MIXING_INPUTS = ("padded tokens", "distinct tokens", "time major", "scan")
 DIVIDED_INPUTS = [name for name in layers.INPUTS if name not in MIXING_INPUTS]
 DIVIDED_LAYERS = [name for name in layers.LAYERS if name not in MIXING_LAYERS]
 DIVIDED_LOSSES = [name for name in losses.LOSSES if name not in losses.MIXING]
+# What has no type, or has none in some runs.
+UNDIVIDED = {
+    *(*MIXING_LAYERS, *MIXING_INPUTS, *losses.MIXING),
+    *("bag lookup", "map over units", "sorted units", "until small", "queue of rows"),
+    *("fed anchors", "fed class weights", "squared mean in cond", "a sum in cond"),
+}
 
 # What is known to differ: programs by what they wait for. Empty when all is well.
 KNOWN: dict[str, Callable[[program.Program], bool]] = {
@@ -38,8 +44,9 @@ def _is_sparse(drawn: program.Program) -> bool:
 
 
 def _is_mixing(drawn: program.Program) -> bool:
-    """Whether one learner executes the program, as its rows mix."""
-    return drawn.loss in losses.MIXING or bool(set(drawn.layers) & set(MIXING_LAYERS))
+    """Whether one learner may have to execute the program."""
+    said = {drawn.inputs, drawn.loss, drawn.term, *drawn.layers, *drawn.states}
+    return bool(said & UNDIVIDED)
 
 
 class Choices:
