@@ -15,7 +15,7 @@ from tests import fuzz
 from tests.oracle.grammar import long_runs, watch, words
 from tests.oracle.grammar.program import Program
 
-PROGRAMS = 60
+PROGRAMS = 90
 budget = fuzz.Budget()
 
 

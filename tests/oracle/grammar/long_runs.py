@@ -28,7 +28,7 @@ TOLERANCE = 1e-9
 FLOAT32_TOLERANCE = 2e-5
 FLOAT32_PROGRAM_TOLERANCE = 1e-3
 # What a stock session with other rounding may differ by, in multiples of what it does.
-ROUNDING = 1000.0
+ROUNDING = 100.0
 
 
 @dataclasses.dataclass
