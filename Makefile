@@ -7,8 +7,8 @@
 # make wheel-test installs it into a new environment and trains
 # make users     the ways of five users, from a wheel and an empty folder, with times
 # make runtime-test C++ tests of what needs TensorFlow
-# make fuzz      sessions against stock sessions and NumPy, at random, for half an hour; every
-#                tensor of every learning run at hand against its row type
+# make fuzz      sessions against stock sessions and NumPy, drawn histories and drawn programs, for
+#                half an hour each; every tensor of every learning run at hand against its row type
 # make peers     installs what benchmarks/peers.py compares with
 # make docs      the documentation as a site, in build/site; make charts draws its charts
 # make lint · make bench · make sanitize · make format · make clean
@@ -120,7 +120,7 @@ runtime-test: $(VENV)/requirements.stamp
 py-test: install
 	$(BIN)/pytest -n 4
 
-# Histories of the oracle drawn at random: TENSORBOW_FUZZ of them, at most for
+# Histories and programs of the oracle drawn at random: TENSORBOW_FUZZ of each, each at most for
 # TENSORBOW_FUZZ_SECONDS.
 fuzz: export TENSORBOW_FUZZ ?= 10000
 fuzz: export TENSORBOW_FUZZ_SECONDS ?= 1800

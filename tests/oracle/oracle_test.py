@@ -4,32 +4,18 @@
 without it the same few are drawn every time.
 """
 
-import os
-import time
-
 import hypothesis
 
+from tests import fuzz
 from tests.oracle import strategies
 
-FUZZ = int(os.environ.get("TENSORBOW_FUZZ", 0))
-SECONDS = float(os.environ.get("TENSORBOW_FUZZ_SECONDS", 1800 if FUZZ else 120))
-END = time.monotonic() + SECONDS
-HISTORIES = FUZZ or 60
-
-settings = hypothesis.settings(
-    max_examples=HISTORIES,
-    derandomize=not FUZZ,
-    database=None,
-    deadline=None,
-    print_blob=False,
-    suppress_health_check=list(hypothesis.HealthCheck),
-)
+budget = fuzz.Budget()
 
 
-@settings
+@fuzz.settings(60)
 @hypothesis.given(strategies.case())
 def test_every_history_is_that_of_stock_sessions_and_numpy(case):
-    if time.monotonic() > END:
+    if budget.is_spent():
         return
     hypothesis.note(f"As a test: {case!r}.check()")
     case.check()

@@ -4,18 +4,15 @@ In CI a fixed selection, once. `TENSORBOW_FUZZ=1` executes all runs at hand, wit
 within `TENSORBOW_FUZZ_SECONDS`, and prints how many tensors were compared.
 """
 
-import os
-import time
-
 import pytest
 
+from tests import fuzz
 from tests.row_types import adversarial, capture
 from tests.row_types.report import Count, line_of
 from tests.row_types.verify import verify
 
-FUZZ = bool(os.environ.get("TENSORBOW_FUZZ"))
-SEEDS = (0, 1, 2) if FUZZ else (0,)
-END = time.monotonic() + float(os.environ.get("TENSORBOW_FUZZ_SECONDS", 1800))
+SEEDS = (0, 1, 2) if fuzz.FUZZ else (0,)
+budget = fuzz.Budget()
 
 # Each has ops that the others have not.
 PROGRAMS = ["cond", "cnn", "coordinate_feeds", "gan", "gradient_clipping", "while_loop"]
@@ -30,7 +27,7 @@ MIXING = ["gram", "running sum", "hard examples", "reversed", "rows in pairs", "
 
 def corpora():
     """By name: what makes its runs."""
-    if FUZZ:
+    if fuzz.FUZZ:
         return {
             "adversarial": adversarial.runs,
             "Keras": capture.keras_models,
@@ -53,7 +50,7 @@ def test_every_tensor_is_what_its_type_says(corpus, capsys):
     count, wrong = Count(), []
     for run in corpora()[corpus]():
         for seed in SEEDS:
-            if time.monotonic() > END:
+            if fuzz.FUZZ and budget.is_spent():
                 break
             outcome = verify(run, seed)
             count.add(outcome)

@@ -1,0 +1,120 @@
+"""What Hypothesis draws of the grammar: programs of words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.oracle.grammar import feeds, layers, losses, optimisers, program, states
+
+# One learner executes the whole program: they need rows of others, or the types say too little.
+MIXING_LAYERS = ("softmax over rows", "map over rows")
+MIXING_INPUTS = ("padded tokens", "distinct tokens", "time major", "scan")
+DIVIDED_INPUTS = [name for name in layers.INPUTS if name not in MIXING_INPUTS]
+DIVIDED_LAYERS = [name for name in layers.LAYERS if name not in MIXING_LAYERS]
+DIVIDED_LOSSES = [name for name in losses.LOSSES if name not in losses.MIXING]
+# What has no type, or has none in some runs.
+UNDIVIDED = {
+    *(*MIXING_LAYERS, *MIXING_INPUTS, *losses.MIXING),
+    *("bag lookup", "map over units", "sorted units", "until small", "queue of rows"),
+    *("fed anchors", "fed class weights", "squared mean in cond", "a sum in cond"),
+}
+
+# What is known to differ: programs by what they wait for. Empty when all is well.
+KNOWN: dict[str, Callable[[program.Program], bool]] = {
+    "a table that is looked up by rows and by all rows together": lambda drawn: (
+        drawn.loss in ("sampled negatives", "drawn negatives")
+    ),
+    "stateless noise with a number for each row": lambda drawn: "stateless dropout" in drawn.layers,
+    "a crash at a rate that is fed to an update by hand": lambda drawn: (
+        drawn.rate == "fed" and drawn.optimiser in optimisers.BY_HAND
+    ),
+    "sparse or unknown gradients that are applied in a conditional": lambda drawn: (
+        drawn.guard != "always" and (_is_sparse(drawn) or _is_mixing(drawn))
+    ),
+}
+
+
+def _is_sparse(drawn: program.Program) -> bool:
+    """Whether some gradients are rows of a table."""
+    looked_up = drawn.inputs.endswith("tokens") or drawn.inputs == "bag lookup"
+    return looked_up or "experts" in drawn.layers or drawn.loss in losses.TABLES
+
+
+def _is_mixing(drawn: program.Program) -> bool:
+    """Whether one learner may have to execute the program."""
+    said = {drawn.inputs, drawn.loss, drawn.term, *drawn.layers, *drawn.states}
+    return bool(said & UNDIVIDED)
+
+
+class Choices:
+    """Draws words with a function that chooses from a list."""
+
+    def __init__(self, choose: Callable[[list[Any]], Any]) -> None:
+        self.of = choose
+
+    def half(self, first: Any, others: Any) -> Any:
+        """The first one half of the time."""
+        return self.of([first, self.of([name for name in others if name != first])])
+
+    def rarely(self, names: Any, others: Any) -> Any:
+        """One of `others` in eight."""
+        return self.of(list(others if self.of(list(range(8))) == 7 else names))
+
+    def several(self, choose: Callable[[], Any], most: int) -> tuple[Any, ...]:
+        """So many different ones, or fewer."""
+        number = self.of(list(range(most + 1)))
+        return tuple(dict.fromkeys(choose() for _ in range(number)))
+
+
+def fits(drawn: program.Program) -> bool:
+    """Whether a stock session computes the same every time.
+
+    A penalty on reference variables is read before or after their update, and so are the weights
+    in gradients of a function.
+    """
+    races = drawn.term.startswith("penalty") or "in function" in drawn.layers
+    races = races or drawn.loss in ("teacher", "learned weights", "after an inner step")
+    return drawn.variables == "resource" or not races
+
+
+def is_known(drawn: program.Program) -> bool:
+    """Whether the program is known to differ."""
+    return any(differs(drawn) for differs in KNOWN.values())
+
+
+def compose(choose: Callable[[list[Any]], Any]) -> program.Program:
+    """Any program of the grammar; half of its parts are the plain ones."""
+    one = Choices(choose)
+    variables = one.of(["resource", "ref"])
+    kept = one.several(lambda: one.of(list(states.STATES)), 3)
+    fetched = ["loss", "states", "rows", "norm"]
+    return program.Program(
+        inputs=one.half("columns", one.rarely([DIVIDED_INPUTS], [layers.INPUTS])),
+        layers=one.several(lambda: one.rarely(DIVIDED_LAYERS, MIXING_LAYERS), 2),
+        loss=one.rarely(DIVIDED_LOSSES, losses.MIXING),
+        term=one.half("none", losses.TERMS),
+        states=kept,
+        when=one.of(["beside", "before", "after"]) if kept else "beside",
+        optimiser=one.of([*optimisers.OPTIMISERS, *optimisers.BY_HAND]),
+        rate=one.half("constant", optimisers.RATES),
+        transform=one.half("plain", optimisers.TRANSFORMS),
+        guard=one.half("always", optimisers.GUARDS),
+        accumulated=one.rarely([False], [True]),
+        averaged=one.rarely(["no"], ["weights", "slow"]),
+        second=one.rarely(["no"], program.SECONDS[1:]),
+        fetches=one.several(lambda: one.of(fetched), 3),
+        interlude=one.half("none", program.INTERLUDES),
+        variables=variables,
+        flow="v1" if variables == "ref" else one.of(["v2", "v1"]),
+        sizes=one.of(list(feeds.SIZES)),
+        seed=one.of(list(range(100))),
+    )
+
+
+@st.composite
+def programs(draw: Any) -> program.Program:
+    """Programs that a stock session trains alike every time."""
+    return draw(st.builds(lambda: compose(lambda names: draw(st.sampled_from(names)))).filter(fits))
