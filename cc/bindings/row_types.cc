@@ -30,8 +30,9 @@ const char* NameOf(RowKind kind) {
 }
 
 const char* NameOf(RowNeed::Kind kind) {
-  static const char* const names[] = {"rescale", "gather",   "count",    "moments", "draw",
-                                      "whole",   "all_rows", "own_rows", "assumed"};
+  static const char* const names[] = {"rescale",  "gather",   "count",
+                                      "moments",  "draw",     "whole",
+                                      "all_rows", "own_rows", "assumed"};
   return names[static_cast<int>(kind)];
 }
 
@@ -113,7 +114,8 @@ py::dict TypeRowsOf(
   for (const auto& [tensor, rank] : whole) rows.feeds.push_back({tensor, false, rank});
   for (const Names& parts : sparse)
     rows.sparse.push_back({parts[0], parts[1], parts[2]});
-  auto typed = TypeRows(program, spec, {trainable.begin(), trainable.end()}, rows, gathers);
+  auto typed =
+      TypeRows(program, spec, {trainable.begin(), trainable.end()}, rows, gathers);
   RaiseIfError(typed.status());
   const SizeTable& sizes = *typed->sizes;
   py::dict types;

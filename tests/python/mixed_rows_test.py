@@ -19,7 +19,7 @@ SIZES = (7, 8, 12, 3, 5)
 def embed(x, name="embed"):
     """Embeddings of 5 numbers."""
     values = np.random.RandomState(len(name)).randn(int(x.shape[1]), 5)
-    return tf.tanh(tf.matmul(x, tf1.get_variable(name, initializer=values)))
+    return tf.tanh(tf.matmul(x, tf1.get_variable(name, dtype=tf.float64, initializer=values)))
 
 
 def contrastive(x, y):
@@ -175,6 +175,7 @@ def test_candidates_are_those_of_all_rows():
 
 def test_one_learner_mixes_rows_before_weights():
     def towers(x, y):
+        embed(x)
         half = tf.shape(x)[0] // 2
         halves = [(x[:half], y[:half]), (x[half:], y[half:])]
         return tf.add_n([tf.reduce_mean(tf.square(embed(a) - b)) for a, b in halves])

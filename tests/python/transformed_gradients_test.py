@@ -421,11 +421,15 @@ def softmax_of_the_batch(each, x, y):
     return tf.reduce_sum(tf.nn.softmax(0.3 * x[:, 0], axis=0) * each)
 
 
-@pytest.mark.parametrize("synchroniser", ["auto", tensorbow.SMA()], ids=["auto", "SMA"])
-def test_a_softmax_over_rows_is_one_learners(synchroniser):
+def test_a_softmax_over_rows_is_that_of_all_rows():
+    assert_stocks(weighted(softmax_of_the_batch), labelled, 2)
+
+
+def test_a_softmax_over_rows_is_one_learners_where_models_are_averaged():
     build = weighted(softmax_of_the_batch)
     _, stock, _, _ = train(build, labelled, tf1.Session)
-    _, ours, took_part, said = train(build, labelled, learners(2, synchroniser=synchroniser))
+    options = {"synchroniser": tensorbow.SMA()}
+    _, ours, took_part, said = train(build, labelled, learners(2, **options))
     assert took_part == 1 and len(said) == 1
     assert "Softmax 'Softmax' works along the rows" in said[0]
     np.testing.assert_array_equal(ours["out"], stock["out"])

@@ -193,13 +193,13 @@ class OwnRowsKernel : public ExchangeKernel {
   absl::Status ComputeTogether(tf::OpKernelContext* context) override {
     const tf::Tensor& whole = context->input(0);
     double before = 0, total = 0;
-    TF_RETURN_IF_ERROR(Exchange(Share{learner(), share()},
-                                [&](const std::vector<const Share*>& all) {
-                                  for (const Share* one : all) {
-                                    if (one->learner < learner()) before += one->part;
-                                    total += one->part;
-                                  }
-                                }));
+    TF_RETURN_IF_ERROR(
+        Exchange(Share{learner(), share()}, [&](const std::vector<const Share*>& all) {
+          for (const Share* one : all) {
+            if (one->learner < learner()) before += one->part;
+            total += one->part;
+          }
+        }));
     if (whole.dim_size(axis_) == 1) {  // for each row
       context->set_output(0, whole);
       return absl::OkStatus();

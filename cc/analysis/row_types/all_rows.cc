@@ -41,13 +41,33 @@ bool AreFedRows(const RowType& type, const SizeTable& sizes) {
 
 // Ops whose inputs agree in the size of the axis of rows, or have one of 1 there.
 bool WantsEqualSizes(absl::string_view op) {
-  static const auto* const ops = new absl::flat_hash_set<absl::string_view>(
-      {"Add",          "AddN",         "AddV2",       "BatchMatMulV2", "EluGrad",
-       "InvGrad",      "LeakyReluGrad", "MatMul",     "Maximum",       "Minimum",
-       "Mul",          "RealDiv",      "ReciprocalGrad", "Relu6Grad",  "ReluGrad",
-       "RsqrtGrad",    "Select",       "SelectV2",    "SeluGrad",      "SigmoidGrad",
-       "SoftplusGrad", "SoftsignGrad", "SqrtGrad",    "SquaredDifference", "Sub",
-       "TanhGrad"});
+  static const auto* const ops =
+      new absl::flat_hash_set<absl::string_view>({"Add",
+                                                  "AddN",
+                                                  "AddV2",
+                                                  "BatchMatMulV2",
+                                                  "EluGrad",
+                                                  "InvGrad",
+                                                  "LeakyReluGrad",
+                                                  "MatMul",
+                                                  "Maximum",
+                                                  "Minimum",
+                                                  "Mul",
+                                                  "RealDiv",
+                                                  "ReciprocalGrad",
+                                                  "Relu6Grad",
+                                                  "ReluGrad",
+                                                  "RsqrtGrad",
+                                                  "Select",
+                                                  "SelectV2",
+                                                  "SeluGrad",
+                                                  "SigmoidGrad",
+                                                  "SoftplusGrad",
+                                                  "SoftsignGrad",
+                                                  "SqrtGrad",
+                                                  "SquaredDifference",
+                                                  "Sub",
+                                                  "TanhGrad"});
   return ops->contains(op);
 }
 
@@ -83,8 +103,12 @@ std::optional<RowType> OfAllRows(OpView& op, int i, RowType type) {
         !CanBeGathered(op.input_type(i))) {
       return std::nullopt;
     }
-    const RowNeed need = {computed ? Need::kWhole : Need::kAllRows, op.path(), i,
-                          type.exponent, type.kind, type.axis};
+    const RowNeed need = {computed ? Need::kWhole : Need::kAllRows,
+                          op.path(),
+                          i,
+                          type.exponent,
+                          type.kind,
+                          type.axis};
     op.Need(need);
     return all;
   }
@@ -93,6 +117,10 @@ std::optional<RowType> OfAllRows(OpView& op, int i, RowType type) {
     if (!all.numbers.has_value()) return std::nullopt;
     op.Need(Need::kWhole, i, type);
     return all;
+  }
+  if (type.is(RowKind::kAxes)) {  // which follow from sizes
+    op.Need(Need::kWhole, i, type);
+    return type;
   }
   if (type.is(RowKind::kHandle)) return std::nullopt;
   const std::optional<Sizes> numbers = AllOf(sizes, type.numbers);

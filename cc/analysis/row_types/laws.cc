@@ -125,7 +125,8 @@ std::optional<Size> CountOfEqual(const std::set<Size>& counts, SizeTable& sizes)
     if (sizes.IsOfFeed(sizes.Over(least, count))) least = count;
   }
   for (Size count : counts) {
-    if (count != least && !sizes.IsOfFeed(sizes.Over(count, least))) return std::nullopt;
+    if (count != least && !sizes.IsOfFeed(sizes.Over(count, least)))
+      return std::nullopt;
   }
   return least;
 }

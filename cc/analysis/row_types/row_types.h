@@ -89,8 +89,8 @@ struct RowTypes {
   std::string Describe(absl::string_view tensor) const;
 };
 
-// `trainable`: names of variables. `gathers`: an op that mixes rows may be given those of
-// all learners. NotFound if `spec` names what the graph has not.
+// `trainable`: names of variables. `gathers`: an op that mixes rows may be given those
+// of all learners. NotFound if `spec` names what the graph has not.
 absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
                                   const absl::flat_hash_set<std::string>& trainable,
                                   const RowsOfRun& rows, bool gathers);

@@ -91,13 +91,38 @@ std::optional<CutRows> CutOfRows(SizeTable& sizes, const RowType& type,
   return CutOfRows(sizes, type, begin, sizes.Minus(end, begin));
 }
 
+namespace {
+
+// The sizes of `type` with 1 in the place of an axis that is cut to its first element;
+// nullopt if another cut is made.
+std::optional<Sizes> DimsOfFirst(OpView& op, const RowType& type, const Types& in) {
+  if (op.op() != "StridedSlice" || !type.dims.has_value()) return std::nullopt;
+  for (size_t i = 1; i < in.size(); ++i) {
+    if (!in[i].numbers.has_value()) return std::nullopt;
+  }
+  Sizes dims = *type.dims;
+  for (const StrideEntry& entry :
+       StridesOf(op, type.rank(), *in[1].numbers, *in[2].numbers, *in[3].numbers)) {
+    if (!entry.axis.has_value() || entry.shrinks || entry.step != kOneSize) {
+      return std::nullopt;
+    }
+    const bool from_start = entry.begin.value_or(kZeroSize) == kZeroSize;
+    if (from_start && !entry.end.has_value()) continue;
+    if (!from_start || entry.end != kOneSize) return std::nullopt;
+    dims[*entry.axis] = kOneSize;
+  }
+  return dims;
+}
+
+}  // namespace
+
 RowType SliceOfOthers(OpView& op, const RowType& type, const Types& in) {
   for (size_t i = 1; i < in.size(); ++i) {
     const RowType& by = in[i];
     const bool is_same = by.is(RowKind::kSame) && by.exponent == 0;  // perhaps of all
-    bool of_rows =
-        by.sizes_rows() && !(by.is(RowKind::kSizes) && by.numbers.has_value()) &&
-        !(is_same && type.is(RowKind::kSame) && op.gathers());
+    bool of_rows = by.sizes_rows() &&
+                   !(by.is(RowKind::kSizes) && by.numbers.has_value()) &&
+                   !(is_same && type.is(RowKind::kSame) && op.gathers());
     if (by.numbers.has_value()) {
       for (Size number : *by.numbers) {
         of_rows |= !number.known() || op.sizes().HasRows(number);
@@ -106,7 +131,7 @@ RowType SliceOfOthers(OpView& op, const RowType& type, const Types& in) {
     if (of_rows) return op.Unknown("cuts a tensor by the number of rows");
   }
   RowType cut = type.Plain();
-  cut.dims.reset();
+  cut.dims = DimsOfFirst(op, type, in);
   cut.uniform = Uniform::kNo;
   return cut;
 }

@@ -160,9 +160,8 @@ bool IsContraction(absl::string_view op) {
 
 // Returns whether the node calls functions that may write variables.
 bool MayWrite(const tf::Node& node) {
-  return node.op_def().is_stateful() &&
-         (node.IsIfNode() || node.IsWhileNode() || node.IsCaseNode() ||
-          node.IsFunctionCall());
+  return node.op_def().is_stateful() && (node.IsIfNode() || node.IsWhileNode() ||
+                                         node.IsCaseNode() || node.IsFunctionCall());
 }
 
 }  // namespace

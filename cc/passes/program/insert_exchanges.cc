@@ -183,8 +183,9 @@ class Inserter {
     }
     if (type->second.is(RowKind::kSame) || type->second.is(RowKind::kZero))
       return tensor;
-    if (type->second.is(RowKind::kRows) &&
-        type->second.own.kind != OwnPlaces::Kind::kNone) {
+    const bool places = type->second.is(RowKind::kRows) &&
+                        type->second.own.kind != OwnPlaces::Kind::kNone;
+    if (places || type->second.is(RowKind::kAxes)) {
       const std::string copy = NameBeside(name, "whole");
       TF_RETURN_IF_ERROR(CopyOfWholes(name, copy));
       return wholes_[tensor] = absl::StrCat(copy, ":", name.index);
@@ -680,7 +681,7 @@ class Inserter {
   std::map<std::string, std::string> wholes_;  // by tensor
   std::set<std::string> reduced_slots_;        // nodes that find distinct indices
   std::map<std::string, int> reductions_;      // by node that writes: among those added
-  std::deque<tf::NodeDef> added_;  // references stay valid
+  std::deque<tf::NodeDef> added_;              // references stay valid
 };
 
 }  // namespace

@@ -15,38 +15,8 @@ MIXING_INPUTS = ("padded tokens", "distinct tokens", "time major", "scan")
 DIVIDED_INPUTS = [name for name in layers.INPUTS if name not in MIXING_INPUTS]
 DIVIDED_LAYERS = [name for name in layers.LAYERS if name not in MIXING_LAYERS]
 DIVIDED_LOSSES = [name for name in losses.LOSSES if name not in losses.MIXING]
-# What has no type, or has none in some runs.
-UNDIVIDED = {
-    *(*MIXING_LAYERS, *MIXING_INPUTS, *losses.MIXING),
-    *("bag lookup", "map over units", "sorted units", "until small", "queue of rows"),
-    *("fed anchors", "fed class weights", "squared mean in cond", "a sum in cond"),
-}
-
 # What is known to differ: programs by what they wait for. Empty when all is well.
-KNOWN: dict[str, Callable[[program.Program], bool]] = {
-    "a table that is looked up by rows and by all rows together": lambda drawn: (
-        drawn.loss in ("sampled negatives", "drawn negatives")
-    ),
-    "stateless noise with a number for each row": lambda drawn: "stateless dropout" in drawn.layers,
-    "a crash at a rate that is fed to an update by hand": lambda drawn: (
-        drawn.rate == "fed" and drawn.optimiser in optimisers.BY_HAND
-    ),
-    "sparse or unknown gradients that are applied in a conditional": lambda drawn: (
-        drawn.guard != "always" and (_is_sparse(drawn) or _is_mixing(drawn))
-    ),
-}
-
-
-def _is_sparse(drawn: program.Program) -> bool:
-    """Whether some gradients are rows of a table."""
-    looked_up = drawn.inputs.endswith("tokens") or drawn.inputs == "bag lookup"
-    return looked_up or "experts" in drawn.layers or drawn.loss in losses.TABLES
-
-
-def _is_mixing(drawn: program.Program) -> bool:
-    """Whether one learner may have to execute the program."""
-    said = {drawn.inputs, drawn.loss, drawn.term, *drawn.layers, *drawn.states}
-    return bool(said & UNDIVIDED)
+KNOWN: dict[str, Callable[[program.Program], bool]] = {}
 
 
 class Choices:

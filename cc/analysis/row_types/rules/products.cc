@@ -273,10 +273,9 @@ Types Batch(OpView& op, Types in) {
   const Part part = *parts.begin();
   const Size size = *count;
   if (op.op().find("CrossEntropy") != absl::string_view::npos) {
-    const std::optional<Sizes> dims =
-        in[0].is(RowKind::kRows) && in[0].dims.has_value()
-            ? Sizes{size, (*in[0].dims)[1]}
-            : Sizes{size, kUnknownSize};
+    const std::optional<Sizes> dims = in[0].is(RowKind::kRows) && in[0].dims.has_value()
+                                          ? Sizes{size, (*in[0].dims)[1]}
+                                          : Sizes{size, kUnknownSize};
     return {MakeRows(0, part, Sizes{size}), MakeRows(0, part, dims)};
   }
   Types out;
