@@ -452,13 +452,13 @@ class Inserter {
       input = 0;
     }
     if (std::optional<int> factor = LargeFactor(*node, input, &node)) input = *factor;
+    const bool is_reduction =
+        reduction != reductions_.end() && node == &added_[reduction->second];
     const TensorName now = InputNow(*node, input);
     const std::string source(now.node);
     TF_RETURN_IF_ERROR(
         AddRescale(made, {source, now.index, false}, dtype, -need.exponent));
-    if (reduction != reductions_.end() && node->op() == kReduceGradient) {
-      node = &added_[reduction->second];  // which may have moved
-    }
+    if (is_reduction) node = &added_[reduction->second];  // which may have moved
     *node->mutable_input(input) = made;
     return absl::OkStatus();
   }
