@@ -33,8 +33,8 @@ absl::Status ReplicatedVariables::PutInPlace(const Variable& variable) {
   tf::ResourceMgr* const resources = central_device_->resource_manager();
   std::string name;
   TF_RETURN_IF_ERROR(tf::GetNodeAttr(variable.node, "shared_name", &name));
-  const std::string& place = variable.container.empty() ? resources->default_container()
-                                                        : variable.container;
+  const std::string& place =
+      variable.container.empty() ? resources->default_container() : variable.container;
   tf::Var* central = nullptr;
   TF_RETURN_IF_ERROR(resources->Lookup<tf::Var>(place, name, &central));
   // Create() takes the reference over, even if it fails.
@@ -57,8 +57,8 @@ void ReplicatedVariables::DetectEagerWrites(const std::vector<int>& ids) {
     if (InPlace(variable)) {
       const tf::tf_shared_lock lock(*variable.replicas[0].mu());
       for (size_t j = 1; j < NumCopies(variable); ++j) {
-        written |= !HaveSameBits(variable.replicas[0].value(),
-                                 variable.replicas[j].value());
+        written |=
+            !HaveSameBits(variable.replicas[0].value(), variable.replicas[j].value());
       }
     } else {
       const auto central = CentralTensor(variable);

@@ -192,9 +192,9 @@ class ReplicatedVariables {
     int model_index = -1;
     bool replicas_stale = true;
     bool central_stale = false;
-    bool on_accelerator = false;            // where the replicas lie
-    bool released = false;                  // the central value, which is stale
-    bool eager = false;                     // eager code owns the central variable
+    bool on_accelerator = false;  // where the replicas lie
+    bool released = false;        // the central value, which is stale
+    bool eager = false;           // eager code owns the central variable
     // The last value that eager code was given; null where that is not kept.
     std::unique_ptr<tensorflow::Tensor> published;
     int stale_for = 0;                      // learning runs

@@ -158,7 +158,7 @@ class Function(Generic[P, R]):
     def _trace(self, args: Any, kwargs: Any) -> tuple[TracedStep, list[Any]]:
         spec_args, spec_kwargs, leaves = _arguments.specs(args, kwargs, self._any_rows)
         concrete = self._stock.get_concrete_function(*spec_args, **spec_kwargs)
-        bound = concrete.function_type.bind(*spec_args, **spec_kwargs).arguments
+        bound = concrete.function_type.bind_partial(*spec_args, **spec_kwargs).arguments
         return TracedStep(concrete, leaves, bound), leaves
 
     def _program_of(self, step: TracedStep, leaves: list[Any]) -> Program | None:
@@ -218,9 +218,7 @@ def function(
     options = Options() if options is None else options
     if not isinstance(options, Options):
         raise TypeError(f"function: options must be a tensorbow.Options, got {options!r}")
-    stock = tf.function(
-        step, input_signature=input_signature, reduce_retracing=reduce_retracing
-    )
+    stock = tf.function(step, input_signature=input_signature, reduce_retracing=reduce_retracing)
     return Function(stock, options)
 
 

@@ -17,6 +17,8 @@ from tensorbow._function._variables import EagerVariables, is_variable, watch
 from tensorbow._run_plan import prepare_run
 from tensorbow.explanation import Explanation
 
+_PYTHON_FUNCTIONS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
+
 
 @dataclasses.dataclass(frozen=True)
 class _Element:
@@ -34,6 +36,12 @@ class _Element:
         return [array_of(tensor) for tensor in taken]
 
 
+def _flat_order(parameters: Any) -> list[str]:
+    """Returns names of parameters in the order in which a concrete function takes them."""
+    by_keyword = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY] + sorted(by_keyword)
+
+
 class TracedStep:
     """A concrete function, and what stands for its inputs.
 
@@ -49,19 +57,31 @@ class TracedStep:
         inputs = self.function.inputs
         self.inputs = inputs[: len(inputs) - len(self.function.captures)]
         ids = {id(leaf): k for k, leaf in enumerate(leaves)}
-        parameters = concrete.function_type.parameters
-        ordered = [leaf for name in parameters for leaf in tf.nest.flatten(bound.get(name))]
+        names = _flat_order(concrete.function_type.parameters.values())
+        ordered = [leaf for name in names for leaf in tf.nest.flatten(bound.get(name))]
         self.order = [ids[id(leaf)] for leaf in ordered if id(leaf) in ids]
         if len(self.order) != len(self.inputs) or len(ids) != len(leaves):
             raise FallbackError("its arguments cannot be told apart")
         if self.function.deferred_external_captures:
             raise FallbackError("it captures a value anew in each call")
 
-    @property
-    def control_outputs(self) -> list[Any]:
-        """The operations that the step executes for what they do."""
-        operations: list[Any] = self.function.control_outputs
-        return operations
+    def called_for_values(self) -> set[str]:
+        """Returns the names of Python functions whose values the step needs.
+
+        A session takes the values before a run, so nothing has to wait for the call itself.
+        """
+        calls = [op for op in self.function.get_operations() if op.type in _PYTHON_FUNCTIONS]
+        if not calls:
+            return set()
+        ahead = [op for op in self.function.control_outputs if op not in calls]
+        ahead += [tensor.op for tensor in self.function.outputs]
+        needed: set[Any] = set()
+        while ahead:
+            op = ahead.pop()
+            if op not in needed:
+                needed.add(op)
+                ahead += [tensor.op for tensor in op.inputs]
+        return {op.name for op in calls if op in needed}
 
 
 class _Importer:
@@ -138,7 +158,8 @@ class _Importer:
         """Returns the step's outputs and the operation that executes all of it."""
         dropped = {name.split(":")[0] for name in self._given}
         dropped |= {t.op.name for t in self._step.function.inputs}
-        definition = _without(dropped, self._definition)
+        called = self._step.called_for_values()
+        definition = _without(dropped, dropped | called, self._definition)
         taken = {i if ":" in i else f"{i}:0" for node in definition.node for i in node.input}
         scope = graph.unique_name("step", mark_as_used=False)
         given = {name: tensor for name, tensor in self._given.items() if name in taken}
@@ -154,14 +175,19 @@ class _Importer:
         outputs = tf.nest.map_structure(imported, self._step.outputs, expand_composites=True)
         done = [
             graph.get_operation_by_name(f"{scope}/{operation.name}")
-            for operation in self._step.control_outputs
-            if operation.name not in dropped
+            for operation in self._step.function.control_outputs
+            if operation.name not in dropped | called
         ]
         return outputs, tf.group(*done, name=f"{scope}_all")
 
 
-def _without(dropped: set[str], definition: Any) -> Any:
-    """Returns a GraphDef without those nodes, and without what ties the others to devices."""
+def _without(dropped: set[str], awaited: set[str], definition: Any) -> Any:
+    """Returns a GraphDef without some nodes, and without what ties the others to devices.
+
+    Args:
+      dropped: names of the nodes to leave out.
+      awaited: names of nodes for which no other node waits.
+    """
     kept = tf.compat.v1.GraphDef()
     kept.CopyFrom(definition)
     del kept.node[:]
@@ -169,7 +195,7 @@ def _without(dropped: set[str], definition: Any) -> Any:
     for node in kept.node:
         node.device = ""
         node.attr.pop("_class", None)
-        inputs = [i for i in node.input if not (i[0] == "^" and i[1:] in dropped)]
+        inputs = [i for i in node.input if not (i[0] == "^" and i[1:] in awaited)]
         if len(inputs) != len(node.input):
             del node.input[:]
             node.input.extend(inputs)

@@ -65,7 +65,9 @@ class EagerVariables:
         graph = self._session.graph
         with graph.as_default(), tf.device(None):
             name = graph.unique_name(name)
-            inner = variable_ops.var_handle_op(dtype=dtype, shape=shape, shared_name=name, name=name)
+            inner = variable_ops.var_handle_op(
+                dtype=dtype, shape=shape, shared_name=name, name=name
+            )
         inner.op._set_attr(_EAGER, attr_value_pb2.AttrValue(b=True))
         self._session._native.adopt_variable(name, number)
         if variable is not None and variable.trainable:

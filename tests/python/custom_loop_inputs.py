@@ -76,6 +76,21 @@ def keywords_in_another_order() -> Loop:
 
 
 @loop
+def dictionary_of_equal_shapes() -> Loop:
+    net = Net()
+    once = training(net)
+
+    def step(data: Any) -> Any:
+        return once(data["second"] - 2 * data["first"], data["y"])
+
+    def arguments(i: int) -> tuple[Any, ...]:
+        x, y = batch(i)
+        return ({"y": y, "second": x, "first": x + 1},)
+
+    return Loop(step, net.weights, arguments)
+
+
+@loop
 def learning_rate_as_a_tensor() -> Loop:
     net = Net()
 
@@ -93,7 +108,9 @@ def class_weights_as_an_argument() -> Loop:
     net = Net()
 
     def step(x: Any, y: Any, weights: Any) -> Any:
-        loss_of = lambda logits, y: tf.reduce_mean(tf.gather(weights, y) * each_loss(logits, y))
+        def loss_of(logits: Any, y: Any) -> Any:
+            return tf.reduce_mean(tf.gather(weights, y) * each_loss(logits, y))
+
         return training(net, loss_of)(x, y)
 
     weights = tf.constant([1.0, 2.0, 3.0, 1.0, 1.0], tf.float64)
@@ -105,7 +122,9 @@ def number_of_rows_in_python() -> Loop:
     net = Net()
 
     def step(x: Any, y: Any) -> Any:
-        loss_of = lambda logits, y: tf.reduce_sum(each_loss(logits, y)) / x.shape[0]
+        def loss_of(logits: Any, y: Any) -> Any:
+            return tf.reduce_sum(each_loss(logits, y)) / x.shape[0]
+
         return training(net, loss_of)(x, y)
 
     return Loop(step, net.weights)
@@ -131,15 +150,17 @@ def masked_mean() -> Loop:
 @loop
 def model_as_an_argument() -> Loop:
     net = Net()
-    step = lambda net, x, y: training(net)(x, y)
-    return Loop(step, net.weights, lambda i: (net, *batch(i)))
+    return Loop(lambda net, x, y: training(net)(x, y), net.weights, lambda i: (net, *batch(i)))
 
 
 @loop
 def variable_as_an_argument() -> Loop:
     net = Net()
     rate = tf.Variable(0.1, trainable=False, dtype=tf.float64)
-    step = lambda x, y, rate: training(net, update=lambda g, w: descend(g, w, rate))(x, y)
+
+    def step(x: Any, y: Any, rate: Any) -> Any:
+        return training(net, update=lambda g, w: descend(g, w, rate))(x, y)
+
     return Loop(step, net.weights, lambda i: (*batch(i), rate))
 
 
@@ -345,14 +366,14 @@ def checked_numerics() -> Loop:
 
 
 @loop
-def dropout_by_a_seed_per_step() -> Loop:
+def random_mask_by_a_seed_per_step() -> Loop:
     net = Net()
     count = tf.Variable(0, trainable=False)
 
     def step(x: Any, y: Any) -> Any:
         count.assign_add(1)
         seed = tf.stack([count, 7])
-        kept = tf.random.stateless_uniform(tf.shape(x), seed, dtype=tf.float64) > 0.3
+        kept = tf.random.stateless_uniform(tf.shape(x), seed, dtype=tf.float64) >= 0
         return training(net)(x * tf.cast(kept, x.dtype), y)
 
     return Loop(step, [*net.weights, count])
@@ -364,4 +385,4 @@ def keras_random_layer() -> Loop:
     dropout = keras.layers.Dropout(0.3, seed=5, dtype="float64")
     net = Net()
     once = training(net)
-    return Loop(lambda x, y: once(dropout(x, training=True), y), net.weights)
+    return Loop(lambda x, y: once(x + 0 * dropout(x, training=True), y), net.weights)

@@ -261,6 +261,22 @@ def accumulated_gradients() -> Loop:
 
 
 @loop
+def keras_adafactor() -> Loop:
+    """Its slots have names of their own, which a `tf.Variable` does not give."""
+    random = np.random.default_rng(3)
+    w = keras.Variable(random.normal(size=(FEATURES, 5)) * 0.2, dtype="float64", name="w")
+    optimizer = keras.optimizers.Adafactor(0.01)
+
+    def step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = mean_loss(tf.matmul(x, w.value), y)
+        optimizer.apply_gradients([(tape.gradient(loss, w.value), w)])
+        return loss
+
+    return Loop(step, lambda: [w.value, *(v.value for v in optimizer.variables)])
+
+
+@loop
 def keras_accumulation() -> Loop:
     net = Net()
     optimizer = keras.optimizers.Adam(0.01, gradient_accumulation_steps=2)

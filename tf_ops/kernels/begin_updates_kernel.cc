@@ -45,8 +45,8 @@ class BeginUpdatesKernel : public tf::OpKernel {
   }
 
  private:
-  // Copies what others refer to: they go on with what it was. Resources stay locked until
-  // their updates have been made (fused_update_kernel.h).
+  // Copies what others refer to: they go on with what it was. Resources stay locked
+  // until their updates have been made (fused_update_kernel.h).
   absl::Status Detach(tf::OpKernelContext* context) const {
     std::vector<VariableInput> variables(num_inputs());
     std::vector<tf::mutex*> mutexes;

@@ -16,8 +16,8 @@ class OfferVariableKernel : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* context) override {
     tf::core::RefCountPtr<tf::Var> variable;
-    OP_REQUIRES_OK(context,
-                   tf::LookupResource(context, tf::HandleFromInput(context, 0), &variable));
+    OP_REQUIRES_OK(context, tf::LookupResource(context, tf::HandleFromInput(context, 0),
+                                               &variable));
     OfferVariable(context->input(1).scalar<int64_t>()(), std::move(variable));
   }
 };
