@@ -207,7 +207,36 @@ def function(
     input_signature: Any = None,
     reduce_retracing: bool = False,
 ) -> Any:
-    """Makes learners execute a step of a custom training loop; in the place of `tf.function`."""
+    """Makes learners execute a step of a custom training loop; in the place of `tf.function`.
+
+    The rows of each call are divided among the learners. With default options they average
+    gradients, statistics and metrics: the step is that of `tf.function`, to rounding. They train
+    the very variables of the program: eager code, other functions, callbacks and checkpoints see
+    every update at once, and may write between two calls. A step that trains nothing is that of
+    `tf.function`; so is one that learners cannot divide, after a `TensorBowWarning` that says why.
+
+    Args:
+      step: a function of tensors, arrays, nests of them, `tf.data` iterators and Python values,
+        or a method. Without it, the result is a decorator.
+      options: a `tensorbow.Options`; None for the defaults.
+      input_signature, reduce_retracing: as for `tf.function`. Calls with another number of rows
+        are not traced anew in any case.
+
+    Returns:
+      A `tensorbow.Function`, which is called as `step` is.
+
+    Raises:
+      TypeError: if `options` is not an `Options`.
+
+    Example:
+      >>> @tensorbow.function
+      ... def step(x, y):
+      ...     with tf.GradientTape() as tape:
+      ...         loss = loss_fn(y, model(x, training=True))
+      ...     gradients = tape.gradient(loss, model.trainable_variables)
+      ...     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+      ...     return loss
+    """
     if step is None:
         return functools.partial(
             function,
@@ -223,7 +252,20 @@ def function(
 
 
 def session_of(step: Any) -> TensorBowSession | None:
-    """The session that trains a step of `tensorbow.function`."""
+    """The session that trains a step of `tensorbow.function`.
+
+    It has `metrics()`, `trace()`, `set_learners()`, `save_state()` and counts of what has been
+    trained on.
+
+    Args:
+      step: what `tensorbow.function` returned, or such a method of an instance.
+
+    Returns:
+      None before the first call, and for a step that stock TensorFlow executes.
+
+    Raises:
+      TypeError: if `step` is something else.
+    """
     if not isinstance(step, Function):
         raise TypeError(f"session_of: step must be what tensorbow.function returned, got {step!r}")
     return step.session

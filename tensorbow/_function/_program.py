@@ -138,9 +138,8 @@ class _Importer:
             return
         if [n.op for n in users] != ["IteratorGetNext"]:
             raise FallbackError(
-                f"it uses {resource.name.split(':')[0]!r}, a resource that is not a variable"
-                if not any(n.op.startswith("Iterator") for n in users)
-                else "it takes more than one element from an iterator"
+                f"it uses {name!r}, a resource that is neither a variable nor an iterator of "
+                "which it takes one element"
             )
         attributes = users[0].attr
         types = [tf.as_dtype(t) for t in attributes["output_types"].list.type]
