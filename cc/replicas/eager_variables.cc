@@ -29,18 +29,20 @@ bool HaveSameBits(const tf::Tensor& a, const tf::Tensor& b) {
 
 }  // namespace
 
-absl::Status ReplicatedVariables::PutInPlace(const Variable& variable) {
+absl::Status ReplicatedVariables::PlaceEager(const Variable& variable) {
   tf::ResourceMgr* const resources = central_device_->resource_manager();
   std::string name;
   TF_RETURN_IF_ERROR(tf::GetNodeAttr(variable.node, "shared_name", &name));
+  const std::string own_place = LearnerContainer(0, variable.container);
+  const absl::Status deleted = resources->Delete<tf::Var>(own_place, name);
+  if (!deleted.ok() && !absl::IsNotFound(deleted)) return deleted;
+  if (!InPlace(variable)) return absl::OkStatus();
   const std::string& place =
       variable.container.empty() ? resources->default_container() : variable.container;
   tf::Var* central = nullptr;
   TF_RETURN_IF_ERROR(resources->Lookup<tf::Var>(place, name, &central));
   // Create() takes the reference over, even if it fails.
-  const absl::Status created =
-      resources->Create(LearnerContainer(0, variable.container), name, central);
-  return absl::IsAlreadyExists(created) ? absl::OkStatus() : created;
+  return resources->Create(own_place, name, central);
 }
 
 void ReplicatedVariables::RecordPublished(const std::optional<tf::Tensor>& central,
@@ -69,10 +71,15 @@ void ReplicatedVariables::DetectEagerWrites(const std::vector<int>& ids) {
   }
 }
 
-absl::Status ReplicatedVariables::PublishEager(const std::vector<int>& ids) {
+absl::Status ReplicatedVariables::PublishEager(const std::vector<int>& ids,
+                                               bool failed) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (!variable.eager || !variable.central_stale) continue;
+    if (failed && equal_replicas_ && !InPlace(variable)) {
+      MarkAssigned(variable.node.name());
+      continue;
+    }
     TF_RETURN_IF_ERROR(PublishOne(&variable));
     TF_ASSIGN_OR_RETURN(const auto central, CentralTensor(variable));
     RecordPublished(central, &variable);

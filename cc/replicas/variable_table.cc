@@ -54,6 +54,12 @@ int ReplicatedVariables::Add(const VariableUse& use) {
     }
     variable.first_only |= equal_replicas_;
     variable.eager = use.node->attr().count(kEagerAttribute) > 0;
+    const auto shape = use.node->attr().find("shape");
+    if (shape != use.node->attr().end()) {
+      const tf::PartialTensorShape known(shape->second.shape());
+      variable.small = known.IsFullyDefined() &&
+                       known.num_elements() <= CentralModel::kSliceElements;
+    }
     variables_.push_back(std::move(variable));
   }
   Variable& variable = variables_[it->second];
@@ -144,7 +150,7 @@ absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
 absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
   if (variable->replicas.empty()) {
     variable->on_accelerator = learners_[0]->KeepsOnAccelerator(variable->node.name());
-    if (InPlace(*variable)) TF_RETURN_IF_ERROR(PutInPlace(*variable));
+    if (variable->eager) TF_RETURN_IF_ERROR(PlaceEager(*variable));
   }
   for (size_t j = variable->replicas.size(); j < learners_.size(); ++j) {
     VariableStorage storage;

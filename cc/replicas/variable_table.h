@@ -114,8 +114,9 @@ class ReplicatedVariables {
   // Eager code reads and writes its variables at any time between two runs. Before a
   // run, replicas of those it has written since the last one become out of date.
   void DetectEagerWrites(const std::vector<int>& ids);
-  // After a run, central values of those among these variables are up to date.
-  absl::Status PublishEager(const std::vector<int>& ids);
+  // After a run, central values of those among these variables are up to date, or what
+  // they were, if it has `failed`.
+  absl::Status PublishEager(const std::vector<int>& ids, bool failed);
 
   // Before one learner goes on with the central model: central variables get the
   // replicas' mean as it is (a lagging z lacks the last update of each, a moving
@@ -195,6 +196,7 @@ class ReplicatedVariables {
     bool on_accelerator = false;  // where the replicas lie
     bool released = false;        // the central value, which is stale
     bool eager = false;           // eager code owns the central variable
+    bool small = false;           // it has a slice of elements at most
     // The last value that eager code was given; null where that is not kept.
     std::unique_ptr<tensorflow::Tensor> published;
     int stale_for = 0;                      // learning runs
@@ -234,15 +236,16 @@ class ReplicatedVariables {
     return variable.shared ? 1 : learners_.size();
   }
   // Whether learner 0's replica is the central variable: eager code owns it, and all
-  // replicas are equal between runs.
+  // replicas are equal between runs. Small ones (counters) are copied, so that a run
+  // that fails leaves them as they were.
   bool InPlace(const Variable& variable) const {
-    return variable.eager && equal_replicas_ && !keeps_model() &&
-           !variable.on_accelerator;
+    return variable.eager && (variable.shared || !variable.small) && equal_replicas_ &&
+           !keeps_model() && !variable.on_accelerator;
   }
   // Copies of it are to be written, but not the central variable.
   size_t FirstCopy(const Variable& variable) const { return InPlace(variable) ? 1 : 0; }
-  // Makes the central variable learner 0's, too.
-  absl::Status PutInPlace(const Variable& variable);
+  // Makes the central variable learner 0's, too, or has learner 0 begin without one.
+  absl::Status PlaceEager(const Variable& variable);
   // Keeps a copy of an eager variable's central value, to be compared with.
   void RecordPublished(const std::optional<tensorflow::Tensor>& central,
                        Variable* variable) const;

@@ -266,7 +266,8 @@ absl::Status Trainer::Conclude(Program* program, LearningRun* run) {
     TF_RETURN_IF_ERROR(MakeReplicasEqual(program, *run));
   }
   if (replicates()) {
-    TF_RETURN_IF_ERROR(variables_->PublishEager(program->state.written));
+    TF_RETURN_IF_ERROR(variables_->PublishEager(
+        program->state.written, /*failed=*/run->failed() && run->completed() == 0));
   }
   const bool broken = !synchronisation_->synchroniser->error().empty() ||
                       synchronisation_->synchroniser->stopped_by_hosts();

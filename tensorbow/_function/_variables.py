@@ -18,6 +18,7 @@ from tensorflow.python.ops import gen_resource_variable_ops as variable_ops
 from tensorbow._function._fallback import FallbackError
 
 _EAGER = "_tensorbow_eager"  # cc/graph/op_facts.h
+_MIRRORS = "_tensorbow_mirrors"  # tensorbow/keras/_variables.py
 _offers = itertools.count()
 
 
@@ -56,6 +57,8 @@ class EagerVariables:
         name = variable.name.split(":")[0] if variable is not None else "variable"
         if dtype in (tf.string, tf.variant, tf.resource):
             raise FallbackError(f"the variable {name!r} holds elements of type {dtype.name}")
+        if variable is not None and _MIRRORS in vars(variable):
+            raise FallbackError(f"the variable {name!r} belongs to a replicated Keras model")
         if "GPU" in handle.backing_device:
             raise FallbackError(f"the variable {name!r} is on {handle.backing_device}")
         number = next(_offers)

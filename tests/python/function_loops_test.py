@@ -17,21 +17,14 @@ from tests.python.custom_loops import LOOPS, Loop
 
 STEPS = 4
 # Also on one learner and on three.
-OTHER_LEARNERS = {
-    name: name
-    for name in (
-        "keras_adam",
-        "gradient_descent_by_hand",
-        "clipped_by_global_norm",
-        "masked_mean",
-        "keras_accuracy",
-        "accumulated_gradients",
-        "embedding_scattered_by_hand",
-        "any_number_of_rows",
-        "weights_written_in_place_between_steps",
-        "many_results",
-    )
-}
+OTHER_LEARNERS = [
+    "keras_adam",
+    "clipped_by_global_norm",
+    "keras_accuracy",
+    "accumulated_gradients",
+    "embedding_scattered_by_hand",
+    "any_number_of_rows",
+]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 import tensorbow
 
@@ -170,6 +171,22 @@ def test_a_step_that_cannot_be_divided_is_stocks_after_one_warning() -> None:
     np.testing.assert_array_equal(line.w, [-2, -2, -2])
 
 
+def test_a_replicated_model_is_left_to_its_own_learners() -> None:
+    model = tensorbow.keras.replicate(keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]))
+    model.compile("sgd", "mse")
+    model.fit(np.ones((8, 3)), np.ones((8, 1)), batch_size=4, verbose=0)
+
+    @tensorbow.function(options=TWO)
+    def step(x: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(x))
+        for g, w in zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables):
+            w.assign_sub(g)
+
+    with pytest.warns(tensorbow.TensorBowWarning, match="belongs to a replicated Keras model"):
+        step(rows())
+
+
 @pytest.mark.parametrize("within", ["tape", "function", "eagerly"])
 def test_calls_that_somebody_differentiates_or_traces_are_stocks(within: str) -> None:
     line = Line()
@@ -272,13 +289,15 @@ def test_a_thread_reads_all_of_an_update_or_nothing_of_it(update: str) -> None:
             tf.raw_ops.ResourceApplyGradientDescent(var=w.handle, alpha=1.0, delta=gradient)
 
     step(rows())
-    done, torn = threading.Event(), []
+    done, reads, torn = threading.Event(), [], []
 
     def read() -> None:
-        while not done.is_set():
-            value = w.numpy()
-            if value.min() != value.max():
-                torn.append(value)
+        with context.eager_mode():
+            while not done.is_set():
+                value = w.numpy()
+                reads.append(value[0])
+                if value.min() != value.max():
+                    torn.append(value)
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -286,7 +305,7 @@ def test_a_thread_reads_all_of_an_update_or_nothing_of_it(update: str) -> None:
         step(rows())
     done.set()
     reader.join()
-    assert not torn
+    assert reads and not torn
     assert w.numpy().min() == w.numpy().max() == -61 * 3
 
 
