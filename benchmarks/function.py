@@ -86,7 +86,7 @@ def _keras_step(network: str) -> tuple[Callable[..., Any], tuple[int, ...]]:
     return step, shape
 
 
-def custom_loop(model: str, way: str, batch_size: int) -> Stepper:
+def custom_loop(model: str, rows: int, way: str) -> Stepper:
     """A contender: the step of a network, decorated one way or another."""
     import tensorflow as tf
 
@@ -99,8 +99,8 @@ def custom_loop(model: str, way: str, batch_size: int) -> Stepper:
     random = np.random.default_rng(0)
     batches = [
         (
-            tf.constant(random.random((batch_size, *shape), np.float32)),
-            tf.constant(random.integers(0, 10, batch_size)),
+            tf.constant(random.random((rows, *shape), np.float32)),
+            tf.constant(random.integers(0, 10, rows)),
         )
         for _ in range(BATCHES)
     ]
@@ -118,10 +118,7 @@ def custom_loop(model: str, way: str, batch_size: int) -> Stepper:
 
 def contenders(batch: int) -> list[Contender]:
     """Everything that is compared at `batch` rows a step."""
-    return [
-        Contender(name, "custom_loop", batch, {"way": way, "batch_size": batch})
-        for way, name in WAYS.items()
-    ]
+    return [Contender(name, "custom_loop", batch, {"way": way}) for way, name in WAYS.items()]
 
 
 def table(speeds: dict[str, list[float]]) -> list[str]:
