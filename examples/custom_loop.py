@@ -17,9 +17,9 @@ def spirals(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Points [rows, 2] on two spirals, and which of them each is on [rows]."""
     random = np.random.default_rng(seed)
     label = random.integers(0, 2, rows)
-    angle = random.uniform(0.5, 3 * np.pi, rows)
+    angle = random.uniform(0.5, 1.5 * np.pi, rows)
     turned = angle + np.pi * label
-    points = np.stack([angle * np.cos(turned), angle * np.sin(turned)], 1) / 9
+    points = np.stack([angle * np.cos(turned), angle * np.sin(turned)], 1) / 2
     return (points + random.normal(0, 0.01, points.shape)).astype(np.float32), label
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     keras.utils.set_random_seed(1)
     layers = [keras.layers.Dense(128, "tanh") for _ in range(3)]
     model = keras.Sequential([keras.Input((2,)), *layers, keras.layers.Dense(2)])
-    optimizer = keras.optimizers.Adam(3e-3)
+    optimizer = keras.optimizers.Adam(5e-3)
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     @tensorbow.function  # was: @tf.function
