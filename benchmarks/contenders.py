@@ -460,6 +460,7 @@ MAKERS = {
     "tensorbow_session": "contenders",
     "pipeline_session": "contenders",
     "tf_function": "contenders",
+    "custom_loop": "function",
     "keras_fit": "contenders",
     "keras_epochs": "contenders",
     "dense_update": "contenders",

@@ -14,6 +14,7 @@ from tensorbow.version import __version__
 
 if TYPE_CHECKING:
     from tensorbow import data, keras
+    from tensorbow._function import Function, function, session_of
     from tensorbow._messages import TensorBowWarning
     from tensorbow.adaptive import AdaptiveSGD, MegaBatch
     from tensorbow.cluster import Cluster
@@ -33,6 +34,7 @@ __all__ = [
     "AdaptiveSGD",
     "Cluster",
     "Explanation",
+    "Function",
     "Independent",
     "InteractiveSession",
     "LearnerMetrics",
@@ -48,11 +50,14 @@ __all__ = [
     "TensorBowWarning",
     "__version__",
     "data",
+    "function",
     "keras",
+    "session_of",
 ]
 
 # The modules of the names above; a test compares them with the imports.
 _MODULES = {
+    "_function": ("Function", "function", "session_of"),
     "_messages": ("TensorBowWarning",),
     "adaptive": ("AdaptiveSGD", "MegaBatch"),
     "cluster": ("Cluster",),

@@ -43,6 +43,7 @@ API = {
         ["Options", "SSGD", "SMA", "EASGD", "AdaptiveSGD", "Independent", "Cluster"],
     ),
     "keras": ("Keras", ["keras"]),
+    "function": ("Custom training loops", ["function", "session_of", "Function"]),
     "other": (
         "Metrics, hooks, data",
         ["Metrics", "LearnerMetrics", "Quantiles", "MetricsHook", "MegaBatch", "Measurement"]

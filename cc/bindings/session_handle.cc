@@ -277,6 +277,12 @@ void DefineRuns(Class* handle) {
       .def("add_trainable",
            Doing<Names>([](S* s, const Names& names) { s->AddTrainable(names); }),
            py::arg("variables"))
+      .def("adopt_variable",
+           Doing<std::string, int64_t>(
+               [](S* s, const std::string& shared_name, int64_t number) {
+                 return s->AdoptVariable(shared_name, number);
+               }),
+           py::arg("shared_name"), py::arg("number"))
       .def("add_sparse_feeds",
            Doing<std::vector<Names>>(
                [](S* s, const std::vector<Names>& parts) { s->AddSparseFeeds(parts); }),

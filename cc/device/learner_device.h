@@ -4,6 +4,7 @@
 #ifndef TENSORBOW_CC_DEVICE_LEARNER_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_LEARNER_DEVICE_H_
 
+#include "cc/device/held_mutexes.h"
 #include "cc/support/random_streams.h"
 
 namespace tensorbow {
@@ -24,10 +25,14 @@ class LearnerDevice {
   // Of the learner's random ops.
   RandomStreams& random_streams() { return random_streams_; }
 
+  // Of the variables that the learner's task is updating for all learners.
+  HeldMutexes& held_mutexes() { return held_mutexes_; }
+
  private:
   const int learner_;
   Synchroniser* synchroniser_ = nullptr;
   RandomStreams random_streams_;
+  HeldMutexes held_mutexes_;
 };
 
 }  // namespace tensorbow

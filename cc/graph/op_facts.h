@@ -23,6 +23,8 @@ constexpr char kReduceRows[] = "TensorBowReduceRows";
 // goes to learner 0, the others start from zero), "first" takes learner 0's,
 // "generator" does so, too, and gives every learner a state of its own.
 constexpr char kAggregationAttribute[] = "_tensorbow_aggregation";
+// Marks the node of a variable that eager code owns (offered_variables.h).
+constexpr char kEagerAttribute[] = "_tensorbow_eager";
 
 // The rule by which an optimiser op updates a variable, its first input; ordered.
 enum class OptimiserKind {

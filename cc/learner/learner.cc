@@ -334,7 +334,9 @@ absl::Status Learner::Execute(const Program& program, const Task& task,
                               std::vector<tf::Tensor>* fetches) {
   const ScopedFlushDenormals flush;
   if (accelerator_ != nullptr) return ExecuteOnAccelerator(program, task, fetches);
-  return ExecuteParts(program, task, *task.feeds, fetches);
+  const absl::Status status = ExecuteParts(program, task, *task.feeds, fetches);
+  device_->held_mutexes().UnlockAll();
+  return status;
 }
 
 absl::Status Learner::Finish() {

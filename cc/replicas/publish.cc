@@ -25,7 +25,7 @@ constexpr int kRunsUntilReleased = 4;
 absl::Status ReplicatedVariables::ReleaseStale(const std::set<std::string>& kept) {
   int64_t bytes = 0;
   for (Variable& variable : variables_) {
-    if (!variable.central_stale || variable.released ||
+    if (!variable.central_stale || variable.released || variable.eager ||
         variable.stale_for < kRunsUntilReleased ||
         !variable.replicas[0].initialised() || kept.count(variable.node.name()) > 0) {
       continue;

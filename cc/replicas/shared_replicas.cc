@@ -36,6 +36,7 @@ absl::Status ReplicatedVariables::Share(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (variable.shared) continue;
+    variable.replicas_stale |= variable.eager;  // the central value is up to date
     if (!variable.replicas.empty() && !variable.replicas_stale) {
       TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> values, HostValues(variable));
       // Of what every learner had for itself, all go on from the central value.
@@ -55,6 +56,7 @@ absl::Status ReplicatedVariables::Separate(const std::set<std::string>& names) {
     const int id = Find(name);
     if (id < 0 || !variables_[id].shared) continue;
     Variable& variable = variables_[id];
+    variable.replicas_stale |= variable.eager;
     TF_RETURN_IF_ERROR(PublishIfStale(&variable));
     variable.shared = false;
     variable.replicas.clear();

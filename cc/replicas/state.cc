@@ -222,12 +222,14 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
     variable->shared = false;
   }
   TF_RETURN_IF_ERROR(OpenReplicas(variable));
-  for (size_t j = 0; j < learners_.size(); ++j) {
+  for (size_t j = FirstCopy(*variable); j < learners_.size(); ++j) {
     TF_RETURN_IF_ERROR(variable->replicas[j].Assign(
         state.replicas[j], MemoryOf(*variable, static_cast<int>(j))));
   }
   variable->replicas_stale = false;
   variable->learned_by = {state.learned_by.begin(), state.learned_by.end()};
+  TF_ASSIGN_OR_RETURN(const auto central, CentralTensor(*variable));
+  RecordPublished(central, variable);
   if (!state.trained || !keeps_model()) return absl::OkStatus();
   if (variable->model_index < 0) {
     TF_ASSIGN_OR_RETURN(const ModelShape shape,

@@ -53,6 +53,13 @@ int ReplicatedVariables::Add(const VariableUse& use) {
       variable.generator = how == "generator";
     }
     variable.first_only |= equal_replicas_;
+    variable.eager = use.node->attr().count(kEagerAttribute) > 0;
+    const auto shape = use.node->attr().find("shape");
+    if (shape != use.node->attr().end()) {
+      const tf::PartialTensorShape known(shape->second.shape());
+      variable.small = known.IsFullyDefined() &&
+                       known.num_elements() <= CentralModel::kSliceElements;
+    }
     variables_.push_back(std::move(variable));
   }
   Variable& variable = variables_[it->second];
@@ -100,6 +107,7 @@ absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
       continue;
     }
     TF_RETURN_IF_ERROR(BroadcastOne(&variable, *value));
+    RecordPublished(value, &variable);
     *any = true;
     variable.replicas_stale = false;
     variable.learned_by.clear();
@@ -142,6 +150,7 @@ absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
 absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
   if (variable->replicas.empty()) {
     variable->on_accelerator = learners_[0]->KeepsOnAccelerator(variable->node.name());
+    if (variable->eager) TF_RETURN_IF_ERROR(PlaceEager(*variable));
   }
   for (size_t j = variable->replicas.size(); j < learners_.size(); ++j) {
     VariableStorage storage;
@@ -158,7 +167,7 @@ absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
 absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
                                                const tf::Tensor& value) {
   TF_RETURN_IF_ERROR(OpenReplicas(variable));
-  for (size_t j = 0; j < NumCopies(*variable); ++j) {
+  for (size_t j = FirstCopy(*variable); j < NumCopies(*variable); ++j) {
     tf::Tensor own = value;
     const int stream = first_random_stream_ + static_cast<int>(j);
     if (variable->generator && stream > 0) {
@@ -298,7 +307,9 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
                                            central_device_, /*create=*/true, &central));
   variable->central_stale = variable->released = false;
   variable->stale_for = 0;
-  if (!variable->replicas[0].initialised()) return absl::OkStatus();
+  if (InPlace(*variable) || !variable->replicas[0].initialised()) {
+    return absl::OkStatus();
+  }
   const tf::Tensor& first = variable->replicas[0].value();  // perhaps not on the host
   tf::Allocator* const allocator = central_device_->GetAllocator({});
   tf::mutex_lock lock(*central.mu());
@@ -393,6 +404,7 @@ absl::Status ReplicatedVariables::CopyReplicas(const std::vector<int>& ids, int 
     if (!variable.replicas[from].initialised()) continue;
     TF_ASSIGN_OR_RETURN(const tf::Tensor value,
                         variable.replicas[from].HostValue(MemoryOf(variable, from)));
+    const tf::mutex_lock lock(*variable.replicas[to].mu());  // perhaps an eager one's
     TF_RETURN_IF_ERROR(variable.replicas[to].Assign(value, MemoryOf(variable, to)));
   }
   return absl::OkStatus();

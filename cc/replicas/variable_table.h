@@ -110,6 +110,14 @@ class ReplicatedVariables {
   // These learners have (perhaps) changed these variables.
   void MarkLearned(const std::vector<int>& ids, const std::vector<int>& learners);
   absl::Status Publish(const std::vector<int>& ids);
+
+  // Eager code reads and writes its variables at any time between two runs. Before a
+  // run, replicas of those it has written since the last one become out of date.
+  void DetectEagerWrites(const std::vector<int>& ids);
+  // After a run, central values of those among these variables are up to date, or what
+  // they were, if it has `failed`.
+  absl::Status PublishEager(const std::vector<int>& ids, bool failed);
+
   // Before one learner goes on with the central model: central variables get the
   // replicas' mean as it is (a lagging z lacks the last update of each, a moving
   // average most of them), and replicas will restart from what that learner makes of
@@ -185,8 +193,12 @@ class ReplicatedVariables {
     int model_index = -1;
     bool replicas_stale = true;
     bool central_stale = false;
-    bool on_accelerator = false;            // where the replicas lie
-    bool released = false;                  // the central value, which is stale
+    bool on_accelerator = false;  // where the replicas lie
+    bool released = false;        // the central value, which is stale
+    bool eager = false;           // eager code owns the central variable
+    bool small = false;           // it has a slice of elements at most
+    // The last value that eager code was given; null where that is not kept.
+    std::unique_ptr<tensorflow::Tensor> published;
     int stale_for = 0;                      // learning runs
     std::set<int> learned_by;               // since the replicas have been equal
     std::vector<VariableStorage> replicas;  // by learner
@@ -223,6 +235,20 @@ class ReplicatedVariables {
   size_t NumCopies(const Variable& variable) const {
     return variable.shared ? 1 : learners_.size();
   }
+  // Whether learner 0's replica is the central variable: eager code owns it, and all
+  // replicas are equal between runs. Small ones (counters) are copied, so that a run
+  // that fails leaves them as they were.
+  bool InPlace(const Variable& variable) const {
+    return variable.eager && (variable.shared || !variable.small) && equal_replicas_ &&
+           !keeps_model() && !variable.on_accelerator;
+  }
+  // Copies of it are to be written, but not the central variable.
+  size_t FirstCopy(const Variable& variable) const { return InPlace(variable) ? 1 : 0; }
+  // Makes the central variable learner 0's, too, or has learner 0 begin without one.
+  absl::Status PlaceEager(const Variable& variable);
+  // Keeps a copy of an eager variable's central value, to be compared with.
+  void RecordPublished(const std::optional<tensorflow::Tensor>& central,
+                       Variable* variable) const;
   // Makes the replicas that the variable has not got yet, uninitialised.
   absl::Status OpenReplicas(Variable* variable);
   absl::Status CheckState(const VariableUse& use, const ReplicaState& state) const;

@@ -5,6 +5,7 @@
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
 #include "cc/graph/op_facts.h"
+#include "cc/replicas/offered_variables.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/session_factory.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -121,6 +122,18 @@ absl::Status TensorBowSession::Reset(const std::vector<std::string>& containers)
   }
   devices->ClearContainers(all);
   return Close();
+}
+
+absl::Status TensorBowSession::AdoptVariable(const std::string& shared_name,
+                                             int64_t number) {
+  auto variable = TakeOfferedVariable(number);
+  if (variable == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("No variable has been offered as number ", number));
+  }
+  tf::ResourceMgr* const resources = central_device_->resource_manager();
+  return resources->Create(resources->default_container(), shared_name,
+                           variable.release());
 }
 
 absl::Status TensorBowSession::Create(const tf::GraphDef& graph) {

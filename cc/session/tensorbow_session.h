@@ -135,6 +135,10 @@ class TensorBowSession : public tensorflow::Session {
     on_destruction_ = std::move(callback);
   }
 
+  // Makes an eager variable that has been offered (cc/replicas/offered_variables.h) the
+  // session's of this shared name. NotFound if there is none of that number.
+  absl::Status AdoptVariable(const std::string& shared_name, int64_t number);
+
   // What Python alone knows of the graph; both sets only grow.
   void AddTrainable(const std::vector<std::string>& variables);
   void AddSparseFeeds(const std::vector<std::vector<std::string>>& tensors);

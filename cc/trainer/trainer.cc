@@ -170,6 +170,7 @@ absl::Status Trainer::BroadcastWrites(Program* program, bool* ready) {
     TF_RETURN_IF_ERROR(variables_->Place(program->state.variables));
   }
   TF_RETURN_IF_ERROR(variables_->Share(program->state.one_copy));
+  variables_->DetectEagerWrites(program->state.variables);
   std::vector<int> uninitialised;
   bool moved = false;
   ReplicatedVariables::Agreement agree;
@@ -263,6 +264,10 @@ absl::Status Trainer::Conclude(Program* program, LearningRun* run) {
   const Traits& traits = synchronisation_->synchroniser->traits();
   if (traits.averages_gradients()) {
     TF_RETURN_IF_ERROR(MakeReplicasEqual(program, *run));
+  }
+  if (replicates()) {
+    TF_RETURN_IF_ERROR(variables_->PublishEager(
+        program->state.written, /*failed=*/run->failed() && run->completed() == 0));
   }
   const bool broken = !synchronisation_->synchroniser->error().empty() ||
                       synchronisation_->synchroniser->stopped_by_hosts();

@@ -57,8 +57,8 @@ def one_thread():
 
 @pytest.fixture(autouse=True)
 def eager_for_keras(request):
-    """Keras wants eager execution, which everything else here goes without."""
-    if request.module.__name__.startswith("keras_"):
+    """Keras and custom loops want eager execution, which everything else here goes without."""
+    if request.module.__name__.rpartition(".")[2].startswith(("keras_", "function_")):
         with context.eager_mode():
             yield
     else:

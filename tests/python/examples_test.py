@@ -53,6 +53,11 @@ def test_swap_session_runs_the_session_asked_for():
     assert line.startswith("tensorbow ")
 
 
+def test_custom_loop_tells_the_spirals_apart():
+    output = example("custom_loop.py", "--steps=300")
+    assert float(re.findall(r"^accuracy (.*)$", output, re.M)[0]) > 0.9
+
+
 def test_lenet_learns_the_digits():
     output = example("lenet_mnist.py", "--learners=2", "--steps=80", "--report_every=50")
     assert output.startswith("LeNet on scikit-learn's digits: 1437 images for training\n")

@@ -53,6 +53,7 @@ WITHOUT_ENTRY = {
     "… does not have the same size in all learners": "an assertion",
     "… (…) works on a learner only": "an assertion",
     "… is executed outside a learning run": "an assertion",
+    "No variable has been offered as number": "an assertion",
     "TensorBowReserveRandom got a device": "an assertion",
     "Got a gradient of shape … for indices": "TensorFlow's gradients fit",
 }

@@ -1,5 +1,8 @@
 // What learners do together before they update variables of which they have one copy,
 // or that those of other hosts train, too.
+#include <utility>
+#include <vector>
+
 #include "cc/device/learner_device.h"
 #include "cc/synchroniser/synchroniser.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -42,14 +45,23 @@ class BeginUpdatesKernel : public tf::OpKernel {
   }
 
  private:
-  // Copies what others refer to: they go on with what it was.
+  // Copies what others refer to: they go on with what it was. Resources stay locked
+  // until their updates have been made (fused_update_kernel.h).
   absl::Status Detach(tf::OpKernelContext* context) const {
+    std::vector<VariableInput> variables(num_inputs());
+    std::vector<tf::mutex*> mutexes;
     for (int i = 0; i < num_inputs(); ++i) {
-      VariableInput variable;
-      TF_RETURN_IF_ERROR(VariableInput::Open(context, i, &variable));
-      const tf::mutex_lock lock(*variable.mu());
-      TF_RETURN_IF_ERROR(variable.is_resource() ? DetachResource(variable)
-                                                : DetachReference(context, i));
+      TF_RETURN_IF_ERROR(VariableInput::Open(context, i, &variables[i]));
+      if (variables[i].is_resource()) mutexes.push_back(variables[i].mu());
+    }
+    device_->held_mutexes().Lock(std::move(mutexes));
+    for (int i = 0; i < num_inputs(); ++i) {
+      if (variables[i].is_resource()) {
+        TF_RETURN_IF_ERROR(DetachResource(variables[i]));
+        continue;
+      }
+      const tf::mutex_lock lock(*variables[i].mu());
+      TF_RETURN_IF_ERROR(DetachReference(context, i));
     }
     return absl::OkStatus();
   }

@@ -119,6 +119,11 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
                      TF_RETURN_IF_ERROR(operand.PrepareMean(context));
                      return UpdateForAll(synchroniser, rule, operand, tensors);
                    }));
+    if (shared_) {
+      for (int i = 0; i <= inputs_.slots; ++i) {
+        device_->held_mutexes().Unlock(variables[i].mu());
+      }
+    }
     if (in_set) synchroniser->Updated(device_->learner(), member_);
     if (!variables[0].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
   }
