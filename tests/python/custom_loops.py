@@ -394,4 +394,4 @@ def recomputed_gradients() -> Loop:
         descend(tape.gradient(loss, net.weights), net.weights)
         return loss
 
-    return Loop(step, net.weights, divided=False)
+    return Loop(step, net.weights)

@@ -720,6 +720,7 @@ bool OpView::FollowsFromGenerator() const {
     open.pop_back();
     if (!node->IsOp() || !seen.insert(node).second) continue;
     std::string aggregation;
+    if (FactsOf(node->type_string()).advances_generator) return true;
     if (tf::TryGetNodeAttr(node->attrs(), kAggregationAttribute, &aggregation) &&
         aggregation == "generator") {
       return true;

@@ -743,8 +743,9 @@ Types BroadcastGradientArgs(OpView& op, Types in) {
       const Size mine = pair[s], other = pair[1 - s];
       const bool open =
           mine.known() && !sizes.HasRows(mine) && !sizes.Number(mine).has_value();
-      const bool of_all = sizes.CountsAll(other) ||
-                          (in[1 - s].of_all_rows && !sizes.Number(other).has_value());
+      const std::optional<int64_t> number = sizes.Number(other);
+      const bool of_all = sizes.CountsAll(other) || number.value_or(1) > 1 ||
+                          (in[1 - s].of_all_rows && !number.has_value());
       if (sizes.HasRows(mine) && of_all) {
         return {op.Unknown("compares a learner's rows with all rows")};
       }
