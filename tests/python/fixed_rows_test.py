@@ -202,12 +202,18 @@ def numbered():
     return x, y, squares((x * number) @ weights("out", COLUMNS, 1), y)
 
 
-@pytest.mark.parametrize("build", [stateful, numbered])
-def test_what_depends_on_the_number_is_for_one_learner(build):
-    wanted = train(stock, build, OPTIMISERS["gradient descent"])
+def test_a_state_with_the_rows_is_for_one_learner():
+    wanted = train(stock, stateful, OPTIMISERS["gradient descent"])
     with pytest.warns(tensorbow.TensorBowWarning, match="one learner"):
-        found = train(ours(2), build, OPTIMISERS["gradient descent"])
+        found = train(ours(2), stateful, OPTIMISERS["gradient descent"])
     assert found[2] == 4
+    assert_alike(found, wanted)
+
+
+def test_rows_have_their_numbers_among_all():
+    wanted = train(stock, numbered, OPTIMISERS["gradient descent"])
+    found = train(ours(2), numbered, OPTIMISERS["gradient descent"])
+    assert found[2] == 8
     assert_alike(found, wanted)
 
 

@@ -154,7 +154,8 @@ def undividable() -> tuple[Line, Any]:
 
     @tensorbow.function(options=TWO)
     def step(x: Any) -> None:
-        line.w.assign_sub(tf.reduce_sum(tf.sort(x, axis=0)[:1], 0) + 0 * line.w)
+        one_by_one = tf.map_fn(lambda row: row, x)
+        line.w.assign_sub(tf.reduce_sum(tf.sort(one_by_one, axis=0)[:1], 0) + 0 * line.w)
 
     return line, step
 

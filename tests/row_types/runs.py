@@ -40,7 +40,7 @@ class LearningRun:
     ranks: dict[str, int] = dataclasses.field(default_factory=dict)
     rows: int | None = None
 
-    def types(self) -> dict[str, Any]:
+    def types(self, gathers: bool = True) -> dict[str, Any]:
         """What `tensorbow._native.type_rows` says of it."""
         parts = {name for names in self.sparse for name in names}
         whole = {}
@@ -60,6 +60,7 @@ class LearningRun:
             divided=divided,
             whole=whole,
             sparse=self.sparse,
+            gathers=gathers,
         )
 
     @property

@@ -135,6 +135,13 @@ std::optional<RowType> OfAllRows(OpView& op, int i, RowType type) {
 bool MayTakeAllRows(const OpView& op) {
   const tf::Node& node = op.node();
   if (node.IsControlFlow() || node.IsFunctionCall() || IsWrite(op.op())) return false;
+  // A list of all rows has another length than its users count on.
+  for (tf::DataType type : node.input_types()) {
+    if (type == tf::DT_VARIANT || type == tf::DT_RESOURCE) return false;
+  }
+  for (tf::DataType type : node.output_types()) {
+    if (type == tf::DT_VARIANT || type == tf::DT_RESOURCE) return false;
+  }
   return (!node.op_def().is_stateful() ||
           absl::StrContains(op.op(), "CandidateSampler")) &&
          !op.MayNotBeExecuted();

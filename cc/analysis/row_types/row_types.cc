@@ -183,7 +183,11 @@ absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& sp
   };
   drop(&types.exchanges, is_check);
   drop(&types.needs, [&](const RowNeed& need) { return is_check(need.node); });
-  drop(&types.writes, [&](const RowWrite& write) { return is_check(write.node); });
+  drop(&types.writes, [&](const RowWrite& write) {
+    const tf::Node* const node = find(TopOf(write.node, nodes));
+    return is_check(write.node) && node != nullptr &&
+           !CallsOf(node->def(), program.functions()).empty();
+  });
   for (const RowWrite& write : types.writes) {
     if (types.unknown == nullptr && write.type.unknown()) {
       types.unknown = write.type.why;

@@ -291,9 +291,6 @@ Types TypeFlow::Evaluate(const Frame& frame, const tf::Node& node) {
   if (!outputs.empty() && FirstUnknown(outputs) != nullptr) {
     outputs = ApplyToOtherRows(frame, op, in, std::move(outputs));
   }
-  if (!outputs.empty() && !ActsOnOwnState(node)) {
-    op.Write(0, op.Unknown("acts on what learners share"), false, "");
-  }
   return outputs;
 }
 
@@ -312,6 +309,9 @@ Types TypeFlow::Typed(const Frame& frame, OpView& op, const Types& in) {
         applied[0].own.kind != OwnPlaces::Kind::kNone) {
       outputs = std::move(applied);
     }
+  }
+  if (!ActsOnOwnState(op.node())) {
+    op.Write(0, op.Unknown("acts on what learners share"), false, "");
   }
   const size_t given = outputs.size();
   outputs.resize(op.num_outputs(), given == 1 ? outputs[0] : RowType());
