@@ -587,9 +587,9 @@ RowTypes TypeFlow::Take() {
   }
   std::sort(result.exchanges.begin(), result.exchanges.end());
   if (repeated != nullptr) {
-    result.unknown = std::make_shared<RowReason>(
-        RowReason{repeated->name(), repeated->type_string(),
-                  "would compute the model from all rows on every learner"});
+    const OpView op(this, graph_, repeated, repeated->name());
+    result.unknown =
+        op.Unknown("would compute the model from all rows on every learner").why;
   }
   for (auto& [node, notes] : notes_) {
     for (RowNeed& need : notes.needs) result.needs.push_back(std::move(need));
