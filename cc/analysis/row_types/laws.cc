@@ -16,70 +16,6 @@ bool AnyOf(const Types& types, RowKind kind) {
                      [kind](const RowType& type) { return type.is(kind); });
 }
 
-// Has no elementwise type: its values are not the tensor's own.
-bool IsStructure(const RowType& type) {
-  return type.is(RowKind::kSizes) || type.is(RowKind::kAxes) ||
-         type.is(RowKind::kSlots) || type.is(RowKind::kSlotted) ||
-         type.is(RowKind::kList) || type.is(RowKind::kBlocks);
-}
-
-// The sizes of a broadcast, from the right; unknown where they are.
-Sizes Broadcast(const Types& in, int rank, const SizeTable& sizes) {
-  Sizes dims(rank, kOneSize);
-  for (int d = 1; d <= rank; ++d) {
-    Size& dim = dims[rank - d];
-    std::vector<Size> found;
-    for (const RowType& type : in) {
-      if (!type.dims.has_value() || type.rank() < d) continue;
-      const Size size = (*type.dims)[type.rank() - d];
-      if (sizes.HasRows(size)) {
-        found.assign(1, size);
-        break;
-      }
-      if (size != kOneSize) found.push_back(size);
-    }
-    if (found.empty()) continue;
-    dim = found[0];
-    if (std::all_of(found.begin(), found.end(), [&](Size s) { return s == dim; })) {
-      continue;
-    }
-    const auto number = std::find_if(found.begin(), found.end(), [&](Size size) {
-      return sizes.Number(size).value_or(0) != 0;
-    });
-    dim = number == found.end() ? kUnknownSize : *number;
-  }
-  return dims;
-}
-
-Uniform UniformOf(const Types& in, int rank) {
-  if (in.empty() || rank == 0) return Uniform::kNo;
-  bool everywhere = true, along = true;
-  for (const RowType& type : in) {
-    if (!type.dims.has_value()) return Uniform::kNo;
-    const bool single = std::all_of(type.dims->begin(), type.dims->end(),
-                                    [](Size size) { return size == kOneSize; });
-    everywhere &= type.uniform == Uniform::kEverywhere || single;
-    along &= type.uniform != Uniform::kNo || single || type.rank() < rank ||
-             (*type.dims)[0] == kOneSize;
-  }
-  return everywhere ? Uniform::kEverywhere : along ? Uniform::kAlongRows : Uniform::kNo;
-}
-
-// The uniformity of rows made of these inputs.
-Uniform UniformOfRows(const Types& in) {
-  Uniform least = Uniform::kEverywhere;
-  bool others_vary = false;
-  for (const RowType& type : in) {
-    if (type.is(RowKind::kRows)) {
-      least = std::min(least, type.uniform);
-    } else if (type.is(RowKind::kSame)) {
-      const bool scalar = type.dims.has_value() && type.dims->empty();
-      others_vary |= !scalar && type.uniform != Uniform::kEverywhere;
-    }
-  }
-  return others_vary ? std::min(least, Uniform::kAlongRows) : least;
-}
-
 }  // namespace
 
 const RowType* FirstUnknown(const Types& types) {
@@ -92,6 +28,17 @@ const RowType* FirstUnknown(const Types& types) {
 std::optional<int> AxisOf(std::optional<int64_t> axis, int rank) {
   if (!axis.has_value() || *axis < -rank || *axis >= rank) return std::nullopt;
   return static_cast<int>(*axis < 0 ? *axis + rank : *axis);
+}
+
+RowType AfterExchange(RowType type) {
+  type.kind = RowKind::kSame;
+  type.exponent = 0;
+  type.numbers.reset();
+  type.of_all_rows = true;
+  type.axis = -1;
+  type.part = kFedRows;
+  type.own = OwnPlaces();
+  return type;
 }
 
 RowType AsRows(const RowType& type, const SizeTable& sizes) {
@@ -116,89 +63,6 @@ Part PartAmong(const RowType& type, const Types& others) {
     }
   }
   return type.part == kAnyRows ? kFedRows : type.part;
-}
-
-std::optional<Size> CountOfEqual(const std::set<Size>& counts, SizeTable& sizes) {
-  if (counts.empty()) return kUnknownSize;
-  Size least = *counts.begin();
-  for (Size count : counts) {
-    if (sizes.IsOfFeed(sizes.Over(least, count))) least = count;
-  }
-  for (Size count : counts) {
-    if (count != least && !sizes.IsOfFeed(sizes.Over(count, least)))
-      return std::nullopt;
-  }
-  return least;
-}
-
-RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
-  if (const RowType* unknown = FirstUnknown(in)) return *unknown;
-  const SizeTable& sizes = op.sizes();
-  in.erase(std::remove_if(in.begin(), in.end(),
-                          [](const RowType& t) { return t.is(RowKind::kHandle); }),
-           in.end());
-  bool of_all_rows = false;
-  for (RowType& type : in) {
-    if (kind != RowKind::kZero) type = AsRows(type, sizes);
-    if (IsStructure(type)) return op.Unknown("has no rule for such an input");
-    of_all_rows |= type.of_all_rows;
-  }
-  Types live, rows;
-  for (const RowType& type : in) {
-    if (!type.is(RowKind::kZero)) live.push_back(type);
-    if (type.is(RowKind::kRows)) rows.push_back(type);
-  }
-  if (live.empty()) live = in;
-  RowType result = Make(kind, std::nullopt, exponent);
-  result.of_all_rows = of_all_rows;
-  for (const RowType& type : live) {
-    if (type.dims.has_value()) continue;
-    return rows.empty() ? result : op.Unknown("has an input of unknown rank");
-  }
-  int rank = 0;
-  for (const RowType& type : in) {
-    if (type.dims.has_value()) rank = std::max(rank, type.rank());
-  }
-  Sizes dims = Broadcast(in, rank, sizes);
-  if (rows.empty()) {
-    result.uniform = UniformOf(in, rank);
-    result.dims = std::move(dims);
-    return result;
-  }
-  std::set<std::pair<int, Part>> places;
-  std::set<Size> counts;
-  for (const RowType& type : rows) {
-    places.insert({type.axis - type.rank(), PartAmong(type, rows)});
-    const Size count = (*type.dims)[type.axis];
-    if (count.known()) counts.insert(count);
-  }
-  if (places.size() > 1) {
-    return op.Unknown("sets rows against rows of another axis or choice");
-  }
-  const std::optional<Size> count = CountOfEqual(counts, op.sizes());
-  if (!count.has_value()) return op.Unknown("sets rows against other numbers of rows");
-  const auto [axis, part] = *places.begin();  // counted from the right
-  for (const RowType& type : in) {
-    if (type.is(RowKind::kRows) || !type.dims.has_value() || type.rank() < -axis) {
-      continue;
-    }
-    const Size size = (*type.dims)[type.rank() + axis];
-    const std::optional<int64_t> number = sizes.Number(size);
-    if (!size.known() || (type.of_all_rows && !number.has_value()) ||
-        sizes.IsOfFeed(size) || sizes.CountsAll(size)) {
-      return op.Unknown("sets rows against what may have one for each row of all");
-    }
-    if (number.has_value() && *number > 1) {
-      return op.Unknown(absl::StrCat("sets rows against a constant of ", *number));
-    }
-  }
-  const bool all_any = std::all_of(rows.begin(), rows.end(), [](const RowType& type) {
-    return type.part == kAnyRows;
-  });
-  dims[rank + axis] = *count;
-  result = MakeRows(rank + axis, all_any ? kAnyRows : part, std::move(dims), exponent);
-  result.uniform = UniformOfRows(in);
-  return result;
 }
 
 RowType Elementwise(OpView& op, Types in) {
@@ -467,105 +331,6 @@ RowType Along(OpView& op, int input, RowType type, std::optional<int64_t> axis) 
   if (!along.has_value()) return op.Unknown("works along an unknown axis");
   if (*along == type.axis) return op.Unknown("works along the rows");
   return type.Plain();
-}
-
-namespace {
-
-// The dims on which both agree; nullopt if their ranks differ.
-std::optional<Sizes> CommonDims(const RowType& a, const RowType& b) {
-  if (!a.dims.has_value() || !b.dims.has_value() || a.rank() != b.rank()) {
-    return std::nullopt;
-  }
-  Sizes dims = *a.dims;
-  for (int d = 0; d < a.rank(); ++d) {
-    if (dims[d] != (*b.dims)[d]) dims[d] = kUnknownSize;
-  }
-  return dims;
-}
-
-RowType JoinZero(OpView& op, const RowType& zero, const RowType& other) {
-  if (other.is(RowKind::kRows) && zero.dims.has_value() && other.dims.has_value() &&
-      zero.rank() == other.rank()) {
-    const auto size = op.sizes().Number((*zero.dims)[other.axis]);
-    if (size.value_or(1) > 1) {
-      return op.Unknown(absl::StrCat("is rows or a constant of ", *size));
-    }
-  }
-  RowType joined = other.WithoutNumbers();
-  if (!other.is(RowKind::kRows)) joined.dims = CommonDims(zero, other);
-  return joined;
-}
-
-}  // namespace
-
-RowType Join(OpView& op, const RowType& a, const RowType& b) {
-  if (!a.typed()) return b;
-  if (!b.typed() || a == b) return a;
-  if (a.unknown()) return a;
-  if (b.unknown()) return b;
-  if (a.is(RowKind::kList) && b.is(RowKind::kList)) {
-    RowType joined = a;
-    joined.dims.reset();
-    if (a.element == nullptr) {
-      joined.element = b.element;
-    } else if (b.element != nullptr) {
-      joined.element = std::make_shared<RowType>(Join(op, *a.element, *b.element));
-    }
-    return joined;
-  }
-  if (a.is(RowKind::kZero) && b.is(RowKind::kZero)) {
-    RowType joined = a;
-    if (a.dims != b.dims) joined.dims = CommonDims(a, b);
-    joined.uniform = std::min(a.uniform, b.uniform);
-    return joined;
-  }
-  if (a.is(RowKind::kZero)) return JoinZero(op, a, b);
-  if (b.is(RowKind::kZero)) return JoinZero(op, b, a);
-  if (a.kind == b.kind && a.axis == b.axis && a.part == b.part &&
-      (a.is(RowKind::kSame) || a.is(RowKind::kSum) || a.is(RowKind::kRows))) {
-    if (a.exponent != b.exponent) return op.Unknown("is scaled or not, by a condition");
-    if (!(a.own == b.own)) return op.Unknown("is the places of rows, by a condition");
-    RowType joined = a;
-    joined.dims = CommonDims(a, b);
-    if (a.numbers != b.numbers) joined.numbers.reset();
-    joined.of_all_rows |= b.of_all_rows;
-    joined.uniform = std::min(a.uniform, b.uniform);
-    return joined;
-  }
-  for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
-    if (x.is(RowKind::kSame) && y.is(RowKind::kSum) && y.exponent == x.exponent + 1) {
-      return y.WithDims(CommonDims(a, b));
-    }
-    if (x.is(RowKind::kSizes) && (y.is(RowKind::kSizes) || y.is(RowKind::kSame))) {
-      return Make(RowKind::kSizes, x.dims);
-    }
-  }
-  return op.Unknown(
-      absl::StrCat("is ", Describe(a, op.sizes()), ", or ", Describe(b, op.sizes())));
-}
-
-RowType Filled(OpView& op, RowType value, const Sizes& dims, int i) {
-  std::vector<int> axes;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (op.sizes().HasRows(dims[d])) axes.push_back(static_cast<int>(d));
-  }
-  if (value.unknown()) return value;
-  if (value.is(RowKind::kZero) || (axes.empty() && !op.sizes().MayHaveRows(dims))) {
-    value.dims = dims;
-    if (!dims.empty()) value.numbers.reset();
-    value.uniform = dims.empty() ? Uniform::kNo : Uniform::kEverywhere;
-    return value;
-  }
-  if (axes.empty()) return op.Unknown("has a size that is not known");
-  if (axes.size() > 1) return op.Unknown("has rows on two axes");
-  const std::optional<Part> part = op.sizes().PartOf(dims[axes[0]]);
-  if (!part.has_value()) return op.Unknown("has a number of rows and others");
-  value = op.Exchanged(i, value);
-  if (value.unknown()) return value;
-  if (!value.is(RowKind::kSame)) return op.Unknown("fills rows with rows");
-  RowType rows = MakeRows(axes[0], *part, dims, value.exponent);
-  rows.uniform = Uniform::kEverywhere;
-  return rows;
 }
 
 }  // namespace tensorbow

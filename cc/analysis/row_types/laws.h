@@ -53,6 +53,9 @@ RowType Join(OpView& op, const RowType& a, const RowType& b);
 // `value` (input `i`) in the shape of `dims`.
 RowType Filled(OpView& op, RowType value, const Sizes& dims, int i);
 
+// The type of a value that learners have exchanged.
+RowType AfterExchange(RowType type);
+
 // Zeros of the shape of rows are rows where what is made of them is not zero.
 RowType AsRows(const RowType& type, const SizeTable& sizes);
 // The part of rows that may be of any is that of the others.

@@ -82,11 +82,6 @@ class TypeFlow {
   Types Call(const std::string& function, const Types& arguments,
              const std::string& prefix, const tensorflow::Node* call,
              const std::vector<tensorflow::PartialTensorShape>& shapes);
-  // Returns whether a node of the run's graph has a need of `input`; < 0: of any.
-  bool Has(const tensorflow::Node& node, RowNeed::Kind kind, int input = -1) const;
-  // A product of weights and all rows, which learners would all compute; null if there
-  // is none.
-  const tensorflow::Node* FindRepeatedWork() const;
   static std::string NameOf(const Frame& frame, const TypedGraph::Tensor& tensor);
 
   const TypedGraph& graph_;

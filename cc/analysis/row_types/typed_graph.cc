@@ -129,4 +129,45 @@ absl::StatusOr<std::unique_ptr<TypedGraph>> TypedGraph::OfFunction(
   return made;
 }
 
+std::vector<const tf::Node*> OrderOf(const TypedGraph& graph,
+                                     const std::vector<bool>& given,
+                                     const std::vector<const tf::Node*>& ends) {
+  std::vector<bool> needed(graph.graph->num_node_ids());
+  std::vector<const tf::Node*> open = ends, found;
+  while (!open.empty()) {
+    const tf::Node* const node = open.back();
+    open.pop_back();
+    if (!node->IsOp() || needed[node->id()]) continue;
+    needed[node->id()] = true;
+    found.push_back(node);
+    if (given[node->id()]) continue;
+    for (const tf::Edge* edge : node->in_edges()) open.push_back(edge->src());
+  }
+  std::sort(found.begin(), found.end(),
+            [](const tf::Node* a, const tf::Node* b) { return a->id() < b->id(); });
+  std::vector<const tf::Node*> order;
+  std::vector<bool> seen(needed.size());
+  for (const tf::Node* first : found) {
+    std::vector<std::pair<const tf::Node*, size_t>> stack;
+    if (!seen[first->id()]) stack.push_back({first, 0});
+    seen[first->id()] = true;
+    while (!stack.empty()) {
+      auto& [node, next] = stack.back();
+      const auto& inputs = graph.inputs[node->id()];
+      const bool done =
+          next == inputs.size() || node->IsNextIteration() || given[node->id()];
+      if (done) {
+        order.push_back(node);
+        stack.pop_back();
+        continue;
+      }
+      const tf::Node* const input = inputs[next++].node;
+      if (input == nullptr || seen[input->id()] || !needed[input->id()]) continue;
+      seen[input->id()] = true;
+      stack.push_back({input, 0});
+    }
+  }
+  return order;
+}
+
 }  // namespace tensorbow

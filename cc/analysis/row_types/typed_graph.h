@@ -49,6 +49,12 @@ struct TypedGraph {
   void Index(const tensorflow::ShapeRefiner& refiner);
 };
 
+// Returns the nodes that `ends` need, inputs first but for those of loops. `given`: by
+// node, those whose inputs are not needed.
+std::vector<const tensorflow::Node*> OrderOf(
+    const TypedGraph& graph, const std::vector<bool>& given,
+    const std::vector<const tensorflow::Node*>& ends);
+
 }  // namespace tensorbow
 
 #endif  // TENSORBOW_CC_ANALYSIS_ROW_TYPES_TYPED_GRAPH_H_

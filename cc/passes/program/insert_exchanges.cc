@@ -1,7 +1,6 @@
 #include "cc/passes/program/insert_exchanges.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -11,8 +10,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cc/graph/control_flow.h"
 #include "cc/graph/op_facts.h"
+#include "cc/passes/program/row_supplies.h"
+#include "cc/passes/program/run_edits.h"
+#include "cc/passes/program/whole_numbers.h"
 #include "cc/passes/task/fuse_products.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -26,44 +27,17 @@ namespace {
 
 using Need = RowNeed::Kind;
 
-bool CanBeReduced(tf::DataType type) {
-  return type == tf::DT_FLOAT || type == tf::DT_DOUBLE || type == tf::DT_HALF ||
-         type == tf::DT_BFLOAT16;
-}
-
-const char* HowOf(RowKind kind) {
-  switch (kind) {
-    case RowKind::kMax:
-      return "max";
-    case RowKind::kMin:
-      return "min";
-    case RowKind::kAll:
-      return "all";
-    case RowKind::kAny:
-      return "any";
-    default:
-      return "sum";
-  }
-}
-
 class Inserter {
  public:
   Inserter(const ProgramGraph& program, const RunSpec& spec, const RowTypes& types,
            Exchanging exchanging, tf::GraphDef* graph)
-      : program_(program), types_(types), exchanging_(exchanging), graph_(graph) {
+      : program_(program),
+        types_(types),
+        exchanging_(exchanging),
+        edits_(program, graph),
+        wholes_(program, types, exchanging == Exchanging::kAll, &edits_),
+        supplies_(program, types, &edits_) {
     for (const std::string& fetch : spec.fetches) fetches_.insert(Canonical(fetch));
-    for (int i = 0; i < graph->node_size(); ++i) {
-      nodes_[graph->node(i).name()] = i;
-      for (const std::string& input : graph->node(i).input()) {
-        const TensorName tensor = ParseTensor(input);
-        if (tensor.control) {
-          followers_[tensor.node].push_back(i);
-        } else {
-          users_[Canonical(input)].push_back(i);
-          consumers_[tensor.node].push_back(i);
-        }
-      }
-    }
     for (const RowNeed& need : types.needs) {
       if (need.kind == Need::kMoments || need.kind == Need::kCount ||
           need.kind == Need::kDraw || need.kind == Need::kAllRows ||
@@ -94,10 +68,11 @@ class Inserter {
   }
 
   absl::Status Insert() {
-    // What is put before an input comes after what takes the place of the tensor.
+    // Common draws and exchanges take the place of a tensor; all else comes before an
+    // input.
     for (const RowNeed& need : types_.needs) {
       if (need.kind != Need::kDraw || exchanging_ != Exchanging::kAll) continue;
-      TF_RETURN_IF_ERROR(DrawOnce(need.node));
+      TF_RETURN_IF_ERROR(supplies_.DrawOnce(need.node));
     }
     for (const std::string& tensor : types_.exchanges) {
       TF_RETURN_IF_ERROR(Exchange(tensor, types_.types.at(tensor)));
@@ -126,7 +101,7 @@ class Inserter {
       if (exchanging_ != Exchanging::kAll && AddsUp(need)) continue;
       TF_RETURN_IF_ERROR(Rescale(need));
     }
-    for (tf::NodeDef& node : added_) *graph_->add_node() = std::move(node);
+    edits_.Finish();
     return absl::OkStatus();
   }
 
@@ -136,17 +111,17 @@ class Inserter {
   absl::Status Supply(const RowNeed& need) {
     switch (need.kind) {
       case Need::kCount:
-        return CountAll(need.node);
+        return supplies_.CountAll(need.node);
       case Need::kGather:
         return Gather(need);
       case Need::kWhole:
         return MakeWhole(need);
       case Need::kAllRows:
-        return TakeAllRows(need);
+        return supplies_.TakeAllRows(need);
       case Need::kOwnRows:
-        return TakeOwnRows(need);
+        return supplies_.TakeOwnRows(need);
       case Need::kAssumed:
-        return Misplaced(need.node, "takes indices that may leave their row");
+        return edits_.Misplaced(need.node, "takes indices that may leave their row");
       case Need::kDraw:
       case Need::kMoments:
       case Need::kRescale:
@@ -157,161 +132,18 @@ class Inserter {
 
   // Gives an input that a learner computes from its numbers of rows those of all rows.
   absl::Status MakeWhole(const RowNeed& need) {
-    tf::NodeDef* const node = Node(need.node);
+    tf::NodeDef* const node = edits_.Node(need.node);
     if (node == nullptr)
-      return Misplaced(need.node, "needs numbers of rows in a function");
+      return edits_.Misplaced(need.node, "needs numbers of rows in a function");
     const std::string before = Canonical(program_.Find(need.node)->input(need.input));
-    TF_ASSIGN_OR_RETURN(std::string whole, WholeOf(before));
+    TF_ASSIGN_OR_RETURN(std::string whole, wholes_.Of(before));
     *node->mutable_input(need.input) = std::move(whole);
     return absl::OkStatus();
   }
 
-  // Adds what makes numbers of all rows of a tensor that a learner computes from its
-  // numbers of rows; returns the tensor.
-  absl::StatusOr<std::string> WholeOf(const std::string& tensor) {
-    const auto known = wholes_.find(tensor);
-    if (known != wholes_.end()) return known->second;
-    const TensorName name = ParseTensor(tensor);
-    const auto type = types_.types.find(tensor);
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
-    if (type == types_.types.end()) return tensor;  // it is fed
-    if (type->second.is(RowKind::kSame) && type->second.exponent != 0) {
-      const std::string scaled = NameBeside(name, "whole");
-      TF_RETURN_IF_ERROR(AddRescale(scaled, name, dtype, -type->second.exponent));
-      wholes_[tensor] = scaled;
-      return scaled;
-    }
-    if (type->second.is(RowKind::kSame) || type->second.is(RowKind::kZero))
-      return tensor;
-    const bool places = type->second.is(RowKind::kRows) &&
-                        type->second.own.kind != OwnPlaces::Kind::kNone;
-    if (places || type->second.is(RowKind::kAxes)) {
-      const std::string copy = NameBeside(name, "whole");
-      TF_RETURN_IF_ERROR(CopyOfWholes(name, copy));
-      return wholes_[tensor] = absl::StrCat(copy, ":", name.index);
-    }
-    if (!type->second.is(RowKind::kSizes)) {
-      return Misplaced(name.node, "is computed from more than numbers of rows");
-    }
-    bool is_fed = true, adds_up = true, is_multiple = type->second.numbers.has_value();
-    std::vector<int> powers;
-    for (Size number : type->second.numbers.value_or(Sizes{})) {
-      const std::optional<int> degree = types_.sizes->Degree(number);
-      is_multiple &= degree.has_value();
-      powers.push_back(degree.value_or(0));
-      adds_up &= powers.back() == 1;
-      is_fed &= types_.sizes->HasFedRowsOnly(number);
-    }
-    std::string made = NameBeside(name, "whole");
-    if (is_multiple && is_fed) {
-      TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kRescale)
-                             .Input(name.node, name.index, dtype)
-                             .Attr("powers", powers)
-                             .Finalize(&added_.emplace_back()));
-    } else if (is_multiple && adds_up && exchanging_ != Exchanging::kAll) {
-      return tensor;  // the learner's own rows are its estimate
-    } else if (is_multiple && adds_up) {
-      TF_RETURN_IF_ERROR(Exchangeable(name.node).status());
-      TF_RETURN_IF_ERROR(AddExchange(made, name, dtype, "sum", 0));
-    } else {
-      TF_RETURN_IF_ERROR(CopyOfWholes(name, made));
-      made = absl::StrCat(made, ":", name.index);
-    }
-    wholes_[tensor] = made;
-    return made;
-  }
-
-  // Adds `made`, a copy of the tensor's op that takes numbers of all rows.
-  absl::Status CopyOfWholes(const TensorName& tensor, const std::string& made) {
-    const tf::NodeDef* const node = program_.Find(tensor.node);
-    const tf::OpDef* op = nullptr;
-    if (node == nullptr) return Misplaced(tensor.node, "counts rows in a function");
-    TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(node->op(), &op));
-    if (op->is_stateful() || LiesInControlFlow(program_, tensor.node)) {
-      return Misplaced(tensor.node, "takes a number that is no multiple of the rows");
-    }
-    tf::NodeDef copy = *node;
-    copy.set_name(made);
-    for (std::string& input : *copy.mutable_input()) {
-      if (ParseTensor(input).control) continue;
-      TF_ASSIGN_OR_RETURN(input, WholeOf(Canonical(input)));
-    }
-    added_.push_back(std::move(copy));
-    return absl::OkStatus();
-  }
-
-  absl::Status Misplaced(absl::string_view node, absl::string_view why) const {
-    const tf::NodeDef* const found = program_.Find(node);
-    return absl::InvalidArgumentError(absl::StrCat(
-        found == nullptr ? "a function" : found->op(), " '", node, "' ", why));
-  }
-
-  // The node of a tensor, where learners can exchange it.
-  absl::StatusOr<const tf::NodeDef*> Exchangeable(absl::string_view node) const {
-    const tf::NodeDef* const found = program_.Find(node);
-    if (found == nullptr) return Misplaced(node, "is to be exchanged in a function");
-    if (LiesInControlFlow(program_, node)) {
-      return Misplaced(node, "is to be exchanged in a conditional or a loop");
-    }
-    return found;
-  }
-
-  absl::StatusOr<tf::DataType> TypeOf(absl::string_view tensor) const {
-    const TensorName name = ParseTensor(tensor);
-    const tf::NodeDef* const node = program_.Find(name.node);
-    if (node == nullptr) return absl::NotFoundError(tensor);
-    const tf::OpDef* op = nullptr;
-    TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(node->op(), &op));
-    tf::DataTypeVector types;
-    TF_RETURN_IF_ERROR(tf::OutputTypesForNode(*node, *op, &types));
-    return tf::BaseType(types.at(name.index));
-  }
-
-  tf::NodeDef* Node(absl::string_view name) {
-    const auto found = nodes_.find(name);
-    return found == nodes_.end() ? nullptr : graph_->mutable_node(found->second);
-  }
-
-  // Gives the users of `tensor` that were there at first `other` instead; not those
-  // that `keep` it.
-  void Replace(const std::string& tensor, const std::string& other,
-               const absl::flat_hash_set<std::string>& keep = {}) {
-    for (int user : users_[tensor]) {
-      if (keep.contains(graph_->node(user).name())) continue;
-      for (std::string& input : *graph_->mutable_node(user)->mutable_input()) {
-        if (!ParseTensor(input).control && Canonical(input) == tensor) input = other;
-      }
-    }
-  }
-
-  // Returns whether `found(name, waits)` holds for a node that follows from the tensor;
-  // `waits`: by waiting for a node that does.
-  template <typename Found>
-  bool LeadsTo(const std::string& tensor, Found found) const {
-    std::vector<int> open;
-    absl::flat_hash_set<int> seen;
-    bool leads = false;
-    const auto follow = [&](const auto& nodes, const auto& key, bool waits) {
-      const auto users = nodes.find(key);
-      if (users == nodes.end()) return;
-      for (int user : users->second) {
-        leads |= found(graph_->node(user).name(), waits);
-        if (seen.insert(user).second) open.push_back(user);
-      }
-    };
-    follow(users_, tensor, /*waits=*/false);
-    while (!open.empty() && !leads) {
-      const std::string name = graph_->node(open.back()).name();
-      open.pop_back();
-      follow(followers_, name, /*waits=*/true);
-      follow(consumers_, name, /*waits=*/false);
-    }
-    return leads;
-  }
-
   // Returns whether another exchange follows from the tensor or waits for it.
   bool LeadsToExchanges(const std::string& tensor) const {
-    return LeadsTo(tensor, [this](const std::string& node, bool waits) {
+    return edits_.LeadsTo(tensor, [this](const std::string& node, bool waits) {
       return exchanging_nodes_.contains(node) || (!waits && averaged_.contains(node));
     });
   }
@@ -319,7 +151,7 @@ class Inserter {
   // Returns whether a variable is written from it whose value is the sum of the
   // learners' values.
   bool LeadsToSums(const std::string& tensor) const {
-    return LeadsTo(tensor, [this](const std::string& node, bool waits) {
+    return edits_.LeadsTo(tensor, [this](const std::string& node, bool waits) {
       return !waits && summed_.contains(node);
     });
   }
@@ -331,26 +163,23 @@ class Inserter {
                                LeadsToSums(Canonical(node->input(need.input))));
   }
 
-  std::string NameBeside(const TensorName& tensor, absl::string_view what) const {
-    return absl::StrCat(tensor.node, "/TensorBow.", what, ".", tensor.index);
-  }
-
   absl::Status Exchange(const std::string& tensor, const RowType& type) {
     const TensorName name = ParseTensor(tensor);
     if (exchanging_ == Exchanging::kNothing) return Estimate(tensor, type);
-    const auto exchangeable = Exchangeable(name.node);
+    const auto exchangeable = edits_.Exchangeable(name.node);
     if (exchanging_ != Exchanging::kAll && !exchangeable.ok()) {
       return Estimate(tensor, type);
     }
     TF_RETURN_IF_ERROR(exchangeable.status());
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
     if (type.is(RowKind::kSum) && CanBeReduced(dtype) && !LeadsToExchanges(tensor)) {
       return Reduce(tensor, type);
     }
     if (exchanging_ != Exchanging::kAll) return Estimate(tensor, type);
-    const std::string made = NameBeside(name, "exchange");
-    TF_RETURN_IF_ERROR(AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
-    Replace(tensor, made);
+    const std::string made = edits_.NameBeside(name, "exchange");
+    TF_RETURN_IF_ERROR(
+        edits_.AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
+    edits_.Replace(tensor, made);
     return absl::OkStatus();
   }
 
@@ -368,41 +197,32 @@ class Inserter {
     }
     const TensorName name = ParseTensor(tensor);
     if (program_.Find(name.node) == nullptr) {
-      return Misplaced(name.node, "is to be scaled in a function");
+      return edits_.Misplaced(name.node, "is to be scaled in a function");
     }
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
-    const std::string made = NameBeside(name, "estimate");
-    TF_RETURN_IF_ERROR(AddRescale(made, name, dtype, FactorOf(type)));
-    Replace(tensor, made);
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
+    const std::string made = edits_.NameBeside(name, "estimate");
+    TF_RETURN_IF_ERROR(edits_.AddRescale(made, name, dtype, FactorOf(type)));
+    edits_.Replace(tensor, made);
     return absl::OkStatus();
-  }
-
-  absl::Status AddExchange(const std::string& made, const TensorName& tensor,
-                           tf::DataType dtype, const char* how, int exponent) {
-    return tf::NodeDefBuilder(made, kExchange)
-        .Input(tensor.node, tensor.index, dtype)
-        .Attr("how", how)
-        .Attr("exponent", exponent)
-        .Finalize(&added_.emplace_back());
   }
 
   // Puts a reduction of gradients after the tensor, whose mean it makes.
   absl::Status Reduce(const std::string& tensor, const RowType& type) {
     const TensorName name = ParseTensor(tensor);
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
-    const std::string made = NameBeside(name, "average");
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
+    const std::string made = edits_.NameBeside(name, "average");
     TensorName mean = name;
     const std::string rescaled = absl::StrCat(made, "/rescaled");
     if (FactorOf(type) != 0) {
-      TF_RETURN_IF_ERROR(AddRescale(rescaled, name, dtype, FactorOf(type)));
+      TF_RETURN_IF_ERROR(edits_.AddRescale(rescaled, name, dtype, FactorOf(type)));
       mean = {rescaled, 0, false};
     }
     TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceGradient)
                            .Input(mean.node, mean.index, dtype)
                            .Attr("index", 0)
                            .Attr("shape", ShapeOf(type))
-                           .Finalize(&added_.emplace_back()));
-    Replace(tensor, made);
+                           .Finalize(&edits_.Add()));
+    edits_.Replace(tensor, made);
     return absl::OkStatus();
   }
 
@@ -414,65 +234,54 @@ class Inserter {
     return tf::PartialTensorShape(shape);
   }
 
-  absl::Status AddRescale(const std::string& made, const TensorName& tensor,
-                          tf::DataType dtype, int power) {
-    return tf::NodeDefBuilder(made, kRescale)
-        .Input(tensor.node, tensor.index, dtype)
-        .Attr("power", power)
-        .Finalize(&added_.emplace_back());
-  }
-
-  // The tensor that an input takes by now.
-  TensorName InputNow(const tf::NodeDef& node, int input) const {
-    return ParseTensor(node.input(input));
-  }
-
   // Averages a sum that is written to a trained variable, where the update does not.
   absl::Status ReduceWritten(const RowWrite& write) {
-    tf::NodeDef* const node = Node(write.node);
-    if (node == nullptr) return Misplaced(write.node, "writes a sum over rows");
+    tf::NodeDef* const node = edits_.Node(write.node);
+    if (node == nullptr) return edits_.Misplaced(write.node, "writes a sum over rows");
     if (FactsOf(node->op()).optimiser != OptimiserKind::kNone ||
         absl::StrContains(node->op(), "Scatter")) {
       return absl::OkStatus();
     }
-    TF_RETURN_IF_ERROR(Exchangeable(write.node).status());
+    TF_RETURN_IF_ERROR(edits_.Exchangeable(write.node).status());
     const std::string before = Canonical(program_.Find(write.node)->input(write.input));
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(before));
     if (!CanBeReduced(dtype))
-      return Misplaced(write.node, "writes such a sum over rows");
-    const TensorName now = InputNow(*node, write.input);
+      return edits_.Misplaced(write.node, "writes such a sum over rows");
+    const TensorName now = edits_.InputNow(*node, write.input);
     const std::string made = absl::StrCat(write.node, "/TensorBow.average");
     const auto type = types_.types.find(before);
+    tf::NodeDef& reduction = edits_.Add();
     TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceGradient)
                            .Input(now.node, now.index, dtype)
                            .Attr("index", 0)
                            .Attr("shape", type == types_.types.end()
                                               ? tf::PartialTensorShape()
                                               : ShapeOf(type->second))
-                           .Finalize(&added_.emplace_back()));
-    reductions_[write.node] = static_cast<int>(added_.size()) - 1;
+                           .Finalize(&reduction));
+    reductions_[write.node] = &reduction;
     *node->mutable_input(write.input) = made;
     return absl::OkStatus();
   }
 
   absl::Status Rescale(const RowNeed& need) {
-    tf::NodeDef* node = Node(need.node);
-    if (node == nullptr) return Misplaced(need.node, "is to be scaled in a function");
+    tf::NodeDef* node = edits_.Node(need.node);
+    if (node == nullptr)
+      return edits_.Misplaced(need.node, "is to be scaled in a function");
     const std::string before = Canonical(program_.Find(need.node)->input(need.input));
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(before));
     const std::string made = absl::StrCat(need.node, "/TensorBow.rescale.", need.input);
     // Before a reduction that has been put there.
     const auto reduction = reductions_.find(need.node);
     int input = need.input;
     if (reduction != reductions_.end()) {
-      node = &added_[reduction->second];
+      node = reduction->second;
       input = 0;
     }
     if (std::optional<int> factor = LargeFactor(*node, input, &node)) input = *factor;
-    const TensorName now = InputNow(*node, input);
+    const TensorName now = edits_.InputNow(*node, input);
     const std::string source(now.node);
     TF_RETURN_IF_ERROR(
-        AddRescale(made, {source, now.index, false}, dtype, -need.exponent));
+        edits_.AddRescale(made, {source, now.index, false}, dtype, -need.exponent));
     *node->mutable_input(input) = made;
     return absl::OkStatus();
   }
@@ -483,13 +292,13 @@ class Inserter {
   std::optional<int> LargeFactor(const tf::NodeDef& user, int input,
                                  tf::NodeDef** product_node) {
     std::string tensor = Canonical(user.input(input));
-    tf::NodeDef* product = Node(ParseTensor(tensor).node);
+    tf::NodeDef* product = edits_.Node(ParseTensor(tensor).node);
     const auto is_used_once = [this](const std::string& t) {
-      return !fetches_.contains(t) && users_[t].size() == 1;
+      return !fetches_.contains(t) && edits_.NumUsers(t) == 1;
     };
     while (product != nullptr && product->op() == "Identity" && is_used_once(tensor)) {
       tensor = Canonical(product->input(0));
-      product = Node(ParseTensor(tensor).node);
+      product = edits_.Node(ParseTensor(tensor).node);
     }
     const auto type = types_.types.find(tensor);
     if (product == nullptr || product->op() != "MatMul" || !is_used_once(tensor) ||
@@ -501,187 +310,74 @@ class Inserter {
     return 1;
   }
 
-  // Gives all learners the numbers that the first one draws.
-  absl::Status DrawOnce(const std::string& node) {
-    TF_ASSIGN_OR_RETURN(const tf::NodeDef* const found, Exchangeable(node));
-    const tf::OpDef* op = nullptr;
-    TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(found->op(), &op));
-    for (int i = 0; i < op->output_arg_size(); ++i) {
-      const std::string tensor = absl::StrCat(node, ":", i);
-      if (i > 0 && users_[tensor].empty()) continue;
-      TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(tensor));
-      const TensorName name = ParseTensor(tensor);
-      const std::string made = NameBeside(name, "first");
-      TF_RETURN_IF_ERROR(AddExchange(made, name, dtype, "first", 0));
-      Replace(tensor, made);
-    }
-    return absl::OkStatus();
-  }
-
-  // Gives an op the rows of all learners.
-  absl::Status TakeAllRows(const RowNeed& need) {
-    TF_RETURN_IF_ERROR(Exchangeable(need.node).status());
-    tf::NodeDef* const node = Node(need.node);
-    const std::string before = Canonical(program_.Find(need.node)->input(need.input));
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
-    TensorName rows = InputNow(*node, need.input);
-    const std::string made =
-        absl::StrCat(need.node, "/TensorBow.all_rows.", need.input);
-    const std::string rescaled = absl::StrCat(made, "/rescaled");
-    if (need.exponent != 0) {
-      TF_RETURN_IF_ERROR(AddRescale(rescaled, rows, dtype, -need.exponent));
-      rows = {rescaled, 0, false};
-    }
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kExchange)
-                           .Input(rows.node, rows.index, dtype)
-                           .Attr("how", "concat")
-                           .Attr("axis", need.axis)
-                           .Finalize(&added_.emplace_back()));
-    *node->mutable_input(need.input) = made;
-    return absl::OkStatus();
-  }
-
-  // Gives an op the learner's own rows of all.
-  absl::Status TakeOwnRows(const RowNeed& need) {
-    TF_RETURN_IF_ERROR(Exchangeable(need.node).status());
-    tf::NodeDef* const node = Node(need.node);
-    const std::string before = Canonical(program_.Find(need.node)->input(need.input));
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
-    const TensorName whole = InputNow(*node, need.input);
-    const std::string made =
-        absl::StrCat(need.node, "/TensorBow.own_rows.", need.input);
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kOwnRows)
-                           .Input(whole.node, whole.index, dtype)
-                           .Attr("axis", need.axis)
-                           .Finalize(&added_.emplace_back()));
-    *node->mutable_input(need.input) = made;
-    return absl::OkStatus();
-  }
-
-  // Makes a mean over rows that data choose a sum, divided by the number of all of
-  // them.
-  absl::Status CountAll(const std::string& name) {
-    TF_RETURN_IF_ERROR(Exchangeable(name).status());
-    tf::NodeDef* const node = Node(name);
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(absl::StrCat(name, ":0")));
-    if (!CanBeReduced(dtype)) return Misplaced(name, "is a mean of such numbers");
-    tf::NodeDef sum = *node;
-    sum.set_name(absl::StrCat(name, "/TensorBow.sum"));
-    sum.set_op("Sum");
-    const TensorName rows = InputNow(*node, 0);
-    tf::NodeDef mean;
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(name, kMeanOfAllRows)
-                           .Input(sum.name(), 0, dtype)
-                           .Input(rows.node, rows.index, dtype)
-                           .Finalize(&mean));
-    *node = std::move(mean);
-    added_.push_back(std::move(sum));
-    return absl::OkStatus();
-  }
-
   // Gives a write of slices those of all learners.
   absl::Status Gather(const RowNeed& need) {
-    TF_RETURN_IF_ERROR(Exchangeable(need.node).status());
-    tf::NodeDef* const node = Node(need.node);
+    TF_RETURN_IF_ERROR(edits_.Exchangeable(need.node).status());
     if (need.of == RowKind::kSlots || need.of == RowKind::kSlotted) {
       const std::string input = Canonical(program_.Find(need.node)->input(need.input));
       return ReduceSlots(types_.types.at(input).variable);
     }
-    if (!absl::StrContains(node->op(), "Scatter") || need.of != RowKind::kRows) {
-      return Misplaced(need.node, "needs the slices of all rows");
-    }
-    for (int input : {1, 2}) {
-      const std::string before = Canonical(program_.Find(need.node)->input(input));
-      const auto type = types_.types.find(before);
-      TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(before));
-      if (type == types_.types.end() || type->second.exponent != 0 ||
-          type->second.axis != 0) {
-        return Misplaced(need.node, "needs the slices of all rows");
-      }
-      const std::string made = absl::StrCat(need.node, "/TensorBow.all.", input);
-      TF_RETURN_IF_ERROR(AddExchange(made, InputNow(*node, input), dtype, "concat", 0));
-      *node->mutable_input(input) = made;
-    }
-    return absl::OkStatus();
+    return supplies_.GatherSlices(need);
   }
 
   // Gives all that follows from the slices of a gradient, added up by the distinct
   // indices that `unique` finds, those of all learners.
   absl::Status ReduceSlots(const std::string& unique) {
     if (!reduced_slots_.insert(unique).second) return absl::OkStatus();
-    TF_RETURN_IF_ERROR(Exchangeable(unique).status());
+    TF_RETURN_IF_ERROR(edits_.Exchangeable(unique).status());
     std::string sum;
-    for (const auto& [name, at] : nodes_) {
+    for (const std::string& name : edits_.NodesOf("UnsortedSegmentSum")) {
       const auto type = types_.types.find(absl::StrCat(name, ":0"));
       if (type == types_.types.end() || !type->second.is(RowKind::kSlotted) ||
-          type->second.variable != unique ||
-          graph_->node(at).op() != "UnsortedSegmentSum") {
+          type->second.variable != unique) {
         continue;
       }
       if (!sum.empty())
-        return Misplaced(unique, "is of slices that are added up twice");
+        return edits_.Misplaced(unique, "is of slices that are added up twice");
       sum = name;
     }
-    if (sum.empty()) return Misplaced(unique, "is of slices that are not added up");
-    TF_RETURN_IF_ERROR(Exchangeable(sum).status());
+    if (sum.empty())
+      return edits_.Misplaced(unique, "is of slices that are not added up");
+    TF_RETURN_IF_ERROR(edits_.Exchangeable(sum).status());
     const std::string values = absl::StrCat(sum, ":0"),
                       slots = absl::StrCat(unique, ":0");
-    if (LeadsToExchanges(values)) return Misplaced(sum, "is computed with further");
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, TypeOf(values));
-    TF_ASSIGN_OR_RETURN(const tf::DataType index_type, TypeOf(slots));
+    if (LeadsToExchanges(values))
+      return edits_.Misplaced(sum, "is computed with further");
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(values));
+    TF_ASSIGN_OR_RETURN(const tf::DataType index_type, edits_.TypeOf(slots));
     const std::string made = absl::StrCat(sum, "/TensorBow.rows");
     TensorName own = {sum, 0, false};
     const std::string rescaled = absl::StrCat(made, "/rescaled");
     const int factor = FactorOf(types_.types.at(values));
     if (factor != 0) {
-      TF_RETURN_IF_ERROR(AddRescale(rescaled, own, dtype, factor));
+      TF_RETURN_IF_ERROR(edits_.AddRescale(rescaled, own, dtype, factor));
       own = {rescaled, 0, false};
     }
     TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceRows)
                            .Input(own.node, own.index, dtype)
                            .Input(unique, 0, index_type)
                            .Attr("index", 0)
-                           .Finalize(&added_.emplace_back()));
+                           .Finalize(&edits_.Add()));
     // The sum itself is by the learner's own indices.
-    const auto makers = MakersOf(sum);
-    Replace(values, absl::StrCat(made, ":0"));
-    Replace(slots, absl::StrCat(made, ":1"), makers);
+    const auto makers = edits_.MakersOf(sum);
+    edits_.Replace(values, absl::StrCat(made, ":0"));
+    edits_.Replace(slots, absl::StrCat(made, ":1"), makers);
     return absl::OkStatus();
-  }
-
-  // The node and all that it is computed from.
-  absl::flat_hash_set<std::string> MakersOf(const std::string& name) const {
-    absl::flat_hash_set<std::string> makers;
-    std::vector<std::string> open = {name};
-    while (!open.empty()) {
-      const tf::NodeDef* const node = program_.Find(open.back());
-      open.pop_back();
-      if (node == nullptr || !makers.insert(node->name()).second) continue;
-      for (const std::string& input : node->input()) {
-        const TensorName tensor = ParseTensor(input);
-        if (!tensor.control) open.emplace_back(tensor.node);
-      }
-    }
-    return makers;
   }
 
   const ProgramGraph& program_;
   const RowTypes& types_;
   const Exchanging exchanging_;
-  tf::GraphDef* const graph_;
+  RunEdits edits_;
+  WholeNumbers wholes_;
+  RowSupplies supplies_;
   bool estimates_ = false;
-  absl::flat_hash_map<std::string, int> nodes_;                   // by name
-  absl::flat_hash_map<std::string, std::vector<int>> users_;      // by tensor
-  absl::flat_hash_map<std::string, std::vector<int>> consumers_;  // by node
-  absl::flat_hash_map<std::string, std::vector<int>> followers_;  // by node; they wait
-  absl::flat_hash_set<std::string> fetches_;                      // tensors
+  absl::flat_hash_set<std::string> fetches_;  // tensors
   // Nodes that exchange values, or whose values are exchanged; that write gradients.
   absl::flat_hash_set<std::string> exchanging_nodes_, averaged_;
-  absl::flat_hash_set<std::string> summed_;    // nodes that write sums of the learners'
-  std::map<std::string, std::string> wholes_;  // by tensor
-  std::set<std::string> reduced_slots_;        // nodes that find distinct indices
-  std::map<std::string, int> reductions_;      // by node that writes: among those added
-  std::deque<tf::NodeDef> added_;              // references stay valid
+  absl::flat_hash_set<std::string> summed_;  // nodes that write sums of the learners'
+  std::set<std::string> reduced_slots_;      // nodes that find distinct indices
+  std::map<std::string, tf::NodeDef*> reductions_;  // added, by node that writes
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "cc/graph/op_facts.h"
 #include "cc/graph/sparse_gradient.h"
 #include "cc/graph/updates.h"
-#include "cc/passes/task/refills.h"
+#include "cc/passes/task/before_updates.h"
 #include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/graph/node_builder.h"
 #include "tensorflow/core/platform/errors.h"
@@ -260,72 +260,6 @@ NodeSet AfterUpdates(const Updates& updates, const std::vector<tf::Node*>& reduc
   return Downstream(std::move(exchanges), [](const tf::Edge&) { return true; });
 }
 
-// Executes what refills a queue that the task takes from before `begin`, where learners
-// wait for each other: else one that waits for an element would wait for one that waits
-// for its gradients.
-absl::Status RefillBefore(tf::Node* begin, const NodeSet& conditional,
-                          const Updates& updates,
-                          const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
-  const NodeSet after = AfterUpdates(updates, reductions);
-  for (tf::Node* refill : Refills(*graph)) {
-    const char* const what = conditional.count(refill) > 0 ? "in a conditional"
-                             : after.count(refill) > 0     ? "after an update"
-                                                           : nullptr;
-    if (what != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "S-SGD makes learners wait for each other's gradients, and they would wait "
-          "for ever for the elements that '",
-          refill->name(), "' adds ", what,
-          " to what they take from. Use tensorbow.SMA()"));
-    }
-    graph->AddControlEdge(refill, begin);
-  }
-  return absl::OkStatus();
-}
-
-// Executes reads of variables before `begin`, unless they follow from updates: so does
-// a stock session, as a rule, whose gradients take longer than reads.
-void ReadBefore(tf::Node* begin, const NodeSet& conditional, const Updates& updates,
-                const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
-  const NodeSet after = AfterUpdates(updates, reductions);
-  std::vector<tf::Node*> reads;
-  for (tf::Node* node : graph->op_nodes()) {
-    if (node->type_string() == "ReadVariableOp" && conditional.count(node) == 0 &&
-        after.count(node) == 0) {
-      reads.push_back(node);
-    }
-  }
-  for (tf::Node* read : reads) graph->AddControlEdge(read, begin);
-}
-
-// Executes the program's assertions before `begin`, also those beside the gradients:
-// what fails there fails before anything is updated. One in a conditional is followed
-// to where the conditional ends; one that looks at what has been updated stays where it
-// is.
-void CheckBefore(tf::Node* begin, const NodeSet& conditional, const Updates& updates,
-                 const std::vector<tf::Node*>& reductions, tf::Graph* graph) {
-  const NodeSet after = AfterUpdates(updates, reductions);
-  std::vector<tf::Node*> pending;
-  for (tf::Node* node : graph->op_nodes()) {
-    if (IsOp(node, {"Assert", "CheckNumerics", "CheckNumericsV2"})) {
-      pending.push_back(node);
-    }
-  }
-  std::set<tf::Node*> checks;  // that are executed in every task
-  NodeSet seen;
-  while (!pending.empty()) {
-    tf::Node* const node = pending.back();
-    pending.pop_back();
-    if (!node->IsOp() || after.count(node) > 0 || !seen.insert(node).second) continue;
-    if (conditional.count(node) == 0) {
-      checks.insert(node);
-      continue;
-    }
-    for (const tf::Edge* edge : node->out_edges()) pending.push_back(edge->dst());
-  }
-  for (tf::Node* check : checks) graph->AddControlEdge(check, begin);
-}
-
 }  // namespace
 
 bool IsOfGradient(const tf::Node& update) {
@@ -398,9 +332,8 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     if (averaging == Averaging::kBefore) break;  // of reductions
     TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
   }
-  ReadBefore(last, conditional, updates, reductions, graph);
-  TF_RETURN_IF_ERROR(RefillBefore(last, conditional, updates, reductions, graph));
-  CheckBefore(last, conditional, updates, reductions, graph);
+  TF_RETURN_IF_ERROR(
+      ExecuteBefore(last, conditional, AfterUpdates(updates, reductions), graph));
   for (size_t i = 0; i < reductions.size(); ++i) {
     reductions[i]->ClearAttr("index");
     reductions[i]->AddAttr("index", static_cast<int64_t>(i));

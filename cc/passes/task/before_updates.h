@@ -1,0 +1,20 @@
+// Parts of a task that are executed before learners wait for each other's gradients:
+// reads of variables, refills of queues, the program's assertions.
+#ifndef TENSORBOW_CC_PASSES_TASK_BEFORE_UPDATES_H_
+#define TENSORBOW_CC_PASSES_TASK_BEFORE_UPDATES_H_
+
+#include "absl/status/status.h"
+#include "cc/graph/downstream.h"
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorbow {
+
+// Ties them to `begin` by control edges. `conditional`: nodes that are not executed in
+// every task; `after`: nodes that follow from updates. InvalidArgument if a queue would
+// be refilled too late.
+absl::Status ExecuteBefore(tensorflow::Node* begin, const NodeSet& conditional,
+                           const NodeSet& after, tensorflow::Graph* graph);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_TASK_BEFORE_UPDATES_H_
