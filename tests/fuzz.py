@@ -1,4 +1,4 @@
-"""How much is drawn at random: `TENSORBOW_FUZZ` examples within `TENSORBOW_FUZZ_SECONDS`."""
+"""Limits of random tests: `TENSORBOW_FUZZ` examples within `TENSORBOW_FUZZ_SECONDS`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class LearnerDevice {
   // Of the learner's random ops.
   RandomStreams& random_streams() { return random_streams_; }
 
-  // Of the variables that the learner's task is updating for all learners.
+  // The locks of variables that the learner's task updates for all learners.
   HeldMutexes& held_mutexes() { return held_mutexes_; }
 
  private:

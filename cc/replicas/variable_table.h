@@ -235,9 +235,9 @@ class ReplicatedVariables {
   size_t NumCopies(const Variable& variable) const {
     return variable.shared ? 1 : learners_.size();
   }
-  // Whether learner 0's replica is the central variable: eager code owns it, and all
-  // replicas are equal between runs. Small ones (counters) are copied, so that a run
-  // that fails leaves them as they were.
+  // Returns whether learner 0's replica is the central variable: eager code owns it,
+  // all replicas are equal between runs. Small ones (counters) are copied, so that a
+  // run that fails leaves them as they were.
   bool InPlace(const Variable& variable) const {
     return variable.eager && (variable.shared || !variable.small) && equal_replicas_ &&
            !keeps_model() && !variable.on_accelerator;

@@ -25,7 +25,7 @@ from tensorbow.session import TensorBowSession
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What a session says of a run that it executes on one learner; a step is stock's then.
+# The warning by which a session tells that it executes a run on one learner.
 _ONE_LEARNER = "A learning run is executed by one learner only"
 _MAX_PROGRAMS = 1024
 
@@ -101,7 +101,7 @@ class Function(Generic[P, R]):
         return None if self._learners is None else self._learners.session
 
     def explain(self, *args: P.args, **kwargs: P.kwargs) -> Explanation:
-        """What a call with these arguments would do, and why; nothing is trained.
+        """Explains what a call with these arguments would do, and why; trains nothing.
 
         Raises:
           ValueError: if stock TensorFlow executes the step, with the reason.
@@ -117,7 +117,7 @@ class Function(Generic[P, R]):
         return program.explain(given.leaves)
 
     def _is_eager(self) -> bool:
-        """Whether the call is eager code, of which nobody wants a gradient."""
+        """Returns whether the call is eager code without a gradient tape."""
         return (
             tf.executing_eagerly()
             and not tf.config.functions_run_eagerly()

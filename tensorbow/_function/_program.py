@@ -14,6 +14,7 @@ from tensorflow.python.ops import gen_dataset_ops
 from tensorbow._function._arguments import array_of
 from tensorbow._function._fallback import FallbackError
 from tensorbow._function._variables import EagerVariables, is_variable, watch
+from tensorbow._graph_defs import without
 from tensorbow._run_plan import prepare_run
 from tensorbow.explanation import Explanation
 
@@ -158,7 +159,7 @@ class _Importer:
         dropped = {name.split(":")[0] for name in self._given}
         dropped |= {t.op.name for t in self._step.function.inputs}
         called = self._step.called_for_values()
-        definition = _without(dropped, dropped | called, self._definition)
+        definition = without(self._definition, dropped, dropped | called)
         taken = {i if ":" in i else f"{i}:0" for node in definition.node for i in node.input}
         scope = graph.unique_name("step", mark_as_used=False)
         given = {name: tensor for name, tensor in self._given.items() if name in taken}
@@ -178,27 +179,6 @@ class _Importer:
             if operation.name not in dropped | called
         ]
         return outputs, tf.group(*done, name=f"{scope}_all")
-
-
-def _without(dropped: set[str], awaited: set[str], definition: Any) -> Any:
-    """Returns a GraphDef without some nodes, and without what ties the others to devices.
-
-    Args:
-      dropped: names of the nodes to leave out.
-      awaited: names of nodes for which no other node waits.
-    """
-    kept = tf.compat.v1.GraphDef()
-    kept.CopyFrom(definition)
-    del kept.node[:]
-    kept.node.extend(node for node in definition.node if node.name not in dropped)
-    for node in kept.node:
-        node.device = ""
-        node.attr.pop("_class", None)
-        inputs = [i for i in node.input if not (i[0] == "^" and i[1:] in awaited)]
-        if len(inputs) != len(node.input):
-            del node.input[:]
-            node.input.extend(inputs)
-    return kept
 
 
 class Program:
@@ -243,17 +223,17 @@ class Program:
 
     @property
     def trains(self) -> bool:
-        """Whether the step trains a variable."""
+        """True if the step trains a variable."""
         return bool(self.facts["kind"] == "learning")
 
     @property
     def has_lost_variables(self) -> bool:
-        """Whether a variable of the step has been deleted."""
+        """True if a variable of the step has been deleted."""
         return any(variable() is None for variable in self._weak_variables)
 
     @property
     def has_warnings(self) -> bool:
-        """Whether the session may have something to say of the last run."""
+        """True if the session may have warnings of the last run."""
         return self._prepared is None or bool(self._prepared.has_warnings)
 
     def arrays(self, leaves: list[Any]) -> list[np.ndarray]:
@@ -279,7 +259,7 @@ class Program:
         return tf.nest.pack_sequence_as(self._structure, flat, expand_composites=True)
 
     def explain(self, leaves: list[Any]) -> Explanation:
-        """What the run of a call would do, and why."""
+        """Explains what the run of a call would do, and why."""
         arrays = [array_of(leaves[index]) for index in self._fed]
         feeds = dict(zip(self.placeholders, arrays))
         explanation: Explanation = self._session.explain([*self.fetches, self.train_op], feeds)

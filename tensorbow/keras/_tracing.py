@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tensorbow._graph_defs import without
 from tensorbow.keras._variables import Mirror
 
 _READERS = frozenset(
@@ -253,19 +254,6 @@ def _placeholder(tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return placeholder, tf.ensure_shape(placeholder, tensor.shape) if static else placeholder
 
 
-def _without(nodes: set[str], definition: Any) -> Any:
-    """A GraphDef without those nodes, and without what would tie the others to devices."""
-    stripped = tf.compat.v1.GraphDef()
-    stripped.CopyFrom(definition)
-    del stripped.node[:]
-    stripped.node.extend(node for node in definition.node if node.name not in nodes)
-    for node in stripped.node:
-        node.device = ""
-        if "_class" in node.attr:
-            del node.attr["_class"]
-    return stripped
-
-
 def _inputs(definition: Any) -> set[str]:
     """The names of what the nodes of a GraphDef take."""
     return {name for node in definition.node for name in node.input}
@@ -317,7 +305,7 @@ def trace(
             placeholder, captured[tensor.name] = _placeholder(tensor)
             inputs.append(placeholder)
             dropped.add(tensor.op.name)
-        stripped = _without(dropped, function.as_graph_def())
+        stripped = without(function.as_graph_def(), dropped)
         scope = graph.unique_name("train_step", mark_as_used=False)
         # A step need not look at all that a batch has; names that nothing takes are an error.
         taken = {f"{name}:0" if ":" not in name else name for name in _inputs(stripped)}

@@ -23,6 +23,19 @@ from tests.python.custom_loops import (
 )
 
 
+def keras_step(model: Any, optimizer: Any) -> Any:
+    """Returns the plain step of a Keras model."""
+
+    def step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = mean_loss(model(x, training=True), y)
+        weights = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        return loss
+
+    return step
+
+
 @loop
 def keras_metrics() -> Loop:
     net = Net()
@@ -72,13 +85,7 @@ def keras_model_with_batch_norm() -> Loop:
     )
     optimizer = keras.optimizers.SGD(0.1)
 
-    def step(x: Any, y: Any) -> Any:
-        with tf.GradientTape() as tape:
-            loss = mean_loss(model(x, training=True), y)
-        weights = model.trainable_variables
-        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
-        return loss
-
+    step = keras_step(model, optimizer)
     return Loop(step, [v.value for v in model.variables if v.dtype == "float64"])
 
 
@@ -108,13 +115,7 @@ def keras_model_built_in_the_first_call() -> Loop:
     model = keras.Sequential([keras.layers.Dense(30, "tanh"), keras.layers.Dense(5)])
     optimizer = keras.optimizers.Adam(0.01)
 
-    def step(x: Any, y: Any) -> Any:
-        with tf.GradientTape() as tape:
-            loss = mean_loss(model(x, training=True), y)
-        weights = model.trainable_variables
-        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
-        return loss
-
+    step = keras_step(model, optimizer)
     return Loop(step, lambda: [v.value for v in model.trainable_variables])
 
 

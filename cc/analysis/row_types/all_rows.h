@@ -1,5 +1,5 @@
-// Ops that mix rows: given all rows they compute the same on all learners, of which
-// each takes its own rows again.
+// Ops that mix rows. Given all rows, they compute the same on every learner, which
+// takes its own rows again.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_ALL_ROWS_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_ALL_ROWS_H_
 

@@ -60,11 +60,11 @@ class TypeFlow {
   void Walk(Frame* frame, const std::vector<const tensorflow::Node*>& ends);
   // The types of a node's outputs; empty while it cannot be typed.
   Types Evaluate(const Frame& frame, const tensorflow::Node& node);
-  // Likewise, of an op whose inputs are known.
+  // The types of an op's outputs, whose inputs are typed.
   Types Typed(const Frame& frame, OpView& op, const Types& in);
   Types Apply(OpView& op, const Types& in);
-  // Types an op that has no type for a learner's own rows: by own rows in the place of
-  // all, else by all rows; else `outputs`.
+  // Types an op by own rows in the place of all, or else by all rows; returns `outputs`
+  // if neither has a type.
   Types ApplyToOtherRows(const Frame& frame, OpView& op, const Types& in,
                          Types outputs);
   // Fills in what static shapes know of an output.

@@ -22,7 +22,7 @@ from tests.oracle.grammar import long_runs, words
 
 
 def record(program: Any, learners: tuple[int, ...] = long_runs.LEARNERS) -> dict[str, Any]:
-    """How a program went, in plain types."""
+    """Runs a program; returns its outcome in plain types."""
     start = time.monotonic()
     found: dict[str, Any] = {"program": repr(program)}
     try:

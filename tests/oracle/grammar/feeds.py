@@ -1,4 +1,4 @@
-"""What a drawn program is fed, run by run; some of it begins to act late."""
+"""Feeds of drawn programs, run by run; some values begin to act late."""
 
 from __future__ import annotations
 

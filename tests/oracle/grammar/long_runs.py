@@ -27,13 +27,13 @@ TOLERANCE = 1e-9
 # TensorFlow's own metrics and losses, and fused normalisation, compute in float32.
 FLOAT32_TOLERANCE = 2e-5
 FLOAT32_PROGRAM_TOLERANCE = 1e-3
-# What a stock session with other rounding may differ by, in multiples of what it does.
+# The most that learners differ from stock, in multiples of a disturbed stock session.
 ROUNDING = 100.0
 
 
 @dataclasses.dataclass
 class Trace:
-    """What a session has computed: fetches of every run, variables after some runs."""
+    """Results of a session: fetches of every run, variables after some runs."""
 
     fetches: list[dict[str, np.ndarray]] = dataclasses.field(default_factory=list)
     variables: dict[int, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
@@ -41,7 +41,7 @@ class Trace:
 
 @dataclasses.dataclass
 class Outcome:
-    """How a program went on some learners.
+    """The outcome of a program on some learners.
 
     Attributes:
       difference: the first value that is not stock's, or "".
@@ -123,7 +123,7 @@ def first_difference(got: Trace, wanted: Trace, tolerance: float) -> tuple[int, 
             if said:
                 return run, f"after run {run} {name} {said}"
             if np.asarray(expected).dtype.kind == "f":
-                # What cancels to nothing keeps the rounding of what it was.
+                # A value that has become small keeps the rounding of a large one.
                 sizes[name] = max(0.9 * sizes.get(name, 0.0), _size(np.asarray(expected)))
     return -1, ""
 
@@ -166,7 +166,7 @@ class Comparison:
         return outcome
 
     def _is_rounding(self, found: Trace) -> bool:
-        """Whether weights that begin a rounding error away end as far from stock.
+        """Returns whether weights that begin a rounding error away end as far from stock.
 
         A program may magnify rounding, as one does that compares a mean with a threshold it
         equals. How much is measured run by run, in a stock session.

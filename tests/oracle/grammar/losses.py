@@ -16,7 +16,7 @@ mean, total, square = tf.reduce_mean, tf.reduce_sum, tf.square
 
 @dataclasses.dataclass
 class Batch:
-    """What a loss is made of: the scope, activations and a prediction for each row."""
+    """The material of a loss: the scope, activations and a prediction for each row."""
 
     s: Any
     h: Any
@@ -40,7 +40,7 @@ class Batch:
 
     @property
     def errors(self) -> Any:
-        """Of each row."""
+        """The squared error of each row."""
         return square(self.out - self.y)
 
     @property
@@ -49,7 +49,7 @@ class Batch:
 
     @property
     def entropies(self) -> Any:
-        """Of each row."""
+        """The cross-entropy of each row."""
         return tf1.nn.sparse_softmax_cross_entropy_with_logits(labels=self.c, logits=self.logits)
 
     @property

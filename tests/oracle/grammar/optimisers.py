@@ -1,4 +1,4 @@
-"""How drawn programs update their weights: optimisers, rates, and what is done to gradients."""
+"""Updates of drawn programs: optimisers, rates and transformations of gradients."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def loss_scaled(s: Any, pairs: Pairs) -> Pairs:
 
 
 def signs(s: Any, pairs: Pairs) -> Pairs:
-    """Of moving averages of the gradients."""
+    """Replaces gradients by the signs of their moving averages."""
     given = []
     for g, v in _dense(pairs):
         kept = _slot(s, v, "moving")

@@ -52,7 +52,7 @@ class Program(Described):
 
     @property
     def is_float32(self) -> bool:
-        """Whether a part computes in float32 what the weights depend on."""
+        """True if the weights depend on a part that computes in float32."""
         return "fused batch norm" in self.layers or self.loss.startswith("losses")
 
 
@@ -135,7 +135,7 @@ class Built:
         optimiser = tf1.train.MomentumOptimizer(0.02, 0.5)
         after = self.program.second == "after"
         with tf.control_dependencies([self.train] if after else []):
-            # What is read of the model here is read after its update, or not at all.
+            # Reads of the model come after its update, or there are none.
             first = tf.identity(next(iter(s.weights.values()))) if after else self.batch.out
             guess = tf.linalg.matvec(tf.stop_gradient(self.batch.h), critic)
             wanted = self.batch.y + 0.1 * tf.reduce_mean(first)

@@ -1,4 +1,4 @@
-"""What the parts of a drawn program share: its placeholders, weights and state."""
+"""The scope of a drawn program: placeholders, weights and state that its parts share."""
 
 from __future__ import annotations
 

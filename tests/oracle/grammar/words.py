@@ -1,4 +1,4 @@
-"""What Hypothesis draws of the grammar: programs of words."""
+"""Programs as Hypothesis draws them: words of the grammar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIXING_INPUTS = ("padded tokens", "distinct tokens", "time major", "scan")
 DIVIDED_INPUTS = [name for name in layers.INPUTS if name not in MIXING_INPUTS]
 DIVIDED_LAYERS = [name for name in layers.LAYERS if name not in MIXING_LAYERS]
 DIVIDED_LOSSES = [name for name in losses.LOSSES if name not in losses.MIXING]
-# What is known to differ: programs by what they wait for. Empty when all is well.
+# Programs that are known to differ from stock. Empty when all is well.
 KNOWN: dict[str, Callable[[program.Program], bool]] = {}
 
 
@@ -40,7 +40,7 @@ class Choices:
 
 
 def fits(drawn: program.Program) -> bool:
-    """Whether a stock session computes the same every time.
+    """Returns whether a stock session computes the same every time.
 
     A penalty on reference variables is read before or after their update, and so are the weights
     in gradients of a function.
@@ -51,7 +51,7 @@ def fits(drawn: program.Program) -> bool:
 
 
 def is_known(drawn: program.Program) -> bool:
-    """Whether the program is known to differ."""
+    """Returns whether the program is known to differ."""
     return any(differs(drawn) for differs in KNOWN.values())
 
 

@@ -45,7 +45,7 @@ Types RandomOfGenerator(OpView& op, Types in) { return Random(op, {in[2]}); }
 // The key and the counter for a random op, which sees to common draws itself.
 Types Skip(OpView& op, Types in) { return {Make(RowKind::kSame)}; }
 
-// How often a class is expected follows from the draw.
+// Candidates, with counts that are expected of them by this draw.
 Types Candidates(OpView& op, Types in) {
   if (in[0].is(RowKind::kRows) && op.gathers()) {
     return {op.Unknown("draws candidates for all rows")};
