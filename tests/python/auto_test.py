@@ -134,7 +134,7 @@ def test_a_run_that_one_learner_executes_leaves_the_others_divided(first):
         np.testing.assert_allclose(s.run(program.w), stock.run(program.w), rtol=1e-5)
     texts = [str(w.message) for w in caught if w.category is tensorbow.TensorBowWarning]
     assert tasks == ([2, 3, 5, 6] if first == "optimiser" else [1, 3, 4, 6])
-    assert len(texts) == 1 and "map/while" in texts[0]
+    assert len(texts) == 1 and "'map/" in texts[0]
 
 
 @pytest.mark.parametrize(
