@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
@@ -69,6 +70,13 @@ int GradientInput(const tf::Node& update) {
     if (arguments[i].name() == "grad" || arguments[i].name() == "delta") gradient = i;
   }
   return gradient;
+}
+
+bool IsFusedUpdate(const tf::Node& update) {
+  int64_t member = -1;
+  return absl::StartsWith(update.type_string(), "TensorBow") &&
+         tf::TryGetNodeAttr(update.attrs(), "member", &member) && member >= 0 &&
+         GradientInput(update) >= 0;
 }
 
 absl::StatusOr<tf::Node*> ReplaceNode(tf::Node* old, tf::NodeDef definition,

@@ -36,6 +36,7 @@ Pipeline TaskPipeline() {
   p.Add<UseOneDnnPass>();
   p.Add<OptimisePass>();
   p.Add<FuseSparseAdamPass>();
+  p.Add<FuseElementUpdatesPass>();
   p.Add<FuseUpdatesPass>();
   p.Add<ReduceGradientsPass>();
   p.Add<FuseSparseProductsPass>();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cc/passes/task/exchange_moments.h"
+#include "cc/passes/task/fuse_element_updates.h"
 #include "cc/passes/task/fuse_products.h"
 #include "cc/passes/task/fuse_sparse_adam.h"
 #include "cc/passes/task/fuse_sparse_products.h"
@@ -63,6 +64,19 @@ absl::StatusOr<bool> FuseSparseAdamPass::Run(const CompileInput& in, TaskGraph* 
   const int64_t before = NodesEver(*task);
   TF_RETURN_IF_ERROR(FuseSparseAdam(task));
   return NodesEver(*task) != before;
+}
+
+absl::StatusOr<bool> FuseElementUpdatesPass::Run(const CompileInput& in,
+                                                 TaskGraph* task,
+                                                 TaskTraits* traits) const {
+  TF_ASSIGN_OR_RETURN(const auto replaced,
+                      FuseElementUpdates(TrainedVariables(in.analysis), task));
+  for (const auto& [write, update] : replaced) {
+    if (traits->averaged.has_value() && traits->averaged->erase(write) > 0) {
+      traits->averaged->insert(update);
+    }
+  }
+  return !replaced.empty();
 }
 
 absl::StatusOr<bool> FuseUpdatesPass::Run(const CompileInput& in, TaskGraph* task,

@@ -32,6 +32,14 @@ class FuseSparseAdamPass : public TaskPass {
                            TaskTraits* traits) const override;
 };
 
+// Makes one op of the ops of an update that the program writes itself.
+class FuseElementUpdatesPass : public TaskPass {
+ public:
+  absl::string_view name() const override { return "FuseElementUpdates"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, TaskGraph* task,
+                           TaskTraits* traits) const override;
+};
+
 // Replaces optimiser ops by ops that correct or average, too.
 class FuseUpdatesPass : public TaskPass {
  public:

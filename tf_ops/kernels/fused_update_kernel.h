@@ -29,11 +29,15 @@ namespace tensorbow {
 
 // What the inputs of an op mean (update_inputs.h).
 struct UpdateInputs {
-  static constexpr int kMaxSlots = 2;
+  static constexpr int kMaxSlots = 4;
 
   int slots;
   int operand;
   absl::Span<const ScalarInput> scalars;
+  int first_slot = 1;
+
+  // The input of the variable (0) or a slot (from 1 on).
+  int variable(int i) const { return i == 0 ? 0 : first_slot + i - 1; }
 };
 
 // Of all ops whose elements are `T`, as cc/arithmetic computes with it.
@@ -78,7 +82,8 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     Variables variables;
     VariableLocks locks;
     for (int i = 0; i <= inputs_.slots; ++i) {
-      OP_REQUIRES_OK(context, VariableInput::Open(context, i, &variables[i]));
+      OP_REQUIRES_OK(context,
+                     VariableInput::Open(context, inputs_.variable(i), &variables[i]));
       // What learners share, they touch in this update only.
       if (shared_) continue;
       if (variables[i].is_resource() || use_locking_) locks.Add(variables[i].mu());
@@ -154,8 +159,9 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
         TF_RETURN_IF_ERROR(variables[i].Tensor(use_locking_, CopyElements, tensor));
       }
       if (!tensor->IsInitialized()) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "Attempting to use uninitialized variables: ", requested_input(i)));
+        return absl::FailedPreconditionError(
+            absl::StrCat("Attempting to use uninitialized variables: ",
+                         requested_input(inputs_.variable(i))));
       }
     }
     return absl::OkStatus();
@@ -178,7 +184,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
           shape.DebugString(), " ", other.DebugString()));
     };
     for (int i = 1; i <= inputs_.slots; ++i) {
-      TF_RETURN_IF_ERROR(same(i, tensors[i].shape()));
+      TF_RETURN_IF_ERROR(same(inputs_.variable(i), tensors[i].shape()));
     }
     return same(inputs_.operand, operand.shape());
   }
@@ -203,7 +209,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
                    UpdateOperand<T>& operand, const Tensors& tensors) const {
     const int64_t size = tensors[0].NumElements();
     const int num_slices = CentralModel::NumSlices(size);
-    if (keeps_without_gradient_ || !operand.has_rows()) {
+    if (!operand.is_whole() && (keeps_without_gradient_ || !operand.has_rows())) {
       for (int s = 0; s < num_slices; ++s) {
         ForEachPart({&operand}, CentralModel::SliceOf(size, s),
                     /*corrects=*/false, [&](const CentralModel::Slice& part) {
@@ -218,11 +224,15 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
         threads.num_threads, threads.workers, num_slices,
         /*cost_per_unit=*/4 * CentralModel::kSliceElements,
         [&](int64_t begin, int64_t end) {
-          std::vector<T> values(std::min(size, int64_t{CentralModel::kSliceElements}));
+          std::vector<T> values(
+              operand.is_whole()
+                  ? 0
+                  : std::min(size, int64_t{CentralModel::kSliceElements}));
           for (int64_t s = begin; s < end; ++s) {
             const auto slice = CentralModel::SliceOf(size, static_cast<int>(s));
-            operand.Read(slice, values.data());
-            Update(rule, slice, values.data(), {}, tensors);
+            if (!operand.is_whole()) operand.Read(slice, values.data());
+            Update(rule, slice, operand.is_whole() ? operand.At(slice) : values.data(),
+                   {}, tensors);
           }
         });
   }

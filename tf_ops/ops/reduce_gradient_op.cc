@@ -11,7 +11,15 @@ REGISTER_OP("TensorBowReduceGradient")
     .Attr("shape: shape = { unknown_rank: true }")
     .Attr("sent: bool = false")
     .SetIsStateful()
-    .SetShapeFn(::tensorflow::shape_inference::UnchangedShape)
+    .SetShapeFn([](::tensorflow::shape_inference::InferenceContext* c) {
+      ::tensorflow::PartialTensorShape shape;
+      ::tensorflow::shape_inference::ShapeHandle known, merged;
+      TF_RETURN_IF_ERROR(c->GetAttr("shape", &shape));
+      TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shape, &known));
+      TF_RETURN_IF_ERROR(c->Merge(c->input(0), known, &merged));
+      c->set_output(0, merged);
+      return absl::OkStatus();
+    })
     .Doc(R"doc(
 The average of a gradient over all learners, in learner order; waits for them. On a device
 that is not a learner's, where one alone executes the step, the gradient itself.

@@ -151,6 +151,27 @@ absl::Status Divide(const TaskDevices& devices,
   return absl::OkStatus();
 }
 
+// Tells the feeds' shapes to shape inference, but for the first axis: learners have
+// rows of their own.
+void AnnotateFeeds(const ProgramGraph& program, const RunSpec& spec, tf::Graph* graph) {
+  for (tf::Node* node : graph->op_nodes()) {
+    int index = 0;
+    if (!node->IsArg() || !tf::GetNodeAttr(node->attrs(), "index", &index).ok()) {
+      continue;
+    }
+    const TensorName feed = ParseTensor(spec.feeds[index]);
+    const tf::NodeDef* const placeholder = program.Find(feed.node);
+    if (placeholder == nullptr || placeholder->op() != "Placeholder") continue;
+    const auto shape = placeholder->attr().find("shape");
+    if (shape == placeholder->attr().end() || shape->second.shape().dim_size() == 0) {
+      continue;
+    }
+    tf::TensorShapeProto rows = shape->second.shape();
+    rows.mutable_dim(0)->set_size(-1);
+    node->AddAttr("_output_shapes", std::vector<tf::TensorShapeProto>{rows});
+  }
+}
+
 }  // namespace
 
 absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
@@ -199,6 +220,9 @@ absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
     const auto part = partitions.find(device->name());
     if (part == partitions.end()) continue;
     task->parts.push_back({device, std::move(part->second)});
+  }
+  for (const TaskPart& part : task->parts) {
+    AnnotateFeeds(program, spec, part.graph.get());
   }
   if (task->parts.empty()) {  // nothing to do
     task->parts.push_back(

@@ -23,12 +23,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Whether the update averages by itself.
-bool IsFused(const tf::Node& update) {
-  return absl::StartsWith(update.type_string(), "TensorBow") &&
-         GradientInput(update) >= 0;
-}
-
 bool IsReduction(const tf::Node& node) {
   return IsOp(&node, {kReduceGradient, kReduceRows});
 }
@@ -146,7 +140,7 @@ tf::PartialTensorShape ShapeOf(const tf::Node& update) {
 
 // Puts a reduction before the update, unless the program has one there.
 absl::Status Insert(tf::Node* update, tf::Graph* graph) {
-  if (IsFused(*update)) {
+  if (IsFusedUpdate(*update)) {
     update->ClearAttr("averaged");
     update->AddAttr("averaged", true);
   }
@@ -283,7 +277,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
       FindUpdates({trained.begin(), trained.end()}, whole_feeds, sums, *graph));
   if (sums.has_value()) TF_RETURN_IF_ERROR(CheckAveraged(*sums, updates, *graph));
   for (tf::Node* update : updates.by_gradient) {
-    const bool by_itself = IsFused(*update) && averaging == Averaging::kInUpdates;
+    const bool by_itself = IsFusedUpdate(*update) && averaging == Averaging::kInUpdates;
     TF_RETURN_IF_ERROR(by_itself ? TakeOver(update, graph) : Insert(update, graph));
   }
 
@@ -293,7 +287,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
   tf::GetReversePostOrder(*graph, &ordered, tf::NodeComparatorName());
   for (tf::Node* node : ordered) {
     if (IsReduction(*node)) reductions.push_back(node);
-    if (IsFused(*node) && by_gradient.count(node) > 0) fused.push_back(node);
+    if (IsFusedUpdate(*node) && by_gradient.count(node) > 0) fused.push_back(node);
   }
 
   // Whatever can fail comes before: the gradients; then all reductions; the updates.
@@ -341,7 +335,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     last = reductions[i];
   }
   for (tf::Node* update : updates.by_gradient) {
-    if (!IsFused(*update)) graph->AddControlEdge(last, update);
+    if (!IsFusedUpdate(*update)) graph->AddControlEdge(last, update);
   }
   for (tf::Node* update : fused) {
     graph->AddControlEdge(last, update);

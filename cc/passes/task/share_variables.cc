@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/central_model/central_model.h"
 #include "cc/graph/downstream.h"
@@ -31,13 +30,7 @@ bool IsResource(const tf::Node& variable) {
   return variable.output_type(0) == tf::DT_RESOURCE;
 }
 
-// Whether learners divide the slices of this update among them.
-bool IsDivided(const tf::Node& update) {
-  return absl::StartsWith(update.type_string(), "TensorBow") &&
-         update.attrs().Find("member") != nullptr && GradientInput(update) >= 0;
-}
-
-// The inputs of a divided update that are variables.
+// Returns the inputs of an update that are variables.
 std::vector<const tf::Edge*> VariableInputs(const tf::Node& update) {
   std::vector<const tf::Edge*> inputs;
   for (const tf::Edge* edge : update.in_edges()) {
@@ -75,7 +68,7 @@ Use UseOf(const tf::Node& variable) {
                            : !tf::IsRefType(user->input_type(edge->dst_input()));
     if (reads) {
       use.readers.push_back(user);
-    } else if (IsDivided(*user) && use.update == nullptr) {
+    } else if (IsFusedUpdate(*user) && use.update == nullptr) {
       use.update = user;
     } else {
       use.sharable = false;

@@ -1,0 +1,109 @@
+// An elementwise computation on arrays, in the place of the ops that a program writes
+// an update of variables with. It goes through memory once.
+//
+// Values are numbered: the arrays (a variable and its slots) as they were, one more
+// array that is only read (the operand), scalars, then one for each instruction. Each
+// operation is TensorFlow's op of that name and rounds as it does; add, subtract,
+// multiply, divide and square root give its bits.
+#ifndef TENSORBOW_CC_ARITHMETIC_ELEMENT_PROGRAM_H_
+#define TENSORBOW_CC_ARITHMETIC_ELEMENT_PROGRAM_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cc/arithmetic/update_rules.h"
+
+namespace tensorbow {
+
+enum class ElementOp {
+  kIdentity,
+  kNeg,
+  kAbs,
+  kSign,
+  kSquare,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kExp,
+  kLog,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kDivNoNan,
+  kMaximum,
+  kMinimum,
+  kPow,
+  kSquaredDifference,
+};
+
+// Returns the operation of a TensorFlow op, or nothing.
+std::optional<ElementOp> ElementOpOf(std::string_view tensorflow_op);
+// Returns the name of the op that ElementOpOf() takes to `op`.
+std::string_view NameOf(ElementOp op);
+int NumArguments(ElementOp op);
+
+struct ElementInstruction {
+  ElementOp op;
+  int a;  // a value
+  int b;  // a value; `a` again where the operation takes one
+};
+
+class ElementProgram {
+ public:
+  static constexpr int kMaxArrays = 5;
+
+  // Numbers of the operand, the first scalar and the first instruction.
+  static int OperandValue(int num_arrays) { return num_arrays; }
+  static int ScalarValue(int num_arrays) { return num_arrays + 1; }
+  static int InstructionValue(int num_arrays, int num_scalars) {
+    return num_arrays + 1 + num_scalars;
+  }
+
+  // `results`: for each array the instruction, as a value, that gives what it becomes,
+  // each a different one. An instruction has an argument that is no scalar, and takes
+  // values before its own only. Returns why there is no such program, or an empty text.
+  static std::string Check(int num_arrays, int num_scalars,
+                           const std::vector<ElementInstruction>& instructions,
+                           const std::vector<int>& results);
+
+  ElementProgram() = default;
+  // REQUIRES: Check() finds nothing.
+  ElementProgram(int num_arrays, int num_scalars,
+                 std::vector<ElementInstruction> instructions,
+                 std::vector<int> results);
+
+  int num_arrays() const { return num_arrays_; }
+  int num_scalars() const { return num_scalars_; }
+
+  // Computes `n` elements of each array. `arrays`: where they begin, as many as there
+  // are, without overlap. The first array is corrected towards the central model.
+  // Thread-safe.
+  template <typename T>
+  void Run(int64_t n, T* const* arrays, const T* operand, const T* scalars,
+           Pull<T> pull) const;
+
+ private:
+  // Where an instruction writes: a buffer or, if it is not negative, right into an
+  // array that nobody reads the old value of any more.
+  struct Place {
+    int array = -1;
+    int buffer = 0;
+  };
+
+  void AssignPlaces();
+
+  int num_arrays_ = 0;
+  int num_scalars_ = 0;
+  std::vector<ElementInstruction> instructions_;
+  std::vector<int> results_;
+  std::vector<Place> places_;
+  int num_buffers_ = 0;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_ARITHMETIC_ELEMENT_PROGRAM_H_

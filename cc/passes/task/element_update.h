@@ -1,0 +1,120 @@
+// The ops by which a task updates a variable and its slots element by element, and the
+// computation that they make.
+#ifndef TENSORBOW_CC_PASSES_TASK_ELEMENT_UPDATE_H_
+#define TENSORBOW_CC_PASSES_TASK_ELEMENT_UPDATE_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cc/arithmetic/element_program.h"
+#include "cc/graph/node_inputs.h"
+#include "cc/passes/task/assigned_variables.h"
+#include "tensorflow/core/common_runtime/shape_refiner.h"
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorbow {
+
+using AssignedVariables = std::map<const tensorflow::Node*, AssignedVariable>;
+
+// The static shapes of a graph's tensors.
+class StaticShapes {
+ public:
+  explicit StaticShapes(const tensorflow::Graph& graph);
+
+  bool Is(const NodeOutput& tensor, const tensorflow::TensorShape& shape) const;
+  // Whether the tensor has one element and at most `rank` axes.
+  bool IsSingle(const NodeOutput& tensor, int rank) const;
+
+ private:
+  // Returns nothing where the rank is not known; -1 for a size that is not.
+  std::optional<std::vector<int64_t>> Of(const NodeOutput& tensor) const;
+
+  tensorflow::ShapeRefiner refiner_;
+};
+
+class ElementUpdate {
+ public:
+  // A value of the computation.
+  struct Operand {
+    enum class Kind { kArray, kGradient, kScalar, kInstruction };
+    Kind kind;
+    int index;  // among those of its kind
+
+    bool operator==(const Operand& other) const {
+      return kind == other.kind && index == other.index;
+    }
+  };
+
+  struct Instruction {
+    ElementOp op;
+    Operand a, b;
+  };
+
+  // Reads the updates of `variable` and of the variables of its shape that they
+  // take. `whole_gradient`: whatever does not depend on a variable that is assigned
+  // belongs to the gradient. Keeps the references. Nothing if there is an op that is
+  // not element by element, or not exactly one gradient.
+  static std::optional<ElementUpdate> Read(const AssignedVariables& variables,
+                                           const AssignedVariable& variable,
+                                           const StaticShapes& shapes,
+                                           bool whole_gradient);
+
+  // The variable, then its slots.
+  const std::vector<const AssignedVariable*>& arrays() const { return arrays_; }
+  const NodeOutput& gradient() const { return gradient_; }
+  const std::vector<NodeOutput>& scalars() const { return scalars_; }
+  const std::vector<Instruction>& instructions() const { return instructions_; }
+  // What each array becomes: an instruction, each a different one.
+  const std::vector<Operand>& results() const { return results_; }
+  // The ops besides assignments, and the reads among them with the number of
+  // assignments before.
+  const std::set<tensorflow::Node*>& ops() const { return ops_; }
+  const std::map<tensorflow::Node*, int>& reads() const { return reads_; }
+
+ private:
+  using Value = std::optional<Operand>;
+
+  ElementUpdate(const AssignedVariables& variables, const AssignedVariable& variable,
+                const StaticShapes& shapes, bool whole_gradient)
+      : variables_(&variables),
+        shapes_(&shapes),
+        whole_gradient_(whole_gradient),
+        arrays_{&variable} {}
+
+  bool ReadAll();
+  const AssignedVariable& first() const { return *arrays_[0]; }
+  std::optional<int> AddArray(const AssignedVariable& variable);
+  Value Append(ElementOp op, const Value& a, const Value& b);
+  Operand ResultOf(const Operand& value);
+  // Returns the array's value after that many assignments.
+  Value After(int array, int count);
+  Value ValueOf(const NodeOutput& tensor);
+  Value Compute(const NodeOutput& tensor);
+  Value ComputeOp(const tensorflow::Node& node);
+  Value ValueRead(const AssignedVariable& variable, tensorflow::Node* read);
+  // Returns the assigned variable that the tensor is read from, or null.
+  const AssignedVariable* VariableOf(const NodeOutput& tensor) const;
+  bool DependsOnVariables(const NodeOutput& tensor);
+
+  const AssignedVariables* variables_;
+  const StaticShapes* shapes_;
+  bool whole_gradient_;
+  std::vector<const AssignedVariable*> arrays_;
+  NodeOutput gradient_;
+  std::vector<NodeOutput> scalars_;
+  std::vector<Instruction> instructions_;
+  std::vector<Operand> results_;
+  std::set<tensorflow::Node*> ops_;
+  std::map<tensorflow::Node*, int> reads_;
+  std::map<std::pair<tensorflow::Node*, int>, Value> values_;
+  std::map<std::pair<int, int>, Value> after_;
+  std::map<const tensorflow::Node*, bool> depends_;
+};
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_TASK_ELEMENT_UPDATE_H_
