@@ -60,6 +60,11 @@ std::string_view NameOf(ElementOp op) { return NamesOf(op).names[0]; }
 
 int NumArguments(ElementOp op) { return NamesOf(op).num_arguments; }
 
+bool HasSameBits(ElementOp op) {
+  return op != ElementOp::kRsqrt && op != ElementOp::kExp && op != ElementOp::kLog &&
+         op != ElementOp::kPow;
+}
+
 std::string ElementProgram::Check(int num_arrays, int num_scalars,
                                   const std::vector<ElementInstruction>& instructions,
                                   const std::vector<int>& results) {

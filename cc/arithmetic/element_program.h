@@ -3,8 +3,7 @@
 //
 // Values are numbered: the arrays (a variable and its slots) as they were, one more
 // array that is only read (the operand), scalars, then one for each instruction. Each
-// operation is TensorFlow's op of that name and rounds as it does; add, subtract,
-// multiply, divide and square root give its bits.
+// operation is TensorFlow's op of that name.
 #ifndef TENSORBOW_CC_ARITHMETIC_ELEMENT_PROGRAM_H_
 #define TENSORBOW_CC_ARITHMETIC_ELEMENT_PROGRAM_H_
 
@@ -45,6 +44,8 @@ std::optional<ElementOp> ElementOpOf(std::string_view tensorflow_op);
 // Returns the name of the op that ElementOpOf() takes to `op`.
 std::string_view NameOf(ElementOp op);
 int NumArguments(ElementOp op);
+// Returns whether results have the bits of TensorFlow's: they are rounded once.
+bool HasSameBits(ElementOp op);
 
 struct ElementInstruction {
   ElementOp op;

@@ -63,20 +63,13 @@ absl::StatusOr<bool> InsertExchangesPass::Run(const CompileInput& in,
   const bool changes = averages || !traits->estimates;
   if (changes) {
     auto exchanged = std::make_unique<ProgramGraph>();
-    TF_ASSIGN_OR_RETURN(const bool estimates,
+    TF_ASSIGN_OR_RETURN(InsertedExchanges inserted,
                         InsertExchanges(draft->graph(), in.spec, types, in.exchanging,
                                         exchanged.get()));
-    traits->estimates |= estimates;
+    traits->estimates |= inserted.estimates;
+    if (averages) traits->averaged = std::move(inserted.averaging_writes);
     draft->Replace(std::move(exchanged));
     traits->exchanges = in.exchanging == Exchanging::kAll;
-  }
-  if (averages) {
-    traits->averaged.emplace();
-    for (const RowWrite& write : types.writes) {
-      if (write.trained && write.type.is(RowKind::kSum)) {
-        traits->averaged->insert(write.node);
-      }
-    }
   }
   traits->types = std::make_shared<const RowTypes>(std::move(types));
   return changes;

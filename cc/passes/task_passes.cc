@@ -70,7 +70,8 @@ absl::StatusOr<bool> FuseElementUpdatesPass::Run(const CompileInput& in,
                                                  TaskGraph* task,
                                                  TaskTraits* traits) const {
   TF_ASSIGN_OR_RETURN(const auto replaced,
-                      FuseElementUpdates(TrainedVariables(in.analysis), task));
+                      FuseElementUpdates(TrainedVariables(in.analysis),
+                                         /*same_bits=*/in.alone, task));
   for (const auto& [write, update] : replaced) {
     if (traits->averaged.has_value() && traits->averaged->erase(write) > 0) {
       traits->averaged->insert(update);

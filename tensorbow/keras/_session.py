@@ -119,7 +119,6 @@ class ModelSession:
             self.mirror,
             self.session.graph,
             with_rates=self._rates is not None,
-            fuse=several,
         )
         program = Program(step, self.session)
         why = program.facts["why_one_learner"]

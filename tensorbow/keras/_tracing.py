@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -80,107 +78,6 @@ def _trainable_test(model: Any) -> Callable[[Any], bool]:
         return bool(variable.trainable)  # one that Keras does not know
 
     return is_trainable
-
-
-def _update_gradient_descent(
-    optimiser: Any, variable: Any, gradient: Any, rate: Any, scalar: Callable[[Any], Any]
-) -> None:
-    """Keras's SGD: w ← w − g·γ, or v ← v·m − g·γ and w ← w + v (Nesterov: w + (v·m − g·γ))."""
-    if optimiser.momentum == 0:
-        tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=rate, delta=gradient)
-        return
-    momentum = optimiser.momentums[optimiser._get_variable_index(variable)]
-    tf.raw_ops.ResourceApplyKerasMomentum(
-        var=variable.handle,
-        accum=momentum.value.handle,
-        lr=rate,
-        grad=gradient,
-        momentum=scalar(optimiser.momentum),
-        use_nesterov=optimiser.nesterov,
-    )
-
-
-def _update_adam(
-    optimiser: Any, variable: Any, gradient: Any, rate: Any, scalar: Callable[[Any], Any]
-) -> None:
-    """Keras's Adam, which is TensorFlow's."""
-    index = optimiser._get_variable_index(variable)
-    step = scalar(optimiser.iterations + 1)
-    beta_1, beta_2 = scalar(optimiser.beta_1), scalar(optimiser.beta_2)
-    tf.raw_ops.ResourceApplyAdam(
-        var=variable.handle,
-        m=optimiser._momentums[index].value.handle,
-        v=optimiser._velocities[index].value.handle,
-        beta1_power=tf.pow(beta_1, step),
-        beta2_power=tf.pow(beta_2, step),
-        lr=rate,
-        beta1=beta_1,
-        beta2=beta_2,
-        epsilon=scalar(optimiser.epsilon),
-        grad=gradient,
-    )
-
-
-# Of optimisers of exactly these types.
-_UPDATES = {
-    keras.optimizers.SGD: _update_gradient_descent,
-    keras.optimizers.Adam: _update_adam,
-    keras.optimizers.AdamW: _update_adam,
-}
-_OPERATION_TYPES = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
-
-
-def _by_operation(optimiser: Any) -> Callable[..., Any] | None:
-    """Returns an `update_step` that is one operation of TensorFlow's, if there is one.
-
-    It can be fused with the averaging, which saves passes over the weights; Keras's own is
-    a handful of operations.
-    """
-    update = _UPDATES.get(type(optimiser))
-    if update is None or getattr(optimiser, "amsgrad", False) or "update_step" in vars(optimiser):
-        return None
-    stock = optimiser.update_step
-
-    @functools.wraps(stock)
-    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
-        dtype = tf.as_dtype(variable.dtype)
-        if isinstance(gradient, tf.IndexedSlices) or dtype not in _OPERATION_TYPES:
-            stock(gradient, variable, learning_rate)
-            return
-        update(
-            optimiser,
-            variable.value if isinstance(variable, keras.Variable) else variable,
-            tf.cast(gradient, dtype),
-            tf.cast(learning_rate, dtype),
-            lambda value: tf.cast(value, dtype),
-        )
-
-    return update_step
-
-
-@contextlib.contextmanager
-def _methods(instance: Any, **methods: Callable[..., Any] | None) -> Iterator[None]:
-    """Meanwhile, the instance has these methods (but None) in the place of its own."""
-    replaced = {name: method for name, method in methods.items() if method is not None}
-    own = {name: vars(instance)[name] for name in replaced if name in vars(instance)}
-    for name, method in replaced.items():
-        object.__setattr__(instance, name, method)
-    try:
-        yield
-    finally:
-        for name in replaced:
-            object.__delattr__(instance, name)
-        for name, method in own.items():
-            object.__setattr__(instance, name, method)
-
-
-@contextlib.contextmanager
-def _fused_updates(model: Any) -> Iterator[None]:
-    """Has the model's optimisers update by single operations meanwhile."""
-    with contextlib.ExitStack() as stack:
-        for optimiser in optimisers_of(model):
-            stack.enter_context(_methods(optimiser, update_step=_by_operation(optimiser)))
-        yield
 
 
 def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
@@ -265,7 +162,6 @@ def trace(
     mirror: Mirror,
     graph: tf.Graph,
     with_rates: bool,
-    fuse: bool,
 ) -> TracedStep:
     """Adds the model's training step to a graph.
 
@@ -276,15 +172,12 @@ def trace(
       mirror: gets the variables that the step uses.
       graph: where the operations go.
       with_rates: whether scheduled learning rates are wanted.
-      fuse: whether updates may be written as TensorFlow's optimiser ops, whose last bits
-        may differ.
 
     Raises:
       CannotTraceError: if the step cannot become a graph, or not one for a session.
     """
     try:
-        with _fused_updates(model) if fuse else contextlib.nullcontext():
-            function = _function_graph(model, spec, with_rates)
+        function = _function_graph(model, spec, with_rates)
     except Exception as error:
         raise CannotTraceError(
             f"tracing train_step raised {type(error).__name__}: {error}"

@@ -14,6 +14,7 @@
 #include "cc/passes/program/row_supplies.h"
 #include "cc/passes/program/run_edits.h"
 #include "cc/passes/program/whole_numbers.h"
+#include "cc/passes/program/written_sums.h"
 #include "cc/passes/task/fuse_products.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -89,15 +90,12 @@ class Inserter {
         TF_RETURN_IF_ERROR(MakeWhole(need));
       }
     }
-    for (const RowWrite& write : types_.writes) {
-      if (exchanging_ != Exchanging::kNothing && write.trained &&
-          write.type.is(RowKind::kSum)) {
-        TF_RETURN_IF_ERROR(ReduceWritten(write));
-      }
-    }
+    if (exchanging_ != Exchanging::kNothing) TF_RETURN_IF_ERROR(ReduceAllWritten());
     for (const RowNeed& need : types_.needs) {
-      if (need.kind != Need::kRescale || exchanging_ == Exchanging::kOwnBatches)
+      if (need.kind != Need::kRescale || exchanging_ == Exchanging::kOwnBatches ||
+          reduced_before_.contains(need.node)) {
         continue;
+      }
       if (exchanging_ != Exchanging::kAll && AddsUp(need)) continue;
       TF_RETURN_IF_ERROR(Rescale(need));
     }
@@ -105,7 +103,13 @@ class Inserter {
     return absl::OkStatus();
   }
 
-  bool estimates() const { return estimates_; }
+  InsertedExchanges inserted() const {
+    InsertedExchanges inserted{estimates_, {}};
+    for (const std::string& node : averaged_) {
+      if (!reduced_before_.contains(node)) inserted.averaging_writes.insert(node);
+    }
+    return inserted;
+  }
 
  private:
   absl::Status Supply(const RowNeed& need) {
@@ -234,6 +238,37 @@ class Inserter {
     return tf::PartialTensorShape(shape);
   }
 
+  // Averages the sums that are written to trained variables: where they leave the loss,
+  // if only these writes follow from there.
+  absl::Status ReduceAllWritten() {
+    for (const auto& [source, nodes] : WrittenSums(program_, types_, &edits_)) {
+      TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(source));
+      const auto type = types_.types.find(source);
+      const bool others =
+          edits_.LeadsTo(source, [&](const std::string& node, bool waits) {
+            return exchanging_nodes_.contains(node) ||
+                   (!waits && averaged_.contains(node) && !nodes.contains(node));
+          });
+      if (others || type == types_.types.end() || !type->second.is(RowKind::kSum) ||
+          !CanBeReduced(dtype) || !edits_.Exchangeable(ParseTensor(source).node).ok()) {
+        continue;
+      }
+      TF_RETURN_IF_ERROR(Reduce(source, type->second));
+      reduced_before_.insert(nodes.begin(), nodes.end());
+    }
+    for (const RowWrite& write : types_.writes) {
+      if (write.trained && write.type.is(RowKind::kSum) &&
+          !reduced_before_.contains(write.node)) {
+        TF_RETURN_IF_ERROR(ReduceWritten(write));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::string WrittenBy(const RowWrite& write) const {
+    return Canonical(program_.Find(write.node)->input(write.input));
+  }
+
   // Averages a sum that is written to a trained variable, where the update does not.
   absl::Status ReduceWritten(const RowWrite& write) {
     tf::NodeDef* const node = edits_.Node(write.node);
@@ -243,7 +278,7 @@ class Inserter {
       return absl::OkStatus();
     }
     TF_RETURN_IF_ERROR(edits_.Exchangeable(write.node).status());
-    const std::string before = Canonical(program_.Find(write.node)->input(write.input));
+    const std::string before = WrittenBy(write);
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(before));
     if (!CanBeReduced(dtype))
       return edits_.Misplaced(write.node, "writes such a sum over rows");
@@ -376,21 +411,25 @@ class Inserter {
   // Nodes that exchange values, or whose values are exchanged; that write gradients.
   absl::flat_hash_set<std::string> exchanging_nodes_, averaged_;
   absl::flat_hash_set<std::string> summed_;  // nodes that write sums of the learners'
-  std::set<std::string> reduced_slots_;      // nodes that find distinct indices
+  // Nodes that write sums which have been averaged before.
+  absl::flat_hash_set<std::string> reduced_before_;
+  std::set<std::string> reduced_slots_;             // nodes that find distinct indices
   std::map<std::string, tf::NodeDef*> reductions_;  // added, by node that writes
 };
 
 }  // namespace
 
-absl::StatusOr<bool> InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
-                                     const RowTypes& types, Exchanging exchanging,
-                                     ProgramGraph* exchanged) {
+absl::StatusOr<InsertedExchanges> InsertExchanges(const ProgramGraph& graph,
+                                                  const RunSpec& spec,
+                                                  const RowTypes& types,
+                                                  Exchanging exchanging,
+                                                  ProgramGraph* exchanged) {
   tf::GraphDef rewritten;
   TF_RETURN_IF_ERROR(graph.Closure(spec, &rewritten));
   Inserter inserter(graph, spec, types, exchanging, &rewritten);
   TF_RETURN_IF_ERROR(inserter.Insert());
   TF_RETURN_IF_ERROR(exchanged->Extend(rewritten));
-  return inserter.estimates();
+  return inserter.inserted();
 }
 
 }  // namespace tensorbow

@@ -24,13 +24,23 @@ enum class Exchanging {
   kNothing,     // no values: models are averaged
 };
 
+struct InsertedExchanges {
+  // Whether a learner estimates a value of all rows from its own, in the place of an
+  // exchange that is not wanted.
+  bool estimates = false;
+  // The nodes that write a sum over rows to a trained variable which is averaged where
+  // they are, not before.
+  std::set<std::string> averaging_writes;
+};
+
 // `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of
-// `types`. In the place of an exchange that is not wanted a learner estimates the value
-// of all rows from its own: returns whether there is one. InvalidArgument if an
-// exchange that is wanted cannot be placed; the message says which. Pure function.
-absl::StatusOr<bool> InsertExchanges(const ProgramGraph& graph, const RunSpec& spec,
-                                     const RowTypes& types, Exchanging exchanging,
-                                     ProgramGraph* exchanged);
+// `types`. InvalidArgument if an exchange that is wanted cannot be placed; the message
+// says which. Pure function.
+absl::StatusOr<InsertedExchanges> InsertExchanges(const ProgramGraph& graph,
+                                                  const RunSpec& spec,
+                                                  const RowTypes& types,
+                                                  Exchanging exchanging,
+                                                  ProgramGraph* exchanged);
 
 }  // namespace tensorbow
 

@@ -26,8 +26,8 @@ bool HasElementType(tf::DataType dtype) {
          dtype == tf::DT_BFLOAT16;
 }
 
-// Returns the variable's assignments; nothing if it may be written otherwise.
-std::optional<std::vector<tf::Node*>> AssignmentsOf(const tf::Node& handle) {
+// Returns the variable's writes; nothing if it may be written otherwise.
+std::optional<std::vector<tf::Node*>> PlainWritesOf(const tf::Node& handle) {
   std::vector<tf::Node*> writes;
   for (const tf::Edge* edge : handle.out_edges()) {
     if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
@@ -129,7 +129,7 @@ std::map<const tf::Node*, AssignedVariable> FindAssignedVariables(
         !shape.AsTensorShape(&variable.shape)) {
       continue;
     }
-    std::optional<std::vector<tf::Node*>> writes = AssignmentsOf(*node);
+    std::optional<std::vector<tf::Node*>> writes = PlainWritesOf(*node);
     if (!writes.has_value() || writes->empty() ||
         std::any_of(writes->begin(), writes->end(), [&](const tf::Node* write) {
           return conditional.count(write) > 0;

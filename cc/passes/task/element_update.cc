@@ -52,9 +52,10 @@ bool StaticShapes::IsSingle(const NodeOutput& tensor, int rank) const {
 
 std::optional<ElementUpdate> ElementUpdate::Read(const AssignedVariables& variables,
                                                  const AssignedVariable& variable,
+                                                 const Followers& updated,
                                                  const StaticShapes& shapes,
                                                  bool whole_gradient) {
-  ElementUpdate update(variables, variable, shapes, whole_gradient);
+  ElementUpdate update(variables, variable, updated, shapes, whole_gradient);
   if (!update.ReadAll()) return std::nullopt;
   return update;
 }
@@ -136,7 +137,7 @@ ElementUpdate::Value ElementUpdate::Compute(const NodeOutput& tensor) {
     return ValueRead(*variable, tensor.node);
   }
   if (!IsComputed(*tensor.node) || (whole_gradient_ && !DependsOnVariables(tensor))) {
-    if (gradient_.node == nullptr) gradient_ = tensor;
+    if (gradient_.node == nullptr && MayBeGradient(*tensor.node)) gradient_ = tensor;
     if (!(gradient_ == tensor)) return std::nullopt;
     return Operand{Operand::Kind::kGradient, 0};
   }
@@ -177,6 +178,11 @@ const AssignedVariable* ElementUpdate::VariableOf(const NodeOutput& tensor) cons
   if (tensor.node->type_string() != "ReadVariableOp") return nullptr;
   const auto variable = variables_->find(InputOf(*tensor.node, 0).node);
   return variable == variables_->end() ? nullptr : &variable->second;
+}
+
+bool ElementUpdate::MayBeGradient(const tf::Node& node) const {
+  // What has been added since is an update.
+  return node.id() < static_cast<int>(updated_->size()) && !(*updated_)[node.id()];
 }
 
 bool ElementUpdate::DependsOnVariables(const NodeOutput& tensor) {

@@ -55,11 +55,13 @@ class ElementUpdate {
   };
 
   // Reads the updates of `variable` and of the variables of its shape that they
-  // take. `whole_gradient`: whatever does not depend on a variable that is assigned
-  // belongs to the gradient. Keeps the references. Nothing if there is an op that is
-  // not element by element, or not exactly one gradient.
+  // take. `updated`: nodes that follow from assignments. `whole_gradient`: whatever
+  // does not depend on a variable that is assigned belongs to the gradient. Keeps the
+  // references. Nothing if there is an op that is not element by element, or not
+  // exactly one gradient, computed before anything is assigned.
   static std::optional<ElementUpdate> Read(const AssignedVariables& variables,
                                            const AssignedVariable& variable,
+                                           const Followers& updated,
                                            const StaticShapes& shapes,
                                            bool whole_gradient);
 
@@ -79,8 +81,10 @@ class ElementUpdate {
   using Value = std::optional<Operand>;
 
   ElementUpdate(const AssignedVariables& variables, const AssignedVariable& variable,
-                const StaticShapes& shapes, bool whole_gradient)
+                const Followers& updated, const StaticShapes& shapes,
+                bool whole_gradient)
       : variables_(&variables),
+        updated_(&updated),
         shapes_(&shapes),
         whole_gradient_(whole_gradient),
         arrays_{&variable} {}
@@ -98,9 +102,11 @@ class ElementUpdate {
   Value ValueRead(const AssignedVariable& variable, tensorflow::Node* read);
   // Returns the assigned variable that the tensor is read from, or null.
   const AssignedVariable* VariableOf(const NodeOutput& tensor) const;
+  bool MayBeGradient(const tensorflow::Node& node) const;
   bool DependsOnVariables(const NodeOutput& tensor);
 
   const AssignedVariables* variables_;
+  const Followers* updated_;
   const StaticShapes* shapes_;
   bool whole_gradient_;
   std::vector<const AssignedVariable*> arrays_;

@@ -202,7 +202,23 @@ bool HasNoSlotOfAnother(const ElementUpdate& update,
       [&](const AssignedVariable* slot) { return trained.count(slot->handle) > 0; });
 }
 
-absl::Status FuseElementUpdatesOf(const std::set<std::string>& names, tf::Graph* graph,
+std::vector<const tf::Node*> AssignmentsOf(const AssignedVariables& variables) {
+  std::vector<const tf::Node*> assignments;
+  for (const auto& [handle, variable] : variables) {
+    assignments.insert(assignments.end(), variable.writes.begin(),
+                       variable.writes.end());
+  }
+  return assignments;
+}
+
+bool KeepsBits(const ElementUpdate& update) {
+  const auto& instructions = update.instructions();
+  return std::all_of(instructions.begin(), instructions.end(),
+                     [](const auto& i) { return HasSameBits(i.op); });
+}
+
+absl::Status FuseElementUpdatesOf(const std::set<std::string>& names, bool same_bits,
+                                  tf::Graph* graph,
                                   std::map<std::string, std::string>* replaced) {
   std::set<const tf::Node*> trained;
   for (const tf::Node* node : graph->op_nodes()) {
@@ -217,28 +233,30 @@ absl::Status FuseElementUpdatesOf(const std::set<std::string>& names, tf::Graph*
   if (candidates.empty()) return absl::OkStatus();
   std::sort(candidates.begin(), candidates.end(), tf::NodeComparatorName());
   const StaticShapes shapes(*graph);
-  const AssignedVariables variables = FindAssignedVariables(*graph);
-  std::set<const AssignedVariable*> taken;
+  AssignedVariables variables = FindAssignedVariables(*graph);
+  const Followers updated = FollowersOf(AssignmentsOf(variables), *graph);
   for (tf::Node* handle : candidates) {
     for (const bool whole_gradient : {false, true}) {
-      const auto update =
-          ElementUpdate::Read(variables, variables.at(handle), shapes, whole_gradient);
-      if (!update.has_value() || !HasNoSlotOfAnother(*update, trained)) continue;
-      const auto& arrays = update->arrays();
-      if (std::any_of(arrays.begin(), arrays.end(), [&](const AssignedVariable* array) {
-            return taken.count(array) > 0;
-          })) {
-        break;
+      const auto variable = variables.find(handle);
+      if (variable == variables.end()) break;  // it was a slot of another
+      const auto update = ElementUpdate::Read(variables, variable->second, updated,
+                                              shapes, whole_gradient);
+      if (!update.has_value() || !HasNoSlotOfAnother(*update, trained) ||
+          (same_bits && !KeepsBits(*update))) {
+        continue;
       }
       ElementUpdateWriter writer(*update, graph);
       if (!writer.IsPossible()) continue;
-      taken.insert(arrays.begin(), arrays.end());
+      const auto& arrays = update->arrays();
       for (const AssignedVariable* array : arrays) {
         for (const tf::Node* write : array->writes) {
           (*replaced)[write->name()] = arrays[0]->writes.back()->name();
         }
       }
       TF_RETURN_IF_ERROR(writer.Write());
+      std::vector<const tf::Node*> handles;
+      for (const AssignedVariable* array : arrays) handles.push_back(array->handle);
+      for (const tf::Node* done : handles) variables.erase(done);
       break;
     }
   }
@@ -248,11 +266,11 @@ absl::Status FuseElementUpdatesOf(const std::set<std::string>& names, tf::Graph*
 }  // namespace
 
 absl::StatusOr<std::map<std::string, std::string>> FuseElementUpdates(
-    const std::vector<std::string>& trained, TaskGraph* task) {
+    const std::vector<std::string>& trained, bool same_bits, TaskGraph* task) {
   std::map<std::string, std::string> replaced;
   for (TaskPart& part : task->parts) {
     if (part.device->device_type() != tf::DEVICE_CPU) continue;
-    TF_RETURN_IF_ERROR(FuseElementUpdatesOf({trained.begin(), trained.end()},
+    TF_RETURN_IF_ERROR(FuseElementUpdatesOf({trained.begin(), trained.end()}, same_bits,
                                             part.graph.get(), &replaced));
   }
   return replaced;

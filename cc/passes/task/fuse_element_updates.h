@@ -17,7 +17,8 @@
 
 namespace tensorbow {
 
-// `trained`: names of variable nodes. Changes nothing about a variable if
+// `trained`: names of variable nodes. `same_bits`: only ops whose results have
+// TensorFlow's bits are taken. Changes nothing about a variable if
 //   - it is not a resource variable of floating-point numbers and known shape, on a
 //   CPU, with at least one axis;
 //   - it, or a slot, is written otherwise than by assignments, in a conditional or in
@@ -27,7 +28,7 @@ namespace tensorbow {
 // The task graph must have been optimised. Returns the name of the op that has taken
 // its place for every assignment. Pure function.
 absl::StatusOr<std::map<std::string, std::string>> FuseElementUpdates(
-    const std::vector<std::string>& trained, TaskGraph* task);
+    const std::vector<std::string>& trained, bool same_bits, TaskGraph* task);
 
 }  // namespace tensorbow
 
