@@ -242,7 +242,7 @@ def all_reasons() -> list[Message]:
             if m.kind == "CannotTraceError"
         ]
         found += python_assignments(source, "reason", where)
-    for folder in RUNS:
+    for folder in (*RUNS, "cc/session"):
         for where, source in _files(folder, ".cc"):
             found += cc_reasons(source, where)
     facts, rows = "cc/graph/op_facts.cc", "cc/feeds/sparse_rows.cc"
