@@ -287,6 +287,10 @@ bool WritesInput(absl::string_view op, const tf::OpDef::ArgDef& input) {
   return input.type() == tf::DT_RESOURCE && !FactsOf(op).only_reads_resource;
 }
 
+absl::string_view ProgramsName(absl::string_view node) {
+  return node.substr(0, node.find("/TensorBow."));
+}
+
 bool HasEffects(const tf::OpDef& op) {
   return (op.is_stateful() && !FactsOf(op.name()).only_checks) ||
          std::any_of(op.input_arg().begin(), op.input_arg().end(),

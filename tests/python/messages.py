@@ -45,6 +45,11 @@ def collapsed(text: str) -> str:
     return re.sub(rf"{HOLE}+", HOLE, re.sub(r"\s+", " ", text)).strip()
 
 
+def without_lines(text: str) -> str:
+    """The text without the lines of the program that it has behind operations."""
+    return re.sub(r" \([^()]*\.py:\d+\)", "", text)
+
+
 def literal_length(text: str) -> int:
     """Characters that are not holes."""
     return len(text.replace(HOLE, ""))

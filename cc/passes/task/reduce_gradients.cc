@@ -316,9 +316,10 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                              : after.count(gradient) > 0 ? "after another update"
                                                          : nullptr;
     if (what != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "S-SGD averages all gradients before it updates anything, but '",
-          gradient->name(), "' is computed ", what, ". Use tensorbow.SMA()"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("S-SGD averages all gradients before it updates anything, but '",
+                       ProgramsName(gradient->name()), "' is computed ", what,
+                       ". Use tensorbow.SMA()"));
     }
     graph->AddControlEdge(gradient, last);
     return absl::OkStatus();
