@@ -45,6 +45,7 @@ enum Fact : uint32_t {
   kFusedAdam = 1u << 24,
   kHandles = 1u << 25,
   kCollective = 1u << 26,
+  kGathered = 1u << 27,
 };
 
 // A row of the table: an op, or a family of them, in whose name each * stands for any
@@ -126,7 +127,7 @@ constexpr Row kTable[] = {
     {"OrderedMapStage", kPuts},
     {"*MapUnstage*", kBlocks | kTakes | kEmpties},
     {"*MapPeek*", kBlocks | kTakes},
-    {"*TakeGradient*", kBlocks},
+    {"*TakeGradient*", kBlocks | kGathered},
     {"ReaderRead*", kBlocks | kTakes},
     {"MutexLock*", kBlocks},
     // Functions.
@@ -251,6 +252,9 @@ OpFacts Find(absl::string_view op) {
   if (has(kCollective)) facts.why_central = "it uses collective operations";
   if (has(kHandles)) {
     facts.why_central = "it keeps tensors in the session (tensor handles)";
+  }
+  if (has(kGathered)) {
+    facts.why_central = "it takes gradients that are gathered once for all learners";
   }
   return facts;
 }
