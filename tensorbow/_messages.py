@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
-import importlib.util
 import inspect
 import logging
-import os
-import sys
 import warnings
 from collections.abc import Callable, Collection
-from types import FrameType
 from typing import Any, TypeVar
 
-# Frames of these are between a user's line and what is said about it.
-_PACKAGES = ("tensorbow", "tensorflow", "keras", "tf_keras", "tf_slim")
+from tensorbow._origins import users_frame, with_lines
+
 # What people call an argument whose name is too different to be found by its letters.
 _SYNONYMS = {
     "learners": "learners_per_device",
@@ -43,30 +38,13 @@ class TensorBowWarning(UserWarning):
     """Something about a run that its author should know; each is said once a session."""
 
 
-@functools.cache
-def _inner_files() -> tuple[str, ...]:
-    """The beginnings of the file names that are not the user's."""
-    found = ["<frozen importlib", contextlib.__file__, functools.__file__]
-    for name in _PACKAGES:
-        spec = importlib.util.find_spec(name)
-        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-            found.append(os.path.join(folder, ""))
-    return tuple(found)
+def warn(text: str, category: type[Warning] = TensorBowWarning, graph: Any = None) -> None:
+    """Warns at the user's line, and tells the log.
 
-
-def users_frame() -> FrameType:
-    """Returns the innermost frame that is neither ours nor TensorFlow's nor Keras's.
-
-    In a thread that has none, it is the outermost one.
+    Operations of the graph that the text names get the lines that made them.
     """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_inner_files()):
-        frame = frame.f_back
-    return frame
-
-
-def warn(text: str, category: type[Warning] = TensorBowWarning) -> None:
-    """Warns at the user's line, and tells the log."""
+    if graph is not None:
+        text = with_lines(text, graph)
     log.info(text)
     frame = users_frame()
     warnings.warn_explicit(

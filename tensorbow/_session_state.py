@@ -319,7 +319,7 @@ class SessionState(SessionLearners):
 
     def _warn(self) -> None:
         for text in self._native.take_warnings():
-            warn(text)
+            warn(text, graph=self._graph)
 
 
 def _has(graph: tf.Graph, name: str) -> bool:

@@ -165,6 +165,12 @@ class _LearnerSession(SessionState):
             values = self._do_call(self._run_plan, plan, arrays, options, run_metadata)
         return plan.results(self, arrays, values)
 
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
+        """As TensorFlow's: a partial run is executed on the central model."""
+        handle = super().partial_run_setup(fetches, feeds)
+        self._warn()
+        return handle
+
     def explain(self, fetches: Any, feed_dict: Any = None) -> Explanation:
         """What `run(fetches, feed_dict)` would do, and why; nothing is trained or written.
 

@@ -1,8 +1,11 @@
 #include "cc/graph/acyclic.h"
 
+#include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "cc/graph/op_facts.h"
 
 namespace tensorbow {
 
@@ -13,6 +16,28 @@ namespace {
 // From one iteration of a loop to the next.
 bool GoesBack(const tf::Edge& edge) {
   return edge.src()->IsNextIteration() && edge.dst()->IsMerge();
+}
+
+// Returns the name of a node that waits for itself, of the program's own if there is
+// one. `awaited`: the number of inputs that a node still waits for. REQUIRES: `node`
+// waits.
+std::string NameInCircle(const tf::Node* node, const std::vector<int>& awaited) {
+  const auto awaits = [&](const tf::Edge* edge) {
+    return !GoesBack(*edge) && awaited[edge->src()->id()] > 0;
+  };
+  // Everything that waits follows from a circle.
+  std::vector<const tf::Node*> way;
+  std::vector<bool> seen(awaited.size(), false);
+  for (; !seen[node->id()];
+       node = (*absl::c_find_if(node->in_edges(), awaits))->src()) {
+    seen[node->id()] = true;
+    way.push_back(node);
+  }
+  way.erase(way.begin(), absl::c_find(way, node));
+  const auto own = absl::c_find_if(way, [](const tf::Node* node) {
+    return ProgramsName(node->name()) == node->name();
+  });
+  return std::string(ProgramsName((own == way.end() ? node : *own)->name()));
 }
 
 }  // namespace
@@ -40,7 +65,9 @@ absl::Status CheckAcyclic(const tf::Graph& graph) {
   for (const tf::Node* node : graph.op_nodes()) {
     if (awaited[node->id()] == 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", node->name(), "' would wait for what waits for it. Use tensorbow.SMA()"));
+        "'", NameInCircle(node, awaited),
+        "' waits for a value that learners exchange, and they exchange none before it. "
+        "Use tensorbow.SMA()"));
   }
   return absl::InternalError("An edge of a task graph comes from outside of it");
 }

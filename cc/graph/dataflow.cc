@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace tensorbow {
 
@@ -220,7 +221,9 @@ void Dataflow::NoteOp(const tf::NodeDef& node, FunctionSummaries* callees,
   summary->takes_data |= facts.takes_data;
   summary->calls_python |= facts.calls_python;
   summary->varies |= Varies(node, callees);
-  if (summary->central_only.empty()) summary->central_only = facts.why_central;
+  if (summary->central_only.empty() && !facts.why_central.empty()) {
+    summary->central_only = absl::StrCat(facts.why_central, ": '", node.name(), "'");
+  }
   for (const Call& call : CallsOf(node, functions_)) {
     const EffectSummary& callee = callees->Of(call.function);
     // A data pipeline that waits does so in its own threads.

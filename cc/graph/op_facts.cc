@@ -45,6 +45,7 @@ enum Fact : uint32_t {
   kFusedAdam = 1u << 24,
   kHandles = 1u << 25,
   kCollective = 1u << 26,
+  kGathered = 1u << 27,
 };
 
 // A row of the table: an op, or a family of them, in whose name each * stands for any
@@ -126,7 +127,7 @@ constexpr Row kTable[] = {
     {"OrderedMapStage", kPuts},
     {"*MapUnstage*", kBlocks | kTakes | kEmpties},
     {"*MapPeek*", kBlocks | kTakes},
-    {"*TakeGradient*", kBlocks},
+    {"*TakeGradient*", kBlocks | kGathered},
     {"ReaderRead*", kBlocks | kTakes},
     {"MutexLock*", kBlocks},
     // Functions.
@@ -252,6 +253,9 @@ OpFacts Find(absl::string_view op) {
   if (has(kHandles)) {
     facts.why_central = "it keeps tensors in the session (tensor handles)";
   }
+  if (has(kGathered)) {
+    facts.why_central = "it takes gradients that are gathered once for all learners";
+  }
   return facts;
 }
 
@@ -285,6 +289,10 @@ const OpFacts& FactsOf(absl::string_view op) {
 bool WritesInput(absl::string_view op, const tf::OpDef::ArgDef& input) {
   if (input.is_ref()) return op != "IsVariableInitialized";
   return input.type() == tf::DT_RESOURCE && !FactsOf(op).only_reads_resource;
+}
+
+absl::string_view ProgramsName(absl::string_view node) {
+  return node.substr(0, node.find("/TensorBow."));
 }
 
 bool HasEffects(const tf::OpDef& op) {

@@ -89,6 +89,10 @@ struct OpFacts {
 // Returns the facts about the op; about an unknown one, that there are none.
 const OpFacts& FactsOf(absl::string_view op);
 
+// Returns the name by which a program knows a node. One that TensorBow has put beside
+// another ("w/TensorBow.average") goes by the other's.
+absl::string_view ProgramsName(absl::string_view node);
+
 // The rest is told by an op's declaration, or by a node.
 
 // Returns whether `op` writes to the variable that it takes as this input.

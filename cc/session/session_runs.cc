@@ -12,7 +12,6 @@
 #include "absl/time/clock.h"
 #include "cc/analysis/input_element.h"
 #include "cc/session/tensorbow_session.h"
-#include "cc/trainer/central_run.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
@@ -156,15 +155,15 @@ void NoteRefusal(TensorBowSession::Signature::Refusals* refusals) {
   refusals->runs_left.store(int64_t{1} << 40);
 }
 
-absl::Status NotOnManyHosts(const std::string& why) {
+}  // namespace
+
+absl::Status TensorBowSession::NotOnManyHosts(const std::string& why) {
   return absl::FailedPreconditionError(absl::StrCat(
       "The learning run cannot be divided among the learners of this host",
       why.empty() ? "" : ": ", why,
       ". Where several hosts train together that is needed; give each one learner "
       "(Options(learners_per_device=1)), or train on one host."));
 }
-
-}  // namespace
 
 std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindSignature(
     const RunSpec& spec) {
@@ -190,8 +189,7 @@ std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::AnalyseNew(
   // has the right words for it, and is not remembered: the graph may yet grow.
   if (!Analyse(signature.get())) return signature;
   if (!signature->why_central.empty() && trainer_->num_learners() > 1) {
-    Warn(absl::StrCat("A learning run is executed by one learner only: ",
-                      signature->why_central));
+    WarnOfOneLearner(signature->why_central);
   }
   if (signature->program != nullptr && trainer_->num_learners() > 1) {
     WarnIfUseless(signature->analysis);
@@ -298,6 +296,13 @@ absl::Status TensorBowSession::RunSignature(
   if (signature.for_learners() && !debugging) {
     TF_RETURN_IF_ERROR(CheckPool(options, session_options_.config));
   }
+  const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
+  const std::string why_now = learning ? trainer_->WhyOneLearnerNow() : "";
+  if (!why_now.empty()) {
+    if (trainer_->has_other_hosts()) return NotOnManyHosts(why_now);
+    WarnOfOneLearner(why_now);
+    return RunOnCentral(signature, call, central);
+  }
   if (signature.divided != nullptr && !debugging) {
     if (signature.divided->program != nullptr &&
         signature.refusals->runs_left.fetch_sub(1) <= 0) {
@@ -305,7 +310,6 @@ absl::Status TensorBowSession::RunSignature(
     }
     return RunOnCentral(signature, call, central);
   }
-  const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
   if (signature.program != nullptr && !debugging) {
     RunRequest request;
     request.program = signature.program.get();

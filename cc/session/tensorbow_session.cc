@@ -86,6 +86,7 @@ TensorBowSession::~TensorBowSession() {
   {
     absl::MutexLock lock(&mu_);
     callables_.clear();
+    partial_runs_.clear();
     signatures_.clear();  // programs: their kernels go before the resources they use
   }
   if (trainer_ != nullptr) trainer_->Release();
@@ -220,24 +221,6 @@ absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
   });
 }
 
-absl::Status TensorBowSession::PRunSetup(const std::vector<std::string>&,
-                                         const std::vector<std::string>&,
-                                         const std::vector<std::string>&,
-                                         std::string*) {
-  return absl::UnimplementedError(
-      "TensorBowSession has no partial runs (partial_run_setup, partial_run): got a "
-      "call to partial_run_setup, wanted run(); use one run() with all feeds, or a "
-      "tf.compat.v1.Session for this part of the program.");
-}
-
-absl::Status TensorBowSession::PRun(const std::string& handle,
-                                    const NamedTensors& inputs,
-                                    const std::vector<std::string>& outputs,
-                                    std::vector<tf::Tensor>* fetches) {
-  // There is no handle that could be right; the stock session has the words for it.
-  return central_->PRun(handle, inputs, outputs, fetches);
-}
-
 absl::Status TensorBowSession::MakeCallable(const tf::CallableOptions& callable_options,
                                             CallableHandle* handle) {
   TF_RETURN_IF_ERROR(CheckOpen());
@@ -347,6 +330,10 @@ absl::Status TensorBowSession::LoadState(const std::string& path) {
 }
 
 // --------------------------------------------------------------------- warnings
+
+void TensorBowSession::WarnOfOneLearner(const std::string& why) {
+  Warn(absl::StrCat("A learning run is executed by one learner only: ", why));
+}
 
 void TensorBowSession::Warn(const std::string& text) {
   absl::MutexLock lock(&warnings_mu_);

@@ -24,6 +24,7 @@
 #include "cc/config/options.h"
 #include "cc/graph/program_graph.h"
 #include "cc/session/central_callable.h"
+#include "cc/trainer/central_run.h"
 #include "cc/trainer/trainer.h"
 #include "cc/tuner/layout_tuner.h"
 #include "tensorflow/core/framework/cancellation.h"
@@ -179,6 +180,13 @@ class TensorBowSession : public tensorflow::Session {
     std::shared_ptr<CentralCallable> central;
   };
 
+  // A partial run that has been set up and has not ended.
+  struct PartialRun {
+    RunAnalysis analysis;
+    int64_t rows = 0;  // that it has been fed
+    Trainer::OpenRun open;
+  };
+
   TensorBowSession(const tensorflow::SessionOptions& session_options,
                    const Options& options);
   absl::Status Start();
@@ -199,6 +207,9 @@ class TensorBowSession : public tensorflow::Session {
   // Analyses a new signature, and compiles it if learners execute it. False if it makes
   // no sense.
   bool Analyse(Signature* signature) ABSL_EXCLUSIVE_LOCKS_REQUIRED(compile_mu_)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Analyses a partial run, and says so if it trains.
+  absl::Status AnalysePartial(const RunSpec& spec, RunAnalysis* analysis)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Whether learners divide the elements that such a run takes from pipelines and
   // queues.
@@ -240,6 +251,9 @@ class TensorBowSession : public tensorflow::Session {
   // What the central session executes of a signature.
   absl::Status RunCentral(const Signature& signature, const Call& call);
   void Warn(const std::string& text) ABSL_LOCKS_EXCLUDED(warnings_mu_);
+  void WarnOfOneLearner(const std::string& why);
+  // Returns the error of a learning run that the learners of a host cannot divide.
+  static absl::Status NotOnManyHosts(const std::string& why);
 
   std::function<void()> on_destruction_;
   tensorflow::SessionOptions session_options_;  // of the stock session and learners
@@ -279,6 +293,7 @@ class TensorBowSession : public tensorflow::Session {
       ABSL_GUARDED_BY(mu_);
   std::map<CallableHandle, Callable> callables_ ABSL_GUARDED_BY(mu_);
   CallableHandle next_callable_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<std::string, std::shared_ptr<PartialRun>> partial_runs_ ABSL_GUARDED_BY(mu_);
 
   absl::Mutex warnings_mu_;
   std::vector<std::string> new_warnings_ ABSL_GUARDED_BY(warnings_mu_);

@@ -69,6 +69,28 @@ Trainer::CentralRun::~CentralRun() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (trainer_ != nullptr) trainer_->central_runs_.fetch_sub(1);
 }
 
+void Trainer::OpenRun::Begin(Trainer* trainer, const RunAnalysis& analysis) {
+  trainer_ = trainer;
+  trainer->central_runs_.fetch_add(1);
+  if (!trainer->replicates()) return;
+  for (const auto& [name, use] : analysis.variables) writes_ |= use.written;
+  if (writes_) trainer->open_writers_.fetch_add(1);
+}
+
+Trainer::OpenRun::~OpenRun() {
+  if (trainer_ == nullptr) return;
+  trainer_->central_runs_.fetch_sub(1);
+  if (writes_) trainer_->open_writers_.fetch_sub(1);
+}
+
+std::string Trainer::WhyOneLearnerNow() const {
+  std::string why;
+  if (open_writers_.load() > 0) {
+    why = "a partial run that writes variables has not ended";
+  }
+  return why;
+}
+
 void Trainer::NoteCaptured(const RunAnalysis& analysis) {
   for (const auto& [name, use] : analysis.variables) {
     if (!use.captured) continue;

@@ -32,6 +32,24 @@ class Trainer::CentralRun {
   bool writes_ = false;  // variables that learners have copies of, or may get
 };
 
+// A run of the central session that has begun and not ended, between its calls: a
+// partial run. One that writes has learning runs executed by the central session until
+// it ends, because it may write at any moment.
+class Trainer::OpenRun {
+ public:
+  OpenRun() = default;
+  ~OpenRun();
+  OpenRun(const OpenRun&) = delete;
+  OpenRun& operator=(const OpenRun&) = delete;
+
+  // Called once.
+  void Begin(Trainer* trainer, const RunAnalysis& analysis);
+
+ private:
+  Trainer* trainer_ = nullptr;
+  bool writes_ = false;
+};
+
 }  // namespace tensorbow
 
 #endif  // TENSORBOW_CC_TRAINER_CENTRAL_RUN_H_

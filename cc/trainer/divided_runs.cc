@@ -100,7 +100,7 @@ absl::StatusOr<Explanation> Trainer::Explain(const RunRequest& request) {
   TF_RETURN_IF_ERROR(PlanRun(request, &explanation.plan));
   const Program& program = *request.program;
   absl::MutexLock lock(&mu_);
-  explanation.why_one_learner = program.state.why_central;
+  explanation.why_one_learner = WhyOne(program);
   if (explanation.why_one_learner.empty()) {
     explanation.why_one_learner = explanation.plan.ambiguous;
   }

@@ -69,7 +69,12 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
 
 std::string Trainer::WhyOneLearner(const Program& program) {
   absl::MutexLock lock(&mu_);
-  return program.state.why_central;
+  return WhyOne(program);
+}
+
+std::string Trainer::WhyOne(const Program& program) const {
+  return program.state.why_central.empty() ? WhyOneLearnerNow()
+                                           : program.state.why_central;
 }
 
 absl::Status Trainer::SeparateVariables() {

@@ -300,7 +300,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   absl::MutexLock lock(&mu_);
   const ScopedFlushDenormals flush;
   TF_RETURN_IF_ERROR(SeparateVariables());
-  if (!program->state.why_central.empty()) return outcome;
+  if (!WhyOne(*program).empty()) return outcome;
   outcome.rows = RowsToCompile(request, plan);
   // Learners may have come or gone.
   outcome.recompile = outcome.rows.has_value() || program->learners() == nullptr ||

@@ -116,6 +116,10 @@ class Trainer {
 
   // Around a run of the central session (central_run.h).
   class CentralRun;
+  class OpenRun;
+  // Returns the reason why one learner executes all learning runs for now; or an empty
+  // text.
+  std::string WhyOneLearnerNow() const;
 
   // All replicas ← z, without its momentum, before the next learning run.
   void Restart() { restarts_requested_.fetch_add(1); }
@@ -186,6 +190,8 @@ class Trainer {
   absl::Status ChangeLayout(const Layout& layout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum);
 
+  // See WhyOneLearner().
+  std::string WhyOne(const Program& program) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether runs can have more than one task.
   bool MayDivide() const;
   absl::Status PlanRun(const RunRequest& request, FeedPlan* plan)
@@ -364,6 +370,7 @@ class Trainer {
   // Variables that data pipelines refer to.
   std::set<std::string> captured_ ABSL_GUARDED_BY(writes_mu_);
   std::atomic<int> central_runs_{0};  // under way
+  std::atomic<int> open_writers_{0};  // of those, partial runs that write
 
   std::atomic<int64_t> iterations_{0};
   std::atomic<int64_t> learning_tasks_{0};

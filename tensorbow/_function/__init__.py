@@ -131,9 +131,11 @@ class Function(Generic[P, R]):
     def _fall_back(self, why: str) -> None:
         """From now on the step is stock's."""
         self._why_stock = why
+        graph = None if self.session is None else self.session.graph
         warn(
             f"tensorbow.function: stock TensorFlow executes {self._name!r}, as tf.function would: "
-            f"{why}"
+            f"{why}",
+            graph=graph,
         )
 
     def _add_program(self, args: Any, kwargs: Any) -> Program | None:
@@ -176,9 +178,10 @@ class Function(Generic[P, R]):
     def _warn(self) -> None:
         """Hands on what the session has to say."""
         assert self._learners is not None
-        for text in self._learners.session._native.take_warnings():
+        session = self._learners.session
+        for text in session._native.take_warnings():
             if not text.startswith(_ONE_LEARNER):
-                warn(text)
+                warn(text, graph=session.graph)
 
 
 @overload

@@ -15,6 +15,7 @@ from tensorbow._function._arguments import array_of
 from tensorbow._function._fallback import FallbackError
 from tensorbow._function._variables import EagerVariables, is_variable, watch
 from tensorbow._graph_defs import without
+from tensorbow._origins import note_traced
 from tensorbow._run_plan import prepare_run
 from tensorbow.explanation import Explanation
 
@@ -164,6 +165,7 @@ class _Importer:
         scope = graph.unique_name("step", mark_as_used=False)
         given = {name: tensor for name, tensor in self._given.items() if name in taken}
         tf.import_graph_def(definition, input_map=given, name=scope)
+        note_traced(graph, scope, self._step.function)
 
         def imported(value: Any) -> Any:
             if not isinstance(value, tf.Tensor):

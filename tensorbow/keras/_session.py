@@ -173,7 +173,7 @@ class ModelSession:
         """Hands on what the session has to say."""
         for text in self.session._native.take_warnings():
             text = text.partition(_SESSION_ADVICE)[0]
-            warn(text)
+            warn(text, graph=self.session.graph)
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
         """See `tensorbow.keras.learner_value`; the learner exists."""

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from tensorbow._graph_defs import without
+from tensorbow._origins import note_traced
 from tensorbow.keras._variables import Mirror
 
 _READERS = frozenset(
@@ -204,6 +205,7 @@ def trace(
         taken = {f"{name}:0" if ":" not in name else name for name in _inputs(stripped)}
         known = {name: tensor for name, tensor in captured.items() if name in taken}
         tf.import_graph_def(stripped, input_map=known, name=scope)
+        note_traced(graph, scope, function)
 
         def imported(value: Any) -> Any:
             if not isinstance(value, tf.Tensor):

@@ -127,9 +127,11 @@ class TrainingLoop:
     def warn_stock(self, reason: str) -> None:
         """Says, once, that the model trains as stock Keras does."""
         if not self._warned:
+            graph = None if self.current is None else self.current.session.graph
             warn(
                 f"tensorbow.keras: {self._model.name!r} trains as stock Keras does, on one "
-                f"replica: {reason}"
+                f"replica: {reason}",
+                graph=graph,
             )
         self._warned = True
 

@@ -31,6 +31,15 @@ TEST(AcyclicTest, NodesThatWaitForEachOtherAreFound) {
   EXPECT_FALSE(absl::StrContains(status.message(), "'a'")) << status;
 }
 
+TEST(AcyclicTest, TheProgramsOwnNodeOfACircleIsNamed) {
+  Task task({NodeOf("a", "Const"), NodeOf("b/TensorBow.average", "Neg", {"a"}),
+             NodeOf("c", "Neg", {"b/TensorBow.average"}), NodeOf("d", "Neg", {"c"})});
+  tf::Graph* const graph = task.get()->parts[0].graph.get();
+  graph->AddControlEdge(Find(&task, "c"), Find(&task, "b/TensorBow.average"));
+  const absl::Status status = CheckAcyclic(*graph);
+  EXPECT_TRUE(absl::StartsWith(status.message(), "'c' waits")) << status;
+}
+
 TEST(AcyclicTest, LoopsAreNone) {
   const std::string frame = "s: 'loop'", type = "type: DT_BOOL";
   Task task({NodeOf("no", "Const", {},

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -98,8 +99,8 @@ TEST(ReduceGradientsTest, TheOrderOfAveragesDoesNotDependOnTheOrderOfNodes) {
   const Nodes nodes = TwoUpdates();
   Task one(nodes), other(Nodes(nodes.rbegin(), nodes.rend()));
   for (Task* task : {&one, &other}) {
-    const auto count =
-        ReduceGradients({"a", "b"}, {}, Averaging::kInUpdates, task->get());
+    const auto count = ReduceGradients({"a", "b"}, {}, std::nullopt,
+                                       Averaging::kInUpdates, task->get());
     ASSERT_TRUE(count.ok()) << count.status();
     EXPECT_EQ(*count, 2);
   }
@@ -109,7 +110,9 @@ TEST(ReduceGradientsTest, TheOrderOfAveragesDoesNotDependOnTheOrderOfNodes) {
 
 TEST(ReduceGradientsTest, AllGradientsThenAllAveragesThenTheUpdates) {
   Task task(TwoUpdates());
-  ASSERT_TRUE(ReduceGradients({"a", "b"}, {}, Averaging::kInUpdates, task.get()).ok());
+  ASSERT_TRUE(
+      ReduceGradients({"a", "b"}, {}, std::nullopt, Averaging::kInUpdates, task.get())
+          .ok());
   std::map<int, std::string> averages;
   for (const auto& [name, number] : Numbers(task)) averages[number] = name;
   ASSERT_EQ(averages.size(), 2);
@@ -130,7 +133,8 @@ TEST(ReduceGradientsTest, AllGradientsThenAllAveragesThenTheUpdates) {
 TEST(ReduceGradientsTest, FusedUpdatesAverageByThemselvesOneAfterTheOther) {
   Task task(TwoUpdates());
   ASSERT_TRUE(FuseUpdates({"a", "b"}, IsOfGradient, task.get()).ok());
-  const auto count = ReduceGradients({"a", "b"}, {}, Averaging::kInUpdates, task.get());
+  const auto count =
+      ReduceGradients({"a", "b"}, {}, std::nullopt, Averaging::kInUpdates, task.get());
   ASSERT_TRUE(count.ok()) << count.status();
   EXPECT_EQ(*count, 0);
   EXPECT_NE(task.Waits("update_a", "update_b"), task.Waits("update_b", "update_a"));
@@ -142,7 +146,8 @@ TEST(ReduceGradientsTest, AnUpdateWithoutAGradientIsRefusedByName) {
   nodes.push_back(NodeOf("by_hand", "AssignSubVariableOp", {"a", "scale"}));
   Task task(nodes);
   const absl::Status status =
-      ReduceGradients({"a"}, {}, Averaging::kInUpdates, task.get()).status();
+      ReduceGradients({"a"}, {}, std::nullopt, Averaging::kInUpdates, task.get())
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(status.message(), "'a'")) << status;
 }
@@ -154,7 +159,8 @@ TEST(ReduceGradientsTest, AGradientThatDependsOnAnUpdateIsRefused) {
   nodes.push_back(Descend("b", "later"));
   Task task(nodes);
   const absl::Status status =
-      ReduceGradients({"a", "b"}, {}, Averaging::kInUpdates, task.get()).status();
+      ReduceGradients({"a", "b"}, {}, std::nullopt, Averaging::kInUpdates, task.get())
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(status.message(), "'later'")) << status;
 }

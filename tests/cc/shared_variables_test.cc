@@ -38,7 +38,8 @@ class Momentum {
       : task_(Nodes(resource, std::move(others), size)) {
     const std::vector<std::string> trained = {"w"};
     EXPECT_TRUE(FuseUpdates(trained, IsOfGradient, task_.get()).ok());
-    const auto count = ReduceGradients(trained, {}, Averaging::kInUpdates, task_.get());
+    const auto count =
+        ReduceGradients(trained, {}, std::nullopt, Averaging::kInUpdates, task_.get());
     EXPECT_TRUE(count.ok()) << count.status();
     EXPECT_EQ(task_.Find("update")->type_string(),
               resource ? "TensorBowResourceApplyMomentum" : "TensorBowApplyMomentum");
@@ -132,7 +133,9 @@ TEST(SharableVariablesTest, AReaderBetweenTheGradientsAndTheUpdateKeepsItApart) 
       NodeOf("read_b", "ReadVariableOp", {"b", "^update_b"})};
   Task task(nodes);
   ASSERT_TRUE(FuseUpdates({"a", "b"}, IsOfGradient, task.get()).ok());
-  ASSERT_TRUE(ReduceGradients({"a", "b"}, {}, Averaging::kInUpdates, task.get()).ok());
+  ASSERT_TRUE(
+      ReduceGradients({"a", "b"}, {}, std::nullopt, Averaging::kInUpdates, task.get())
+          .ok());
   const auto groups = FindSharableVariables(*task.get()).groups;
   // Fused updates are one after the other; where a's is the first, its reader is last.
   const bool a_first = task.Waits("update_b", "update_a");
@@ -174,7 +177,9 @@ TEST(SharableVariablesTest, ReferencesOfASecondTypeAreNot) {
       NodeOf("update_b", "ApplyGradientDescent", {"b", "two", "two"}, {{"T", type}})};
   Task task(nodes);
   ASSERT_TRUE(FuseUpdates({"a", "b"}, IsOfGradient, task.get()).ok());
-  ASSERT_TRUE(ReduceGradients({"a", "b"}, {}, Averaging::kInUpdates, task.get()).ok());
+  ASSERT_TRUE(
+      ReduceGradients({"a", "b"}, {}, std::nullopt, Averaging::kInUpdates, task.get())
+          .ok());
   const auto groups = FindSharableVariables(*task.get()).groups;
   EXPECT_EQ(Groups(groups.begin(), groups.end()), Groups({{"a"}}));
 }

@@ -272,15 +272,6 @@ def test_run_timeout():
             s.run(train)
 
 
-def test_partial_runs_are_unimplemented():
-    p = linear()
-    with session(p.graph) as s:
-        with pytest.raises(tf.errors.UnimplementedError, match="has no partial runs"):
-            s.partial_run_setup([p.prediction], [p.x])
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Must run"):
-            s.partial_run("handle", p.prediction, {p.x: np.ones((1, 2))})
-
-
 def test_exception_in_a_restart_callable_reaches_the_caller():
     def broken(iterations):
         raise KeyError("no schedule")

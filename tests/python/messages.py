@@ -45,6 +45,11 @@ def collapsed(text: str) -> str:
     return re.sub(rf"{HOLE}+", HOLE, re.sub(r"\s+", " ", text)).strip()
 
 
+def without_lines(text: str) -> str:
+    """The text without the lines of the program that it has behind operations."""
+    return re.sub(r" \([^()]*\.py:\d+\)", "", text)
+
+
 def literal_length(text: str) -> int:
     """Characters that are not holes."""
     return len(text.replace(HOLE, ""))
@@ -242,7 +247,7 @@ def all_reasons() -> list[Message]:
             if m.kind == "CannotTraceError"
         ]
         found += python_assignments(source, "reason", where)
-    for folder in RUNS:
+    for folder in (*RUNS, "cc/session"):
         for where, source in _files(folder, ".cc"):
             found += cc_reasons(source, where)
     facts, rows = "cc/graph/op_facts.cc", "cc/feeds/sparse_rows.cc"

@@ -37,7 +37,7 @@ WITHOUT_ENTRY = {
     "The session has been deleted": "no Python object is left to say it",
     "The iteration is discarded because another learner's task failed": "the other's is raised",
     "…: node '…' is not in the graph": "the stock session says it first",
-    "…a function… '…' …": "reasons of row types, of which the page has those that are common",
+    "…an operation… '…' …": "reasons of row types, of which the page has those that are common",
     "rows of such a type on a later axis": "resources and variants cannot be fetched",
     "No learning run has reached a variable": "Python reads the session's variable then",
     "The saved replicas of '…' do not fit": "a damaged file has a checksum before that",

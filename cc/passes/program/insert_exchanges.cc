@@ -193,6 +193,11 @@ class Inserter {
     return exchanging_ == Exchanging::kOwnBatches ? 0 : 1 - type.exponent;
   }
 
+  absl::Status PartInFunction(absl::string_view node) const {
+    return edits_.Misplaced(
+        node, "is of a learner's rows in a function, where nothing scales it to all");
+  }
+
   // The rows of one learner give a mean as it is, and of a sum their part.
   absl::Status Estimate(const std::string& tensor, const RowType& type) {
     estimates_ = true;
@@ -200,9 +205,7 @@ class Inserter {
       return absl::OkStatus();
     }
     const TensorName name = ParseTensor(tensor);
-    if (program_.Find(name.node) == nullptr) {
-      return edits_.Misplaced(name.node, "is to be scaled in a function");
-    }
+    if (program_.Find(name.node) == nullptr) return PartInFunction(name.node);
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
     const std::string made = edits_.NameBeside(name, "estimate");
     TF_RETURN_IF_ERROR(edits_.AddRescale(made, name, dtype, FactorOf(type)));
@@ -300,8 +303,7 @@ class Inserter {
 
   absl::Status Rescale(const RowNeed& need) {
     tf::NodeDef* node = edits_.Node(need.node);
-    if (node == nullptr)
-      return edits_.Misplaced(need.node, "is to be scaled in a function");
+    if (node == nullptr) return PartInFunction(need.node);
     const std::string before = Canonical(program_.Find(need.node)->input(need.input));
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(before));
     const std::string made = absl::StrCat(need.node, "/TensorBow.rescale.", need.input);

@@ -109,9 +109,10 @@ absl::StatusOr<const tf::NodeDef*> RunEdits::Exchangeable(
 }
 
 absl::Status RunEdits::Misplaced(absl::string_view node, absl::string_view why) const {
+  node = ProgramsName(node);
   const tf::NodeDef* const found = program_.Find(node);
   return absl::InvalidArgumentError(absl::StrCat(
-      found == nullptr ? "a function" : found->op(), " '", node, "' ", why));
+      found == nullptr ? "an operation" : found->op(), " '", node, "' ", why));
 }
 
 absl::flat_hash_set<std::string> RunEdits::MakersOf(const std::string& name) const {

@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -76,7 +77,32 @@ void CheckBefore(tf::Node* begin, const NodeSet& conditional, const NodeSet& aft
   for (tf::Node* check : checks) graph->AddControlEdge(check, begin);
 }
 
+NodeSet Following(std::vector<const tf::Node*> nodes) {
+  return Downstream(std::move(nodes), [](const tf::Edge&) { return true; });
+}
+
 }  // namespace
+
+absl::Status CheckCriticalSections(const std::vector<const tf::Node*>& exchanges,
+                                   const tf::Graph& graph) {
+  for (const tf::Node* lock : graph.op_nodes()) {
+    if (lock->type_string() != "MutexLock") continue;
+    const NodeSet entered = Following({lock});
+    std::vector<const tf::Node*> inside;
+    for (const tf::Node* exchange : exchanges) {
+      if (entered.count(exchange) > 0) inside.push_back(exchange);
+    }
+    const NodeSet later = Following(std::move(inside));
+    for (const tf::Edge* held : lock->out_edges()) {
+      if (held->IsControlEdge() || later.count(held->dst()) == 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "S-SGD makes learners wait for each other's gradients, and they would wait "
+          "for ever in the critical section of '",
+          lock->name(), "', which only one enters. Update outside of it"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status ExecuteBefore(tf::Node* begin, const NodeSet& conditional,
                            const NodeSet& after, tf::Graph* graph) {

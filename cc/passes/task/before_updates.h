@@ -3,6 +3,8 @@
 #ifndef TENSORBOW_CC_PASSES_TASK_BEFORE_UPDATES_H_
 #define TENSORBOW_CC_PASSES_TASK_BEFORE_UPDATES_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "cc/graph/downstream.h"
 #include "tensorflow/core/graph/graph.h"
@@ -14,6 +16,12 @@ namespace tensorbow {
 // be refilled too late.
 absl::Status ExecuteBefore(tensorflow::Node* begin, const NodeSet& conditional,
                            const NodeSet& after, tensorflow::Graph* graph);
+
+// InvalidArgument if a learner would wait for the others, at one of the `exchanges`, in
+// a critical section, which the others cannot enter before it leaves.
+absl::Status CheckCriticalSections(
+    const std::vector<const tensorflow::Node*>& exchanges,
+    const tensorflow::Graph& graph);
 
 }  // namespace tensorbow
 

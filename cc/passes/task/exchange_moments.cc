@@ -172,8 +172,9 @@ absl::Status ExchangeMoments(TaskGraph* task, int* num_exchanges) {
                                               : nullptr;
     if (why != nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "learners cannot exchange values there: ", node->type_string(), " '",
-          exchanges_values ? NameOfValue(*node) : node->name(), "'", why));
+          "learners cannot exchange values there: '",
+          ProgramsName(exchanges_values ? NameOfValue(*node) : node->name()), "'",
+          why));
     }
     exchanges.push_back(node);
   }

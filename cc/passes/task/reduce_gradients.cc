@@ -247,11 +247,12 @@ absl::Status CheckAveraged(const std::set<std::string>& sums, const Updates& upd
   return absl::OkStatus();
 }
 
-// Returns the nodes that follow from updates and averages, or wait for them.
-NodeSet AfterUpdates(const Updates& updates, const std::vector<tf::Node*>& reductions) {
+// Returns the nodes at which learners may wait for each other.
+std::vector<const tf::Node*> ExchangesOf(const Updates& updates,
+                                         const std::vector<tf::Node*>& reductions) {
   std::vector<const tf::Node*> exchanges = updates.all;
   exchanges.insert(exchanges.end(), reductions.begin(), reductions.end());
-  return Downstream(std::move(exchanges), [](const tf::Edge&) { return true; });
+  return exchanges;
 }
 
 }  // namespace
@@ -310,9 +311,10 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                              : after.count(gradient) > 0 ? "after another update"
                                                          : nullptr;
     if (what != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "S-SGD averages all gradients before it updates anything, but '",
-          gradient->name(), "' is computed ", what, ". Use tensorbow.SMA()"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("S-SGD averages all gradients before it updates anything, but '",
+                       ProgramsName(gradient->name()), "' is computed ", what,
+                       ". Use tensorbow.SMA()"));
     }
     graph->AddControlEdge(gradient, last);
     return absl::OkStatus();
@@ -326,8 +328,11 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     if (averaging == Averaging::kBefore) break;  // of reductions
     TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
   }
-  TF_RETURN_IF_ERROR(
-      ExecuteBefore(last, conditional, AfterUpdates(updates, reductions), graph));
+  const auto exchanges = ExchangesOf(updates, reductions);
+  TF_RETURN_IF_ERROR(CheckCriticalSections(exchanges, *graph));
+  // What follows from updates and averages, or waits for them.
+  const NodeSet following = Downstream(exchanges, [](const tf::Edge&) { return true; });
+  TF_RETURN_IF_ERROR(ExecuteBefore(last, conditional, following, graph));
   for (size_t i = 0; i < reductions.size(); ++i) {
     reductions[i]->ClearAttr("index");
     reductions[i]->AddAttr("index", static_cast<int64_t>(i));

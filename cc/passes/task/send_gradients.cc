@@ -56,7 +56,7 @@ absl::StatusOr<SentGradient> GradientOf(const tf::Node& reduction) {
   if (!shape.IsFullyDefined()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "S-SGD on several hosts has to know the sizes of gradients, and that of '",
-        reduction.name(), "' has the shape ", shape.DebugString(),
+        ProgramsName(reduction.name()), "' has the shape ", shape.DebugString(),
         ". Use tensorbow.SMA()"));
   }
   return SentGradient{reduction.output_type(0), shape.num_elements()};
@@ -71,9 +71,10 @@ absl::StatusOr<std::vector<SentGradient>> SendGradients(TaskGraph* task,
   for (tf::Node* node : graph->op_nodes()) {
     if (node->type_string() == kBeginUpdates) begin = node;
     if (node->type_string() == kReduceRows) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "S-SGD on several hosts averages dense gradients, and '", node->name(),
-          "' is one of some rows of a variable. Use tensorbow.SMA()"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("S-SGD on several hosts averages dense gradients, and '",
+                       ProgramsName(node->name()),
+                       "' is one of some rows of a variable. Use tensorbow.SMA()"));
     }
   }
   std::vector<SentGradient> sent;
