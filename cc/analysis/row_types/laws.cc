@@ -11,11 +11,6 @@ namespace {
 
 using Need = RowNeed::Kind;
 
-bool AnyOf(const Types& types, RowKind kind) {
-  return std::any_of(types.begin(), types.end(),
-                     [kind](const RowType& type) { return type.is(kind); });
-}
-
 }  // namespace
 
 const RowType* FirstUnknown(const Types& types) {
