@@ -59,6 +59,25 @@ history = model.fit(rows, labels, batch_size=32, epochs=5, verbose=0).history
 print(history["accuracy"][-1])
 """
 
+LOOP = f"""
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tensorbow
+
+rows = np.random.default_rng(0).standard_normal((3200, 4)).astype(np.float32)
+labels = (rows @ np.random.default_rng(1).standard_normal((4, 3))).argmax(1)
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+optimizer = keras.optimizers.Adam(0.05)
+{README[2]}
+for k in range(0, 3200, 64):
+    step(rows[k : k + 64], labels[k : k + 64])
+assert tensorbow.session_of(step).num_learners > 1
+print(np.mean(model.predict(rows, verbose=0).argmax(1) == labels))
+"""
+
 
 def environment():
     """Returns the environment without what makes Python, or pip, see the checkout."""
@@ -113,10 +132,8 @@ def test_the_engineer_in_a_checkout_uses_what_is_installed(user):
     for file in (ROOT / "tensorbow").glob("*.py"):
         (checkout / file.name).write_text(file.read_text())
     (checkout.parent / "setup.py").touch()
-    code = (
-        f"import os; os.chdir({str(checkout.parent)!r}); import tensorbow as t; print(t.__file__)"
-    )
-    said, _ = execute(user, "-c", code)
+    code = f"import os; os.chdir({str(checkout.parent)!r}); import tensorbow"
+    said, _ = execute(user, "-c", f"{code}; print(tensorbow.__file__)")
     assert "site-packages" in said
 
 
@@ -134,6 +151,14 @@ def test_the_user_of_keras_adds_one_line(user):
     wrong = KERAS.replace("replicate(model)", 'replicate("model")')
     _, error = execute(user, "-c", wrong, returncode=1)
     assert "TypeError: replicate: model must be a keras.Model, got 'model'" in error
+
+
+def test_the_user_of_a_custom_loop_changes_a_decorator(user):
+    said, _ = execute(user, "-c", LOOP)
+    assert float(said) > 0.8
+    wrong = LOOP.replace("@tensorbow.function", "@tensorbow.function(learners_per_device=2)")
+    _, error = execute(user, "-c", wrong, returncode=1)
+    assert "learners_per_device is an option; wanted options=tensorbow.Options(" in error
 
 
 def test_the_user_with_a_training_step_of_her_own_trains_it(user):
