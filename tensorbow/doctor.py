@@ -189,7 +189,11 @@ def _of_the_folder(folder: pathlib.Path) -> list[Finding]:
         f"In this folder programs use the TensorBow installed in {installed}, since the sources "
         f"in {sources} have no native runtime."
     )
-    return [Finding(False, what, "to use the sources, install them in place: pip install -e .")]
+    return [
+        Finding(
+            False, what, "install the sources in place if you want to use them (pip install -e .)"
+        )
+    ]
 
 
 def findings(machine: Machine, report: dict[str, Any]) -> list[Finding]:
