@@ -52,9 +52,10 @@ import tensorbow
 
 rows = np.random.default_rng(0).standard_normal((3200, 4)).astype(np.float32)
 labels = (rows @ np.random.default_rng(1).standard_normal((4, 3))).argmax(1)
+keras.utils.set_random_seed(1)
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
 {README[1]}
-model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+model.compile(keras.optimizers.Adam(0.05), "sparse_categorical_crossentropy", metrics=["accuracy"])
 history = model.fit(rows, labels, batch_size=32, epochs=5, verbose=0).history
 print(history["accuracy"][-1])
 """
@@ -68,6 +69,7 @@ import tensorbow
 
 rows = np.random.default_rng(0).standard_normal((3200, 4)).astype(np.float32)
 labels = (rows @ np.random.default_rng(1).standard_normal((4, 3))).argmax(1)
+keras.utils.set_random_seed(1)
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
 loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 optimizer = keras.optimizers.Adam(0.05)
@@ -147,7 +149,7 @@ def test_the_user_of_sessions_changes_one_line(user):
 
 def test_the_user_of_keras_adds_one_line(user):
     said, _ = execute(user, "-c", KERAS)
-    assert float(said) > 0.5
+    assert float(said) > 0.8
     wrong = KERAS.replace("replicate(model)", 'replicate("model")')
     _, error = execute(user, "-c", wrong, returncode=1)
     assert "TypeError: replicate: model must be a keras.Model, got 'model'" in error
