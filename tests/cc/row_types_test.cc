@@ -314,7 +314,8 @@ TEST_F(RowTypesTest, RowsBesideZerosOfAsManyAreUnknown) {
              {{"dtype", kInts},
               {"value", "tensor { dtype: DT_INT32 tensor_shape { } int_val: 1 }"}}));
   Add("both_of", "ConcatV2", {"x", "zeros", "k"}, {{"N", "i: 2"}});
-  EXPECT_TRUE(absl::StrContains(TypeOf("both_of"), "a constant that has as many elements"));
+  EXPECT_TRUE(
+      absl::StrContains(TypeOf("both_of"), "a constant that has as many elements"));
 }
 
 // What fills a shape that is not known may be rows.
