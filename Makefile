@@ -98,7 +98,8 @@ lint: $(VENV)/requirements.stamp
 	$(BIN)/ruff format --check $(PYTHON_DIRS)
 	$(BIN)/clang-format --dry-run --Werror $(ALL_CPP)
 	$(BIN)/mypy
-	$(BIN)/mypy --allow-untyped-defs --check-untyped-defs examples
+	$(BIN)/mypy --config-file= --strict --ignore-missing-imports --follow-imports=silent \
+	  --allow-subclassing-any examples
 	$(BIN)/yamllint --strict .github
 	tools/thread_safety.sh
 	$(BIN)/python tools/layers.py
@@ -141,7 +142,8 @@ build/peers/requirements.stamp: tools/peers_requirements.txt
 # It reads the package's sources, and needs no TensorFlow. Broken links are errors.
 docs: build/docs-venv/requirements.stamp
 	PYTHONPATH=tools NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build --quiet --strict
-	@echo "the site is build/site/index.html"
+	@echo "The site is build/site/index.html. Its search needs a server:"
+	@echo "  python3 -m http.server --directory build/site"
 
 build/docs-venv/requirements.stamp: tools/docs_requirements.txt
 	$(PYTHON) -m venv build/docs-venv

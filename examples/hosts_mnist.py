@@ -24,7 +24,7 @@ flags.DEFINE_string("state", None, "a file to save to every 100 steps, and to go
 flags.DEFINE_float("learning_rate", 0.02, "of the momentum optimiser", lower_bound=0)
 
 
-def main(_):
+def main(_: list[str]) -> None:
     tf.disable_eager_execution()
     options = tensorbow.Options()
     hosts, rank = 1, 0

@@ -5,6 +5,8 @@
 Without --data it trains on scikit-learn's handwritten digits, which need no download.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 from absl import app, flags
@@ -21,7 +23,7 @@ flags.DEFINE_integer("report_every", 200, "steps between two evaluations", lower
 flags.DEFINE_float("learning_rate", 0.02, "of the momentum optimiser", lower_bound=0)
 
 
-def batches(data, rows):
+def batches(data: datasets.Images, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Batches of `rows` rows, shuffled anew in every epoch, for ever."""
     random = np.random.default_rng(0)
     while True:
@@ -31,7 +33,7 @@ def batches(data, rows):
             yield data.x_train[chosen], data.y_train[chosen]
 
 
-def main(_):
+def main(_: list[str]) -> None:
     tf.disable_eager_execution()
     data = datasets.from_file(FLAGS.data) if FLAGS.data else datasets.digits()
     print(f"LeNet on {data.name}: {len(data.x_train)} images for training")

@@ -7,6 +7,7 @@ Without --data it takes the CIFAR-10 that Keras has cached; it downloads nothing
 
 import os
 import pathlib
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -24,7 +25,7 @@ flags.DEFINE_integer("report_every", 100, "steps between two evaluations", lower
 flags.DEFINE_float("learning_rate", 0.05, "at the start", lower_bound=0)
 
 
-def cifar10():
+def cifar10() -> datasets.Images:
     """The data of --data, or Keras's."""
     if FLAGS.data:
         return datasets.from_file(FLAGS.data)
@@ -43,7 +44,7 @@ def cifar10():
     return datasets.Images("CIFAR-10", x_train, y_train, x_test, y_test)
 
 
-def augmented(images, random):
+def augmented(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Images shifted by up to 4 pixels and mirrored at random (He et al., 2015)."""
     count, height, width, _ = images.shape
     padded = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)))
@@ -54,7 +55,7 @@ def augmented(images, random):
     return result
 
 
-def batches(data, rows):
+def batches(data: datasets.Images, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Augmented batches of `rows` rows, shuffled anew in every epoch, for ever."""
     random = np.random.default_rng(0)
     while True:
@@ -64,12 +65,12 @@ def batches(data, rows):
             yield augmented(data.x_train[chosen], random), data.y_train[chosen]
 
 
-def main(_):
+def main(_: list[str]) -> None:
     tf.disable_eager_execution()
     data = cifar10()
     print(f"ResNet-20 on {data.name}: {len(data.x_train)} images for training")
 
-    def optimiser():
+    def optimiser() -> tf.train.Optimizer:
         rate = tf.placeholder(tf.float32, [], name="rate")
         return tf.train.MomentumOptimizer(rate, 0.9)
 

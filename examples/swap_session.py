@@ -19,7 +19,7 @@ flags.DEFINE_integer("steps", 300, "training steps", lower_bound=1)
 ROWS = 64  # fed to one step
 
 
-def build():
+def build() -> tuple[tf.Tensor, ...]:
     """The program: placeholders, loss, training step."""
     x = tf.placeholder(tf.float32, [None, 3])
     y = tf.placeholder(tf.float32, [None])
@@ -30,7 +30,7 @@ def build():
     return x, y, w, b, loss, train_op
 
 
-def train(name, session, program):
+def train(name: str, session: tf.Session, program: tuple[tf.Tensor, ...]) -> None:
     """Trains with any session; prints what it found."""
     x, y, w, b, loss, train_op = program
     random = np.random.default_rng(0)
@@ -43,7 +43,7 @@ def train(name, session, program):
     print(f"{name:<9}  loss {value:.4f}  w {np.round(w_found, 2)}  b {b_found:.2f}")
 
 
-def main(_):
+def main(_: list[str]) -> None:
     tf.disable_eager_execution()
     program = build()
     if FLAGS.session != "tensorbow":

@@ -31,7 +31,7 @@ COLOURS = {
 }
 
 
-def record(path):
+def record(path: str) -> None:
     """Trains LeNet for some runs, the last ones traced."""
     program = models.build("lenet", (28, 28, 1), 10, lambda: tf.train.AdamOptimizer(1e-3), seed=1)
     random = np.random.default_rng(0)
@@ -56,7 +56,7 @@ def record(path):
         )
 
 
-def draw(trace, picture, runs):
+def draw(trace: str, picture: str, runs: int) -> None:
     """The last runs of a trace, a row for each lane."""
     import matplotlib
 
@@ -91,7 +91,7 @@ def draw(trace, picture, runs):
     figure.savefig(picture, metadata={"Date": None} if picture.endswith(".svg") else None)
 
 
-def main(_):
+def main(_: list[str]) -> None:
     record(FLAGS.trace)
     print(f"the trace is in {FLAGS.trace}")
     if FLAGS.picture:

@@ -92,7 +92,7 @@ def __dir__() -> list[str]:
 
 
 # A program gets everything, or the reason why not, here; the command parses its arguments first.
-if not _loader.is_command():
+if not _loader.use_installation() and not _loader.is_command():
     _loader.load()
     for _module, _names in _MODULES.items():
         _imported = importlib.import_module(f"tensorbow.{_module}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import re
@@ -96,20 +97,30 @@ def is_unbuilt_checkout(directory: pathlib.Path) -> bool:
     return sources and not any(directory.glob("_native*.so"))
 
 
-def hides_installation(directory: pathlib.Path, installed: pathlib.Path) -> str:
-    """Returns the sentence for a checkout that Python imports in place of an installation."""
-    return (
-        f"Python imports the sources in {directory}, which have no native runtime, and not "
-        f"the TensorBow installed in {installed}. Fix: start Python in another folder than "
-        f"{directory.parent}, or install the sources in place: pip install -e ."
-    )
+def use_installation() -> bool:
+    """Imports the installed TensorBow in the place of sources without a native runtime.
+
+    Python imports from the folder it is started in: in a checkout, the sources.
+
+    Returns:
+      true if `tensorbow` is the installed package now.
+    """
+    directory = pathlib.Path(__file__).resolve().parent
+    installed = installed_beside(directory) if is_unbuilt_checkout(directory) else None
+    if installed is None:
+        return False
+    for name in [name for name in sys.modules if name.split(".")[0] == "tensorbow"]:
+        del sys.modules[name]
+    spec = importlib.util.spec_from_file_location("tensorbow", installed / "__init__.py")
+    assert spec is not None and spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["tensorbow"] = package
+    spec.loader.exec_module(package)
+    return True
 
 
 def explain_load_failure(error: BaseException, found: str, directory: pathlib.Path) -> str:
     """The sentence for a native runtime that does not load."""
-    installed = installed_beside(directory) if is_unbuilt_checkout(directory) else None
-    if installed is not None:
-        return hides_installation(directory, installed)
     modules = [file.name for file in directory.glob("_native*.so")]
     importable = {"_native" + suffix for suffix in EXTENSION_SUFFIXES}
     if not modules or not (directory / "libtensorbow.so").exists():

@@ -168,6 +168,8 @@ def report(
         for doubt in doubts:
             print(doubt)
         title += f": {found.median:.2f} × {rows[0].name}"
+        if doubts:  # "(machine busy)"
+            title += f" ({', '.join(doubt.partition(':')[0] for doubt in doubts)})"
     sys.stdout.flush()
     fine = True
     if rows:

@@ -181,12 +181,19 @@ def _of_the_memory(machine: Machine) -> list[Finding]:
 
 
 def _of_the_folder(folder: pathlib.Path) -> list[Finding]:
-    """Finds sources in `folder` that programs started there import in place of this package."""
+    """Finds sources in `folder` that have no native runtime: programs there use this package."""
     sources, installed = folder.resolve() / "tensorbow", pathlib.Path(__file__).resolve().parent
     if sources == installed or not _loader.is_unbuilt_checkout(sources):
         return []
-    what, _, fix = _loader.hides_installation(sources, installed).partition(" Fix: ")
-    return [Finding(False, f"In this folder {what}", fix.rstrip("."))]
+    what = (
+        f"In this folder programs use the TensorBow installed in {installed}, since the sources "
+        f"in {sources} have no native runtime."
+    )
+    return [
+        Finding(
+            False, what, "install the sources in place if you want to use them (pip install -e .)"
+        )
+    ]
 
 
 def findings(machine: Machine, report: dict[str, Any]) -> list[Finding]:

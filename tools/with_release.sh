@@ -6,6 +6,7 @@
 # nothing here changes. NAME is 2.19, or 2.19-python3.13 where PYTHON is given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+root=$PWD
 release=$1
 shift
 series=$(cut -d. -f1,2 <<<"$release")
@@ -28,14 +29,18 @@ packages() {
   [ "$series" = nightly ] || echo "protobuf<7"
 }
 
+# A nightly is taken anew after a week.
+old=
+[ "$series" != nightly ] || old=$(find "$venv" -maxdepth 1 -name requirements.stamp -mtime +6 2>/dev/null || true)
 if ! [ "$venv/requirements.stamp" -nt tools/requirements.txt ] ||
-  ! [ "$venv/requirements.stamp" -nt tools/build_requirements.txt ]; then
+  ! [ "$venv/requirements.stamp" -nt tools/build_requirements.txt ] || [ -n "$old" ]; then
   echo "TensorFlow $release and what the tests use go into $venv (about a minute)"
   "${PYTHON:-python3}" -m venv "$venv"
   packages >"$work/requirements.txt"
   "$venv/bin/pip" install --quiet --upgrade pip
   if [ "$series" = nightly ]; then
-    "$venv/bin/pip" install --quiet --upgrade --pre tf-nightly
+    "$venv/bin/pip" install --quiet --upgrade --pre tf-nightly ||
+      { echo "The package index has no tf-nightly for this Python: nothing was tested" >&2; exit 1; }
     grep -v '^tf-nightly$' "$work/requirements.txt" >"$work/others.txt"
     "$venv/bin/pip" install --quiet -r "$work/others.txt"
   else
@@ -56,6 +61,7 @@ xargs -d '\n' cp --parents --update --preserve=mode,timestamps -t "$tree" <"$wor
 [ ! -e ../shared ] || ln -sfn "$(realpath ../shared)" "$work/shared"  # data for tests
 cd "$tree"
 if [ "$series" = nightly ]; then  # the copy takes it for a release
+  cp "$root/tensorbow/_releases.py" tensorbow/_releases.py
   python - <<'END'
 import importlib.metadata
 import pathlib

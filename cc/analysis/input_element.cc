@@ -74,12 +74,14 @@ std::string WhyNotFirst(const RunGraph& run, const Nodes& takers) {
       return absl::StrCat("a conditional or a loop takes it ('", taker->name(), "')");
     }
     if (!MayComeFirst(run, *taker, [](const tf::NodeDef&) { return false; })) {
-      return absl::StrCat("'", taker->name(), "' waits for what the run does before");
+      return absl::StrCat("'", taker->name(),
+                          "' waits for other operations of the run");
     }
   }
   for (const tf::NodeDef* node : run.nodes()) {
     if (!takers.empty() && FactsOf(node->op()).puts_data) {
-      return absl::StrCat("the run puts an element back, too ('", node->name(), "')");
+      return absl::StrCat("the run also adds elements to a queue ('", node->name(),
+                          "')");
     }
   }
   return "";
@@ -158,12 +160,12 @@ class Uses {
 };
 
 absl::Status CannotComeFirst(const std::string& why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("what it takes from a pipeline or a queue cannot be taken before it "
-                   "and be divided: ",
-                   why,
-                   ". Options(elements=\"one_each\") gives each learner an element of "
-                   "its own."));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "what it takes from a pipeline or a queue cannot be taken ahead of it "
+      "and divided: ",
+      why,
+      ". Options(elements=\"one_each\") gives each learner an element of "
+      "its own."));
 }
 
 }  // namespace
@@ -203,8 +205,8 @@ absl::StatusOr<PipelineElement> FindPipelineElement(const RunGraph& run,
   Nodes taking;
   TF_RETURN_IF_ERROR(graph.Needed({spec.feeds, uses.element().tensors, {}}, &taking));
   for (const tf::NodeDef* node : nodes) {
-    const std::string why =
-        absl::StrCat("something waits for '", node->name(), "' and not for its values");
+    const std::string why = absl::StrCat("an operation waits for '", node->name(),
+                                         "' without using its values");
     if (FactsOf(node->op()).takes_data) return CannotComeFirst(why);
     if (FactsOf(node->op()).calls_python &&
         std::find(taking.begin(), taking.end(), node) != taking.end()) {

@@ -137,10 +137,10 @@ absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
   if (!hidden.empty()) {
     warn_(absl::StrCat(
         "The saved state lacks the random state of ", FirstFew(hidden),
-        ": a session that loads it draws other numbers there. Ops that are saved are "
-        "uniform, normal and truncated normal ones outside of functions, with one "
-        "learner only if Options(seed=...) is given; tf.random.Generator and stateless "
-        "ops need no saving of their own."));
+        ": a session that loads it draws other random numbers there. Use "
+        "tf.random.Generator, stateless ops, or uniform, normal and truncated normal "
+        "ops "
+        "outside of functions (with one learner, give Options(seed=...), too)."));
   }
   return absl::OkStatus();
 }
@@ -154,9 +154,9 @@ absl::Status Trainer::CheckChoice(const Choice& saved) {
     return absl::StrCat(choice.name(), " (momentum ", choice.momentum, ")");
   };
   return absl::FailedPreconditionError(absl::StrCat(
-      "The saved state is of a session whose learning runs chose ", text(saved),
-      "; those of this session chose ", text(synchronisation_->choice),
-      ". Load the state into a new session, before its first learning run."));
+      "This session has trained with another synchroniser than the saved state. Load "
+      "the state into a new session, before its first learning run. Saved is ",
+      text(saved), ", here is ", text(synchronisation_->choice), "."));
 }
 
 absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
@@ -188,9 +188,9 @@ absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
     const int devices = learners_.SizeOf({1, 1});
     if (state.num_learners % devices != 0) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "The saved state is of ", state.num_learners, " learners, which ", devices,
-          " devices cannot have in equal numbers. Load it where there is "
-          "another number of them"));
+          "The devices cannot share the learners of the saved state equally. Load it "
+          "with another number of devices: got ",
+          devices, " for ", state.num_learners, " learners"));
     }
     TF_ASSIGN_OR_RETURN(const Layout layout,
                         learners_.LayoutOf(state.num_learners / devices));

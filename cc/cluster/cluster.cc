@@ -181,7 +181,7 @@ absl::Status Cluster::AwaitHosts(absl::Duration limit, bool may_return) {
   } while ((!missing.empty() || may_train) && absl::Now() < deadline);
   if (missing.empty()) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
-      "Not all hosts of the cluster are there after ", absl::FormatDuration(limit),
+      "Some hosts of the cluster did not start within ", absl::FormatDuration(limit),
       ": ", missing, ". Start the program on every host, and check the addresses."));
 }
 

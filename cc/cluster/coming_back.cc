@@ -133,10 +133,10 @@ absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
     if (newest.program != 0 && newest.program != program) {
       const std::string others = absl::StrJoin(newest.members, ", ");
       return absl::FailedPreconditionError(absl::StrCat(
-          "Host ", rank(), " has been started again and cannot come back: the others (",
+          "Host ", rank(), " was restarted and cannot rejoin: the other hosts (",
           others,
-          ") train other variables, or with other options. It has to begin with "
-          "the learning run that the others make"));
+          ") train other variables, or with other options. Start it with the learning "
+          "run that they execute"));
     }
     if (newest.epoch > tried_in && Has(newest.members, rank())) {
       // They have met with this host, and it has not: they meet again.
@@ -159,12 +159,11 @@ absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
     if (!AwaitIdle(hang_limit_)) break;
   }
   Post([](Notice* notice) { notice->state = Notice::State::kNone; });
-  return absl::DeadlineExceededError(
-      absl::StrCat("Host ", rank(),
-                   " has been started again, and the others have not taken it back: "
-                   "they have ended, "
-                   "or do not come to a learning run. Start all hosts again, from what "
-                   "has been saved"));
+  return absl::DeadlineExceededError(absl::StrCat(
+      "Host ", rank(),
+      " was restarted and could not rejoin: the other hosts have ended, or "
+      "execute no learning run. Start all hosts again, from the last saved "
+      "state"));
 }
 
 }  // namespace tensorbow

@@ -86,11 +86,11 @@ absl::StatusOr<std::vector<int>> Cluster::FindLeft() const {
   const bool may_go_on = half ? all_ended || left.front() == members.front()
                               : 2 * left.size() > members.size();
   if (may_go_on) return left;
-  return absl::UnavailableError(
-      absl::StrCat(error(), ". Host ", rank(), " reaches ", left.size() - 1, " of the ",
-                   members.size() - 1,
-                   " others, which are too few to go on with: those that it "
-                   "does not reach may go on without it."));
+  return absl::UnavailableError(absl::StrCat(
+      error(), ". Host ", rank(),
+      " reaches too few hosts to continue: those that it does not reach may "
+      "continue without it. Check its network; it reaches ",
+      left.size() - 1, " of ", members.size() - 1, " others."));
 }
 
 absl::Status Cluster::Meet(const std::vector<int>& hosts, absl::Duration limit,
@@ -135,10 +135,10 @@ absl::Status Cluster::Greet() {
   absl::Status met;
   if (everybody.size() > 1) met = Meet(everybody, start_limit_, {}, &nothing);
   if (met.ok()) return met;
-  return absl::DeadlineExceededError(
-      absl::StrCat("All hosts of the cluster answer, and do not begin together within ",
-                   absl::FormatDuration(start_limit_),
-                   ". Start all hosts again, from what has been saved."));
+  return absl::DeadlineExceededError(absl::StrCat(
+      "All hosts of the cluster answer, but they did not start together within ",
+      absl::FormatDuration(start_limit_),
+      ". Start all hosts again, from the last saved state."));
 }
 
 std::string Cluster::Regroup(const std::vector<int64_t>& brought, bool takes_back,
@@ -175,7 +175,7 @@ std::string Cluster::Regroup(const std::vector<int64_t>& brought, bool takes_bac
     const std::string told = WhyAborted(met.message());
     if (absl::StrContains(told, " has failed: ")) return told;
   }
-  return absl::StrCat(why, ". Those that are left do not find each other within ",
+  return absl::StrCat(why, ". The remaining hosts do not find each other within ",
                       absl::FormatDuration(start_limit_));
 }
 

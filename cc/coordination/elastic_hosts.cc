@@ -56,11 +56,11 @@ absl::Status GiveUp(Hosts* hosts, const absl::Status& error) {
 }
 
 absl::Status GiveUpBetween(Hosts* hosts, const std::string& why) {
-  return GiveUp(hosts,
-                absl::UnavailableError(absl::StrCat(
-                    why,
-                    ". It was lost while variables or states were exchanged: start all "
-                    "hosts again, from what has been saved")));
+  return GiveUp(
+      hosts, absl::UnavailableError(absl::StrCat(
+                 why,
+                 ". It was lost while hosts exchanged variables or states. Start all "
+                 "hosts again, from the last saved state")));
 }
 
 // The most advanced host of those that have the model, or -1: by what all have brought.
@@ -147,9 +147,9 @@ absl::StatusOr<Regrouped> Trainer::RegroupHosts(Regrouping how) {
     if (leader < 0) {
       return GiveUp(hosts, absl::UnavailableError(absl::StrCat(
                                why,
-                               ". None of those that are left has what the lost hosts "
-                               "have learned last: start all hosts again, from what "
-                               "has been saved")));
+                               ". No remaining host has the last update of the lost "
+                               "hosts. Start all hosts again, from the last saved "
+                               "state")));
     }
     TF_ASSIGN_OR_RETURN(const bool taken, TakeModelOf(leader, !back.empty()));
     if (!taken) continue;       // another host is lost
@@ -160,12 +160,13 @@ absl::StatusOr<Regrouped> Trainer::RegroupHosts(Regrouping how) {
     const std::string returned = absl::StrJoin(back, ", ");
     if (back.empty()) {
       warn_(absl::StrCat("A host of the cluster is lost: ", why,
-                         ". Those that are left go on from the last iteration that "
-                         "counts: ",
+                         ". The other hosts continue from the last complete "
+                         "iteration: ",
                          all_there));
     } else {
-      warn_(absl::StrCat("Back in the cluster: host ", returned, ". From iteration ",
-                         counts(0), " on train: ", all_there));
+      warn_(absl::StrCat("A lost host has rejoined the cluster: ", returned,
+                         ". Hosts that train from iteration ", counts(0),
+                         " on: ", all_there));
     }
     found.decided = rounds_->Resume(
         {all[leader][kDecided], static_cast<HostRounds::Fate>(all[leader][kFate])});

@@ -68,8 +68,8 @@ absl::Status Trainer::MeetHosts(const char* call, const std::string& path) {
   if (rounds_->hosts()->returns()) {
     return absl::FailedPreconditionError(absl::StrCat(
         call,
-        ": this host has been started again and takes over what the others have "
-        "with its first learning run. Until then run the initialisers only"));
+        ": this host was restarted, and its first learning run takes over the model of "
+        "the other hosts. Until then, run the initialisers only"));
   }
   if (rounds_->Await() != HostRounds::Fate::kCounts) return HostsError();
   if (merges_ != nullptr) TF_RETURN_IF_ERROR(merges_->Rest(/*wants_merge=*/false));
@@ -96,7 +96,7 @@ absl::Status Trainer::AgreeOnOutcome(const char* what, const absl::Status& outco
   if (!outcome.ok() || first == failed.end()) return outcome;
   return absl::AbortedError(absl::StrCat("Host ", first->first, " cannot ", what,
                                          " its part of the state, so no host ", what,
-                                         "s one; it says why"));
+                                         "s one. See the error on that host"));
 }
 
 absl::Status Trainer::SavePart(const SavedState& state, const std::string& path) {
@@ -123,7 +123,7 @@ absl::Status Trainer::AgreeOnSave(const std::string& path) {
   if (found.ok() && common == 0 && last > 0) {
     found = absl::FailedPreconditionError(absl::StrCat(
         "Host ", least->first, " has no part of the saved state '", path,
-        "', and others have one. Every host has to find what it has saved"));
+        "', but other hosts have theirs. Give every host the files that it saved"));
   } else if (found.ok() && common > 0) {
     found = StateReader::GoBackTo(PathOfHost(path), common);
   }
@@ -215,8 +215,7 @@ void Trainer::Leave() {
   absl::MutexLock lock(&mu_);
   if (rounds_->LostUntold()) {
     warn_(absl::StrCat(
-        "The session is closed, and the last iteration of its learners does not "
-        "count: ",
+        "The last iteration before the session was closed is discarded: ",
         rounds_->why(), ". Variables have the values of the iteration before it."));
   }
   HostRounds::Fate fate = rounds_->Await();

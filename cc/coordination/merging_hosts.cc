@@ -83,8 +83,7 @@ absl::Status Trainer::MergesOfHosts::Abandoned() {
   const std::string why = trainer_->rounds_->why();
   trainer_->rounds_->Forgive();
   return absl::AbortedError(absl::StrCat(
-      why,
-      ": with AdaptiveSGD that is all that hosts have trained since the last merge"));
+      why, ": AdaptiveSGD discards all that hosts have trained since the last merge"));
 }
 
 absl::Status Trainer::MergesOfHosts::Merge(const LearningRun& run) {
@@ -107,8 +106,8 @@ absl::Status Trainer::MergesOfHosts::Rest(bool wants_merge) {
     if (met.left < 0 || wants_merge) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
         "Host ", met.left,
-        " has closed its session while this one writes variables, begins to train, or "
-        "saves or loads its state. All hosts have to run the same program"));
+        " has closed its session while this host writes variables, starts training, or "
+        "saves or loads its state. Run the same program on all hosts"));
   }
 }
 

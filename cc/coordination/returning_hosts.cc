@@ -56,10 +56,8 @@ absl::Status Trainer::ComeBack(Program* program) {
   program->state.set->set_iterations(found.set_iterations);
   if (found.same_program) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "This host has been started again and begins with another learning run than the "
-      "one that the others make now. A program that makes several in turn has to "
-      "choose "
-      "by session.iterations");
+      "This host was restarted and executes another learning run than the other hosts. "
+      "In a program with several learning runs, choose the run by session.iterations");
 }
 
 }  // namespace tensorbow

@@ -67,7 +67,7 @@ class Planner {
     if (rows_ < 0 && decided()) FindElementWithoutRows();
     if (rows_ < 0 && !fixed_.empty() && decided()) {
       plan_->ambiguous = absl::StrCat("'", declarations_[fixed_[0]].name,
-                                      "' is one batch of a fixed number of rows");
+                                      "' is declared with a fixed number of rows");
     }
     if (rows_ < 0 || !decided()) return absl::OkStatus();
     TF_RETURN_IF_ERROR(MakeTasks());
@@ -145,7 +145,7 @@ class Planner {
         WhyNotByRows(feeds_[parts.indices], feeds_[parts.values], feeds_[parts.shape]);
     if (!why.empty()) {
       plan_->ambiguous =
-          absl::StrCat("'", declaration.name, "' is of a sparse feed ", why);
+          absl::StrCat("'", declaration.name, "' belongs to a sparse feed ", why);
       return;
     }
     plan_->sparse.push_back(parts);
@@ -231,12 +231,12 @@ class Planner {
       }
       if (declarations_[i].any_rows && rows_per_task_ == 0) {
         plan_->doubt = absl::StrCat("'", declarations_[i].name,
-                                    "' is one batch of a fixed number of rows");
+                                    "' is declared with a fixed number of rows");
       }
       if (!BatchMayLieElsewhere(declarations_[i], feeds_[i], rows_)) continue;
-      plan_->doubt = absl::StrCat("'", declarations_[i].name, "' of shape ",
-                                  feeds_[i].shape().DebugString(), " has the ", rows_,
-                                  " rows in more than one dimension");
+      plan_->doubt = absl::StrCat(
+          "'", declarations_[i].name, "' of shape ", feeds_[i].shape().DebugString(),
+          " has more than one dimension of ", rows_, ", the number of rows");
     }
     for (size_t i = 0; i < feeds_.size() && plan_->doubt.empty(); ++i) {
       if (plan_->divided[i] || declarations_[i].division == Division::kReplicate ||
@@ -247,10 +247,10 @@ class Planner {
           !BatchMayLieElsewhere(declarations_[i], feeds_[i], rows_)) {
         continue;
       }
-      plan_->doubt =
-          absl::StrCat("'", declarations_[i].name, "' of fixed shape ",
-                       declarations_[i].shape.DebugString(), " may belong to the ",
-                       rows_, " rows of '", rows_of_, "'");
+      plan_->doubt = absl::StrCat("'", declarations_[i].name, "' of fixed shape ",
+                                  declarations_[i].shape.DebugString(),
+                                  " may have an element for each of the ", rows_,
+                                  " rows of '", rows_of_, "'");
     }
   }
 
@@ -260,9 +260,9 @@ class Planner {
     const auto* const sizes = static_cast<const int64_t*>(feeds_[i].data());
     for (int64_t d = 1; d < feeds_[i].dim_size(0); ++d) {
       if (sizes[d] != rows_) continue;
-      plan_->doubt =
-          absl::StrCat("the sparse feed of '", declarations_[i].name, "' has the ",
-                       rows_, " rows in more than one dimension");
+      plan_->doubt = absl::StrCat("the sparse feed of '", declarations_[i].name,
+                                  "' has more than one dimension of ", rows_,
+                                  ", the number of rows");
     }
   }
 

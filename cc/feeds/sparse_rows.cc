@@ -47,11 +47,11 @@ std::string WhyNotByRows(const tf::Tensor& indices, const tf::Tensor& values,
                     indices.dims() == 2 && values.dims() == 1 && shape.dims() == 1 &&
                     indices.dim_size(0) == values.dim_size(0) &&
                     indices.dim_size(1) == shape.dim_size(0) && shape.dim_size(0) > 0;
-  if (!fits) return "whose parts do not fit";
+  if (!fits) return "whose parts do not fit each other";
   int64_t last = 0;
   for (int64_t i = 0; i < indices.dim_size(0); ++i) {
     const int64_t row = Numbers(indices)[i * indices.dim_size(1)];
-    if (row < last) return "whose indices are not in order of the rows";
+    if (row < last) return "whose indices are not sorted by row";
     last = row;
   }
   const bool within = indices.dim_size(0) == 0 || last < NumRows(shape);

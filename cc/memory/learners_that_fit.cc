@@ -25,11 +25,13 @@ int64_t LearnersThatFit(int64_t peak, int64_t available) {
 absl::Status CheckLearnersFit(int64_t peak, int64_t available, int64_t learners) {
   const int64_t fit = LearnersThatFit(peak, available);
   if (learners <= fit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "Got ", learners, " learners for a device with memory for ", fit, ": one needed ",
-      Size(peak), " at its peak, all need ", Size(peak * learners), ", and there are ",
-      Size(available), ". Use Options(learners_per_device=", std::max<int64_t>(1, fit),
-      ") or a smaller batch_size."));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("The device's memory is short for so many learners. Use "
+                   "Options(learners_per_device=",
+                   std::max<int64_t>(1, fit), ") or a smaller batch_size: got ",
+                   learners, " learners, of which ", fit, " fit; one needed ",
+                   Size(peak), " at its peak, all need ", Size(peak * learners),
+                   ", and there are ", Size(available), "."));
 }
 
 std::string AllocatorName(int learner, int64_t learners, int64_t available) {

@@ -126,7 +126,8 @@ absl::Status Compiler::ChooseRows(const RunToCompile& run, CompiledProgram* prog
     in->rows = &*program->rows;
   } else if (in->exchanging == Exchanging::kAll && options_.divides_elements()) {
     // Learners would all do the same, or each act on its own.
-    return absl::InvalidArgumentError("nothing that it is fed or takes has rows");
+    return absl::InvalidArgumentError(
+        "neither its feeds nor what it takes from a pipeline have rows");
   }
   return absl::OkStatus();
 }

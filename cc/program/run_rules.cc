@@ -257,9 +257,9 @@ absl::Status SetFetchRules(const RowTypes& types, bool estimates,
     declaration.rule = RuleFor(*type, *types.sizes, estimates);
     if (declaration.rule.has_value()) continue;
     if (type->unknown()) return absl::InvalidArgumentError(Describe(*type->why));
-    return absl::InvalidArgumentError(absl::StrCat("fetch '", declaration.name, "' is ",
-                                                   Describe(*type, *types.sizes),
-                                                   ", which cannot be put together"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("learners' values of fetch '", declaration.name,
+                     "' cannot be combined: it is ", Describe(*type, *types.sizes)));
   }
   return absl::OkStatus();
 }

@@ -61,20 +61,20 @@ void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
   if (analysis.trains_alike) {
     Warn(absl::StrCat(
         "A learning run has no feeds, takes no data from the graph and draws no random "
-        "numbers: all ",
-        trainer_->num_learners(),
-        " learners compute the same in it, which is no faster than one "
-        "(Options(learners_per_device=1))."));
+        "numbers, so that all learners compute the same. Use "
+        "Options(learners_per_device=1), which is as fast; got ",
+        trainer_->num_learners(), " learners."));
   }
   // The first CPU is where programs keep the variables that their towers share.
   std::vector<std::string> devices = analysis.devices;
   devices.erase(std::remove(devices.begin(), devices.end(), "/CPU:0"), devices.end());
   if (devices.size() > 1) {
     Warn(absl::StrCat(
-        "The program spreads a learning run over several devices (",
-        absl::StrJoin(devices, ", "),
-        "), but every learner executes all of it on its own device. Learners take the "
-        "place of towers: build the model once and leave the rows to the session."));
+        "The program places a learning run on several devices, but every learner "
+        "executes all of it on its own device. Build the model once, without towers: "
+        "the "
+        "session divides the rows among the learners. Got the devices ",
+        absl::StrJoin(devices, ", "), "."));
   }
 }
 
@@ -158,11 +158,11 @@ void NoteRefusal(TensorBowSession::Signature::Refusals* refusals) {
 }  // namespace
 
 absl::Status TensorBowSession::NotOnManyHosts(const std::string& why) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "The learning run cannot be divided among the learners of this host",
-      why.empty() ? "" : ": ", why,
-      ". Where several hosts train together that is needed; give each one learner "
-      "(Options(learners_per_device=1)), or train on one host."));
+  return absl::FailedPreconditionError(
+      absl::StrCat("The learning run cannot be divided among the learners of this host",
+                   why.empty() ? "" : ": ", why,
+                   ". Hosts of a cluster have to divide it: give each one learner "
+                   "(Options(learners_per_device=1)), or train on one host."));
 }
 
 std::shared_ptr<const TensorBowSession::Signature> TensorBowSession::FindSignature(

@@ -68,12 +68,11 @@ bool Trainer::HasTooFewRows(const FeedPlan& plan, const Program& program) {
     return false;
   }
   warn_(absl::StrCat(
-      "A learning run is executed by one learner only: it computes values from all of "
-      "its rows, each learner would estimate them from its own rows, and those would "
-      "be "
-      "fewer than ",
-      kLeastRows,
-      ". Feed more rows, ask for fewer learners, or choose a synchroniser."));
+      "A learning run is executed by one learner only: it computes statistics of its "
+      "rows, such as those of batch normalisation, and a learner has too few rows for "
+      "them. Feed more rows, ask for fewer learners, or choose a synchroniser; wanted "
+      "are ",
+      kLeastRows, " rows for each learner."));
   return true;
 }
 

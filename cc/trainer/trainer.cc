@@ -249,8 +249,8 @@ absl::Status CheckRowsAreKnown(const Program& program, const FeedPlan& plan) {
   if (!plan.tasks.empty() || program.compiled()->rows_fetch < 0)
     return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "The learning run takes its rows while it is executed, and elastic hosts that "
-      "average gradients have to know them before. Use tensorbow.SMA(), or leave out "
+      "Elastic hosts that average gradients have to know the rows of a learning run "
+      "before it is executed. Use tensorbow.SMA(), or leave out "
       "Options(elements=\"one_each\")");
 }
 

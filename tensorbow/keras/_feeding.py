@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import keras
@@ -33,10 +34,10 @@ class ArrayBatches(data_adapter.DataAdapter):
     Args:
       inputs: (x,), (x, y) or (x, y, sample_weight); x and y may be nested.
       rows: of one batch.
-      shuffle: whether every epoch goes through the rows in an order of its own.
+      shuffle: puts a range of row numbers in another order for each epoch; None keeps it.
     """
 
-    def __init__(self, inputs: Any, rows: int, shuffle: bool) -> None:
+    def __init__(self, inputs: Any, rows: int, shuffle: Callable[[tf.Tensor], tf.Tensor] | None):
         self._inputs = inputs
         self.arrays = [np.asarray(a) for a in tf.nest.flatten(inputs)]
         self.num_rows = len(self.arrays[0])
@@ -46,13 +47,13 @@ class ArrayBatches(data_adapter.DataAdapter):
         self.spec = tf.nest.map_structure(
             lambda a: tf.TensorSpec([static, *np.shape(a)[1:]], np.asarray(a).dtype), inputs
         )
-        self._orders = self._order_dataset() if shuffle else None
+        self._orders = None if shuffle is None else self._order_dataset(shuffle)
 
-    def _order_dataset(self) -> tf.data.Dataset:
+    def _order_dataset(self, shuffle: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
         """Orders of the rows; as in Keras's ArrayDataAdapter, so that seeds mean the same."""
 
         def permutation(_: Any) -> tf.Tensor:
-            return tf.random.shuffle(tf.range(self.num_rows, dtype=tf.int64))
+            return shuffle(tf.range(self.num_rows, dtype=tf.int64))
 
         options = tf.data.Options()
         options.experimental_optimization.apply_default_optimizations = False
@@ -158,7 +159,9 @@ def array_batches(
     inputs = keras.tree.lists_to_tuples(
         keras.tree.map_structure(lambda leaf: _for_kernels(leaf.array), sliceable)
     )
-    return ArrayBatches(inputs, adapter.batch_size, bool(shuffle))
+    # Keras shuffles by a method of its own from 3.16 on.
+    keras_shuffle = getattr(adapter, "_tf_shuffle", tf.random.shuffle)
+    return ArrayBatches(inputs, adapter.batch_size, keras_shuffle if shuffle else None)
 
 
 def _for_kernels(array: np.ndarray) -> np.ndarray:

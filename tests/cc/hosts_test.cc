@@ -307,10 +307,10 @@ TEST(OneFateTest, HostsThatDoDifferentThingsFail) {
   first.Forgive();
   second.Forgive();
   EXPECT_EQ(both({Kind::kTrained, 1}, {Kind::kTrained, 2}), Fate::kBroken);
-  EXPECT_EQ(
-      first.why(),
-      "host 1 and host 0 train different things at the same time. All hosts have to "
-      "run the same program with the same options");
+  EXPECT_EQ(first.why(),
+            "host 1 and host 0 execute different learning runs at the same time. All "
+            "hosts have to "
+            "run the same program with the same options");
   first.Forgive();
   EXPECT_EQ(first.Await(), Fate::kBroken) << "for good";
 }

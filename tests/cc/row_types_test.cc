@@ -243,7 +243,7 @@ TEST_F(RowTypesTest, AContractionOverRowsIsASum) {
 
 TEST_F(RowTypesTest, EveryRowWithEveryOtherIsUnknown) {
   Add("gram", "MatMul", {"x", "y"}, {{"transpose_b", "b: true"}});
-  EXPECT_TRUE(absl::StrContains(TypeOf("gram"), "works on every row with every other"))
+  EXPECT_TRUE(absl::StrContains(TypeOf("gram"), "combines every row with every other"))
       << TypeOf("gram");
 }
 
@@ -300,7 +300,8 @@ TEST_F(RowTypesTest, RowsAgainstAConstantOfAsManyAreUnknown) {
   spec_.feeds.push_back("twelve:0");
   rows_.feeds.push_back({"twelve:0", false, std::nullopt});
   Add("sum", "AddV2", {"x", "twelve"});
-  EXPECT_TRUE(absl::StrContains(TypeOf("sum"), "sets rows against a constant of 12"))
+  EXPECT_TRUE(
+      absl::StrContains(TypeOf("sum"), "combines rows with a constant of size 12"))
       << TypeOf("sum");
 }
 
@@ -313,7 +314,8 @@ TEST_F(RowTypesTest, RowsBesideZerosOfAsManyAreUnknown) {
              {{"dtype", kInts},
               {"value", "tensor { dtype: DT_INT32 tensor_shape { } int_val: 1 }"}}));
   Add("both_of", "ConcatV2", {"x", "zeros", "k"}, {{"N", "i: 2"}});
-  EXPECT_TRUE(absl::StrContains(TypeOf("both_of"), "a constant of as many"));
+  EXPECT_TRUE(
+      absl::StrContains(TypeOf("both_of"), "a constant that has as many elements"));
 }
 
 // What fills a shape that is not known may be rows.

@@ -254,7 +254,7 @@ class Comparison:
                 reasons.append("a run without feeds, data or random numbers")
             elif why := re.search(r"its rows cannot be divided: (.*)", text):
                 reasons.append(re.sub(r" '[^']*'", "", why[1]))
-            elif "nothing that it is fed or takes has rows" in text:
+            elif "neither its feeds nor what it takes from a pipeline have rows" in text:
                 reasons.append("a run without rows")
             elif "where learners cannot average it" in text:
                 reasons.append("a gradient is written where learners cannot average it")

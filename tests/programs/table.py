@@ -45,7 +45,7 @@ or may not have rows. Sometimes a little makes such a program parallel:
   of its rows, and each learner takes one such batch after another.
 * *A table or a state next to the rows*: `Options(replicate=[table])` if every learner needs it
   whole, `Options(shard=[state])` if it has one row per sample.
-* *A SparseTensor whose indices are not in order of the rows*: `tf.sparse.reorder` it before it
+* *A SparseTensor whose indices are not sorted by row*: `tf.sparse.reorder` it before it
   is fed.
 
 ## Sessions that other code makes

@@ -84,7 +84,7 @@ def state_brings_its_learners(emulator: Emulator) -> None:
                 session.load_state(path)
                 raise AssertionError("3 learners on 2 devices")
             except tf.errors.FailedPreconditionError as error:
-                assert "3 learners, which 2 devices" in str(error)
+                assert "2 devices for 3 learners" in str(error)
             assert session.num_learners == 2
 
 
@@ -133,7 +133,9 @@ def what_does_not_fit_is_skipped(emulator: Emulator) -> None:
             session.run(program.train, program.feeds(0, 4000))
         one, two = session.tuning
         assert (one.learners, one.chosen, two.learners) == (1, True, 2)
-        assert two.note.startswith("skipped: Got 2 learners for a device with memory for 1"), two
+        assert two.note.startswith("skipped: The device's memory is short for so many learners"), (
+            two
+        )
         assert session.num_learners == 1
     with new_session(program, learners_per_device=1) as session:
         session.run(program.init)

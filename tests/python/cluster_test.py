@@ -67,7 +67,7 @@ def test_a_host_that_never_comes_is_named():
     with Hosts(2, "join", 1.5) as hosts:
         hosts.processes[1].kill()
         error = hosts.result(0)
-    assert "DeadlineExceededError: Not all hosts of the cluster are there after 1.5s" in error
+    assert "DeadlineExceededError: Some hosts of the cluster did not start within 1.5s" in error
     assert f"host 1 ({hosts.addresses[1]}) does not answer" in error
 
 

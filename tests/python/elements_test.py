@@ -249,7 +249,7 @@ def test_a_conditional_that_takes_data_is_for_one_learner():
         with tf.control_dependencies([train]):
             return step.assign_add(1).op, w, []
 
-    one_learner(build, "cannot be taken before it.*conditional")
+    one_learner(build, "cannot be taken ahead of it.*conditional")
 
 
 def test_an_element_that_something_else_waits_for_is_for_one_learner():
@@ -259,7 +259,7 @@ def test_an_element_that_something_else_waits_for_is_for_one_learner():
             weight = tf.constant(0.5) + 0
         return *trained(lambda w: weight * tf.reduce_mean(tf.square(w - x))), start
 
-    one_learner(build, "something waits for")
+    one_learner(build, "an operation waits for")
 
 
 def test_a_run_that_refills_its_queue_is_for_one_learner():
@@ -269,7 +269,7 @@ def test_a_run_that_refills_its_queue_is_for_one_learner():
         train, w = trained(lambda w: tf.reduce_mean(tf.square(w - taken)))
         return tf.group(train, made.enqueue(taken + 1)), w, [made.enqueue(X[0, :4])]
 
-    one_learner(build, "puts an element back")
+    one_learner(build, "adds elements to a queue")
 
 
 def test_a_run_waits_for_an_element_while_others_go_on():

@@ -297,7 +297,7 @@ def test_sparse_feeds_that_have_no_rows_fall_back():
     unordered = tf1.SparseTensorValue([[1, 2], [0, 0]], [1.0, 2.0], [2, 3])
     with session(program.graph) as s:
         s.run(program.init)
-        fallback(s, program.train, {x: unordered, y: [1, 2]}, "not in order of the rows")
+        fallback(s, program.train, {x: unordered, y: [1, 2]}, "not sorted by row")
 
 
 def test_sparse_feeds_may_be_named():
@@ -352,7 +352,7 @@ def test_fixed_batch_falls_back():
     graph, x, train, init, seen = recording_program(shape=(4,))
     with session(graph, proof="off") as s:
         s.run(init)
-        fallback(s, train, {x: np.arange(4)}, "one batch of a fixed number of rows")
+        fallback(s, train, {x: np.arange(4)}, "is declared with a fixed number of rows")
     assert [len(part) for part in seen] == [4, 4]
 
 
@@ -384,7 +384,7 @@ def test_square_matrix_between_the_rows_falls_back():
     feeds = {adjacency: np.eye(4), features: np.ones((4, 2))}
     with session(graph) as s:
         s.run(init)
-        fallback(s, train, feeds, "works on every row with every other")
+        fallback(s, train, feeds, "combines every row with every other")
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_a_program_is_told_once_however_its_feeds_differ():
             s.run(train, {x: np.ones((time, 4)), lengths: np.ones(4)})
         assert s.learning_tasks == 4
     (told,) = (str(w.message) for w in caught if w.category is tensorbow.TensorBowWarning)
-    assert "sets rows against rows of another axis or choice" in told
+    assert "combines rows with rows on another axis or of another selection" in told
 
 
 def test_feeds_that_a_run_does_not_use_do_not_count():

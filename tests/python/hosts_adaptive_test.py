@@ -223,7 +223,7 @@ def test_a_task_that_fails_takes_all_hosts_back_to_the_last_merge():
     assert "bad is not a number" in failed[1]
     assert told[1].startswith("AbortedError")
     assert "a learning task of host 1 has failed" in told[1]
-    assert "all that hosts have trained since the last merge" in told[1]
+    assert "AdaptiveSGD discards all that hosts have trained since the last merge" in told[1]
     merged = results[0]["z"][1]
     for _, _, read, replicas in (failed, told):
         assert read == merged and replicas == [merged, merged]

@@ -134,7 +134,7 @@ def test_who_has_no_data_cannot_go_on_without_those_that_have():
     with Hosts(2, "descends_on", *arguments) as running:
         alone = running.result(0)
     assert f"host 1 ({running.addresses[1]}) does not answer" in alone["error"]
-    assert "None of those that are left has what the lost hosts have learned" in alone["error"]
+    assert "No remaining host has the last update of the lost hosts" in alone["error"]
 
 
 def test_keras_models_go_on():

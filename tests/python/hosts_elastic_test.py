@@ -185,7 +185,7 @@ def test_who_is_lost_while_all_save_ends_training_or_not_but_for_all(tmp_path, v
         if result["error"]:
             assert result["error"].startswith("UnavailableError")
             assert "does not answer" in result["error"]
-            assert "start all hosts again" in result["error"]
+            assert "Start all hosts again" in result["error"]
         else:
             assert result["run"] == 29
 

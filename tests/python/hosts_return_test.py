@@ -186,7 +186,7 @@ def test_hosts_that_are_killed_come_back_with_weights_and_slots(learners):
         assert result["last"] == results[0]["last"]
         assert result["counts"] == [iterations, tasks[-1], tasks[-1] * ROWS // learners]
     warned = [text for result in results for text in result["warned"]]
-    assert any("Back in the cluster: host" in text for text in warned)
+    assert any("A lost host has rejoined the cluster: " in text for text in warned)
 
 
 def come_back_three_times(arguments):
@@ -307,7 +307,7 @@ def test_who_comes_back_takes_the_others_state_not_a_saved_one(tmp_path):
         results = end(running)
     assert results[0]["refused"].startswith("NotFoundError")
     assert results[2]["refused"].startswith("FailedPreconditionError")
-    assert "takes over what the others have with its first learning run" in results[2]["refused"]
+    assert "its first learning run takes over the model of the other hosts" in results[2]["refused"]
     assert results[0]["last"] == results[2]["last"]
 
 

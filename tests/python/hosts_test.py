@@ -149,12 +149,12 @@ def test_a_host_may_look_in_a_session_of_its_own():
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("variables", "begin with different variables, optimisers, options"),
-        ("options", "begin with different variables, optimisers, options"),
-        ("period", "begin with different variables, optimisers, options"),
-        ("learners", "begin with different variables, optimisers, options"),
-        ("writes", "host 0 has trained while host 1 has written variables, begins"),
-        ("order", "host 1 and host 0 train different things at the same time"),
+        ("variables", "have different variables, optimisers, options"),
+        ("options", "have different variables, optimisers, options"),
+        ("period", "have different variables, optimisers, options"),
+        ("learners", "have different variables, optimisers, options"),
+        ("writes", "host 0 has trained while host 1 writes variables, starts"),
+        ("order", "host 1 and host 0 execute different learning runs at the same time"),
     ],
 )
 def test_hosts_that_do_different_things_are_told_so(how, message):
@@ -197,7 +197,7 @@ def test_a_last_iteration_that_is_lost_is_told_when_the_session_is_closed():
         model.train([rows_of(0, run), rows_of(1, run)])
     np.testing.assert_allclose(first["z"], model.z[:-1], rtol=1e-12)
     (told,) = first["told"]
-    assert "the last iteration of its learners does not count: host 1" in told
+    assert "The last iteration before the session was closed is discarded: host 1" in told
 
 
 def test_hosts_whose_program_fails_say_why():

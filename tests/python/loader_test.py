@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import pathlib
 import shutil
 import subprocess
@@ -111,15 +112,24 @@ def checkout(tmp_path):
     return folder
 
 
-def test_a_checkout_that_hides_the_installation_says_so(checkout, tmp_path, monkeypatch):
-    site = tmp_path / "site-packages"
-    (site / "tensorbow").mkdir(parents=True)
-    (site / "tensorbow" / "__init__.py").touch()
-    monkeypatch.setattr(sys, "path", [str(checkout), str(site)])
-    text = _loader.explain_load_failure(ImportError(), "2.21.0", checkout / "tensorbow")
-    assert text.startswith(f"Python imports the sources in {checkout / 'tensorbow'}, which have no")
-    assert f"and not the TensorBow installed in {site / 'tensorbow'}. Fix: start Python in" in text
-    assert text.endswith("or install the sources in place: pip install -e .")
+@pytest.mark.parametrize("way", ["a program", "the command"])
+def test_programs_started_in_a_checkout_use_the_installation(checkout, way):
+    arguments = ["-m", "tensorbow", "--version"]
+    if way == "a program":
+        program = "import tensorbow, tensorbow.keras as k; print(tensorbow.Options, k.__file__)"
+        arguments = ["-c", program]
+    said = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    if way == "a program":
+        assert str(PACKAGE / "keras") in said and "tensorbow.options.Options" in said
+    else:
+        assert said.startswith("tensorbow ")
 
 
 def test_a_checkout_beside_no_installation_was_not_built(checkout, monkeypatch):
@@ -133,8 +143,8 @@ def test_doctor_names_a_checkout_that_hides_the_installation(checkout):
 
     (finding,) = doctor._of_the_folder(checkout)
     assert not finding.fails
-    assert finding.what.startswith(f"In this folder Python imports the sources in {checkout}")
-    assert f"start Python in another folder than {checkout}" in finding.fix
+    assert f"since the sources in {checkout / 'tensorbow'} have no native runtime" in finding.what
+    assert "pip install -e ." in finding.fix
     assert doctor._of_the_folder(PACKAGE.parent) == []
 
 

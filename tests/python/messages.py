@@ -270,7 +270,7 @@ def row_reasons() -> list[Message]:
                     at = f"{where}:{_line(source, call.start())}"
                     found.append(Message(at, "reason", f"{HOLE} '{HOLE}' {reason}"))
     for where, source in _files("cc/program", ".cc"):
-        for call in re.finditer(r"return (?=absl::StrCat\(\"fetch '\")", source):
+        for call in re.finditer(r"return (?=absl::StrCat\(\s*\"learners' values of)", source):
             text = cc_text(statement(source, call.end()))
             found.append(Message(f"{where}:{_line(source, call.start())}", "reason", text))
     return found

@@ -174,7 +174,7 @@ def test_a_run_that_puts_something_into_a_queue_is_one_learners():
         return (x, y), tf.group(train, noted), loss
 
     (said,) = compare(build, learners=1)
-    assert "QueueEnqueueV2 'fifo_queue_enqueue' acts on what learners share" in without_lines(said)
+    assert "QueueEnqueueV2 'fifo_queue_enqueue' acts on state that learners share" in without_lines(said)
 
 
 def test_a_function_without_inputs_is_a_source_of_batches():
@@ -277,7 +277,7 @@ def test_a_function_of_the_model_is_called_by_one_learner_with_a_warning():
 
     said = compare(build, learners=1)
     assert len(said) == 1
-    assert "PyFunc 'PyFunc' takes data, or calls Python, in the run" in without_lines(said[0])
+    assert "PyFunc 'PyFunc' takes data or calls Python during the run" in without_lines(said[0])
 
 
 def test_learners_that_come_later_are_told_as_well():
@@ -298,7 +298,7 @@ def test_learners_that_come_later_are_told_as_well():
             session.set_learners(2)
             session.run(train, {x: xs[0], y: ys[0]})
             assert session.learning_tasks == 2
-    assert len(caught) == 1 and "calls Python, in the run" in str(caught[0].message)
+    assert len(caught) == 1 and "calls Python during the run" in str(caught[0].message)
 
 
 @pytest.mark.parametrize("within", ["the graph", "a conditional", "a function"])
@@ -419,7 +419,7 @@ def test_what_waits_for_the_function_itself_is_executed_by_one_learner():
     ours, _, said, _ = trained(build, options=two_learners())
     np.testing.assert_allclose(ours, stock, rtol=2e-5)
     assert calls == [12] * 20
-    assert len(said) == 1 and "something waits for" in said[0]
+    assert len(said) == 1 and "an operation waits for" in said[0]
 
 
 @pytest.mark.parametrize("passing", ["print", "print in a function", "check_numerics"])

@@ -84,7 +84,7 @@ def test_gradients_are_averaged_while_learners_refill_what_they_take_from(store)
 def test_what_refills_after_an_update_trains_on_one_learner_under_ssgd():
     p = Program("staging_area", refill_after_update=True)
     with session(p.graph, 4, elements="one_each", synchroniser=tensorbow.SSGD()) as s:
-        with pytest.warns(tensorbow.TensorBowWarning, match="adds after an update"):
+        with pytest.warns(tensorbow.TensorBowWarning, match="to a queue after an update"):
             p.run(s)
         np.testing.assert_allclose(s.run(p.w), -0.01 * np.arange(RUNS).sum(), rtol=1e-5)
 
@@ -92,7 +92,7 @@ def test_what_refills_after_an_update_trains_on_one_learner_under_ssgd():
 def test_auto_is_one_learner_where_refills_come_after_an_update():
     p = Program("staging_area", refill_after_update=True)
     with session(p.graph, 4, elements="one_each", synchroniser="auto") as s:
-        with pytest.warns(tensorbow.TensorBowWarning, match="adds after an update"):
+        with pytest.warns(tensorbow.TensorBowWarning, match="to a queue after an update"):
             p.run(s)
         assert s.learning_tasks == RUNS
         np.testing.assert_allclose(s.run(p.w), -0.01 * np.arange(RUNS).sum(), rtol=1e-5)

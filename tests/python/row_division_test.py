@@ -99,16 +99,16 @@ DIVIDED = {
 MIXED = {
     "softmax over rows": r"Softmax 'Softmax' works along the rows",
     "hard examples": r"TopKV2 'TopKV2' works along the rows",
-    "place as a weight": r"Mul 'mul' uses the places of rows as numbers",
-    "rows by rows": r"GatherV2 'GatherV2' chooses among rows by rows",
-    "neighbours": r"StridedSlice 'strided_slice' takes some rows by their places",
+    "place as a weight": r"Mul 'mul' computes with row numbers",
+    "rows by rows": r"GatherV2 'GatherV2' selects rows by indices that rows hold",
+    "neighbours": r"StridedSlice 'strided_slice' selects rows by their positions",
     "halves": r"StridedSlice 'strided_slice_1' cuts rows by the number of all rows",
-    "reversed": r"ReverseV2 'ReverseV2' puts rows in another order",
+    "reversed": r"ReverseV2 'ReverseV2' reorders the rows",
     "running sum": r"Cumsum 'Cumsum' works along the rows",
-    "two halves": r"Reshape 'Reshape' mixes rows with an axis before them",
+    "two halves": r"Reshape 'Reshape' merges the rows with an axis before them",
     "repeated rows": r"Tile 'Tile' repeats rows",
-    "gram": r"MatMul 'MatMul_1' works on every row with every other",
-    "each with each": r"Sub 'sub' sets rows against rows of another axis or choice",
+    "gram": r"MatMul 'MatMul_1' combines every row with every other",
+    "each with each": r"Sub 'sub' combines rows with rows on another axis or of another selection",
 }
 
 
@@ -157,8 +157,8 @@ def test_all_rows_are_mixed_on_every_learner(name):
 
 ONE_LEARNERS = {
     "until small on average": r"Mean 'while/Mean' is to be exchanged in a conditional or a loop",
-    "shuffled": r"RandomShuffle 'RandomShuffle' puts rows in another order",
-    "masks of one another": r"Mul 'mul' sets rows against rows of another axis or choice",
+    "shuffled": r"RandomShuffle 'RandomShuffle' reorders the rows",
+    "masks of one another": r"Mul 'mul' combines rows with rows on another axis or of another",
     "ones of n by n": r"would compute the model from all rows on every learner",
 }
 
@@ -567,7 +567,7 @@ def test_a_fetch_that_cannot_be_put_together_is_one_learners():
     explanation = assert_stocks(
         programs.classifier(), programs.plain, 2, 3, fetch=["halves apart"], executed_by=1
     )
-    assert "fetch 'concat:0'" in explanation.why and "put together" in explanation.why
+    assert "fetch 'concat:0'" in explanation.why and "cannot be combined" in explanation.why
 
 
 def test_a_users_choice_for_a_fetch_counts():

@@ -1,5 +1,6 @@
 """Contenders take turns, and their speed is compared by pairs of turns."""
 
+import argparse
 import itertools
 
 import pytest
@@ -81,6 +82,20 @@ def test_a_comparison_that_is_short_or_disturbed_is_doubted():
     assert found.startswith("too short: b trained for 1.5 s, and a comparison wants 10 s of each.")
     (found,) = doubts([long, long], others=1.26, cores=2)
     assert found.startswith("machine busy: other programs used 1.3 of 2 cores meanwhile.")
+
+
+def test_the_picture_of_a_doubted_comparison_says_so(monkeypatch, tmp_path):
+    from tensorbow import _report
+
+    titles = []
+    monkeypatch.setattr(_report, "_plot", lambda rows, title, path: titles.append(title))
+    files = argparse.Namespace(plot=tmp_path / "a.png", json=None, save=None)
+    rows = [progress((100, 1.0)), progress((200, 1.0), name="b")]
+    for row in rows:
+        row.samples, row.seconds, row.accuracy = [100], [1.0], [0.5]
+    for doubted in (["machine busy: it is", "too short: it was"], []):
+        _report.report(files, "lenet", rows, doubted, save=lambda path: None)
+    assert titles == ["lenet: 2.00 × a (machine busy, too short)", "lenet: 2.00 × a"]
 
 
 def test_the_load_of_others_is_all_work_without_ones_own(tmp_path, monkeypatch):

@@ -80,9 +80,9 @@ class IteratorGetRowsKernel : public tf::AsyncOpKernel {
       if (!more.has_value()) {
         return absl::InvalidArgumentError(absl::StrCat(
             requested_input(0), ": AdaptiveSGD(b_max=", rows_,
-            ") puts elements together, and got one whose components do not have the "
-            "same number of rows after one of ",
-            *first, "; leave b_max out"));
+            ") joins elements of the pipeline, and the components of one have "
+            "different "
+            "numbers of rows. Leave b_max out, or batch all components alike"));
       }
       rows += *more;
       elements.push_back(std::move(element));

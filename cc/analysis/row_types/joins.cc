@@ -24,7 +24,7 @@ RowType JoinZero(OpView& op, const RowType& zero, const RowType& other) {
       zero.rank() == other.rank()) {
     const auto size = op.sizes().Number((*zero.dims)[other.axis]);
     if (size.value_or(1) > 1) {
-      return op.Unknown(absl::StrCat("is rows or a constant of ", *size));
+      return op.Unknown(absl::StrCat("is either rows or a constant of size ", *size));
     }
   }
   RowType joined = other.WithoutNumbers();
@@ -59,8 +59,10 @@ RowType Join(OpView& op, const RowType& a, const RowType& b) {
   if (b.is(RowKind::kZero)) return JoinZero(op, b, a);
   if (a.kind == b.kind && a.axis == b.axis && a.part == b.part &&
       (a.is(RowKind::kSame) || a.is(RowKind::kSum) || a.is(RowKind::kRows))) {
-    if (a.exponent != b.exponent) return op.Unknown("is scaled or not, by a condition");
-    if (!(a.own == b.own)) return op.Unknown("is the places of rows, by a condition");
+    if (a.exponent != b.exponent)
+      return op.Unknown("is scaled differently by the branches of a condition");
+    if (!(a.own == b.own))
+      return op.Unknown("has row numbers in one branch of a condition only");
     RowType joined = a;
     joined.dims = CommonDims(a, b);
     if (a.numbers != b.numbers) joined.numbers.reset();
@@ -92,13 +94,15 @@ RowType Filled(OpView& op, RowType value, const Sizes& dims, int i) {
     value.uniform = dims.empty() ? Uniform::kNo : Uniform::kEverywhere;
     return value;
   }
-  if (axes.empty()) return op.Unknown("has a size that is not known");
+  if (axes.empty()) return op.Unknown("has an unknown size");
   if (axes.size() > 1) return op.Unknown("has rows on two axes");
   const std::optional<Part> part = op.sizes().PartOf(dims[axes[0]]);
-  if (!part.has_value()) return op.Unknown("has a number of rows and others");
+  if (!part.has_value())
+    return op.Unknown("has a size that adds the number of rows to other numbers");
   value = op.Exchanged(i, value);
   if (value.unknown()) return value;
-  if (!value.is(RowKind::kSame)) return op.Unknown("fills rows with rows");
+  if (!value.is(RowKind::kSame))
+    return op.Unknown("fills rows with values that differ between learners");
   RowType rows = MakeRows(axes[0], *part, dims, value.exponent);
   rows.uniform = Uniform::kEverywhere;
   return rows;

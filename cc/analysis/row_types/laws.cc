@@ -292,10 +292,10 @@ RowType Contract(OpView& op, std::vector<Factor> factors, const std::string& out
                               : Uniform::kNo;
     return type;
   }
-  if (labels.size() > 1) return op.Unknown("works on every row with every other");
+  if (labels.size() > 1) return op.Unknown("combines every row with every other");
   std::set<Part> parts;
   for (const RowType& type : rows) parts.insert(PartAmong(type, rows));
-  if (parts.size() > 1) return op.Unknown("works on rows of different choices");
+  if (parts.size() > 1) return op.Unknown("combines rows of different selections");
   const char label = *labels.begin();
   for (const Factor& factor : factors) {
     const size_t at = factor.labels.find(label);
@@ -304,7 +304,7 @@ RowType Contract(OpView& op, std::vector<Factor> factors, const std::string& out
         (*factor.type.dims)[at] == kOneSize) {
       continue;
     }
-    return op.Unknown("sets rows against a constant of as many");
+    return op.Unknown("combines rows with a constant that has as many elements");
   }
   const size_t axis = out.find(label);
   if (axis == std::string::npos) return Make(RowKind::kSum, dims, exponent);

@@ -165,7 +165,7 @@ std::optional<int64_t> OpView::Constant(const RowType& type) const {
 RowType OpView::UnknownNumbers(const RowType& type, absl::string_view what) const {
   if (type.unknown()) return type;
   return Unknown(absl::StrCat(
-      what, type.of_all_rows ? " by the number of all rows" : " that is not known"));
+      what, type.of_all_rows ? " by the number of all rows" : " by unknown numbers"));
 }
 
 bool OpView::trains(absl::string_view variable) const {
@@ -182,7 +182,7 @@ Types OpView::Call(const std::string& function, const Types& arguments,
   Types outputs =
       flow_->Call(function, arguments, absl::StrCat(path_, "/", label), node_, shapes);
   if (outputs.empty() && num_outputs() > 0) {
-    outputs.assign(num_outputs(), Unknown("calls a function that there is not"));
+    outputs.assign(num_outputs(), Unknown("calls a function that does not exist"));
   }
   return outputs;
 }

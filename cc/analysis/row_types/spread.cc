@@ -97,7 +97,7 @@ RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
   bool of_all_rows = false;
   for (RowType& type : in) {
     if (kind != RowKind::kZero) type = AsRows(type, sizes);
-    if (IsStructure(type)) return op.Unknown("has no rule for such an input");
+    if (IsStructure(type)) return op.Unknown("has no rule for an input of this kind");
     of_all_rows |= type.of_all_rows;
   }
   Types live, rows;
@@ -130,10 +130,12 @@ RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
     if (count.known()) counts.insert(count);
   }
   if (places.size() > 1) {
-    return op.Unknown("sets rows against rows of another axis or choice");
+    return op.Unknown(
+        "combines rows with rows on another axis or of another selection");
   }
   const std::optional<Size> count = CountOfEqual(counts, op.sizes());
-  if (!count.has_value()) return op.Unknown("sets rows against other numbers of rows");
+  if (!count.has_value())
+    return op.Unknown("combines rows with another number of rows");
   const auto [axis, part] = *places.begin();  // counted from the right
   for (const RowType& type : in) {
     if (type.is(RowKind::kRows) || !type.dims.has_value() || type.rank() < -axis) {
@@ -143,10 +145,13 @@ RowType Spread(OpView& op, Types in, int exponent, RowKind kind) {
     const std::optional<int64_t> number = sizes.Number(size);
     if (!size.known() || (type.of_all_rows && !number.has_value()) ||
         sizes.IsOfFeed(size) || sizes.CountsAll(size)) {
-      return op.Unknown("sets rows against what may have one for each row of all");
+      return op.Unknown(
+          "combines rows with a tensor that may have an element for each row of the "
+          "batch");
     }
     if (number.has_value() && *number > 1) {
-      return op.Unknown(absl::StrCat("sets rows against a constant of ", *number));
+      return op.Unknown(
+          absl::StrCat("combines rows with a constant of size ", *number));
     }
   }
   const bool all_any = std::all_of(rows.begin(), rows.end(), [](const RowType& type) {

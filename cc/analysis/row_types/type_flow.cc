@@ -90,7 +90,8 @@ void TypeFlow::Walk(Frame* frame, const std::vector<const tf::Node*>& ends) {
     Types outputs = Evaluate(*frame, node);
     if (count[node.id()] > kMostEvaluations) {
       OpView op(this, graph, &node, absl::StrCat(frame->prefix, node.name()));
-      outputs.assign(node.num_outputs(), op.Unknown("does not settle on a type"));
+      outputs.assign(node.num_outputs(),
+                     op.Unknown("has a type that changes with each iteration"));
     }
     Types& known = frame->types[node.id()];
     bool changed = false;
@@ -160,7 +161,7 @@ Types TypeFlow::Typed(const Frame& frame, OpView& op, const Types& in) {
     places = true;
     misplaced |= !MayBeOwnPlaces(op.op(), static_cast<int>(i));
   }
-  Types outputs = {op.Unknown("uses the places of rows as numbers")};
+  Types outputs = {op.Unknown("computes with row numbers")};
   if (!misplaced) {
     Types applied = Apply(op, in);
     if (applied.empty()) return applied;
@@ -170,7 +171,7 @@ Types TypeFlow::Typed(const Frame& frame, OpView& op, const Types& in) {
     }
   }
   if (!ActsOnOwnState(op.node())) {
-    op.Write(0, op.Unknown("acts on what learners share"), false, "");
+    op.Write(0, op.Unknown("acts on state that learners share"), false, "");
   }
   const size_t given = outputs.size();
   outputs.resize(op.num_outputs(), given == 1 ? outputs[0] : RowType());
@@ -282,7 +283,7 @@ RowType TypeFlow::Complete(const Frame& frame, OpView& op, int output, RowType t
   }
   if (!type.is(RowKind::kRows) && !type.is(RowKind::kZero) && type.dims.has_value() &&
       sizes.HasRows(*type.dims)) {
-    return op.Unknown("has the shape of rows and is none");
+    return op.Unknown("has the shape of rows, but does not hold rows");
   }
   return type;
 }

@@ -125,7 +125,8 @@ class Inserter {
       case Need::kOwnRows:
         return supplies_.TakeOwnRows(need);
       case Need::kAssumed:
-        return edits_.Misplaced(need.node, "takes indices that may leave their row");
+        return edits_.Misplaced(need.node,
+                                "takes indices that may point outside of their row");
       case Need::kDraw:
       case Need::kMoments:
       case Need::kRescale:
@@ -138,7 +139,7 @@ class Inserter {
   absl::Status MakeWhole(const RowNeed& need) {
     tf::NodeDef* const node = edits_.Node(need.node);
     if (node == nullptr)
-      return edits_.Misplaced(need.node, "needs numbers of rows in a function");
+      return edits_.Misplaced(need.node, "needs the number of rows inside a function");
     const std::string before = Canonical(program_.Find(need.node)->input(need.input));
     TF_ASSIGN_OR_RETURN(std::string whole, wholes_.Of(before));
     *node->mutable_input(need.input) = std::move(whole);
@@ -284,7 +285,8 @@ class Inserter {
     const std::string before = WrittenBy(write);
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(before));
     if (!CanBeReduced(dtype))
-      return edits_.Misplaced(write.node, "writes such a sum over rows");
+      return edits_.Misplaced(
+          write.node, "writes a sum over rows whose type learners cannot exchange");
     const TensorName now = edits_.InputNow(*node, write.input);
     const std::string made = absl::StrCat(write.node, "/TensorBow.average");
     const auto type = types_.types.find(before);
@@ -370,16 +372,17 @@ class Inserter {
         continue;
       }
       if (!sum.empty())
-        return edits_.Misplaced(unique, "is of slices that are added up twice");
+        return edits_.Misplaced(unique, "has slices that are added up twice");
       sum = name;
     }
     if (sum.empty())
-      return edits_.Misplaced(unique, "is of slices that are not added up");
+      return edits_.Misplaced(unique, "has slices that are not added up");
     TF_RETURN_IF_ERROR(edits_.Exchangeable(sum).status());
     const std::string values = absl::StrCat(sum, ":0"),
                       slots = absl::StrCat(unique, ":0");
     if (LeadsToExchanges(values))
-      return edits_.Misplaced(sum, "is computed with further");
+      return edits_.Misplaced(sum,
+                              "has a result that is computed with before the update");
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(values));
     TF_ASSIGN_OR_RETURN(const tf::DataType index_type, edits_.TypeOf(slots));
     const std::string made = absl::StrCat(sum, "/TensorBow.rows");

@@ -82,7 +82,8 @@ absl::Status RowSupplies::CountAll(const std::string& name) {
   tf::NodeDef* const node = edits_->Node(name);
   TF_ASSIGN_OR_RETURN(const tf::DataType dtype,
                       edits_->TypeOf(absl::StrCat(name, ":0")));
-  if (!CanBeReduced(dtype)) return edits_->Misplaced(name, "is a mean of such numbers");
+  if (!CanBeReduced(dtype))
+    return edits_->Misplaced(name, "has a type that learners cannot exchange");
   tf::NodeDef sum = *node;
   sum.set_name(absl::StrCat(name, "/TensorBow.sum"));
   sum.set_op("Sum");

@@ -35,7 +35,8 @@ absl::StatusOr<std::string> WholeNumbers::Of(const std::string& tensor) {
     return wholes_[tensor] = absl::StrCat(copy, ":", name.index);
   }
   if (!type->second.is(RowKind::kSizes)) {
-    return edits_->Misplaced(name.node, "is computed from more than numbers of rows");
+    return edits_->Misplaced(name.node,
+                             "is computed from more than the number of rows");
   }
   bool is_fed = true, adds_up = true, is_multiple = type->second.numbers.has_value();
   std::vector<int> powers;
@@ -75,7 +76,7 @@ absl::Status WholeNumbers::AddCopy(const TensorName& tensor, const std::string& 
   TF_RETURN_IF_ERROR(program_.functions().LookUpOpDef(node->op(), &op));
   if (op->is_stateful() || LiesInControlFlow(program_, tensor.node)) {
     return edits_->Misplaced(tensor.node,
-                             "takes a number that is no multiple of the rows");
+                             "takes a number that is not a multiple of the rows");
   }
   tf::NodeDef copy = *node;
   copy.set_name(made);

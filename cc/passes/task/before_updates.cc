@@ -26,10 +26,10 @@ absl::Status RefillBefore(tf::Node* begin, const NodeSet& conditional,
                                                            : nullptr;
     if (what != nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "S-SGD makes learners wait for each other's gradients, and they would wait "
-          "for ever for the elements that '",
-          refill->name(), "' adds ", what,
-          " to what they take from. Use tensorbow.SMA()"));
+          "S-SGD cannot train while '", refill->name(), "' adds elements to a queue ",
+          what,
+          ": learners that take them would wait for ever. Use tensorbow.SMA(), or add "
+          "them before the update"));
     }
     graph->AddControlEdge(refill, begin);
   }

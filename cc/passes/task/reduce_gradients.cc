@@ -83,9 +83,9 @@ std::vector<const tf::Node*> WritersOf(const tf::Node& variable) {
 
 absl::Status UpdatedOtherwise(const std::string& variable) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "S-SGD averages gradients, which it finds in TensorFlow's optimisers and in what "
-      "Keras's are given; variable '",
-      variable, "' is updated otherwise. Use tensorbow.SMA()"));
+      "S-SGD finds no gradient of variable '", variable,
+      "', which no optimiser of TensorFlow or Keras updates. Use tensorbow.SMA(), or "
+      "update it by an optimiser"));
 }
 
 // Makes the gradient of a fused update the learner's own, if the program averages it:
@@ -269,8 +269,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                                     const std::optional<std::set<std::string>>& sums,
                                     Averaging averaging, TaskGraph* task) {
   if (task->parts.size() != 1) {
-    return absl::InvalidArgumentError(
-        "S-SGD works on one device for each learner, the CPU. Use tensorbow.SMA()");
+    return absl::InvalidArgumentError("S-SGD works on CPUs only. Use tensorbow.SMA()");
   }
   tf::Graph* const graph = task->parts[0].graph.get();
   TF_ASSIGN_OR_RETURN(
@@ -311,10 +310,9 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                              : after.count(gradient) > 0 ? "after another update"
                                                          : nullptr;
     if (what != nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("S-SGD averages all gradients before it updates anything, but '",
-                       ProgramsName(gradient->name()), "' is computed ", what,
-                       ". Use tensorbow.SMA()"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "S-SGD cannot average '", ProgramsName(gradient->name()), "', which is computed ", what,
+          ": it averages all gradients before the first update. Use tensorbow.SMA()"));
     }
     graph->AddControlEdge(gradient, last);
     return absl::OkStatus();

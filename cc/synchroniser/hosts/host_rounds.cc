@@ -19,7 +19,7 @@ const char* Doing(HostRounds::Kind kind) {
     case HostRounds::Kind::kLeft:
       return "has closed its session";
     case HostRounds::Kind::kAgrees:
-      return "has written variables, begins to train, or saves or loads its state";
+      return "writes variables, starts training, or saves or loads its state";
   }
   return "";
 }
@@ -157,10 +157,9 @@ HostRounds::Fate HostRounds::Judge() {
     }
     if (report.program != other.program) {
       return Break(HostName(host) + " and " + HostName(first) +
-                   (agrees >= 0
-                        ? " begin with different variables, optimisers, options or "
-                          "numbers of learners"
-                        : " train different things at the same time") +
+                   (agrees >= 0 ? " have different variables, optimisers, options or "
+                                  "numbers of learners"
+                                : " execute different learning runs at the same time") +
                    ". All hosts have to run the same program with the same options");
     }
   }

@@ -64,7 +64,7 @@ RowType Cut(OpView& op, const RowType& blocks, const Types& in) {
         sizes.Number(size) == -1 && sizes.Plus(at, own) == (*blocks.dims)[blocks.axis];
     if (begin == at && (size == own || to_end)) return piece;
   }
-  return op.Unknown("takes a part of rows and others");
+  return op.Unknown("slices rows together with other values");
 }
 
 }  // namespace
@@ -142,12 +142,12 @@ Types TypeBlocks(OpView& op, Types in) {
       one &= exponent.value_or(as_sum) == as_sum;
       exponent = as_sum;
     }
-    if (!one) return {op.Unknown("adds up slices of different scale")};
+    if (!one) return {op.Unknown("adds up slices of different scales")};
     RowType slotted = Make(RowKind::kSlotted, std::nullopt, exponent.value_or(1));
     slotted.variable = in[1].own.slots;
     return {slotted};
   }
-  return {op.Unknown("has no rule for rows beside others")};
+  return {op.Unknown("has no rule for rows together with other values")};
 }
 
 }  // namespace tensorbow

@@ -15,7 +15,8 @@ constexpr int kMostRounds = 12;  // of a loop's body, until its types stay
 RowType Condition(OpView& op, int i, const RowType& type) {
   const RowType flat = op.Flat(i, type);
   if (flat.is(RowKind::kSame) || flat.unknown() || !flat.typed()) return flat;
-  return op.Unknown(absl::StrCat("decides by what is ", Describe(flat, op.sizes())));
+  return op.Unknown(
+      absl::StrCat("has a condition that is ", Describe(flat, op.sizes())));
 }
 
 Types Switch(OpView& op, Types in) {
@@ -104,7 +105,8 @@ Types While(OpView& op, Types in) {
   }
   RowType test;
   for (int round = 0;; ++round) {
-    if (round == kMostRounds) return {op.Unknown("does not settle on types")};
+    if (round == kMostRounds)
+      return {op.Unknown("has types that change with each iteration")};
     const Types tests = op.Call(FunctionOf(op, "cond"), in, "cond/");
     test = tests.empty() ? RowType() : tests[0];
     const Types outputs = op.Call(FunctionOf(op, "body"), in, "body/");
@@ -125,8 +127,8 @@ Types While(OpView& op, Types in) {
   }
   if (test.unknown()) return {test};
   if (!test.is(RowKind::kSame) || test.exponent != 0) {
-    return {
-        op.Unknown(absl::StrCat("goes on by what is ", Describe(test, op.sizes())))};
+    return {op.Unknown(
+        absl::StrCat("has a loop condition that is ", Describe(test, op.sizes())))};
   }
   return in;
 }
@@ -191,7 +193,7 @@ RowType Added(OpView& op, const RowType& list, const RowType& element) {
 RowType WithoutFront(OpView& op, const RowType& type) {
   if (!type.typed() || type.unknown()) return type;
   if (type.is(RowKind::kRows) && type.axis == 0) {
-    return op.Unknown("makes an element of each row");
+    return op.Unknown("takes the rows apart one by one");
   }
   RowType element = type.Plain();
   if (element.dims.has_value() && !element.dims->empty()) {
@@ -206,7 +208,7 @@ Types WithFront(OpView& op, const RowType& element) {
   if (!element.typed()) return {};
   if (element.unknown()) return {element};
   if (element.own.kind != OwnPlaces::Kind::kNone) {
-    return {op.Unknown("uses the places of rows as numbers")};
+    return {op.Unknown("computes with row numbers")};
   }
   RowType type = element.Plain();
   if (type.dims.has_value()) type.dims->insert(type.dims->begin(), kUnknownSize);

@@ -25,7 +25,7 @@ Types SliceOp(OpView& op, Types in) {
   const Sizes &begin = *in[1].numbers, &size = *in[2].numbers;
   const std::optional<CutRows> cut =
       CutOfRows(op.sizes(), type, begin[type.axis], size[type.axis]);
-  if (!cut.has_value()) return {op.Unknown("takes some rows by their places")};
+  if (!cut.has_value()) return {op.Unknown("selects rows by their positions")};
   type = type.Plain();
   for (int d = 0; d < type.rank(); ++d) {
     (*type.dims)[d] = d == type.axis                     ? cut->size
@@ -38,7 +38,7 @@ Types SliceOp(OpView& op, Types in) {
 
 Types StridedSlice(OpView& op, Types in) {
   RowType type = in[0].extreme() ? op.Flat(0, in[0]) : in[0];
-  if (type.is(RowKind::kSizes)) return {op.Unknown("takes a part of unknown sizes")};
+  if (type.is(RowKind::kSizes)) return {op.Unknown("takes a slice of unknown size")};
   if (!type.is(RowKind::kRows)) return {SliceOfOthers(op, type, in)};
   if (!type.dims.has_value()) return {op.Unknown("cuts rows of unknown rank")};
   for (int i : {1, 2, 3}) {
@@ -53,7 +53,7 @@ Types StridedSlice(OpView& op, Types in) {
       dims.push_back(kOneSize);
     } else if (*entry.axis == type.axis) {
       const std::optional<CutRows> rows = CutOfRows(sizes, type, entry);
-      if (!rows.has_value()) return {op.Unknown("takes some rows by their places")};
+      if (!rows.has_value()) return {op.Unknown("selects rows by their positions")};
       cut.axis = static_cast<int>(dims.size());
       cut.part = rows->part;
       dims.push_back(rows->size);
@@ -73,7 +73,7 @@ Types StridedSliceGrad(OpView& op, Types in) {
   if (type.is(RowKind::kZero)) return {Make(RowKind::kZero, dims)};
   if (!type.is(RowKind::kRows)) {
     if (shape == nullptr || op.sizes().MayHaveRows(*shape)) {
-      return {op.Unknown("puts a value without rows among rows")};
+      return {op.Unknown("inserts a value without rows among rows")};
     }
     return {type.WithoutNumbers().WithDims(dims)};
   }
@@ -90,7 +90,7 @@ Types StridedSliceGrad(OpView& op, Types in) {
       const Size size = (*dims)[*entry.axis];
       if (!op.sizes().HasRows(size) || size != (*type.dims)[at] ||
           !CutOfRows(op.sizes(), all, entry).has_value()) {
-        return {op.Unknown("puts rows among others")};
+        return {op.Unknown("inserts rows among other values")};
       }
       type = type.Plain();
       type.axis = *entry.axis;
@@ -99,7 +99,7 @@ Types StridedSliceGrad(OpView& op, Types in) {
     }
     ++at;
   }
-  return {op.Unknown("loses rows")};
+  return {op.Unknown("removes the axis of rows")};
 }
 
 // One block among zeros.
@@ -125,7 +125,8 @@ Types Pad(OpView& op, Types in) {
   if (type.partial() && !(plain && type.is(RowKind::kSum))) type = op.Flat(0, type);
   if (op.op() == "PadV2") {
     type = op.Flat(0, type);
-    if (op.Flat(2, in[2]).is(RowKind::kRows)) return {op.Unknown("pads with rows")};
+    if (op.Flat(2, in[2]).is(RowKind::kRows))
+      return {op.Unknown("pads with values of rows")};
   }
   const Sizes* const pads = OpView::Numbers(in[1]);
   if (!type.is(RowKind::kRows)) {
@@ -169,7 +170,7 @@ Types Reverse(OpView& op, Types in) {
   for (Size number : *in[1].numbers) {
     const std::optional<int> axis = AxisOf(op.sizes().Number(number), type.rank());
     if (!axis.has_value() || *axis == type.axis) {
-      return {op.Unknown("puts rows in another order")};
+      return {op.Unknown("reorders the rows")};
     }
   }
   return {type.Plain()};
@@ -180,10 +181,10 @@ Types ReverseSequence(OpView& op, Types in) {
   if (lengths.unknown()) return {lengths};
   RowType type = in[0];
   if (type.is(RowKind::kRows) && type.axis != op.Attr<int64_t>("batch_dim", 0)) {
-    return {op.Unknown("puts rows in another order")};
+    return {op.Unknown("reorders the rows")};
   }
   if (!type.is(RowKind::kRows) && lengths.is(RowKind::kRows)) {
-    return {op.Unknown("sets rows against a constant of as many")};
+    return {op.Unknown("combines rows with a constant that has as many elements")};
   }
   return {type.Plain()};
 }

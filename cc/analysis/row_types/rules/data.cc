@@ -24,14 +24,15 @@ Types Random(OpView& op, Types in) {
     return {op.UnknownNumbers(in[0], "draws random numbers")};
   }
   for (size_t i = 1; i < in.size(); ++i) {
-    if (in[i].is(RowKind::kRows)) return {op.Unknown("draws by parameters of rows")};
+    if (in[i].is(RowKind::kRows))
+      return {op.Unknown("draws random numbers with parameters for each row")};
     in[i] = op.Flat(static_cast<int>(i), in[i]);
     if (in[i].unknown()) return {in[i]};
   }
   RowType type = Filled(op, Make(RowKind::kSame), *in[0].numbers, 0);
   const bool of_seed = IsFunctionOfSeed(op);
   if (type.is(RowKind::kRows) && of_seed && op.gathers()) {
-    return {op.Unknown("draws for all rows by a seed")};
+    return {op.Unknown("draws random numbers for all rows from one seed")};
   }
   if (type.is(RowKind::kSame) && !of_seed) op.Need(Need::kDraw, -1, type);
   type.uniform = Uniform::kNo;
@@ -48,7 +49,7 @@ Types Skip(OpView& op, Types in) { return {Make(RowKind::kSame)}; }
 // Candidates, with counts that are expected of them by this draw.
 Types Candidates(OpView& op, Types in) {
   if (in[0].is(RowKind::kRows) && op.gathers()) {
-    return {op.Unknown("draws candidates for all rows")};
+    return {op.Unknown("draws candidates for all rows together")};
   }
   op.Need(Need::kDraw, -1);
   RowType expected = Make(RowKind::kSame, in[0].dims);
@@ -63,7 +64,7 @@ Types Multinomial(OpView& op, Types in) {
   if (logits.unknown()) return {logits};
   const bool of_seed = IsFunctionOfSeed(op);
   if (logits.is(RowKind::kRows) && of_seed && op.gathers()) {
-    return {op.Unknown("draws for all rows by a seed")};
+    return {op.Unknown("draws random numbers for all rows from one seed")};
   }
   if (!logits.is(RowKind::kRows)) {
     if (!of_seed) op.Need(Need::kDraw, -1, logits);
@@ -71,18 +72,20 @@ Types Multinomial(OpView& op, Types in) {
   }
   const bool counted = op.InputShape(1).dims() == 0 && in[1].is(RowKind::kSame);
   if (logits.axis != 0 || !logits.dims.has_value() || !counted) {
-    return {op.Unknown("wants rows on its first axis")};
+    return {op.Unknown("needs rows on its first axis")};
   }
   return {MakeRows(0, logits.part, Sizes{(*logits.dims)[0], kUnknownSize})};
 }
 
 Types Shuffle(OpView& op, Types in) {
-  if (in[0].is(RowKind::kRows)) return {op.Unknown("puts rows in another order")};
+  if (in[0].is(RowKind::kRows)) return {op.Unknown("reorders the rows")};
   op.Need(Need::kDraw, -1, in[0]);
   return {in[0].WithoutNumbers()};
 }
 
-Types RandomOf(OpView& op, Types in) { return {op.Unknown("draws by parameters")}; }
+Types RandomOf(OpView& op, Types in) {
+  return {op.Unknown("draws random numbers with computed parameters")};
+}
 
 Types Placeholder(OpView& op, Types in) {
   if (in.empty()) return {Make(RowKind::kSame)};
@@ -111,12 +114,12 @@ Types Read(OpView& op, Types in) {
 }
 
 Types Data(OpView& op, Types in) {
-  return {op.Unknown("takes data, or calls Python, in the run")};
+  return {op.Unknown("takes data or calls Python during the run")};
 }
 
 // The values of an element that is fed in part.
 Types Element(OpView& op, Types in) {
-  return {op.Unknown("has a value that the run is not fed")};
+  return {op.Unknown("needs a value that the run is not fed")};
 }
 
 Types Resource(OpView& op, Types in) {
@@ -183,7 +186,7 @@ RowType OfBlocks(OpView& op, int input, const RowType& values, const RowType& in
     if (piece.is(RowKind::kZero)) continue;
     const int as_sum = piece.exponent + (piece.is(RowKind::kSame) ? 1 : 0);
     if (exponent.has_value() && *exponent != as_sum) {
-      return op.Unknown("writes slices of different scale");
+      return op.Unknown("writes slices of different scales");
     }
     exponent = as_sum;
   }
@@ -223,7 +226,7 @@ Types TypeWrite(OpView& op, Types in) {
     return outputs;
   }
   if (at.value < 0) {
-    op.Write(0, op.Unknown("writes by an unknown input"), trained, variable);
+    op.Write(0, op.Unknown("writes a variable in an unknown way"), trained, variable);
     return outputs;
   }
   for (int i = 0; applies && i < static_cast<int>(in.size()); ++i) {
@@ -231,7 +234,7 @@ Types TypeWrite(OpView& op, Types in) {
     const RowType rate = op.Flat(i, in[i]);
     if (!rate.is(RowKind::kSame) && !rate.is(RowKind::kZero) &&
         !rate.is(RowKind::kHandle)) {
-      op.Write(i, op.Unknown("has a rate for each row"), trained, variable);
+      op.Write(i, op.Unknown("has a learning rate for each row"), trained, variable);
       return outputs;
     }
   }

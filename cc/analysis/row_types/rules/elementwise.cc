@@ -33,7 +33,7 @@ Types PassOn(OpView& op, Types in) {
   if (op.op() == "EnsureShape" && type.is(RowKind::kRows)) {
     const auto wanted = op.Attr("shape", tf::PartialTensorShape());
     if (type.axis < wanted.dims() && wanted.dim_size(type.axis) >= 0) {
-      return {op.Unknown("wants a fixed number of rows")};
+      return {op.Unknown("needs a fixed number of rows")};
     }
   }
   return {type};
@@ -117,7 +117,7 @@ Types LinearIn(OpView& op, Types in) {
 Types AddOp(OpView& op, Types in) { return {Add(op, std::move(in))}; }
 
 Types BiasAdd(OpView& op, Types in) {
-  if (in[1].is(RowKind::kRows)) return {op.Unknown("adds a bias of rows")};
+  if (in[1].is(RowKind::kRows)) return {op.Unknown("adds a bias that has rows")};
   if (in[0].dims.has_value() && in[1].dims.has_value() &&
       op.Attr<std::string>("data_format", "NHWC") == "NCHW") {
     in[1].dims->resize(in[0].rank() - 1, kOneSize);  // channels first

@@ -57,7 +57,7 @@ Types SetSize(OpView& op, Types in) {
   const Sizes* const shape = OpView::Numbers(in[2]);
   if (in[0].own.kind != Places::kColumn || shape == nullptr || shape->empty() ||
       (*shape)[0] != in[0].own.of || !Numbered(op, in[0]).has_value()) {
-    return {op.Unknown("is not of a set for each row")};
+    return {op.Unknown("needs a set for each row")};
   }
   Sizes dims(shape->size() - 1, kUnknownSize);
   dims[0] = in[0].own.of;
@@ -69,7 +69,8 @@ Types Range(OpView& op, Types in) {
   if (limit != nullptr && limit->size() == 1 && op.sizes().HasRows((*limit)[0]) &&
       op.Constant(in[0]) == 0 && op.Constant(in[2]) == 1) {
     const std::optional<Part> part = op.sizes().PartOf((*limit)[0]);
-    if (!part.has_value()) return {op.Unknown("counts rows and others")};
+    if (!part.has_value())
+      return {op.Unknown("counts rows together with other values")};
     RowType places = MakeRows(0, *part, Sizes{(*limit)[0]});
     places.own = {Places::kPlace, (*limit)[0], ""};
     return {places};
@@ -129,21 +130,21 @@ Types Gather(OpView& op, Types in) {
     if (ranked && batch == 0) type.dims = Gathered(params, *found, at, 0);
     return {type};
   }
-  if (!ranked) return {op.Unknown("chooses from a tensor of unknown rank")};
+  if (!ranked) return {op.Unknown("selects from a tensor of unknown rank")};
   const int axis = *found;
   const Sizes dims = Gathered(params, axis, at, batch);
   const bool by_places = at.own.kind != Places::kNone;
   if (!rows) {
-    if (by_places) return {op.Unknown("uses the places of rows as numbers")};
+    if (by_places) return {op.Unknown("computes with row numbers")};
     if (at.axis < batch) {
-      return {op.Unknown("sets rows against a constant of as many")};
+      return {op.Unknown("combines rows with a constant that has as many elements")};
     }
     return {MakeRows(axis + at.axis - batch, at.part, dims, params.exponent)};
   }
   if (!rows_at) {
-    if (params.axis == axis) return {op.Unknown("takes some rows by their places")};
+    if (params.axis == axis) return {op.Unknown("selects rows by their positions")};
     if (params.axis < batch) {
-      return {op.Unknown("sets rows against a constant of as many")};
+      return {op.Unknown("combines rows with a constant that has as many elements")};
     }
     const int kept =
         params.axis < axis ? params.axis : params.axis - 1 + at.rank() - batch;
@@ -158,7 +159,7 @@ Types Gather(OpView& op, Types in) {
     if (at.own.kind == Places::kNear) op.Need(RowNeed::Kind::kAssumed, 1, at);
     return {MakeRows(axis + at.axis, at.part, dims, params.exponent)};
   }
-  return {op.Unknown("chooses among rows by rows")};
+  return {op.Unknown("selects rows by indices that rows hold")};
 }
 
 Types GatherNd(OpView& op, Types in) {
@@ -176,7 +177,7 @@ Types GatherNd(OpView& op, Types in) {
   }
   if (!at.is(RowKind::kRows) || !at.dims.has_value() || !params.dims.has_value() ||
       at.axis == at.rank() - 1) {
-    return {op.Unknown("takes some rows by their places")};
+    return {op.Unknown("selects rows by their positions")};
   }
   const std::optional<int64_t> depth = op.sizes().Number(at.dims->back());
   std::optional<Sizes> dims;
@@ -189,7 +190,7 @@ Types GatherNd(OpView& op, Types in) {
   if (own || (!rows && at.own.kind == Places::kNone)) {
     return {MakeRows(at.axis, at.part, dims, params.exponent)};
   }
-  return {op.Unknown("chooses among rows by rows")};
+  return {op.Unknown("selects rows by indices that rows hold")};
 }
 
 Types ScatterNd(OpView& op, Types in) {
@@ -210,13 +211,13 @@ Types ScatterNd(OpView& op, Types in) {
         at.own.kind == Places::kNone) {
       return {Make(RowKind::kSum, dims, values.exponent)};
     }
-    return {op.Unknown("puts rows among rows")};
+    return {op.Unknown("scatters rows among rows")};
   }
   if (!at.is(RowKind::kRows) &&
       (values.is(RowKind::kSame) || values.is(RowKind::kSum))) {
     return {values.WithoutNumbers().WithDims(dims)};
   }
-  return {op.Unknown("puts rows at places among all")};
+  return {op.Unknown("scatters rows to positions among all rows")};
 }
 
 Types Segments(OpView& op, Types in) {
@@ -268,7 +269,7 @@ Types Segments(OpView& op, Types in) {
     dims.insert(dims.begin(), count);
     return {MakeRows(values.axis - at.rank() + 1, values.part, dims, values.exponent)};
   }
-  return {op.Unknown("reduces rows by segments that have none")};
+  return {op.Unknown("reduces rows by segment numbers without rows")};
 }
 
 Types Unique(OpView& op, Types in) {
@@ -278,7 +279,8 @@ Types Unique(OpView& op, Types in) {
     RowType places = in[0].WithoutNumbers();
     places.own = {Places::kSlot, kUnknownSize, op.path()};
     Types types = {slots, places};
-    if (op.num_outputs() > 2) types.push_back(op.Unknown("counts each learner's own"));
+    if (op.num_outputs() > 2)
+      types.push_back(op.Unknown("counts values on each learner separately"));
     return types;
   }
   const RowType flat = op.Flat(0, in[0]);
@@ -293,7 +295,7 @@ Types Where(OpView& op, Types in) {
   if (type.unknown()) return {type};
   if (!type.is(RowKind::kRows)) return {Same({type})};
   if (type.axis != 0 || !type.dims.has_value()) {
-    return {op.Unknown("wants rows on its first axis")};
+    return {op.Unknown("needs rows on its first axis")};
   }
   const Part part = op.sizes().Chosen(op.SourceOf(0));
   RowType places = MakeRows(
@@ -306,7 +308,7 @@ Types OneHot(OpView& op, Types in) {
   in = op.Flats(std::move(in));
   if (const RowType* unknown = FirstUnknown(in)) return {*unknown};
   for (size_t i = 1; i < in.size(); ++i) {
-    if (in[i].is(RowKind::kRows)) return {op.Unknown("takes a scalar from rows")};
+    if (in[i].is(RowKind::kRows)) return {op.Unknown("needs a scalar, and gets rows")};
   }
   RowType type = in[0];
   if (!type.is(RowKind::kRows)) return {Same(in)};
@@ -340,7 +342,7 @@ Types SparseToDense(OpView& op, Types in) {
   if (!in[0].is(RowKind::kRows) || in[0].own.kind != Places::kColumn ||
       shape == nullptr || shape->empty() || in[0].own.of != (*shape)[0] ||
       !Numbered(op, in[0]).has_value()) {
-    return {op.Unknown("puts values at places among all rows")};
+    return {op.Unknown("scatters values to positions among all rows")};
   }
   return {MakeRows(0, *Numbered(op, in[0]), *shape)};
 }

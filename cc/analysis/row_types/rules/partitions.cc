@@ -48,7 +48,7 @@ Types Stitch(OpView& op, Types in) {
   if (std::any_of(in.begin(), in.end(),
                   [](const RowType& type) { return type.is(RowKind::kRows); })) {
     const std::optional<RowType> rows = StitchOfParts(op, in);
-    return {rows.has_value() ? *rows : op.Unknown("puts rows at places")};
+    return {rows.has_value() ? *rows : op.Unknown("scatters rows to positions")};
   }
   in = op.Flats(std::move(in));
   if (const RowType* unknown = FirstUnknown(in)) return {*unknown};
@@ -65,7 +65,7 @@ Types Partition(OpView& op, Types in) {
       same.exponent = type.exponent;
       return {same};
     }
-    return {op.Unknown("parts rows from what has none")};
+    return {op.Unknown("partitions rows together with values without rows")};
   }
   Types types;
   for (int k = 0; k < op.num_outputs(); ++k) {

@@ -22,7 +22,7 @@ RowType Blocks(OpView& op, const Types& pieces, int axis) {
   for (const RowType& piece : pieces) {
     if (!piece.dims.has_value() || piece.rank() <= axis ||
         !(*piece.dims)[axis].known()) {
-      return op.Unknown("puts rows beside others on their axis");
+      return op.Unknown("concatenates rows with other values");
     }
     blocks.blocks.push_back({at, piece});
     at = op.sizes().Plus(at, (*piece.dims)[axis]);
@@ -63,7 +63,7 @@ RowType ConcatOfRows(OpView& op, const Types& pieces, const Types& rows, int axi
   }
   std::set<Part> parts;
   for (const RowType& type : rows) parts.insert(PartAmong(type, rows));
-  if (parts.size() > 1) return op.Unknown("puts rows of different choices together");
+  if (parts.size() > 1) return op.Unknown("combines rows of different selections");
   Size total = kZeroSize;
   for (const RowType& piece : pieces) {
     const bool ranked = piece.dims.has_value() && piece.rank() > first.axis;
@@ -71,7 +71,7 @@ RowType ConcatOfRows(OpView& op, const Types& pieces, const Types& rows, int axi
         !piece.is(RowKind::kRows) && ranked &&
         op.sizes().Number((*piece.dims)[first.axis]).value_or(1) > 1;  // zeros
     if ((!piece.is(RowKind::kRows) && !piece.is(RowKind::kZero)) || fixed) {
-      return op.Unknown("sets rows against a constant of as many");
+      return op.Unknown("combines rows with a constant that has as many elements");
     }
     total = sizes.Plus(total, piece.dims.has_value() && piece.rank() > axis
                                   ? (*piece.dims)[axis]
@@ -160,7 +160,7 @@ Types Concat(OpView& op, Types in) {
   for (const RowType& type : rows) {
     if (!type.dims.has_value() || type.axis != rows[0].axis ||
         type.rank() != rows[0].rank()) {
-      return {op.Unknown("puts rows on different axes together")};
+      return {op.Unknown("combines rows on different axes")};
     }
   }
   const std::optional<int> axis = AxisOf(number, rows[0].rank());
@@ -191,7 +191,8 @@ Types Pack(OpView& op, Types in) {
   RowType type = Spread(op, in, *exponent);
   if (!type.is(RowKind::kRows)) return {type};
   const std::optional<int> axis = AxisOf(op.Attr<int64_t>("axis", 0), type.rank() + 1);
-  if (!axis.has_value()) return {op.Unknown("stacks along an axis that there is not")};
+  if (!axis.has_value())
+    return {op.Unknown("stacks along an axis that does not exist")};
   if (*axis <= type.axis) ++type.axis;
   type.dims->insert(type.dims->begin() + *axis,
                     op.sizes().Constant(static_cast<int64_t>(in.size())));
@@ -259,7 +260,7 @@ Types ConcatOffset(OpView& op, Types in) {
   Size at = kZeroSize;
   for (size_t i = 1; i < in.size(); ++i) {
     if (!in[i].numbers.has_value() || !axis.has_value()) {
-      return {op.UnknownNumbers(in[i], "puts tensors together")};
+      return {op.UnknownNumbers(in[i], "concatenates tensors")};
     }
     Sizes offsets(in[i].numbers->size(), kZeroSize);
     offsets[*axis] = at;

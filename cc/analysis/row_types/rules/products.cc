@@ -110,7 +110,7 @@ Types Einsum(OpView& op, Types in) {
 RowType NotFirst(OpView& op, const Types& types) {
   for (const RowType& type : types) {
     if (type.is(RowKind::kRows) && type.axis != 0) {
-      return op.Unknown("wants rows on its first axis");
+      return op.Unknown("needs rows on its first axis");
     }
   }
   return {};
@@ -225,7 +225,7 @@ Types Batch(OpView& op, Types in) {
     if (in[i].is(RowKind::kSizes)) {
       shape = OpView::Numbers(in[i]);  // of the learner's own rows
       if (shape == nullptr || shape->empty()) {
-        return {op.Unknown("takes a shape that is not known")};
+        return {op.Unknown("has an unknown shape")};
       }
       continue;
     }
@@ -243,7 +243,7 @@ Types Batch(OpView& op, Types in) {
     }
   }
   if (found.empty() && shape != nullptr) {
-    return {op.Unknown("takes a shape of rows beside none")};
+    return {op.Unknown("has the shape of rows, but no input with rows")};
   }
   if (found.empty()) {
     RowType same = Make(RowKind::kSame, std::nullopt, exponent);
@@ -261,13 +261,14 @@ Types Batch(OpView& op, Types in) {
   const bool fits = shape == nullptr || (*shape)[0] == (*found[0].dims)[0];
   const std::optional<Size> count = CountOfEqual(counts, op.sizes());
   if (parts.size() > 1 || !count.has_value() || !fits) {
-    return {op.Unknown("sets rows against other numbers of rows")};
+    return {op.Unknown("combines rows with another number of rows")};
   }
   for (int i : batch.rows) {
     if (!in[i].is(RowKind::kSame) || !Ranked(in[i], 1)) continue;
     const auto size = op.sizes().Number((*in[i].dims)[0]);
     if (size.value_or(1) != 1) {
-      return {op.Unknown(absl::StrCat("sets rows against a constant of ", *size))};
+      return {
+          op.Unknown(absl::StrCat("combines rows with a constant of size ", *size))};
     }
   }
   const Part part = *parts.begin();
@@ -315,7 +316,7 @@ Types BatchNormGrad(OpView& op, Types in) {
   for (size_t i = 1; i < in.size(); ++i) in[i] = op.Flat(static_cast<int>(i), in[i]);
   if (const RowType* unknown = FirstUnknown(in)) return {*unknown};
   if (!in[1].is(RowKind::kRows) || !dy.is(RowKind::kRows)) {
-    return {op.Unknown("has rows in one of two inputs")};
+    return {op.Unknown("has rows in only one of two inputs")};
   }
   const RowType misplaced = NotFirst(op, in);
   if (misplaced.typed()) return {misplaced};
@@ -332,7 +333,7 @@ Types CtcLoss(OpView& op, Types in) {
   const RowType x = op.Flat(0, in[0]);
   if (!x.is(RowKind::kRows) || x.axis != 1 || !in[3].is(RowKind::kRows) ||
       !in[1].is(RowKind::kRows) || in[1].own.kind == OwnPlaces::Kind::kNone) {
-    return {op.Unknown("wants the rows of a sparse feed")};
+    return {op.Unknown("needs the rows of a sparse feed")};
   }
   return {MakeRows(0, kFedRows, Sizes{(*x.dims)[1]}), x};
 }

@@ -47,7 +47,7 @@ RowType OfReducedRows(OpView& op, const RowType& type, std::optional<Sizes> dims
     op.Need(Need::kCount, 0, type);
     return Make(RowKind::kSum, dims, type.exponent);
   }
-  if (op.op() == "Prod") return op.Unknown("multiplies rows");
+  if (op.op() == "Prod") return op.Unknown("multiplies the rows with each other");
   if (op.op() == "EuclideanNorm") return op.Unknown("takes the norm of all rows");
   const RowType flat = op.Rescaled(0, type);
   const RowKind kind = op.op() == "Max"   ? RowKind::kMax
@@ -66,7 +66,8 @@ Types Reduce(OpView& op, Types in) {
   }
   if (type.unknown()) return {type};
   if (!type.is(RowKind::kRows)) {
-    if (type.is(RowKind::kSizes)) return {op.Unknown("reduces unknown sizes")};
+    if (type.is(RowKind::kSizes))
+      return {op.Unknown("reduces an axis of unknown size")};
     type = type.Plain();
     type.dims.reset();
     type.uniform = Uniform::kNo;
@@ -81,7 +82,7 @@ Types Reduce(OpView& op, Types in) {
   const bool perhaps_before = std::any_of(perhaps.begin(), perhaps.end(),
                                           [&](int axis) { return axis < type.axis; });
   if (Has(perhaps, type.axis) || (perhaps_before && !keeps)) {
-    return {op.Unknown("reduces rows or not, which is not known")};
+    return {op.Unknown("reduces unknown axes, the rows perhaps")};
   }
   std::optional<Sizes> dims;
   if (perhaps.empty()) {
@@ -123,7 +124,7 @@ Types BiasAddGrad(OpView& op, Types in) {
   if (!type.dims.has_value()) return {op.Unknown("has an input of unknown rank")};
   const bool last = op.Attr<std::string>("data_format", "NHWC") == "NHWC";
   const int channels = last ? type.rank() - 1 : 1;
-  if (type.axis == channels) return {op.Unknown("keeps rows apart as channels")};
+  if (type.axis == channels) return {op.Unknown("has the rows as channels")};
   return {Make(RowKind::kSum, Sizes{(*type.dims)[channels]}, type.exponent)};
 }
 
@@ -131,7 +132,8 @@ Types Softmax(OpView& op, Types in) { return {Along(op, 0, in[0], -1)}; }
 
 Types Roll(OpView& op, Types in) {
   for (int i : {1, 2}) {
-    if (!in[i].is(RowKind::kSame)) return {op.Unknown("shifts by numbers of rows")};
+    if (!in[i].is(RowKind::kSame))
+      return {op.Unknown("shifts by values that differ between learners")};
   }
   return {Along(op, 0, in[0], op.Constant(in[2]))};
 }

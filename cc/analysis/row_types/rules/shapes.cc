@@ -43,7 +43,7 @@ Types ReshapeOthers(OpView& op, const RowType& type, const RowType& shape) {
   const bool zero = type.is(RowKind::kZero);
   if (!shape.numbers.has_value()) {
     if (shape.sizes_rows() && !shape.of_all_rows && !zero) {
-      return {op.UnknownNumbers(shape, "gives a tensor a shape")};
+      return {op.UnknownNumbers(shape, "reshapes a tensor")};
     }
     reshaped.dims.reset();
     reshaped.numbers.reset();
@@ -57,7 +57,7 @@ Types ReshapeOthers(OpView& op, const RowType& type, const RowType& shape) {
   const bool by_unknown = open(dims);
   FillIn(sizes, Total(sizes, type), &dims);
   if (!zero && (sizes.HasRows(dims) || (by_unknown && open(dims)))) {
-    return {op.Unknown("gives the shape of rows to a tensor that has none")};
+    return {op.Unknown("reshapes a tensor without rows like rows")};
   }
   if (dims.size() > 1) reshaped.numbers.reset();
   if (reshaped.uniform != Uniform::kEverywhere) reshaped.uniform = Uniform::kNo;
@@ -88,7 +88,7 @@ Types Reshape(OpView& op, Types in) {
   }
   if (!type.is(RowKind::kRows)) return ReshapeOthers(op, type, shape);
   if (!shape.numbers.has_value()) {
-    return {op.UnknownNumbers(shape, "gives rows a shape")};
+    return {op.UnknownNumbers(shape, "reshapes rows")};
   }
   if (!type.dims.has_value()) return {op.Unknown("reshapes rows of unknown rank")};
   Sizes dims = *shape.numbers;
@@ -112,7 +112,7 @@ Types Reshape(OpView& op, Types in) {
       !front.known() || !counted.has_value() ||
       (front != kOneSize &&
        !sizes.Over(dims[axis], sizes.Times(front, sizes.RowsOf(*counted))).known());
-  if (mixed) return {op.Unknown("mixes rows with an axis before them")};
+  if (mixed) return {op.Unknown("merges the rows with an axis before them")};
   const Part part = front == kOneSize ? base : sizes.Repeated(front, base);
   RowType reshaped = MakeRows(axis, part, dims, type.exponent);
   reshaped.own = Reshaped(type.own, type, dims);
@@ -128,7 +128,7 @@ Types ExpandDims(OpView& op, Types in) {
     return {type.WithoutNumbers().WithDims(std::nullopt)};
   }
   const std::optional<int> axis = AxisOf(number, type.rank() + 1);
-  if (!axis.has_value()) return {op.Unknown("adds an axis that there is not")};
+  if (!axis.has_value()) return {op.Unknown("adds an axis that does not exist")};
   if (type.own.kind == Places::kPlace && *axis == 1) {
     type.own.kind = Places::kColumn;
   } else {
@@ -160,7 +160,7 @@ Types Squeeze(OpView& op, Types in) {
     if (size == kOneSize) axes.insert(d);
     if (type.is(RowKind::kRows) && d != type.axis &&
         !op.sizes().Number(size).has_value()) {
-      return {op.Unknown("removes axes that are not known")};
+      return {op.Unknown("removes unknown axes")};
     }
   }
   if (type.is(RowKind::kRows) && axes.count(type.axis) > 0) {
@@ -272,7 +272,8 @@ Types Tile(OpView& op, Types in) {
   if (grown.size() > 1 || !part.has_value())
     return {op.Unknown("has rows on two axes")};
   type = op.Exchanged(0, type);
-  if (!type.is(RowKind::kSame)) return {op.Unknown("repeats such a tensor")};
+  if (!type.is(RowKind::kSame))
+    return {op.Unknown("repeats a tensor that differs between learners")};
   RowType repeated = MakeRows(grown[0], *part, dims, type.exponent);
   repeated.uniform = uniform == Uniform::kEverywhere ? uniform : Uniform::kAlongRows;
   return {repeated};
@@ -282,7 +283,7 @@ Types Fill(OpView& op, Types in) {
   RowType value = in[1];
   if (in[0].numbers.has_value()) return {Filled(op, value, *in[0].numbers, 1)};
   if (in[0].sizes_rows()) {
-    return {op.UnknownNumbers(in[0], "fills a shape")};
+    return {op.UnknownNumbers(in[0], "fills a tensor")};
   }
   value = value.WithoutNumbers();
   value.dims.reset();
@@ -317,7 +318,7 @@ Types BroadcastGradientArgs(OpView& op, Types in) {
   SizeTable& sizes = op.sizes();
   if (!in[0].numbers.has_value() || !in[1].numbers.has_value()) {
     return {
-        op.UnknownNumbers(in[in[0].numbers.has_value() ? 1 : 0], "compares a shape")};
+        op.UnknownNumbers(in[in[0].numbers.has_value() ? 1 : 0], "compares shapes")};
   }
   const Sizes* const shapes[] = {&*in[0].numbers, &*in[1].numbers};
   const size_t rank = std::max(shapes[0]->size(), shapes[1]->size());
@@ -336,7 +337,8 @@ Types BroadcastGradientArgs(OpView& op, Types in) {
       const bool of_all = sizes.CountsAll(other) || number.value_or(1) > 1 ||
                           (in[1 - s].of_all_rows && !number.has_value());
       if (sizes.HasRows(mine) && of_all) {
-        return {op.Unknown("compares a learner's rows with all rows")};
+        return {
+            op.Unknown("compares a learner's number of rows with that of the batch")};
       }
       if (mine == other && mine != kOneSize && mine.known()) continue;
       if (mine == kOneSize || (sizes.HasRows(other) && open)) {
