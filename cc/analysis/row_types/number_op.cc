@@ -15,8 +15,6 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr int64_t kMostNumbers = 64;
-
 // One op on numbers, and its inputs as constants where they are.
 class NumberOp {
  public:

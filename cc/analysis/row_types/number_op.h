@@ -2,6 +2,7 @@
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_NUMBER_OP_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_NUMBER_OP_H_
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "cc/analysis/row_types/rule.h"
 
 namespace tensorbow {
+
+// Longer arrays of numbers are not followed.
+constexpr int64_t kMostNumbers = 64;
 
 // Returns the types of the op's outputs for these inputs; nullopt if they do not follow
 // from numbers.
