@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -135,19 +135,20 @@ void ElementProgram::AssignPlaces() {
 template <typename T>
 void ElementProgram::Run(int64_t n, T* const* arrays, const T* operand,
                          const T* scalars, Pull<T> pull) const {
-  constexpr int64_t kBlock = 512;  // all buffers fit into the first-level cache
+  constexpr int64_t kBlock = 1024;  // all buffers fit into the first-level cache
   using A = Accumulator<T>;
   const int operand_value = OperandValue(num_arrays_);
   const int first_scalar = ScalarValue(num_arrays_);
   const int first = InstructionValue(num_arrays_, num_scalars_);
-  std::vector<T> buffers((num_buffers_ + 1) * kBlock);
-  T* const before = buffers.data() + num_buffers_ * kBlock;
+  // Nobody reads what has not been written.
+  const std::unique_ptr<T[]> buffers(new T[(num_buffers_ + 1) * kBlock]);
+  T* const before = buffers.get() + num_buffers_ * kBlock;
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t size = std::min(kBlock, n - begin);
     const auto result = [&](int i) {
       const Place& place = places_[i];
       return place.array >= 0 ? arrays[place.array] + begin
-                              : buffers.data() + place.buffer * kBlock;
+                              : buffers.get() + place.buffer * kBlock;
     };
     const auto value = [&](int v) -> const T* {
       if (v < operand_value) return arrays[v] + begin;
