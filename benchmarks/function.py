@@ -22,7 +22,7 @@ from contenders import Contender, Stepper
 from interleave import machine, measure, spread
 
 RESULTS = pathlib.Path(__file__).parent / "results"
-NETWORKS = ["logistic:32", "lenet:32", "mlp:32", "convnet:32", "wide:32"]
+NETWORKS = ["logistic:32", "lenet:32", "mlp:32", "convnet:32", "resnet20:32", "wide:32"]
 BATCHES = 20
 WAYS = {"stock": "tf.function", "xla": "tf.function, XLA", "learners": "tensorbow.function"}
 
@@ -45,26 +45,29 @@ def _logistic() -> tuple[Callable[..., Any], tuple[int, ...]]:
     return step, (784,)
 
 
-def _layers(network: str) -> tuple[list[Any], Any, tuple[int, ...]]:
-    """Returns a network's layers, its optimiser and the shape of a row."""
+def _keras_model(network: str) -> tuple[Any, Any, tuple[int, ...]]:
+    """Returns a network, its optimiser and the shape of a row."""
     import keras
 
+    from tensorbow.keras import networks
+
     layers, optimizers = keras.layers, keras.optimizers
+    if network in ("lenet", "resnet20"):
+        shape = (28, 28, 1) if network == "lenet" else (32, 32, 3)
+        return networks.build(network, shape), optimizers.SGD(0.05), shape
     if network in ("mlp", "wide"):
         units = 512 if network == "mlp" else 3400  # 0.9 and 25.8 million parameters
-        return [layers.Dense(units, "relu") for _ in range(3)], optimizers.Adam(1e-3), (784,)
-    if network == "lenet":
-        convolutions = [(32, 5), (64, 5)]
-    elif network == "convnet":
-        convolutions = [(16, 3), (32, 3), (32, 3)]
-    else:
+        made = [layers.Dense(units, "relu") for _ in range(3)]
+        model = keras.Sequential([keras.layers.Input((784,)), *made, layers.Dense(10)])
+        return model, optimizers.Adam(1e-3), (784,)
+    if network != "convnet":
         raise ValueError(f"unknown network {network!r}; wanted one of {', '.join(NETWORKS)}")
-    made: list[Any] = []
-    for filters, size in convolutions:
-        made += [layers.Conv2D(filters, size, padding="same", activation="relu")]
+    made = [layers.Input((28, 28, 1))]
+    for filters in (16, 32, 32):
+        made += [layers.Conv2D(filters, 3, padding="same", activation="relu")]
         made += [layers.MaxPool2D()]
-    made += [layers.Flatten()] + ([layers.Dense(512, "relu")] if network == "lenet" else [])
-    return made, optimizers.SGD(0.05), (28, 28, 1)
+    model = keras.Sequential([*made, layers.Flatten(), layers.Dense(10)])
+    return model, optimizers.SGD(0.05), (28, 28, 1)
 
 
 def _keras_step(network: str) -> tuple[Callable[..., Any], tuple[int, ...]]:
@@ -72,8 +75,7 @@ def _keras_step(network: str) -> tuple[Callable[..., Any], tuple[int, ...]]:
     import tensorflow as tf
 
     keras.utils.set_random_seed(1)
-    layers, optimizer, shape = _layers(network)
-    model = keras.Sequential([keras.layers.Input(shape), *layers, keras.layers.Dense(10)])
+    model, optimizer, shape = _keras_model(network)
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def step(x: Any, y: Any) -> Any:

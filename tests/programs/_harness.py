@@ -25,6 +25,7 @@ import tensorflow as tf
 
 import tensorbow
 from tests.programs._judgement import Quality
+from tests.python.messages import without_lines
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
@@ -244,7 +245,7 @@ class Comparison:
     def reason(self) -> str:
         """Why several learners do not help, in a few words; empty if they do."""
         reasons = []
-        for text in self.warnings:
+        for text in map(without_lines, self.warnings):
             why = re.search(r"without guessing: (.*?)\. Name the feeds", text)
             if why and re.search(r" has \d+ rows, ", why[1]):
                 reasons.append("feeds of different numbers of rows")

@@ -68,8 +68,8 @@ or may not have rows. Sometimes a little makes such a program parallel:
 
 ## What is not there
 
-Partial runs (`partial_run_setup`, `partial_run`), tensor handles and collective operations are executed on
-the central model only.
+Partial runs (`partial_run_setup`, `partial_run`), tensor handles and collective operations are
+executed on the central model only.
 """
 
 

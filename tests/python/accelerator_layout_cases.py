@@ -84,7 +84,7 @@ def state_brings_its_learners(emulator: Emulator) -> None:
                 session.load_state(path)
                 raise AssertionError("3 learners on 2 devices")
             except tf.errors.FailedPreconditionError as error:
-                assert "2 devices for 3 learners" in str(error)
+                assert "got 2 for 3 learners" in str(error)
             assert session.num_learners == 2
 
 
@@ -144,7 +144,7 @@ def what_does_not_fit_is_skipped(emulator: Emulator) -> None:
             session.set_learners(2)
             raise AssertionError("two learners fit")
         except tf.errors.ResourceExhaustedError as error:
-            assert "memory for 1" in str(error)
+            assert "of which 1 fit" in str(error)
         session.run(program.train, program.feeds(0, 4000))
         assert session.num_learners == 1
 

@@ -433,7 +433,7 @@ def test_assignment_is_fused_and_exact(form, use_resource, dtype):
 
 @KINDS
 def test_two_writes_of_one_variable_are_corrected_once(use_resource):
-    check(written_by_hand("twice"), tf.float32, use_resource, fused=False)
+    check(written_by_hand("twice"), tf.float32, use_resource, fused=use_resource)
 
 
 def test_conditional_update_is_exact():

@@ -174,7 +174,9 @@ def test_a_run_that_puts_something_into_a_queue_is_one_learners():
         return (x, y), tf.group(train, noted), loss
 
     (said,) = compare(build, learners=1)
-    assert "QueueEnqueueV2 'fifo_queue_enqueue' acts on state that learners share" in without_lines(said)
+    assert "QueueEnqueueV2 'fifo_queue_enqueue' acts on state that learners share" in without_lines(
+        said
+    )
 
 
 def test_a_function_without_inputs_is_a_source_of_batches():

@@ -67,7 +67,7 @@ def mixing_rows():
 
 def test_an_operation_is_named_with_the_line_that_made_it():
     (warning,) = warnings_of(*mixing_rows())
-    assert f"RandomShuffle 'mixed' {made_at('a shuffle')} puts rows in" in str(warning.message)
+    assert f"RandomShuffle 'mixed' {made_at('a shuffle')} reorders the rows" in str(warning.message)
     assert (warning.filename, warning.lineno) == (str(HERE), line_of("the run"))
 
 
@@ -117,7 +117,7 @@ def test_what_was_imported_has_no_line():
         tf1.train.import_meta_graph(meta)
         train, init = tf1.get_collection("ops")
     (warning,) = warnings_of(imported, train, init)
-    assert "RandomShuffle 'mixed' puts rows in another order" in str(warning.message)
+    assert "RandomShuffle 'mixed' reorders the rows" in str(warning.message)
 
 
 def test_operations_of_a_keras_model_are_named_with_the_users_line():
