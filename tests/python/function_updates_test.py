@@ -244,6 +244,32 @@ def test_a_slot_of_two_variables_stays_as_it_is(num_fused):
         np.testing.assert_allclose(left, right, rtol=1e-12)
 
 
+@pytest.mark.parametrize("learners", [1, 2])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_variables_of_one_element(shape, learners, num_fused):
+    def train_one(decorate: Any) -> list[np.ndarray]:
+        w = tf.Variable(np.full(shape, 0.5))
+        slot = tf.Variable(np.zeros(shape), trainable=False)
+        rate = tf.Variable(np.float64(0.1), trainable=False)
+        x = np.random.default_rng(1).standard_normal((12, 1))
+
+        def step(rows: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(rows * w - 1))
+            slot.assign(0.9 * slot + tape.gradient(loss, w))
+            w.assign_sub(rate * slot)
+            return loss
+
+        decorated = decorate(step)
+        return [*(np.asarray(decorated(x)) for _ in range(4)), w.numpy(), slot.numpy()]
+
+    expected = train_one(tf.function)
+    trained = train_one(on_learners(learners))
+    assert num_fused() == {1}
+    for a, b in zip(trained, expected):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
 def test_averaged_models_are_corrected(num_fused):
     """Two learners with the same rows stay together: they train as one does on them."""
     make = OPTIMIZERS["adam"]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cc/graph/op_facts.h"
 #include "tensorflow/core/graph/algorithm.h"
 
 namespace tensorbow {
@@ -128,7 +129,7 @@ ElementUpdate::Value ElementUpdate::Compute(const NodeOutput& tensor) {
       tensor.node->output_type(tensor.index) != first().dtype) {
     return std::nullopt;
   }
-  if (shapes_->IsSingle(tensor, first().shape.dims())) {
+  if (IsScalar(tensor)) {
     scalars_.push_back(tensor);
     return Operand{Operand::Kind::kScalar, static_cast<int>(scalars_.size() - 1)};
   }
@@ -143,6 +144,26 @@ ElementUpdate::Value ElementUpdate::Compute(const NodeOutput& tensor) {
   }
   ops_.insert(tensor.node);
   return ComputeOp(*tensor.node);
+}
+
+bool ElementUpdate::IsScalar(const NodeOutput& tensor) {
+  if (!shapes_->IsSingle(tensor, first().shape.dims())) return false;
+  if (!shapes_->Is(tensor, first().shape)) return true;
+  // The variable has one element, too: it is updated by what is not always the same.
+  return !DependsOnVariables(tensor) && !DependsOnData(*tensor.node);
+}
+
+bool ElementUpdate::DependsOnData(const tf::Node& node) {
+  if (node.IsArg() || IsOp(&node, {kReduceGradient})) return true;
+  if (IsOp(&node, {"VarHandleOp", "ReadVariableOp"})) return false;
+  if (node.op_def().is_stateful()) return true;
+  const auto [at, inserted] = of_data_.emplace(&node, false);
+  if (!inserted) return at->second;
+  for (const tf::Edge* edge : node.in_edges()) {
+    if (edge->IsControlEdge() || !DependsOnData(*edge->src())) continue;
+    return of_data_[&node] = true;
+  }
+  return false;
 }
 
 ElementUpdate::Value ElementUpdate::ComputeOp(const tf::Node& node) {

@@ -104,6 +104,9 @@ class ElementUpdate {
   const AssignedVariable* VariableOf(const NodeOutput& tensor) const;
   bool MayBeGradient(const tensorflow::Node& node) const;
   bool DependsOnVariables(const NodeOutput& tensor);
+  // Returns whether the node depends on feeds, other data or random numbers.
+  bool DependsOnData(const tensorflow::Node& node);
+  bool IsScalar(const NodeOutput& tensor);
 
   const AssignedVariables* variables_;
   const Followers* updated_;
@@ -118,7 +121,7 @@ class ElementUpdate {
   std::map<tensorflow::Node*, int> reads_;
   std::map<std::pair<tensorflow::Node*, int>, Value> values_;
   std::map<std::pair<int, int>, Value> after_;
-  std::map<const tensorflow::Node*, bool> depends_;
+  std::map<const tensorflow::Node*, bool> depends_, of_data_;
 };
 
 }  // namespace tensorbow

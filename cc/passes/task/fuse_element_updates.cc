@@ -226,9 +226,7 @@ absl::Status FuseElementUpdatesOf(const std::set<std::string>& names, bool same_
   }
   std::vector<tf::Node*> candidates;
   for (const auto& [handle, variable] : FindAssignedVariables(*graph)) {
-    if (trained.count(handle) > 0 && variable.shape.num_elements() > 1) {
-      candidates.push_back(variable.handle);
-    }
+    if (trained.count(handle) > 0) candidates.push_back(variable.handle);
   }
   if (candidates.empty()) return absl::OkStatus();
   std::sort(candidates.begin(), candidates.end(), tf::NodeComparatorName());

@@ -311,7 +311,8 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                                                          : nullptr;
     if (what != nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "S-SGD cannot average '", ProgramsName(gradient->name()), "', which is computed ", what,
+          "S-SGD cannot average '", ProgramsName(gradient->name()),
+          "', which is computed ", what,
           ": it averages all gradients before the first update. Use tensorbow.SMA()"));
     }
     graph->AddControlEdge(gradient, last);
