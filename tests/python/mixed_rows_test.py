@@ -88,7 +88,16 @@ def shared_negatives(x, y):
     return tf.reduce_mean(wrong) - tf.reduce_mean(right)
 
 
+def places_as_classes(x, y):
+    """Numbers of all rows, computed with, beside a learner's own rows."""
+    classes = tf.minimum(tf.range(tf.shape(x)[0]), 3)
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=embed(x))
+    )
+
+
 LOSSES = [
+    places_as_classes,
     contrastive,
     diagonal,
     hardest,

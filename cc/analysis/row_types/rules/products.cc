@@ -265,10 +265,14 @@ Types Batch(OpView& op, Types in) {
   }
   for (int i : batch.rows) {
     if (!in[i].is(RowKind::kSame) || !Ranked(in[i], 1)) continue;
-    const auto size = op.sizes().Number((*in[i].dims)[0]);
+    const Size first = (*in[i].dims)[0];
+    const auto size = op.sizes().Number(first);
     if (size.value_or(1) != 1) {
       return {
           op.Unknown(absl::StrCat("combines rows with a constant of size ", *size))};
+    }
+    if (first.known() && !size.has_value()) {
+      return {op.Unknown("combines rows with another number of rows")};
     }
   }
   const Part part = *parts.begin();
