@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import warnings
 import weakref
@@ -321,3 +322,26 @@ def test_functions_that_are_dropped_keep_nothing() -> None:
     line, session = train()
     gc.collect()
     assert line() is None and session() is None
+
+
+def test_functions_that_are_dropped_leave_no_threads_and_no_sessions():
+    def train_one() -> Any:
+        w = tf.Variable(np.ones((3, 1)))
+
+        @tensorbow.function(options=tensorbow.Options(learners_per_device=2))
+        def step(rows: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(rows @ w))
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss
+
+        step(np.ones((8, 3)))
+        return weakref.ref(tensorbow.session_of(step))
+
+    train_one()
+    gc.collect()
+    threads = len(os.listdir("/proc/self/task"))
+    sessions = [train_one() for _ in range(15)]
+    gc.collect()
+    assert not any(session() for session in sessions)
+    assert len(os.listdir("/proc/self/task")) <= threads + 1
