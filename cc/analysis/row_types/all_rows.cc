@@ -176,7 +176,8 @@ std::optional<Types> TakeOwnRows(OpView& op, Types in) {
 std::optional<Types> TakeAllRows(OpView& op, Types in) {
   bool takes = false;
   for (size_t i = 0; i < in.size(); ++i) {
-    takes |= in[i].is(RowKind::kRows) || in[i].is(RowKind::kSizes) ||
+    takes |= AsRows(in[i], op.sizes()).is(RowKind::kRows) ||
+             in[i].is(RowKind::kSizes) ||
              (in[i].is(RowKind::kSame) && in[i].exponent != 0);
     std::optional<RowType> all = OfAllRows(op, static_cast<int>(i), in[i]);
     if (!all.has_value()) return std::nullopt;

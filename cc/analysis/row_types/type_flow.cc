@@ -178,11 +178,33 @@ Types TypeFlow::Typed(const Frame& frame, OpView& op, const Types& in) {
   const bool of_all_rows =
       !LooksAtShapesOnly(op) &&
       std::any_of(in.begin(), in.end(), [](const RowType& t) { return t.of_all_rows; });
+  const bool mixes = of_all_rows && TakesOwnSizes(op, in);
   for (int k = 0; k < op.num_outputs(); ++k) {
-    if (outputs[k].is(RowKind::kSame)) outputs[k].of_all_rows |= of_all_rows;
+    if (outputs[k].is(RowKind::kSame)) {
+      outputs[k].of_all_rows |= of_all_rows;
+      if (mixes) outputs[k] = op.Unknown("combines rows with another number of rows");
+    }
     outputs[k] = Complete(frame, op, k, std::move(outputs[k]));
   }
   return outputs;
+}
+
+bool TypeFlow::TakesOwnSizes(const OpView& op, const Types& in) {
+  const auto counts_own = [this](const std::optional<Sizes>& sizes) {
+    return sizes.has_value() &&
+           std::any_of(sizes->begin(), sizes->end(),
+                       [this](Size size) { return sizes_->HasRows(size); });
+  };
+  const std::vector<RowNeed>& needs = notes_[op.path()].needs;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const bool sized = in[i].is(RowKind::kZero) && counts_own(in[i].dims);
+    if (!sized && !counts_own(in[i].numbers)) continue;
+    const bool adapted = std::any_of(
+        needs.begin(), needs.end(),
+        [i](const RowNeed& need) { return need.input == static_cast<int>(i); });
+    if (!adapted) return true;
+  }
+  return false;
 }
 
 Types TypeFlow::Apply(OpView& op, const Types& in) {

@@ -63,6 +63,8 @@ class TypeFlow {
   // The types of an op's outputs, whose inputs are typed.
   Types Typed(const Frame& frame, OpView& op, const Types& in);
   Types Apply(OpView& op, const Types& in);
+  // Returns whether the op takes a learner's own number of rows as it is, as a size.
+  bool TakesOwnSizes(const OpView& op, const Types& in);
   // Types an op by own rows in the place of all, or else by all rows; returns `outputs`
   // if neither has a type.
   Types ApplyToOtherRows(const Frame& frame, OpView& op, const Types& in,
