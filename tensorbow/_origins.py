@@ -75,7 +75,7 @@ def _line_of(graph: Any, name: str) -> str | None:
     operation = next(_operations(graph, name), None)
     for frame in reversed(getattr(operation, "traceback", None) or ()):
         if not _is_inner(frame.filename):
-            # What is typed into a console has no file.
+            # Code typed into a console has no file.
             named = not frame.filename.startswith("<")
             return f"{os.path.basename(frame.filename)}:{frame.lineno}" if named else None
     return None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 from tensorflow.python.framework import config as tf_config
 from tensorflow.python.framework.sparse_tensor import SparseTensor
 
 from tensorbow import _native
-from tensorbow._checks import is_one_of
+from tensorbow._checks import is_list, is_one_of
 from tensorbow._hosts import synchroniser_of_hosts
 from tensorbow._layout import MAX_LEARNERS, as_list, layout_options
 from tensorbow._messages import count, first_time, suggests_names, warn
@@ -50,12 +50,6 @@ def _element_name(what: str, element: Any) -> str:
             f"Options: {what} wants operations, tensors or their names, got {element!r}"
         )
     return name
-
-
-def _is_list(given: Any) -> TypeGuard[Iterable[Any]]:
-    """Whether this can be gone through; an array without dimensions cannot."""
-    scalar = getattr(given, "ndim", 1) == 0
-    return isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and not scalar
 
 
 def _optional_int(name: str, value: Any, low: int, high: int | None = None) -> None:
@@ -238,7 +232,7 @@ class Options:
             raise TypeError(f"Options: pin_threads must be a bool, got {self.pin_threads!r}")
         for name in ("shard", "replicate"):
             given = getattr(self, name)
-            if not _is_list(given):
+            if not is_list(given):
                 raise TypeError(f"Options: {name} must be a list of feeds, got {given!r}")
             object.__setattr__(self, name, tuple(_tensor_name(name, e) for e in given))
         both = set(self.shard) & set(self.replicate)

@@ -83,7 +83,7 @@ TENSORBOW_INLINE void Compute(ElementArguments arguments, const T* a, const T* b
   X(Pow)                         \
   X(SquaredDifference)
 
-// Those of 16-bit numbers convert each of them and gain little by wider vectors.
+// Loops over 16-bit numbers convert each one; wider vectors would gain little.
 #define TENSORBOW_LOOP(Name, T, VECTORISED)                                 \
   VECTORISED static void Name##_##T(ElementArguments arguments, const T* a, \
                                     const T* b, int64_t n, T* out) {        \

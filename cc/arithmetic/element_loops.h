@@ -9,7 +9,7 @@
 
 namespace tensorbow {
 
-// Which of two arguments are arrays.
+// The arguments that are arrays; the other one, if any, is a scalar.
 enum class ElementArguments { kArrays, kArrayScalar, kScalarArray };
 
 // Computes `n` elements. `out` may be an argument; else nothing overlaps. An operation

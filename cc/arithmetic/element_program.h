@@ -88,8 +88,8 @@ class ElementProgram {
            Pull<T> pull) const;
 
  private:
-  // Where an instruction writes: a buffer or, if it is not negative, right into an
-  // array that nobody reads the old value of any more.
+  // The place that an instruction writes to: a buffer or, if its number is not
+  // negative, an array whose old value is not read any more.
   struct Place {
     int array = -1;
     int buffer = 0;

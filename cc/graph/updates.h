@@ -21,8 +21,8 @@ tensorflow::Node* OnlyUpdate(const tensorflow::Node& variable);
 // The input of an optimiser op that is its dense gradient, or -1.
 int GradientInput(const tensorflow::Node& update);
 
-// Whether the update corrects or averages by itself: it is a fused op of a trained
-// variable (tf_ops/ops/fused_update_ops.cc).
+// Returns whether the update is a fused op of a trained variable, which corrects or
+// averages by itself (tf_ops/ops/fused_update_ops.cc).
 bool IsFusedUpdate(const tensorflow::Node& update);
 
 // Puts a new node, with its default attributes filled in, in the place of `old`, which

@@ -72,8 +72,7 @@ void TensorBowSession::WarnIfUseless(const RunAnalysis& analysis) {
     Warn(absl::StrCat(
         "The program places a learning run on several devices, but every learner "
         "executes all of it on its own device. Build the model once, without towers: "
-        "the "
-        "session divides the rows among the learners. Got the devices ",
+        "the session divides the rows among the learners. Got the devices ",
         absl::StrJoin(devices, ", "), "."));
   }
 }

@@ -55,7 +55,7 @@ TEST(ElementProgramTest, CorrectsTowardsTheCentralModel) {
   }
 }
 
-// What one array becomes takes the other's old value, and the other way round.
+// Each array becomes the other's old value.
 TEST(ElementProgramTest, ExchangesTwoArrays) {
   const ElementProgram swap(2, 0, {{Op::kIdentity, 1, 1}, {Op::kIdentity, 0, 0}},
                             {3, 4});

@@ -36,7 +36,7 @@ def train_partially(s, p):
 
 
 def outcomes(program, **kinds):
-    """What a program gives in a stock session, and on one, two and three learners."""
+    """Returns the results of a program in a stock session, and on one, two and three learners."""
     found = []
     for learners in (STOCK, 1, 2, 3):
         p = linear(**kinds)

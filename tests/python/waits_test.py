@@ -1,4 +1,5 @@
-"""What waits in a stock session waits here; what only a division would have wait is one learner's.
+"""Runs wait here if they wait in a stock session; one learner executes those that a division would
+have wait.
 
 Sessions have a time limit, so that a wait without end is an error and not a test that hangs.
 """

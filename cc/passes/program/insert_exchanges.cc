@@ -11,10 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/graph/op_facts.h"
+#include "cc/passes/program/average_sums.h"
 #include "cc/passes/program/row_supplies.h"
 #include "cc/passes/program/run_edits.h"
 #include "cc/passes/program/whole_numbers.h"
-#include "cc/passes/program/written_sums.h"
 #include "cc/passes/task/fuse_products.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -37,7 +37,8 @@ class Inserter {
         exchanging_(exchanging),
         edits_(program, graph),
         wholes_(program, types, exchanging == Exchanging::kAll, &edits_),
-        supplies_(program, types, &edits_) {
+        supplies_(program, types, &edits_),
+        averages_(program, types, exchanging == Exchanging::kOwnBatches, &edits_) {
     for (const std::string& fetch : spec.fetches) fetches_.insert(Canonical(fetch));
     for (const RowNeed& need : types.needs) {
       if (need.kind == Need::kMoments || need.kind == Need::kCount ||
@@ -58,7 +59,6 @@ class Inserter {
       exchanging_nodes_.insert(std::string(ParseTensor(tensor).node));
     }
     for (const RowWrite& write : types.writes) {
-      if (write.trained && write.type.is(RowKind::kSum)) averaged_.insert(write.node);
       const tf::NodeDef* const variable = program.Find(write.variable);
       if (variable == nullptr) continue;
       const auto aggregation = variable->attr().find(kAggregationAttribute);
@@ -90,10 +90,12 @@ class Inserter {
         TF_RETURN_IF_ERROR(MakeWhole(need));
       }
     }
-    if (exchanging_ != Exchanging::kNothing) TF_RETURN_IF_ERROR(ReduceAllWritten());
+    if (exchanging_ != Exchanging::kNothing) {
+      TF_RETURN_IF_ERROR(averages_.AverageWritten(exchanging_nodes_));
+    }
     for (const RowNeed& need : types_.needs) {
       if (need.kind != Need::kRescale || exchanging_ == Exchanging::kOwnBatches ||
-          reduced_before_.contains(need.node)) {
+          averages_.averaged_before(need.node)) {
         continue;
       }
       if (exchanging_ != Exchanging::kAll && AddsUp(need)) continue;
@@ -104,11 +106,7 @@ class Inserter {
   }
 
   InsertedExchanges inserted() const {
-    InsertedExchanges inserted{estimates_, {}};
-    for (const std::string& node : averaged_) {
-      if (!reduced_before_.contains(node)) inserted.averaging_writes.insert(node);
-    }
-    return inserted;
+    return {estimates_, averages_.averaging_writes()};
   }
 
  private:
@@ -149,7 +147,8 @@ class Inserter {
   // Returns whether another exchange follows from the tensor or waits for it.
   bool LeadsToExchanges(const std::string& tensor) const {
     return edits_.LeadsTo(tensor, [this](const std::string& node, bool waits) {
-      return exchanging_nodes_.contains(node) || (!waits && averaged_.contains(node));
+      return exchanging_nodes_.contains(node) ||
+             (!waits && averages_.writes().contains(node));
     });
   }
 
@@ -178,7 +177,7 @@ class Inserter {
     TF_RETURN_IF_ERROR(exchangeable.status());
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
     if (type.is(RowKind::kSum) && CanBeReduced(dtype) && !LeadsToExchanges(tensor)) {
-      return Reduce(tensor, type);
+      return averages_.Average(tensor, type);
     }
     if (exchanging_ != Exchanging::kAll) return Estimate(tensor, type);
     const std::string made = edits_.NameBeside(name, "exchange");
@@ -186,12 +185,6 @@ class Inserter {
         edits_.AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
     edits_.Replace(tensor, made);
     return absl::OkStatus();
-  }
-
-  // The power of all rows by a learner's by which a sum over its rows becomes one whose
-  // mean over the learners is that over all rows.
-  int FactorOf(const RowType& type) const {
-    return exchanging_ == Exchanging::kOwnBatches ? 0 : 1 - type.exponent;
   }
 
   absl::Status PartInFunction(absl::string_view node) const {
@@ -202,104 +195,16 @@ class Inserter {
   // The rows of one learner give a mean as it is, and of a sum their part.
   absl::Status Estimate(const std::string& tensor, const RowType& type) {
     estimates_ = true;
-    if (!type.is(RowKind::kSum) || FactorOf(type) == 0 || LeadsToSums(tensor)) {
+    if (!type.is(RowKind::kSum) || averages_.FactorOf(type) == 0 ||
+        LeadsToSums(tensor)) {
       return absl::OkStatus();
     }
     const TensorName name = ParseTensor(tensor);
     if (program_.Find(name.node) == nullptr) return PartInFunction(name.node);
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
     const std::string made = edits_.NameBeside(name, "estimate");
-    TF_RETURN_IF_ERROR(edits_.AddRescale(made, name, dtype, FactorOf(type)));
+    TF_RETURN_IF_ERROR(edits_.AddRescale(made, name, dtype, averages_.FactorOf(type)));
     edits_.Replace(tensor, made);
-    return absl::OkStatus();
-  }
-
-  // Puts a reduction of gradients after the tensor, whose mean it makes.
-  absl::Status Reduce(const std::string& tensor, const RowType& type) {
-    const TensorName name = ParseTensor(tensor);
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
-    const std::string made = edits_.NameBeside(name, "average");
-    TensorName mean = name;
-    const std::string rescaled = absl::StrCat(made, "/rescaled");
-    if (FactorOf(type) != 0) {
-      TF_RETURN_IF_ERROR(edits_.AddRescale(rescaled, name, dtype, FactorOf(type)));
-      mean = {rescaled, 0, false};
-    }
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceGradient)
-                           .Input(mean.node, mean.index, dtype)
-                           .Attr("index", 0)
-                           .Attr("shape", ShapeOf(type))
-                           .Finalize(&edits_.Add()));
-    edits_.Replace(tensor, made);
-    return absl::OkStatus();
-  }
-
-  tf::PartialTensorShape ShapeOf(const RowType& type) const {
-    if (!type.dims.has_value()) return tf::PartialTensorShape();
-    std::vector<int64_t> shape;
-    for (Size size : *type.dims)
-      shape.push_back(types_.sizes->Number(size).value_or(-1));
-    return tf::PartialTensorShape(shape);
-  }
-
-  // Averages the sums that are written to trained variables: where they leave the loss,
-  // if only these writes follow from there.
-  absl::Status ReduceAllWritten() {
-    for (const auto& [source, nodes] : WrittenSums(program_, types_, &edits_)) {
-      TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(source));
-      const auto type = types_.types.find(source);
-      const bool others =
-          edits_.LeadsTo(source, [&](const std::string& node, bool waits) {
-            return exchanging_nodes_.contains(node) ||
-                   (!waits && averaged_.contains(node) && !nodes.contains(node));
-          });
-      if (others || type == types_.types.end() || !type->second.is(RowKind::kSum) ||
-          !CanBeReduced(dtype) || !edits_.Exchangeable(ParseTensor(source).node).ok()) {
-        continue;
-      }
-      TF_RETURN_IF_ERROR(Reduce(source, type->second));
-      reduced_before_.insert(nodes.begin(), nodes.end());
-    }
-    for (const RowWrite& write : types_.writes) {
-      if (write.trained && write.type.is(RowKind::kSum) &&
-          !reduced_before_.contains(write.node)) {
-        TF_RETURN_IF_ERROR(ReduceWritten(write));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  std::string WrittenBy(const RowWrite& write) const {
-    return Canonical(program_.Find(write.node)->input(write.input));
-  }
-
-  // Averages a sum that is written to a trained variable, where the update does not.
-  absl::Status ReduceWritten(const RowWrite& write) {
-    tf::NodeDef* const node = edits_.Node(write.node);
-    if (node == nullptr) return edits_.Misplaced(write.node, "writes a sum over rows");
-    if (FactsOf(node->op()).optimiser != OptimiserKind::kNone ||
-        absl::StrContains(node->op(), "Scatter")) {
-      return absl::OkStatus();
-    }
-    TF_RETURN_IF_ERROR(edits_.Exchangeable(write.node).status());
-    const std::string before = WrittenBy(write);
-    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(before));
-    if (!CanBeReduced(dtype))
-      return edits_.Misplaced(
-          write.node, "writes a sum over rows whose type learners cannot exchange");
-    const TensorName now = edits_.InputNow(*node, write.input);
-    const std::string made = absl::StrCat(write.node, "/TensorBow.average");
-    const auto type = types_.types.find(before);
-    tf::NodeDef& reduction = edits_.Add();
-    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(made, kReduceGradient)
-                           .Input(now.node, now.index, dtype)
-                           .Attr("index", 0)
-                           .Attr("shape", type == types_.types.end()
-                                              ? tf::PartialTensorShape()
-                                              : ShapeOf(type->second))
-                           .Finalize(&reduction));
-    reductions_[write.node] = &reduction;
-    *node->mutable_input(write.input) = made;
     return absl::OkStatus();
   }
 
@@ -310,10 +215,9 @@ class Inserter {
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(before));
     const std::string made = absl::StrCat(need.node, "/TensorBow.rescale.", need.input);
     // Before a reduction that has been put there.
-    const auto reduction = reductions_.find(need.node);
     int input = need.input;
-    if (reduction != reductions_.end()) {
-      node = reduction->second;
+    if (tf::NodeDef* const reduction = averages_.ReductionBefore(need.node)) {
+      node = reduction;
       input = 0;
     }
     if (std::optional<int> factor = LargeFactor(*node, input, &node)) input = *factor;
@@ -341,7 +245,8 @@ class Inserter {
     }
     const auto type = types_.types.find(tensor);
     if (product == nullptr || product->op() != "MatMul" || !is_used_once(tensor) ||
-        type == types_.types.end() || !CanFuseProduct(ShapeOf(type->second)) ||
+        type == types_.types.end() ||
+        !CanFuseProduct(averages_.ShapeOf(type->second)) ||
         FactsOf(user.op()).optimiser == OptimiserKind::kNone) {
       return std::nullopt;
     }
@@ -388,7 +293,7 @@ class Inserter {
     const std::string made = absl::StrCat(sum, "/TensorBow.rows");
     TensorName own = {sum, 0, false};
     const std::string rescaled = absl::StrCat(made, "/rescaled");
-    const int factor = FactorOf(types_.types.at(values));
+    const int factor = averages_.FactorOf(types_.types.at(values));
     if (factor != 0) {
       TF_RETURN_IF_ERROR(edits_.AddRescale(rescaled, own, dtype, factor));
       own = {rescaled, 0, false};
@@ -411,15 +316,13 @@ class Inserter {
   RunEdits edits_;
   WholeNumbers wholes_;
   RowSupplies supplies_;
+  SumAverages averages_;
   bool estimates_ = false;
   absl::flat_hash_set<std::string> fetches_;  // tensors
-  // Nodes that exchange values, or whose values are exchanged; that write gradients.
-  absl::flat_hash_set<std::string> exchanging_nodes_, averaged_;
+  // Nodes that exchange values, or whose values are exchanged.
+  absl::flat_hash_set<std::string> exchanging_nodes_;
   absl::flat_hash_set<std::string> summed_;  // nodes that write sums of the learners'
-  // Nodes that write sums which have been averaged before.
-  absl::flat_hash_set<std::string> reduced_before_;
-  std::set<std::string> reduced_slots_;             // nodes that find distinct indices
-  std::map<std::string, tf::NodeDef*> reductions_;  // added, by node that writes
+  std::set<std::string> reduced_slots_;      // nodes that find distinct indices
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ enum class Exchanging {
 };
 
 struct InsertedExchanges {
-  // Whether a learner estimates a value of all rows from its own, in the place of an
+  // True if a learner estimates a value of all rows from its own, in the place of an
   // exchange that is not wanted.
   bool estimates = false;
   // The nodes that write a sum over rows to a trained variable which is averaged where

@@ -67,7 +67,7 @@ bool SortWrites(const tf::Graph& graph, AssignedVariable* variable) {
             [](const Write& a, const Write& b) { return a.place < b.place; });
   variable->writes.clear();
   for (Write& write : writes) {
-    // Of writes in one order, each has a place of its own.
+    // Writes in one order have distinct places.
     if (write.place != static_cast<int64_t>(variable->writes.size())) return false;
     variable->writes.push_back(write.node);
     variable->after.push_back(std::move(write.followers));

@@ -151,8 +151,8 @@ absl::Status Divide(const TaskDevices& devices,
   return absl::OkStatus();
 }
 
-// Tells the feeds' shapes to shape inference, but for the first axis: learners have
-// rows of their own.
+// Gives shape inference the feeds' shapes, but for the first axis: learners have rows
+// of their own.
 void AnnotateFeeds(const ProgramGraph& program, const RunSpec& spec, tf::Graph* graph) {
   for (tf::Node* node : graph->op_nodes()) {
     int index = 0;

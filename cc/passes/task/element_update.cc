@@ -149,7 +149,7 @@ ElementUpdate::Value ElementUpdate::Compute(const NodeOutput& tensor) {
 bool ElementUpdate::IsScalar(const NodeOutput& tensor) {
   if (!shapes_->IsSingle(tensor, first().shape.dims())) return false;
   if (!shapes_->Is(tensor, first().shape)) return true;
-  // The variable has one element, too: it is updated by what is not always the same.
+  // A variable of one element is updated by a value that depends on data.
   return !DependsOnVariables(tensor) && !DependsOnData(*tensor.node);
 }
 
@@ -202,7 +202,7 @@ const AssignedVariable* ElementUpdate::VariableOf(const NodeOutput& tensor) cons
 }
 
 bool ElementUpdate::MayBeGradient(const tf::Node& node) const {
-  // What has been added since is an update.
+  // Nodes added since are updates.
   return node.id() < static_cast<int>(updated_->size()) && !(*updated_)[node.id()];
 }
 

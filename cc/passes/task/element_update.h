@@ -26,7 +26,7 @@ class StaticShapes {
   explicit StaticShapes(const tensorflow::Graph& graph);
 
   bool Is(const NodeOutput& tensor, const tensorflow::TensorShape& shape) const;
-  // Whether the tensor has one element and at most `rank` axes.
+  // Returns whether the tensor has one element and at most `rank` axes.
   bool IsSingle(const NodeOutput& tensor, int rank) const;
 
  private:
@@ -70,7 +70,7 @@ class ElementUpdate {
   const NodeOutput& gradient() const { return gradient_; }
   const std::vector<NodeOutput>& scalars() const { return scalars_; }
   const std::vector<Instruction>& instructions() const { return instructions_; }
-  // What each array becomes: an instruction, each a different one.
+  // The instructions that give each array's new value, each a different one.
   const std::vector<Operand>& results() const { return results_; }
   // The ops besides assignments, and the reads among them with the number of
   // assignments before.

@@ -224,14 +224,14 @@ absl::Status FuseElementUpdatesOf(const std::set<std::string>& names, bool same_
   for (const tf::Node* node : graph->op_nodes()) {
     if (names.count(node->name()) > 0) trained.insert(node);
   }
+  AssignedVariables variables = FindAssignedVariables(*graph);
   std::vector<tf::Node*> candidates;
-  for (const auto& [handle, variable] : FindAssignedVariables(*graph)) {
+  for (const auto& [handle, variable] : variables) {
     if (trained.count(handle) > 0) candidates.push_back(variable.handle);
   }
   if (candidates.empty()) return absl::OkStatus();
   std::sort(candidates.begin(), candidates.end(), tf::NodeComparatorName());
   const StaticShapes shapes(*graph);
-  AssignedVariables variables = FindAssignedVariables(*graph);
   const Followers updated = FollowersOf(AssignmentsOf(variables), *graph);
   for (tf::Node* handle : candidates) {
     for (const bool whole_gradient : {false, true}) {

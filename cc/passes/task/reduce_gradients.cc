@@ -329,7 +329,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
   }
   const auto exchanges = ExchangesOf(updates, reductions);
   TF_RETURN_IF_ERROR(CheckCriticalSections(exchanges, *graph));
-  // What follows from updates and averages, or waits for them.
+  // The nodes that follow from updates and averages, or wait for them.
   const NodeSet following = Downstream(exchanges, [](const tf::Edge&) { return true; });
   TF_RETURN_IF_ERROR(ExecuteBefore(last, conditional, following, graph));
   for (size_t i = 0; i < reductions.size(); ++i) {
