@@ -14,21 +14,15 @@ synchroniser/hosts synchroniser synchroniser/algorithms synchroniser/gpu analysi
 config cluster passes/task passes/program passes
 learner
 program replicas
-checkpoint coordination
+training
+coordination
+checkpoint
 trainer
 session
 bindings
 """
 # Includes upward: file, included file.
 EXCEPTIONS = {
-    ("checkpoint/checkpoint.cc", "coordination/merging_hosts.h"),
-    ("checkpoint/checkpoint.cc", "trainer/trainer.h"),
-    ("checkpoint/saved_state.h", "trainer/synchronisation.h"),
-    ("coordination/elastic_hosts.cc", "trainer/trainer.h"),
-    ("coordination/hosts.cc", "trainer/trainer.h"),
-    ("coordination/merging_hosts.h", "trainer/learning_run.h"),
-    ("coordination/merging_hosts.h", "trainer/trainer.h"),
-    ("coordination/returning_hosts.cc", "trainer/trainer.h"),
     ("synchroniser/hosts/host_chunks.h", "synchroniser/trained_set.h"),
     ("synchroniser/hosts/host_merges.h", "synchroniser/algorithms/mega_batches.h"),
     ("synchroniser/hosts/other_hosts.cc", "synchroniser/synchroniser.h"),

@@ -17,7 +17,7 @@
 #include "cc/cluster/cluster.h"
 #include "cc/config/options.h"
 #include "cc/session/session_registry.h"
-#include "cc/trainer/synchronisation.h"
+#include "cc/training/synchronisation.h"
 
 namespace tensorbow {
 

@@ -191,7 +191,7 @@ absl::Status PreparedRun::Explain(const std::vector<py::array>& arrays,
                                   std::optional<py::dict>* explanation) {
   const auto feeds = Feeds(arrays);
   if (!feeds.has_value()) return absl::OkStatus();
-  std::optional<Explanation> found;
+  std::optional<Decision> found;
   std::shared_ptr<const TensorBowSession::Signature> signature;
   absl::Status status;
   {

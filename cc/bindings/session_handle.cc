@@ -237,9 +237,9 @@ void DefineProgress(Class* handle) {
       ->def_property_readonly("iterations",
                               Getting([](S* s) { return s->trainer().iterations(); }))
       .def_property_readonly(
-          "learning_tasks", Getting([](S* s) { return s->trainer().learning_tasks(); }))
+          "learning_tasks", Getting([](S* s) { return s->trainer().counts().tasks; }))
       .def_property_readonly("samples_seen",
-                             Getting([](S* s) { return s->trainer().samples_seen(); }))
+                             Getting([](S* s) { return s->trainer().counts().rows; }))
       .def_property_readonly("synchroniser",
                              Getting([](S* s) { return s->trainer().choice().name(); }))
       .def_property_readonly("metrics", &SessionHandle::GetMetrics)
@@ -294,7 +294,7 @@ void DefineState(Class* handle) {
   using Path = std::string;
   handle->def("close", Doing([](S* s) { return s->Close(); }))
       .def("restart", Doing([](S* s) { s->trainer().Restart(); }))
-      .def("merge", Doing([](S* s) { return s->trainer().MergeWhatIsLeft(); }))
+      .def("merge", Doing([](S* s) { return s->trainer().FlushMegaBatch(); }))
       .def("save_state",
            Doing<Path>([](S* s, const Path& path) { return s->SaveState(path); }),
            py::arg("path"))

@@ -1,16 +1,14 @@
-// Trainer::SaveState and Trainer::LoadState: what of the trainer's parts makes up a
-// SavedState.
+#include "cc/checkpoint/checkpoint.h"
+
+#include <algorithm>
 #include <map>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "cc/checkpoint/checks.h"
-#include "cc/checkpoint/saved_state.h"
-#include "cc/coordination/merging_hosts.h"
+#include "cc/checkpoint/settings.h"
+#include "cc/checkpoint/state_file.h"
 #include "cc/learner/variable_storage.h"
-#include "cc/support/flush_denormals.h"
-#include "cc/trainer/trainer.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
@@ -19,52 +17,6 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// In the user's words (tensorbow.Options).
-SavedState::Settings SettingsOf(const Options& options, int num_learners) {
-  const int num_hosts = options.hosts_left();
-  Choice choice;
-  choice.algorithm = options.algorithm;
-  SavedState::Settings settings = {
-      {"synchroniser",
-       options.algorithm == Options::Algorithm::kAuto ? "auto" : choice.name()},
-  };
-  if (options.algorithm == Options::Algorithm::kSma) {
-    const double alpha = options.alpha_of(num_learners * num_hosts);
-    const bool lags = options.centre == SmaOptions::Centre::kLagging;
-    settings.emplace_back("centre", lags ? "lagging" : "current");
-    settings.emplace_back("alpha", absl::StrCat(alpha));
-    if (lags) {
-      settings.emplace_back("momentum", options.momentum.has_value()
-                                            ? absl::StrCat(*options.momentum)
-                                            : "auto");
-    }
-    settings.emplace_back("sync_period", absl::StrCat(options.sync_period));
-  }
-  if (options.algorithm == Options::Algorithm::kAdaptive) {
-    const AdaptiveOptions& adaptive = options.adaptive;
-    const auto add = [&settings](const char* name, auto value) {
-      settings.emplace_back(name, value == 0 ? "None" : absl::StrCat(value));
-    };
-    add("mega_batch", adaptive.mega_batch);
-    add("b_min", adaptive.b_min);
-    add("b_max", adaptive.b_max);
-    add("beta", adaptive.beta);
-    settings.emplace_back("perturbation", absl::StrCat(adaptive.perturbation));
-    settings.emplace_back("threshold", absl::StrCat(adaptive.threshold));
-    settings.emplace_back("momentum", absl::StrCat(adaptive.momentum));
-    settings.emplace_back("scaling", adaptive.scales ? "True" : "False");
-    settings.emplace_back("normalisation", adaptive.normalises ? "True" : "False");
-  } else if (options.algorithm != Options::Algorithm::kIndependent) {
-    settings.emplace_back(
-        "ema_decay", options.ema_decay > 0 ? absl::StrCat(options.ema_decay) : "None");
-  }
-  if (num_hosts > 1) settings.emplace_back("hosts", absl::StrCat(num_hosts));
-  if (num_hosts > 1 && options.host_period > 1) {
-    settings.emplace_back("cluster's sync_period", absl::StrCat(options.host_period));
-  }
-  return settings;
-}
-
 std::map<std::string, const tf::NodeDef*> ByName(
     const std::vector<const tf::NodeDef*>& nodes) {
   std::map<std::string, const tf::NodeDef*> variables;
@@ -72,7 +24,7 @@ std::map<std::string, const tf::NodeDef*> ByName(
   return variables;
 }
 
-// The central values, which share the variables' buffers.
+// Adds the central values, which share the variables' buffers.
 absl::Status GetCentral(const std::vector<const tf::NodeDef*>& nodes,
                         tf::Device* device, SavedState* state) {
   for (const tf::NodeDef* node : nodes) {
@@ -102,52 +54,101 @@ absl::Status SetCentral(const std::map<std::string, const tf::NodeDef*>& variabl
 
 }  // namespace
 
-absl::Status Trainer::SaveState(const std::vector<const tf::NodeDef*>& nodes,
-                                const std::string& path) {
-  turns_.Take();
-  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
-  absl::MutexLock lock(&mu_);
-  NoteWrites();
-  if (rounds_ != nullptr) TF_RETURN_IF_ERROR(MeetHosts("save_state", path));
-  SavedState state;
-  state.num_learners = num_learners();
-  state.settings = SettingsOf(options_, num_learners());
-  state.choice = choice();
-  state.iterations = iterations();
-  state.learning_tasks = learning_tasks();
-  state.samples_seen = samples_seen();
-  TF_RETURN_IF_ERROR(RestartIfAsked());
-  if (variables_ != nullptr) TF_RETURN_IF_ERROR(variables_->PublishAll());
-  TF_RETURN_IF_ERROR(GetCentral(nodes, learners_.central_device(), &state));
-  for (int id = 0; variables_ != nullptr && id < variables_->size(); ++id) {
-    TF_ASSIGN_OR_RETURN(ReplicaState variable, variables_->GetState(id));
-    state.replicated.push_back(std::move(variable));
-  }
-  for (int j = 0; j < num_learners(); ++j) {
-    state.random.push_back(learners_[j].device()->random_streams().Get());
-  }
-  state.progress = progress_.Get();
-  if (synchronisation_ != nullptr && synchronisation_->adaptive != nullptr) {
-    state.mega_batch = synchronisation_->adaptive->batches().Get();
-  }
-  TF_RETURN_IF_ERROR(rounds_ == nullptr ? WriteState(state, path)
-                                        : SavePart(state, path));
+// ------------------------------------------------------------------------ saving
 
-  const std::vector<std::string> hidden = progress_.HiddenRandomOps();
-  if (!hidden.empty()) {
-    warn_(absl::StrCat(
-        "The saved state lacks the random state of ", FirstFew(hidden),
-        ": a session that loads it draws other random numbers there. Use "
-        "tf.random.Generator, stateless ops, or uniform, normal and truncated normal "
-        "ops "
-        "outside of functions (with one learner, give Options(seed=...), too)."));
+absl::StatusOr<SavedState> Checkpoint::Collect(const Nodes& nodes) {
+  const HostRounds::Counts own = state_->counters().Get();
+  const HostRounds::Counts others = hosts_->counts();
+  LearnerGroup& learners = state_->learners();
+  SavedState saved;
+  saved.num_learners = learners.size();
+  saved.settings = SettingsOf(state_->options(), learners.size());
+  saved.choice = state_->choice();
+  saved.iterations = own.iterations + others.iterations;
+  saved.learning_tasks = own.tasks + others.tasks;
+  saved.samples_seen = own.rows + others.rows;
+  TF_RETURN_IF_ERROR(state_->ApplyRestarts());
+  VariableTable* const variables = state_->variables();
+  if (variables != nullptr) TF_RETURN_IF_ERROR(variables->PublishAll());
+  TF_RETURN_IF_ERROR(GetCentral(nodes, learners.central_device(), &saved));
+  for (int id = 0; variables != nullptr && id < variables->size(); ++id) {
+    TF_ASSIGN_OR_RETURN(ReplicaState variable, variables->GetState(id));
+    saved.replicated.push_back(std::move(variable));
   }
+  for (int j = 0; j < learners.size(); ++j) {
+    saved.random.push_back(learners[j].device()->random_streams().Get());
+  }
+  saved.progress = state_->progress().Get();
+  Synchronisation* const synchronisation = state_->synchronisation();
+  if (synchronisation != nullptr && synchronisation->adaptive != nullptr) {
+    saved.mega_batch = synchronisation->adaptive->batches().Get();
+  }
+  return saved;
+}
+
+absl::Status Checkpoint::Save(const Nodes& nodes, const std::string& path) {
+  const Turn turn(state_);
+  state_->MarkWrites();
+  TF_RETURN_IF_ERROR(hosts_->Enter("save_state", path));
+  TF_ASSIGN_OR_RETURN(const SavedState saved, Collect(nodes));
+  TF_RETURN_IF_ERROR(state_->rounds() == nullptr ? WriteState(saved, path)
+                                                 : SavePart(saved, path));
+  WarnOfHiddenRandomOps();
   return absl::OkStatus();
 }
 
-absl::Status Trainer::CheckChoice(const Choice& saved) {
-  if (saved.algorithm == Options::Algorithm::kAuto || synchronisation_ == nullptr ||
-      synchronisation_->choice == saved) {
+void Checkpoint::WarnOfHiddenRandomOps() {
+  const std::vector<std::string> hidden = state_->progress().HiddenRandomOps();
+  if (hidden.empty()) return;
+  state_->warn()(absl::StrCat(
+      "The saved state lacks the random state of ", FirstFew(hidden),
+      ": a session that loads it draws other random numbers there. Use "
+      "tf.random.Generator, stateless ops, or uniform, normal and truncated normal "
+      "ops "
+      "outside of functions (with one learner, give Options(seed=...), too)."));
+}
+
+std::string Checkpoint::PathOfHost(const std::string& path) const {
+  if (state_->rounds() == nullptr) return path;
+  return absl::StrCat(path, "-host", hosts_->place());
+}
+
+absl::Status Checkpoint::SavePart(const SavedState& saved, const std::string& path) {
+  const absl::StatusOr<int64_t> own = StateReader::Current(PathOfHost(path));
+  TF_ASSIGN_OR_RETURN(const auto saves, hosts_->Gather(own.value_or(0)));
+  int64_t last = 0;
+  for (const auto& [host, save] : saves) last = std::max(last, save);
+  return WritePart(saved, PathOfHost(path), last, [this](const absl::Status& written) {
+    return hosts_->AgreeOnOutcome("save", written);
+  });
+}
+
+// ----------------------------------------------------------------------- loading
+
+absl::Status Checkpoint::AgreeOnSave(const std::string& path) {
+  if (state_->rounds() == nullptr) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(hosts_->Enter("load_state", path));
+  const absl::StatusOr<int64_t> own = StateReader::Current(PathOfHost(path));
+  TF_ASSIGN_OR_RETURN(const auto saves, hosts_->Gather(own.value_or(0)));
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto least = std::min_element(saves.begin(), saves.end(), less);
+  const int64_t common = least->second;
+  const int64_t last = std::max_element(saves.begin(), saves.end(), less)->second;
+  absl::Status found = own.status();
+  if (found.ok() && common == 0 && last > 0) {
+    found = absl::FailedPreconditionError(absl::StrCat(
+        "Host ", least->first, " has no part of the saved state '", path,
+        "', but other hosts have theirs. Give every host the files that it saved"));
+  } else if (found.ok() && common > 0) {
+    found = StateReader::GoBackTo(PathOfHost(path), common);
+  }
+  return hosts_->AgreeOnOutcome("find", found);
+}
+
+absl::Status Checkpoint::CheckChoice(const Choice& saved) {
+  const Synchronisation* const synchronisation = state_->synchronisation();
+  if (saved.algorithm == Options::Algorithm::kAuto || synchronisation == nullptr ||
+      synchronisation->choice == saved) {
     return absl::OkStatus();
   }
   const auto text = [](const Choice& choice) {
@@ -156,83 +157,95 @@ absl::Status Trainer::CheckChoice(const Choice& saved) {
   return absl::FailedPreconditionError(absl::StrCat(
       "This session has trained with another synchroniser than the saved state. Load "
       "the state into a new session, before its first learning run. Saved is ",
-      text(saved), ", here is ", text(synchronisation_->choice), "."));
+      text(saved), ", here is ", text(synchronisation->choice), "."));
 }
 
-absl::Status Trainer::LoadState(const std::vector<const tf::NodeDef*>& nodes,
-                                const std::string& path) {
-  const std::map<std::string, const tf::NodeDef*> variables = ByName(nodes);
-  turns_.Take();
-  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
-  absl::MutexLock lock(&mu_);
-  // First everything is read and checked, then it is set.
-  if (rounds_ != nullptr) TF_RETURN_IF_ERROR(AgreeOnSave(path));
+absl::StatusOr<SavedState> Checkpoint::Read(const VariableNodes& variables,
+                                            const std::string& path) {
+  TF_RETURN_IF_ERROR(AgreeOnSave(path));
   absl::StatusOr<SavedState> read = ReadState(
-      PathOfHost(path), [this](int learners) { return SettingsOf(options_, learners); },
+      PathOfHost(path),
+      [this](int learners) { return SettingsOf(state_->options(), learners); },
       variables);
   absl::Status checked = read.status();
   if (checked.ok()) checked = CheckChoice(read->choice);
-  if (rounds_ != nullptr) {
-    if (checked.ok() && read->num_learners != num_learners()) {
-      checked = absl::FailedPreconditionError(
-          absl::StrCat("The saved state is of hosts with ", read->num_learners,
-                       " learners each; this session has ", num_learners(),
-                       ". Create the session with as many"));
-    }
-    checked = AgreeOnOutcome("load", checked);
-    if (checked.ok() && merges_ != nullptr) checked = merges_->LearnHosts();
+  const int num_learners = state_->num_learners();
+  if (checked.ok() && state_->rounds() != nullptr &&
+      read->num_learners != num_learners) {
+    checked = absl::FailedPreconditionError(
+        absl::StrCat("The saved state is of hosts with ", read->num_learners,
+                     " learners each; this session has ", num_learners,
+                     ". Create the session with as many"));
   }
-  TF_RETURN_IF_ERROR(checked);
-  SavedState& state = *read;
-  if (state.num_learners != num_learners()) {
-    const int devices = learners_.SizeOf({1, 1});
-    if (state.num_learners % devices != 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "The devices cannot share the learners of the saved state equally. Load it "
-          "with another number of devices: got ",
-          devices, " for ", state.num_learners, " learners"));
-    }
-    TF_ASSIGN_OR_RETURN(const Layout layout,
-                        learners_.LayoutOf(state.num_learners / devices));
-    TF_RETURN_IF_ERROR(ChangeLayout(layout));
+  TF_RETURN_IF_ERROR(hosts_->AgreeOnOutcome("load", checked));
+  TF_RETURN_IF_ERROR(hosts_->BeginLoad());
+  return read;
+}
+
+absl::Status Checkpoint::SetLearners(int num_learners) {
+  if (num_learners == state_->num_learners()) return absl::OkStatus();
+  LearnerGroup& learners = state_->learners();
+  const int devices = learners.SizeOf({1, 1});
+  if (num_learners % devices != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "The devices cannot share the learners of the saved state equally. Load it "
+        "with another number of devices: got ",
+        devices, " for ", num_learners, " learners"));
   }
-  const bool had_choice = synchronisation_ != nullptr;
-  if (!had_choice && state.choice.algorithm != Options::Algorithm::kAuto) {
-    TF_RETURN_IF_ERROR(Choose(state.choice));
+  TF_ASSIGN_OR_RETURN(const Layout layout, learners.LayoutOf(num_learners / devices));
+  return state_->SetLayout(layout);
+}
+
+absl::Status Checkpoint::SetVariables(const VariableNodes& variables,
+                                      const SavedState& saved) {
+  const bool had_algorithm = state_->synchronisation() != nullptr;
+  if (!had_algorithm && saved.choice.algorithm != Options::Algorithm::kAuto) {
+    TF_RETURN_IF_ERROR(state_->SetAlgorithm(saved.choice));
+    hosts_->AlgorithmChosen();
   }
   std::vector<VariableUse> uses;
-  for (const ReplicaState& variable : state.replicated) {
+  for (const ReplicaState& variable : saved.replicated) {
     VariableUse& use = uses.emplace_back();
     use.node = variables.at(variable.name);
     use.trained = variable.trained;
     use.generator = variable.generator;
   }
-  if (variables_ != nullptr) {
-    TF_RETURN_IF_ERROR(variables_->PublishReleased());
-    const absl::Status set = variables_->SetStates(uses, state.replicated);
-    if (!set.ok() && !had_choice) Unchoose();
-    TF_RETURN_IF_ERROR(set);
+  if (state_->variables() == nullptr) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(state_->variables()->PublishReleased());
+  const absl::Status set = state_->variables()->SetStates(uses, saved.replicated);
+  if (!set.ok() && !had_algorithm) state_->ClearAlgorithm();
+  return set;
+}
+
+absl::Status Checkpoint::SetProgress(SavedState saved) {
+  const HostRounds::Counts others = hosts_->counts();
+  state_->counters().Set({saved.iterations - others.iterations,
+                          saved.learning_tasks - others.tasks,
+                          saved.samples_seen - others.rows});
+  for (int j = 0; j < state_->num_learners(); ++j) {
+    state_->learners()[j].device()->random_streams().Set(saved.random[j]);
   }
-  TF_RETURN_IF_ERROR(SetCentral(variables, state, learners_.central_device()));
-  {
-    absl::MutexLock writes_lock(&writes_mu_);
-    writes_.clear();
-  }
-  const HostRounds::Counts of_others = CountsOfHosts();
-  iterations_.store(state.iterations - of_others.iterations);
-  learning_tasks_.store(state.learning_tasks - of_others.tasks);
-  samples_seen_.store(state.samples_seen - of_others.rows);
-  for (int j = 0; j < num_learners(); ++j) {
-    learners_[j].device()->random_streams().Set(state.random[j]);
-  }
-  progress_.Set(std::move(state.progress));
-  if (!state.mega_batch.empty() &&
-      !synchronisation_->adaptive->batches().Set(state.mega_batch)) {
+  state_->progress().Set(std::move(saved.progress));
+  if (!saved.mega_batch.empty() &&
+      !state_->synchronisation()->adaptive->batches().Set(saved.mega_batch)) {
     return absl::DataLossError("The saved sizes of batches make no sense");
   }
-  if (merges_ != nullptr) merges_->ResumeCounts();
-  restarts_made_ = restarts_requested_.load();  // of what has been replaced
+  hosts_->CountersLoaded();
+  state_->DropRestarts();
   return absl::OkStatus();
+}
+
+absl::Status Checkpoint::Load(const Nodes& nodes, const std::string& path) {
+  const VariableNodes variables = ByName(nodes);
+  const Turn turn(state_);
+  // First everything is read and checked, then it is set.
+  TF_ASSIGN_OR_RETURN(SavedState saved, Read(variables, path));
+  TF_RETURN_IF_ERROR(SetLearners(saved.num_learners));
+  TF_RETURN_IF_ERROR(SetVariables(variables, saved));
+  LearnerGroup& learners = state_->learners();
+  TF_RETURN_IF_ERROR(SetCentral(variables, saved, learners.central_device()));
+  state_->writes().TakeWritten();  // they are overwritten
+  return SetProgress(std::move(saved));
 }
 
 }  // namespace tensorbow

@@ -27,7 +27,7 @@
 #include "cc/program/progress.h"
 #include "cc/replicas/variable_table.h"
 #include "cc/support/random_streams.h"
-#include "cc/trainer/synchronisation.h"
+#include "cc/training/synchronisation.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/tensor.h"
 

@@ -1,28 +1,13 @@
-// Training on when a host of a cluster has died or hangs: what Trainer does with those
-// that are left.
-//
-// On elastic hosts a run ends when its iteration is known to count: all have reported,
-// and all sums have arrived. If they do not, with a host that is lost, those that are
-// left regroup (Hosts::Regroup). Either nobody knows the iteration to count: it has
-// left no trace, and all make their run again. Or some do, and have perhaps begun the
-// next one: the others take over its outcome, and their run has ended. In both cases
-// all go on from the z of the most advanced, as after a restart.
-//
-// Where gradients are averaged an iteration counts before anybody updates, and the
-// model is what the replicas are, slots included. A host that takes over an iteration
-// has not executed the rest of its run, which may have fetches: it makes the run once
-// more, alone (Synchroniser::Rehearse), and then takes the others' model.
+#include "cc/coordination/elastic_hosts.h"
+
 #include <algorithm>
-#include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cc/coordination/host_values.h"
-#include "cc/trainer/trainer.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/hash.h"
 
 namespace tensorbow {
 
@@ -33,20 +18,13 @@ namespace {
 // No variable has such a name.
 constexpr char kCounts[] = "_tensorbow/counts";
 
-// What a host tells the others when they regroup.
-enum Brought { kDecided, kFate, kLostBetween, kBehind, kLeaves, kProgram };
-// What a host has decided that comes back.
+// The fields of a host's message when hosts regroup.
+enum Field { kDecided, kFate, kLostBetween, kBehind, kLeaves, kProgram };
+// The decided rounds of a host that rejoins.
 constexpr int64_t kNothing = -1;
 
-std::vector<int64_t> ToBring(const HostRounds::Standing& own, const Regrouping& how,
-                             bool lost_between) {
-  return {own.decided,  static_cast<int64_t>(own.fate),
-          lost_between, how.behind,
-          how.leaves,   how.program};
-}
-
-bool HasReturned(const std::vector<int64_t>& brought) {
-  return brought[kDecided] == kNothing;
+bool HasReturned(const std::vector<int64_t>& message) {
+  return message[kDecided] == kNothing;
 }
 
 // Ends training on all hosts.
@@ -63,7 +41,7 @@ absl::Status GiveUpBetween(Hosts* hosts, const std::string& why) {
                  "hosts again, from the last saved state")));
 }
 
-// The most advanced host of those that have the model, or -1: by what all have brought.
+// Returns the most advanced host of those that have the model, or -1.
 int MostAdvanced(const std::vector<int>& members,
                  const std::vector<std::vector<int64_t>>& all) {
   int leader = -1;
@@ -74,60 +52,76 @@ int MostAdvanced(const std::vector<int>& members,
   return leader;
 }
 
-}  // namespace
-
-absl::Status Trainer::LostBetween(const std::string& why) {
-  Hosts* const hosts = rounds_->hosts();
-  if (!hosts->elastic()) return absl::UnavailableError(why);
-  // The others are told, who may be waiting for this one.
-  std::vector<std::vector<int64_t>> all;
-  hosts->Regroup(ToBring(rounds_->standing(), {}, /*lost_between=*/true),
-                 /*takes_back=*/false, &all);
-  return GiveUpBetween(hosts, why);
+std::string RegroupedText(const std::string& why, const std::vector<int>& members,
+                          const std::vector<int>& back, int64_t iterations) {
+  const std::string all = absl::StrJoin(members, ", ");
+  if (back.empty()) {
+    return absl::StrCat(
+        "A host of the cluster is lost: ", why,
+        ". The other hosts continue from the last complete iteration: ", all);
+  }
+  return absl::StrCat(
+      "A lost host has rejoined the cluster: ", absl::StrJoin(back, ", "),
+      ". Hosts that train from iteration ", iterations, " on: ", all);
 }
 
-absl::StatusOr<bool> Trainer::TakeModelOf(int host, bool everything) {
-  InheritedValues values;
-  if (variables_ != nullptr && !averages_gradients()) {
-    TF_ASSIGN_OR_RETURN(values, variables_->ModelStates());
-  }
-  if (variables_ != nullptr && (averages_gradients() || everything)) {
-    TF_ASSIGN_OR_RETURN(const InheritedValues followed, variables_->FollowedStates());
-    for (const auto& [name, value] : followed) values[name] = value;
-  }
+}  // namespace
+
+// ------------------------------------------------------------------- the model
+
+absl::StatusOr<bool> ElasticHosts::FetchModelOf(int host, bool everything) {
+  TF_ASSIGN_OR_RETURN(HostValues values, training_->Model(everything));
+  const HostRounds::Counts own = training_->counts();
+  const HostRounds::Counts others = counts();
   tf::Tensor& counts = values[kCounts] = tf::Tensor(tf::DT_INT64, {4});
-  counts.vec<int64_t>()(0) = iterations();
-  counts.vec<int64_t>()(1) = learning_tasks();
-  counts.vec<int64_t>()(2) = samples_seen();
-  counts.vec<int64_t>()(3) = last_trained_ == nullptr ? 0 : last_trained_->iterations();
+  counts.vec<int64_t>()(0) = own.iterations + others.iterations;
+  counts.vec<int64_t>()(1) = own.tasks + others.tasks;
+  counts.vec<int64_t>()(2) = own.rows + others.rows;
+  counts.vec<int64_t>()(3) = last_set_ == nullptr ? 0 : last_set_->iterations();
   if (!TakeValuesOf(rounds_->hosts(), host, &values).empty()) return false;
-  inherited_ = std::move(values);
+  adopted_ = std::move(values);
   return true;
 }
 
-absl::Status Trainer::Inherit() {
-  const InheritedValues values = *std::move(inherited_);
-  inherited_.reset();
-  behind_hosts_ = true;
+absl::Status ElasticHosts::Adopt() {
+  const HostValues values = *std::exchange(adopted_, std::nullopt);
+  training_->RequestRestart();
   const auto counts = values.at(kCounts).vec<int64_t>();
-  rounds_->SetCounts({counts(0) - iterations_.load(),
-                      counts(1) - learning_tasks_.load(),
-                      counts(2) - samples_seen_.load()});
-  if (variables_ == nullptr) return absl::OkStatus();
-  if (averages_gradients()) return variables_->TakeOverStates(values);
-  variables_->SetModelStates(values);
-  return comes_back_ ? variables_->TakeOverStates(values) : absl::OkStatus();
+  const HostRounds::Counts own = training_->counts();
+  rounds_->SetCounts(
+      {counts(0) - own.iterations, counts(1) - own.tasks, counts(2) - own.rows});
+  return training_->SetModel(values, /*everything=*/rejoining_);
 }
 
-absl::StatusOr<Regrouped> Trainer::RegroupHosts(Regrouping how) {
+absl::Status ElasticHosts::CatchUp(const std::vector<int>&) {
+  const Fate fate = rounds_->Await();
+  if (fate != Fate::kNone && fate != Fate::kDiscarded) return absl::OkStatus();
+  return CatchUpByModel();
+}
+
+absl::Status ElasticHosts::CatchUpByModel() {
+  if (!training_->averages_gradients()) return absl::OkStatus();
+  const bool behind = rounds_->behind();
+  const HostRounds::Stragglers stragglers = rounds_->TakeStragglers();
+  if (stragglers.hosts.empty() || stragglers.leader < 0) return absl::OkStatus();
+  TF_ASSIGN_OR_RETURN(const bool fetched,
+                      FetchModelOf(stragglers.leader, /*everything=*/false));
+  if (!fetched) TF_RETURN_IF_ERROR(Regroup({behind}).status());
+  return Adopt();
+}
+
+// -------------------------------------------------------------------- regrouping
+
+absl::StatusOr<ElasticHosts::Regrouped> ElasticHosts::Regroup(Reason reason) {
   Hosts* const hosts = rounds_->hosts();
   const std::string why = hosts->error();
-  for (;; how.takes_back = false) {
-    HostRounds::Standing own = rounds_->standing();
-    if (comes_back_) own.decided = kNothing;
+  for (;; reason.rejoins = false) {
+    const HostRounds::Standing own = rounds_->standing();
     std::vector<std::vector<int64_t>> all;
-    const std::string error =
-        hosts->Regroup(ToBring(own, how, /*lost_between=*/false), how.takes_back, &all);
+    const std::string error = hosts->Regroup(
+        {rejoining_ ? kNothing : own.decided, static_cast<int64_t>(own.fate),
+         /*lost_between=*/0, reason.behind, reason.leaves, reason.program},
+        reason.rejoins, &all);
     if (!error.empty()) return absl::UnavailableError(error);
     const std::vector<int> members = hosts->members();
     Regrouped found;
@@ -141,7 +135,7 @@ absl::StatusOr<Regrouped> Trainer::RegroupHosts(Regrouping how) {
       }
       found.all_leave &= all[host][kLeaves] != 0;
       found.same_program &=
-          all[host][kLeaves] != 0 || all[host][kProgram] == how.program;
+          all[host][kLeaves] != 0 || all[host][kProgram] == reason.program;
     }
     const int leader = MostAdvanced(members, all);
     if (leader < 0) {
@@ -151,102 +145,154 @@ absl::StatusOr<Regrouped> Trainer::RegroupHosts(Regrouping how) {
                                "hosts. Start all hosts again, from the last saved "
                                "state")));
     }
-    TF_ASSIGN_OR_RETURN(const bool taken, TakeModelOf(leader, !back.empty()));
-    if (!taken) continue;       // another host is lost
+    TF_ASSIGN_OR_RETURN(const bool fetched, FetchModelOf(leader, !back.empty()));
+    if (!fetched) continue;     // another host is lost
     rounds_->TakeStragglers();  // there are none now
-    const auto counts = inherited_->at(kCounts).vec<int64_t>();
+    const auto counts = adopted_->at(kCounts).vec<int64_t>();
     found.set_iterations = counts(3);
-    const std::string all_there = absl::StrJoin(members, ", ");
-    const std::string returned = absl::StrJoin(back, ", ");
-    if (back.empty()) {
-      warn_(absl::StrCat("A host of the cluster is lost: ", why,
-                         ". The other hosts continue from the last complete "
-                         "iteration: ",
-                         all_there));
-    } else {
-      warn_(absl::StrCat("A lost host has rejoined the cluster: ", returned,
-                         ". Hosts that train from iteration ", counts(0),
-                         " on: ", all_there));
-    }
-    found.decided = rounds_->Resume(
-        {all[leader][kDecided], static_cast<HostRounds::Fate>(all[leader][kFate])});
+    training_->Warn(RegroupedText(why, members, back, counts(0)));
+    found.decided =
+        rounds_->Resume({all[leader][kDecided], static_cast<Fate>(all[leader][kFate])});
     return found;
   }
 }
 
-absl::Status Trainer::CatchUpElastic() {
-  if (!averages_gradients()) return absl::OkStatus();
-  const bool behind = rounds_->behind();
-  const HostRounds::Stragglers stragglers = rounds_->TakeStragglers();
-  if (stragglers.hosts.empty() || stragglers.leader < 0) return absl::OkStatus();
-  TF_ASSIGN_OR_RETURN(const bool taken,
-                      TakeModelOf(stragglers.leader, /*everything=*/false));
-  if (!taken) TF_RETURN_IF_ERROR(RegroupHosts({behind}).status());
-  return Inherit();
+absl::Status ElasticHosts::LostBetween(const std::string& why) {
+  // The others are told, who may be waiting for this one.
+  const HostRounds::Standing own = rounds_->standing();
+  std::vector<std::vector<int64_t>> all;
+  rounds_->hosts()->Regroup({own.decided, static_cast<int64_t>(own.fate),
+                             /*lost_between=*/1, /*behind=*/0, /*leaves=*/0,
+                             /*program=*/0},
+                            /*takes_back=*/false, &all);
+  return GiveUpBetween(rounds_->hosts(), why);
 }
 
-absl::Status Trainer::AgreeOn(int64_t what) {
-  while (!rounds_->Agree(what)) {
-    const bool lost = rounds_->Await() == HostRounds::Fate::kBroken;
-    if (!lost || !has_elastic_hosts()) return HostsError();
-    TF_ASSIGN_OR_RETURN(const Regrouped found, RegroupHosts({rounds_->behind()}));
-    TF_RETURN_IF_ERROR(Inherit());
+absl::Status ElasticHosts::AgreeOn(int64_t number) {
+  while (!rounds_->Agree(number)) {
+    if (rounds_->Await() != Fate::kBroken) return IterationError();
+    TF_ASSIGN_OR_RETURN(const Regrouped found, Regroup({rounds_->behind()}));
+    TF_RETURN_IF_ERROR(Adopt());
     if (!found.decided) continue;
-    return rounds_->Await() == HostRounds::Fate::kCounts ? absl::OkStatus()
-                                                         : HostsError();
+    return rounds_->Await() == Fate::kCounts ? absl::OkStatus() : IterationError();
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ElasticFate> Trainer::AwaitElasticHosts(const TrainedSet* set,
-                                                       bool may_rehearse) {
-  ElasticFate found;
+// ------------------------------------------------------------------- iterations
+
+absl::StatusOr<ElasticHosts::Outcome> ElasticHosts::AwaitOutcome(const TrainedSet* set,
+                                                                 bool may_repeat) {
+  Outcome found;
   found.fate = rounds_->Await();
-  if (found.fate != HostRounds::Fate::kBroken) return found;
-  TF_ASSIGN_OR_RETURN(const Regrouped regrouped, RegroupHosts({rounds_->behind()}));
+  if (found.fate != Fate::kBroken) return found;
+  TF_ASSIGN_OR_RETURN(const Regrouped regrouped, Regroup({rounds_->behind()}));
   found.taken_over = regrouped.decided;
   found.again = !found.taken_over;
   found.fate = rounds_->Await();
-  const bool counts = found.taken_over && found.fate == HostRounds::Fate::kCounts;
-  if (counts && may_rehearse && averages_gradients()) {
+  const bool counts = found.taken_over && found.fate == Fate::kCounts;
+  if (counts && may_repeat && training_->averages_gradients()) {
     found.again = true;
     return found;
   }
   if (counts && set != nullptr) set->count()->fetch_add(1);
-  TF_RETURN_IF_ERROR(Inherit());
+  TF_RETURN_IF_ERROR(Adopt());
   return found;
 }
 
-absl::Status Trainer::FollowElasticHosts(const Program& program, const LearningRun& run,
-                                         bool* again) {
-  if (inherited_.has_value()) TF_RETURN_IF_ERROR(Inherit());  // it was a rehearsal
-  Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
-  const bool failed = run.failed() && !synchroniser->stopped_by_hosts();
-  const bool has_data = !absl::IsOutOfRange(run.status());
-  TF_ASSIGN_OR_RETURN(ElasticFate found,
-                      AwaitElasticHosts(program.state.set.get(), has_data && !failed));
-  if (has_data || failed) {
-    *again = found.again && !failed;
-    if (found.fate == HostRounds::Fate::kCounts) return absl::OkStatus();
-    const absl::Status error = HostsError();
-    TF_RETURN_IF_ERROR(CatchUpElastic());
-    return failed ? absl::OkStatus() : error;  // the user is told why the run has
+absl::StatusOr<bool> ElasticHosts::AfterRun(const HostRun& run) {
+  RememberRun(run);
+  if (adopted_.has_value()) TF_RETURN_IF_ERROR(Adopt());  // the run was a repetition
+  const bool failed = run.failed && !run.stopped_by_hosts;
+  TF_ASSIGN_OR_RETURN(const Outcome found,
+                      AwaitOutcome(run.set, /*may_repeat=*/run.has_data && !failed));
+  if (!run.has_data && !failed) return AfterRunWithoutData(run, found);
+  if (found.fate == Fate::kCounts) return found.again && !failed;
+  const absl::Status error = IterationError();
+  TF_RETURN_IF_ERROR(CatchUpByModel());
+  if (!failed) TF_RETURN_IF_ERROR(error);  // else the user gets the run's own error
+  return found.again && !failed;
+}
+
+absl::StatusOr<bool> ElasticHosts::AfterRunWithoutData(const HostRun& run,
+                                                       Outcome found) {
+  if (found.fate == Fate::kCounts && run.set->host_gradients == nullptr &&
+      !found.again && !found.taken_over) {
+    run.set->count()->fetch_add(1);  // an iteration of the others
   }
-  const bool reported = program.compiled()->host_gradients == nullptr;
-  if (found.fate == HostRounds::Fate::kCounts && reported && !found.again &&
-      !found.taken_over) {
-    program.state.set->count()->fetch_add(1);  // an iteration of the others
+  while (found.fate == Fate::kCounts) {
+    TF_RETURN_IF_ERROR(LetHostsRejoin(run.set->program, /*leaves=*/false));
+    found.fate = training_->JoinWithoutTask(*run.set, HostRounds::Kind::kNoData);
+    if (found.fate != Fate::kBroken) continue;
+    TF_ASSIGN_OR_RETURN(found, AwaitOutcome(run.set, /*may_repeat=*/false));
   }
-  while (found.fate == HostRounds::Fate::kCounts) {
-    TF_RETURN_IF_ERROR(TakeBackHosts(program.state.set->program, /*leaves=*/false));
-    found.fate = synchroniser->Attend(*program.state.set, HostRounds::Kind::kNoData);
-    if (found.fate != HostRounds::Fate::kBroken) continue;
-    TF_ASSIGN_OR_RETURN(found, AwaitElasticHosts(program.state.set.get(),
-                                                 /*may_rehearse=*/false));
+  const absl::Status error = IterationError();
+  TF_RETURN_IF_ERROR(CatchUpByModel());
+  if (found.fate != Fate::kNone) TF_RETURN_IF_ERROR(error);
+  return false;
+}
+
+absl::StatusOr<HostRounds::Fate> ElasticHosts::JoinAsLeft(const TrainedSet* set) {
+  if (set != nullptr) {
+    TF_RETURN_IF_ERROR(LetHostsRejoin(set->program, /*leaves=*/true));
   }
-  const absl::Status error = HostsError();
-  TF_RETURN_IF_ERROR(CatchUpElastic());
-  return found.fate == HostRounds::Fate::kNone ? absl::OkStatus() : error;
+  TF_ASSIGN_OR_RETURN(const Fate fate, ConnectedHosts::JoinAsLeft(set));
+  if (fate != Fate::kBroken) return fate;
+  TF_ASSIGN_OR_RETURN(const Outcome found, AwaitOutcome(set, /*may_repeat=*/false));
+  return found.fate;
+}
+
+// -------------------------------------------------------------------- rejoining
+
+absl::Status ElasticHosts::BeforeRun(const HostRun& run) {
+  if (run.has_data && !run.knows_rows && training_->averages_gradients()) {
+    // They cannot undo an update, so they count rows before it.
+    return absl::FailedPreconditionError(
+        "Elastic hosts that average gradients have to know the rows of a learning run "
+        "before it is executed. Use tensorbow.SMA(), or leave out "
+        "Options(elements=\"one_each\")");
+  }
+  Hosts* const hosts = rounds_->hosts();
+  const int64_t variables = training_->num_variables();
+  if (std::exchange(described_, variables) != variables) {
+    const std::string text =
+        absl::StrCat(training_->DescribeOptions(), training_->DescribeVariables());
+    hosts->Describe(static_cast<int64_t>(tf::Hash64(text) | 1));  // not 0
+  }
+  if (hosts->returns()) return Rejoin(run);
+  return LetHostsRejoin(run.set->program, /*leaves=*/false);
+}
+
+absl::Status ElasticHosts::LetHostsRejoin(int64_t program, bool leaves) {
+  if (!rounds_->takes_back() || adopted_.has_value()) return absl::OkStatus();
+  // Some may come to this later than others.
+  const auto all_here = rounds_->hosts()->NewSum(Hosts::Type::kInt64, 1);
+  all_here->Start();
+  Reason reason;
+  reason.rejoins = all_here->Await().empty();
+  reason.behind = rounds_->behind();
+  reason.leaves = leaves;
+  reason.program = program;
+  TF_RETURN_IF_ERROR(Regroup(reason).status());
+  return Adopt();
+}
+
+absl::Status ElasticHosts::Rejoin(const HostRun& run) {
+  rejoining_ = true;
+  Reason reason;
+  reason.program = run.set->program;
+  TF_ASSIGN_OR_RETURN(const Regrouped found, Regroup(reason));
+  std::optional<HostValues> last;
+  if (found.all_leave) last = adopted_;
+  TF_RETURN_IF_ERROR(Adopt());
+  rejoining_ = found.all_leave;
+  // If nobody trains any more, the run is made for its fetches.
+  adopted_ = std::move(last);
+  run.set->set_iterations(found.set_iterations);
+  if (found.same_program) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "This host was restarted and executes another learning run than the other hosts. "
+      "In a program with several learning runs, choose the run by session.iterations");
 }
 
 }  // namespace tensorbow

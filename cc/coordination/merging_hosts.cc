@@ -1,71 +1,44 @@
 #include "cc/coordination/merging_hosts.h"
 
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/platform/hash.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
 
-namespace tf = ::tensorflow;
-
-namespace {
-
-using Fate = HostRounds::Fate;
-
-}  // namespace
-
-absl::Status Trainer::MergesOfHosts::LearnHosts() {
-  trainer_->mu_.AssertHeld();
+absl::Status MergingHosts::Meet() {
   if (knows_hosts()) return absl::OkStatus();
-  TF_ASSIGN_OR_RETURN(const auto learners,
-                      trainer_->GatherFromHosts(trainer_->num_learners()));
+  TF_ASSIGN_OR_RETURN(const auto learners, Gather(training_->num_learners()));
   for (const auto& [host, count] : learners) {
     learners_.push_back(static_cast<int>(count));
   }
-  SetHosts();
+  AlgorithmChosen();
   return absl::OkStatus();
 }
 
-void Trainer::MergesOfHosts::SetHosts() {
-  trainer_->mu_.AssertHeld();
-  if (trainer_->synchronisation_ == nullptr || !knows_hosts()) return;
-  const Options& options = trainer_->options_;
-  const bool by_speed = options.scheduling == SchedulingPolicy::kFirstComeFirstServed;
-  trainer_->synchronisation_->adaptive->batches().SetHosts(
-      learners_, options.hosts->rank(), by_speed);
+void MergingHosts::AlgorithmChosen() {
+  if (knows_hosts()) training_->SetHosts(learners_);
 }
 
-int64_t Trainer::MergesOfHosts::Program() const {
-  const ReplicatedVariables& variables = *trainer_->variables_;
-  std::string text;
-  for (int id = 0; id < variables.size(); ++id) {
-    if (!variables.trained(id) || !variables.in_model(id)) continue;
-    absl::StrAppend(&text, variables.node(id).name(), "\n");
-  }
-  return static_cast<int64_t>(tf::Hash64(text));
-}
-
-absl::StatusOr<HostMerges::Outcome> Trainer::MergesOfHosts::Meet(
-    HostMerges::Visit visit, const LearningRun* run) {
-  Adaptive* const adaptive = trainer_->synchronisation_->adaptive;
-  HostRounds* const rounds = trainer_->rounds_.get();
-  absl::StatusOr<TrainedSet> all = trainer_->LocateAll();
-  if (!all.ok()) {  // the others are told, who may be waiting for this one
-    rounds->hosts()->Fail(std::string(all.status().message()));
+absl::StatusOr<HostMerges::Outcome> MergingHosts::Visit(HostMerges::Visit visit,
+                                                        const HostRun* run) {
+  absl::StatusOr<TrainedSet> all = training_->LocateModel();
+  if (!all.ok()) {
+    // Other hosts may be waiting for this one.
+    rounds_->hosts()->Fail(std::string(all.status().message()));
     return all.status();
   }
-  visit.program = Program();
+  Adaptive* const adaptive = training_->adaptive();
+  visit.program = training_->ModelFingerprint();
   visit.small = adaptive->AreSmall(*all);
-  const int64_t tasks =
-      trainer_->learning_tasks_.load() + (run == nullptr ? 0 : run->NumTasks());
-  const int64_t rows =
-      trainer_->samples_seen_.load() + (run == nullptr ? 0 : run->NumRows());
+  const HostRounds::Counts own = training_->counts();
+  const int64_t tasks = own.tasks + (run == nullptr ? 0 : run->pending_tasks);
+  const int64_t rows = own.rows + (run == nullptr ? 0 : run->pending_rows);
   visit.tasks = tasks - tasks_reported_;
   visit.rows = rows - rows_reported_;
-  const HostMerges::Outcome met = trainer_->synchronisation_->host_merges->Meet(visit);
-  if (met.fate == Fate::kBroken) return absl::UnavailableError(rounds->why());
+  const HostMerges::Outcome met = training_->host_merges()->Meet(visit);
+  if (met.fate == Fate::kBroken) return absl::UnavailableError(rounds_->why());
   tasks_reported_ = tasks;
   rows_reported_ = rows;
   tasks_of_others_.fetch_add(met.tasks_of_others);
@@ -73,34 +46,37 @@ absl::StatusOr<HostMerges::Outcome> Trainer::MergesOfHosts::Meet(
   if (met.fate == Fate::kDiscarded) {
     adaptive->Abandon(*all);
   } else if (met.merges && !adaptive->Merge(*all, met.small)) {
-    rounds->Break();
-    return absl::UnavailableError(rounds->why());
+    rounds_->Break();
+    return absl::UnavailableError(rounds_->why());
   }
   return met;
 }
 
-absl::Status Trainer::MergesOfHosts::Abandoned() {
-  const std::string why = trainer_->rounds_->why();
-  trainer_->rounds_->Forgive();
+absl::Status MergingHosts::Abandoned() {
+  const std::string why = rounds_->why();
+  rounds_->Forgive();
   return absl::AbortedError(absl::StrCat(
       why, ": AdaptiveSGD discards all that hosts have trained since the last merge"));
 }
 
-absl::Status Trainer::MergesOfHosts::Merge(const LearningRun& run) {
-  trainer_->mu_.AssertHeld();
-  const absl::StatusOr<HostMerges::Outcome> met = Meet({}, &run);
+absl::StatusOr<bool> MergingHosts::Merge(const HostRun& run) {
+  const absl::StatusOr<HostMerges::Outcome> met = Visit({}, &run);
   stopped_run_ = !met.ok() || met->fate == Fate::kDiscarded;
-  if (!stopped_run_) return absl::OkStatus();
+  if (!stopped_run_) return true;
   return met.ok() ? Abandoned() : met.status();
 }
 
-absl::Status Trainer::MergesOfHosts::Rest(bool wants_merge) {
-  trainer_->mu_.AssertHeld();
+absl::StatusOr<bool> MergingHosts::FlushMegaBatch() {
+  TF_RETURN_IF_ERROR(RestUntil(/*wants_merge=*/true));
+  return true;
+}
+
+absl::Status MergingHosts::RestUntil(bool wants_merge) {
   if (!knows_hosts()) return absl::OkStatus();
   HostMerges::Visit visit{HostRounds::Kind::kNoData};
   visit.wants_merge = wants_merge;
   while (true) {  // ends with the others' data, or with the cluster
-    TF_ASSIGN_OR_RETURN(const HostMerges::Outcome met, Meet(visit, /*run=*/nullptr));
+    TF_ASSIGN_OR_RETURN(const HostMerges::Outcome met, Visit(visit, /*run=*/nullptr));
     if (met.fate == Fate::kDiscarded) return Abandoned();
     if (met.fate == Fate::kCounts) continue;
     if (met.left < 0 || wants_merge) return absl::OkStatus();
@@ -111,35 +87,33 @@ absl::Status Trainer::MergesOfHosts::Rest(bool wants_merge) {
   }
 }
 
-absl::Status Trainer::MergesOfHosts::Follow(const LearningRun& run) {
-  trainer_->mu_.AssertHeld();
-  if (std::exchange(stopped_run_, false))
-    return absl::OkStatus();  // run.status() says it
-  if (run.failed()) {
-    // The user is told why the run has failed.
-    Meet({HostRounds::Kind::kFailed}, /*run=*/nullptr).IgnoreError();
-    trainer_->rounds_->Forgive();
-    return absl::OkStatus();
+absl::StatusOr<bool> MergingHosts::AfterRun(const HostRun& run) {
+  if (std::exchange(stopped_run_, false)) return false;  // the run has the error
+  if (run.failed) {
+    // The user gets the run's own error.
+    Visit({HostRounds::Kind::kFailed}, /*run=*/nullptr).IgnoreError();
+    rounds_->Forgive();
+    return false;
   }
-  return absl::IsOutOfRange(run.status()) ? Rest(/*wants_merge=*/true)
-                                          : absl::OkStatus();
+  if (!run.has_data) TF_RETURN_IF_ERROR(RestUntil(/*wants_merge=*/true));
+  return false;
 }
 
-bool Trainer::MergesOfHosts::Leave() {
-  trainer_->mu_.AssertHeld();
-  if (!knows_hosts()) return false;
+void MergingHosts::Leave() {
+  if (!knows_hosts()) return ConnectedHosts::Leave();
+  WarnOfDiscarded();
+  rounds_->Await();
   while (true) {  // ends when all have left, or with the cluster
     const absl::StatusOr<HostMerges::Outcome> met =
-        Meet({HostRounds::Kind::kLeft}, /*run=*/nullptr);
-    trainer_->rounds_->Forgive();
-    if (!met.ok() || met->all_left) return true;
+        Visit({HostRounds::Kind::kLeft}, /*run=*/nullptr);
+    rounds_->Forgive();
+    if (!met.ok() || met->all_left) return;
   }
 }
 
-void Trainer::MergesOfHosts::ResumeCounts() {
-  trainer_->mu_.AssertHeld();
-  tasks_reported_ = trainer_->learning_tasks_.load();
-  rows_reported_ = trainer_->samples_seen_.load();
+void MergingHosts::CountersLoaded() {
+  tasks_reported_ = training_->counts().tasks;
+  rows_reported_ = training_->counts().rows;
 }
 
 }  // namespace tensorbow

@@ -1,75 +1,60 @@
-// Adaptive SGD over the hosts of a cluster: when a trainer meets the other hosts
-// (cc/synchroniser/hosts/host_merges.h), and what it does then.
+// Coordinates hosts that merge their models after every mega-batch (Adaptive SGD over a
+// cluster; cc/synchroniser/hosts/host_merges.h).
 //
-// A run meets them when this host has trained on its share of the mega-batch. Whatever
-// all hosts do together (variables that are written, states that are saved and loaded)
-// comes after a rest: a host that is there first takes part in the merges of the others
-// until they are there, too. So hosts may come to the same place of their program after
-// different numbers of merges.
-//
-// Called with the trainer's mu_ held, which the methods assert: the analysis does not
-// see that trainer_ is the caller. counts() is thread-safe. Owned by the trainer.
+// A run meets the other hosts when this host has trained its share of the mega-batch.
+// Before all hosts do something else together (variables are written, states are saved
+// and loaded) they rest: a host that is there first takes part in the merges of the
+// others. So hosts may come to the same place of their program after different numbers
+// of merges.
 #ifndef TENSORBOW_CC_COORDINATION_MERGING_HOSTS_H_
 #define TENSORBOW_CC_COORDINATION_MERGING_HOSTS_H_
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "cc/synchroniser/hosts/host_merges.h"
-#include "cc/trainer/learning_run.h"
-#include "cc/trainer/trainer.h"
+#include "cc/coordination/connected_hosts.h"
 
 namespace tensorbow {
 
-class Trainer::MergesOfHosts {
+class MergingHosts : public ConnectedHosts {
  public:
-  explicit MergesOfHosts(Trainer* trainer) : trainer_(trainer) {}
+  using ConnectedHosts::ConnectedHosts;
 
-  // Gets to know the learners of all hosts, unless it does. Called on all of them
-  // together.
-  absl::Status LearnHosts();
-  // Tells the mega-batch, which is new, of them.
-  void SetHosts();
-
-  // This host has trained on its share, in a run that is under way.
-  absl::Status Merge(const LearningRun& run);
-  // Takes part in the merges of others until all hosts are at rest. `wants_merge`: what
-  // is left is merged then; else this host goes on to do something with all others.
-  absl::Status Rest(bool wants_merge);
-  // After a run: what the hosts make of its end.
-  absl::Status Follow(const LearningRun& run);
-  // The session is closed: stays until it is on all hosts. False where the others do
-  // not know of this one yet.
-  bool Leave();
-
-  // Tasks and rows of the other hosts, at the last meeting.
-  HostRounds::Counts counts() const {
+  // Returns the tasks and rows of the other hosts, at the last meeting.
+  HostRounds::Counts counts() override {
     return {/*iterations=*/0, tasks_of_others_.load(), rows_of_others_.load()};
   }
-  // This host's have been set to those of a state, which all hosts know of.
-  void ResumeCounts();
+  absl::StatusOr<bool> AfterRun(const HostRun& run) override;
+  // Tells the mega-batch, which is new, the learners of all hosts.
+  void AlgorithmChosen() override;
+  absl::StatusOr<bool> Merge(const HostRun& run) override;
+  absl::StatusOr<bool> FlushMegaBatch() override;
+  absl::Status BeginLoad() override { return Meet(); }
+  void CountersLoaded() override;
+  void Leave() override;
 
  private:
-  // Whether other hosts wait for this one to merge with.
-  bool knows_hosts() const { return !learners_.empty(); }
-  // Meets the others and does what all have agreed to do; Unavailable if the cluster
-  // has failed. `run`: which is under way, or null.
-  absl::StatusOr<HostMerges::Outcome> Meet(HostMerges::Visit visit,
-                                           const LearningRun* run)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
-  // What hosts go by to tell whether they train the same.
-  int64_t Program() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
-  // The error of a mega-batch that another host has had to abandon.
-  absl::Status Abandoned() ABSL_EXCLUSIVE_LOCKS_REQUIRED(trainer_->mu_);
+  absl::Status Rest() override { return RestUntil(/*wants_merge=*/false); }
+  absl::Status Meet() override;
+  absl::Status CatchUp(const std::vector<int>&) override { return absl::OkStatus(); }
 
-  Trainer* const trainer_;     // not owned
+  // Returns whether other hosts wait for this one to merge with.
+  bool knows_hosts() const { return !learners_.empty(); }
+  // Takes part in the merges of others until all hosts rest. `wants_merge`: merges what
+  // is left then; else this host goes on to do something with all others.
+  absl::Status RestUntil(bool wants_merge);
+  // Visits the other hosts and does what all have agreed on. `run`: the run under way,
+  // or null. Unavailable if the cluster has failed.
+  absl::StatusOr<HostMerges::Outcome> Visit(HostMerges::Visit visit,
+                                            const HostRun* run);
+  // Returns the error of a mega-batch that another host has abandoned.
+  absl::Status Abandoned();
+
   std::vector<int> learners_;  // by host; empty: not known
-  bool stopped_run_ = false;   // a meeting has ended the run that is under way
-  // What this host had counted at the last meeting, and what the others had.
+  bool stopped_run_ = false;   // a visit has ended the run that is under way
+  // This host's counters at the last visit, and those of the others.
   int64_t tasks_reported_ = 0;
   int64_t rows_reported_ = 0;
   std::atomic<int64_t> tasks_of_others_{0};

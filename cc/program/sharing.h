@@ -1,13 +1,15 @@
-// Of which variables the learners of a session have one copy for all of them.
+// The variables that all learners of a session share as one copy.
 //
-// A variable is shared while every program that has been compiled can share it
-// (cc/passes/task/share_variables.h). Thread-compatible.
+// A variable is shared while every compiled program can share it
+// (cc/passes/task/share_variables.h). Thread-safe.
 #ifndef TENSORBOW_CC_PROGRAM_SHARING_H_
 #define TENSORBOW_CC_PROGRAM_SHARING_H_
 
 #include <set>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "cc/passes/task/share_variables.h"
 
 namespace tensorbow {
@@ -16,14 +18,18 @@ class Sharing {
  public:
   using Names = std::set<std::string>;
 
-  // Learns what a program can share of what it uses. Returns what it is to share: whole
-  // groups. `*separated`: what was shared until now and is not any more; programs that
-  // share it are to be compiled again.
-  Names Agree(const SharableVariables& program, Names* separated);
+  // Adds a program with the variables that it can share. Returns those that it shares:
+  // whole groups.
+  Names Agree(const SharableVariables& program) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the variables that Agree() has stopped sharing since the last call. Programs
+  // that share them are to be compiled again.
+  Names TakeStopped() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  Names shared_;
-  Names apart_;  // every learner has its own, for good
+  absl::Mutex mu_;
+  Names shared_ ABSL_GUARDED_BY(mu_);
+  Names unshared_ ABSL_GUARDED_BY(mu_);  // for good
+  Names stopped_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tensorbow

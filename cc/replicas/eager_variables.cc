@@ -1,4 +1,4 @@
-// Variables that eager code owns: ReplicatedVariables::DetectEagerWrites, PublishEager.
+// Variables that eager code owns: VariableTable::DetectEagerWrites, PublishEager.
 //
 // The session's central variable is the very Var of the eager handle. Nobody reports
 // what eager code writes, so that values are compared: those of learners' copies with
@@ -29,7 +29,7 @@ bool HaveSameBits(const tf::Tensor& a, const tf::Tensor& b) {
 
 }  // namespace
 
-absl::Status ReplicatedVariables::PlaceEager(const Variable& variable) {
+absl::Status VariableTable::PlaceEager(const Variable& variable) {
   tf::ResourceMgr* const resources = central_device_->resource_manager();
   std::string name;
   TF_RETURN_IF_ERROR(tf::GetNodeAttr(variable.node, "shared_name", &name));
@@ -45,13 +45,13 @@ absl::Status ReplicatedVariables::PlaceEager(const Variable& variable) {
   return resources->Create(own_place, name, central);
 }
 
-void ReplicatedVariables::RecordPublished(const std::optional<tf::Tensor>& central,
+void VariableTable::RecordPublished(const std::optional<tf::Tensor>& central,
                                           Variable* variable) const {
   if (!variable->eager || InPlace(*variable) || !central.has_value()) return;
   variable->published = std::make_unique<tf::Tensor>(tf::tensor::DeepCopy(*central));
 }
 
-void ReplicatedVariables::DetectEagerWrites(const std::vector<int>& ids) {
+void VariableTable::DetectEagerWrites(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (!variable.eager || variable.replicas_stale) continue;
@@ -71,7 +71,7 @@ void ReplicatedVariables::DetectEagerWrites(const std::vector<int>& ids) {
   }
 }
 
-absl::Status ReplicatedVariables::PublishEager(const std::vector<int>& ids,
+absl::Status VariableTable::PublishEager(const std::vector<int>& ids,
                                                bool failed) {
   for (int id : ids) {
     Variable& variable = variables_[id];

@@ -1,5 +1,5 @@
 // What becomes of central values between learning runs: those that nobody reads give
-// their memory back (ReplicatedVariables::ReleaseStale, PublishReleased), and all hosts
+// their memory back (VariableTable::ReleaseStale, PublishReleased), and all hosts
 // begin with the same (AgreeOnCentral).
 #include <cstdint>
 #include <map>
@@ -22,7 +22,7 @@ constexpr int kRunsUntilReleased = 4;
 
 }  // namespace
 
-absl::Status ReplicatedVariables::ReleaseStale(const std::set<std::string>& kept) {
+absl::Status VariableTable::ReleaseStale(const std::set<std::string>& kept) {
   int64_t bytes = 0;
   for (Variable& variable : variables_) {
     if (!variable.central_stale || variable.released || variable.eager ||
@@ -42,14 +42,14 @@ absl::Status ReplicatedVariables::ReleaseStale(const std::set<std::string>& kept
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::PublishReleased() {
+absl::Status VariableTable::PublishReleased() {
   for (Variable& variable : variables_) {
     if (variable.released) TF_RETURN_IF_ERROR(PublishOne(&variable));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::AgreeOnCentral(const std::vector<int>& ids,
+absl::Status VariableTable::AgreeOnCentral(const std::vector<int>& ids,
                                                  const Agreement& agree) {
   std::map<std::string, tf::Tensor> values;
   for (int id : ids) {

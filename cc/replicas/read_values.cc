@@ -1,4 +1,4 @@
-// Values of variables, read between runs: ReplicatedVariables::CentralValue and others.
+// Values of variables, read between runs: VariableTable::CentralValue and others.
 #include "absl/strings/str_cat.h"
 #include "cc/replicas/variable_table.h"
 #include "tensorflow/core/framework/tensor_util.h"
@@ -7,7 +7,7 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
-absl::StatusOr<tf::Tensor> ReplicatedVariables::CentralValue(const tf::NodeDef& node) {
+absl::StatusOr<tf::Tensor> VariableTable::CentralValue(const tf::NodeDef& node) {
   const int id = Find(node.name());
   if (id >= 0) TF_RETURN_IF_ERROR(Publish({id}));
   VariableStorage central;
@@ -22,7 +22,7 @@ absl::StatusOr<tf::Tensor> ReplicatedVariables::CentralValue(const tf::NodeDef& 
   return tf::tensor::DeepCopy(central.value());
 }
 
-absl::StatusOr<tf::Tensor> ReplicatedVariables::ReplicaValue(int id, int learner) {
+absl::StatusOr<tf::Tensor> VariableTable::ReplicaValue(int id, int learner) {
   const Variable& variable = variables_[id];
   if (variable.replicas_stale || variable.replicas.empty()) {
     return CentralValue(variable.node);
@@ -32,7 +32,7 @@ absl::StatusOr<tf::Tensor> ReplicatedVariables::ReplicaValue(int id, int learner
   return tf::tensor::DeepCopy(value);
 }
 
-absl::StatusOr<tf::Tensor> ReplicatedVariables::ModelValue(int id,
+absl::StatusOr<tf::Tensor> VariableTable::ModelValue(int id,
                                                            CentralModel::Which which) {
   const Variable& variable = variables_[id];
   if (variable.model_index < 0 || variable.replicas_stale) {

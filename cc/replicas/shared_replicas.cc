@@ -1,4 +1,4 @@
-// Variables of which all learners have one copy: ReplicatedVariables::Share and
+// Variables of which all learners have one copy: VariableTable::Share and
 // Separate.
 #include <algorithm>
 #include <cstring>
@@ -25,14 +25,14 @@ bool AreEqual(const std::vector<tf::Tensor>& values) {
 
 }  // namespace
 
-absl::Status ReplicatedVariables::PublishIfStale(Variable* variable) {
+absl::Status VariableTable::PublishIfStale(Variable* variable) {
   if (!variable->replicas_stale) return absl::OkStatus();
   if (variable->central_stale) TF_RETURN_IF_ERROR(PublishOne(variable));
   variable->learned_by.clear();
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::Share(const std::vector<int>& ids) {
+absl::Status VariableTable::Share(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (variable.shared) continue;
@@ -51,7 +51,7 @@ absl::Status ReplicatedVariables::Share(const std::vector<int>& ids) {
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::Separate(const std::set<std::string>& names) {
+absl::Status VariableTable::Separate(const std::set<std::string>& names) {
   for (const std::string& name : names) {
     const int id = Find(name);
     if (id < 0 || !variables_[id].shared) continue;

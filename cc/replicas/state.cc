@@ -1,4 +1,4 @@
-// The saved state of replicated variables: ReplicatedVariables::GetState and SetStates.
+// The saved state of replicated variables: VariableTable::GetState and SetStates.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -36,7 +36,7 @@ std::array<std::pair<tf::Tensor*, char*>, 3> SavedValues(
 
 }  // namespace
 
-absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
+absl::StatusOr<ReplicaState> VariableTable::GetState(int id) {
   const Variable& variable = variables_[id];
   ReplicaState state;
   state.name = variable.node.name();
@@ -58,7 +58,7 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
   return state;
 }
 
-absl::StatusOr<std::map<std::string, tf::Tensor>> ReplicatedVariables::ModelStates() {
+absl::StatusOr<std::map<std::string, tf::Tensor>> VariableTable::ModelStates() {
   std::map<std::string, tf::Tensor> values;
   for (const Variable& variable : variables_) {
     if (variable.model_index < 0) continue;
@@ -77,7 +77,7 @@ absl::StatusOr<std::map<std::string, tf::Tensor>> ReplicatedVariables::ModelStat
   return values;
 }
 
-void ReplicatedVariables::SetModelStates(
+void VariableTable::SetModelStates(
     const std::map<std::string, tf::Tensor>& values) {
   for (Variable& variable : variables_) {
     if (variable.model_index < 0) continue;
@@ -99,14 +99,14 @@ void ReplicatedVariables::SetModelStates(
   }
 }
 
-bool ReplicatedVariables::Follows(int id) const {
+bool VariableTable::Follows(int id) const {
   const Variable& variable = variables_[id];
   return follows_others(id) && variable.model_index < 0 && !variable.replicas.empty() &&
          variable.replicas[0].initialised() &&
          tf::DataTypeCanUseMemcpy(variable.replicas[0].value().dtype());
 }
 
-std::string ReplicatedVariables::Describe() const {
+std::string VariableTable::Describe() const {
   std::string text;
   for (const auto& [name, id] : ids_) {
     const Variable& variable = variables_[id];
@@ -118,7 +118,7 @@ std::string ReplicatedVariables::Describe() const {
   return text;
 }
 
-absl::StatusOr<std::map<std::string, tf::Tensor>> ReplicatedVariables::FollowedStates()
+absl::StatusOr<std::map<std::string, tf::Tensor>> VariableTable::FollowedStates()
     const {
   std::map<std::string, tf::Tensor> values;
   for (int id = 0; id < size(); ++id) {
@@ -131,7 +131,7 @@ absl::StatusOr<std::map<std::string, tf::Tensor>> ReplicatedVariables::FollowedS
   return values;
 }
 
-absl::Status ReplicatedVariables::TakeOverStates(
+absl::Status VariableTable::TakeOverStates(
     const std::map<std::string, tf::Tensor>& values) {
   for (int id = 0; id < size(); ++id) {
     const auto value = values.find(variables_[id].node.name());
@@ -143,7 +143,7 @@ absl::Status ReplicatedVariables::TakeOverStates(
   return absl::OkStatus();
 }
 
-absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id, int num_learners) {
+absl::StatusOr<ReplicaState> VariableTable::GetState(int id, int num_learners) {
   TF_ASSIGN_OR_RETURN(ReplicaState state, GetState(id));
   std::vector<tf::Tensor>& replicas = state.replicas;
   if (replicas.empty()) return state;
@@ -182,7 +182,7 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id, int num_learn
   return state;
 }
 
-absl::Status ReplicatedVariables::CheckState(const VariableUse& use,
+absl::Status VariableTable::CheckState(const VariableUse& use,
                                              const ReplicaState& state) const {
   if (state.replicas.empty() || !state.trained) return absl::OkStatus();
   TF_ASSIGN_OR_RETURN(const ModelShape shape,
@@ -215,7 +215,7 @@ absl::Status ReplicatedVariables::CheckState(const VariableUse& use,
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::SetState(Variable* variable,
+absl::Status VariableTable::SetState(Variable* variable,
                                            const ReplicaState& state) {
   if (variable->shared) {  // until a program shares it again
     variable->replicas.clear();
@@ -248,7 +248,7 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::SetStates(const std::vector<VariableUse>& uses,
+absl::Status VariableTable::SetStates(const std::vector<VariableUse>& uses,
                                             const std::vector<ReplicaState>& states) {
   for (size_t i = 0; i < states.size(); ++i) {
     TF_RETURN_IF_ERROR(CheckState(uses[i], states[i]));
@@ -269,7 +269,7 @@ absl::Status ReplicatedVariables::SetStates(const std::vector<VariableUse>& uses
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::Place(const std::vector<int>& ids) {
+absl::Status VariableTable::Place(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     const bool there = learners_[0]->KeepsOnAccelerator(variable.node.name());

@@ -16,7 +16,7 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
-ReplicatedVariables::ReplicatedVariables(tf::Device* central_device,
+VariableTable::VariableTable(tf::Device* central_device,
                                          std::vector<Learner*> learners,
                                          CentralModel* model,
                                          Synchroniser* synchroniser)
@@ -25,7 +25,7 @@ ReplicatedVariables::ReplicatedVariables(tf::Device* central_device,
       model_(model),
       synchroniser_(synchroniser) {}
 
-ReplicatedVariables::~ReplicatedVariables() {
+VariableTable::~VariableTable() {
   std::set<std::string> containers;
   for (const Variable& variable : variables_) {
     for (size_t j = 0; j < variable.replicas.size(); ++j) {
@@ -38,7 +38,7 @@ ReplicatedVariables::~ReplicatedVariables() {
   }
 }
 
-int ReplicatedVariables::Add(const VariableUse& use) {
+int VariableTable::Add(const VariableUse& use) {
   const auto [it, added] =
       ids_.try_emplace(use.node->name(), static_cast<int>(variables_.size()));
   if (added) {
@@ -72,18 +72,18 @@ int ReplicatedVariables::Add(const VariableUse& use) {
   return it->second;
 }
 
-int ReplicatedVariables::Find(const std::string& name) const {
+int VariableTable::Find(const std::string& name) const {
   const auto it = ids_.find(name);
   return it == ids_.end() ? -1 : it->second;
 }
 
-absl::Status ReplicatedVariables::OpenCentral(const Variable& variable,
+absl::Status VariableTable::OpenCentral(const Variable& variable,
                                               VariableStorage* storage) const {
   return VariableStorage::Open(variable.node, variable.container, central_device_,
                                /*create=*/false, storage);
 }
 
-absl::StatusOr<std::optional<tf::Tensor>> ReplicatedVariables::CentralTensor(
+absl::StatusOr<std::optional<tf::Tensor>> VariableTable::CentralTensor(
     const Variable& variable) const {
   VariableStorage central;
   TF_RETURN_IF_ERROR(OpenCentral(variable, &central));
@@ -92,7 +92,7 @@ absl::StatusOr<std::optional<tf::Tensor>> ReplicatedVariables::CentralTensor(
   return central.value();
 }
 
-absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
+absl::Status VariableTable::Broadcast(const std::vector<int>& ids,
                                             const Agreement& agree,
                                             std::vector<int>* uninitialised,
                                             bool* any) {
@@ -115,19 +115,19 @@ absl::Status ReplicatedVariables::Broadcast(const std::vector<int>& ids,
   return absl::OkStatus();
 }
 
-tf::Device* ReplicatedVariables::DeviceOf(const Variable& variable, int learner) const {
+tf::Device* VariableTable::DeviceOf(const Variable& variable, int learner) const {
   Learner* const l = learners_[learner];
   if (variable.on_accelerator) return l->accelerator()->device();
   return l->device();
 }
 
-Memory ReplicatedVariables::MemoryOf(const Variable& variable, int learner) const {
+Memory VariableTable::MemoryOf(const Variable& variable, int learner) const {
   Learner* const l = learners_[learner];
   if (!variable.on_accelerator) return {l->device()->own_allocator(), nullptr};
   return {l->accelerator()->device()->GetAllocator({}), l->accelerator()};
 }
 
-absl::Status ReplicatedVariables::Collect(const Variable& variable) {
+absl::Status VariableTable::Collect(const Variable& variable) {
   std::vector<void*> replicas;  // perhaps not in host memory: the algorithm knows
   for (const VariableStorage& replica : variable.replicas) {
     replicas.push_back(replica.value().data());
@@ -136,7 +136,7 @@ absl::Status ReplicatedVariables::Collect(const Variable& variable) {
   return error.empty() ? absl::OkStatus() : absl::InternalError(error);
 }
 
-absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
+absl::StatusOr<std::vector<tf::Tensor>> VariableTable::HostValues(
     const Variable& variable) const {
   std::vector<tf::Tensor> values;
   for (size_t j = 0; j < variable.replicas.size(); ++j) {
@@ -147,7 +147,7 @@ absl::StatusOr<std::vector<tf::Tensor>> ReplicatedVariables::HostValues(
   return values;
 }
 
-absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
+absl::Status VariableTable::OpenReplicas(Variable* variable) {
   if (variable->replicas.empty()) {
     variable->on_accelerator = learners_[0]->KeepsOnAccelerator(variable->node.name());
     if (variable->eager) TF_RETURN_IF_ERROR(PlaceEager(*variable));
@@ -164,7 +164,7 @@ absl::Status ReplicatedVariables::OpenReplicas(Variable* variable) {
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
+absl::Status VariableTable::BroadcastOne(Variable* variable,
                                                const tf::Tensor& value) {
   TF_RETURN_IF_ERROR(OpenReplicas(variable));
   for (size_t j = FirstCopy(*variable); j < NumCopies(*variable); ++j) {
@@ -198,12 +198,12 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::TakeOver(int id, const tf::Tensor& value) {
+absl::Status VariableTable::TakeOver(int id, const tf::Tensor& value) {
   variables_[id].central_stale = true;
   return BroadcastOne(&variables_[id], value);
 }
 
-absl::Status ReplicatedVariables::Locate(int id, int learner, int member,
+absl::Status VariableTable::Locate(int id, int learner, int member,
                                          TrainedSet* set) {
   Variable& variable = variables_[id];
   VariableStorage& replica = variable.replicas[learner];
@@ -221,7 +221,7 @@ absl::Status ReplicatedVariables::Locate(int id, int learner, int member,
   return absl::OkStatus();
 }
 
-void ReplicatedVariables::MarkLearned(const std::vector<int>& ids,
+void VariableTable::MarkLearned(const std::vector<int>& ids,
                                       const std::vector<int>& learners) {
   for (int id : ids) {
     variables_[id].central_stale = true;
@@ -230,21 +230,21 @@ void ReplicatedVariables::MarkLearned(const std::vector<int>& ids,
   }
 }
 
-absl::Status ReplicatedVariables::Publish(const std::vector<int>& ids) {
+absl::Status VariableTable::Publish(const std::vector<int>& ids) {
   for (int id : ids) {
     if (variables_[id].central_stale) TF_RETURN_IF_ERROR(PublishOne(&variables_[id]));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::PublishAll() {
+absl::Status VariableTable::PublishAll() {
   for (Variable& variable : variables_) {
     if (variable.central_stale) TF_RETURN_IF_ERROR(PublishOne(&variable));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::PublishModel(int id) {
+absl::Status VariableTable::PublishModel(int id) {
   const Variable& variable = variables_[id];
   if (variable.model_index < 0 || variable.replicas_stale) return absl::OkStatus();
   TF_ASSIGN_OR_RETURN(const tf::Tensor model, ModelValue(id, model_->as_it_is()));
@@ -254,7 +254,7 @@ absl::Status ReplicatedVariables::PublishModel(int id) {
   return central.Assign(model, {central_device_->GetAllocator({})});
 }
 
-absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
+absl::Status VariableTable::Gather(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (variable.learned_by.empty()) continue;
@@ -285,14 +285,14 @@ absl::Status ReplicatedVariables::Gather(const std::vector<int>& ids) {
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::CopyModelTo(const Variable& variable,
+absl::Status VariableTable::CopyModelTo(const Variable& variable,
                                               CentralModel::Which which, void* values) {
   TF_RETURN_IF_ERROR(Collect(variable));
   model_->CopyTo(variable.model_index, which, values);
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::CopyMeanTo(const Variable& variable, void* values) {
+absl::Status VariableTable::CopyMeanTo(const Variable& variable, void* values) {
   const Aggregate mean = MeanOf(variable.replicas[0].value().dtype());
   TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> all, HostValues(variable));
   std::vector<tf::Tensor> present;
@@ -301,7 +301,7 @@ absl::Status ReplicatedVariables::CopyMeanTo(const Variable& variable, void* val
   return absl::OkStatus();
 }
 
-absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
+absl::Status VariableTable::PublishOne(Variable* variable) {
   VariableStorage central;
   TF_RETURN_IF_ERROR(VariableStorage::Open(variable->node, variable->container,
                                            central_device_, /*create=*/true, &central));
@@ -345,7 +345,7 @@ absl::Status ReplicatedVariables::PublishOne(Variable* variable) {
   return absl::OkStatus();
 }
 
-void ReplicatedVariables::MarkAssigned(const std::string& name) {
+void VariableTable::MarkAssigned(const std::string& name) {
   const int id = Find(name);
   if (id < 0) return;
   variables_[id].replicas_stale = true;
@@ -353,7 +353,7 @@ void ReplicatedVariables::MarkAssigned(const std::string& name) {
   variables_[id].learned_by.clear();
 }
 
-absl::Status ReplicatedVariables::CopyReplicas(const std::vector<int>& ids, int from,
+absl::Status VariableTable::CopyReplicas(const std::vector<int>& ids, int from,
                                                int to) {
   for (int id : ids) {
     Variable& variable = variables_[id];

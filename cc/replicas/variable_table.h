@@ -47,10 +47,10 @@ struct ReplicaState {
   std::vector<int64_t> learned_by;  // since the replicas have been equal
 };
 
-class ReplicatedVariables {
+class VariableTable {
  public:
   // Nothing is owned; `learners` may be empty (then nothing is ever replicated).
-  ReplicatedVariables(tensorflow::Device* central_device,
+  VariableTable(tensorflow::Device* central_device,
                       std::vector<Learner*> learners, CentralModel* model,
                       Synchroniser* synchroniser);
 
@@ -62,7 +62,7 @@ class ReplicatedVariables {
   void set_equal_replicas() { equal_replicas_ = true; }
 
   // Deletes the replicas.
-  ~ReplicatedVariables();
+  ~VariableTable();
 
   // Makes the variable replicated (if it is not yet) and returns its id.
   int Add(const VariableUse& use);

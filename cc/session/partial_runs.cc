@@ -33,10 +33,10 @@ absl::Status TensorBowSession::PRunSetup(const std::vector<std::string>& inputs,
   TF_RETURN_IF_ERROR(CheckOpen());
   auto run = std::make_shared<PartialRun>();
   TF_RETURN_IF_ERROR(AnalysePartial({inputs, outputs, targets}, &run->analysis));
-  run->open.Begin(trainer_.get(), run->analysis);
+  run->open.Begin(&trainer_->central(), run->analysis);
   {
-    Trainer::CentralRun beside;
-    TF_RETURN_IF_ERROR(beside.Begin(trainer_.get(), run->analysis));
+    CentralRun beside;
+    TF_RETURN_IF_ERROR(beside.Begin(&trainer_->central(), run->analysis));
     // Executes everything that needs no feeds.
     TF_RETURN_IF_ERROR(central_->PRunSetup(inputs, outputs, targets, handle));
     beside.End();
@@ -61,8 +61,8 @@ absl::Status TensorBowSession::PRun(const std::string& handle,
   if (run == nullptr) return central_->PRun(handle, inputs, outputs, fetches);
   absl::Status status;
   {
-    Trainer::CentralRun beside;
-    TF_RETURN_IF_ERROR(beside.Begin(trainer_.get(), run->analysis));
+    CentralRun beside;
+    TF_RETURN_IF_ERROR(beside.Begin(&trainer_->central(), run->analysis));
     status = central_->PRun(handle, inputs, outputs, fetches);
     beside.End();
   }

@@ -296,7 +296,7 @@ absl::Status TensorBowSession::RunSignature(
     TF_RETURN_IF_ERROR(CheckPool(options, session_options_.config));
   }
   const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
-  const std::string why_now = learning ? trainer_->WhyOneLearnerNow() : "";
+  const std::string why_now = learning ? trainer_->central().WhyOneLearner() : "";
   if (!why_now.empty()) {
     if (trainer_->has_other_hosts()) return NotOnManyHosts(why_now);
     WarnOfOneLearner(why_now);
@@ -340,8 +340,8 @@ absl::Status TensorBowSession::RunOnCentral(
   if (learning && trainer_->has_other_hosts() && signature.program == nullptr) {
     return NotOnManyHosts(signature.why_central);
   }
-  Trainer::CentralRun beside;
-  TF_RETURN_IF_ERROR(beside.Begin(trainer_.get(), signature.analysis));
+  CentralRun beside;
+  TF_RETURN_IF_ERROR(beside.Begin(&trainer_->central(), signature.analysis));
   const absl::Status status = central();
   beside.End();
   int64_t rows = LeadingRows(call.feeds);
@@ -353,18 +353,18 @@ absl::Status TensorBowSession::RunOnCentral(
   return status;
 }
 
-absl::StatusOr<Explanation> TensorBowSession::ExplainLearning(
+absl::StatusOr<Decision> TensorBowSession::ExplainLearning(
     const Signature& signature, const std::vector<tf::Tensor>& feeds) {
   TF_RETURN_IF_ERROR(CheckOpen());
   // What is not known before an element is taken is not found out.
-  if (signature.divided != nullptr) return Explanation();
+  if (signature.divided != nullptr) return Decision();
   const tf::RunOptions options;
   RunRequest request;
   request.program = signature.program.get();
   request.feeds = &feeds;
   request.run_options = &options;
   request.cancellation = &cancellation_;
-  TF_ASSIGN_OR_RETURN(Explanation explanation, trainer_->Explain(request));
+  TF_ASSIGN_OR_RETURN(Decision explanation, trainer_->Explain(request));
   if (!explanation.recompile) return explanation;
   Recompile(signature, explanation.rows.has_value() ? &*explanation.rows : nullptr);
   return trainer_->Explain(request);

@@ -314,7 +314,7 @@ std::vector<const tf::NodeDef*> TensorBowSession::VariableNodes() {
 
 absl::Status TensorBowSession::SaveState(const std::string& path) {
   TF_RETURN_IF_ERROR(CheckOpen());
-  return trainer_->SaveState(VariableNodes(), path);
+  return trainer_->checkpoint().Save(VariableNodes(), path);
 }
 
 absl::Status TensorBowSession::LoadState(const std::string& path) {
@@ -322,7 +322,7 @@ absl::Status TensorBowSession::LoadState(const std::string& path) {
   absl::MutexLock tuning(&tuner_mu_);
   {
     absl::MutexLock compiling(&compile_mu_);
-    TF_RETURN_IF_ERROR(trainer_->LoadState(VariableNodes(), path));
+    TF_RETURN_IF_ERROR(trainer_->checkpoint().Load(VariableNodes(), path));
   }
   ForgetUncompiled();
   if (tuner_ != nullptr) StartTuning();

@@ -24,7 +24,7 @@
 #include "cc/config/options.h"
 #include "cc/graph/program_graph.h"
 #include "cc/session/central_callable.h"
-#include "cc/trainer/central_run.h"
+#include "cc/trainer/central_gate.h"
 #include "cc/trainer/trainer.h"
 #include "cc/tuner/layout_tuner.h"
 #include "tensorflow/core/framework/cancellation.h"
@@ -118,7 +118,7 @@ class TensorBowSession : public tensorflow::Session {
                            std::vector<tensorflow::Tensor>* fetches);
 
   // How it would be run, found out as by running it; nothing is trained.
-  absl::StatusOr<Explanation> ExplainLearning(
+  absl::StatusOr<Decision> ExplainLearning(
       const Signature& signature, const std::vector<tensorflow::Tensor>& feeds);
 
   // What a run is, found out as for running it, but nothing is executed.
@@ -184,7 +184,7 @@ class TensorBowSession : public tensorflow::Session {
   struct PartialRun {
     RunAnalysis analysis;
     int64_t rows = 0;  // that it has been fed
-    Trainer::OpenRun open;
+    OpenRun open;
   };
 
   TensorBowSession(const tensorflow::SessionOptions& session_options,

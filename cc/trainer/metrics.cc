@@ -1,13 +1,11 @@
-// How learners fare: Trainer::NoteRun and Trainer::GetMetrics.
+#include "cc/trainer/metrics.h"
+
 #include <cmath>
-#include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "cc/replicas/values.h"
 #include "cc/support/element.h"
-#include "cc/trainer/trainer.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
 
@@ -15,7 +13,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// ‖a − b‖² and ‖b‖² of two values of a variable; nothing where they are no numbers.
+// ‖a − b‖² and ‖b‖² of two values of a variable; 0 if they are no numbers.
 struct Distance {
   double difference = 0;
   double length = 0;
@@ -41,57 +39,38 @@ Distance DistanceOf(const tf::Tensor& a, const tf::Tensor& b) {
   return distance;
 }
 
-std::string NameOf(const RunSpec& spec) {
-  return absl::StrCat("run ", absl::StrJoin(spec.targets, ", "),
-                      spec.targets.empty() ? absl::StrJoin(spec.fetches, ", ") : "");
-}
-
 }  // namespace
 
-void Trainer::NoteRun(const Program& program, const LearningRun& run) {
-  const std::string name =
-      activity_.recording() ? NameOf(program.compiled()->task) : "";
-  activity_.EndRun(NowNanos(), name, run.NumRows(),
-                   [this](int64_t index) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                     // The caller holds mu_.
-                     for (int id = 0; id < variables_->size(); ++id) {
-                       if (!variables_->trained(id)) continue;
-                       if (variables_->model_index(id) != index) continue;
-                       return variables_->node(id).name();
-                     }
-                     return std::string();
-                   });
-}
-
-absl::StatusOr<Metrics> Trainer::GetMetrics() {
-  absl::MutexLock lock(&mu_);
+absl::StatusOr<Metrics> MetricsOf(TrainingState* state) {
+  LearnerGroup& learners = state->learners();
+  VariableTable* const variables = state->variables();
   Metrics metrics;
-  metrics.figures = activity_.figures();
-  metrics.learners.resize(num_learners());
-  for (int j = 0; j < num_learners(); ++j) {
-    learners_[j].GetMemory(&metrics.learners[j].bytes, &metrics.learners[j].peak_bytes);
+  metrics.figures = state->activity().figures();
+  metrics.learners.resize(learners.size());
+  for (int j = 0; j < learners.size(); ++j) {
+    learners[j].GetMemory(&metrics.learners[j].bytes, &metrics.learners[j].peak_bytes);
   }
-  for (const auto& [key, program] : progress_.Programs()) {
+  for (const auto& [key, program] : state->progress().Programs()) {
     const auto compiled = program->compiled();
     if (compiled->host_gradients == nullptr) continue;
     metrics.host_chunk =
         std::max(metrics.host_chunk, compiled->host_gradients->chunk());
   }
-  if (variables_ == nullptr || !replicates()) return metrics;
-  NoteWrites();
-  std::vector<Distance> sums(num_learners());
-  for (int id = 0; id < variables_->size(); ++id) {
-    if (!variables_->trained(id)) continue;
+  if (variables == nullptr || !state->replicates()) return metrics;
+  state->MarkWrites();
+  std::vector<Distance> sums(learners.size());
+  for (int id = 0; id < variables->size(); ++id) {
+    if (!variables->trained(id)) continue;
     TF_ASSIGN_OR_RETURN(const tf::Tensor z,
-                        variables_->ModelValue(id, CentralModel::Which::kZ));
-    for (int j = 0; j < num_learners(); ++j) {
-      TF_ASSIGN_OR_RETURN(const tf::Tensor w, variables_->ReplicaValue(id, j));
+                        variables->ModelValue(id, CentralModel::Which::kZ));
+    for (int j = 0; j < learners.size(); ++j) {
+      TF_ASSIGN_OR_RETURN(const tf::Tensor w, variables->ReplicaValue(id, j));
       const Distance distance = DistanceOf(w, z);
       sums[j].difference += distance.difference;
       sums[j].length += distance.length;
     }
   }
-  for (int j = 0; j < num_learners(); ++j) {
+  for (int j = 0; j < learners.size(); ++j) {
     if (sums[j].difference == 0) continue;
     metrics.learners[j].spread = std::sqrt(sums[j].difference / sums[j].length);
   }

@@ -212,20 +212,19 @@ TEST_P(SharedVariablesTest, LearnersMeetBeforeTheUpdatesOfOneCopy) {
 
 TEST(SharingTest, AGroupIsSharedWhileEveryProgramCan) {
   Sharing sharing;
-  Names separated;
-  EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}, &separated),
+  EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}),
             Names({"w", "m"}));
-  EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}, &separated),
+  EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}),
             Names({"w", "v", "f"}));
-  EXPECT_EQ(separated, Names());
+  EXPECT_EQ(sharing.TakeStopped(), Names());
   // Writes m in another way: w, and through it v, go with it.
-  EXPECT_EQ(sharing.Agree({{"m", "f"}, {{"f"}}}, &separated), Names({"f"}));
-  EXPECT_EQ(separated, Names({"m"}));
-  EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}, &separated), Names());
-  EXPECT_EQ(separated, Names({"m", "w"}));
-  EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}, &separated),
+  EXPECT_EQ(sharing.Agree({{"m", "f"}, {{"f"}}}), Names({"f"}));
+  EXPECT_EQ(sharing.TakeStopped(), Names({"m"}));
+  EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}), Names());
+  EXPECT_EQ(sharing.TakeStopped(), Names({"w"}));
+  EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}),
             Names({"f"}));
-  EXPECT_EQ(separated, Names({"m", "v", "w"}));
+  EXPECT_EQ(sharing.TakeStopped(), Names({"v"}));
 }
 
 }  // namespace

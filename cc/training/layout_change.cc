@@ -1,32 +1,29 @@
-// Trainer::SetLayout: learners come and go between two iterations.
+// TrainingState::SetLayout(): learners come and go between two iterations.
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "cc/support/flush_denormals.h"
-#include "cc/trainer/trainer.h"
+#include "cc/training/training_state.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
-// The learners' side of all variables.
-struct Trainer::Replicas {
+struct TrainingState::Replicas {
   std::vector<tf::NodeDef> nodes;
   std::vector<ReplicaState> states;
 };
 
-absl::StatusOr<Trainer::Replicas> Trainer::TakeReplicas(int num_learners) {
+absl::StatusOr<TrainingState::Replicas> TrainingState::TakeReplicas(int num_learners) {
   Replicas taken;
   if (variables_ == nullptr) return taken;
-  NoteWrites();
-  TF_RETURN_IF_ERROR(RestartIfAsked());
+  MarkWrites();
+  TF_RETURN_IF_ERROR(ApplyRestarts());
   TF_RETURN_IF_ERROR(variables_->PublishAll());
   for (int id = 0; id < variables_->size(); ++id) {
-    if (num_learners == 1 || trains_alone()) {
+    if (num_learners == 1 || is_single_learner()) {
       TF_RETURN_IF_ERROR(variables_->PublishModel(id));
       continue;
     }
@@ -37,7 +34,7 @@ absl::StatusOr<Trainer::Replicas> Trainer::TakeReplicas(int num_learners) {
   return taken;
 }
 
-absl::Status Trainer::PutReplicas(const Replicas& replicas) {
+absl::Status TrainingState::PutReplicas(const Replicas& replicas) {
   std::vector<VariableUse> uses;
   for (size_t i = 0; i < replicas.states.size(); ++i) {
     VariableUse& use = uses.emplace_back();
@@ -48,21 +45,7 @@ absl::Status Trainer::PutReplicas(const Replicas& replicas) {
   return variables_->SetStates(uses, replicas.states);
 }
 
-std::vector<std::string> Trainer::LearnerDevices() const {
-  absl::MutexLock lock(&mu_);
-  return learners_.Descriptions();
-}
-
-absl::Status Trainer::SetLayout(const Layout& layout) {
-  TF_RETURN_IF_ERROR(OnOneHostOnly("set_learners"));
-  turns_.Take();
-  const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
-  absl::MutexLock lock(&mu_);
-  const ScopedFlushDenormals flush;
-  return ChangeLayout(layout);
-}
-
-absl::Status Trainer::ChangeLayout(const Layout& layout) {
+absl::Status TrainingState::SetLayout(const Layout& layout) {
   const Layout before = learners_.layout();
   if (layout == before) return absl::OkStatus();
   TF_RETURN_IF_ERROR(learners_.CheckMemory(layout.learners));
@@ -83,7 +66,7 @@ absl::Status Trainer::ChangeLayout(const Layout& layout) {
   activity_.SetLearners(num_learners());
   scheduler_ = std::make_unique<TaskScheduler>(num_learners());
   if (choice.algorithm == Options::Algorithm::kAuto) return absl::OkStatus();
-  TF_RETURN_IF_ERROR(Choose(choice));
+  TF_RETURN_IF_ERROR(SetAlgorithm(choice));
   return PutReplicas(replicas);
 }
 

@@ -1,4 +1,4 @@
-#include "cc/trainer/synchronisation.h"
+#include "cc/training/synchronisation.h"
 
 #include <utility>
 #include <vector>

@@ -1,7 +1,7 @@
 // How the learners of a session are kept together: the algorithm, the central model and
 // the synchroniser, made together when the algorithm is known.
-#ifndef TENSORBOW_CC_TRAINER_SYNCHRONISATION_H_
-#define TENSORBOW_CC_TRAINER_SYNCHRONISATION_H_
+#ifndef TENSORBOW_CC_TRAINING_SYNCHRONISATION_H_
+#define TENSORBOW_CC_TRAINING_SYNCHRONISATION_H_
 
 #include <memory>
 #include <string>
@@ -57,4 +57,4 @@ absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_TRAINER_SYNCHRONISATION_H_
+#endif  // TENSORBOW_CC_TRAINING_SYNCHRONISATION_H_
