@@ -77,7 +77,7 @@ else
 # What takes one core (pip, mypy) beside what takes all. What the core tests have compiled
 # is not compiled again.
 test:
-	$(MAKE) --no-print-directory -j2 lint cc-test install INSTALL_AFTER=cc-test
+	$(MAKE) --no-print-directory -j2 lint cc-test runtime-test INSTALL_AFTER=cc-test
 	$(MAKE) --no-print-directory py-test
 
 wheel: install
@@ -114,8 +114,8 @@ cc-test: $(VENV)/build_requirements.stamp
 	$(NO_JOBS) tools/core_tests.sh $(BUILD)
 
 # What needs TensorFlow, linked with the installed one.
-runtime-test: $(VENV)/requirements.stamp
-	tools/runtime_tests.sh build/runtime
+runtime-test: install
+	$(NO_JOBS) tools/runtime_tests.sh $(BUILD)
 
 # Four files at a time on 2 cores: the tests of hosts wait most of the time (tests/conftest.py).
 py-test: install

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs the C++ tests of what needs TensorFlow: runtime_tests.sh BUILD_DIR [CMAKE_OPTIONS…]
-# They are linked with the installed TensorFlow's libraries. With
-# -DTENSORBOW_SANITIZER=address or undefined, our code is checked; TensorFlow's is as the
-# wheel has it. GoogleTest comes from the system, or from what core_tests.sh unpacked;
+# They are linked with the library that BUILD_DIR has and with the installed TensorFlow's.
+# With -DTENSORBOW_SANITIZER=address or undefined, our code is checked; TensorFlow's is as
+# the wheel has it. GoogleTest comes from the system, or from what core_tests.sh unpacked;
 # without it the tests are skipped, saying so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,9 +14,10 @@ if [ -z "$config" ]; then
   echo "C++ runtime tests SKIPPED: GoogleTest is not installed (tools/core_tests.sh fetches it)"
   exit 0
 fi
-cmake -S . -B "$build" -G Ninja -DTENSORBOW_TESTS=ON -DTENSORBOW_GPU=OFF \
-  -DPython_EXECUTABLE="$(command -v python3)" \
-  -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@" >"$build.log" 2>&1 ||
+options=(-DTENSORBOW_TESTS=ON -DPython_EXECUTABLE="$(command -v python3)"
+  -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@")
+[ -e "$build/CMakeCache.txt" ] || options+=(-DTENSORBOW_GPU=OFF)
+cmake -S . -B "$build" -G Ninja "${options[@]}" >"$build.log" 2>&1 ||
   { cat "$build.log"; exit 1; }
 cmake --build "$build" --target tensorbow_runtime_test
 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TF_CPP_MIN_LOG_LEVEL=2 \

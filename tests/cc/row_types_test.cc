@@ -61,7 +61,7 @@ class RowTypesTest : public ::testing::Test {
   void Add(const std::string& name, const std::string& op,
            const std::vector<std::string>& inputs, const Attributes& attributes = {}) {
     nodes_.push_back(NodeOf(name, op, inputs, attributes));
-    spec_.targets.push_back(name);
+    spec_.fetches.push_back(name + ":0");
   }
   void Add(tf::NodeDef node) { nodes_.push_back(std::move(node)); }
 

@@ -1,9 +1,9 @@
+#include "cc/training/run_gate.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
-
-#include "cc/training/run_gate.h"
 
 namespace tensorbow {
 namespace {
