@@ -10,7 +10,7 @@
 namespace tensorbow {
 
 // Memory of fixed size and unspecified content, aligned to 256 bytes. Move-only; owns
-// it. REQUIRES at destruction: nothing that is enqueued uses it.
+// it. REQUIRES at destruction: no enqueued work uses it.
 class CudaBuffer {
  public:
   CudaBuffer() = default;
