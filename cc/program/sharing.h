@@ -1,4 +1,4 @@
-// Of which variables the learners of a session have one copy for all of them.
+// The variables that all learners of a session share.
 //
 // A variable is shared while every program that has been compiled can share it
 // (cc/passes/task/share_variables.h). Thread-compatible.
@@ -16,14 +16,14 @@ class Sharing {
  public:
   using Names = std::set<std::string>;
 
-  // Learns what a program can share of what it uses. Returns what it is to share: whole
-  // groups. `*separated`: what was shared until now and is not any more; programs that
-  // share it are to be compiled again.
+  // Adds the variables that a program uses and can share. Returns the ones that it is
+  // to share, in whole groups. `*separated`: variables that are no longer shared; the
+  // programs that share them must be compiled again.
   Names Agree(const SharableVariables& program, Names* separated);
 
  private:
   Names shared_;
-  Names apart_;  // every learner has its own, for good
+  Names apart_;  // not shared, for the rest of the session
 };
 
 }  // namespace tensorbow
