@@ -70,8 +70,7 @@ std::string Cluster::Sum::Await() {
   over_->WaitForNotification();
   over_.reset();
   if (!status_.ok()) {
-    values_ =
-        Zeros(values_.dtype(), values_.NumElements());  // others may read the old ones
+    values_ = Zeros(values_.dtype(), values_.NumElements());  // others may read them
     error_ = cluster_->Explain(epoch_, status_);
   }
   return error_;

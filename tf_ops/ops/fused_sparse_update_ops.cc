@@ -1,8 +1,8 @@
 // Updates of some rows of a variable that correct all of it towards the central model.
 // Each is TensorFlow's op of the same name without "TensorBow": the same inputs,
 // outputs and attributes, and one attribute more, the variable's number in the trained
-// set of the run. cc/passes/task/fuse_updates puts them in the place of the program's
-// ops; they work on learners only.
+// set of the run. cc/passes/task/fuse_updates replaces the program's ops by them; they
+// work on learners only.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 

@@ -119,8 +119,7 @@ std::optional<Sizes> DimsOfFirst(OpView& op, const RowType& type, const Types& i
 RowType SliceOfOthers(OpView& op, const RowType& type, const Types& in) {
   for (size_t i = 1; i < in.size(); ++i) {
     const RowType& by = in[i];
-    const bool is_same =
-        by.is(RowKind::kSame) && by.exponent == 0;  // perhaps of all rows
+    const bool is_same = by.is(RowKind::kSame) && by.exponent == 0;  // perhaps of all
     bool of_rows = by.sizes_rows() &&
                    !(by.is(RowKind::kSizes) && by.numbers.has_value()) &&
                    !(is_same && type.is(RowKind::kSame) && op.gathers());
