@@ -25,7 +25,7 @@ class FakeCluster {
   Hosts* host(int rank) { return hosts_[rank].get(); }
 
  private:
-  // One sum, made for the `turn`-th time.
+  // One sum, computed for the `turn`-th time.
   using Key = std::pair<int, int64_t>;
   struct Turn {
     std::vector<std::vector<char>> brought;  // by host
@@ -79,7 +79,7 @@ class FakeCluster {
       cluster_->changed_.wait(
           lock, [&] { return turn.started == all || !cluster_->error_.empty(); });
       if (turn.started < all) {
-        --turn.started;  // it may be made again
+        --turn.started;  // it may be computed again
         return cluster_->error_;
       }
       switch (type_) {

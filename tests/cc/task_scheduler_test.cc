@@ -80,7 +80,7 @@ TEST(TaskSchedulerTest, NoTasks) {
   }
 }
 
-// Whatever the order of asking: every task is given out once, every learner gets one
+// Whatever the order of calls: every task is handed out once, every learner gets one
 // task in each full iteration, and nobody is more than the short iteration ahead.
 TEST(TaskSchedulerTest, EveryTaskOnceInAnyOrderOfAsking) {
   std::mt19937 random(1);

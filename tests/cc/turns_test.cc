@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kRounds = 200;
 
-// The holder has made ready what runs beside it read when it says that it may wait.
+// Checks that data is ready for a run beside the holder when the holder says that it
+// may wait.
 void ExpectBesideOnlyAfterMayWait(Turns* turns, bool at_once) {
   for (int i = 0; i < kRounds; ++i) {
     turns->Take();
