@@ -1,4 +1,4 @@
-"""What the momentum of AdaptiveSGD's merges does to training on Bibtex.
+"""The effect of the momentum of AdaptiveSGD's merges on training on Bibtex.
 
     python benchmarks/adaptive_momentum.py --data FOLDER
 
@@ -33,7 +33,7 @@ def outcomes_of(
     data: tuple[Rows, Rows],
     arguments: argparse.Namespace,
 ) -> list[dict[str, Any]]:
-    """Of each seed."""
+    """Returns the outcomes of each seed."""
     adaptive = tensorbow.AdaptiveSGD(
         b_max=BATCH, mega_batch=mega_batch, momentum=momentum, scaling=False
     )
@@ -46,7 +46,7 @@ def outcomes_of(
 
 
 def cell(runs: list[dict[str, Any]]) -> str:
-    """Rows and seconds until the goal, or in how many runs it is not reached."""
+    """Returns rows and seconds until the goal, or the number of runs that miss it."""
     missed = sum(run["seconds"] is None for run in runs)
     if missed:
         best = float(np.median([run["best"] for run in runs]))

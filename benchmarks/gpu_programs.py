@@ -34,7 +34,7 @@ LAST_LINES = 12
 
 
 def run(name: str, seeds: list[int], learners: int) -> dict[str, Any]:
-    """What a program ends with, in this process; on stock sessions with 0 learners."""
+    """Runs a program in this process, on stock sessions with 0 learners; returns its results."""
     from tests.programs import _harness
 
     if missing := _harness.missing_packages(name):
@@ -57,7 +57,7 @@ def run(name: str, seeds: list[int], learners: int) -> dict[str, Any]:
 
 
 def in_a_process(name: str, seeds: list[int], learners: int, device: str, seconds: float) -> Any:
-    """`run` in a process of its own, or what the process had to say when it failed."""
+    """Runs `run` in a process of its own; returns its output if it failed."""
     job = json.dumps([name, seeds, learners])
     begin = time.time()
     try:
@@ -79,7 +79,7 @@ def in_a_process(name: str, seeds: list[int], learners: int, device: str, second
 
 
 def verdict(stock: dict[str, Any], ours: dict[str, Any], device: str) -> str:
-    """Says "as good", or what is wrong."""
+    """Returns "as good", or the defect."""
     for found in (stock, ours):
         if "failed" in found:
             return found["failed"] if found is ours else f"stock: {found['failed']}"
@@ -94,7 +94,7 @@ def verdict(stock: dict[str, Any], ours: dict[str, Any], device: str) -> str:
 
 
 def table(found: dict[str, dict[str, Any]], learners: list[int], device: str) -> list[str]:
-    """Markdown: a row for every program."""
+    """Returns Markdown: a row for every program."""
     heads = ["program", "metric", "stock"]
     for n in learners:
         heads += [f"{n} learner{'s' if n > 1 else ''}", "verdict", "trained by"]
