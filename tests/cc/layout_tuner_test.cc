@@ -384,8 +384,7 @@ TEST(LayoutTunerTest, ALateChangeOfRegimeIsTunedAgain) {
   ASSERT_EQ(machine.learners_tried(), (Tried{1, 2, 2, 1}));
   EXPECT_EQ(machine.tuner.log()[2].note, "again: 1e+04 samples/s have become 6000");
 
-  machine.speed = Table({12000, 16000});  // another layout may be best at another
-                                          // speed, too
+  machine.speed = Table({12000, 16000});  // also changes the best layout
   machine.RunFor(20);
   EXPECT_EQ(machine.tuner.layout(), (Layout{2, 1}));
 }

@@ -45,9 +45,7 @@ RunAnalysis Analyse(const Nodes& nodes, std::optional<Kind> forced = std::nullop
   EXPECT_TRUE(run.ok()) << run.status();
   const absl::Status status = AnalyseRun(**run, {"w", "n"}, forced, &analysis);
   EXPECT_TRUE(status.ok()) << status;
-  for (auto& [name, use] : analysis.variables)
-    use.node = nullptr;  // belongs to the
-                         // graph
+  for (auto& [name, use] : analysis.variables) use.node = nullptr;  // graph's
   return analysis;
 }
 

@@ -237,8 +237,7 @@ TEST_P(SsgdTest, AverageIsOfWhatThoseThatTookPartHave) {
   float weights[] = {8, 8};
   for (int j = 0; j < 2; ++j) set.set_weights(j, 0, &weights[j]);
 
-  scheduler.Begin(5, SchedulingPolicy::kRoundRobin);  // the last task is learner 0's
-                                                      // alone
+  scheduler.Begin(5, SchedulingPolicy::kRoundRobin);  // the last is learner 0's
   ssgd.BeginRun(&set, &scheduler);
   auto work = [&](int j) {
     while (scheduler.Next(j).has_value()) {
