@@ -265,7 +265,7 @@ def partitioned(s, h):
 
 
 def squeezed(s, h):
-    """Each unit by what it is on average (squeeze and excite), over time as in pictures."""
+    """Scales each unit by its mean (squeeze and excite), over time as in pictures."""
     return h * tf.sigmoid(tf.matmul(h, s.weight("squeeze", UNITS, UNITS)))
 
 
@@ -288,7 +288,7 @@ def spectral_norm(s, h):
 def running_centre(s, h):
     """Rows less a moving mean that the step reads before it updates it."""
     moving = s.state("centre", [0.0] * UNITS)
-    old = moving + 0.0  # a copy: what is read of a reference variable changes with it
+    old = moving + 0.0  # a copy: the value read from a reference variable changes with it
     s.after.append(tf1.assign(moving, 0.9 * old + 0.1 * mean(h, 0)))
     return h - tf.stop_gradient(old)
 
