@@ -1,5 +1,5 @@
-// Finds the data that a run takes from input pipelines, queues and staging areas, and
-// the results of its Python functions on them and on feeds. They can then be computed
+// Finds the data that a run takes from input pipelines, queues and staging areas. Also
+// finds results of Python functions on them and on feeds. All of these can be computed
 // before the run and fed to it. Pure functions.
 #ifndef TENSORBOW_CC_ANALYSIS_INPUT_ELEMENT_H_
 #define TENSORBOW_CC_ANALYSIS_INPUT_ELEMENT_H_

@@ -1,13 +1,15 @@
 // Classifies a run by its effects on variables, from the graph alone.
 //
-// A run is *learning* if it updates a trainable variable by an optimiser op (…Apply…),
-// or otherwise by a value that depends on reading trainable variables: by an AssignAdd,
-// AssignSub or scatter whose operand depends on a trainable variable, or by an Assign
-// whose value depends on the very variable assigned. (Copying one variable into
-// another, as initialisers and target networks do, is a write.) Without an optimiser
-// op, the new value of a trainable variable must also depend on more than variables and
-// constants: on a feed, on data or on random numbers. Otherwise every learner would
-// compute the same, as in clipping weights, and the run is a write.
+// A run is *learning* if it updates a trainable variable by an optimiser op (…Apply…).
+// Without one, the new value must depend on reading trainable variables. That is
+// - an AssignAdd, AssignSub or scatter whose operand depends on a trainable variable,
+// or
+// - an Assign whose value depends on the very variable assigned. (Copying one variable
+//   into another, as initialisers and target networks do, is a write.)
+//
+// Without an optimiser op, the new value of a trainable variable must also depend on
+// more than variables and constants: on a feed, on data or on random numbers. Otherwise
+// every learner would compute the same, as in clipping weights, and the run is a write.
 //
 // A run that assigns variables without learning is a *write*; everything else is a
 // *read*. Pure functions.

@@ -2,8 +2,8 @@
 // an update that a program has written itself.
 //
 // Values are numbered: first the arrays (a variable and its slots) before the update,
-// then the operand (one more array, only read), the scalars, and the results of the
-// instructions. Each operation is TensorFlow's op of that name.
+// then the operand (one more array, only read). The scalars and the results of the
+// instructions follow. Each operation is TensorFlow's op of that name.
 #ifndef TENSORBOW_CC_ARITHMETIC_ELEMENT_PROGRAM_H_
 #define TENSORBOW_CC_ARITHMETIC_ELEMENT_PROGRAM_H_
 

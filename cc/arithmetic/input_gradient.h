@@ -1,11 +1,11 @@
-// The gradient of a dense layer's inputs, summed up from a few rows of its weights at a
-// time while an update has them at hand.
+// The gradient of a dense layer's inputs. An update of the weights sums it up from the
+// few rows that it is reading.
 //
 //   d(k, i) = Σ_j b(k, j)·w(i, j)         b = dy, d = dx = dy·wᵀ
 //
 // Each part sums in the order of j and then adds to d. A multiply-add is rounded once
-// if the processor has the instruction. So the bits depend on the division of w, but
-// not on the order of its parts, as long as no row lies in more than two. Float32.
+// if the processor has the instruction. So the bits depend on the division of w. They
+// do not depend on the order of its parts if no row lies in more than two. Float32.
 // Thread-compatible; the workspace is not owned.
 #ifndef TENSORBOW_CC_ARITHMETIC_INPUT_GRADIENT_H_
 #define TENSORBOW_CC_ARITHMETIC_INPUT_GRADIENT_H_

@@ -1,6 +1,6 @@
 // Products of a sparse matrix a and a dense one: all of a·b or aᵀ·b, or the rows of
 // aᵀ·b that are not empty. If x is sparse, the gradient of the weights w of x·w is
-// xᵀ·dy, which has a row for every feature, and most of them are zero.
+// xᵀ·dy. It has a row for every feature, and most of them are zero.
 //
 //   c(j, ·) = Σ_i a(i, j)·b(i, ·)        for the columns j that a has entries in
 //

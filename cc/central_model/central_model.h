@@ -1,8 +1,8 @@
 // The central model z: the consistent average that is evaluated, fetched and saved.
 //
 // The model keeps up to three arrays of every trained variable, in the variable's
-// accumulation type (float for 16- and 32-bit variables, double for 64-bit ones; a
-// complex variable is a real one of twice the size):
+// accumulation type. That is float for 16- and 32-bit variables, and double for 64-bit
+// ones. A complex variable is a real one of twice the size. The arrays are
 //
 //   z          the model's value, unless the replicas are all equal and stand for it
 //   previous   z before the last synchronised iteration. During an iteration, the new z

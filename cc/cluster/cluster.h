@@ -105,7 +105,7 @@ class Cluster : public Hosts {
   // Returns why a sum of that epoch has failed, with the hosts to blame, if any.
   std::string Explain(int64_t epoch, const absl::Status& status);
   // Returns the failure that another member reports for that epoch, or the members that
-  // do not answer in time, as a text for users. Empty if all is well.
+  // do not answer in time. The text is for users, and empty if all is well.
   std::string FindFailure(int64_t epoch, absl::Duration timeout) const;
   std::string NameDead(const std::vector<CollectiveServer::Answer>& answers) const;
 

@@ -1,7 +1,7 @@
 // This process as a member of a TensorFlow cluster: TensorFlow's own gRPC server, with
-// a device of ours besides those of sessions and of the eager context, its rendezvous
-// and its collective executor. A process has at most one server, which cannot be shut
-// down: it is never destroyed.
+// its rendezvous and its collective executor. It has a device of ours, besides those of
+// sessions and of the eager context. A process has at most one server, which cannot be
+// shut down: it is never destroyed.
 //
 // The server listens on all network addresses of the machine and authenticates nobody.
 #ifndef TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_

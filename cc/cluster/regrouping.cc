@@ -1,7 +1,7 @@
 // Elastic hosts: the remaining hosts of a cluster continue.
 //
-// A host whose sum has failed asks which members answer and tries to compute one sum
-// with them, under keys that only hosts with the same members use. The sum carries each
+// A host whose sum has failed asks which members answer, and tries to compute one sum
+// with them. Only hosts with the same members use the same keys. The sum carries each
 // host's report. If hosts disagree, or one has not noticed the failure yet, the attempt
 // times out and is repeated. The group's leader waits longer than the others, so that
 // attempts overlap.

@@ -57,8 +57,8 @@ class AcceleratorDevice : public LearnerDevice {
   // The steps of a learning task. Upload() copies the value of feed number `feed` to
   // the device for the work enqueued until EndTask(); the copy overlaps the work of the
   // task before. Download() fills `host` by the time Finish() has returned. EndTask()
-  // waits until the task before this one is done, so that a learner is at most one task
-  // ahead of its device.
+  // waits for the task before this one: a learner is at most one task ahead of its
+  // device.
   virtual absl::Status Upload(int feed, const tensorflow::Tensor& host,
                               tensorflow::Tensor* on_device) = 0;
   virtual absl::Status Download(const tensorflow::Tensor& on_device,

@@ -1,6 +1,6 @@
-// The mutexes of variables that one learner holds for all learners of an iteration,
-// from the exchange (TensorBowBeginUpdates) to the end of each variable's update. So a
-// thread of eager code reads all of an update or nothing of it.
+// The mutexes of variables that one learner holds for all learners of an iteration. It
+// holds them from the exchange (TensorBowBeginUpdates) to the end of each variable's
+// update. So a thread of eager code reads all of an update or nothing of it.
 //
 // Thread-safe. The unlocking thread need not be the one that locked.
 #ifndef TENSORBOW_CC_DEVICE_HELD_MUTEXES_H_

@@ -220,9 +220,9 @@ class Planner {
     return true;
   }
 
-  // Finds doubts. Rows must not be guessed if they may be columns (a matrix between the
-  // rows, a batch that happens to be as long as its sequences). Feeds that stay whole
-  // must not look like rows.
+  // Finds doubts. Rows must not be guessed if they may be columns: in a matrix between
+  // the rows, or a batch as long as its sequences. Feeds that stay whole must not look
+  // like rows.
   void FindDoubts() {
     for (size_t i = 0; i < feeds_.size() && plan_->doubt.empty(); ++i) {
       if (!plan_->divided[i] || declarations_[i].division == Division::kShard) continue;

@@ -1,9 +1,10 @@
 // Divides the feeds of a learning run into learning tasks.
 //
-// A feed is divided by rows if its leading dimension is unknown, or the fed one is a
-// multiple of a fixed one, and all such feeds agree on the number of rows. Scalars and
-// other feeds go whole to every task. If the shapes do not decide, the plan says why;
-// if they leave a doubt, it names it. No row is dropped or used twice. Pure functions.
+// A feed is divided by rows if its leading dimension is unknown. If it is fixed, the
+// fed one must be a multiple. All such feeds must agree on the number of rows. Scalars
+// and other feeds go whole to every task. If the shapes do not decide, the plan says
+// why; if they leave a doubt, it names it. No row is dropped or used twice. Pure
+// functions.
 #ifndef TENSORBOW_CC_FEEDS_FEEDS_H_
 #define TENSORBOW_CC_FEEDS_FEEDS_H_
 
@@ -50,7 +51,7 @@ struct FeedPlan {
     int64_t end;
     int64_t count() const { return end - begin; }
   };
-  // By task; empty if nothing is divided: then every learner has one task with all
+  // The tasks; empty if nothing is divided: then every learner has one task with all
   // feeds whole.
   std::vector<Rows> tasks;
   std::vector<bool> divided;        // by feed

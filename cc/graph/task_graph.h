@@ -29,7 +29,7 @@ struct TaskGraph {
   std::vector<TaskPart> parts;  // they use `functions`; the CPU's, if any, comes first
   tensorflow::DataTypeVector feed_types;  // in the order of the spec
   tensorflow::DataTypeVector fetch_types;
-  // Whether the value is fed to, or fetched from, the accelerator's memory.
+  // True if the value is fed to, or fetched from, the accelerator's memory.
   std::vector<bool> feeds_accelerator;
   std::vector<bool> fetches_accelerator;
 };

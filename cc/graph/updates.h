@@ -13,9 +13,9 @@ namespace tensorbow {
 // its handle on through loops and branches.
 std::vector<const tensorflow::Edge*> WritingEdges(const tensorflow::Node& variable);
 
-// Returns the only op that writes the variable, if it takes the variable directly as
-// its first input, not through control flow or a function; else null. Executing it once
-// a task then is all that changes the variable.
+// Returns the only op that writes the variable, or null. It must take the variable
+// directly as its first input, not through control flow or a function. Executing it
+// once a task then is all that changes the variable.
 tensorflow::Node* OnlyUpdate(const tensorflow::Node& variable);
 
 // Returns the input of an optimiser op that is its dense gradient, or -1.

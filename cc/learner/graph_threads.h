@@ -18,8 +18,8 @@ class GraphThreads {
   explicit GraphThreads(int count);
 
   // Calls `start`, then executes its closures of Run() on this thread, with the other
-  // threads' help if `helped`. (A stock session leaves this to its pool, too, and its
-  // caller waits, which takes half of the time of a small graph.)
+  // threads' help if `helped`. (In a stock session the caller waits for the pool, which
+  // takes half of the time of a small graph.)
   void Begin(const Closure& start, bool helped);
   // Executes a closure: on another thread or, if the `start` of a Begin() on this
   // thread calls it, inside of that Begin().

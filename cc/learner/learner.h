@@ -1,9 +1,9 @@
 // One learner: the devices on which a replica is trained, and its step.
 //
 // A learner owns its devices (a CPU of its own and, with accelerators, one stream
-// group), allocator, kernels and (unless it works on the caller's thread) a worker
-// thread. It executes the same task graph as its siblings on variables of its own. One
-// task at a time; different learners run concurrently.
+// group), allocator and kernels. It owns a worker thread, unless it works on the
+// caller's thread. It executes the same task graph as its siblings on variables of its
+// own. One task at a time; different learners run concurrently.
 #ifndef TENSORBOW_CC_LEARNER_LEARNER_H_
 #define TENSORBOW_CC_LEARNER_LEARNER_H_
 
@@ -46,10 +46,10 @@ struct LearnerEnvironment {
                              tensorflow::FunctionLibraryRuntime*,
                              tensorflow::OpKernel**)>
       shared_kernel;
-  // Whether random ops continue the draws of the central session's runs (a lone
-  // learner) or have kernels of their own.
+  // True if random ops continue the draws of the central session's runs (a lone
+  // learner); otherwise they have kernels of their own.
   bool shares_random_state = false;
-  // Whether tasks on accelerators are recorded and replayed if possible.
+  // True if tasks on accelerators are recorded and replayed when possible.
   bool record_tasks = false;
   // Called with the reason if it is not possible.
   std::function<void(const std::string&)> recording_refused;

@@ -22,11 +22,11 @@ struct Specialisation {
   int learner = 0;
   // Separates its draws from those of other learners, also on other hosts.
   int random_stream = 0;
-  // Whether the learner has variables of its own; otherwise it uses the central ones.
+  // True if the learner has variables of its own; otherwise it uses the central ones.
   bool own_variables = true;
   // Names of variables that all learners share, although learner 0 has its own.
   std::set<std::string> shared_variables;
-  // Whether the learner's random ops have streams of their own, which can be saved;
+  // True if the learner's random ops have streams of their own, which can be saved;
   // otherwise their kernels keep the state, as in a stock session.
   bool own_random_state = true;
   // A seed for the random ops that the program left unseeded.

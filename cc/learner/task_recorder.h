@@ -1,16 +1,16 @@
 // Records a learning task's work on an accelerator once and then replays it (on a GPU:
 // a CUDA graph), so that the host need not issue every kernel.
 //
-// A task can be recorded if all of it is on the accelerator, with shapes that do not
-// depend on values and nothing on the host that changes from task to task. The first
-// few tasks are executed as usual, so that kernels have been chosen and compiled. Tasks
-// with other shapes than the recorded one are executed as usual, too.
+// A task can be recorded if all of it is on the accelerator. Its shapes must not depend
+// on values, and nothing on the host may change from task to task. The first few tasks
+// are executed as usual, so that kernels have been chosen and compiled. Tasks with
+// other shapes than the recorded one are executed as usual, too.
 //
 // A recording reads and writes its variables at their recorded addresses. The recorder
 // compares them before every replay and drops the recording if a variable has moved,
 // for whatever reason. A task that moves its variables itself is never replayed. If a
-// recording fails, the task is executed as usual, on the variables as they were, and
-// the program is not recorded again.
+// recording fails, the variables are restored and the task is executed as usual. The
+// program is not recorded again.
 //
 // Owned by the learner's program; used by the learner's thread.
 #ifndef TENSORBOW_CC_LEARNER_TASK_RECORDER_H_

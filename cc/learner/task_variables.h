@@ -1,9 +1,9 @@
 // The variables of a task on an accelerator, and the addresses of their values.
 //
 // A recorded task reads and writes the buffers that its variables had when it was
-// recorded. An op may move a variable to another buffer (AssignVariableOp always does,
-// and every update does while another tensor shares the buffer), which changes the
-// address that the next task must read: see TaskRecorder. Owns nothing. Used by the
+// recorded. An op may move a variable to another buffer, and so change the address that
+// the next task must read: see TaskRecorder. (AssignVariableOp always does, and every
+// update does while another tensor shares the buffer.) Owns nothing. Used by the
 // learner's thread.
 #ifndef TENSORBOW_CC_LEARNER_TASK_VARIABLES_H_
 #define TENSORBOW_CC_LEARNER_TASK_VARIABLES_H_

@@ -9,7 +9,7 @@
 namespace tensorbow {
 
 // Checks the program. Returns Internal if two nodes have the same name, an input has no
-// producer, or nodes wait for each other in a circle that is no loop.
+// producer, or a circle is no loop.
 absl::Status CheckGraph(const ProgramDraft& draft);
 
 // Checks all parts of the task in the same way; InvalidArgument for a circle.

@@ -1,6 +1,6 @@
 // Reduction on the host, for GPUs that NCCL cannot connect: copies to the host, a sum
-// in the order of the GPUs, copies back. All of it is enqueued in chunks. While a
-// thread of the driver adds up one chunk, the next is copied to the host and the
+// in the order of the GPUs, copies back. All of it is enqueued in chunks. A thread of
+// the driver adds up one chunk. Meanwhile the next is copied to the host, and the
 // previous one to the GPUs.
 #ifndef TENSORBOW_CC_REDUCER_HOST_REDUCER_H_
 #define TENSORBOW_CC_REDUCER_HOST_REDUCER_H_

@@ -3,8 +3,8 @@
 //
 // First come, first served: the next rows go to the learner that asks. Round robin: the
 // learners take turns, in whatever order they ask, so that a seeded run computes the
-// same bits every time. Pass the turn of one Begin() to the next, or the first learners
-// make more updates than the others in the long run.
+// same bits every time. Pass the turn of one Begin() to the next. Otherwise the first
+// learners make more updates in the long run.
 //
 // Next() may be called by every learner concurrently, Begin() only when no learner is
 // inside Next().

@@ -1,11 +1,11 @@
 // Hands the learning tasks of one run to the learners.
 //
 // A run has tasks 0 … n−1 and proceeds in iterations. In every full iteration each
-// learner executes exactly one task; when n is not a multiple of the number of learners
-// the last iteration is short and the learners without a task skip it. First come,
-// first served: the next task goes to the learner that asks first (learner 0 is the
-// caller's own and is always given task 0). Round robin: task k goes to learner k mod
-// L, which makes a seeded run reproducible bit for bit.
+// learner executes exactly one task. If n is no multiple of the number of learners, the
+// last iteration is short, and learners without a task skip it. First come, first
+// served: the next task goes to the learner that asks first (learner 0 is the caller's
+// own and is always given task 0). Round robin: task k goes to learner k mod L, which
+// makes a seeded run reproducible bit for bit.
 //
 // Next() may be called by every learner concurrently; Begin() only between runs.
 #ifndef TENSORBOW_CC_SCHEDULER_TASK_SCHEDULER_H_

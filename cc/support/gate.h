@@ -1,11 +1,11 @@
 // A gate: threads wait at it for a condition that other threads make true.
 //
 // Waiting spins for a short while (a learner's neighbour is usually microseconds away)
-// and then blocks. After the first kAlone of spinning, whenever the condition is still
-// false, the waiting thread offers its core to threads that are ready to run (an input
-// pipeline's, another program's). If there are none, it continues to spin, and so sees
-// the change at once. The condition is a predicate over atomics; the thread that makes
-// it true calls Notify() afterwards. Thread-safe.
+// and then blocks. After the first kAlone of spinning, it repeatedly offers its core to
+// threads that are ready to run (an input pipeline's, another program's). If there are
+// none, it continues to spin, and so sees the change at once. The condition is a
+// predicate over atomics; the thread that makes it true calls Notify() afterwards.
+// Thread-safe.
 #ifndef TENSORBOW_CC_SUPPORT_GATE_H_
 #define TENSORBOW_CC_SUPPORT_GATE_H_
 

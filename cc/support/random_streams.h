@@ -1,5 +1,5 @@
 // The positions of a learner's random ops in their streams of random numbers, by the
-// name of the op, so that they can be saved and restored.
+// name of the op. They can be saved and restored.
 //
 // A stream is a Philox 4x32-10 generator (Salmon et al., "Parallel random numbers: as
 // easy as 1, 2, 3", SC 2011) as TensorFlow numbers it: a 64-bit key and a 128-bit

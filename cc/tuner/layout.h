@@ -14,7 +14,7 @@ struct Layout {
   // The threads that the kernels of a learner share; 0: those of the session's reads
   // and writes, as in a stock session. The maximum, if learners have different numbers.
   int threads = 1;
-  // By learner on a device, if the numbers differ; else empty.
+  // The threads by learner on a device, if the numbers differ; else empty.
   std::vector<int> threads_of_each = {};
 
   // Returns the layout with these threads. REQUIRES: a number for each learner, at

@@ -157,7 +157,7 @@ void LayoutTuner::Settle() {
     Take(first_);
     return;
   }
-  // With one trial there is nothing to confirm.
+  // A single trial needs no confirmation.
   confirm_in_ = trials_.size() > 1 ? confirm_after_ * tuning_windows_ : 0;
   const Trial& best = trials_[search_->Best(trials_)];
   log_[*best.entry].chosen = true;

@@ -1,6 +1,6 @@
-// GPU kernels of the fused updates: they check their inputs as TensorFlow's kernels do,
-// make the learner's stream wait for the synchroniser, and enqueue one pass of
-// cc/arithmetic/gpu over the whole variable. Nothing waits for the GPU.
+// GPU kernels of the fused updates. They check their inputs as TensorFlow's kernels do,
+// and make the learner's stream wait for the synchroniser. Then they enqueue one pass
+// of cc/arithmetic/gpu over the whole variable. Nothing waits for the GPU.
 #include <array>
 #include <utility>
 

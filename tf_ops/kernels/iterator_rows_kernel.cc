@@ -1,6 +1,6 @@
 // The CPU kernel that gets several elements of a data pipeline at once. TensorFlow's
-// own kernel gets each of them, in a context of its own, so that the end of the data
-// after the first one is no error.
+// own kernel gets each of them, in a context of its own. So the end of the data after
+// the first one is no error.
 #include <memory>
 #include <optional>
 #include <utility>

@@ -114,8 +114,8 @@ class UpdateOperand {
     return absl::OkStatus();
   }
 
-  // Adds the contribution of a slice of the variable, which begins at `w`, to the
-  // gradient of the inputs, if that is an output.
+  // Adds the contribution of a slice of the variable to the gradient of the inputs, if
+  // that is an output. The slice begins at `w`.
   void AddInputGradient(const CentralModel::Slice& slice, const T* w) const {
     if constexpr (std::is_same_v<T, float>) {
       if (!input_gradient_.has_value()) return;

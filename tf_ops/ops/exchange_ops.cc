@@ -1,4 +1,4 @@
-// Ops by which learners that share the rows of a batch exchange values within a task,
+// Ops of learners that divide the rows of a batch: they exchange values within a task,
 // and scale values by a learner's share of the rows.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"

@@ -28,8 +28,8 @@ absl::Status ShapesOfSparse(const char* op, tf::shape_inference::InferenceContex
 
 }  // namespace
 
-// In the macros, V is the type of a variable input ("Ref(T)" or "resource"), OUT an
-// output or nothing, and TYPE the name of the attribute that is the element type.
+// In the macros, V is the type of a variable input ("Ref(T)" or "resource"), and OUT an
+// output or nothing. TYPE is the name of the attribute that is the element type.
 #define TENSORBOW_SPARSE_OP(NAME, INPUTS, OUT, TYPE)               \
   REGISTER_OP("TensorBow" NAME)                                    \
   INPUTS OUT.Attr(TYPE ": {float, double, half, bfloat16}")        \

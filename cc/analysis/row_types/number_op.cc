@@ -266,7 +266,7 @@ class NumberOp {
       }
       return One(std::move(gathered));
     }
-    // By axis: the positions taken, and whether the axis stays.
+    // The positions taken on each axis, and whether the axis stays.
     std::vector<std::pair<std::vector<int64_t>, bool>> taken;
     if (op_.op() == "Slice") {
       for (int d = 0; d < in_[0].rank(); ++d) {

@@ -1,5 +1,5 @@
-// Types every tensor of a run by how learners' values relate to those of all rows, and
-// finds the exchanges and rescales that make dividing the rows exact. Nothing is
+// Types every tensor of a run: the type relates learners' values to those of all rows.
+// Finds the exchanges and rescales that make dividing the rows exact. Nothing is
 // executed.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_ROW_TYPES_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_ROW_TYPES_H_
@@ -75,7 +75,8 @@ struct RowWrite {
 
 struct RowTypes {
   std::shared_ptr<SizeTable> sizes;
-  // By tensor, "node:index"; tensors in functions are below the path of the call.
+  // The types by tensor, "node:index"; tensors in functions are below the path of the
+  // call.
   absl::flat_hash_map<std::string, RowType> types;
   // Partial tensors that learners exchange.
   std::vector<std::string> exchanges;

@@ -72,7 +72,7 @@ struct OwnPlaces {
   }
 };
 
-// Whether elements are equal, so that any number of rows can be made of them.
+// The equality of elements, which allows any number of rows to be made of them.
 enum class Uniform {
   kNo,
   kAlongRows,  // along the first axis (of rows: all rows are equal)

@@ -11,10 +11,10 @@
 // threads, kernels share their loops among them. The completion of an asynchronous
 // kernel is posted to the learner's queue, so that the graph continues on the learner's
 // own thread. It never continues inside the call that completed the kernel: a queue
-// serves several learners in one call. There is one exception. If several threads
-// execute the graph and one of them completes the kernel, which is usual, that thread
-// continues and schedules the successors on those threads. Thread-compatible: one
-// learning task at a time.
+// serves several learners in one call. There is one exception: if several threads
+// execute the graph, usually one of them completes the kernel. That thread continues,
+// and schedules the successors on those threads. Thread-compatible: one learning task
+// at a time.
 #ifndef TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
 

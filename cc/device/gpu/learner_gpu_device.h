@@ -4,9 +4,9 @@
 // The allocator and those of the learner's recordings stay within the learner's share
 // of the GPU's memory together. Tensors may outlive the device.
 //
-// All learners' devices have the same name, "GPU:0" of the session's task, whatever GPU
-// they are on, so one placed graph fits all. They share the session's resource manager,
-// as their CPU devices do. See accelerator.h for the order of calls.
+// All learners' devices have the same name, "GPU:0" of the session's task, on any GPU.
+// So one placed graph fits all. They share the session's resource manager, as their CPU
+// devices do. See accelerator.h for the order of calls.
 #ifndef TENSORBOW_CC_DEVICE_GPU_LEARNER_GPU_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_GPU_LEARNER_GPU_DEVICE_H_
 

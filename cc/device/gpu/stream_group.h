@@ -2,9 +2,9 @@
 // own, hence cuDNN and cuBLAS handles of its own, streams and an event manager.
 //
 // All executors of a GPU use its primary context, as TensorFlow's own does. A stream
-// group is never destroyed, since TensorFlow keeps pointers to executors for as long as
-// the process lives (autotuning results, event managers): groups are pooled. The pool
-// is thread-safe; a group belongs to one learner at a time.
+// group is never destroyed, but pooled: TensorFlow keeps pointers to executors as long
+// as the process lives (autotuning results, event managers). The pool is thread-safe; a
+// group belongs to one learner at a time.
 #ifndef TENSORBOW_CC_DEVICE_GPU_STREAM_GROUP_H_
 #define TENSORBOW_CC_DEVICE_GPU_STREAM_GROUP_H_
 

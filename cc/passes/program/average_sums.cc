@@ -27,8 +27,8 @@ bool HaveOneForm(const RowType& a, const RowType& b) {
          a.dims.has_value() && a.dims == b.dims;
 }
 
-// Returns the only input of the linear op that is not the same on all learners, if it
-// has the form of the op's output; else an empty name.
+// Returns the only input of the linear op that is not the same on all learners. Returns
+// an empty name unless it has the form of the op's output.
 std::string LinearInput(const tf::NodeDef& node, const std::string& output,
                         const RowTypes& types) {
   const auto made = types.types.find(output);

@@ -1,5 +1,5 @@
-// Inserts the exchanges and rescales that row types require, so that learners that
-// divide the rows of a run compute the result of one learner.
+// Inserts the exchanges and rescales that row types require. Learners that divide the
+// rows then compute the result of one learner.
 //
 // Sums without a later exchange are averaged as gradients (TensorBowReduceGradient),
 // once all gradients have been computed. All other values are exchanged before

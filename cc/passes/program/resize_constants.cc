@@ -244,7 +244,7 @@ class Rewriter {
     Sizes sizes;
     for (int d = 0; d < value->dims(); ++d) sizes.push_back(value->dim_size(d));
     if (TimesRows(sizes) == 0) return absl::OkStatus();
-    // A short vector of integers is a position or an axis, a long one has a number for
+    // A short vector of integers is a position or an axis. A long one has a number for
     // each row (lengths of sequences).
     constexpr int64_t kShort = 8;
     if (value->dims() == 1 && tf::DataTypeIsInteger(value->dtype()) &&

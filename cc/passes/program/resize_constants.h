@@ -23,10 +23,10 @@ struct FixedRows {
 // functions, whose shape is always open, do not count.
 FixedRows FindFixedRows(const RunGraph& run, const std::set<std::string>& whole);
 
-// `any` ← the part of `graph` that `spec` needs. Shapes that the program computed from
-// the fixed number of rows when it was built (of gradients, zeros, random numbers, …)
-// are computed from the fed rows. Other values that equal the number may be changed,
-// too: dividing rows by it has to be proved.
+// `any` ← the part of `graph` that `spec` needs. Shapes that depended on the fixed
+// number when the program was built (of gradients, zeros, random numbers, …) follow
+// from the fed rows. Other values that equal the number may be changed, too: dividing
+// rows by it has to be proved.
 absl::Status TakeAnyRows(const ProgramGraph& graph, const RunSpec& spec,
                          const FixedRows& fixed, ProgramGraph* any);
 

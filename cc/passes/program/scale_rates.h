@@ -10,9 +10,9 @@
 
 namespace tensorbow {
 
-// Sets `*scaled` to the part of `program` that `spec` needs, in which the updates of
-// all trained variables take their learning rate multiplied by the learner's factor.
-// InvalidArgument if the rate of one is not known.
+// Sets `*scaled` to the part of `program` that `spec` needs. In it, the learning rates
+// of all trained variables are multiplied by the learner's factor. InvalidArgument if
+// the rate of one is not known.
 absl::Status ScaleRates(const ProgramGraph& program, const RunSpec& spec,
                         const RunAnalysis& analysis, tensorflow::GraphDef* scaled);
 

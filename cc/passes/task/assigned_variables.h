@@ -30,7 +30,8 @@ struct AssignedVariable {
 };
 
 // Returns variables of floating-point numbers and known shape that are written at least
-// once, never in a conditional, and only by assignments that follow from each other.
+// once, and only by assignments that follow from each other. None is written in a
+// conditional.
 std::map<const tensorflow::Node*, AssignedVariable> FindAssignedVariables(
     const tensorflow::Graph& graph);
 

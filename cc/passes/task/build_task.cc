@@ -70,9 +70,9 @@ bool InDeviceMemory(const tf::Node& node, const tf::Device& accelerator, bool ou
          types[index] == tf::DEVICE_MEMORY;
 }
 
-// Assigns every node to the CPU or the accelerator. A feed that is used only on the
-// accelerator is copied there directly, and a fetch made there is returned there, so
-// that no task waits for a copy.
+// Assigns every node to the CPU or the accelerator. Feeds used only on the accelerator
+// are copied there directly, and fetches made there are returned there. So no task
+// waits for a copy.
 absl::Status PlaceOnTwo(const TaskDevices& devices, tf::Graph* graph, TaskGraph* task) {
   const tf::Device* const accelerator = devices.accelerator;
   task->feeds_accelerator.assign(task->feed_types.size(), false);

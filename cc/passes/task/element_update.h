@@ -57,8 +57,8 @@ class ElementUpdate {
   // Reads the updates of `variable` and of the variables of its shape that they take.
   // `updated`: nodes downstream of assignments. `whole_gradient`: whether everything
   // that does not depend on an assigned variable belongs to the gradient. Keeps the
-  // references. Returns nullopt if an op does not work element by element, or unless
-  // there is exactly one gradient, computed before anything is assigned.
+  // references. Returns nullopt if an op does not work element by element. There must
+  // be exactly one gradient, computed before anything is assigned.
   static std::optional<ElementUpdate> Read(const AssignedVariables& variables,
                                            const AssignedVariable& variable,
                                            const Followers& updated,

@@ -244,7 +244,7 @@ absl::Status Fuse(tf::Node* update, const std::vector<tf::Node*>& path,
 
 absl::Status FuseProductsOf(bool with_input_gradients, tf::Graph* graph) {
   std::vector<std::pair<tf::Node*, std::vector<tf::Node*>>> found;
-  // With branches, products and updates may be executed independently.
+  // Products and updates may be executed independently if there are branches.
   bool branches = false;
   for (tf::Node* node : graph->op_nodes()) {
     branches |= node->IsControlFlow();

@@ -4,7 +4,7 @@
 //
 // The gradient of a dense layer's weights is as large as they are. If the update is its
 // only user, the fused op (tf_ops/ops/fused_update_ops.cc) computes a few rows of it at
-// a time and applies them while they are in a cache. The gradient is never written to
+// a time. It applies them while they are in a cache. The gradient is never written to
 // memory.
 //
 //   update(w, …, a, factor = b), MatMul(b, wᵀ)   becomes   update(…) → input_gradient

@@ -1,5 +1,5 @@
-// Fuses the ops of an update by Adam with a gradient of some rows, as TensorFlow's
-// optimisers write it, into one op (tf_ops/ops/sparse_adam_op.cc):
+// Fuses the ops of an update by Adam with a gradient of some rows into one op
+// (tf_ops/ops/sparse_adam_op.cc). TensorFlow's optimisers write them as
 //
 //   m: Assign(m·β1), then ScatterAdd(m, rows, m')
 //   v: Assign(v·β2), then ScatterAdd(v, rows, v')

@@ -1,8 +1,8 @@
 // Replaces a program's updates by ops that also correct (tf_ops/ops/fused_*_ops.cc).
 //
-// A trained variable's update is replaced if it is the only one (see updates.h) and
-// there is a fused op for it, with a kernel. The op keeps its name, inputs and edges,
-// so that error messages and fetches stay the same. Pure function.
+// A trained variable's update is replaced if it is the only one (see updates.h) and has
+// a fused op with a kernel. The op keeps its name, inputs and edges, so that error
+// messages and fetches stay the same. Pure function.
 #ifndef TENSORBOW_CC_PASSES_TASK_FUSE_UPDATES_H_
 #define TENSORBOW_CC_PASSES_TASK_FUSE_UPDATES_H_
 

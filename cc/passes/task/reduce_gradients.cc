@@ -227,8 +227,8 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
   return updates;
 }
 
-// Returns an error if a node that writes a learner's own part of a gradient is neither
-// an averaged update nor takes a reduction.
+// Returns an error if a learner's own part of a gradient is written by a node that is
+// no averaged update and takes no reduction.
 absl::Status CheckAveraged(const std::set<std::string>& sums, const Updates& updates,
                            const tf::Graph& graph) {
   std::set<std::string> averaged;

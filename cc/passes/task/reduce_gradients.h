@@ -29,8 +29,8 @@ constexpr char kBeginUpdates[] = "TensorBowBeginUpdates";
 // The place where dense gradients of fused updates are averaged.
 enum class Averaging { kInUpdates, kBefore };
 
-// Returns whether the update is an optimiser op with a dense gradient that is still a
-// learner's own, or that only the program's own reduction averages.
+// Returns whether the update is an optimiser op with a dense gradient. The gradient is
+// a learner's own, or averaged only by the program's own reduction.
 bool IsOfGradient(const tensorflow::Node& update);
 
 // Prepares all updates; returns the number of reductions. `trained`: names of variable

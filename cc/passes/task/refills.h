@@ -8,9 +8,9 @@
 
 namespace tensorbow {
 
-// Returns the nodes that put an element into a queue, a barrier, a priority queue or a
-// staging area from which another node of the graph takes one, sorted by name. Pure
-// function.
+// Returns the nodes that put an element into a store from which another node of the
+// graph takes one, sorted by name. Stores are queues, barriers, priority queues and
+// staging areas. Pure function.
 std::vector<tensorflow::Node*> Refills(const tensorflow::Graph& graph);
 
 }  // namespace tensorbow

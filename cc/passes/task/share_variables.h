@@ -11,8 +11,8 @@
 // A learner updates a slice whose old value others may still want to read. So every
 // read of a shared variable comes before the TensorBowBeginUpdates (reduce_gradients.h)
 // or after the variable's update. At that op all learners wait for each other. One of
-// them moves variables whose buffer is still referenced to a new buffer, so that values
-// already read do not change (TensorFlow's updates do so for resource variables).
+// them gives a variable a new buffer if the old one is still referenced, so that values
+// already read do not change. (TensorFlow's updates do so for resource variables.)
 #ifndef TENSORBOW_CC_PASSES_TASK_SHARE_VARIABLES_H_
 #define TENSORBOW_CC_PASSES_TASK_SHARE_VARIABLES_H_
 
