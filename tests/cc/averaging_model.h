@@ -16,7 +16,7 @@ namespace tensorbow {
 
 class AveragingModel {
  public:
-  // By learner, the number that an iteration adds to its replica; nullopt: it skips it.
+  // The number that an iteration adds to each learner's replica; nullopt: it skips it.
   using Updates = std::vector<std::optional<double>>;
 
   AveragingModel(const SmaOptions& options, double ema_decay, int num_learners,

@@ -91,7 +91,7 @@ class AveragingLearners {
   }
 
   // Executes a run of `tasks` tasks. In its last iteration, or the given one, the
-  // learners from `first_absent` on find no data, or learner `first_failing` aborts,
+  // learners from `first_absent` on find no data. Or learner `first_failing` aborts,
   // and the learners after it do nothing.
   int64_t Run(int64_t tasks, int first_absent = -1, int first_failing = -1,
               int64_t special = -1) {

@@ -148,7 +148,7 @@ TEST(HostGradientsChunksTest, NoChunkExceedsTheLimit) {
   HostGradients(&hosts, {{type, 5}, {type, 2 * kMost}, {type, 7}, {type, 1}, {type, 1}},
                 {/*gradients=*/2})
       .Open();
-  // The second one starts after the first, and the third in the second one's last
+  // The second one starts after the first. The third starts in the second one's last
   // piece, whose only gradient does not start there.
   EXPECT_EQ(hosts.floats, (std::vector<int64_t>{kMost, kMost, 5 + 7, 1, 1}));
 }

@@ -1,6 +1,6 @@
-// Learners on threads of their own, paced by a synchroniser in the loop of the trainer,
-// with which the conformance suite runs every algorithm. Their "optimiser" adds numbers
-// to the weights. All functions are called between runs, except those for tasks.
+// Learners on threads of their own, paced by a synchroniser in the loop of the trainer.
+// The conformance suite runs every algorithm on them. Their "optimiser" adds numbers to
+// the weights. All functions are called between runs, except those for tasks.
 #ifndef TENSORBOW_TESTS_CC_LEARNERS_H_
 #define TENSORBOW_TESTS_CC_LEARNERS_H_
 

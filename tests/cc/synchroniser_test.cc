@@ -1,7 +1,7 @@
 // The synchroniser's guarantees about pace and failures, for every algorithm. All
-// algorithms go through one loop (learners.h), with threads that poll and that block,
-// for updates that correct by themselves, for those that do not, and for those executed
-// now and then. Tests of each algorithm check its results.
+// algorithms go through one loop (learners.h), with threads that poll and that block.
+// Updates correct by themselves, do not, or are executed now and then. Tests of each
+// algorithm check its results.
 #include "cc/synchroniser/synchroniser.h"
 
 #include <gtest/gtest.h>
