@@ -2,10 +2,10 @@
 
     python tests/graph_fingerprints.py hashes.txt [-n 2] [test files]
 
-Compare them before and after a change that must not alter graphs. Each line has a test and the
-hashes of the learner graphs that it compiled, with their feeds and fetches, in order of their
-values. Without test files: the programs of tests/programs and the networks of
-benchmarks/networks.py, two learners each, and tests of Keras.
+Compare them before and after a change that must not alter graphs. Each line has a test, and the
+hashes of its learner graphs with their feeds and fetches, in order of their values. Without test
+files: the programs of tests/programs and the networks of benchmarks/networks.py, two learners
+each, and tests of Keras.
 """
 
 import hashlib

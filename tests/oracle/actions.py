@@ -248,7 +248,7 @@ class Fail(Described):
             assert "x is not a number" in str(error), error
         else:
             raise AssertionError(f"{self!r} did not fail")
-        # With dropout, Train() fetches the draws, which makes it another kind of run.
+        # Train() fetches dropout's draws, which makes it another kind of run.
         kind = ("train", "nothing" if c.program.dropout else "none")
         c.reference.begin_run(kind, self.rate, op)
         if c.setup.trains_as_stock(c.program):

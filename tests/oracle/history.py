@@ -22,9 +22,9 @@ tf1 = tf.compat.v1
 def tolerance_of(program, dtype):
     """Returns the tolerance relative to the largest element of a variable.
 
-    In float64 only rounding remains: in the order of sums and in fused updates. float32 has eps =
-    6e-8, and a variable is changed some hundred times by terms that nearly cancel. Adam keeps
-    powers in float32 in any program. The learners' mean of them is rounded, and so is the rate of
+    In float64 only rounding remains: in the order of sums and in fused updates. float32 has eps
+    = 6e-8, and a variable is changed some hundred times by terms that nearly cancel. Adam keeps
+    powers in float32 in any program. The learners' mean of them is rounded. So is the rate of
     its steps, which divides by 1 - β₂² = 0.002 in the second one.
     """
     if program.dtype == "float32":

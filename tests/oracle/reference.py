@@ -254,9 +254,11 @@ class Reference:
         known.restart = False
 
     def before_tasks(self, op, active):
-        """Prepares tasks: a learner that had no task in the last iteration "starts its next task
-        from z", in the variables that the task reads or trains, without those that an extension
-        adds."""
+        """Prepares tasks.
+
+        A learner that had no task in the last iteration "starts its next task from z". That holds
+        for the variables that the task reads or trains, without those that an extension adds.
+        """
         known = self.known
         if self.kind is tensorbow.Independent:
             return  # each trains on its own

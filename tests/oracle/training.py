@@ -172,17 +172,17 @@ class Train(Described):
             if not (before and c.program.loss == "mean_l2"):
                 c.close_to(got["loss"], weighted(values, weights), "the fetched loss")
         elif self.fetch == "rows":
-            # "By shape and type": rows are concatenated. Elements of a pipeline have as many rows
-            # each time, so that they do not look like rows and are averaged, unless the runtime
-            # does not know their number, behind a loop.
+            # "By shape and type": rows are concatenated. Elements of a pipeline always have as many
+            # rows, so that they do not look like rows. They are averaged, unless the runtime does
+            # not know their number, behind a loop.
             if c.program.data == "pipeline" and got["rows"].shape == values[0].shape:
                 expected = weighted(values, weights)
             else:
                 expected = np.concatenate(values)
             c.close_to(got["rows"], expected, "the fetched rows")
         elif self.fetch != "none":
-            # "Fetches of variables are z after the run." In a stock session, and with one
-            # learner, they are read before or after the update.
+            # "Fetches of variables are z after the run." A stock session, or one learner, reads
+            # them before or after the update.
             name = {"variable": "last", "step": "global_step"}[self.fetch]
             value = got[self.fetch]
             if before and len(weights) > 1:

@@ -268,8 +268,7 @@ def compare(name: str, learners: int = 2) -> Comparison:
     """Runs a program over all seeds on stock sessions and on `learners` learners, once on one.
 
     A stock session may read a reference variable before or after its update in the same run, and
-    sometimes does not repeat itself. One learner differs if it equals stock in none of several
-    runs.
+    may not repeat itself. One learner differs if it equals stock in none of several runs.
     """
     module = program(name)
     stock = [run(name, seed) for seed in SEEDS]
