@@ -38,9 +38,9 @@ def rate_at(recipe: Recipe, setting: Setting, place: int) -> float:
 def tune(runs: Runs, task: Task, recipe: Recipe, kinds: Sequence[str] = KINDS) -> dict[str, float]:
     """Returns the best learning rate for each kind of curve, as far as time allows.
 
-    Climbs until the rates twice and half as large are known to be worse. Then, in the mean of some
-    seeds (if there is time for that), those larger and smaller by √2 are climbed or, if that takes
-    too long, the two best are compared. A run gives the curves of all kinds, so that tries for one
+    Climbs until the rates twice and half as large are known to be worse. Then, if there is time,
+    climbs in factors of √2, by the mean of some seeds. If that takes too long, compares the two
+    best. A run gives the curves of all kinds, so that tries for one
     kind count for the others.
     """
     best: dict[str, float] = {}

@@ -3,8 +3,8 @@
     python benchmarks/adaptive.py --data FOLDER
 
 The model is that of the paper (Ma and Rusu, arXiv 2110.07029): sparse rows → 128 ReLU → softmax
-over the labels, cross-entropy with 1 / |labels| for each true label, here with Adam and dropout on
-the Bibtex data set (4,880 + 2,515 rows, 1,836 features, 159 labels).
+over the labels, cross-entropy with 1 / |labels| for each true label. Here it has Adam and dropout.
+The data set is Bibtex (4,880 + 2,515 rows, 1,836 features, 159 labels).
 
 There are two learners on a core each. Processes that spin share the second one's core and make it
 slower by a given factor. In another condition the first learner has as many threads as there are

@@ -4,11 +4,10 @@
 
 Two hosts are processes on this machine, host h pinned to core h, with one learner each; host 1's
 core is shared with processes that spin, so that it is as slow as said. They train the model of
-benchmarks/adaptive.py on Bibtex. Each host has a stream of its own of all rows, shuffled again in
-every epoch, the same for every contender, and trains on it for a time. Meanwhile host 0 keeps
-copies of the model that is read; their precision is looked at afterwards, so that nobody waits for
-an evaluation. Contenders take turns, seed by seed.
-Writes benchmarks/results/NAME.{json,md}.
+benchmarks/adaptive.py on Bibtex. Each host trains for a time on a stream of its own of all rows.
+It is shuffled again in every epoch, and the same for every contender. Meanwhile host 0 keeps
+copies of the model that is read; their precision is looked at afterwards, so that nobody waits
+for an evaluation. Contenders take turns, seed by seed. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
 
 The program of adaptive.py, two learners that take turns, so that what they learn does not depend
 on the machine: by momentum and rows between two merges, the rows and seconds until a precision
-is reached, with each of some learning rates.
-Momentum that looks back over mega-batches makes steps longer, up to 1 / (1 - momentum) times,
-so that small rates belong to it. Writes benchmarks/results/NAME.{json,md}.
+is reached, with each of some learning rates. Momentum over mega-batches makes steps longer, up
+to 1 / (1 - momentum) times. So it needs small rates. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations

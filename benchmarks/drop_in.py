@@ -4,10 +4,10 @@
     python benchmarks/drop_in.py --programs
 
 Six programs, each with gradient descent, momentum and Adam, keep their learning rate and the rows
-they feed. Several learners are compared with stock TensorFlow by the training loss on held-out rows
-after 30, 100 and 300 runs, over three seeds. A seed gives every contender the same weights and the
-same rows in the same order. TensorBow counts as equal if the mean of its seeds is no worse than the
-worst seed of stock by more than a hundredth, at every point.
+they feed. Several learners are compared with stock TensorFlow over three seeds: by the training
+loss on held-out rows after 30, 100 and 300 runs. A seed gives every contender the same weights and
+the same rows in the same order. TensorBow counts as equal if the mean of its seeds exceeds the
+worst seed of stock by at most a hundredth, at every point.
 
 Results are merged into benchmarks/results/NAME.json, program by program, and NAME.md is written
 from the file. `--programs` compares those of tests/programs that train on several learners, by the

@@ -44,8 +44,8 @@ TOLERANCE = 0.01
 MAGNIFIED = 3
 # The minimum of the allowed difference between one learner and stock on the same GPU.
 TOLERANCE_STOCK = 1e-5
-# Small steps magnify rounding less. On one CPU, ResNet-32 with oneDNN ends at a distance of 0.17 of
-# its movement from ResNet-32 without, and of 0.95 at a rate of 0.01.
+# Small steps magnify rounding less. On one CPU, ResNet-32 with and without oneDNN ends 0.17 of its
+# movement apart, and 0.95 at a rate of 0.01.
 LEARNING_RATE = 1e-3
 SECONDS = 240
 MEMCHECK_SECONDS = 500

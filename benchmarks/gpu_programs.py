@@ -2,11 +2,11 @@
 
     python benchmarks/gpu_programs.py [--only NAME …] [--seeds 1 2 3] [--learners 1 2]
 
-Stock TensorFlow and learners are processes of their own: TensorFlow's runtime must stay off
-the GPU that learners use. Each process goes through all seeds. A program passes if every
-process ends well and the mean quality of the learners is no worse than stock's by more than
-the noise: the spread of stock's own seeds, at least the tolerance that the program states.
-Writes NAME.{json,md} into --results; exits with 1 if a program does not pass.
+Stock TensorFlow and learners are processes of their own: TensorFlow's runtime must stay off the
+GPU that learners use. Each process goes through all seeds. A program passes if every process
+ends well and the learners' mean quality equals stock's within the noise, or exceeds it. The
+noise is the spread of stock's own seeds, at least the tolerance that the program states. Writes
+NAME.{json,md} into --results; exits with 1 if a program does not pass.
 """
 
 from __future__ import annotations

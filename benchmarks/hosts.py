@@ -3,11 +3,12 @@
     python benchmarks/hosts.py [--models lenet:32 …] [--hosts N] [--slices N] [--output NAME]
     python benchmarks/hosts.py --chunks 1 2 5 10 10000 search --output hosts_chunks
 
-The hosts are processes on this machine that talk over loopback, with a share of its cores each. All
-contenders train on the same number of rows in a step, take turns, slice by slice, and a slice is
-over when all hosts have done its steps. Hosts that do not average show the cost of averaging. With
---chunks, S-SGD is compared with itself: chunks of given numbers of gradients (`Cluster(chunk=…)`)
-against chunks by TensorBow's own rule. Writes benchmarks/results/NAME.{json,md}.
+The hosts are processes on this machine that talk over loopback, with a share of its cores each.
+All contenders train on the same number of rows in a step, and take turns, slice by slice. A
+slice is over when all hosts have done its steps. Hosts that do not average show the cost of
+averaging. With --chunks, S-SGD is compared with itself: chunks of given numbers of gradients
+(`Cluster(chunk=…)`) against chunks by TensorBow's own rule. Writes
+benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations

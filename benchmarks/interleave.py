@@ -1,7 +1,7 @@
 """Measures contenders side by side: one process each, taking turns in short slices.
 
-Machines are noisy and clocks drift, so numbers are only compared within one call, and
-ratios are formed slice by slice before the median is taken.
+Machines are noisy and clocks drift, so numbers are only compared within one call. Ratios are
+formed slice by slice before the median is taken.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python benchmarks/layout_changes.py [--networks NAME …] [--changes N]
 
-*A change*: `session.set_learners` between runs, and the first run after it, which compiles for the
-new learners, minus a later run of the same layout. *Finding*: the time from the first run of a
-session that finds its number of learners until it is settled. Its training in that time is compared
-with that of the settled layout at its later pace. Writes benchmarks/results/NAME.{json,md}.
+*A change*: `session.set_learners` between runs and the first run after it, which compiles, minus
+a later run of the same layout. *Finding*: the time from the first run of a session that finds
+its number of learners until it is settled. Its training in that time is compared with that of
+the settled layout at its later pace. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations

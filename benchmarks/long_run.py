@@ -2,11 +2,11 @@
 
     python benchmarks/long_run.py [--steps N] [--optimiser adam momentum] [--data mnist.npz]
 
-A network of 784-512-512-512-10 units is trained at 32 rows a run, with a learning rate that drops
-by 10 after a third and after two thirds of the steps. Adam's slots of units that no longer learn
-become denormal numbers some 800 steps after the start, and a dead learning rate makes momentum's
-small: a fresh network shows none of that. Contenders are processes that take turns, slice by slice;
-ratios are formed slice by slice. Writes benchmarks/results/NAME.{json,md}.
+A network of 784-512-512-512-10 units is trained at 32 rows a run. Its learning rate drops by 10
+after a third and after two thirds of the steps. Adam's slots of units that no longer learn
+become denormal numbers some 800 steps after the start. A dead learning rate makes momentum's
+small. A fresh network shows none of that. Contenders are processes that take turns, slice by
+slice; ratios are formed slice by slice. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations

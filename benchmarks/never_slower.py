@@ -2,10 +2,15 @@
 
     python benchmarks/never_slower.py [--networks NAME …] [--slices N] [--output NAME]
 
-Networks of many kinds (networks.py), with as many rows fed to a run in all columns: a stock
-session, the same with TensorFlow's switch for oneDNN on, `TensorBowSession` with one learner on all
-cores, with one learner for every core, and with the number that tuning finds, after it has been
-found. Writes benchmarks/results/NAME.{json,md}.
+Networks of many kinds (networks.py), with as many rows fed to a run in all columns:
+
+- a stock session
+- the same with TensorFlow's switch for oneDNN on
+- `TensorBowSession` with one learner on all cores
+- with one learner for every core
+- with the number that tuning finds, after it has been found
+
+Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations

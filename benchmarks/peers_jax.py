@@ -209,7 +209,7 @@ def jax_network(model: str, rows: int, replicas: int = 1) -> Callable[[int], Non
     """Trains by a step compiled by `jax.jit` with optax's optimiser, rows from NumPy.
 
     With several replicas (0: one for every core) `jax.vmap` trains them on their shares of the
-    rows, and each moves 1/replicas of the way to their mean (SMA with the current centre). The
+    rows. Each then moves 1/replicas of the way to their mean (SMA with the current centre). The
     stepper's `value()` is the number of trained parameters of one.
     """
     import jax

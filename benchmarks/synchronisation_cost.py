@@ -2,11 +2,11 @@
 
     python benchmarks/synchronisation_cost.py [--parameters N …] [--learners N …]
 
-The model is a set of dense variables whose gradient is already computed, so that the optimiser's
-update is nearly all of a step: the worst case for averaging. Three things are measured in turn: the
-iteration with `SMA`, the same with `Independent` learners, and the memory bandwidth of the machine.
-The cost is the difference of the first two, slice by slice, before the median is taken. Writes
-benchmarks/results/NAME.{json,md}.
+The model is a set of dense variables whose gradient is already computed. So the optimiser's
+update is nearly all of a step: the worst case for averaging. Three things are measured in turn:
+the iteration with `SMA`, the same with `Independent` learners, and the memory bandwidth of the
+machine. The cost is the difference of the first two, slice by slice, before the median is taken.
+Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def update_bytes(parameters: int, learners: int, momentum: bool) -> int:
 def averaging_bytes(parameters: int, learners: int, momentum: bool) -> int:
     """Returns the bytes that averaging adds, if nothing were found in a cache.
 
-    Every learner's update also reads z. Once in an iteration z_next is computed: it reads
-    every w and z and writes the place of z_prev, which it also reads if the central model
-    has momentum (which is so if the learners' optimiser has none).
+    Every learner's update also reads z. Once in an iteration z_next is computed: it reads every w
+    and z and overwrites z_prev. It also reads z_prev if the central model has momentum, that is
+    if the learners' optimiser has none.
     """
     if learners == 1:
         return 0  # one learner does not average

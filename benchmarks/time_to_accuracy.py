@@ -5,12 +5,12 @@
 
 It is the quotient of two measurements. *Statistical efficiency* is the number of samples that a
 contender needs, which does not depend on the load of the machine. *Hardware efficiency* is the
-number of samples it trains on in a second, which `--throughput` measures for all contenders in turn
-on an idle machine.
+number of samples it trains on in a second. `--throughput` measures it for all contenders in turn on
+an idle machine.
 
-Every contender has its own learning rate, found by hill climbing in factors of two and then, over
-three seeds, of √2 or among the best two rates, on a part of the training data that is held back;
-the test set is used for the final runs only. Accuracy after an evaluation is the median of the last
+Every contender has its own learning rate, found on a part of the training data that is held back.
+Hill climbing uses factors of two and then, over three seeds, factors of √2 or the best two rates.
+The test set is used for the final runs only. Accuracy after an evaluation is the median of the last
 five (as in CROSSBOW, VLDB 2019, section 5.1). Each finished run is appended to the cache, so that
 the benchmark can be interrupted and continued. Writes benchmarks/results/NAME.{json,md}.
 """

@@ -2,8 +2,8 @@
 
     python examples/swap_session.py [--session stock|tensorbow|both]
 
-Fits y = x·w + b to noisy data by feed dicts, with TensorFlow's own session and with
-TensorBow's, and prints what each found. `train` does not know which of them it was given.
+Fits y = x·w + b to noisy data by feed dicts, with TensorFlow's own session and with TensorBow's.
+Prints the result of each. `train` does not know which of them it was given.
 """
 
 import numpy as np
