@@ -77,8 +77,8 @@ class LearnerGroup {
                                    const std::vector<std::string>& nodes);
   // Records that replicas may have moved since the last task.
   void NoteMovedReplicas() { environment_.replica_generation.fetch_add(1); }
-  // Returns whether each of this number of learners on a shared accelerator has memory
-  // for the tasks of learner 0 so far.
+  // Returns an error unless each of this number of learners on a shared accelerator has
+  // memory for the tasks of learner 0 so far.
   absl::Status CheckMemory(int learners_per_device) const;
 
   // Releases kernels before the central session ends. REQUIRES: no program is left.

@@ -39,7 +39,7 @@ struct CompiledProgram {
   // Nothing is compiled yet: the rank of a feed is unknown before it is fed.
   bool awaits_feeds = false;
   TaskTraits traits;
-  std::shared_ptr<HostGradients> host_gradients;  // of its gradients; or null
+  std::shared_ptr<HostGradients> host_gradients;  // averages gradients; or null
   std::vector<std::string> hidden_random_ops;
 };
 
