@@ -38,7 +38,7 @@ class SparseProduct {
 
   // Returns the columns of a that have entries, ascending.
   const std::vector<int64_t>& rows() const { return rows_; }
-  // out ← their rows of the product, one after the other: rows().size() × columns.
+  // out ← the product's rows with the numbers rows(), rows().size() × columns.
   void Compute(float* out) const;
 
  private:

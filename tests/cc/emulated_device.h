@@ -338,7 +338,7 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
   }
 
   const int ordinal_;
-  CompletionQueue completions_;  // unused: kernels are executed at once
+  CompletionQueue completions_;  // stays empty: kernels are executed at once
   std::shared_ptr<MemoryShare> share_;
   const std::shared_ptr<EmulatedRegions::Held> memory_ =
       std::make_shared<EmulatedRegions::Held>();

@@ -559,9 +559,11 @@ def trains_on(rank: int, addresses: list[str], synchroniser: str = "SMA") -> dic
 
 
 def ends(rank: int, addresses: list[str], dies: bool) -> dict[str, Any]:
-    """Host 1 starts its last iteration and ends, without closing its session, before host 0 makes
-    its own; `dies`: when host 0 has made its own, without the last iteration. Host 0 reads, and
-    closes its session."""
+    """Ends host 1 in its last iteration, without closing its session, before host 0 makes its own.
+
+    `dies`: ends it when host 0 has made its own, without the last iteration. Host 0 reads, and
+    closes its session.
+    """
     program = Regression(rank)
     session = program.session(addresses, rank, 1)
     session.run(program.init)

@@ -86,7 +86,7 @@ def test_deep_networks_have_a_gradient_for_every_variable(name):
     built(name)
 
 
-# The papers' numbers for 224×224 images and 1,000 classes. VGG-16: Simyonan and Zisserman's 138
+# The papers' numbers for 224×224 images and 1,000 classes. VGG-16: Simonyan and Zisserman's 138
 # million (table 2), here with two numbers per channel of a normalisation instead of a bias.
 # ResNet-50 and MobileNet: 25.6 and 4.2 million.
 PARAMETERS = {"vgg16": 138_361_768, "resnet50": 25_557_032, "mobilenet": 4_231_976}

@@ -25,7 +25,7 @@ def of_tokens(s):
 
 
 def of_padded_tokens(s):
-    """The padding row is set to zero before every lookup."""
+    """Lookups in a table whose padding row is set to zero before each."""
     table = s.weight("table", TOKENS, UNITS)
     with tf.control_dependencies([tf1.scatter_update(table, 0, tf.zeros([UNITS], tf.float64))]):
         found = tf.nn.embedding_lookup(table, s.feed("ids"))
@@ -250,7 +250,7 @@ def centred(s, h):
 
 
 def experts(s, h):
-    """Each row by the expert of its class."""
+    """An expert for each class of rows."""
     kernels = s.weight("experts", CLASSES, UNITS, UNITS)
     return tf.tanh(tf.einsum("bi,bij->bj", h, tf.gather(kernels, s.feed("c"))))
 
@@ -317,7 +317,7 @@ def straight_through(s, h):
 
 
 def quantised(s, h):
-    """Rounded by a range of all rows."""
+    """Rounding by a range of all rows."""
     low, high = tf.reduce_min(h), tf.reduce_max(h)
     step = (high - low + 0.1) / 7.0
     return h + tf.stop_gradient(tf.round((h - low) / step) * step + low - h)
