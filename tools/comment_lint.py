@@ -46,7 +46,7 @@ def main() -> int:
         if str(path).startswith(PENDING):
             continue
         for row, text in comments(path.read_text(), path.suffix == ".py"):
-            faults = [(m.start(), f'"{m[0]}": use a verb or a noun') for m in RIDDLE.finditer(text)]
+            faults = [(m.start(), f"{m[0]!r}: use a verb or a noun") for m in RIDDLE.finditer(text)]
             ends = [0, *(match.end() for match in BREAK.finditer(text))]
             lengths = [(a, len(text[a:b].split())) for a, b in zip(ends, ends[1:])]
             faults += [(a, f"a sentence of {n} words") for a, n in lengths if n > MOST_WORDS]
