@@ -5,10 +5,10 @@
 #                TENSORFLOW=nightly with its latest, PYTHON=python3.13 with another Python
 # make wheel     a wheel in dist/, which installs without a compiler; TENSORFLOW=2.19 likewise
 # make wheel-test installs it into a new environment and trains
-# make users     the ways of five users, from a wheel and an empty folder, with times
-# make runtime-test C++ tests of what needs TensorFlow
-# make fuzz      sessions against stock sessions and NumPy, drawn histories and drawn programs, for
-#                half an hour each; every tensor of every learning run at hand against its row type
+# make users     the steps of five users, from a wheel and an empty folder, with times
+# make runtime-test C++ tests that need TensorFlow
+# make fuzz      drawn histories and programs against stock sessions and NumPy, for half an hour
+#                each; every tensor of all recorded learning runs against its row type
 # make peers     installs what benchmarks/peers.py compares with
 # make docs      the documentation as a site, in build/site; make charts draws its charts
 # make lint · make bench · make sanitize · make format · make clean
@@ -20,9 +20,9 @@ export PATH := $(BIN):$(PATH)
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 BUILD := build/release
-# One line a file, with what is done and what there is to do.
+# One line per file, with the numbers of completed and of all steps.
 export NINJA_STATUS ?= [%f/%t, %es] 
-# ninja chooses how much it does at a time by itself, and not as `make -j` is told to.
+# ninja chooses its number of jobs itself, whatever the -j of make.
 NO_JOBS := env -u MAKEFLAGS
 
 NATIVE_SOURCES := $(shell find cc tf_ops -name '*.cc' -o -name '*.h' 2>/dev/null)
@@ -65,7 +65,7 @@ announce-demo:
 	@echo "LeNet with stock TensorFlow and on learners, in turns, for about a minute: on MNIST if Keras"
 	@echo "has it in its cache, else on digits made of scikit-learn's"
 
-# Of another release, the Python tests: the others do not know it.
+# Only the Python tests run with another release: the others do not depend on it.
 ifdef TENSORFLOW
 WITH_RELEASE := tools/with_release.sh $(TENSORFLOW)
 
@@ -74,8 +74,8 @@ test:
 wheel:
 	$(WITH_RELEASE) python tools/build_wheel.py --output $(CURDIR)/dist
 else
-# What takes one core (pip, mypy) beside what takes all. What the core tests have compiled
-# is not compiled again.
+# Steps on one core (pip, mypy) run beside those on all cores. Objects of the core tests
+# are reused.
 test:
 	$(MAKE) --no-print-directory -j2 lint cc-test runtime-test INSTALL_AFTER=cc-test
 	$(MAKE) --no-print-directory py-test
@@ -88,7 +88,7 @@ endif
 wheel-test: wheel
 	tools/wheel_test.sh "$$(ls -t dist/tensorbow-*.whl | head -n 1)" build/wheel-test
 
-# Not in CI, likewise.
+# Not in CI, for the same reason.
 users: wheel
 	TENSORBOW_USERS="$(CURDIR)/$$(ls -t dist/tensorbow-*.whl | head -n 1)" \
 	  $(BIN)/pytest -s tests/users
@@ -103,19 +103,26 @@ lint: $(VENV)/requirements.stamp
 	$(BIN)/yamllint --strict .github
 	tools/thread_safety.sh
 	$(BIN)/python tools/layers.py
+	$(BIN)/python tools/comment_lint.py
 
 format: $(VENV)/requirements.stamp
 	$(BIN)/ruff check --fix $(PYTHON_DIRS)
 	$(BIN)/ruff format $(PYTHON_DIRS)
 	$(BIN)/clang-format -i $(ALL_CPP)
 
-# The folders that know no TensorFlow, by themselves.
+# Tests of the folders without TensorFlow.
 cc-test: $(VENV)/build_requirements.stamp
 	$(NO_JOBS) tools/core_tests.sh $(BUILD)
 
+<<<<<<< HEAD
 # What needs TensorFlow, linked with the installed one.
 runtime-test: install
 	$(NO_JOBS) tools/runtime_tests.sh $(BUILD)
+=======
+# Tests that need TensorFlow, linked with the installed one.
+runtime-test: $(VENV)/requirements.stamp
+	tools/runtime_tests.sh build/runtime
+>>>>>>> 7e18b32b17412366a3a79d442cf141fa6f7453ea
 
 # Four files at a time on 2 cores: the tests of hosts wait most of the time (tests/conftest.py).
 py-test: install

@@ -20,7 +20,7 @@ VERSION = runpy.run_path(str(SOURCE / "tensorbow" / "version.py"))["__version__"
 
 
 class CleanBuild(build_py):
-    """Copies the Python files; what an earlier build left is not packed again."""
+    """Copies the Python files, without leftovers of an earlier build."""
 
     def run(self) -> None:
         if not self.editable_mode:
@@ -29,17 +29,17 @@ class CleanBuild(build_py):
 
 
 class CMakeBuild(build_ext):
-    """Runs CMake; what it makes goes into the package, next to the Python files."""
+    """Runs CMake; its libraries go into the package, next to the Python files."""
 
     def build_extension(self, ext: Extension) -> None:
         if not installed_tensorflow.is_supported(TENSORFLOW):
             sys.exit(installed_tensorflow.refusal(TENSORFLOW))
-        # Where setuptools looks for the module: the package in the wheel to be or, for an
-        # editable install, a copy of it from which it takes the module alone.
+        # The folder in which setuptools looks for the module: the package in the future wheel
+        # or, for an editable install, a copy of it from which it takes only the module.
         packages = {pathlib.Path(self.get_ext_fullpath(ext.name)).parent.resolve()}
         editable = self.inplace or self.editable_mode
-        # Kept in the source tree for an editable install, so that only what changed is
-        # compiled again; `make wheel` packs what has been compiled for that.
+        # An editable install keeps it in the source tree, so that only changed files are
+        # compiled again; `make wheel` packs the same objects.
         work = SOURCE / "build" / "release" if editable else pathlib.Path(self.build_temp)
         work = pathlib.Path(os.environ.get("TENSORBOW_BUILD", work))
         if editable:
@@ -51,11 +51,11 @@ class CMakeBuild(build_ext):
             f"-DPython_EXECUTABLE={sys.executable}",
         ]
         ninja = shutil.which("ninja")
-        if ninja:  # that of an earlier build may have been in an environment that is gone
+        if ninja:  # an earlier build's may have been in an environment that is gone
             configure.append(f"-DCMAKE_MAKE_PROGRAM={ninja}")
         subprocess.run(configure, check=True)
         subprocess.run(["cmake", "--build", str(work)], check=True)
-        # People who install a package do not debug it.
+        # Users who install a package do not debug it.
         strip = [] if editable else ["--strip"]
         for package in packages:
             install = ["cmake", "--install", str(work), "--prefix", str(package.parent), *strip]

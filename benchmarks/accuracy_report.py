@@ -1,4 +1,4 @@
-"""What the runs come to: tables, a plot, the comparison of both sides."""
+"""The report of accuracy runs: tables, a plot, the comparison of both sides."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ class Row:
     recipe: Recipe
     averaged: bool
     rate: float
-    tuned: bool = True  # whether the rate is the one that tuning chose
+    tuned: bool = True  # whether tuning chose the rate
     samples: list[float | None] = dataclasses.field(default_factory=list)  # to target, by seed
     curves: list[tuple[list[int], list[float]]] = dataclasses.field(default_factory=list)
     speeds: list[float] = dataclasses.field(default_factory=list)  # samples/s by slice
-    # Held-back accuracy of each seed, by rate.
+    # The held-back accuracy of each seed, by rate.
     tried: dict[float, list[float]] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Of the contender."""
+        """The contender's name."""
         return self.recipe.name(self.averaged)
 
     @property
     def middle(self) -> float | None:
-        """Median over the seeds of the samples to the target; None if half did not reach it."""
+        """The median over the seeds of the samples to the target; None if half did not reach it."""
         values = sorted(float("inf") if s is None else s for s in self.samples)
         middle = float(np.median(values)) if values else float("inf")
         return middle if np.isfinite(middle) else None
 
     @property
     def seconds(self) -> float | None:
-        """To the target."""
+        """The seconds to the target."""
         if self.middle is None or not self.speeds:
             return None
         return self.middle / float(np.median(self.speeds))
@@ -61,7 +61,7 @@ def _tried_cell(rate: float, ends: Sequence[float]) -> str:
 
 
 def table(rows: Sequence[Row], longest: int) -> list[str]:
-    """Markdown, fewest samples first."""
+    """Returns the rows as Markdown, fewest samples first."""
     best = min(
         (r.seconds for r in rows if r.recipe.way == "stock" and r.tuned and r.seconds), default=None
     )
@@ -87,7 +87,7 @@ def table(rows: Sequence[Row], longest: int) -> list[str]:
 
 
 def plot(rows: Sequence[Row], path: pathlib.Path) -> None:
-    """Median over the seeds of the accuracy against samples, and against seconds if measured."""
+    """Plots the median accuracy over the seeds against samples, and against seconds if measured."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -110,9 +110,9 @@ def plot(rows: Sequence[Row], path: pathlib.Path) -> None:
 
 
 def comparison(rows: Sequence[Row], seeds: int) -> list[str]:
-    """The best of both sides, in samples and, where measured, in seconds.
+    """Compares the best of both sides, in samples and, if measured, in seconds.
 
-    Only of contenders at their tuned rate with all seeds: others were lucky or not.
+    Considers only contenders at their tuned rate with all seeds: others were lucky or not.
     """
     lines = []
     for averaged in (False, True):
@@ -136,7 +136,7 @@ def comparison(rows: Sequence[Row], seeds: int) -> list[str]:
 
 
 def not_run(model: str, rows: Sequence[Row]) -> list[str]:
-    """What the full grid has and `rows` have not, a line for each way."""
+    """Returns the runs of the full grid that `rows` lack, a line for each way."""
     done = {(row.recipe, row.averaged) for row in rows}
     missed: dict[str, list[str]] = {}
     for recipe in grid(model, False):
@@ -152,7 +152,7 @@ def not_run(model: str, rows: Sequence[Row]) -> list[str]:
 def document(
     task: Task, rows: Sequence[Row], where: dict[str, Any], absent: set[str], seeds: int
 ) -> list[str]:
-    """The results as Markdown."""
+    """Returns the results as Markdown."""
     setting, model, final = task.setting, task.model, task.setting.final
     lines = [
         f"# Time to accuracy: {model} to {setting.target:.0%}",

@@ -1,4 +1,4 @@
-"""What is compared for its time to accuracy, and training it: contenders, runs, their file."""
+"""The contenders for time to accuracy, and their training runs, which are kept in a file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from contenders import EMA_DECAY, Contender
 
-LAST = 5  # evaluations whose median counts
-KINDS = ("plain", "averaged")  # the weights themselves, their exponential moving average
+LAST = 5  # the number of evaluations whose median counts
+KINDS = ("plain", "averaged")  # the weights themselves, and their exponential moving average
 
 
 def medians_of_last(accuracy: Sequence[float], last: int = LAST) -> list[float]:
-    """The median of each evaluation and the `last` - 1 before it; NaN before there are any."""
+    """Returns the median of each evaluation and the `last` - 1 before it; NaN for the first
+    ones."""
     return [
         float(np.median(accuracy[k + 1 - last : k + 1])) if k + 1 >= last else float("nan")
         for k in range(len(accuracy))
@@ -28,10 +29,10 @@ def medians_of_last(accuracy: Sequence[float], last: int = LAST) -> list[float]:
 def samples_to_target(
     samples: Sequence[int], accuracy: Sequence[float], target: float, last: int = LAST
 ) -> float | None:
-    """Samples at which the median of the last evaluations first reaches the target.
+    """Returns the samples at which the median of the last evaluations first reaches the target.
 
-    Interpolated linearly between the evaluation that reaches it and the one before; where
-    already the first median is there, its own samples. None if it is never reached.
+    Interpolates linearly between the evaluation that reaches it and the one before. If the first
+    median reaches it, returns its own samples; if none does, None.
     """
     medians = medians_of_last(accuracy, last)
     for k, reached in enumerate(medians):
@@ -62,11 +63,11 @@ class Recipe:
 
     @property
     def rows(self) -> int:
-        """Rows of one run."""
+        """The rows of one run."""
         return self.learners * self.batch
 
     def name(self, averaged: bool = False) -> str:
-        """As it appears in tables."""
+        """The name in tables."""
         name = f"batch {self.batch}" + (f", momentum {self.momentum:g}" if self.momentum else "")
         if self.way == "stock":
             name = f"tf.Session, {name}"
@@ -76,7 +77,7 @@ class Recipe:
         return name + (" + average" if averaged else "")
 
     def contender(self, averaged: bool) -> Contender:
-        """The same for interleave.py."""
+        """Returns the contender for interleave.py."""
         settings: dict[str, Any] = {"momentum": self.momentum, "average": averaged}
         if self.way == "stock":
             return Contender(self.name(averaged), "stock_session", self.rows, settings)
@@ -86,7 +87,8 @@ class Recipe:
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
-    """Of runs, in samples: at most `longest`, evaluated every `every` from `first` on."""
+    """The lengths of runs, in samples: at most `longest`, evaluated every `every` from `first`
+    on."""
 
     longest: int
     every: int
@@ -131,7 +133,7 @@ _RESNET_QUICK = Setting(
 _RESNET = Setting(
     0.6, Lengths(500_000, 5_000, 5_000), Lengths(200_000, 5_000, 5_000), 1_000, rate=0.1
 )
-# By model and whether it is the quick grid.
+# The settings by model, and by whether it is the quick grid.
 SETTINGS = {
     ("lenet", False): _LENET,
     ("lenet", True): _LENET_QUICK,
@@ -141,7 +143,7 @@ SETTINGS = {
 
 
 def grid(model: str, quick: bool) -> list[Recipe]:
-    """What is compared, most informative first."""
+    """Returns the recipes to compare, most informative first."""
     if quick:
         batches = {"lenet": (32, 16, 64), "resnet20": (32, 64, 128)}[model]
         return [
@@ -166,13 +168,13 @@ def grid(model: str, quick: bool) -> list[Recipe]:
         for batch in (16, 32, 8)
         for momentum in (0.9, 0.0)
         for way in ("SMA", "EASGD", "SSGD")
-        if learners > 1 or way == "SMA"  # one learner: they are all the same
+        if learners > 1 or way == "SMA"  # with one learner all ways are the same
     ]
     return stock + ours
 
 
 def missing(way: str, averaged: bool = False) -> str | None:
-    """What the installed package lacks for this contender; None if nothing."""
+    """Returns the feature that the installed package lacks for this contender; None if none."""
     if way == "stock":
         return None
     import tensorbow
@@ -213,7 +215,7 @@ class Average:
 
 
 def batches(rows: int, count: int, seed: int) -> Iterator[np.ndarray]:
-    """Indices of the rows of one run after the other, shuffled again for every pass."""
+    """Yields the row indices of run after run, shuffled again for every pass."""
     random = np.random.default_rng(seed)
     left = np.empty(0, np.int64)
     while True:
@@ -224,12 +226,12 @@ def batches(rows: int, count: int, seed: int) -> Iterator[np.ndarray]:
 
 
 class Task:
-    """A model on a data set, divided into what is trained on and what is evaluated on."""
+    """A model on a data set, divided into rows for training and rows for evaluation."""
 
     def __init__(self, model: str, data: Any, setting: Setting, tuning: bool) -> None:
         self.model, self.setting, self.tuning = model, setting, tuning
         x, y = data.x_train, data.y_train
-        if tuning:  # the same rows for everyone; never the test set
+        if tuning:  # the same rows for all contenders; never the test set
             order = np.random.default_rng(0).permutation(len(x))
             train, evaluate = order[setting.held_back :], order[: setting.held_back]
             self.train, self.evaluate = (x[train], y[train]), (x[evaluate], y[evaluate])
@@ -238,7 +240,7 @@ class Task:
         self.lengths = setting.tuning if tuning else setting.final
 
     def key(self, recipe: Recipe, rate: float, seed: int) -> dict[str, Any]:
-        """What a run's result depends on."""
+        """Returns the facts on which a run's result depends."""
         return {
             "model": self.model,
             "tuning": self.tuning,
@@ -287,7 +289,7 @@ class Task:
             options = tensorbow.Options(
                 learners_per_device=recipe.learners,
                 synchroniser=getattr(tensorbow, recipe.way)(),
-                pin_threads=False,  # others may compute on this machine meanwhile
+                pin_threads=False,  # other programs may compute on this machine meanwhile
             )
             session = tensorbow.TensorBowSession(graph=program.graph, options=options)
         curves: dict[str, list[float]] = {kind: [] for kind in kinds}
@@ -330,7 +332,7 @@ class Task:
 
 
 class Runs:
-    """Finished runs, kept in a file; trains what is not there."""
+    """Finished runs, kept in a file; trains the missing ones."""
 
     def __init__(self, path: pathlib.Path, threads: int, deadline: float) -> None:
         self._path, self._threads, self._deadline = path, threads, deadline
@@ -339,7 +341,7 @@ class Runs:
             self._done = [json.loads(line) for line in path.read_text().splitlines()]
 
     def find(self, key: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
-        """The run's curves if it was made, be it once for each kind."""
+        """Returns the run's curves if the file has them, even if each kind is from another run."""
         found: dict[str, Any] = {}
         for run in self._done:
             if run["key"] == key:
@@ -349,11 +351,11 @@ class Runs:
         return found if set(kinds) <= found.keys() else None
 
     def latest(self, key: dict[str, Any]) -> dict[str, Any]:
-        """What was last appended under this key; nothing if nothing was."""
+        """Returns the record last appended under this key, or an empty one."""
         return next((run["curves"] for run in reversed(self._done) if run["key"] == key), {})
 
     def append(self, key: dict[str, Any], curves: dict[str, Any], seconds: float) -> None:
-        """Keeps a finished run."""
+        """Appends a finished run."""
         self._done.append({"key": key, "curves": curves, "seconds": round(seconds, 1)})
         with self._path.open("a") as file:
             file.write(json.dumps(self._done[-1]) + "\n")
@@ -361,7 +363,7 @@ class Runs:
     def get(
         self, task: Task, recipe: Recipe, rate: float, seed: int, kinds: Sequence[str] = KINDS
     ) -> dict[str, Any] | None:
-        """A run's curves, trained now if need be; None when there is no time left."""
+        """Returns a run's curves, trained now if necessary; None when there is no time left."""
         key = task.key(recipe, rate, seed)
         curves = self.find(key, kinds)
         if curves is None and time.monotonic() < self._deadline:

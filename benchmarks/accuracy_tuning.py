@@ -1,4 +1,4 @@
-"""Finding a contender's learning rate, on training data that is held back."""
+"""The search for a contender's learning rate, on training data that is held back."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 from accuracy_runs import KINDS, LAST, Recipe, Runs, Setting, Task, samples_to_target
 
-FINE_SEEDS = 3  # in the last part of tuning
-_FAR = 18  # steps to either side, in which earlier tries count
+FINE_SEEDS = 3  # the number of seeds in the last part of tuning
+_FAR = 18  # the distance in steps within which earlier tries count
 
 
 def score(samples: Sequence[int], accuracy: Sequence[float], target: float) -> tuple[float, float]:
-    """What tuning minimises: samples to the target, then the mean error of the last evaluations.
+    """Returns the minimised score: samples to the target, then the mean error of the last
+    evaluations.
 
     The mean, not the median: rates lie close together and it is less noisy.
     """
@@ -26,24 +27,24 @@ def score(samples: Sequence[int], accuracy: Sequence[float], target: float) -> t
 
 
 def rate_at(recipe: Recipe, setting: Setting, place: int) -> float:
-    """A learning rate of the search: `place` factors of √2 from where it begins.
+    """Returns a learning rate of the search: `place` factors of √2 from its start.
 
-    It begins at a rate that grows as 1 − momentum and √rows.
+    The start grows as 1 − momentum and √rows.
     """
     first = setting.rate * (1 - recipe.momentum) * 2.0 ** (np.log2(recipe.rows / 16) // 2)
     return float(f"{first * 2.0 ** (place / 2):.6g}")
 
 
 def tune(runs: Runs, task: Task, recipe: Recipe, kinds: Sequence[str] = KINDS) -> dict[str, float]:
-    """The best learning rate for each kind of curve; without those there was no time for.
+    """Returns the best learning rate for each kind of curve, as far as time allows.
 
-    Climbs until the rates twice and half as large are known to be worse. Then, in the mean
-    of some seeds (if there is time for that), those larger and smaller by √2 are climbed or,
-    where that takes too long, the two best are compared. A run gives the curves of all kinds,
-    so that what was tried for one counts for the others.
+    Climbs until the rates twice and half as large are known to be worse. Then, if there is time,
+    climbs in factors of √2, by the mean of some seeds. If that takes too long, compares the two
+    best. A run gives the curves of all kinds, so that tries for one
+    kind count for the others.
     """
     best: dict[str, float] = {}
-    for kind in (*kinds, *kinds):  # the first kinds have not seen what the last ones tried
+    for kind in (*kinds, *kinds):  # the first kinds have not seen the tries of the last ones
         search = _Search(runs, task, recipe, kind, kinds)
         place = search.climb(0, step=2, seeds=1)
         if place is None:
@@ -58,20 +59,20 @@ def tune(runs: Runs, task: Task, recipe: Recipe, kinds: Sequence[str] = KINDS) -
 
 @dataclasses.dataclass
 class _Search:
-    """What has been tried for one kind of curve of a contender."""
+    """The tries for one kind of curve of a contender."""
 
     runs: Runs
     task: Task
     recipe: Recipe
     kind: str
-    kinds: Sequence[str]  # that a run is made for
-    # Mean scores by number of seeds and place.
+    kinds: Sequence[str]  # the kinds of curves that a run gives
+    # The mean scores by number of seeds and place.
     tried: dict[int, dict[int, tuple[float, ...]]] = dataclasses.field(
         default_factory=lambda: defaultdict(dict)
     )
 
     def _try(self, place: int, seeds: int, train: bool) -> bool:
-        """Whether the place has been tried, if need be now."""
+        """Returns whether the place has been tried; tries it now if there is time."""
         if place not in self.tried[seeds]:
             rate = rate_at(self.recipe, self.task.setting, place)
             scores = []
@@ -87,20 +88,17 @@ class _Search:
         return True
 
     def _remember(self, start: int, step: int, seeds: int) -> None:
-        """Counts what has been tried earlier, on either side of a place."""
+        """Adds earlier tries on either side of a place."""
         for place in range(start - _FAR * step, start + _FAR * step + 1, step):
             self._try(place, seeds, train=False)
 
     def _best(self, seeds: int, count: int) -> list[int]:
-        """The best places with so many seeds, best first."""
+        """Returns the best places with this number of seeds, best first."""
         tried = self.tried[seeds]
         return sorted(tried, key=lambda place: tried[place])[:count]
 
     def climb(self, start: int, step: int, seeds: int) -> int | None:
-        """The best of what has been tried and is tried from there on; None without time.
-
-        Both of its neighbours are worse.
-        """
+        """Returns the best place, both of whose neighbours are worse; None without time."""
         self._remember(start, step, seeds)
         best, place = None, start
         while best != place:
@@ -112,7 +110,7 @@ class _Search:
         return best
 
     def compare(self, count: int, seeds: int) -> int | None:
-        """The best of the best so many with one seed; None if there was no time."""
+        """Returns the best of the `count` best with one seed; None if there was no time."""
         places = self._best(1, count)
         self._remember(0, 1, seeds)
         if not all([self._try(place, seeds, train=True) for place in places]):

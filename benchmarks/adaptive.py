@@ -2,15 +2,17 @@
 
     python benchmarks/adaptive.py --data FOLDER
 
-The model is that of the paper (Ma and Rusu, arXiv 2110.07029): sparse rows → 128 ReLU →
-softmax over the labels, cross-entropy with 1 / |labels| for each true label, here with Adam
-and dropout on the Bibtex data set (4,880 + 2,515 rows, 1,836 features, 159 labels). Two
-learners on a core each; the second one's core is shared with processes that spin, so that it
-is as slow as said. Besides: the first one has two threads, as many as there are cores, and the
-second one has one.
-Every contender is fed the same half epochs, one in a run. Seconds are those of the runs; the
-test set is looked at between them. Contenders take turns, seed by seed.
-Writes benchmarks/results/NAME.{json,md}.
+The model is that of the paper (Ma and Rusu, arXiv 2110.07029): sparse rows → 128 ReLU → softmax
+over the labels, cross-entropy with 1 / |labels| for each true label. Here it has Adam and dropout.
+The data set is Bibtex (4,880 + 2,515 rows, 1,836 features, 159 labels).
+
+There are two learners on a core each. Processes that spin share the second one's core and make it
+slower by a given factor. In another condition the first learner has as many threads as there are
+cores, and the second one has one.
+
+Every contender is fed the same half epochs, one in a run. Only the seconds of runs count; the test
+set is evaluated between them. Contenders take turns, seed by seed. Writes
+benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class Rows:
         return len(self.labels)
 
     def take(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-        """These rows as a sparse value, and their targets."""
+        """Returns these rows as a sparse value, and their targets."""
         counts = self.ends[rows + 1] - self.ends[rows]
         at = np.concatenate([np.arange(self.ends[r], self.ends[r + 1]) for r in rows])
         indices = np.stack([np.repeat(np.arange(len(rows)), counts), self.columns[at]], axis=1)
@@ -104,7 +106,8 @@ class Program:
 
 
 def synchronisers(mega_batch: int) -> dict[str, Any]:
-    """By name; None is stock TensorFlow, which is fed one batch after the other."""
+    """Returns the synchronisers by name; None is stock TensorFlow, fed one batch after the
+    other."""
     return {
         "stock": None,
         "SSGD": tensorbow.SSGD(),
@@ -119,7 +122,7 @@ def synchronisers(mega_batch: int) -> dict[str, Any]:
 
 
 def session_of(program: Program, synchroniser: Any, **more: Any) -> Any:
-    """`more`: options of the session, where it has learners."""
+    """Makes a session. `more`: further options if it has learners."""
     if synchroniser is None:
         return tf1.Session(graph=program.graph)
     batches = not isinstance(synchroniser, tensorbow.AdaptiveSGD)
@@ -135,7 +138,7 @@ def session_of(program: Program, synchroniser: Any, **more: Any) -> Any:
 
 @contextlib.contextmanager
 def slowed(times: int, core: int | None = None) -> Iterator[None]:
-    """A core has so many to serve; None is the last one that this process may use."""
+    """Keeps a core busy with other processes; None is the last core that this process may use."""
     core = sorted(os.sched_getaffinity(0))[-1] if core is None else core
     spin = "while True: pass"
     others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(times - 1)]
@@ -150,7 +153,7 @@ def slowed(times: int, core: int | None = None) -> Iterator[None]:
 
 
 def precision(session: Any, program: Program, test: Rows) -> float:
-    """How often the label with the greatest probability is a true one."""
+    """Returns how often the label with the greatest probability is a true one."""
     x, y = test.take(np.arange(len(test)))
     top = np.argmax(session.run(program.logits, {program.x: x}), axis=1)
     return float(np.mean(y[np.arange(len(y)), top] > 0))
@@ -166,11 +169,11 @@ def seconds_to(
     epochs: int,
     **more: Any,
 ) -> dict[str, Any]:
-    """Trains until the goal is reached. `more`: options of the session.
+    """Trains until the goal is reached. `more`: further options of the session.
 
     Returns:
-      seconds: of training until then, None if it was not reached; rows: until then; best: the
-      best precision that was seen; sizes: of the learners' last batches, where they follow.
+      seconds: of training, None if the goal was not reached; rows: until then; best: the
+      highest precision; sizes: of the learners' last batches, if they vary.
     """
     program = Program(rate, seed)
     rng = np.random.default_rng(seed)
@@ -205,7 +208,7 @@ def seconds_to(
 
 
 def tuned(synchroniser: Any, rates: list[float], train: Rows, test: Rows, epochs: int) -> float:
-    """The rate with the best precision after so many epochs, by an extra seed."""
+    """Returns the rate with the best precision after `epochs`, by an extra seed."""
     found = [
         seconds_to(synchroniser, rate, 1000, train, test, 2.0, epochs)["best"] for rate in rates
     ]
@@ -213,7 +216,7 @@ def tuned(synchroniser: Any, rates: list[float], train: Rows, test: Rows, epochs
 
 
 class Condition(NamedTuple):
-    """In which learners are of different speed."""
+    """A condition in which learners are of different speed."""
 
     name: str
     slowed: int = 1
@@ -227,7 +230,7 @@ def measured(
     data: tuple[Rows, Rows],
     arguments: argparse.Namespace,
 ) -> dict[str, list[dict[str, Any]]]:
-    """`seconds_to` of every contender, seed by seed."""
+    """Returns `seconds_to` of every contender, seed by seed."""
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
     with slowed(condition.slowed):
         for seed in range(arguments.seeds):
@@ -247,7 +250,7 @@ def measured(
 
 
 def cell(outcomes: list[dict[str, Any]]) -> str:
-    """Of the table: seconds and rows, if all seeds have reached the goal."""
+    """Returns a cell of the table: seconds and rows, if all seeds have reached the goal."""
     reached = [run["seconds"] for run in outcomes if run["seconds"] is not None]
     if len(reached) < len(outcomes):
         return f"not reached in {len(outcomes) - len(reached)} runs"

@@ -4,11 +4,10 @@
 
 Two hosts are processes on this machine, host h pinned to core h, with one learner each; host 1's
 core is shared with processes that spin, so that it is as slow as said. They train the model of
-benchmarks/adaptive.py on Bibtex. Each host has a stream of its own of all rows, shuffled again in
-every epoch, the same for every contender, and trains on it for a time. Meanwhile host 0 keeps
-copies of the model that is read; their precision is looked at afterwards, so that nobody waits for
-an evaluation. Contenders take turns, seed by seed.
-Writes benchmarks/results/NAME.{json,md}.
+benchmarks/adaptive.py on Bibtex. Each host trains for a time on a stream of its own of all rows.
+It is shuffled again in every epoch, and the same for every contender. Meanwhile host 0 keeps
+copies of the model that is read; their precision is looked at afterwards, so that nobody waits
+for an evaluation. Contenders take turns, seed by seed. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import Any
 RESULTS = pathlib.Path(__file__).parent / "results"
 BATCH = 64
 HOSTS = 2
-LIMIT_SECONDS = 120  # for a host to start and to end, beside its training
+LIMIT_SECONDS = 120  # for a host to start and to end, in addition to its training
 CONTENDERS = {
     "SSGD": ("SSGD", {}),
     "SMA": ("SMA", {}),
@@ -48,7 +47,7 @@ def _wait_for(path: pathlib.Path) -> None:
 
 
 def host(settings: dict[str, Any]) -> None:
-    """What a host runs; host 0 writes what it has found, the others how much they trained."""
+    """Runs a host; host 0 writes its copies of the model, the others their number of rows."""
     rank: int = settings["rank"]
     folder = pathlib.Path(settings["folder"])
     os.sched_setaffinity(0, {settings["core"]})
@@ -90,7 +89,7 @@ def host(settings: dict[str, Any]) -> None:
             session.run(program.train, {program.x: x, program.y: y, program.dropout: DROPOUT})
 
         session.run(program.init)
-        step(0)  # everything is compiled
+        step(0)  # compiles everything
         session.run(program.init)
         session.run(variables)
         (folder / f"ready{rank}").touch()
@@ -116,7 +115,7 @@ def host(settings: dict[str, Any]) -> None:
 
 
 def _precisions(program: Any, test: Any, copies: list[Any]) -> dict[str, Any]:
-    """Seconds and precision@1 of every copy of the model."""
+    """Returns seconds and precision@1 of every copy of the model."""
     import tensorflow as tf
     from adaptive import precision
 
@@ -141,7 +140,7 @@ def _precisions(program: Any, test: Any, copies: list[Any]) -> dict[str, Any]:
 
 
 def _wait_for_stop(folder: pathlib.Path, processes: list[subprocess.Popen[bytes]]) -> None:
-    """Until host 0 has trained for long enough, or a host has ended."""
+    """Waits until host 0 has trained for long enough, or a host has ended."""
     while not (folder / "stop").exists() and all(p.poll() is None for p in processes):
         time.sleep(0.01)
 
@@ -149,7 +148,7 @@ def _wait_for_stop(folder: pathlib.Path, processes: list[subprocess.Popen[bytes]
 def run_once(
     contender: str, rate: float, seed: int, slowed: int, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """Both hosts train for so many seconds; what they have found."""
+    """Trains both hosts for a time; returns their results."""
     from adaptive import slowed as slowing
 
     from tensorbow.launch import free_addresses
@@ -185,7 +184,7 @@ def run_once(
                     )
             for rank, process in enumerate(processes):
                 while process.poll() is None and not (folder / f"ready{rank}").exists():
-                    time.sleep(0.01)  # a host ends by itself if others do not come
+                    time.sleep(0.01)  # a host ends by itself if others are missing
             with slowing(slowed, cores[1]):
                 (folder / "go").touch()
                 _wait_for_stop(folder, processes)
@@ -216,15 +215,15 @@ def run_once(
 
 
 def tuned(contender: str, arguments: argparse.Namespace) -> float:
-    """The rate with which the goal is reached first on equal hosts, by an extra seed; if none
-    reaches it, that of the best precision."""
+    """Returns the rate that reaches the goal first on equal hosts, by an extra seed; if none does,
+    the rate of the best precision."""
     runs = [run_once(contender, rate, 1000, 1, arguments) for rate in arguments.rates]
     runs.sort(key=lambda run: (run["seconds"] or float("inf"), -run["best"]))
     return float(runs[0]["rate"])
 
 
 def cells(runs: list[dict[str, Any]]) -> tuple[str, str]:
-    """Of the table: samples/s, and seconds if all seeds have reached the goal."""
+    """Returns cells of the table: samples/s, and seconds if all seeds have reached the goal."""
     from interleave import spread
 
     median, low, high = spread([run["samples_per_second"] for run in runs])

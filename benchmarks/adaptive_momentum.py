@@ -1,12 +1,11 @@
-"""What the momentum of AdaptiveSGD's merges does to training on Bibtex.
+"""The effect of the momentum of AdaptiveSGD's merges on training on Bibtex.
 
     python benchmarks/adaptive_momentum.py --data FOLDER
 
 The program of adaptive.py, two learners that take turns, so that what they learn does not depend
 on the machine: by momentum and rows between two merges, the rows and seconds until a precision
-is reached, with each of some learning rates.
-Momentum that looks back over mega-batches makes steps longer, up to 1 / (1 - momentum) times,
-so that small rates belong to it. Writes benchmarks/results/NAME.{json,md}.
+is reached, with each of some learning rates. Momentum over mega-batches makes steps longer, up
+to 1 / (1 - momentum) times. So it needs small rates. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def outcomes_of(
     data: tuple[Rows, Rows],
     arguments: argparse.Namespace,
 ) -> list[dict[str, Any]]:
-    """Of each seed."""
+    """Returns the outcomes of each seed."""
     adaptive = tensorbow.AdaptiveSGD(
         b_max=BATCH, mega_batch=mega_batch, momentum=momentum, scaling=False
     )
@@ -46,7 +45,7 @@ def outcomes_of(
 
 
 def cell(runs: list[dict[str, Any]]) -> str:
-    """Rows and seconds until the goal, or in how many runs it is not reached."""
+    """Returns rows and seconds until the goal, or the number of runs that miss it."""
     missed = sum(run["seconds"] is None for run in runs)
     if missed:
         best = float(np.median([run["best"] for run in runs]))

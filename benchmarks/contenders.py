@@ -1,4 +1,4 @@
-"""The ways to train that are compared: each a function that makes a stepper.
+"""The ways to train that are compared, each with a function that makes a stepper.
 
 A stepper trains on its own copy of the data and is called with a number of steps. It is
 what a careful user would write for that way of training. Every contender runs in a
@@ -50,14 +50,14 @@ class Contender:
 
 
 def facts(model: str) -> Any:
-    """What is known of a model by its name, a `tensorbow.model_names.Model`."""
+    """Returns the facts about a model by its name, a `tensorbow.model_names.Model`."""
     from tensorbow.model_names import MODELS
 
     return MODELS[model]
 
 
 def data(model: str) -> tuple[np.ndarray, np.ndarray]:
-    """Random rows with learnable labels: throughput does not depend on the content."""
+    """Returns random rows with learnable labels: throughput does not depend on the content."""
     known = facts(model)
     if known.reads != "image":
         from tensorbow import datasets
@@ -116,7 +116,7 @@ def _program(model: str, momentum: float = 0.0) -> Any:
 
 
 def _with_average(program: Any) -> Any:
-    """The program with an exponential moving average of its weights, as users write it."""
+    """Adds an exponential moving average of the weights to the program, as users write it."""
     import tensorflow as tf
 
     tf1 = tf.compat.v1
@@ -139,10 +139,10 @@ def stock_session(
     average: bool = False,
     xla: bool = False,
 ) -> Stepper:
-    """`tf.compat.v1.Session` with feed dicts; `threads` 0 is TensorFlow's default.
+    """Trains in a `tf.compat.v1.Session` with feed dicts; `threads` 0 is TensorFlow's default.
 
-    `average` keeps an exponential moving average of the weights; `xla` has XLA compile what
-    it can.
+    `average` keeps an exponential moving average of the weights; `xla` lets XLA compile as much as
+    possible.
     """
     import tensorflow as tf
 
@@ -170,7 +170,7 @@ def tensorbow_session(
     average: bool = False,
     options: dict[str, Any] | None = None,
 ) -> Stepper:
-    """The same program on `learners` learners; `rows` are divided among them.
+    """Trains the same program on `learners` learners, which divide `rows`.
 
     `synchroniser` is a class of tensorbow; without `averaging` it is `Independent`.
     `average` keeps an exponential moving average of the central model. `options` are more of
@@ -202,12 +202,12 @@ def pipeline_session(
     fixed: bool = False,
     mapped: bool = False,
 ) -> Stepper:
-    """The program of the two sessions above with tf.data in the place of feed dicts.
+    """Trains the program of the two sessions above from tf.data instead of feed dicts.
 
-    `learners` 0 is a stock session. One step takes `rows` rows: an element that learners
-    divide, or with `elements` "one_each" an element of its share for each. `fixed`: the number of
-    rows of an element is built into the graph. `mapped`: the pipeline computes something of
-    each row, on all cores.
+    `learners` 0 is a stock session. One step takes `rows` rows: an element that learners divide, or
+    with `elements` "one_each" an element of its share for each. `fixed`: the number of rows of an
+    element is built into the graph. `mapped`: the pipeline computes something from each row, on all
+    cores.
     """
     import tensorflow as tf
 
@@ -247,7 +247,7 @@ def pipeline_session(
 
 
 def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
-    """A compiled TensorFlow-2 training step, fed from tensors that are ready."""
+    """Trains by a compiled TensorFlow-2 step, fed from tensors that are ready."""
     import tensorflow as tf
 
     from tensorbow import models
@@ -307,13 +307,13 @@ def _compile(network: Any, steps_per_execution: int = 1, optimiser: str = "sgd")
 
 
 def keras_fit(model: str, rows: int, steps_per_execution: int = 1) -> Stepper:
-    """`keras.Model.fit` on arrays in memory."""
+    """Trains by `keras.Model.fit` on arrays in memory."""
     network = _keras_network(model)
     _compile(network, steps_per_execution)
     images, labels = data(model)
 
     def step(count: int) -> None:
-        # A new fit() sets up its pipeline again: as few calls as the rows allow.
+        # As few calls as the rows allow, since each fit() sets up its pipeline again.
         while count > 0:
             now = min(count, ROWS // rows)
             network.fit(
@@ -332,7 +332,7 @@ def keras_fit(model: str, rows: int, steps_per_execution: int = 1) -> Stepper:
 def dense_update(
     model: str, rows: int, parameters: int, learners: int, averaging: bool, momentum: float
 ) -> Stepper:
-    """A session on `learners` learners whose step is the optimiser's update alone.
+    """Trains a session on `learners` learners whose step is only the optimiser's update.
 
     The `parameters` are in four variables; their gradient lies in variables, too.
     """
@@ -367,14 +367,14 @@ def dense_update(
     return step
 
 
-BANDWIDTH_BYTES = 3 * 4 * (1 << 23)  # two arrays read, one written
+BANDWIDTH_BYTES = 3 * 4 * (1 << 23)  # two arrays are read, one is written
 
 
 def memory_bandwidth(model: str, rows: int) -> Stepper:
-    """NumPy's a = b + c, BANDWIDTH_BYTES a step, on one thread for each core.
+    """Computes NumPy's a = b + c, BANDWIDTH_BYTES a step, on one thread for each core.
 
-    The threads' arrays are 32 MiB each over all threads: more than caches hold with three
-    of them, written ones counted once.
+    The threads' arrays have 32 MiB each in total: three of them do not fit into caches, even if
+    written ones count once.
     """
     import concurrent.futures
     import os
@@ -404,7 +404,7 @@ def keras_epochs(
     synchroniser: str = "SMA",
     optimiser: str = "sgd",
 ) -> Stepper:
-    """A step is one `fit` for an epoch of `rows`, by stock Keras or by so many learners."""
+    """Trains one epoch of `rows` by `fit` a step, in stock Keras or on learners."""
     import tensorbow
 
     network = _keras_network(model)
@@ -428,7 +428,7 @@ def keras_epochs(
 def tensorbow_session_on_keras_graph(
     model: str, rows: int, batch_size: int, learners: int, optimiser: str = "sgd"
 ) -> Stepper:
-    """`TensorBowSession.run` with feed dicts on the graph that Keras's train_step became."""
+    """Trains by `TensorBowSession.run` with feed dicts on the graph of Keras's train_step."""
     fit = keras_epochs(model, 2 * batch_size, batch_size, learners=learners, optimiser=optimiser)
     fit(1)
     replication = fit.network._tensorbow  # type: ignore[attr-defined]
@@ -446,8 +446,8 @@ def tensorbow_session_on_keras_graph(
     return step
 
 
-# The module of each function that makes a stepper: an environment without TensorFlow imports
-# what is its own.
+# The module of each function that makes a stepper. An environment without TensorFlow imports only
+# its own module.
 MAKERS = {
     "sparse_reader": "sparse_contenders",
     "sparse_session": "sparse_contenders",
@@ -473,13 +473,13 @@ MAKERS = {
 
 
 def maker(name: str) -> Callable[..., Stepper]:
-    """The function of that name."""
+    """Returns the function of that name."""
     found: Callable[..., Stepper] = getattr(importlib.import_module(MAKERS[name]), name)
     return found
 
 
 def kernel_seconds(model: str, rows: int, steps: int = 30) -> float:
-    """Time inside kernels of one learning task on one thread: the floor of any runtime.
+    """Returns the time inside kernels of one learning task on one thread: the floor of any runtime.
 
     From TensorFlow's own tracing of a one-learner run; the median over `steps`.
     """

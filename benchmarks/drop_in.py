@@ -1,18 +1,17 @@
-"""Does a program that only swaps its session train as well: stock sessions against TensorBow.
+"""The loss of programs that only swap their session: stock sessions against TensorBow.
 
     python benchmarks/drop_in.py [--data ../shared/data] [--only resnet20 …] [--quick]
     python benchmarks/drop_in.py --programs
 
-Six programs, each with gradient descent, momentum and Adam, keep their learning rate and the
-rows they feed. What several learners make of it is compared with what stock TensorFlow makes
-of it: the training loss on held-out rows after 30, 100 and 300 runs, over three seeds. A seed
-gives every contender the same weights and the same rows in the same order. TensorBow counts
-as equal if the mean of its seeds is no worse than the worst seed of stock by more than a
-hundredth, at every point.
+Six programs, each with gradient descent, momentum and Adam, keep their learning rate and the rows
+they feed. Several learners are compared with stock TensorFlow over three seeds: by the training
+loss on held-out rows after 30, 100 and 300 runs. A seed gives every contender the same weights and
+the same rows in the same order. TensorBow counts as equal if the mean of its seeds exceeds the
+worst seed of stock by at most a hundredth, at every point.
 
-Results are merged into benchmarks/results/NAME.json, program by program, and NAME.md is
-written from all that is there. `--programs` compares those of tests/programs that train on
-several learners, by the metric of each, with more learners than docs/compatibility.md does.
+Results are merged into benchmarks/results/NAME.json, program by program, and NAME.md is written
+from the file. `--programs` compares those of tests/programs that train on several learners, by the
+metric of each, with more learners than docs/compatibility.md does.
 """
 
 from __future__ import annotations
@@ -36,31 +35,31 @@ from ways import DEFAULT, SMA, STOCK, Way, session
 RESULTS = pathlib.Path(__file__).parent / "results"
 ROWS = 32
 POINTS = [30, 100, 300]
-TOLERANCE = 0.01  # of stock's worst seed
+TOLERANCE = 0.01  # relative to stock's worst seed
 QUICK = {"programs": ["mlp", "embedding"], "seeds": 1, "points": [5, 10, 30]}
 
 Losses = list[list[float]]  # by seed, then by point
 
 
 def name_of(way: Way, learners: int) -> str:
-    """As it appears in the report."""
+    """Returns the name in the report."""
     if way == STOCK:
         return way.name
     return f"{learners} learners" + ("" if way == DEFAULT else f", {way.name}")
 
 
 def contenders(learners: Sequence[int]) -> list[tuple[Way, int]]:
-    """Stock, the default and, beside it, averaged models."""
+    """Returns stock, the default, and averaged models."""
     return [(STOCK, 1), *itertools.product([DEFAULT, SMA], learners)]
 
 
 def losses(
     program: Any, data: Any, optimiser: str, seed: int, way: Way, learners: int, points: list[int]
 ) -> tuple[list[float], int]:
-    """The loss on the held-out rows, by the central model, after so many runs each.
+    """Returns the loss on the held-out rows, by the central model, after each of these runs.
 
     Returns:
-      the losses, and how many learners took part: one does all where the run cannot be divided.
+      the losses, and the number of learners that took part: 1 if the run cannot be divided.
     """
     from accuracy_runs import batches
     from drop_in_programs import build
@@ -82,14 +81,14 @@ def losses(
 
 
 def within(stock: Losses, ours: Losses) -> list[bool]:
-    """Whether the mean of our seeds is no worse than stock's worst seed, point by point."""
+    """Returns whether the mean of our seeds is no worse than stock's worst seed, point by point."""
     worst, mean = np.max(stock, axis=0), np.mean(ours, axis=0)
     finite = np.isfinite(worst) & np.isfinite(mean)
     return (finite & (mean <= worst + TOLERANCE * np.abs(worst))).tolist()
 
 
 def verdict(stock: Losses, ours: Losses, points: Sequence[int]) -> str:
-    """In words: equal, or how much worse than stock's mean where it is not."""
+    """Returns "equal", or by how much a point is worse than stock's mean."""
     means = np.mean(stock, axis=0), np.mean(ours, axis=0)
     worse = [
         f"{(mine - theirs) / abs(theirs):+.0%} at {point}"
@@ -111,7 +110,7 @@ def _spreads(values: Losses) -> str:
 def verdicts(
     row: dict[str, Any], way: Way, mine: dict[int, Losses | None], points: Sequence[int]
 ) -> list[str]:
-    """By number of learners; says so where fewer took part than there are."""
+    """Returns verdicts by number of learners, with a remark if fewer took part."""
     found = []
     for learners, values in mine.items():
         if not values:
@@ -123,7 +122,7 @@ def verdicts(
 
 
 def table(rows: dict[str, Any], points: Sequence[int], learners: Sequence[int]) -> list[str]:
-    """Markdown: a line for each program, optimiser and synchroniser."""
+    """Returns Markdown: a line for each program, optimiser and synchroniser."""
     header = ["program", "optimiser", "rate", "synchroniser", "stock: mean (seeds)"]
     header += [f"{n} learners" for n in learners] + ["verdict"]
     lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
@@ -142,7 +141,7 @@ def table(rows: dict[str, Any], points: Sequence[int], learners: Sequence[int]) 
 
 
 def summary(rows: dict[str, Any]) -> str:
-    """How many of the comparisons under default options are within stock's seeds."""
+    """Returns how many of the comparisons under default options are within stock's seeds."""
     found = [
         all(within(row["loss"][STOCK.name], values))
         for row in rows.values()
@@ -160,7 +159,7 @@ def summary(rows: dict[str, Any]) -> str:
 
 
 def document(report: dict[str, Any]) -> list[str]:
-    """The Markdown file of a report."""
+    """Returns the Markdown file of a report."""
     where, points = report["machine"], report["points"]
     return [
         "# The drop-in property",
@@ -181,7 +180,7 @@ def document(report: dict[str, Any]) -> list[str]:
 
 
 def merged(path: pathlib.Path, header: dict[str, Any]) -> dict[str, Any]:
-    """The report in `path` with a new header, or a new one.
+    """Returns the report in `path` with a new header, or a new one.
 
     Raises:
       ValueError: if its rows were made in another way.
@@ -200,14 +199,14 @@ def merged(path: pathlib.Path, header: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(path: pathlib.Path, report: dict[str, Any], lines: Sequence[str]) -> None:
-    """As JSON, and as Markdown beside it."""
+    """Writes JSON, and Markdown beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
     path.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
 def compare_own(arguments: argparse.Namespace, header: dict[str, Any]) -> None:
-    """Trains the six programs, or those that are named."""
+    """Trains the six programs, or the named ones."""
     from drop_in_programs import PROGRAMS
 
     path = arguments.results / f"{arguments.output}.json"
@@ -234,7 +233,7 @@ def compare_own(arguments: argparse.Namespace, header: dict[str, Any]) -> None:
                 row["took_part"][name_here] = min(took_part for _, took_part in runs)
             report["rows"][f"{name} {optimiser}"] = row
             lines = document(report)
-            write(path, report, lines)  # what follows may be interrupted
+            write(path, report, lines)  # the rest may be interrupted
             print(
                 "\n".join(table({name: row}, header["points"], header["learners"])[2:]), flush=True
             )
@@ -242,7 +241,7 @@ def compare_own(arguments: argparse.Namespace, header: dict[str, Any]) -> None:
 
 
 def programs_table(found: dict[str, dict[int, Any]]) -> list[str]:
-    """Markdown of comparisons by program and number of learners."""
+    """Returns Markdown of comparisons by program and number of learners."""
     learners = sorted({n for by_learners in found.values() for n in by_learners})
     header = ["program", "metric", "stock", *(f"{n} learners" for n in learners), "noise"]
     header.append("verdict")
@@ -269,7 +268,7 @@ def programs_table(found: dict[str, dict[int, Any]]) -> list[str]:
 
 
 def compare_programs(arguments: argparse.Namespace, header: dict[str, Any]) -> None:
-    """Runs those of tests/programs that train on several learners."""
+    """Compares the programs of tests/programs that train on several learners."""
     sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
     from tests.programs import _harness
     from tests.programs import table as compatibility

@@ -1,4 +1,4 @@
-"""Six programs as people write them for TensorFlow 1, with the learning rates they would take.
+"""Six programs as people write them for TensorFlow 1, with usual learning rates.
 
 They know nothing of TensorBow. Each has rows to train on, and rows on which its training loss
 is evaluated.
@@ -30,7 +30,7 @@ Arrays = tuple[np.ndarray, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What is trained.
+    """A program to train.
 
     Attributes:
       data: given a folder with the data sets or None, the arrays of the training rows and those
@@ -57,7 +57,7 @@ class Built:
 
 
 def build(program: Program, optimiser: str, seed: int) -> Built:
-    """The program with one of its optimisers; `seed` fixes its weights and its noise."""
+    """Returns the program with one of its optimisers; `seed` fixes its weights and its noise."""
     graph = tf.Graph()
     with graph.as_default():
         tf1.set_random_seed(seed)
@@ -82,7 +82,7 @@ def _images(
 
 
 def _topics(folder: pathlib.Path | None) -> tuple[Arrays, Arrays]:
-    """Texts of words that are frequent or rare as in a language; a third tell the topic."""
+    """Returns texts whose words are frequent or rare as in a language; a third tell the topic."""
     random = np.random.default_rng(0)
     frequency = 1 / np.arange(1, WORDS + 1)
     rows = 20_000 + HELD_OUT_ROWS
@@ -119,14 +119,14 @@ def _model(name: str) -> Callable[[Any, int], Any]:
 
 
 def _lstm(x: Any, seed: int) -> Any:
-    """Reads an image row by row in a while_loop, as dynamic_rnn does."""
+    """Makes a network that reads an image row by row in a while_loop, as dynamic_rnn does."""
     layers = models.Layers(seed, True, tf.float32)
     last = layers.lstm(tf.reshape(x, [-1, 28, 28]), 64, "lstm", every_step=False)
     return models.Layers(seed, True, tf.float32).dense(last, 10, "logits")
 
 
 def _vae(seed: int) -> tuple[list[Any], Any, Any]:
-    """Draws its noise in the graph; it is evaluated with the same noise every time."""
+    """Makes an autoencoder that draws its noise in the graph; evaluation always uses the same."""
     x = tf1.placeholder(tf.float32, [None, 28, 28, 1])
     flat = tf.reshape(x, [-1, 784])
     layers = models.Layers(seed, True, tf.float32)
@@ -146,7 +146,7 @@ def _vae(seed: int) -> tuple[list[Any], Any, Any]:
 
 
 def _embedding(seed: int) -> tuple[list[Any], Any, Any]:
-    """The mean of the words' vectors is classified; their gradients are sparse."""
+    """Makes a classifier of the mean of words' vectors, whose gradients are sparse."""
     words = tf1.placeholder(tf.int32, [None, WORDS_PER_ROW])
     topics = tf1.placeholder(tf.int32, [None])
     uniform = tf1.random_uniform_initializer(-0.5, 0.5, seed=seed)

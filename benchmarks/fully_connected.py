@@ -14,7 +14,7 @@ RATES = {"adam": 1e-3, "momentum": 0.01, "sgd": 0.1}
 
 
 def optimiser(name: str, rate: Any) -> Any:
-    """One of TensorFlow's optimisers: "sgd", "momentum" (0.9) or "adam"."""
+    """Returns one of TensorFlow's optimisers: "sgd", "momentum" (0.9) or "adam"."""
     import tensorflow as tf
 
     train = tf.compat.v1.train
@@ -28,7 +28,7 @@ def optimiser(name: str, rate: Any) -> Any:
 
 
 def logits(images: Any, hidden: Sequence[int], seed: int) -> Any:
-    """The network's output for `images`, [rows, INPUTS]."""
+    """Returns the network's output for `images`, [rows, INPUTS]."""
     import tensorflow as tf
 
     from tensorbow import models
@@ -40,7 +40,7 @@ def logits(images: Any, hidden: Sequence[int], seed: int) -> Any:
 
 
 def cross_entropy(scores: Any, labels: Any) -> Any:
-    """Its mean over the rows."""
+    """Returns the mean cross-entropy over the rows."""
     import tensorflow as tf
 
     return tf.reduce_mean(
@@ -49,7 +49,7 @@ def cross_entropy(scores: Any, labels: Any) -> Any:
 
 
 def build(hidden: Sequence[int], make_optimiser: Callable[[Any], Any], seed: int) -> dict[str, Any]:
-    """The program in a graph of its own.
+    """Builds the program in a graph of its own.
 
     Args:
       hidden: units of the hidden layers.
@@ -91,7 +91,7 @@ def dying_rate(
     arguments: dict[str, Any],
     learners: int,
 ) -> Callable[[int], None]:
-    """Trains the network with a learning rate that drops by 10 after every so many steps.
+    """Trains the network with a learning rate that drops by 10 after every `drop_after` steps.
 
     `rows` are fed to a run, whatever the number of learners; rows are shuffled again for
     every pass. The stepper's `value()` is the loss on rows that are not trained on.

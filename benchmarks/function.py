@@ -1,4 +1,4 @@
-"""How fast are custom training loops: `tf.function` against `tensorbow.function`.
+"""The speed of custom training loops: `tf.function` against `tensorbow.function`.
 
     python benchmarks/function.py [--networks lenet:32 …] [--slices N] [--output NAME]
 
@@ -89,7 +89,7 @@ def _keras_step(network: str) -> tuple[Callable[..., Any], tuple[int, ...]]:
 
 
 def custom_loop(model: str, rows: int, way: str) -> Stepper:
-    """A contender: the step of a network, decorated one way or another."""
+    """Trains by the step of a network with one of the decorators."""
     import tensorflow as tf
 
     import tensorbow
@@ -113,18 +113,18 @@ def custom_loop(model: str, rows: int, way: str) -> Stepper:
         for _ in range(count):
             loss = decorated(*batches[done % BATCHES])
             done += 1
-        float(loss)  # all has been computed
+        float(loss)  # waits for all computations
 
     return steps
 
 
 def contenders(batch: int) -> list[Contender]:
-    """Everything that is compared at `batch` rows a step."""
+    """Returns everything that is compared at `batch` rows a step."""
     return [Contender(name, "custom_loop", batch, {"way": way}) for way, name in WAYS.items()]
 
 
 def table(speeds: dict[str, list[float]]) -> list[str]:
-    """Markdown: samples/s and ratios to `tf.function`, each with quartiles."""
+    """Returns Markdown: samples/s and ratios to `tf.function`, each with quartiles."""
     stock = speeds[WAYS["stock"]]
     lines = ["| | samples/s (quartiles) | ÷ tf.function |", "|---|---|---|"]
     for name, values in speeds.items():

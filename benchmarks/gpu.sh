@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows what takes a GPU to show, in order: benchmarks/gpu.sh [STEP…]
+# Runs all checks and measurements that need a GPU, in order: benchmarks/gpu.sh [STEP…]
 #
 #   build       the libraries, in place
 #   events      how CUDA graphs wait for events                (gpu_events.cu);
@@ -11,7 +11,7 @@
 #   memcheck    4 learners, 2000 iterations, compute-sanitizer  (gpu_checks.py)
 #   cpu         this machine's CPU, 1, 2, 4 … learners up to its cores (throughput.py)
 #
-# Starts nothing after LIMIT seconds (default 540). Steps that are done are noted in STATE
+# Starts nothing after LIMIT seconds (default 540). Completed steps are recorded in STATE
 # (default build/gpu) and not repeated, so call it until it says that all is done.
 # Writes results to $OUT if that is set, else to benchmarks/results; logs to $OUT, too.
 # PYTHON is the interpreter that has TensorFlow.
@@ -33,8 +33,8 @@ build() {
     cmake --build build/release && cmake --install build/release --prefix .
 }
 
-# Takes a compiled program from GPU_EVENTS where there is no nvcc. The file that it writes
-# is read by cc/device/gpu/captured_waits.cc.
+# Takes a compiled program from GPU_EVENTS if there is no nvcc. cc/device/gpu/captured_waits.cc
+# reads the file that it writes.
 events() {
   local binary=${GPU_EVENTS:-$STATE/events}
   local passed=${XDG_CACHE_HOME:-$HOME/.cache}/tensorbow/gpu_events_passed

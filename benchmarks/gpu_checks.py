@@ -1,4 +1,4 @@
-"""Checks that TensorBow computes on a GPU what it computes on the CPU.
+"""Checks that TensorBow computes the same on a GPU as on the CPU.
 
     python benchmarks/gpu_checks.py [--only NAME] [--state DIR]
 
@@ -11,8 +11,8 @@
   own handles    4 learners have a stream, cuDNN and cuBLAS handles and an allocator each
   memcheck       4 learners over 2000 iterations of a small model under compute-sanitizer
 
-Every training is a process of its own. A check that has passed is not made again (DIR has
-what did); messages are in DIR. Exits with 1 if a check failed.
+Every training is a process of its own. DIR keeps messages, and the checks that have passed, which
+are not repeated. Exits with 1 if a check failed.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ MODELS = ["logistic", "lenet", "resnet32"]
 LEARNERS = [1, 2, 4]
 ITERATIONS = 20
 BATCH = 16
-# Of how far the weights have moved: float32 sums in another order, not TF32.
+# The allowed difference as a share of the weights' movement: float32 sums in another order, not
+# TF32.
 TOLERANCE = 0.01
-# How much farther apart than stock TensorFlow's GPU and CPU learners' may be: networks
+# The allowed difference of learners on GPU and CPU, as a multiple of stock TensorFlow's. Networks
 # magnify differences of rounding, deep ones by orders of magnitude.
 MAGNIFIED = 3
-# Of one learner and stock on the same GPU, where stock's own distance is smaller.
+# The minimum of the allowed difference between one learner and stock on the same GPU.
 TOLERANCE_STOCK = 1e-5
-# Small steps magnify rounding less: on one CPU, ResNet-32 with oneDNN ends 0.17 of how far it
-# moved from ResNet-32 without, and 0.95 at a rate of 0.01.
+# Small steps magnify rounding less. On one CPU, ResNet-32 with and without oneDNN ends 0.17 of its
+# movement apart, and 0.95 at a rate of 0.01.
 LEARNING_RATE = 1e-3
 SECONDS = 240
 MEMCHECK_SECONDS = 500
@@ -54,11 +55,11 @@ MEMCHECK_ITERATIONS = 2000
 def train(
     model: str, learners: int, iterations: int, batch: int, cuda_graphs: str
 ) -> dict[str, np.ndarray]:
-    """Returns the central model's weights before ("0 NAME") and after so many iterations.
+    """Trains; returns the central model's weights before ("0 NAME") and after the iterations.
 
-    Also "devices": the names of those that execute a learning run.
-    `cuda_graphs` is that of `Options`, or "default" to leave it out. With 0 learners, stock
-    TensorFlow trains as one learner does.
+    Also returns "devices", the names of those that execute a learning run. `cuda_graphs` is that of
+    `Options`, or "default" to leave it out. With 0 learners, stock TensorFlow trains as one learner
+    does.
     """
     import tensorflow as tf
     from contenders import data, facts
@@ -113,7 +114,7 @@ def train(
 
 
 def apart(weights: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:
-    """How far weights are from others, of how far these have moved."""
+    """Returns the distance between weights, as a share of their movement."""
     names = [name for name in reference if not name.startswith("0 ")]
     moved = np.sqrt(sum(np.sum((reference[n] - reference[f"0 {n}"]) ** 2.0) for n in names))
     between = np.sqrt(sum(np.sum((weights[n] - reference[n]) ** 2.0) for n in names))
@@ -125,7 +126,7 @@ class NotCapturedError(RuntimeError):
 
 
 class Checks:
-    """Makes checks and remembers which have passed."""
+    """The checks, and a record of those that have passed."""
 
     def __init__(self, state: pathlib.Path, device: str) -> None:
         self._state = state
@@ -136,7 +137,7 @@ class Checks:
         self.results = {r["name"]: r for r in map(json.loads, lines)}
 
     def make(self, name: str, check: Any) -> None:
-        """`check()` returns (whether it passed, what was found)."""
+        """Makes a check. `check()` returns whether it passed, and its findings."""
         if self.results.get(name, {}).get("passed"):
             return
         start = time.time()
@@ -155,7 +156,7 @@ class Checks:
         print(f"{verdict}  {name}: {found} ({seconds} s)", flush=True)
 
     def weights(self, tag: str, device: str, **job: Any) -> dict[str, np.ndarray]:
-        """Returns `train(**job)` of a process on `device`, or of an earlier one."""
+        """Returns `train(**job)` from a process on `device`, or from an earlier one."""
         path = self._state / (
             f"weights_{device}_{job['model']}_{job['learners']}_{job['cuda_graphs']}{tag}.npz"
         )

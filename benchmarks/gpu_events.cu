@@ -1,11 +1,11 @@
-// Whether a wait for an event in a CUDA graph is for the place that the event had been
-// recorded at when the graph was launched, as cc/device/gpu/cuda_event.h says.
+// Checks that a wait for an event in a CUDA graph refers to the event's latest recording
+// at the launch of the graph, as cc/device/gpu/cuda_event.h says.
 //
 //   nvcc -o build/gpu/events benchmarks/gpu_events.cu && timeout 60 build/gpu/events
 //
-// If it were for what is recorded last when the wait is executed, this would never end:
-// the event is recorded again behind the graph itself. Prints the driver's version, as
-// cc/device/gpu/captured_waits.h reads it, and whether it passed.
+// If it referred to the latest recording at its execution, this program would never end:
+// the event is recorded again after the graph itself. Prints the driver's version, as
+// cc/device/gpu/captured_waits.h reads it, and whether the check passed.
 #include <cuda_runtime.h>
 
 #include <cstdio>

@@ -2,11 +2,11 @@
 
     python benchmarks/gpu_programs.py [--only NAME …] [--seeds 1 2 3] [--learners 1 2]
 
-Stock TensorFlow and learners are processes of their own: TensorFlow's runtime must stay off
-the GPU that learners use. Each process goes through all seeds. A program passes if every
-process ends well and the mean quality of the learners is no worse than stock's by more than
-the noise: the spread of stock's own seeds, at least the tolerance that the program states.
-Writes NAME.{json,md} into --results; exits with 1 if a program does not pass.
+Stock TensorFlow and learners are processes of their own: TensorFlow's runtime must stay off the
+GPU that learners use. Each process goes through all seeds. A program passes if every process
+ends well and the learners' mean quality equals stock's within the noise, or exceeds it. The
+noise is the spread of stock's own seeds, at least the tolerance that the program states. Writes
+NAME.{json,md} into --results; exits with 1 if a program does not pass.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LAST_LINES = 12
 
 
 def run(name: str, seeds: list[int], learners: int) -> dict[str, Any]:
-    """What a program ends with, in this process; on stock sessions with 0 learners."""
+    """Runs a program in this process, on stock sessions with 0 learners; returns its results."""
     from tests.programs import _harness
 
     if missing := _harness.missing_packages(name):
@@ -57,7 +57,7 @@ def run(name: str, seeds: list[int], learners: int) -> dict[str, Any]:
 
 
 def in_a_process(name: str, seeds: list[int], learners: int, device: str, seconds: float) -> Any:
-    """`run` in a process of its own, or what the process had to say when it failed."""
+    """Runs `run` in a process of its own; returns its output if it failed."""
     job = json.dumps([name, seeds, learners])
     begin = time.time()
     try:
@@ -79,7 +79,7 @@ def in_a_process(name: str, seeds: list[int], learners: int, device: str, second
 
 
 def verdict(stock: dict[str, Any], ours: dict[str, Any], device: str) -> str:
-    """Says "as good", or what is wrong."""
+    """Returns "as good", or the defect."""
     for found in (stock, ours):
         if "failed" in found:
             return found["failed"] if found is ours else f"stock: {found['failed']}"
@@ -94,7 +94,7 @@ def verdict(stock: dict[str, Any], ours: dict[str, Any], device: str) -> str:
 
 
 def table(found: dict[str, dict[str, Any]], learners: list[int], device: str) -> list[str]:
-    """Markdown: a row for every program."""
+    """Returns Markdown: a row for every program."""
     heads = ["program", "metric", "stock"]
     for n in learners:
         heads += [f"{n} learner{'s' if n > 1 else ''}", "verdict", "trained by"]

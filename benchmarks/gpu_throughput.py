@@ -84,7 +84,7 @@ def measure(
 
 
 def table(speeds: dict[str, list[float]]) -> list[str]:
-    """Markdown: samples/s with quartiles, the ratio to stock, and what averaging costs."""
+    """Returns Markdown: samples/s with quartiles, the ratio to stock, and the cost of averaging."""
     lines = [
         f"| | samples/s (quartiles) | ÷ {STOCK} | averaging costs |",
         "|---|---|---|---|",
@@ -104,12 +104,12 @@ def table(speeds: dict[str, list[float]]) -> list[str]:
 
 
 def reasons(log: pathlib.Path) -> list[str]:
-    """Why tasks that were to be CUDA graphs were executed op by op instead."""
+    """Returns why tasks for CUDA graphs were executed op by op instead."""
     return sorted(set(re.findall(r'cuda_graphs="on": .* op by op, because (.*)', log.read_text())))
 
 
 def gpus() -> str:
-    """The GPUs of this machine in words."""
+    """Returns the GPUs of this machine as a text."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         return "; ".join(subprocess.check_output(query, text=True).splitlines())
@@ -117,7 +117,7 @@ def gpus() -> str:
 
 
 def report(where: dict[str, Any], rows: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Writes the results as they are by now."""
+    """Writes the present results."""
     lines = [
         "# Throughput on a GPU",
         "",

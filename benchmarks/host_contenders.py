@@ -9,7 +9,7 @@ from typing import Any
 
 
 def _take_share_of_cores(hosts: int, rank: int) -> None:
-    """The hosts of a cluster on this machine have different cores, as with several machines."""
+    """Gives each host of a cluster on this machine its own cores, as with several machines."""
     cores = sorted(os.sched_getaffinity(0))
     share = cores[rank::hosts] if hosts <= len(cores) else [cores[rank % len(cores)]]
     os.sched_setaffinity(0, share)
@@ -26,11 +26,10 @@ def host_session(
     period: int = 1,
     chunk: int | str | None = None,
 ) -> Callable[[int], None]:
-    """A TensorBowSession on `learners` learners of one host; `rows` are this host's.
+    """Trains in a TensorBowSession on `learners` learners of one host; `rows` are this host's.
 
     `period`: iterations from one average of the hosts to the next. `chunk`: see
-    `tensorbow.Cluster`. Without `averaging` hosts
-    know nothing of each other.
+    `tensorbow.Cluster`. Without `averaging`, hosts are independent.
     """
     _take_share_of_cores(len(addresses), rank)
     from contenders import tensorbow_session
@@ -50,7 +49,7 @@ def host_session(
 def host_mirrored(
     model: str, rows: int, addresses: Sequence[str], rank: int
 ) -> Callable[[int], None]:
-    """`tf.distribute.MultiWorkerMirroredStrategy` around a compiled TensorFlow-2 step."""
+    """Trains by `tf.distribute.MultiWorkerMirroredStrategy` around a compiled TensorFlow-2 step."""
     _take_share_of_cores(len(addresses), rank)
     task = {"type": "worker", "index": rank}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
@@ -81,7 +80,7 @@ def host_mirrored(
         with tf.GradientTape() as tape:
             logits = models.MODELS[model](images, 10, layers, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-            # The strategy adds gradients up.
+            # The strategy sums gradients.
             loss = tf.reduce_mean(losses) / strategy.num_replicas_in_sync
         weights = [v for v in layers._variables.values() if v.trainable]
         optimiser.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))

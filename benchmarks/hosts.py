@@ -1,14 +1,14 @@
-"""How fast several hosts train: MultiWorkerMirroredStrategy against TensorBow.
+"""The speed of several hosts: MultiWorkerMirroredStrategy against TensorBow.
 
     python benchmarks/hosts.py [--models lenet:32 …] [--hosts N] [--slices N] [--output NAME]
     python benchmarks/hosts.py --chunks 1 2 5 10 10000 search --output hosts_chunks
 
 The hosts are processes on this machine that talk over loopback, with a share of its cores each.
-All contenders train on the same number of rows in a step, take turns, slice by slice, and a slice
-is over when all hosts have done its steps. Hosts that do not average show what averaging costs.
-With --chunks, S-SGD by itself: gradients that travel in chunks of so many (`Cluster(chunk=…)`)
-against those that travel as TensorBow's own rule says.
-Writes benchmarks/results/NAME.{json,md}.
+All contenders train on the same number of rows in a step, and take turns, slice by slice. A
+slice is over when all hosts have done its steps. Hosts that do not average show the cost of
+averaging. With --chunks, S-SGD is compared with itself: chunks of given numbers of gradients
+(`Cluster(chunk=…)`) against chunks by TensorBow's own rule. Writes
+benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from interleave import Process, in_turns, machine, spread, told
 from tensorbow.launch import free_addresses
 
 RESULTS = pathlib.Path(__file__).parent / "results"
-# A search for a number of gradients in a chunk is over after so many steps.
+# The steps that a search for the number of gradients in a chunk takes.
 SEARCH_STEPS = 400
 DEFAULT_ROWS = ["logistic:32", "lenet:32", "resnet20:32"]
 
 
 class Hosts(Process):
-    """A contender that is several processes; as one for in_turns()."""
+    """A contender of several processes, with the interface of one for in_turns()."""
 
     def __init__(self, contender: Contender, model: str, hosts: int) -> None:
         self.contender = contender
@@ -65,7 +65,7 @@ class Hosts(Process):
 
 
 def contenders(hosts: int, rows: int, cores: int) -> list[tuple[Contender, int]]:
-    """With how many processes each is."""
+    """Returns the contenders with their numbers of processes."""
     everything = hosts * rows
     mine = max(1, cores // hosts)
     learners = {"learners": mine}
@@ -107,7 +107,7 @@ def contenders(hosts: int, rows: int, cores: int) -> list[tuple[Contender, int]]
                 "host_session",
                 everything,
                 learners | {"averaging": False},
-                # A lone learner computes as a stock session does; learners use oneDNN.
+                # A lone learner computes as a stock session; learners use oneDNN.
                 environment=WITH_ONEDNN,
             ),
             hosts,
@@ -128,7 +128,7 @@ def contenders(hosts: int, rows: int, cores: int) -> list[tuple[Contender, int]]
 def chunked(
     hosts: int, rows: int, cores: int, chunks: Sequence[str]
 ) -> list[tuple[Contender, int]]:
-    """The same for S-SGD whose gradients travel in such chunks, the own rule's first."""
+    """Returns S-SGD with chunks of these sizes, the own rule's first."""
     mine = max(1, cores // hosts)
     settings = {"learners": mine, "averaging": True, "synchroniser": "SSGD"}
     made = [Contender("chunks of a million elements", "host_session", hosts * rows, settings)]
@@ -142,7 +142,7 @@ def chunked(
 def measure(
     taking_turns: list[tuple[Contender, int]], model: str, slices: int, seconds: float
 ) -> dict[str, Any]:
-    """Samples/s of every contender by slice."""
+    """Returns the samples/s of every contender by slice."""
     running = {contender.name: Hosts(contender, model, count) for contender, count in taking_turns}
     for contender in running.values():
         contender.wait_until_ready()
@@ -156,7 +156,7 @@ def measure(
 
 
 def table(speeds: dict[str, list[float]]) -> list[str]:
-    """Markdown: samples/s with quartiles, and ratios to the first contender by slice."""
+    """Returns Markdown: samples/s with quartiles, and ratios to the first contender by slice."""
     first = next(iter(speeds))
     named = "MultiWorkerMirroredStrategy" if first.startswith("Multi") else first
     lines = [f"| | samples/s (quartiles) | ÷ {named} |", "|---|---|---|"]

@@ -1,13 +1,18 @@
-"""What feeding a program from tf.data costs, against feed dicts of arrays that are ready.
+"""The cost of feeding a program from tf.data, against feed dicts of arrays that are ready.
 
     python benchmarks/input_pipeline.py [--models MODEL:BATCH …] [--learners N] [--slices N]
 
-The same network, the same learning tasks: a run is fed all rows and divides them; or it takes an
-element of as many from a pipeline that slices, batches and prefetches, and divides that, with
-any number of rows or one that is built into the graph; or every learner takes an element of its
-own; or the pipeline also shuffles rows and computes something of each, which takes longer than
-to train a small network. A stock session at the same fed batch stands beside them.
-Writes benchmarks/results/input_pipeline.{json,md}. Wanted: at least 0.97 of feed dicts.
+All contenders train the same network with the same learning tasks:
+
+- a run is fed all rows and divides them
+- a run takes an element of as many rows from a pipeline that slices, batches and prefetches, and
+divides it; the number of rows is open or built into the graph
+- every learner takes an element of its own
+- the pipeline also shuffles rows and computes something from each, which takes longer than
+training a small network
+- a stock session at the same fed batch
+
+Writes benchmarks/results/input_pipeline.{json,md}. Goal: at least 0.97 of feed dicts.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ PULLED = {
 
 
 def contenders(rows: int, learners: int) -> dict[str, Contender]:
-    """By the name in the report."""
+    """Returns the contenders by their names in the report."""
     found = {
         "tf.Session, fed": Contender("stock fed", "stock_session", rows),
         "tf.Session, an element": Contender("stock pulled", "pipeline_session", rows),
@@ -48,7 +53,7 @@ def contenders(rows: int, learners: int) -> dict[str, Contender]:
 
 
 def stock_of(name: str) -> str:
-    """The stock session with the same data."""
+    """Returns the stock session with the same data."""
     if "mapped" in name:
         return "tf.Session, rows mapped"
     return "tf.Session, fed" if name.endswith("fed") else "tf.Session, an element"

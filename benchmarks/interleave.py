@@ -1,7 +1,7 @@
 """Measures contenders side by side: one process each, taking turns in short slices.
 
-Machines are noisy and clocks drift, so numbers are only compared within one call, and
-ratios are formed slice by slice before the median is taken.
+Machines are noisy and clocks drift, so numbers are only compared within one call. Ratios are
+formed slice by slice before the median is taken.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 from contenders import Contender, kernel_seconds, maker
 
-# Of what a process that has ended had to say.
+# The number of lines shown of the output of a process that has ended.
 _LAST_LINES = 20
 
 
@@ -32,11 +32,11 @@ class ProcessEndedError(RuntimeError):
 
 
 def environment(device: str) -> dict[str, str]:
-    """Of a process that computes on `device`: it sees no GPU or shares one."""
+    """Returns the environment of a process on `device`: it sees no GPU or shares one."""
     if device == "cpu":
         return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
     found = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", TF_FORCE_GPU_ALLOW_GROWTH="true")
-    # Contenders have one GPU's learners. The tests' modules hide all GPUs where this is not set.
+    # Contenders share one GPU. The tests' modules hide all GPUs if this is not set.
     return {"CUDA_VISIBLE_DEVICES": "0"} | found
 
 
@@ -65,11 +65,11 @@ class Process:
         self.seconds(1)  # compiles
 
     def seconds(self, steps: int) -> float:
-        """Has it train for so many steps; how long they took."""
+        """Trains for some steps; returns their seconds."""
         return self._ask(str(steps), "seconds")
 
     def value(self) -> float:
-        """What the stepper's `value()` returns, e.g. the loss."""
+        """Returns the stepper's `value()`, e.g. the loss."""
         return self._ask("value", "value")
 
     def _ask(self, question: str, answer: str) -> float:
@@ -77,14 +77,14 @@ class Process:
         return self.hear(answer)
 
     def tell(self, question: str) -> None:
-        """Has it begin with what hear() waits for."""
+        """Starts the work whose result hear() waits for."""
         assert self._process.stdin
-        with contextlib.suppress(BrokenPipeError):  # its output says that it has ended
+        with contextlib.suppress(BrokenPipeError):  # its output shows that it has ended
             self._process.stdin.write(f"{question}\n")
             self._process.stdin.flush()
 
     def hear(self, answer: str) -> float:
-        """The answer, by its name."""
+        """Waits for the answer and returns it by its name."""
         assert self._process.stdout
         for line in self._process.stdout:
             if line.startswith(f"{answer} "):
@@ -105,11 +105,11 @@ class Process:
         self._steps = max(1, round(self._steps * seconds / taken))
 
     def slice(self) -> float:
-        """Samples per second over one slice."""
+        """Returns the samples per second of one slice."""
         return self._steps * self.contender.rows_per_step / self.seconds(self._steps)
 
     def close_input(self) -> None:
-        """Lets it end."""
+        """Lets the process end."""
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -123,7 +123,8 @@ class Process:
 
 
 def in_turns(processes: dict[str, Process], slices: int) -> dict[str, list[float]]:
-    """Samples/s by slice of contenders that are ready; another one is first in each slice."""
+    """Returns samples/s by slice of contenders that are ready; each slice starts with another
+    one."""
     speeds: dict[str, list[float]] = {name: [] for name in processes}
     order = list(processes)
     for _ in range(slices):
@@ -139,9 +140,9 @@ def measure(
     slices: int,
     seconds: float,
 ) -> dict[str, list[float]]:
-    """Samples/s of every contender by slice; slice k of all was taken at about one time.
+    """Returns samples/s of every contender by slice; slice k of all contenders has one time.
 
-    A slice takes about so many seconds; with 0 seconds it is one step.
+    A slice takes about `seconds`; with 0 seconds it is one step.
     """
     processes = [Process(contender, model) for contender in contenders]
     for process in processes:
@@ -161,13 +162,14 @@ def measure(
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """Median, first and third quartile."""
+    """Returns the median, first and third quartile."""
     quartiles = np.percentile(values, [50, 25, 75])
     return float(quartiles[0]), float(quartiles[1]), float(quartiles[2])
 
 
 def processor() -> str:
-    """Its name and, since TensorFlow chooses kernels by it, its widest instruction set."""
+    """Returns the processor's name and, since TensorFlow chooses kernels by it, its widest
+    instruction set."""
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     facts = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
     name = facts.get("model name", platform.processor())
@@ -177,7 +179,7 @@ def processor() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were measured on."""
+    """Describes the machine of the measurement."""
     import keras
     import tensorflow as tf
 
@@ -194,7 +196,7 @@ def machine() -> dict[str, Any]:
 
 
 def told(where: dict[str, Any]) -> str:
-    """`machine()` in a sentence."""
+    """Returns `machine()` as a sentence."""
     return (
         f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB; TensorFlow "
         f"{where['tensorflow']}, Python {where['python']}; {where['date']}."
@@ -202,7 +204,7 @@ def told(where: dict[str, Any]) -> str:
 
 
 def answer_of(script: str, *arguments: str) -> Any:
-    """What a script prints last, as JSON; executed in a process of its own, on the CPU."""
+    """Returns the last output of a script, as JSON; executes it in a process on the CPU."""
     process = subprocess.run(
         [sys.executable, script, *arguments],
         capture_output=True,
@@ -214,7 +216,7 @@ def answer_of(script: str, *arguments: str) -> Any:
 
 
 def floor(model: str, rows: int) -> float:
-    """`contenders.kernel_seconds` in a process of its own."""
+    """Returns `contenders.kernel_seconds` from a process of its own."""
     job = json.dumps({"kernel_seconds": {"model": model, "rows": rows}})
     return float(answer_of(__file__, job))
 

@@ -1,12 +1,11 @@
-"""Does `fit` learn as well on learners: accuracy after every epoch, against stock Keras.
+"""The accuracy of `fit` on learners after every epoch, against stock Keras.
 
     python benchmarks/keras_accuracy.py --data ../shared/data/mnist.npz [--seeds N] [--epochs N]
 
-LeNet under momentum at the same `batch_size` and learning rate. A seed gives every contender
-the same initial weights and the same rows in the same order. Averaged gradients (S-SGD) must
-then give stock's losses and accuracies, to what rounding makes of them; averaged models (SMA)
-must stay within the spread of stock's seeds, or above it. Writes
-benchmarks/results/NAME.{json,md}.
+LeNet under momentum at the same `batch_size` and learning rate. A seed gives every contender the
+same initial weights and the same rows in the same order. Averaged gradients (S-SGD) must then give
+stock's losses and accuracies, except for rounding; averaged models (SMA) must stay within the
+spread of stock's seeds, or above it. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Curves = dict[str, list[dict[str, list[float]]]]  # by contender, seed, and quan
 
 
 def curves(data: Any, seed: int, epochs: int, synchroniser: str | None) -> dict[str, list[float]]:
-    """Training loss and test accuracy of one model after every epoch."""
+    """Returns training loss and test accuracy of one model after every epoch."""
     import keras
 
     import tensorbow
@@ -64,7 +63,7 @@ def curves(data: Any, seed: int, epochs: int, synchroniser: str | None) -> dict[
 
 
 def lines_of(found: Curves) -> list[str]:
-    """Markdown: accuracies epoch by epoch, and how far each contender is from stock."""
+    """Returns Markdown: accuracies epoch by epoch, and each contender's distance from stock."""
     stock = np.array([run["accuracy"] for run in found["stock Keras"]])
     epochs = stock.shape[1]
     lines = [

@@ -1,4 +1,4 @@
-"""How fast is `fit`: stock Keras against `tensorbow.keras.replicate`.
+"""The speed of `fit`: stock Keras against `tensorbow.keras.replicate`.
 
     python benchmarks/keras_fit.py [--models lenet:32:adam …] [--slices N] [--output NAME]
 
@@ -23,12 +23,12 @@ from interleave import machine, measure, spread
 RESULTS = pathlib.Path(__file__).parent / "results"
 DEFAULT_ROWS = ["lenet:32", "logistic:32", "resnet20:64"]
 STEPS_PER_EXECUTION = [16, 64]
-# Rows of an epoch, by model: long enough that what fit() does once does not count.
+# The rows of an epoch, by model: long enough that the fixed costs of fit() do not count.
 EPOCH_ROWS = {"logistic": 32768, "lenet": 2048, "resnet20": 512, "resnet32": 512}
 
 
 def contenders(model: str, batch: int, optimiser: str, learners: int) -> list[Contender]:
-    """Everything that is compared at `batch` rows a step."""
+    """Returns everything that is compared at `batch` rows a step."""
     rows = EPOCH_ROWS[model] // (2 if batch < 16 else 1)
 
     def fit(name: str, **settings: int | str) -> Contender:
@@ -55,7 +55,8 @@ def contenders(model: str, batch: int, optimiser: str, learners: int) -> list[Co
 
 
 def table(speeds: dict[str, list[float]]) -> list[str]:
-    """Markdown: samples/s and ratios, each with quartiles, to default and best stock fit."""
+    """Returns Markdown: samples/s and ratios, each with quartiles, to default and best stock
+    fit."""
     stock = [n for n in speeds if n.startswith("Keras fit")]
     best = max(stock, key=lambda name: float(np.median(speeds[name])))
     lines = [f"| | samples/s (quartiles) | ÷ {stock[0]} | ÷ best ({best}) |", "|---|---|---|---|"]

@@ -1,12 +1,11 @@
-"""What changing the number of learners costs, and what finding it costs.
+"""The cost of changing the number of learners, and of finding it.
 
     python benchmarks/layout_changes.py [--networks NAME …] [--changes N]
 
-*A change*: `session.set_learners` between runs, and the first run after it, which compiles for the
-learners there are now, less a run of the same layout later. *Finding*:
-from the first run of a session that finds its number of learners until it is settled; what it
-trained in that time is compared with what it would have trained with the layout that was settled
-on, at the pace that it has afterwards. Writes benchmarks/results/NAME.{json,md}.
+*A change*: `session.set_learners` between runs and the first run after it, which compiles, minus
+a later run of the same layout. *Finding*: the time from the first run of a session that finds
+its number of learners until it is settled. Its training in that time is compared with that of
+the settled layout at its later pace. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ CHOSEN = (
     "LSTM 32",
     "MLP 3×512, Adam, 32",
 )
-LATER = 10  # runs after a change, whose median is an ordinary run
-PACE_SECONDS = 5.0  # in which the pace afterwards is measured
-MOST_SECONDS = 120.0  # that finding may take
+LATER = 10  # runs after a change; their median is an ordinary run
+PACE_SECONDS = 5.0  # the time in which the later pace is measured
+MOST_SECONDS = 120.0  # the limit for finding
 
 
 def change(name: str, count: int) -> dict[str, list[float]]:
-    """Seconds of changes between one learner and one for every core."""
+    """Returns the seconds of changes between one learner and one for every core."""
     import tensorbow
     from tensorbow.options import cores
 
@@ -62,7 +61,7 @@ def change(name: str, count: int) -> dict[str, list[float]]:
 
 
 def finding(name: str) -> dict[str, float]:
-    """Seconds until the number of learners is settled, and how many of them were lost."""
+    """Returns the seconds until the number of learners is settled, and the lost ones among them."""
     import tensorbow
 
     graph, train_op, init, batches = network_program(name)
@@ -91,7 +90,7 @@ def finding(name: str) -> dict[str, float]:
 
 
 def measure(name: str, changes: int) -> dict[str, Any]:
-    """Both, each in a process of its own."""
+    """Measures both, each in a process of its own."""
     found = []
     for what in ("changes", "finding"):
         found.append(answer_of(__file__, "--process", what, name, str(changes)))
@@ -99,12 +98,12 @@ def measure(name: str, changes: int) -> dict[str, Any]:
 
 
 def cell(values: list[float]) -> str:
-    """Median and quartiles, in milliseconds."""
+    """Returns median and quartiles, in milliseconds."""
     return "{:.0f} ({:.0f}–{:.0f})".format(*(1e3 * value for value in spread(values)))
 
 
 def document(where: dict[str, Any], rows: dict[str, Any], changes: int) -> str:
-    """The report as Markdown."""
+    """Returns the report as Markdown."""
     lines = [
         "# What changing and finding the number of learners costs",
         "",

@@ -1,13 +1,12 @@
-"""Does a long training stay fast: stock TensorFlow against every synchroniser of TensorBow.
+"""The speed of a long training: stock TensorFlow against every synchroniser of TensorBow.
 
     python benchmarks/long_run.py [--steps N] [--optimiser adam momentum] [--data mnist.npz]
 
-A network of 784-512-512-512-10 units is trained at 32 rows a run, with a learning rate that
-drops by 10 after a third and after two thirds of the steps. Adam's slots of units that no
-longer learn become denormal numbers some 800 steps after the start, and a dead learning rate
-makes momentum's small: what a network does when it is fresh says nothing of that. Contenders
-are processes that take turns, slice by slice; ratios are formed slice by slice. Writes
-benchmarks/results/NAME.{json,md}.
+A network of 784-512-512-512-10 units is trained at 32 rows a run. Its learning rate drops by 10
+after a third and after two thirds of the steps. Adam's slots of units that no longer learn
+become denormal numbers some 800 steps after the start. A dead learning rate makes momentum's
+small. A fresh network shows none of that. Contenders are processes that take turns, slice by
+slice; ratios are formed slice by slice. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ WANTED_RATIO = 1.2  # to stock, late
 def contenders(
     ways: Sequence[Way], optimiser: str, steps: int, learners: int, data: pathlib.Path | None
 ) -> list[Contender]:
-    """All at the same number of fed rows."""
+    """Returns all contenders at the same number of fed rows."""
     settings = {
         "hidden": HIDDEN,
         "optimiser_name": optimiser,
@@ -54,9 +53,9 @@ def contenders(
 def measure(
     compared: Sequence[Contender], steps_per_slice: int
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Samples/s by contender and slice, and the loss at the end.
+    """Returns samples/s by contender and slice, and the loss at the end.
 
-    Of a step before the first slice nothing is measured: it compiles.
+    A step before the first slice, which compiles, is not measured.
     """
     processes = [Process(contender, "fully_connected") for contender in compared]
     for process in processes:
@@ -76,26 +75,27 @@ def measure(
 
 
 def windows(values: Sequence[float]) -> list[np.ndarray]:
-    """The slices of early, middle and late training."""
+    """Returns the slices of early, middle and late training."""
     begins = (0, *WINDOW_ENDS[:-1])
     return [np.asarray(values[begin:end]) for begin, end in zip(begins, WINDOW_ENDS)]
 
 
 def late_by_early(values: Sequence[float]) -> float:
-    """Median throughput of the last window by that of the first."""
+    """Returns the median throughput of the last window divided by that of the first."""
     early, _, late = windows(values)
     return float(np.median(late) / np.median(early))
 
 
 def ratios(values: Sequence[float], stock: Sequence[float]) -> list[tuple[float, float, float]]:
-    """To stock in the same slices, by window: median and quartiles."""
+    """Returns ratios to stock in the same slices, by window: median and quartiles."""
     return [spread(window) for window in windows(np.divide(values, stock).tolist())]
 
 
 def table(
     speeds: dict[str, list[float]], losses: dict[str, float], steps_per_slice: int
 ) -> list[str]:
-    """Markdown: samples/s and ratios to the first contender by window, late by early, loss."""
+    """Returns Markdown: samples/s and ratios to the first contender by window, late by early,
+    loss."""
     ends = [end * steps_per_slice for end in WINDOW_ENDS]
     spans = [f"{begin:,}–{end:,}" for begin, end in zip([0, *ends], ends)]
     stock = next(iter(speeds))
@@ -111,7 +111,7 @@ def table(
 
 
 def findings(speeds: dict[str, list[float]]) -> list[str]:
-    """Who does not stay as fast as it began, or is not faster than stock in the end."""
+    """Returns contenders that become slower, or are not faster than stock in the end."""
     stock = next(iter(speeds))
     found = []
     for name, values in list(speeds.items())[1:]:

@@ -1,12 +1,12 @@
-"""How much memory a model takes: stock TensorFlow against every synchroniser of TensorBow.
+"""The memory that a model takes: stock TensorFlow against every synchroniser of TensorBow.
 
     python benchmarks/memory.py [--parameters N] [--learners N] [--optimiser sgd adam]
 
-A dense network is trained for some steps on few rows, so that activations weigh nothing
-beside weights, gradients and slots. Every contender is a fresh process, and each of its
-measurements another one. *Resident* is by how much the process has grown since its graph
-and session stand, before a variable is initialised; *peak* is the same for the moment
-at which it was largest. Writes benchmarks/results/NAME.{json,md}.
+A dense network is trained for some steps on few rows, so that activations are small compared with
+weights, gradients and slots. Every contender is a fresh process, and each of its measurements
+another one. *Resident* is the growth of the process since its graph and session exist, before a
+variable is initialised; *peak* is the growth at its largest moment. Writes
+benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HIDDEN_LAYERS = 3
 
 
 def hidden_units(parameters: int) -> int:
-    """Units of each hidden layer such that the network has about so many parameters."""
+    """Returns the units of each hidden layer for a network of about `parameters` parameters."""
     # INPUTS·u + u, then u² + u for each further hidden layer, then CLASSES·u + CLASSES.
     a, b = HIDDEN_LAYERS - 1, INPUTS + CLASSES + HIDDEN_LAYERS
     c = CLASSES - parameters
@@ -41,19 +41,19 @@ def hidden_units(parameters: int) -> int:
 
 
 def count(units: int) -> int:
-    """Parameters of the network with so many units in each hidden layer."""
+    """Returns the parameters of the network with `units` in each hidden layer."""
     sizes = [INPUTS, *[units] * HIDDEN_LAYERS, CLASSES]
     return sum((i + 1) * o for i, o in zip(sizes, sizes[1:]))
 
 
 def resident_bytes() -> int:
-    """Of this process, now."""
+    """Returns the resident bytes of this process."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def peak_bytes() -> int:
-    """Of this process: the most that was ever resident, or since `forget_peak`."""
+    """Returns the most resident bytes of this process, ever or since `forget_peak`."""
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
@@ -71,7 +71,7 @@ def growth(
     arguments: dict[str, Any],
     learners: int,
 ) -> dict[str, int]:
-    """By how many bytes this process grows when it trains: afterwards, and at its peak."""
+    """Returns the bytes by which this process grows when it trains: afterwards, and at its peak."""
     import fully_connected
     from ways import session
 
@@ -95,14 +95,14 @@ def growth(
                 trained.run(program["train_op"], feeds)
             return {"resident": resident_bytes() - before, "peak": peak_bytes() - before}
 
-    train([4] * HIDDEN_LAYERS, 2)  # threads, kernels and libraries are there from now on
+    train([4] * HIDDEN_LAYERS, 2)  # from now on threads, kernels and libraries exist
     return train([units] * HIDDEN_LAYERS, steps)
 
 
 def measure(
     way: Way, units: int, optimiser: str, steps: int, learners: int, repeats: int
 ) -> dict[str, list[int]]:
-    """`growth` in so many fresh processes."""
+    """Returns `growth` in each of several fresh processes."""
     job = {"units": units, "optimiser": optimiser, "steps": steps, **way.settings(learners)}
     found: dict[str, list[int]] = {"resident": [], "peak": []}
     for _ in range(repeats):
@@ -119,7 +119,7 @@ def measure(
 
 
 def table(rows: dict[str, dict[str, Any]]) -> list[str]:
-    """Markdown: bytes per parameter, and per parameter and learner."""
+    """Returns Markdown: bytes per parameter, and per parameter and learner."""
     lines = [
         "| | learners | resident, bytes per parameter | … and learner | peak, bytes per parameter "
         "| … and learner |",

@@ -1,4 +1,4 @@
-"""Networks of many kinds as TensorFlow-1 programs, for what must hold for all of them."""
+"""Networks of many kinds as TensorFlow-1 programs, for properties that hold for all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-TUNING_SECONDS = 120  # at most, before a network is measured
+TUNING_SECONDS = 120  # the limit before a network is measured
 SEED = 1
 BATCHES = 4  # fed in turn
 
@@ -18,7 +18,7 @@ Feeds = Callable[[np.random.Generator, int], list[np.ndarray]]
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """What is trained.
+    """A network to train.
 
     Attributes:
       rows: fed to a run.
@@ -86,7 +86,7 @@ def _dense(hidden: Sequence[int], classes: int = 10) -> Callable[[Any], Any]:
 
 
 def _network(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A network of tensorbow.models, which `make` picks out of that module."""
+    """Makes a network of tensorbow.models, which `make` picks out of that module."""
 
     def scores(x: Any) -> Any:
         from tensorbow import models
@@ -101,12 +101,12 @@ def _model(name: str) -> Callable[[Any], Any]:
 
 
 def _convolutions(channels: Sequence[Any], separable: bool = False) -> Callable[[Any], Any]:
-    """Layers of so many channels; "pool" halves the image."""
+    """Makes convolution layers with these channels; "pool" halves the image."""
     return _network(lambda models: models.images.convolutions(channels, separable))
 
 
 def _lstm(x: Any) -> Any:
-    """Reads an image row by row."""
+    """Makes a network that reads an image row by row."""
     import tensorflow as tf
 
     layers = _layers()
@@ -115,7 +115,7 @@ def _lstm(x: Any) -> Any:
 
 
 def _attention(heads: int) -> Callable[[Any], Any]:
-    """One block of a transformer, without norms."""
+    """Makes one block of a transformer, without norms."""
 
     def scores(x: Any) -> Any:
         import tensorflow as tf
@@ -148,7 +148,7 @@ def _embedding(words: int, width: int, length: int = 20) -> Network:
 
 IMAGE, COLOURS = (28, 28, 1), (32, 32, 3)
 VGG16 = [64, 64, "pool", 128, 128, "pool", 256, 256, 256, "pool"]
-VGG16 += [512, 512, 512, "pool", 512, 512, 512]  # its convolutions, the last pooling left out
+VGG16 += [512, 512, 512, "pool", 512, 512, 512]  # its convolutions, without the last pooling
 
 NETWORKS: dict[str, Network] = {
     "logistic 32": _classifier(32, "sgd", (784,), _dense([])),
@@ -183,14 +183,14 @@ NETWORKS: dict[str, Network] = {
 
 
 def batches(model: str) -> list[list[np.ndarray]]:
-    """What is fed in turn, the same for every contender."""
+    """Returns batches that are fed in turn, the same for every contender."""
     random = np.random.default_rng(0)
     network = NETWORKS[model]
     return [network.feeds(random, network.rows) for _ in range(BATCHES)]
 
 
 def network_program(model: str) -> tuple[Any, Any, Any, list[dict[Any, Any]]]:
-    """The graph of a network, its training and initialising operations, and feed dicts."""
+    """Returns the graph of a network, its training and initialising operations, and feed dicts."""
     import tensorflow as tf
     from fully_connected import RATES, optimiser
 

@@ -1,11 +1,16 @@
-"""Is any network slower than in a stock session?
+"""The speed of any network, against a stock session.
 
     python benchmarks/never_slower.py [--networks NAME …] [--slices N] [--output NAME]
 
-Networks of many kinds (networks.py), as many rows fed to a run in all columns: a stock session, the
-same with TensorFlow's switch for oneDNN on, `TensorBowSession` with one learner on all cores, with
-one learner for every core, and with the number that is found by measuring, after it has been
-found. Writes benchmarks/results/NAME.{json,md}.
+Networks of many kinds (networks.py), with as many rows fed to a run in all columns:
+
+- a stock session
+- the same with TensorFlow's switch for oneDNN on
+- `TensorBowSession` with one learner on all cores
+- with one learner for every core
+- with the number that tuning finds, after it has been found
+
+Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -27,14 +32,14 @@ LEARNERS: dict[str, int | str] = {STOCK: 0, ONEDNN: 0, ONE: 1, MANY: cores(), FO
 
 
 def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
-    """Samples/s of each kind of session by slice, and the number of learners found."""
+    """Returns samples/s of each kind of session by slice, and the number of learners found."""
     rows = NETWORKS[name].rows
     processes = {}
     for kind, learners in LEARNERS.items():
         switch = WITH_ONEDNN if kind == ONEDNN else {}
         settings = {"learners": learners}
         contender = Contender(kind, "network_session", rows, settings, environment=switch)
-        # One after the other: tuning measures, too.
+        # One after the other, since tuning measures, too.
         process = processes[kind] = Process(contender, name)
         process.wait_until_ready()
     for process in processes.values():
@@ -47,19 +52,19 @@ def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
 
 
 def ratio(found: dict[str, Any], kind: str, base: str = STOCK) -> str:
-    """To `base`: the median of the slices' ratios, with quartiles."""
+    """Returns the ratio to `base`: the median of the slices' ratios, with quartiles."""
     speeds = found["samples_per_second"]
     median, low, high = spread(list(np.divide(speeds[kind], speeds[base])))
     return f"{median:.2f} ({low:.2f}–{high:.2f})"
 
 
 def best_fixed(found: dict[str, Any]) -> str:
-    """The fixed number of learners with the larger median."""
+    """Returns the fixed number of learners with the larger median."""
     return max(FIXED, key=lambda kind: spread(found["samples_per_second"][kind])[0])
 
 
 def document(where: dict[str, Any], rows: dict[str, Any], slices: int, seconds: float) -> str:
-    """The report as Markdown."""
+    """Returns the report as Markdown."""
     lines = [
         "# Networks of many kinds, against a stock session at the same fed batch",
         "",

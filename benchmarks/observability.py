@@ -1,4 +1,4 @@
-"""What a trace costs the program that is traced.
+"""The cost of a trace for the traced program.
 
     python benchmarks/observability.py [--networks NAME …] [--slices N]
 
@@ -22,7 +22,7 @@ CHOSEN = ("logistic 32", "LeNet 32", "MLP 3×512, Adam, 32", "ResNet-20 32")
 
 
 def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
-    """Samples/s with and without a trace by slice, and bytes of the trace for a run."""
+    """Returns samples/s with and without a trace by slice, and bytes of the trace for a run."""
     import tensorbow
     from tensorbow.options import cores
 
@@ -55,7 +55,7 @@ def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
 
 
 def document(where: dict[str, Any], rows: dict[str, Any], slices: int, seconds: float) -> str:
-    """The report as Markdown."""
+    """Returns the report as Markdown."""
     lines = [
         "# What a trace costs",
         "",

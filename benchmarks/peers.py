@@ -36,7 +36,7 @@ class DifferentNetworksError(RuntimeError):
 
 
 def contenders(model: str, python: str = str(PYTHON)) -> list[Contender]:
-    """All of them for one network; `python` has PyTorch and JAX."""
+    """Returns all contenders for one network; `python` has PyTorch and JAX."""
     rows = NETWORKS[model].rows
 
     def peer(name: str, make: str, **settings: Any) -> Contender:
@@ -61,7 +61,7 @@ def contenders(model: str, python: str = str(PYTHON)) -> list[Contender]:
 
 
 def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
-    """Samples/s of each contender by slice, and the number of learners found.
+    """Returns samples/s of each contender by slice, and the number of learners found.
 
     Raises:
       DifferentNetworksError: if contenders count different numbers of parameters.
@@ -86,14 +86,14 @@ def measure(name: str, slices: int, seconds: float) -> dict[str, Any]:
 
 
 def ratios(found: dict[str, Any], column: str) -> list[float]:
-    """To stock by slice; of PyTorch's two layouts of images those of the faster one."""
+    """Returns ratios to stock by slice, for PyTorch with its faster layout of images."""
     speeds = found["samples_per_second"]
     layouts = [speeds[name] for name in (column, column + CHANNELS_LAST) if name in speeds]
     return list(np.divide(max(layouts, key=np.median), speeds[STOCK]))
 
 
 def document(where: dict[str, Any], rows: dict[str, Any], slices: int, seconds: float) -> str:
-    """The report as Markdown."""
+    """Returns the report as Markdown."""
     lines = [
         "# The same networks by other systems, at the same fed batch",
         "",
@@ -124,7 +124,7 @@ def document(where: dict[str, Any], rows: dict[str, Any], slices: int, seconds: 
 
 
 def versions() -> dict[str, str]:
-    """Of PyTorch and JAX in their environment."""
+    """Returns the versions of PyTorch and JAX in their environment."""
     import subprocess
 
     program = "from importlib.metadata import version as v; print(v('torch'), v('jax'))"

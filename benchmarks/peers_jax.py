@@ -16,7 +16,7 @@ Weights = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class _Model:
-    """`shapes` of the weights; `scores(weights, x)`, [rows, classes]."""
+    """A network with `shapes` of the weights and `scores(weights, x)`, [rows, classes]."""
 
     shapes: dict[str, tuple[int, ...]]
     scores: Callable[[Weights, Any], Any]
@@ -192,7 +192,8 @@ MODELS: dict[str, Callable[[], _Model]] = {
 
 
 def _initial(model: _Model) -> Weights:
-    """He's normal values for what has two dimensions or more, ones for scales, else zeros."""
+    """Returns He's normal values for weights of two dimensions or more, ones for scales, else
+    zeros."""
     random = np.random.default_rng(1)
     weights: Weights = {}
     for name, shape in model.shapes.items():
@@ -205,10 +206,10 @@ def _initial(model: _Model) -> Weights:
 
 
 def jax_network(model: str, rows: int, replicas: int = 1) -> Callable[[int], None]:
-    """A step compiled by `jax.jit` with optax's optimiser, rows from NumPy.
+    """Trains by a step compiled by `jax.jit` with optax's optimiser, rows from NumPy.
 
     With several replicas (0: one for every core) `jax.vmap` trains them on their shares of the
-    rows, and each goes 1/replicas of the way to their mean (SMA with the current centre). The
+    rows. Each then moves 1/replicas of the way to their mean (SMA with the current centre). The
     stepper's `value()` is the number of trained parameters of one.
     """
     import jax

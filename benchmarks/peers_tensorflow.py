@@ -12,7 +12,7 @@ from networks import NETWORKS, SEED, batches
 
 
 def mirrored_network(model: str, rows: int) -> Callable[[int], None]:
-    """`tf.distribute.MirroredStrategy`, a replica on a logical CPU for each core.
+    """Trains by `tf.distribute.MirroredStrategy`, a replica on a logical CPU for each core.
 
     A graph in a stock session, as for the other networks; each replica has its own placeholders,
     fed its share of the rows. The stepper's `value()` is the number of trained parameters.
@@ -29,7 +29,7 @@ def mirrored_network(model: str, rows: int) -> Callable[[int], None]:
 
     def train() -> tuple[list[Any], Any]:
         inputs, loss = network.make()
-        scaled = loss / replicas  # strategies add gradients up
+        scaled = loss / replicas  # strategies sum gradients
         return inputs, optimiser(network.optimiser, RATES[network.optimiser]).minimize(scaled)
 
     with tf.Graph().as_default() as graph, strategy.scope():

@@ -153,7 +153,7 @@ def _optimiser(name: str, weights: Sequence[Any]) -> Any:
 def _stepper(
     model: str, channels_last: bool, rank: int, ranks: int
 ) -> tuple[Callable[[int], None], int]:
-    """Trains on the share of one process; with the number of parameters."""
+    """Returns a stepper on the share of one process, with the number of parameters."""
     import torch
 
     network = NETWORKS[model]
@@ -188,7 +188,7 @@ def _stepper(
 
 
 def torch_network(model: str, rows: int, channels_last: bool = False) -> Callable[[int], None]:
-    """PyTorch in eager execution on all cores, fused optimisers, rows from NumPy.
+    """Trains by PyTorch in eager execution on all cores, fused optimisers, rows from NumPy.
 
     The stepper's `value()` is the number of trained parameters.
     """
@@ -213,7 +213,7 @@ def _work(model: str, channels_last: bool, rank: int, ranks: int, port: int, cou
 
 
 def torch_distributed(model: str, rows: int, channels_last: bool = False) -> Callable[[int], None]:
-    """`DistributedDataParallel` over gloo, a process of one thread on each core.
+    """Trains by `DistributedDataParallel` over gloo, a process of one thread on each core.
 
     The stepper's `value()` is the number of trained parameters.
     """

@@ -2,12 +2,11 @@
 
     python benchmarks/power_law.py FILE [--scale S] [--rows N] [--repeat N] [--seed N]
 
-Those of Amazon-670K in the extreme classification repository (Bhatia et al.,
+The statistics are those of Amazon-670K in the extreme classification repository (Bhatia et al.,
 http://manikvarma.org/downloads/XC/XMLRepository.html): 670,091 labels, 135,909 features, 490,449
-training rows, 5.45 labels and about 75 features a row. How often a feature or label comes follows a
-power law; which are the frequent ones is drawn. With --scale 0.01 there are a hundredth of the
-labels, features and rows, and as many of them in a row. The file is in the LIBSVM format, with a
-header.
+training rows, 5.45 labels and about 75 features a row. The frequency of a feature or label follows
+a power law; the frequent ones are drawn. With --scale 0.01 there are a hundredth of the labels,
+features and rows, and as many of them in a row. The file is in the LIBSVM format, with a header.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ import numpy as np
 
 from tensorbow._libsvm import Rows
 
-EXPONENT = 1.0  # the n-th most frequent comes n^-EXPONENT times as often as the first
+EXPONENT = 1.0  # the n-th most frequent one occurs n^-EXPONENT times as often as the first
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """Of a data set."""
+    """The statistics of a data set."""
 
     labels: int = 670_091
     features: int = 135_909
@@ -34,7 +33,7 @@ class Statistics:
     features_a_row: float = 75.0
 
     def scaled(self, scale: float) -> Statistics:
-        """With a part of the labels, features and rows."""
+        """Returns the statistics with a part of the labels, features and rows."""
         sizes = {
             name: max(1, round(getattr(self, name) * scale))
             for name in ("labels", "features", "rows")
@@ -46,7 +45,7 @@ AMAZON_670K = Statistics()
 
 
 class _Drawn:
-    """Numbers below `size`, as often as a power law says."""
+    """Numbers below `size`, drawn by a power law."""
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -56,7 +55,7 @@ class _Drawn:
         self._names = rng.permutation(size)
 
     def sets(self, counts: np.ndarray) -> list[np.ndarray]:
-        """Sets of so many different numbers each, or of all there are; ascending."""
+        """Draws sets of these numbers of different elements, or of all; ascending."""
         sets = []
         for count in np.minimum(counts, self._size):
             found = np.zeros(0, np.int64)
@@ -70,7 +69,7 @@ class _Drawn:
 
 
 def rows(statistics: Statistics, count: int, seed: int = 0) -> Rows:
-    """So many rows; values are positive and have a Euclidean length of 1 in every row."""
+    """Draws rows; values are positive and have a Euclidean length of 1 in every row."""
     rng = np.random.default_rng(seed)
     features = _Drawn(statistics.features, rng).sets(
         1 + rng.poisson(statistics.features_a_row - 1, count)
@@ -98,7 +97,7 @@ def rows(statistics: Statistics, count: int, seed: int = 0) -> Rows:
 def write(
     path: pathlib.Path, data: Rows, statistics: Statistics, repeat: int = 1, header: bool = True
 ) -> None:
-    """Writes a file with the rows, all of them `repeat` times; numbers are from 0."""
+    """Writes a file with the rows, all of them `repeat` times; numbers start at 0."""
     lines = []
     for i in range(len(data)):
         row = slice(data.ends[i], data.ends[i + 1])

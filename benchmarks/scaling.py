@@ -1,12 +1,12 @@
-"""How training scales to thousands of hosts, simulated from what one host measures.
+"""Training on up to thousands of hosts, simulated from measurements of one host.
 
     python benchmarks/scaling.py [--check-only] [--busy] [--output NAME]
 
 First the cost model (tensorbow/cost_model.py) is compared with 2 and 4 processes of this machine
-that train together. Then iterations of up to 4,096 hosts are simulated, whose tasks take what this
-machine's take, with its differences from one iteration to the next, on networks that are given by
-latency and bandwidth; sums cost what the software takes here. On a machine that others use
-(--busy) a task takes its CPU time. Writes benchmarks/results/NAME.{json,md}.
+that train together. Then iterations of up to 4,096 hosts are simulated. Their tasks take as long as
+this machine's, with its variation, on networks given by latency and bandwidth; sums cost as much as
+the software here. On a machine that others use (--busy) a task takes its CPU time. Writes
+benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ NETWORKS = {
     "100 Gbit/s, 5 µs": Network(5e-6, 100e9 / 8),
 }
 ITERATIONS = 256  # a multiple of all periods
-SECONDS = 10  # a task is watched
-ENOUGH = 20  # iterations, to know how much they differ
-# Rows of an iteration of a host.
+SECONDS = 10  # a task is observed
+ENOUGH = 20  # iterations that show their variation
+# The rows of an iteration of a host.
 TASKS = {
     "LeNet, 64 rows": ("lenet", 64),
     "ResNet-50, 8 rows": ("resnet50", 8),
@@ -49,11 +49,11 @@ TASKS = {
 
 
 def simulate_models(task: Task, cluster: Cluster, period: int, pace: np.ndarray) -> float:
-    """Seconds of an iteration under SMA, as cost_model.averaged_models() has it, on hosts that
-    are not equally fast.
+    """Returns the seconds of an iteration under SMA, by cost_model.averaged_models(), on hosts of
+    different speed.
 
     Args:
-      pace: [iterations, hosts], what tasks take relative to `task`.
+      pace: [iterations, hosts], the durations of tasks relative to `task`.
     """
     host, size, report = cluster.host, task.size_bytes, cluster.report_bytes
     arrays = 2 if host.learners > 1 else 5
@@ -74,7 +74,7 @@ def simulate_models(task: Task, cluster: Cluster, period: int, pace: np.ndarray)
 
 
 def simulate_gradients(task: Task, cluster: Cluster, pace: np.ndarray) -> float:
-    """The same under S-SGD: everybody waits for the slowest in every iteration."""
+    """Returns the seconds under S-SGD: every host waits for the slowest in every iteration."""
     slowest = pace.max(1)
     seconds = [
         cost_model.averaged_gradients(task.scaled_to(factor * task.seconds), cluster).seconds
@@ -84,7 +84,7 @@ def simulate_gradients(task: Task, cluster: Cluster, pace: np.ndarray) -> float:
 
 
 def paces(iterations: Sequence[float], hosts: int, seed: int = 0) -> np.ndarray:
-    """Draws of what tasks take relative to their median, from iterations that were measured."""
+    """Draws durations of tasks relative to their median, from measured iterations."""
     relative = np.array(iterations) / np.median(iterations)
     return np.random.default_rng(seed).choice(relative, (ITERATIONS, hosts))
 
@@ -92,9 +92,9 @@ def paces(iterations: Sequence[float], hosts: int, seed: int = 0) -> np.ndarray:
 def simulated(
     task: Task, iterations: Sequence[float], host: Host, network: Network, costs: SumCosts
 ) -> dict[str, list[float]]:
-    """By way of training, seconds of an iteration for every number of HOSTS.
+    """Returns the seconds of an iteration for every number of HOSTS, by way of training.
 
-    Those that end in "equal" are of hosts whose tasks all take the median.
+    The ways ending in "equal" are of hosts whose tasks all take the median.
     """
     found: dict[str, list[float]] = {}
     for hosts in HOSTS:
@@ -122,14 +122,14 @@ def simulated(
 
 
 def undisturbed(measured: _plan_task.Measured, cores: int) -> _plan_task.Measured:
-    """What it takes on cores that are all busy with it: its CPU time."""
+    """Returns the measurement on cores that are all busy with it: its CPU time."""
     iterations = tuple(work / cores for work in measured.work)
     task = measured.task.scaled_to(float(np.median(iterations)))
     return dataclasses.replace(measured, task=task, iterations=iterations)
 
 
 def measured_tasks(cores: Sequence[int], busy: bool) -> dict[str, _plan_task.Measured]:
-    """What this machine's tasks take, with a learner on each core."""
+    """Returns this machine's durations of tasks, with a learner on each core."""
     found = {}
     for name, (program, rows) in TASKS.items():
         ours = program == "lenet"
@@ -156,7 +156,7 @@ def measured_tasks(cores: Sequence[int], busy: bool) -> dict[str, _plan_task.Mea
 
 
 def scaling_table(task: Task, seconds: dict[str, list[float]]) -> list[str]:
-    """Markdown: the speed of each host relative to one that is alone."""
+    """Returns Markdown: the speed of each host relative to a lone one."""
     shown = [name for name in seconds if not name.endswith("equal")]
     lines = [
         f"| | {' | '.join(f'{hosts:,}' for hosts in HOSTS)} |",
@@ -172,7 +172,7 @@ def scaling_table(task: Task, seconds: dict[str, list[float]]) -> list[str]:
 
 
 def stragglers_table(found: dict[str, dict[str, list[float]]]) -> list[str]:
-    """Markdown: what tasks that do not take equally long add to an iteration."""
+    """Returns Markdown: the seconds that tasks of different duration add to an iteration."""
     lines = [
         f"| | | {' | '.join(f'{hosts:,}' for hosts in HOSTS)} |",
         "|---" * (len(HOSTS) + 2) + "|",
@@ -241,7 +241,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def written(
     report: dict[str, Any], costs: SumCosts, tasks: dict[str, _plan_task.Measured]
 ) -> list[str]:
-    """The report, in Markdown, by line."""
+    """Returns the report, in Markdown, by line."""
     in_work = " (in CPU time)" if report["busy"] else ""
     lines = [
         "# Scaling to many hosts",

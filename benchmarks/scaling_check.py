@@ -18,7 +18,7 @@ CHECK_PERIOD = 8
 
 
 class WatchedHosts(Hosts):
-    """Hosts whose CPU time is noted, too."""
+    """Hosts whose CPU time is recorded, too."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -32,7 +32,7 @@ class WatchedHosts(Hosts):
 
 
 def ways_to_check() -> dict[str, dict[str, Any]]:
-    """Settings of host_contenders.host_session by what they are called."""
+    """Returns settings of host_contenders.host_session by their names."""
     return {
         "alone": {"averaging": False},
         "SMA": {"averaging": True},
@@ -42,7 +42,7 @@ def ways_to_check() -> dict[str, dict[str, Any]]:
 
 
 def predicted(task: Task, cluster: Cluster) -> dict[str, Prediction]:
-    """The same ways as the model has them."""
+    """Returns the same ways in the model."""
     return {
         "alone": Prediction(task.seconds, 0.0, 0.0),
         "SMA": cost_model.averaged_models(task, cluster),
@@ -52,7 +52,7 @@ def predicted(task: Task, cluster: Cluster) -> dict[str, Prediction]:
 
 
 def one_host(model: str, rows: int) -> _plan_task.Measured:
-    """A host with one learner on one core, while the others do nothing."""
+    """Makes a host with one learner on one core, while the others are idle."""
     cores = sorted(os.sched_getaffinity(0))
     return _plan_task.measure(_plan_task.Job(model, rows, "", (), 1, seconds=4), cores[:1])
 
@@ -60,8 +60,8 @@ def one_host(model: str, rows: int) -> _plan_task.Measured:
 def check(
     model: str, rows: int, hosts: int, slices: int, one: _plan_task.Measured, costs: SumCosts
 ) -> dict[str, Any]:
-    """Seconds and CPU seconds of an iteration of a host, by way of training: measured, predicted
-    from those of hosts that do not average, and from `one` that has the machine to itself."""
+    """Returns seconds and CPU seconds of an iteration of a host, by way of training: measured, and
+    predicted from hosts that do not average and from `one` host on an idle machine."""
     running = {}
     for name, way in ways_to_check().items():
         settings = {"learners": 1} | way
@@ -97,8 +97,8 @@ def off(value: float, true: float) -> str:
 
 
 def check_table(found: dict[str, dict[str, Any]], busy: bool) -> list[str]:
-    """Markdown: milliseconds of an iteration, and how far predictions are off; CPU time only
-    where others have used the machine."""
+    """Returns Markdown: milliseconds of an iteration, and errors of predictions; CPU time only if
+    others have used the machine."""
     lines = ["| | | CPU time | predicted | |", "|---|---|---|---|---|"]
     if not busy:
         lines = [
@@ -113,7 +113,7 @@ def check_table(found: dict[str, dict[str, Any]], busy: bool) -> list[str]:
             cells = [name, way]
             for true, value in columns:
                 cells.append(f"{1e3 * true[way]:.2f}")
-                # "alone" is what the others are predicted from.
+                # The others are predicted from "alone".
                 same = way == "alone"
                 cells += (
                     ["", ""] if same else [f"{1e3 * value[way]:.2f}", off(value[way], true[way])]

@@ -12,7 +12,8 @@ RATE = 0.01
 
 
 def resnet50(layers: Any) -> tuple[Any, Any]:
-    """Images and logits of ResNet-50 (He et al., 2015, table 1): 25.6 million parameters."""
+    """Returns images and logits of ResNet-50 (He et al., 2015, table 1): 25.6 million
+    parameters."""
     import tensorflow as tf
 
     def conv_bn(x: Any, filters: int, size: int, name: str, stride: int = 1) -> Any:
@@ -36,7 +37,7 @@ def resnet50(layers: Any) -> tuple[Any, Any]:
 
 
 def dense(layers: Any) -> tuple[Any, Any]:
-    """25 million parameters in layers of 4,096 units."""
+    """Returns 25 million parameters in layers of 4,096 units."""
     import tensorflow as tf
 
     images = tf.compat.v1.placeholder(tf.float32, [None, 784])

@@ -3,14 +3,14 @@
     python benchmarks/sparse.py --data FOLDER [--parts training features reader stream]
 
 - *training*: the model of extreme labels on Bibtex, two learners against a stock session that is
-  fed as many rows; wanted: at least 1.5 times its samples/s.
+fed as many rows; goal: at least 1.5 times its samples/s.
 - *features*: a step and its memory as the number of features grows, with as many values a row.
 - *reader*: `tensorbow.data.libsvm` against scikit-learn's `load_svmlight_file`, on rows with the
-  statistics of Amazon-670K (power_law.py), by batch size and by who takes the batches.
+statistics of Amazon-670K (power_law.py), by batch size and by consumer of the batches.
 - *stream*: memory while a million rows are streamed.
 
-Contenders are processes of their own that take turns. Writes benchmarks/results/NAME.{json,md}; a
-part that is not asked for stays what it was in there.
+Contenders are processes of their own that take turns. Writes benchmarks/results/NAME.{json,md},
+whose other parts stay as they are.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _cell(values: Any, form: str) -> str:
 
 
 def training(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Samples/s on Bibtex, by optimiser and contender."""
+    """Returns samples/s on Bibtex, by optimiser and contender."""
     path = str(arguments.data / "bibtex_train.libsvm.gz")
     found = {}
     for optimiser in arguments.optimisers:
@@ -80,7 +80,8 @@ def _training_lines(found: dict[str, Any]) -> list[str]:
 
 
 def features(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Milliseconds of a step and bytes by which the process grows, by number of features."""
+    """Returns milliseconds of a step and bytes by which the process grows, by number of
+    features."""
     found: dict[str, Any] = {}
     for count in arguments.features:
         for optimiser in arguments.optimisers:
@@ -131,7 +132,7 @@ def _features_lines(found: dict[str, Any], hidden: int) -> list[str]:
 
 
 def _file(folder: str, rows: int, repeat: int = 1) -> dict[str, Any]:
-    """Settings of readers for a file of rows like Amazon-670K's."""
+    """Returns settings of readers for a file of rows like Amazon-670K's."""
     statistics = power_law.AMAZON_670K
     path = pathlib.Path(folder) / f"{rows}x{repeat}.txt"
     power_law.write(path, power_law.rows(statistics, rows), statistics, repeat, header=False)
@@ -139,7 +140,7 @@ def _file(folder: str, rows: int, repeat: int = 1) -> dict[str, Any]:
 
 
 def _readers(rows: int, file: dict[str, Any]) -> dict[str, Process]:
-    """By what they are called in the table."""
+    """Returns the readers by their names in the table."""
     ways: dict[str, tuple[str, dict[str, Any]]] = {}
     for consumer, model in (("in a session", "session"), ("in Python", "loop")):
         for batch in READER_BATCHES:
@@ -158,7 +159,8 @@ def _readers(rows: int, file: dict[str, Any]) -> dict[str, Process]:
 
 
 def reader(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Rows/s by reader and slice, bytes that a core reads in a second, and those of a row."""
+    """Returns rows/s by reader and slice, bytes that a core reads in a second, and those of a
+    row."""
     with tempfile.TemporaryDirectory() as folder:
         file = _file(folder, arguments.rows)
         size = pathlib.Path(file["path"]).stat().st_size
@@ -205,7 +207,7 @@ def _reader_lines(found: dict[str, Any]) -> list[str]:
 
 
 def stream(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Bytes of the process as rows go by."""
+    """Returns the bytes of the process while rows are read."""
     with tempfile.TemporaryDirectory() as folder:
         repeat = arguments.streamed // arguments.rows
         file = _file(folder, arguments.rows, repeat)

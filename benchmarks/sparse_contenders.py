@@ -17,13 +17,13 @@ import power_law
 import tensorbow
 from tensorbow import data, extreme
 
-BATCHES = 32  # different ones that are fed in turn
+BATCHES = 32  # different batches that are fed in turn
 SWEEP_LABELS = 10
 RATES = {"sgd": 0.05, "adagrad": 0.05, "adam": 0.003}
 
 
 def _resident(key: str) -> int:
-    """Bytes of this process, VmRSS or VmHWM."""
+    """Returns bytes of this process, VmRSS or VmHWM."""
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{key}:"))
 
@@ -34,7 +34,7 @@ class _Training:
     def __init__(self, program: Any, session: Any, feeds: list[dict[Any, Any]]) -> None:
         self._program, self._session, self._feeds = program, session, feeds
         self._at = 0
-        pathlib.Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
+        pathlib.Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         self._before = _resident("VmRSS")
         session.run(program.init)
 
@@ -44,7 +44,7 @@ class _Training:
             self._at += 1
 
     def value(self) -> float:
-        """By how many bytes the process has grown, at most, since there is a session."""
+        """Returns the most bytes by which the process has grown since the session exists."""
         return _resident("VmHWM") - self._before
 
 
@@ -59,7 +59,7 @@ def sparse_session(
     synchroniser: str = "SSGD",
     adaptive: dict[str, Any] | None = None,
 ) -> _Training:
-    """The model of extreme labels, on a file or on rows that are made up.
+    """Trains the model of extreme labels, on a file or on artificial rows.
 
     Args:
       model: only a name.
@@ -108,7 +108,7 @@ def sparse_session(
 
 
 class _Reading:
-    """Reads a file in every step."""
+    """A stepper that reads a file in every step."""
 
     def __init__(self, read: Callable[[], None]) -> None:
         self._read = read
@@ -121,13 +121,13 @@ class _Reading:
         self._seconds = (time.process_time() - begin) / steps
 
     def value(self) -> float:
-        """Seconds of a core for one of the last steps, whatever else the machine does."""
+        """Returns the CPU seconds of one of the last steps, independent of the machine's load."""
         return self._seconds
 
 
 def _plain(dataset: Any) -> Any:
-    """Without autotuning, of which there is nothing here: what has waited for its turn for long
-    sometimes ends only when that wakes up by itself, seconds later."""
+    """Turns autotuning off, which has nothing to tune here. An iterator that waits for long
+    sometimes ends only when it wakes up by itself, seconds later."""
     import tensorflow as tf
 
     options = tf.data.Options()
@@ -136,7 +136,7 @@ def _plain(dataset: Any) -> Any:
 
 
 def _through_session(dataset: Any) -> Callable[[], None]:
-    """Goes through it as a session of this graph does that takes a batch in every run."""
+    """Reads the data in a session of this graph, a batch in every run."""
     import tensorflow as tf
 
     tf1 = tf.compat.v1
@@ -157,7 +157,7 @@ def _through_session(dataset: Any) -> Callable[[], None]:
 def sparse_reader(
     model: str, rows: int, path: str, features: int, labels: int, batch: int = 256
 ) -> _Reading:
-    """Goes through a file, which has no header, once in a step.
+    """Reads a file without a header, once in a step.
 
     Args:
       model: "loop" for `tensorbow.data.libsvm` whose batches Python takes, "session" where a
@@ -199,7 +199,7 @@ def sparse_reader(
 
 
 def resident_while_streaming(path: str, features: int, labels: int, rows: int) -> dict[str, Any]:
-    """Bytes of this process after each tenth of the rows."""
+    """Returns the bytes of this process after each tenth of the rows."""
     counts, sizes, seen = [], [], 0
     dataset = data.libsvm(path, 256, features=features, labels=labels, zero_based=True)
     for x, _ in dataset:

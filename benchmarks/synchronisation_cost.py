@@ -1,12 +1,12 @@
-"""What model averaging costs in an iteration, against model size and number of learners.
+"""The cost of model averaging in an iteration, by model size and number of learners.
 
     python benchmarks/synchronisation_cost.py [--parameters N …] [--learners N …]
 
-The model is a set of dense variables whose gradient is there already, so that the
-optimiser's update is nearly all of a step: the worst case for averaging. Measured in turn:
-the iteration with `SMA`, the same with `Independent` learners, and the memory bandwidth of
-the machine. The cost is the difference of the first two, slice by slice, before the median
-is taken. Writes benchmarks/results/NAME.{json,md}.
+The model is a set of dense variables whose gradient is already computed. So the optimiser's
+update is nearly all of a step: the worst case for averaging. Three things are measured in turn:
+the iteration with `SMA`, the same with `Independent` learners, and the memory bandwidth of the
+machine. The cost is the difference of the first two, slice by slice, before the median is taken.
+Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ MAX_LOAD = 0.6  # per core
 
 
 def update_bytes(parameters: int, learners: int, momentum: bool) -> int:
-    """What the learners' updates move: w and g read, w written; the slot read and written."""
+    """Returns the bytes of the learners' updates: w and g read, w written; the slot read and
+    written."""
     return FLOAT_BYTES * parameters * learners * (5 if momentum else 3)
 
 
 def averaging_bytes(parameters: int, learners: int, momentum: bool) -> int:
-    """What averaging adds to that, if nothing were found in a cache.
+    """Returns the bytes that averaging adds, if nothing were found in a cache.
 
-    Every learner's update also reads z. Once in an iteration z_next is computed: it reads
-    every w and z and writes the place of z_prev, which it also reads if the central model
-    has momentum (which is so if the learners' optimiser has none).
+    Every learner's update also reads z. Once in an iteration z_next is computed: it reads every w
+    and z and overwrites z_prev. It also reads z_prev if the central model has momentum, that is
+    if the learners' optimiser has none.
     """
     if learners == 1:
-        return 0  # nothing to average
+        return 0  # one learner does not average
     arrays = learners + (learners + 2 + (not momentum))
     return FLOAT_BYTES * parameters * arrays
 
 
 def line(x: Sequence[float], y: Sequence[float]) -> dict[str, float]:
-    """The line through (parameters, seconds) with the least squared deviation.
+    """Fits the line through (parameters, seconds) with the least squared deviation.
 
     Deviations are weighted with 1 / parameters, lest only the largest model count.
 
@@ -66,7 +67,7 @@ def line(x: Sequence[float], y: Sequence[float]) -> dict[str, float]:
 
 
 def contenders(parameters: int, learners: int, momentum: float) -> list[Contender]:
-    """What is measured in turn for one model size and number of learners."""
+    """Returns the contenders for one model size and number of learners."""
     settings = {"parameters": parameters, "learners": learners, "momentum": momentum}
     return [
         Contender("with", "dense_update", 1, {**settings, "averaging": True}),
@@ -76,7 +77,7 @@ def contenders(parameters: int, learners: int, momentum: float) -> list[Contende
 
 
 def cell(values: Sequence[float], scale: float, digits: int) -> str:
-    """Median and quartiles."""
+    """Returns median and quartiles."""
     median, low, high = (v * scale for v in spread(values))
     return f"{median:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
 

@@ -1,4 +1,4 @@
-"""How many samples per second: stock TensorFlow and Keras against TensorBow.
+"""Samples per second: stock TensorFlow and Keras against TensorBow.
 
     python benchmarks/throughput.py [--models lenet:16 …] [--slices N] [--output NAME]
     python benchmarks/throughput.py --models larger --output throughput_larger
@@ -23,13 +23,13 @@ from interleave import floor, machine, measure, spread
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 DEFAULT_ROWS = ["logistic:16", "lenet:4", "lenet:16", "lenet:32", "resnet20:32"]
-# One row for each kind of network that is not among them: --models larger.
+# One row for each kind of network that is not among these: --models larger.
 LARGER_ROWS = ["resnet50:16", "vgg16:16", "mobilenet:16"]
 LARGER_ROWS += ["lstm:16", "transformer:16", "embedding:64"]
 
 
 def contenders(batch: int, learners: list[int]) -> list[Contender]:
-    """Everything that is compared at `batch` rows per learner."""
+    """Returns everything that is compared at `batch` rows per learner."""
     most = learners[-1]
     found = [
         Contender("tf.Session", "stock_session", batch),
@@ -60,7 +60,7 @@ def contenders(batch: int, learners: list[int]) -> list[Contender]:
 
 
 def against(tree: str, compared: list[Contender]) -> list[Contender]:
-    """The first contender, and several learners as they are in this tree and in another one."""
+    """Returns the first contender, and several learners of this tree and of another one."""
     several = [c for c in compared if c.name.startswith("TensorBow") and c.settings["learners"] > 1]
     found = [compared[0]]
     for contender in several:
@@ -70,8 +70,8 @@ def against(tree: str, compared: list[Contender]) -> list[Contender]:
 
 
 def table(speeds: dict[str, list[float]], limit: float) -> list[str]:
-    """Markdown: samples/s with quartiles, the ratio to the first contender, and the
-    share of the kernel-time floor."""
+    """Returns Markdown: samples/s with quartiles, the ratio to the first contender, and the share
+    of the kernel-time floor."""
     baseline = next(iter(speeds))
     lines = [
         f"| | samples/s (quartiles) | ÷ {baseline} | of the floor |",

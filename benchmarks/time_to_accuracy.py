@@ -1,19 +1,18 @@
-"""How soon a target accuracy is reached: stock TensorFlow against TensorBow.
+"""The time to a target accuracy: stock TensorFlow against TensorBow.
 
     python benchmarks/time_to_accuracy.py --model lenet --data mnist.npz --cache RUNS.jsonl
     python benchmarks/time_to_accuracy.py --model lenet --throughput --cache RUNS.jsonl
 
-Two questions are kept apart. *Statistical efficiency*: how many samples a contender needs,
-which no other program on the machine can change. *Hardware efficiency*: how many samples
-it trains on in a second, which `--throughput` measures for all of them in turn on an idle
-machine. Time to accuracy is the first divided by the second.
+It is the quotient of two measurements. *Statistical efficiency* is the number of samples that a
+contender needs, which does not depend on the load of the machine. *Hardware efficiency* is the
+number of samples it trains on in a second. `--throughput` measures it for all contenders in turn on
+an idle machine.
 
-Every contender has its own learning rate, found by hill climbing in factors of two and then,
-over three seeds, of √2 or among the best two rates, on a part of the training data that is held
-back; the test set is used for the final runs only.
-Accuracy after an evaluation is the median of the last five (as CROSSBOW, VLDB 2019,
-section 5.1, has it). Each finished run is appended to the cache, so that the benchmark can
-be interrupted and continued. Writes benchmarks/results/NAME.{json,md}.
+Every contender has its own learning rate, found on a part of the training data that is held back.
+Hill climbing uses factors of two and then, over three seeds, factors of √2 or the best two rates.
+The test set is used for the final runs only. Accuracy after an evaluation is the median of the last
+five (as in CROSSBOW, VLDB 2019, section 5.1). Each finished run is appended to the cache, so that
+the benchmark can be interrupted and continued. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ def train(
     kinds: Sequence[str],
     seeds: int,
 ) -> dict[Recipe, dict[str, float]]:
-    """Tunes and trains what is not in `runs` yet; the learning rates of each kind.
+    """Tunes and trains everything missing in `runs`; returns the learning rates of each kind.
 
-    All recipes with the first seed, then all with the second: an early end leaves
-    something of each.
+    Trains all recipes with the first seed, then all with the second, so that an early end leaves
+    results of each.
     """
     rates: dict[Recipe, dict[str, float]] = {}
     for seed in range(1, seeds + 1):
@@ -73,7 +72,7 @@ def train(
 def collect(
     runs: Runs, tuning: Task, final: Task, rates: dict[Recipe, dict[str, float]], seeds: int
 ) -> list[Row]:
-    """What there are final runs of: contenders at their tuned rate, and at any other."""
+    """Collects the final runs: contenders at their tuned rate, and at any other."""
     rows = []
     for recipe, mine in rates.items():
         for kind, tuned in mine.items():
@@ -159,7 +158,7 @@ def main() -> None:
         runs.append(key, measure(model, contenders, arguments.slices, arguments.seconds), 0)
     speeds = runs.latest(key)
     for row in rows:
-        row.speeds = speeds.get(row.name, [])  # whatever the rate
+        row.speeds = speeds.get(row.name, [])  # the same for every rate
 
     lines = document(final, rows, where, absent, arguments.seeds)
     print("\n".join(lines))

@@ -1,4 +1,4 @@
-"""Images for the benchmarks that look at the loss: a file, or scikit-learn's digits."""
+"""Images for the benchmarks that evaluate the loss: a file, or scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorbow import datasets
 
 
 def fit(images: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Images [rows, height, width, channels], repeated and cut until they have `shape`."""
+    """Repeats and cuts images [rows, height, width, channels] until they have `shape`."""
     for axis, wanted in enumerate(shape, start=1):
         repeats = [1] * images.ndim
         repeats[axis] = -(-wanted // images.shape[axis])
@@ -20,7 +20,7 @@ def fit(images: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def images(path: pathlib.Path | None, shape: tuple[int, int, int]) -> datasets.Images:
-    """The data of `path`, else the digits; images that are too small are repeated."""
+    """Returns the data of `path`, else the digits; images that are too small are repeated."""
     found = datasets.digits() if path is None else datasets.from_file(path)
     return dataclasses.replace(
         found, x_train=fit(found.x_train, shape), x_test=fit(found.x_test, shape)

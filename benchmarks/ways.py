@@ -24,7 +24,7 @@ class Way:
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def settings(self, learners: int) -> dict[str, Any]:
-        """The same as JSON, for `session`."""
+        """The settings as JSON, for `session`."""
         return {
             "synchroniser": self.synchroniser,
             "arguments": self.arguments,
@@ -44,7 +44,7 @@ SYNCHRONISERS = [
 
 
 def missing(way: Way) -> str | None:
-    """What the installed package lacks for this way; None if nothing."""
+    """Returns the feature that the installed package lacks for this way; None if none."""
     if way.synchroniser in ("", "default"):
         return None
     import tensorbow
@@ -59,14 +59,14 @@ def missing(way: Way) -> str | None:
 
 
 def available(found: list[Way]) -> tuple[list[Way], list[str]]:
-    """The ways that the installed package knows, and a sentence for each that it does not."""
+    """Returns the ways that the installed package supports, and a sentence for each other one."""
     absent = {way.name: what for way in found if (what := missing(way))}
     known = [way for way in found if way.name not in absent]
     return known, [f"{name} is not measured: no {what} here." for name, what in absent.items()]
 
 
 def session(graph: Any, synchroniser: str, arguments: dict[str, Any], learners: int) -> Any:
-    """A session on `graph`; the arguments are those of `Way.settings`."""
+    """Makes a session on `graph`; the arguments are those of `Way.settings`."""
     import tensorflow as tf
 
     import tensorbow

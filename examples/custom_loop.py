@@ -14,7 +14,7 @@ import tensorbow
 
 
 def spirals(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points [rows, 2] on two spirals, and which of them each is on [rows]."""
+    """Returns points [rows, 2] on two spirals, and the spiral of each [rows]."""
     random = np.random.default_rng(seed)
     label = random.integers(0, 2, rows)
     angle = random.uniform(0.5, 1.5 * np.pi, rows)
@@ -35,7 +35,7 @@ def main() -> None:
     optimizer = keras.optimizers.Adam(5e-3)
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    @tensorbow.function  # was: @tf.function
+    @tensorbow.function  # before: @tf.function
     def step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             loss = loss_fn(y, model(x, training=True))

@@ -3,10 +3,10 @@
     tensorbow launch --hosts 2 examples/hosts_mnist.py [--data mnist.npz] [--steps N]
     tensorbow launch --hosts 2 --max-restarts 3 examples/hosts_mnist.py --state run/state
 
-The program is that of one host, but for what it is fed: TF_CONFIG says who the hosts are. On
-several machines start it on each, with the same TF_CONFIG but for the task. Without --data it
-trains on scikit-learn's handwritten digits, which need no download. With --state it saves all
-it computes with now and then, and goes on from there.
+The program is that of one host, except for its feeds: TF_CONFIG lists the hosts. On several
+machines start it on each, with the same TF_CONFIG but for the task. Without --data it trains on
+scikit-learn's handwritten digits, which need no download. With --state it regularly saves the
+complete state, and continues from there.
 """
 
 import numpy as np

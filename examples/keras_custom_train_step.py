@@ -59,7 +59,7 @@ class Gan(keras.Model):
         return [self.d_loss, self.g_loss]
 
     def fakes(self, rows: Any) -> Any:
-        """So many images that do not exist."""
+        """Returns generated images."""
         return self.generator(keras.random.normal((rows, NOISE), seed=self.seed_generator))
 
     def train_step(self, real: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Gan(keras.Model):
 
 
 def draw(image: np.ndarray) -> str:
-    """An image [height, width, 1] in [0, 1] as text."""
+    """Returns an image [height, width, 1] in [0, 1] as text."""
     shades = " .:-=+*#%@"
     rows = (np.clip(image[..., 0], 0, 1) * (len(shades) - 1)).round().astype(int)
     return "\n".join("".join(shades[k] * 2 for k in row) for row in rows)

@@ -22,7 +22,7 @@ from tensorbow import datasets
 
 
 def lenet(image_shape: tuple[int, int, int], classes: int) -> keras.Model:
-    """A small convolutional network."""
+    """Returns a small convolutional network."""
     layers = keras.layers
     return keras.Sequential(
         [

@@ -26,7 +26,7 @@ flags.DEFINE_float("learning_rate", 0.05, "at the start", lower_bound=0)
 
 
 def cifar10() -> datasets.Images:
-    """The data of --data, or Keras's."""
+    """Returns the data of --data, or Keras's."""
     if FLAGS.data:
         return datasets.from_file(FLAGS.data)
     cache = pathlib.Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser() / "datasets"
@@ -45,7 +45,7 @@ def cifar10() -> datasets.Images:
 
 
 def augmented(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Images shifted by up to 4 pixels and mirrored at random (He et al., 2015)."""
+    """Returns images shifted by up to 4 pixels and mirrored at random (He et al., 2015)."""
     count, height, width, _ = images.shape
     padded = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)))
     result = np.empty_like(images)
@@ -56,7 +56,7 @@ def augmented(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def batches(data: datasets.Images, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Augmented batches of `rows` rows, shuffled anew in every epoch, for ever."""
+    """Yields augmented batches of `rows` rows, shuffled anew in every epoch, for ever."""
     random = np.random.default_rng(0)
     while True:
         order = random.permutation(len(data.x_train))
@@ -83,8 +83,8 @@ def main(_: list[str]) -> None:
         feed = batches(data, session.num_learners * FLAGS.batch_size)
         for step in range(1, FLAGS.steps + 1):
             images, labels = next(feed)
-            # A tenth after half of the steps, and again after three quarters: at such a
-            # drop SMA sets every learner to the central model.
+            # Drops by 10 after half of the steps, and again after three quarters. At such a drop
+            # SMA sets every learner to the central model.
             drops = (step > FLAGS.steps / 2) + (step > FLAGS.steps * 3 / 4)
             feeds = {
                 program.images: images,

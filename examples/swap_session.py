@@ -2,8 +2,8 @@
 
     python examples/swap_session.py [--session stock|tensorbow|both]
 
-Fits y = x·w + b to noisy data by feed dicts, with TensorFlow's own session and with
-TensorBow's, and prints what each found. `train` does not know which of them it was given.
+Fits y = x·w + b to noisy data by feed dicts, with TensorFlow's own session and with TensorBow's.
+Prints the result of each. `train` does not know which of them it was given.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ ROWS = 64  # fed to one step
 
 
 def build() -> tuple[tf.Tensor, ...]:
-    """The program: placeholders, loss, training step."""
+    """Builds the program: placeholders, loss, training step."""
     x = tf.placeholder(tf.float32, [None, 3])
     y = tf.placeholder(tf.float32, [None])
     w = tf.get_variable("w", initializer=tf.zeros([3]))
@@ -31,7 +31,7 @@ def build() -> tuple[tf.Tensor, ...]:
 
 
 def train(name: str, session: tf.Session, program: tuple[tf.Tensor, ...]) -> None:
-    """Trains with any session; prints what it found."""
+    """Trains with any session; prints the result."""
     x, y, w, b, loss, train_op = program
     random = np.random.default_rng(0)
     session.run(tf.global_variables_initializer())

@@ -1,4 +1,4 @@
-"""Records what two learners do, and draws some runs of it.
+"""Records the activity of two learners, and draws some of their runs.
 
     python examples/trace_learners.py [--trace trace.json] [--picture trace.svg] [--runs 1]
 
@@ -57,12 +57,12 @@ def record(path: str) -> None:
 
 
 def draw(trace: str, picture: str, runs: int) -> None:
-    """The last runs of a trace, a row for each lane."""
+    """Draws the last runs of a trace, a row for each lane."""
     import matplotlib
 
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "trace"
-    matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
+    matplotlib.rcParams["svg.fonttype"] = "none"  # keeps text as text
     import matplotlib.pyplot as plt
 
     with open(trace, encoding="utf-8") as file:
@@ -71,7 +71,7 @@ def draw(trace: str, picture: str, runs: int) -> None:
     events = [e for e in found if e["ph"] == "X"]
     begin = sorted(e["ts"] for e in events if e["name"].startswith("run "))[-runs]
     figure, axes = plt.subplots(figsize=(10, 0.8 + 0.6 * len(lanes)))
-    for event in sorted(events, key=lambda e: -e["dur"]):  # what is inside comes last
+    for event in sorted(events, key=lambda e: -e["dur"]):  # inner events come last
         if event["ts"] < begin:
             continue
         kind = event["name"].split()[0]

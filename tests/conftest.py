@@ -1,4 +1,4 @@
-"""How tests are collected, and shared among pytest-xdist's workers."""
+"""The collection of tests, and their division among pytest-xdist's workers."""
 
 import gc
 import pathlib
@@ -11,7 +11,7 @@ _OF_HOSTS = ("hosts_", "cluster_", "launch_")
 
 
 class _ByFile(LoadFileScheduling):
-    """A file's tests share what they set up; those of hosts are executed one at a time."""
+    """Keeps a file's tests together, which share their setup; tests of hosts run one at a time."""
 
     def _split_scope(self, nodeid):
         file = super()._split_scope(nodeid)
@@ -20,7 +20,7 @@ class _ByFile(LoadFileScheduling):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What is imported stays: garbage collections pass it over."""
+    """Freezes imported objects, which garbage collections then skip."""
     gc.disable()
     try:
         return (yield)

@@ -12,7 +12,7 @@ SECONDS = float(os.environ.get("TENSORBOW_FUZZ_SECONDS", 1800 if FUZZ else 120))
 
 
 class Budget:
-    """The time of one test, from when it first asks."""
+    """The time of one test, counted from its first question."""
 
     def __init__(self) -> None:
         self._end: float | None = None
@@ -25,7 +25,7 @@ class Budget:
 
 
 def settings(examples: int) -> hypothesis.settings:
-    """So many examples, the same every time, or `TENSORBOW_FUZZ` at random."""
+    """Returns settings for `examples`, the same every time, or `TENSORBOW_FUZZ` at random."""
     return hypothesis.settings(
         max_examples=FUZZ or examples,
         derandomize=not FUZZ,

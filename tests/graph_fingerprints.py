@@ -1,10 +1,11 @@
-"""Hashes of what learners execute in the tests and benchmark networks, for changes that keep it.
+"""Hashes of the graphs that learners execute in the tests and benchmark networks.
 
     python tests/graph_fingerprints.py hashes.txt [-n 2] [test files]
 
-Each line has a test and the hashes of the learner graphs that it compiled, with their feeds and
-fetches, in order of their values. Without test files: the programs of tests/programs and the
-networks of benchmarks/networks.py, two learners each, and tests of Keras.
+Compare them before and after a change that must not alter graphs. Each line has a test, and the
+hashes of its learner graphs with their feeds and fetches, in order of their values. Without test
+files: the programs of tests/programs and the networks of benchmarks/networks.py, two learners
+each, and tests of Keras.
 """
 
 import hashlib
@@ -66,10 +67,10 @@ def pytest_runtest_protocol(item):
 
 
 def _text(file: pathlib.Path) -> bytes:
-    """The paragraphs of a dump in order, without what differs between any two processes."""
+    """Returns the paragraphs of a dump in order, without names that differ between processes."""
     folder = re.escape(tempfile.gettempdir().encode())
     text = re.sub(folder + rb"[\w/.-]*", b"", file.read_bytes())
-    text = re.sub(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", b"", text)  # of tables
+    text = re.sub(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", b"", text)  # names of tables
     return b"\n\n".join(sorted(text.split(b"\n\n")))
 
 

@@ -1,7 +1,7 @@
-"""setuptools' build backend, which has pip fetch a TensorFlow only where none is installed.
+"""setuptools' build backend, which makes pip fetch a TensorFlow only if none is installed.
 
-Without it pip would build a runtime for the newest TensorFlow, which it downloads for that
-purpose, whatever TensorFlow the user has.
+Without it pip would download the newest TensorFlow and build a runtime for it, whatever TensorFlow
+the user has.
 """
 
 from typing import Any

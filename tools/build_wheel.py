@@ -1,8 +1,8 @@
 """Builds a wheel in dist/ for the installed TensorFlow: build_wheel.py [--output DIRECTORY]
 
-The wheel holds the compiled runtime, so that it installs without a compiler. Its platform
-tag says which glibc it takes: the newest that a library in it refers to, or the one that
-came with the libstdc++ it refers to.
+The wheel contains the compiled runtime, so that it installs without a compiler. Its platform tag
+names the glibc that it needs: the newest one that a library in it refers to, or the one that came
+with the libstdc++ it refers to.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections.abc import Iterable
 import build_backend
 import installed_tensorflow
 
-# The newest symbols of libstdc++ (GLIBCXX, CXXABI) and libgcc (GCC) that distributions with
-# this glibc have, as auditwheel's policies for manylinux list them.
+# The newest symbols of libstdc++ (GLIBCXX, CXXABI) and libgcc (GCC) in distributions with this
+# glibc, as auditwheel's policies for manylinux list them.
 POLICIES = {
     (2, 17): {"GLIBCXX": "3.4.19", "CXXABI": "1.3.7", "GCC": "4.8.0"},
     (2, 28): {"GLIBCXX": "3.4.24", "CXXABI": "1.3.11", "GCC": "7.0.0"},
@@ -30,8 +30,7 @@ POLICIES = {
     (2, 35): {"GLIBCXX": "3.4.30", "CXXABI": "1.3.13", "GCC": "12.0.0"},
     (2, 39): {"GLIBCXX": "3.4.33", "CXXABI": "1.3.15", "GCC": "14.0.0"},
 }
-# What a wheel may find outside of itself, TensorFlow's libraries included: those have been
-# loaded by then.
+# The libraries that a wheel need not contain, including TensorFlow's, which are loaded before it.
 EXTERNAL = re.compile(
     r"libtensorflow_(framework|cc)\.so\.2|lib(c|m|rt|dl|pthread)\.so\.\d|libstdc\+\+\.so\.6|"
     r"libgcc_s\.so\.1|ld-linux-[\w-]+\.so\.\d|libtensorbow\.so"
@@ -39,12 +38,12 @@ EXTERNAL = re.compile(
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """ "2.2.5" → (2, 2, 5), to be compared."""
+    """Converts "2.2.5" to (2, 2, 5), for comparisons."""
     return tuple(int(n) for n in version.split("."))
 
 
 def symbol_versions(readelf: str) -> dict[str, tuple[int, ...]]:
-    """Library → the newest version of a symbol of it, from `readelf --version-info`."""
+    """Returns, by library, the newest version of its symbols, from `readelf --version-info`."""
     newest: dict[str, tuple[int, ...]] = {}
     for library, version in re.findall(r"Name: (GLIBC|GLIBCXX|CXXABI|GCC)_([\d.]+)", readelf):
         newest[library] = max(newest.get(library, ()), numbers(version))
@@ -52,7 +51,7 @@ def symbol_versions(readelf: str) -> dict[str, tuple[int, ...]]:
 
 
 def glibc_needed(newest: dict[str, tuple[int, ...]]) -> tuple[int, int]:
-    """The glibc of the oldest systems on which such a library loads."""
+    """Returns the glibc of the oldest systems on which such a library loads."""
     for glibc, limits in POLICIES.items():
         if all(newest.get(name, ()) <= numbers(limit) for name, limit in limits.items()):
             return max(glibc, newest.get("GLIBC", (0, 0))[:2])  # type: ignore[return-value]
@@ -60,7 +59,7 @@ def glibc_needed(newest: dict[str, tuple[int, ...]]) -> tuple[int, int]:
 
 
 def foreign_libraries(readelf: str) -> list[str]:
-    """Libraries that a wheel would have to bring along, from `readelf --dynamic`."""
+    """Returns the libraries that a wheel would have to contain, from `readelf --dynamic`."""
     needed = re.findall(r"\(NEEDED\).*\[([^\]]+)\]", readelf)
     return [name for name in needed if not EXTERNAL.fullmatch(name)]
 
@@ -71,7 +70,7 @@ def _readelf(option: str, libraries: Iterable[pathlib.Path]) -> str:
 
 
 def platform_tag(wheel: pathlib.Path) -> str:
-    """What a wheel's libraries take: "manylinux_2_34_x86_64", for example."""
+    """Returns the platform that a wheel's libraries need: "manylinux_2_34_x86_64", for example."""
     machine = re.sub(r".*linux_", "", wheel.stem)
     with tempfile.TemporaryDirectory() as directory, zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.endswith(".so")]

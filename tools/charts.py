@@ -2,7 +2,7 @@
 
     python tools/charts.py [FOLDER]
 
-tests/python/charts_test.py compares docs/charts with what this program draws.
+tests/python/charts_test.py compares docs/charts with the output of this program.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs the C++ tests of the folders without TensorFlow: core_tests.sh BUILD_DIR [CMAKE_OPTIONS…]
-# They may share the folder, and what is compiled there, with the library, whose
-# configuration is kept.
+# They may share the folder and its objects with the library, whose configuration is kept.
 # GoogleTest comes from the system or, unpacked beside the build, from Debian's package;
-# no root needed. Where neither is to be had the tests are skipped, saying so.
+# no root needed. Without either, the tests are skipped with a message.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1

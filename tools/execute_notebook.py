@@ -1,6 +1,6 @@
-"""Executes the cells of a notebook, and keeps what they print in it: execute_notebook.py FILE
+"""Executes the cells of a notebook, and keeps their output in it: execute_notebook.py FILE
 
-With the Python that executes this program; Jupyter is not needed.
+Uses the Python that executes this program; Jupyter is not needed.
 """
 
 from __future__ import annotations

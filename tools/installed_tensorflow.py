@@ -1,8 +1,8 @@
-"""Which TensorFlow the native runtime is built for: the installed one, if there is one.
+"""The TensorFlow that the native runtime is built for: the installed one, if there is one.
 
-pip builds a package in an environment of its own, without what is installed. The runtime
-must be compiled against the TensorFlow that it is going to live in, so that one is looked
-for in the Python's own folders, too.
+pip builds a package in an environment of its own, without the installed packages. The runtime must
+be compiled against the TensorFlow with which it will be loaded, so this also searches the Python's
+own folders.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class TensorFlow(NamedTuple):
 
 
 def search_paths() -> list[list[str]]:
-    """Where to look: what this process imports from, then what pip hides from a build."""
+    """Returns this process's import paths, then the folders that pip hides from a build."""
     hidden = site.getsitepackages()
-    if sys.prefix == sys.base_prefix:  # a virtual environment does not see the user's
+    if sys.prefix == sys.base_prefix:  # a virtual environment does not see the user's packages
         hidden.append(site.getusersitepackages())
     return [sys.path, hidden]
 
 
 def find(paths: Iterable[list[str]] | None = None) -> TensorFlow | None:
-    """The first TensorFlow on the paths."""
+    """Returns the first TensorFlow on the paths."""
     for path in search_paths() if paths is None else paths:
         for name in DISTRIBUTIONS:
             for distribution in importlib.metadata.distributions(name=name, path=path):
@@ -53,12 +53,12 @@ def find(paths: Iterable[list[str]] | None = None) -> TensorFlow | None:
 
 
 def is_supported(found: TensorFlow | None) -> bool:
-    """Whether there is one that TensorBow works inside."""
+    """Returns whether there is one that TensorBow supports."""
     return found is not None and bool(RELEASES["is_supported"](found.version))
 
 
 def refusal(found: TensorFlow | None) -> str:
-    """Why nothing can be built for it."""
+    """Returns why nothing can be built for it."""
     got = "none" if found is None else f"TensorFlow {found.version} in {found.directory}"
     wanted = "tensorflow" + RELEASES["TENSORFLOW_WANTED"]
     return (
@@ -68,12 +68,12 @@ def refusal(found: TensorFlow | None) -> str:
 
 
 def needed_to_build(found: TensorFlow | None) -> list[str]:
-    """What pip has to fetch for the build: nothing if there is a TensorFlow to build for."""
+    """Returns the packages that pip must fetch for the build: none if a TensorFlow is installed."""
     return [] if is_supported(found) else [f"tensorflow=={RELEASES['newest']()}.*"]
 
 
 def dependencies(found: TensorFlow | None) -> list[str]:
-    """What the package built for it depends on, besides TensorFlow's own dependencies."""
+    """Returns the dependencies of the package built for it, besides TensorFlow's own."""
     if found is not None and is_supported(found):
         tensorflow = found.distribution + RELEASES["requirement"](found.version)
     else:
@@ -82,7 +82,7 @@ def dependencies(found: TensorFlow | None) -> list[str]:
 
 
 def version_for(version: str, found: TensorFlow | None) -> str:
-    """`version`, told apart from that of a package built for another release."""
+    """Returns `version` with a suffix for the release that the package is built for."""
     if found is None:
         return version
     major, minor = RELEASES["release"](found.version)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds and runs the C++ tests of what needs TensorFlow: runtime_tests.sh BUILD_DIR [CMAKE_OPTIONS…]
+# Builds and runs the C++ tests that need TensorFlow: runtime_tests.sh BUILD_DIR [CMAKE_OPTIONS…]
 # They are linked with the library that BUILD_DIR has and with the installed TensorFlow's.
-# With -DTENSORBOW_SANITIZER=address or undefined, our code is checked; TensorFlow's is as
-# the wheel has it. GoogleTest comes from the system, or from what core_tests.sh unpacked;
-# without it the tests are skipped, saying so.
+# With -DTENSORBOW_SANITIZER=address or undefined, our code is checked, but not TensorFlow's
+# wheel. GoogleTest comes from the system, or from the package that core_tests.sh unpacked;
+# without it the tests are skipped with a message.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1

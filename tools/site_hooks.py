@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 NOTEBOOK = EXAMPLES / "quickstart.ipynb"
 
-# File or folder of the repository → page of the site.
+# The page of the site for each file or folder of the repository.
 PAGES = {
     "README.md": "index.md",
     "docs/README.md": "index.md",
@@ -71,7 +71,7 @@ def page_of(path: str) -> str | None:
 
 
 def relinked(text: str, source: str, page: str) -> str:
-    """Makes links between files links between pages.
+    """Turns links between files into links between pages.
 
     Args:
       text: Markdown.
@@ -94,7 +94,7 @@ def relinked(text: str, source: str, page: str) -> str:
 
 
 def notebook_page() -> str:
-    """Returns the notebook as Markdown, with what its cells printed."""
+    """Returns the notebook as Markdown, with the output of its cells."""
     parts = []
     for cell in json.loads(NOTEBOOK.read_text())["cells"]:
         source = "".join(cell["source"])
@@ -111,7 +111,7 @@ def notebook_page() -> str:
 
 
 def gallery() -> str:
-    """Returns the page of all examples: what each shows, and its program."""
+    """Returns the page of all examples: descriptions and programs."""
     parts = [
         "# Examples\n\nWhole programs, which the tests run. "
         "[A first notebook](quickstart.md) explains step by step."
@@ -140,7 +140,7 @@ def api_page(title: str, names: list[str]) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the pages that lie elsewhere."""
+    """Adds the pages that lie outside of docs/."""
     from mkdocs.structure.files import File
 
     def add(page: str, content: str) -> None:
@@ -169,9 +169,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Relinks the pages of docs/, and drops the tests' comments."""
     path = page.file.src_uri
     if path.startswith("benchmarks/"):
-        page.meta["search"] = {"boost": 0.0001}  # tables of numbers come last, by their titles, too
+        page.meta["search"] = {"boost": 0.0001}  # tables of numbers come last, even by title
     elif path.startswith(("adr/", "CONTRIBUTING", "CHANGELOG")):
-        page.meta["search"] = {"boost": 0.3}  # behind guides and reference
+        page.meta["search"] = {"boost": 0.3}  # after guides and reference
     if page.file.generated_by is None:
         markdown = relinked(markdown, f"docs/{path}", path)
     return re.sub(r"^<!-- .* -->\n", "", markdown, flags=re.M)

@@ -1,4 +1,4 @@
-"""Prints what it takes to compile against the installed TensorFlow, for CMake.
+"""Prints the flags to compile against the installed TensorFlow, for CMake.
 
 A semicolon-separated list: include directory; library to link; pybind11's include
 directory; version; whether it is a CUDA build (ON or OFF); then TensorFlow's own compile
@@ -13,7 +13,7 @@ import pybind11
 
 found = installed_tensorflow.find()
 if found is not None and found.directory not in sys.path:
-    sys.path.append(found.directory)  # after what pip has fetched for the build
+    sys.path.append(found.directory)  # after the packages that pip has fetched for the build
 import tensorflow as tf  # noqa: E402
 
 library_dir = tf.sysconfig.get_lib()

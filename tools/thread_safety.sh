@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the locks' annotations with clang's -Wthread-safety: thread_safety.sh [SOURCE…]
-# Without arguments: every source that locks or defines what a header annotates. GCC does
-# not check them. Where clang is missing, root installs Debian's package; anybody else is
-# told that the check is skipped.
+# Without arguments: every source that locks, or defines functions that a header annotates.
+# GCC does not check them. If clang is missing, root installs Debian's package; for other
+# users the check is skipped with a message.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v clang++ >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -45,7 +45,7 @@ else
 fi
 
 # Headers are most of the work: TensorFlow's are parsed, and their templates instantiated,
-# once; others once for a folder.
+# only once; others once per folder.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 echo '#include "cc/session/tensorbow_session.h"' >"$work/common.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs a wheel as a user does and trains an epoch: wheel_test.sh WHEEL DIRECTORY
-# The environment is new and has pip alone; programs are found in it only, so that no
-# compiler and no CMake takes part. TensorFlow comes from where pip finds it. Prints the
+# The environment is new and has only pip; programs are found only in it, so that no
+# compiler and no CMake takes part. pip finds TensorFlow as usual. Prints the
 # seconds from the start of `pip install` to the end of each step.
 set -euo pipefail
 wheel=$(realpath "$1")

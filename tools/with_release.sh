@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs a command with another TensorFlow or Python: with_release.sh RELEASE COMMAND…
-# RELEASE is 2.19, 2.19.0 or nightly; PYTHON, in the environment, is the interpreter. TensorFlow
-# is its package for the CPU, in .venv-NAME; the runtime is built for it in
-# build/tf-NAME/release, and the command runs in a copy of the working tree beside that, so that
-# nothing here changes. NAME is 2.19, or 2.19-python3.13 where PYTHON is given.
+# RELEASE is 2.19, 2.19.0 or nightly; the environment variable PYTHON is the interpreter.
+# TensorFlow's package for the CPU goes into .venv-NAME, and the runtime is built for it in
+# build/tf-NAME/release. The command runs in a copy of the working tree beside that, so that
+# nothing here changes. NAME is 2.19, or 2.19-python3.13 if PYTHON is set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -16,7 +16,7 @@ work=$PWD/build/tf-$name
 tree=$work/tree
 mkdir -p "$tree"
 
-# What pip installs, a package a line: TensorFlow, its TensorBoard, all that tests use.
+# The packages for pip, one a line: TensorFlow, its TensorBoard, and those of the tests.
 packages() {
   pinned=$release
   [ "$release" != "$series" ] || pinned=$release.*
@@ -25,11 +25,11 @@ packages() {
   sed -E "s/^tensorflow[><=].*/$tensorflow/; s/^tensorboard[><=].*/$tensorboard/
     /^(tf_keras|ruff|mypy|clang-format|yamllint)\b/d" \
     tools/build_requirements.txt tools/requirements.txt
-  # TensorFlow 2.20 takes any protobuf, and its tf.io.write_graph fails with version 7.
+  # TensorFlow 2.20 accepts any protobuf, but its tf.io.write_graph fails with version 7.
   [ "$series" = nightly ] || echo "protobuf<7"
 }
 
-# A nightly is taken anew after a week.
+# Installs a nightly again after a week.
 old=
 [ "$series" != nightly ] || old=$(find "$venv" -maxdepth 1 -name requirements.stamp -mtime +6 2>/dev/null || true)
 if ! [ "$venv/requirements.stamp" -nt tools/requirements.txt ] ||
@@ -45,14 +45,14 @@ if ! [ "$venv/requirements.stamp" -nt tools/requirements.txt ] ||
     "$venv/bin/pip" install --quiet -r "$work/others.txt"
   else
     "$venv/bin/pip" install --quiet -r "$work/requirements.txt"
-    # tf_keras depends on "tensorflow" by name; tensorflow-cpu does for it, too.
+    # tf_keras depends on "tensorflow" by name; tensorflow-cpu works as well.
     "$venv/bin/pip" install --quiet --no-deps "tf_keras==$series.*"
   fi
   touch "$venv/requirements.stamp"
 fi
 export PATH=$venv/bin:$PATH
 
-# Files keep their times: what has not changed is not compiled again.
+# Files keep their times, so that unchanged ones are not compiled again.
 git ls-files --cached --others --exclude-standard |
   while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | sort >"$work/files"
 xargs -d '\n' cp --parents --update --preserve=mode,timestamps -t "$tree" <"$work/files"

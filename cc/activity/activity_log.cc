@@ -18,7 +18,7 @@ Quantiles QuantilesOf(size_t count, Get get) {
   const size_t middle = count / 2;
   const double median =
       count % 2 == 1 ? nanos[middle] : (nanos[middle - 1] + nanos[middle]) / 2.0;
-  // The least of these that 95 % do not exceed.
+  // The least value that 95 % of all do not exceed.
   const size_t p95 = (count * 95 + 99) / 100 - 1;
   return {median * kNanos, nanos[p95] * kNanos};
 }

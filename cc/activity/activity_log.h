@@ -1,4 +1,4 @@
-// What the learners of a session have done: figures of the last runs, and on demand a
+// The activity of a session's learners: figures of the last runs and, on demand, a
 // trace of every run. Knows no TensorFlow.
 //
 // BeginRun() and EndRun() are called in turn, SetLearners() between runs; all other
@@ -21,7 +21,7 @@
 
 namespace tensorbow {
 
-// A median and what 95 % do not exceed, in seconds.
+// The median and the 95th percentile, in seconds.
 struct Quantiles {
   double median = 0;
   double p95 = 0;
@@ -29,50 +29,50 @@ struct Quantiles {
 
 class ActivityLog {
  public:
-  // The figures are those of so many runs, the last ones.
+  // The number of recent runs that the figures cover.
   static constexpr int kWindow = 256;
 
   struct LearnerFigures {
-    int64_t tasks = 0;  // since the number of learners changed last
+    int64_t tasks = 0;  // since the number of learners last changed
     Quantiles task;     // computing
-    Quantiles wait;     // for other learners, by task
+    Quantiles wait;     // waiting for other learners, by task
   };
   struct Figures {
     int runs = 0;
-    int64_t samples = 0;  // of these runs
-    double seconds = 0;   // from the begin of the first to the end of the last
-    double in_runs = 0;   // of these seconds
-    // Of the time that learners spent in the runs: waiting for each other, averaging
-    // and correcting, as far as update ops do not.
+    int64_t samples = 0;  // rows of these runs
+    double seconds = 0;   // from the start of the first run to the end of the last
+    double in_runs = 0;   // the part of these seconds inside runs
+    // The share of the learners' time spent waiting for each other, averaging, and
+    // correcting outside of update ops.
     double synchronisation = 0;
     std::vector<LearnerFigures> learners;
   };
 
-  // The learners are others.
+  // Starts again with `count` new learners.
   void SetLearners(int count) TENSORBOW_EXCLUDES(mu_);
-  // That of a learner, for the run under way.
+  // Returns the record of a learner for the current run.
   LearnerActivity* learner(int learner) { return &learners_[learner]; }
 
-  // `now`: NowNanos().
+  // Starts a run at `now`, as NowNanos() gives it.
   void BeginRun(int64_t now) TENSORBOW_EXCLUDES(mu_);
-  // `name`: of the run. `samples`: rows that it has trained. `variable_name`: gives the
-  // name of a variable that activities have the number of, always the same until
-  // SetLearners().
+  // Ends the run `name`, which has trained `samples` rows. `variable_name` returns the
+  // name of a variable by the number that activities have; the name of a number must
+  // not change before SetLearners().
   void EndRun(int64_t now, const std::string& name, int64_t samples,
               const std::function<std::string(int64_t)>& variable_name)
       TENSORBOW_EXCLUDES(mu_);
-  // Whether the run under way is traced.
+  // Returns whether the current run is traced.
   bool recording() const { return recording_; }
 
-  // Something happened beside the learners, from `begin` to `end`.
+  // Records an event of the session itself, from `begin` to `end`.
   void Mark(const std::string& name, int64_t begin, int64_t end)
       TENSORBOW_EXCLUDES(mu_);
 
   Figures figures() const TENSORBOW_EXCLUDES(mu_);
 
-  // From the next run on. False if a trace has been started and not stopped.
+  // Traces all runs from the next one on. Returns false if a trace is already running.
   bool StartTrace(int64_t now) TENSORBOW_EXCLUDES(mu_);
-  // What has been traced; nothing if no trace was started.
+  // Ends the trace and returns it; null if none was started.
   std::unique_ptr<Trace> StopTrace() TENSORBOW_EXCLUDES(mu_);
 
  private:
@@ -80,7 +80,7 @@ class ActivityLog {
     int64_t begin;
     int64_t end;
     int64_t samples;
-    int64_t learner_nanos;  // of all learners together
+    int64_t learner_nanos;  // all learners' time together
     int64_t synchronisation_nanos;
   };
   struct PastTask {
@@ -92,12 +92,12 @@ class ActivityLog {
     std::deque<PastTask> last;
   };
 
-  // The number of an event's name in the trace.
+  // Returns the number of an event's name in the trace.
   int NumberOf(const LearnerActivity::Event& event,
                const std::function<std::string(int64_t)>& variable_name)
       TENSORBOW_REQUIRES(mu_);
 
-  // By the thread that begins and ends runs; during one, each by its learner.
+  // Written by the thread that begins and ends runs; during a run, each by its learner.
   std::vector<LearnerActivity> learners_;
   bool recording_ = false;
   int64_t begin_ = 0;
@@ -105,12 +105,12 @@ class ActivityLog {
   mutable Mutex mu_;
   std::deque<Run> runs_ TENSORBOW_GUARDED_BY(mu_);
   std::vector<Past> past_ TENSORBOW_GUARDED_BY(mu_);
-  std::unique_ptr<Trace> trace_ TENSORBOW_GUARDED_BY(mu_);  // null: none is kept
+  std::unique_ptr<Trace> trace_ TENSORBOW_GUARDED_BY(mu_);  // null: no trace
   // The numbers of names, by activity and detail.
   std::map<std::pair<Activity, int64_t>, int> numbers_ TENSORBOW_GUARDED_BY(mu_);
 };
 
-// Marks what happens while this lives.
+// Marks the time of its own life in a log.
 class ScopedMark {
  public:
   ScopedMark(ActivityLog* log, std::string name)

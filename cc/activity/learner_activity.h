@@ -1,5 +1,5 @@
-// What one learner does, and for how long. Written by the thread that executes the
-// learner's graph, read between runs; knows no TensorFlow.
+// The activities of one learner and their times. Written by the thread that executes
+// the learner's graph, read between runs. Knows no TensorFlow.
 #ifndef TENSORBOW_CC_ACTIVITY_LEARNER_ACTIVITY_H_
 #define TENSORBOW_CC_ACTIVITY_LEARNER_ACTIVITY_H_
 
@@ -13,15 +13,15 @@ namespace tensorbow {
 
 enum class Activity {
   kFeed,     // cutting a task's rows from the feeds
-  kTask,     // a learning task, with all that is beside and inside of it
-  kUpdate,   // an update op that also corrects, or that shares gradients, by variable
+  kTask,     // a whole learning task, with the activities inside of it
+  kUpdate,   // an update op that also corrects or shares gradients, by variable
   kAverage,  // means of replicas or gradients, by variable, for all learners
   kCorrect,  // corrections beside update ops, by variable
   kWait,     // for other learners
 };
 inline constexpr int kNumActivities = 6;
 
-// Of a clock that only goes forward.
+// Returns the time of a monotonic clock in nanoseconds.
 inline int64_t NowNanos() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -32,21 +32,21 @@ class alignas(64) LearnerActivity {
  public:
   struct Event {
     Activity activity;
-    int64_t begin;   // NowNanos()
-    int64_t end;     // the same
+    int64_t begin;   // as NowNanos() gives it
+    int64_t end;     // as NowNanos() gives it
     int64_t detail;  // the iteration of the run, or the variable; -1 where unknown
   };
   struct Task {
     int64_t begin;
     int64_t end;
-    int64_t waited;  // nanoseconds of these
+    int64_t waited;  // nanoseconds of the task spent waiting
   };
 
   void Note(Activity activity, int64_t begin, int64_t end, int64_t detail = -1) {
     nanos_[static_cast<int>(activity)] += end - begin;
     if (recording_) events_.push_back({activity, begin, end, detail});
   }
-  // Around the learner's task of an iteration.
+  // Starts the learner's task of an iteration.
   void BeginTask(int64_t now) {
     task_begin_ = now;
     waited_before_ = nanos(Activity::kWait);
@@ -55,7 +55,7 @@ class alignas(64) LearnerActivity {
     Note(Activity::kTask, task_begin_, now, iteration);
     tasks_.push_back({task_begin_, now, nanos(Activity::kWait) - waited_before_});
   }
-  // The run has ended, for which the learner has waited since its last task.
+  // Ends the run: the learner has waited since its last task.
   void EndRun(int64_t now) {
     if (tasks_.empty()) return;
     Task& last = tasks_.back();
@@ -64,13 +64,13 @@ class alignas(64) LearnerActivity {
     last.end = now;
   }
 
-  // Whether single events are kept, too.
+  // Returns whether single events are kept, too.
   bool recording() const { return recording_; }
   int64_t nanos(Activity activity) const { return nanos_[static_cast<int>(activity)]; }
   const std::vector<Task>& tasks() const { return tasks_; }
   const std::vector<Event>& events() const { return events_; }
 
-  // Forgets all.
+  // Forgets all activities.
   void Clear(bool recording) {
     recording_ = recording;
     nanos_ = {};
@@ -87,7 +87,7 @@ class alignas(64) LearnerActivity {
   std::vector<Event> events_;
 };
 
-// Notes that a learner does something while this lives; nothing for a null learner.
+// Records an activity for the time of its own life; nothing if the learner is null.
 class ScopedActivity {
  public:
   ScopedActivity(LearnerActivity* learner, Activity activity, int64_t detail = -1)

@@ -7,7 +7,7 @@ namespace tensorbow {
 
 namespace {
 
-// As a JSON string.
+// Returns the text as a JSON string.
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
   for (const unsigned char c : text) {
@@ -25,7 +25,7 @@ std::string Quoted(const std::string& text) {
   return quoted + '"';
 }
 
-// Microseconds, to the nanosecond.
+// Returns microseconds with three decimals.
 std::string Micros(int64_t nanos) {
   char text[32];
   std::snprintf(text, sizeof(text), "%lld.%03lld", static_cast<long long>(nanos / 1000),

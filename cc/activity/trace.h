@@ -1,5 +1,5 @@
-// What happened when, on lanes: lane 0 is the session, lane j + 1 learner j. Knows no
-// TensorFlow.
+// Events with their times, on lanes: lane 0 is the session, lane j + 1 learner j. Knows
+// no TensorFlow.
 #ifndef TENSORBOW_CC_ACTIVITY_TRACE_H_
 #define TENSORBOW_CC_ACTIVITY_TRACE_H_
 
@@ -13,19 +13,22 @@ namespace tensorbow {
 
 class Trace {
  public:
-  // More events are dropped, and counted: a forgotten trace does not fill the memory.
+  // The most events kept, so that a forgotten trace does not fill the memory. Others
+  // are dropped and counted.
   static constexpr size_t kMostEvents = 4000000;
 
-  // `origin`: nanoseconds of the clock that is 0 in the trace.
+  // `origin`: the clock's nanoseconds at time 0 of the trace.
   explicit Trace(int64_t origin, size_t most_events = kMostEvents)
       : origin_(origin), most_events_(most_events) {}
 
-  // The number by which events have this name.
+  // Returns the number of a name, by which events refer to it.
   int Number(const std::string& name);
-  // `name`: its number. What began before the origin begins there.
+  // Adds an event. `name` is a number that Number() returned. An event that started
+  // before the origin is cut there.
   void Add(int lane, int name, int64_t begin, int64_t end);
 
-  // In Chrome's trace event format, which chrome://tracing and Perfetto show.
+  // Returns the trace in Chrome's trace event format, for chrome://tracing and
+  // Perfetto.
   std::string Json() const;
 
  private:

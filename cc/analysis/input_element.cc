@@ -24,9 +24,9 @@ bool Contains(const std::vector<std::string>& names, absl::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Whether executing the node before the run, and not in it, may be noticed: it keeps
-// state that is not that of a pipeline or a queue, or waits. `called`: functions that
-// are looked into already.
+// Returns whether executing the node before the run, instead of in it, has a visible
+// effect: it waits, or keeps state other than a pipeline's or a queue's. `called`:
+// functions that are checked already.
 bool MayBeNoticed(const tf::FunctionLibraryDefinition& functions,
                   const tf::NodeDef& node, std::set<std::string>* called) {
   if (FactsOf(node.op()).only_checks || node.op() == "PyFuncStateless") return false;
@@ -50,8 +50,8 @@ bool MayBeNoticed(const tf::FunctionLibraryDefinition& functions,
   return false;
 }
 
-// Whether all that the node waits for may be executed before the run. `may_too`: what
-// comes before the run itself, if it may.
+// Returns whether all nodes that the node waits for may be executed before the run.
+// `may_too`: further nodes that may.
 bool MayComeFirst(const RunGraph& run, const tf::NodeDef& taker,
                   const std::function<bool(const tf::NodeDef&)>& may_too) {
   const auto unless_fed = [&run](const tf::NodeDef&, const std::string& input) {
@@ -87,8 +87,8 @@ std::string WhyNotFirst(const RunGraph& run, const Nodes& takers) {
   return "";
 }
 
-// The Python functions of the run that may be called before it, where the `takers`
-// take their data then.
+// Returns the run's Python functions that may be called before it, together with
+// `takers`.
 Nodes PythonFunctionsBefore(const RunGraph& run, const Nodes& takers) {
   const auto comes_first = [&](const tf::NodeDef& node) {
     return (FactsOf(node.op()).calls_python && !run.InControlFlow(node.name())) ||
@@ -104,7 +104,7 @@ Nodes PythonFunctionsBefore(const RunGraph& run, const Nodes& takers) {
   return functions;
 }
 
-// What the run uses of what `takers` give.
+// The outputs of `takers` that the run uses.
 class Uses {
  public:
   Uses(const RunSpec& spec, const Nodes& takers) : spec_(spec) {
@@ -131,8 +131,8 @@ class Uses {
     if (takers_.count(ParseTensor(name).node) > 0) Add(Canonical(name));
   }
   const PipelineElement& element() const { return element_; }
-  // Leaves out what `nodes`, which are those that are executed when the element is fed,
-  // do not use: it was for other takers alone.
+  // Drops outputs that `nodes` do not use. `nodes` are executed when the element is
+  // fed; other outputs were for other takers alone.
   void KeepOnly(const Nodes& nodes) {
     std::set<std::string> used;
     for (const std::string& fetch : spec_.fetches) used.insert(Canonical(fetch));

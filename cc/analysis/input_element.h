@@ -1,6 +1,6 @@
-// What a run takes from input pipelines, queues and staging areas, and what Python
-// functions make of that and of its feeds: found, so that it can be taken before the
-// run and be fed to it. Pure functions.
+// Finds the data that a run takes from input pipelines, queues and staging areas. Also
+// finds results of Python functions on them and on feeds. All of these can be computed
+// before the run and fed to it. Pure functions.
 #ifndef TENSORBOW_CC_ANALYSIS_INPUT_ELEMENT_H_
 #define TENSORBOW_CC_ANALYSIS_INPUT_ELEMENT_H_
 
@@ -16,19 +16,20 @@ namespace tensorbow {
 
 struct PipelineElement {
   std::vector<std::string> tensors;  // "IteratorGetNext:0", each once
-  // Of those tensors: the indices, values and shape of each sparse one.
+  // The indices, values and shape of each sparse tensor among them.
   std::vector<std::array<std::string, 3>> sparse;
 };
 
-// Everything that a run takes from the graph's data, and of its Python functions
-// those that need nothing else: they are called once, with all rows, as by a stock
-// session. Fetching the tensors takes it once; a run that is fed them takes nothing.
-// FailedPrecondition, with the reason, where data cannot be taken before the run.
+// Finds all data that a run takes from the graph, and its Python functions that need
+// nothing else: they are called once, with all rows, as by a stock session. Fetching
+// the tensors takes the element once; a run that is fed them takes nothing.
+// FailedPrecondition, with the reason, if data cannot be taken before the run.
 // `analysis`: of the run.
 absl::StatusOr<PipelineElement> FindPipelineElement(const RunGraph& run,
                                                     const RunAnalysis& analysis);
 
-// `spec`, fed the element: the tensors follow the feeds, and are fetched no more.
+// Returns `spec` with the element fed: its tensors follow the feeds, and are not
+// fetched.
 RunSpec WithElement(const RunSpec& spec, const PipelineElement& element);
 
 }  // namespace tensorbow

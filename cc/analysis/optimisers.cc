@@ -26,7 +26,7 @@ const Input* FindInput(const std::vector<Input>& inputs, absl::string_view name)
   return nullptr;
 }
 
-// The value of a constant scalar, seen through identities.
+// Returns the value of a constant scalar, also behind identities.
 std::optional<double> ConstantScalar(const RunGraph& run, absl::string_view name) {
   const tf::NodeDef* node = run.Find(name);
   while (node != nullptr && node->op() == "Identity" && node->input_size() > 0) {
@@ -42,14 +42,15 @@ std::optional<double> ConstantScalar(const RunGraph& run, absl::string_view name
   return std::nullopt;
 }
 
-// What evaluating a tensor by itself would mean.
+// The effect of evaluating a tensor by itself.
 enum class Evaluation {
-  kConstant,   // always the same value: computed from constants alone
+  kConstant,   // always the same value, computed from constants alone
   kHarmless,   // from feeds and variables, without side effects
-  kForbidden,  // it would change state, wait, or lies inside a loop or a branch
+  kForbidden,  // changes state, waits, or lies inside a loop or a branch
 };
 
-// What evaluating the node itself would mean; kConstant if that depends on its inputs.
+// Returns the effect of evaluating the node itself; kConstant if that depends on its
+// inputs.
 Evaluation EvaluationOf(const RunGraph& run, const tf::NodeDef* node) {
   const tf::OpDef* op = nullptr;
   if (!run.functions().LookUpOpDef(node->op(), &op).ok() ||
@@ -93,8 +94,8 @@ bool SameShape(const tf::NodeDef& a, const tf::NodeDef& b) {
              .IsIdenticalTo(tf::PartialTensorShape(shape_b->second.shape()));
 }
 
-// Which roots are slots of the variable: of the same shape, not trainable, and written
-// by the run too.
+// Returns a test for slots of the variable: roots of the same shape, not trainable,
+// that the run writes.
 std::function<bool(int)> IsSlotOf(const RunEffects& effects,
                                   const tf::NodeDef& variable) {
   return [&effects, &variable](int slot) {
@@ -104,7 +105,7 @@ std::function<bool(int)> IsSlotOf(const RunEffects& effects,
   };
 }
 
-// Whether an update that is no optimiser op has momentum: it reads a slot.
+// Returns whether an update that is no optimiser op has momentum: it reads a slot.
 bool ReadsSlot(const RunEffects& effects, const tf::NodeDef& update,
                const tf::NodeDef& variable) {
   return effects.dataflow->OperandsDependOn(update, IsSlotOf(effects, variable));
@@ -123,7 +124,7 @@ void AddLearningRate(const RunGraph& run, const tf::NodeDef& update,
   rates->insert(absl::StrCat(name.node, ":", name.index));
 }
 
-// Whether the tensor is known to be a scalar, seen through identities.
+// Returns whether the tensor is known to be a scalar, also behind identities.
 bool IsScalar(const RunGraph& run, absl::string_view tensor) {
   const tf::NodeDef* node = run.Find(ParseTensor(tensor).node);
   while (node != nullptr && node->input_size() > 0 &&
@@ -140,8 +141,8 @@ bool IsScalar(const RunGraph& run, absl::string_view tensor) {
          shape->second.shape().dim_size() == 0;
 }
 
-// Notes which input is the learning rate of an update: of an optimiser op, or of the
-// product that gradient descent of some rows scatters.
+// Records the input that is the learning rate of an update: of an optimiser op, or of
+// the product that gradient descent of some rows scatters.
 void NoteRate(const RunGraph& run, const tf::NodeDef& update,
               const std::vector<Input>& inputs, RunAnalysis* analysis) {
   for (absl::string_view name : {"lr", "alpha"}) {
@@ -187,7 +188,7 @@ void DescribeOptimisers(const RunGraph& run, const RunEffects& effects,
     return analysis->variables[effects.variables[root]->name()].trained;
   };
   std::set<std::string> rates;
-  std::set<int> with_rate;  // or without, which has been noted
+  std::set<int> with_rate;  // with a rate, or recorded as without one
   for (const tf::NodeDef* node : effects.dataflow->nodes()) {
     const std::set<int> updated = effects.dataflow->FirstRoots(*node);
     if (updated.empty()) continue;

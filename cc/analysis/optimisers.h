@@ -1,5 +1,5 @@
-// What the optimisers of a learning run are: what they take as learning rate and
-// momentum, and of which kind they are. Pure function.
+// Describes the optimisers of a learning run: kind, learning rate and momentum. Pure
+// function.
 #ifndef TENSORBOW_CC_ANALYSIS_OPTIMISERS_H_
 #define TENSORBOW_CC_ANALYSIS_OPTIMISERS_H_
 
@@ -12,7 +12,7 @@
 
 namespace tensorbow {
 
-// A run's nodes and what they do to its variables, which are the roots.
+// A run's nodes and their effects on its variables, which are the roots.
 struct RunEffects {
   Dataflow* dataflow;
   const EffectSummary& summary;
@@ -20,12 +20,12 @@ struct RunEffects {
   std::function<bool(int root)> is_trainable;
 };
 
-// Fills in what `analysis` says about optimisers. `analysis->variables` says already
-// which are trained.
+// Fills in the fields of `analysis` about optimisers. `analysis->variables` already
+// marks the trained ones.
 void DescribeOptimisers(const RunGraph& run, const RunEffects& effects,
                         RunAnalysis* analysis);
 
-// Whether the variable holds floating-point or complex numbers.
+// Returns whether the variable holds floating-point or complex numbers.
 bool IsFloating(const tensorflow::NodeDef& variable);
 
 }  // namespace tensorbow

@@ -22,7 +22,7 @@ namespace {
 
 using Nodes = std::vector<const tf::NodeDef*>;
 
-// The device that the program asks for by number, or "".
+// Returns the device that the program requests by number, or "".
 std::string NumberedDevice(const tf::NodeDef& node) {
   tf::DeviceNameUtils::ParsedName device;
   if (node.device().empty() ||
@@ -57,8 +57,8 @@ bool IsOptimised(const Effects& variable) {
   return variable.optimiser != OptimiserKind::kNone;
 }
 
-// Whether a node that calls functions learns. Inside a function it is enough that
-// trainable variables are accumulated into, and read there or on the way to an
+// Returns whether a node that calls functions learns. Inside a function it suffices
+// that trainable variables are accumulated into, and read there or on the way to an
 // argument.
 bool CallLearns(const tf::NodeDef& node, const RunEffects& effects) {
   bool accumulated = false, read = false;
@@ -75,14 +75,16 @@ bool CallLearns(const tf::NodeDef& node, const RunEffects& effects) {
   return accumulated && read;
 }
 
-// Whether a node adds to a trainable variable what depends on trainable variables.
+// Returns whether a node adds a value to a trainable variable that depends on trainable
+// variables.
 bool AccumulationLearns(const tf::NodeDef& node, const RunEffects& effects) {
   const std::set<int> updated = effects.dataflow->FirstRoots(node);
   return std::any_of(updated.begin(), updated.end(), effects.is_trainable) &&
          effects.dataflow->OperandsDependOn(node, effects.is_trainable);
 }
 
-// Whether the run updates a trainable variable by what it reads of trainable ones.
+// Returns whether the run updates a trainable variable by a value read from trainable
+// ones.
 bool ReadsWhatItUpdates(const RunGraph& run, const RunEffects& effects) {
   for (size_t root = 0; root < effects.variables.size(); ++root) {
     const Effects& variable = effects.summary.roots[root];
@@ -99,8 +101,8 @@ bool ReadsWhatItUpdates(const RunGraph& run, const RunEffects& effects) {
   return false;
 }
 
-// Whether every learner would give all trainable variables the same values: no
-// optimiser is at work, and they are computed from variables and constants alone.
+// Returns whether every learner would give all trainable variables the same values:
+// there is no optimiser, and they are computed from variables and constants alone.
 bool UpdatesAlike(const RunEffects& effects, FunctionSummaries* callees) {
   const std::vector<Effects>& roots = effects.summary.roots;
   if (std::any_of(roots.begin(), roots.end(), IsOptimised)) return false;
@@ -132,7 +134,7 @@ void MarkCaptured(const RunEffects& effects, RunAnalysis* analysis) {
   }
 }
 
-// Notes what the run, of the kind that `analysis` says, does with each variable.
+// Records the run's effects on each variable, given its kind in `analysis`.
 void DescribeVariables(const RunEffects& effects, RunAnalysis* analysis) {
   const bool learning = analysis->kind == RunAnalysis::Kind::kLearning;
   for (size_t root = 0; root < effects.variables.size(); ++root) {

@@ -1,13 +1,15 @@
-// What a run does to variables, read off the graph before anything is executed.
+// Classifies a run by its effects on variables, from the graph alone.
 //
-// A run is *learning* if it updates a trainable variable by an optimiser op (…Apply…),
-// or otherwise by a value that depends on reading trainable variables: by an AssignAdd,
-// AssignSub or scatter whose operand depends on a trainable variable, or by an Assign
-// whose value depends on the very variable assigned. (Copying one variable into
-// another, as initialisers and target networks do, is a write.) Without an optimiser
-// op, the new value of a trainable variable must also depend on more than variables and
-// constants: on a feed, on data or on random numbers. Else every learner would compute
-// the same, as in clipping weights, and the run is a write.
+// A run is *learning* if it updates a trainable variable by an optimiser op (…Apply…).
+// Without one, the new value must depend on reading trainable variables. That is
+// - an AssignAdd, AssignSub or scatter whose operand depends on a trainable variable,
+// or
+// - an Assign whose value depends on the very variable assigned. (Copying one variable
+//   into another, as initialisers and target networks do, is a write.)
+//
+// Without an optimiser op, the new value of a trainable variable must also depend on
+// more than variables and constants: on a feed, on data or on random numbers. Otherwise
+// every learner would compute the same, as in clipping weights, and the run is a write.
 //
 // A run that assigns variables without learning is a *write*; everything else is a
 // *read*. Pure functions.
@@ -25,13 +27,13 @@
 
 namespace tensorbow {
 
-// What a run does with one variable.
+// The effects of a run on one variable.
 struct VariableUse {
   const tensorflow::NodeDef* node = nullptr;  // of the program graph
   bool written = false;
   bool trained = false;    // updated by learning: belongs to the replica's model
   bool generator = false;  // holds the state of a random number generator
-  bool captured = false;   // by a data pipeline, which reads it after the run, too
+  bool captured = false;   // by a data pipeline, which also reads it after the run
 };
 
 struct RunAnalysis {
@@ -44,31 +46,31 @@ struct RunAnalysis {
   bool may_block = false;
   // The run waits for tf.data.
   bool reads_iterator = false;
-  // The run takes elements out of pipelines, queues, staging areas or readers; a
-  // function that it calls does.
+  // The run takes elements out of pipelines, queues, staging areas or readers; the
+  // second: a function that it calls does.
   bool takes_data = false;
   bool calls_take_data = false;
-  // The run calls Python functions, not in functions of the graph.
+  // The run calls Python functions, other than in functions of the graph.
   bool calls_python = false;
-  // Why a learner cannot execute this run although it is learning; empty if it can.
+  // The reason why learners cannot execute this learning run; empty if they can.
   std::string central_only;
 
   // Nodes whose kernel exists once per session (queues, iterators, tables, …).
   std::vector<std::string> shared_kernels;
-  // Whether a kernel keeps the state of a random number generator.
+  // A kernel keeps the state of a random number generator.
   bool keeps_random_state = false;
 
-  // Optimisers update variables from nothing but variables: no feeds, no data, no
-  // random numbers. All replicas would be trained alike.
+  // Optimisers update variables from variables alone: no feeds, no data, no random
+  // numbers. All replicas would be trained alike.
   bool trains_alike = false;
-  // The devices that the program asks for by number, "/GPU:1"; sorted.
+  // The devices that the program requests by number, "/GPU:1"; sorted.
   std::vector<std::string> devices;
 
   // Tensors that are an optimiser's learning rate, can change between runs and can be
   // evaluated on their own without side effects.
   std::vector<std::string> learning_rates;
-  // By update of a trained variable, or what computes the operand of one, the input
-  // that is the learning rate; and an update whose rate is not known, if there is one.
+  // The learning-rate input of each node that updates a trained variable, or computes
+  // the operand of its update; and an update whose rate is not known, if there is one.
   std::map<std::string, int> rate_inputs;
   std::string without_rate;
   // Every trained variable is updated by plain gradient descent, without momentum
@@ -78,9 +80,9 @@ struct RunAnalysis {
   double optimiser_momentum = 0;
 };
 
-// `trainable`: names of trainable variables (node names). `forced`: the kind that the
-// run is to have, whatever the graph says; in a learning run that is forced, all
-// trainable floating-point variables that it writes are trained.
+// Analyses a run. `trainable`: names of trainable variables (node names). `forced`: the
+// kind of the run, whatever the graph says; a learning run that is forced trains all
+// trainable floating-point variables that it writes.
 absl::Status AnalyseRun(const RunGraph& run,
                         const absl::flat_hash_set<std::string>& trainable,
                         std::optional<RunAnalysis::Kind> forced, RunAnalysis* analysis);

@@ -7,10 +7,10 @@
 namespace tensorbow {
 namespace {
 
-constexpr int64_t kBlockRows = 64;  // that stay in the first cache
+constexpr int64_t kBlockRows = 64;  // rows that stay in the first-level cache
 constexpr int kTile = 16;           // columns whose sums stay in registers
 
-// Adds up what `term(row, column)` gives, by column, for some rows and columns.
+// Adds `term(row, column)` to the sum of its column, for some rows and columns.
 template <typename Term>
 TENSORBOW_INLINE void AddTile(int64_t begin, int64_t end, int columns, Term term,
                               double* sum) {
@@ -94,7 +94,7 @@ TENSORBOW_INLINE void NormaliseRows(const float* x, int64_t rows, int64_t column
     float* const to = y + row * columns;
     for (int64_t c = 0; c < columns; ++c) {
       const float value = (from[c] - mean[c]) * factor[c] + offset[c];
-      // What is not a number stays one.
+      // A NaN stays one: it is not below 0.
       to[c] = kRectified && value < 0 ? 0 : value;
     }
   }
@@ -134,7 +134,7 @@ BatchMoments MomentsOf(const float* x, int64_t rows, int64_t columns) {
   AddRows(x, rows, columns, moments.mean.data());
   std::vector<float> centre(columns);
   for (int64_t c = 0; c < columns; ++c) {
-    // Distances are to a float; it is the mean that is said.
+    // Distances are measured from a float; mean itself is a double.
     centre[c] = static_cast<float>(moments.mean[c] / static_cast<double>(rows));
     moments.mean[c] /= static_cast<double>(rows);
   }

@@ -1,6 +1,6 @@
-// Batch normalisation, part by part, so that several learners can normalise by the
-// moments of all their rows together. Rows of `columns` float32 numbers each: whatever
-// is normalised alike, channels last. Sums are in float64 but for blocks of rows. No
+// Batch normalisation in parts, so that several learners can normalise by the moments
+// of all their rows. Rows have `columns` float32 numbers, channels last; each column is
+// normalised by itself. Sums are in float64, except within blocks of rows. No
 // TensorFlow. Source: Ioffe and Szegedy, Batch Normalization, 2015.
 #ifndef TENSORBOW_CC_ARITHMETIC_BATCH_MOMENTS_H_
 #define TENSORBOW_CC_ARITHMETIC_BATCH_MOMENTS_H_
@@ -10,7 +10,7 @@
 
 namespace tensorbow {
 
-// Of some rows, by column.
+// The moments of some rows, by column.
 struct BatchMoments {
   int64_t rows = 0;
   std::vector<double> mean;
@@ -19,14 +19,15 @@ struct BatchMoments {
 
 BatchMoments MomentsOf(const float* x, int64_t rows, int64_t columns);
 
-// Of all rows, of which each part has some. Chan, Golub and LeVeque, 1979.
+// Returns the moments of all rows from those of their parts. Chan, Golub and LeVeque,
+// 1979.
 BatchMoments MomentsTogether(const std::vector<const BatchMoments*>& parts);
 
 // y ← (x − mean)·factor + offset, and not below 0 if `rectified`. By column.
 void Normalise(const float* x, int64_t rows, int64_t columns, const float* mean,
                const float* factor, const float* offset, bool rectified, float* y);
 
-// What the gradient of normalised rows has to be summed up to, by column.
+// The sums that the gradient of normalised rows needs, by column.
 struct GradientSums {
   int64_t rows = 0;
   std::vector<double> values;    // Σ dy

@@ -2,10 +2,10 @@
 // device:
 //
 //   c = α (w − z)                       w before the update
-//   w ← (w + u) − c                     w + u what the optimiser makes of it
+//   w ← (w + u) − c                     w + u: the optimiser's result
 //
-// All arguments are of the type that a replica's elements are computed with; callers
-// convert what is stored in 16 bits. Pure functions.
+// All arguments have the type of the replica's arithmetic; callers convert 16-bit
+// elements. Pure functions.
 #ifndef TENSORBOW_CC_ARITHMETIC_CORRECTION_H_
 #define TENSORBOW_CC_ARITHMETIC_CORRECTION_H_
 

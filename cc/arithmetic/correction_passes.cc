@@ -19,7 +19,7 @@ TENSORBOW_INLINE void CorrectLoop(const A* __restrict z, A alpha, int64_t n,
 
 }  // namespace
 
-// target_clones goes with plain functions only: one for each type.
+// A function for each type, since target_clones does not work on templates.
 #define TENSORBOW_CORRECTION(S)                                                        \
   TENSORBOW_VECTORISED static void Correction_##S(const S* w, const Accumulator<S>* z, \
                                                   Accumulator<S> alpha, int64_t n,     \

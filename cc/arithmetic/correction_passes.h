@@ -1,6 +1,6 @@
 // The correction of correction.h over arrays, for updates that do not make it in their
-// own pass. w is stored as S, z and c are of the type that S is computed with. Arrays
-// hold `n` elements and do not overlap. Pure functions.
+// own pass. w is stored as S; z and c have the type of S's arithmetic. Arrays hold `n`
+// elements and do not overlap. Pure functions.
 #ifndef TENSORBOW_CC_ARITHMETIC_CORRECTION_PASSES_H_
 #define TENSORBOW_CC_ARITHMETIC_CORRECTION_PASSES_H_
 
@@ -12,7 +12,7 @@
 
 namespace tensorbow {
 
-// c ← α (w − z), to become part of a vectorised function.
+// c ← α (w − z), to be inlined into a vectorised function.
 template <typename S, typename A = Accumulator<S>>
 TENSORBOW_INLINE void CorrectionLoop(const S* __restrict w, const A* __restrict z,
                                      A alpha, int64_t n, A* __restrict c) {
@@ -22,7 +22,7 @@ TENSORBOW_INLINE void CorrectionLoop(const S* __restrict w, const A* __restrict 
 }
 
 // c ← Σ_j α (w_j − z), j in order; w_j from element `begin`, z and c from 0. At least
-// one replica. Likewise.
+// one replica. To be inlined, too.
 template <typename S, typename A = Accumulator<S>>
 TENSORBOW_INLINE void CorrectionSumLoop(const S* const* w, int count, int64_t begin,
                                         const A* __restrict z, A alpha, int64_t n,
@@ -36,7 +36,7 @@ TENSORBOW_INLINE void CorrectionSumLoop(const S* const* w, int count, int64_t be
   }
 }
 
-// c ← c − α (w − z), likewise.
+// c ← c − α (w − z), to be inlined, too.
 template <typename S, typename A = Accumulator<S>>
 TENSORBOW_INLINE void TakeOutLoop(const S* __restrict w, const A* __restrict z, A alpha,
                                   int64_t n, A* __restrict c) {

@@ -7,7 +7,7 @@
 namespace tensorbow {
 namespace {
 
-// Each operation on one element, in the accumulation type.
+// The operations on one element, in the accumulation type.
 template <typename A>
 struct Operations {
   static A Identity(A a, A) { return a; }
@@ -31,8 +31,8 @@ struct Operations {
   static A SquaredDifference(A a, A b) { return (a - b) * (a - b); }
 };
 
-// An element of the result depends on the same one of the arguments only: `out` may be
-// one of them.
+// Computes each element from the same element of the arguments: `out` may be one of
+// them.
 template <auto operation, typename T, typename A = Accumulator<T>>
 TENSORBOW_INLINE void Compute(ElementArguments arguments, const T* a, const T* b,
                               int64_t n, T* out) {
@@ -83,7 +83,8 @@ TENSORBOW_INLINE void Compute(ElementArguments arguments, const T* a, const T* b
   X(Pow)                         \
   X(SquaredDifference)
 
-// Loops over 16-bit numbers convert each one; wider vectors would gain little.
+// Loops over 16-bit numbers are not vectorised: they convert each one, so it gains
+// little.
 #define TENSORBOW_LOOP(Name, T, VECTORISED)                                 \
   VECTORISED static void Name##_##T(ElementArguments arguments, const T* a, \
                                     const T* b, int64_t n, T* out) {        \

@@ -9,11 +9,11 @@
 
 namespace tensorbow {
 
-// The arguments that are arrays; the other one, if any, is a scalar.
+// The arguments that are arrays; the other argument, if any, is a scalar.
 enum class ElementArguments { kArrays, kArrayScalar, kScalarArray };
 
-// Computes `n` elements. `out` may be an argument; else nothing overlaps. An operation
-// of one argument does not read `b`.
+// Computes `n` elements. `out` may be an argument; otherwise no arrays overlap. An
+// operation of one argument does not read `b`.
 void ComputeElements(ElementOp op, ElementArguments arguments, const float* a,
                      const float* b, int64_t n, float* out);
 void ComputeElements(ElementOp op, ElementArguments arguments, const double* a,

@@ -15,7 +15,7 @@ namespace {
 struct OpNames {
   ElementOp op;
   int num_arguments;
-  std::array<std::string_view, 2> names;  // of TensorFlow; the first is written
+  std::array<std::string_view, 2> names;  // in TensorFlow; NameOf() returns the first
 };
 
 constexpr OpNames kOps[] = {
@@ -111,7 +111,7 @@ void ElementProgram::AssignPlaces() {
     last_use[instructions_[i].a] = last_use[instructions_[i].b] = i;
   }
   places_.resize(count);
-  std::vector<bool> kept(count, false);  // until the end
+  std::vector<bool> kept(count, false);  // needed until the end
   for (int array = 0; array < num_arrays_; ++array) {
     const int i = results_[array] - first;
     kept[i] = true;
@@ -140,7 +140,7 @@ void ElementProgram::Run(int64_t n, T* const* arrays, const T* operand,
   const int operand_value = OperandValue(num_arrays_);
   const int first_scalar = ScalarValue(num_arrays_);
   const int first = InstructionValue(num_arrays_, num_scalars_);
-  // Nobody reads what has not been written.
+  // Uninitialised is safe: every element is written before it is read.
   const std::unique_ptr<T[]> buffers(new T[(num_buffers_ + 1) * kBlock]);
   T* const before = buffers.get() + num_buffers_ * kBlock;
   for (int64_t begin = 0; begin < n; begin += kBlock) {

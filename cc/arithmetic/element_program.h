@@ -1,9 +1,9 @@
-// An elementwise computation on arrays, in the place of the ops that a program writes
-// an update of variables with. It goes through memory once.
+// An elementwise computation on arrays in one pass over memory. It replaces the ops of
+// an update that a program has written itself.
 //
-// Values are numbered: the arrays (a variable and its slots) as they were, one more
-// array that is only read (the operand), scalars, then one for each instruction. Each
-// operation is TensorFlow's op of that name.
+// Values are numbered: first the arrays (a variable and its slots) before the update,
+// then the operand (one more array, only read). The scalars and the results of the
+// instructions follow. Each operation is TensorFlow's op of that name.
 #ifndef TENSORBOW_CC_ARITHMETIC_ELEMENT_PROGRAM_H_
 #define TENSORBOW_CC_ARITHMETIC_ELEMENT_PROGRAM_H_
 
@@ -41,7 +41,7 @@ enum class ElementOp {
 
 // Returns the operation of a TensorFlow op, or nothing.
 std::optional<ElementOp> ElementOpOf(std::string_view tensorflow_op);
-// Returns the name of the op that ElementOpOf() takes to `op`.
+// Returns the first name of a TensorFlow op with this operation.
 std::string_view NameOf(ElementOp op);
 int NumArguments(ElementOp op);
 // Returns whether results have the bits of TensorFlow's: they are rounded once.
@@ -50,29 +50,30 @@ bool HasSameBits(ElementOp op);
 struct ElementInstruction {
   ElementOp op;
   int a;  // a value
-  int b;  // a value; `a` again where the operation takes one
+  int b;  // a value; equal to `a` if the operation has one argument
 };
 
 class ElementProgram {
  public:
   static constexpr int kMaxArrays = 5;
 
-  // Numbers of the operand, the first scalar and the first instruction.
+  // The numbers of the operand, the first scalar and the first instruction.
   static int OperandValue(int num_arrays) { return num_arrays; }
   static int ScalarValue(int num_arrays) { return num_arrays + 1; }
   static int InstructionValue(int num_arrays, int num_scalars) {
     return num_arrays + 1 + num_scalars;
   }
 
-  // `results`: for each array the instruction, as a value, that gives what it becomes,
-  // each a different one. An instruction has an argument that is no scalar, and takes
-  // values before its own only. Returns why there is no such program, or an empty text.
+  // Returns the reason why there is no such program, or an empty text. `results`: for
+  // each array, the instruction (as a value) with its new content; all different. An
+  // instruction has at least one argument that is no scalar, and uses only earlier
+  // values.
   static std::string Check(int num_arrays, int num_scalars,
                            const std::vector<ElementInstruction>& instructions,
                            const std::vector<int>& results);
 
   ElementProgram() = default;
-  // REQUIRES: Check() finds nothing.
+  // REQUIRES: Check() returns an empty text.
   ElementProgram(int num_arrays, int num_scalars,
                  std::vector<ElementInstruction> instructions,
                  std::vector<int> results);
@@ -80,16 +81,15 @@ class ElementProgram {
   int num_arrays() const { return num_arrays_; }
   int num_scalars() const { return num_scalars_; }
 
-  // Computes `n` elements of each array. `arrays`: where they begin, as many as there
-  // are, without overlap. The first array is corrected towards the central model.
-  // Thread-safe.
+  // Computes `n` elements of each array. `arrays`: the first elements; arrays do not
+  // overlap. The first array is corrected towards the central model. Thread-safe.
   template <typename T>
   void Run(int64_t n, T* const* arrays, const T* operand, const T* scalars,
            Pull<T> pull) const;
 
  private:
-  // The place that an instruction writes to: a buffer or, if its number is not
-  // negative, an array whose old value is not read any more.
+  // The destination of an instruction: a buffer or, if its number is not negative, an
+  // array whose old value is not read any more.
   struct Place {
     int array = -1;
     int buffer = 0;

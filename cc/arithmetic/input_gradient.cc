@@ -5,7 +5,7 @@
 
 #include "cc/support/vectorise.h"
 
-// In this file a multiply-add is rounded once, unlike in the updates.
+// Allows fused multiply-adds in this file, which round once; updates do not use them.
 #if defined(__clang__)
 #pragma clang fp contract(fast)
 #else
@@ -15,8 +15,8 @@
 namespace tensorbow {
 namespace {
 
-constexpr int kRows = 8;       // of w, that are multiplied together
-constexpr int kMaxWidth = 16;  // columns of bᵀ that are
+constexpr int kRows = 8;       // rows of w multiplied together
+constexpr int kMaxWidth = 16;  // columns of bᵀ multiplied together
 
 // Loops over vectors are unrolled early, so that all sums live in registers.
 #define TENSORBOW_UNROLL _Pragma("GCC unroll 8")
@@ -47,14 +47,14 @@ TENSORBOW_INLINE void MultiplyRows(const float* const* w, const float* b,
   }
 }
 
-// The loop above for one instruction set.
+// The loops for one instruction set.
 struct Loops {
   int max_width;
   void (*multiply[3])(const float* const* w, const float* b, int64_t columns,
-                      float* sums);  // widths 4, 8, 16
+                      float* sums);  // of widths 4, 8, 16
 };
 
-// As many rows at once as there are registers for their sums.
+// A loop with as many rows at once as there are registers for their sums.
 #define TENSORBOW_LOOP(name, target, lanes, vectors, height)                \
   target void name(const float* const* w, const float* b, int64_t columns,  \
                    float* sums) {                                           \
@@ -95,7 +95,7 @@ const Loops& ForThisProcessor() {
   return loops;
 }
 
-// Which of a processor's loops comes next when `left` columns of bᵀ are left.
+// Returns the processor's loop to use next when `left` columns of bᵀ are left.
 int NextLoop(int64_t left) {
   int loop = 0;
   while ((4 << loop) < left && (4 << loop) < ForThisProcessor().max_width) ++loop;

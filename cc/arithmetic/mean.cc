@@ -28,7 +28,7 @@ TENSORBOW_INLINE void Average(const S* const* values, const double* shares, int 
   }
 }
 
-// The common cases, with the inner loop gone.
+// Unrolls the inner loop for the common counts.
 template <typename S>
 TENSORBOW_INLINE void AverageOf(const S* const* values, int count, int64_t n, S* mean) {
   switch (count) {

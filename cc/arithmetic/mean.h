@@ -1,5 +1,5 @@
-// The average of what several learners have, in learner order. Sums are taken in the
-// accumulation type. Pure functions.
+// The mean of several learners' arrays, summed in learner order and in the accumulation
+// type. Pure functions.
 #ifndef TENSORBOW_CC_ARITHMETIC_MEAN_H_
 #define TENSORBOW_CC_ARITHMETIC_MEAN_H_
 

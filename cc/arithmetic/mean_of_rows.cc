@@ -16,7 +16,7 @@ TENSORBOW_INLINE void AddLoop(A share, const S* __restrict values, int64_t n,
 
 }  // namespace
 
-// target_clones goes with plain functions only: one for each type.
+// A function for each type, since target_clones does not work on templates.
 #define TENSORBOW_ADD(S)                                                      \
   TENSORBOW_VECTORISED static void Add(Accumulator<S> share, const S* values, \
                                        int64_t n, Accumulator<S>* sum) {      \
@@ -42,7 +42,7 @@ template <typename S>
 void MeanOfRows(const std::vector<LearnerRows<S>>& all,
                 const std::vector<int64_t>& rows, int64_t row_size, S* mean) {
   using A = Accumulator<S>;
-  std::vector<std::tuple<int64_t, size_t, size_t>> places;  // {row, learner, its place}
+  std::vector<std::tuple<int64_t, size_t, size_t>> places;  // {row, learner, index}
   for (size_t j = 0; j < all.size(); ++j) {
     const std::vector<int64_t>& own = *all[j].rows;
     for (size_t i = 0; i < own.size(); ++i) places.emplace_back(own[i], j, i);

@@ -5,7 +5,7 @@
 
 #include "cc/support/vectorise.h"
 
-// In this file a multiply-add is rounded once, unlike in the updates.
+// Allows fused multiply-adds in this file, which round once; updates do not use them.
 #if defined(__clang__)
 #pragma clang fp contract(fast)
 #else
@@ -15,10 +15,10 @@
 namespace tensorbow {
 namespace {
 
-constexpr int kBlock = 4;            // rows that are computed together
-constexpr int kPanel = 64;           // columns that are computed together
-constexpr int64_t kDepth = 256;      // k that are: a panel's part of b is 64 KiB
-constexpr int64_t kGroupRows = 256;  // rows that use it one after the other
+constexpr int kBlock = 4;            // rows computed together
+constexpr int kPanel = 64;           // columns computed together
+constexpr int64_t kDepth = 256;      // k computed together: 64 KiB of b in a panel
+constexpr int64_t kGroupRows = 256;  // rows that use this part one after the other
 
 int64_t Panels(int64_t columns) { return (columns + kPanel - 1) / kPanel; }
 int64_t Blocks(int64_t rows) { return (rows + kBlock - 1) / kBlock; }
@@ -26,15 +26,15 @@ int64_t Blocks(int64_t rows) { return (rows + kBlock - 1) / kBlock; }
 // Loops over vectors are unrolled early, so that all sums live in registers.
 #define TENSORBOW_UNROLL _Pragma("GCC unroll 8")
 
-// Of a panel: some rows of b, one after the other.
+// Some rows of b in one panel, one after the other.
 struct PanelRows {
   const float* b;
   int64_t depth;
 };
 
 // c (kBlock × `width`, its rows `stride` apart) ← Σ a·b, or c + Σ a·b, over all
-// `parts`; those of a lie one after the other, each depth × kBlock. Whole vectors, also
-// of columns from `width` on.
+// `parts`; those of a lie one after the other, each depth × kBlock. Writes whole
+// vectors, also beyond `width`.
 template <int kLanes, int kVectors>
 TENSORBOW_INLINE void MultiplyBlock(const float* a, const std::vector<PanelRows>& parts,
                                     bool accumulate, int64_t width, float* c,
@@ -56,7 +56,7 @@ TENSORBOW_INLINE void MultiplyBlock(const float* a, const std::vector<PanelRows>
     }
     const float* of_part = a;
     const PanelRows* part = first;
-    do {  // there is one at least; a `for` makes short sums 3 % slower
+    do {  // there is at least one; a `for` makes short sums 3 % slower
       const auto [b, depth] = *part;
       for (int64_t k = 0; k < depth; ++k) {
         TENSORBOW_UNROLL
@@ -86,8 +86,8 @@ using BlockFunction = void (*)(const float* a, const std::vector<PanelRows>& par
                                bool accumulate, int64_t width, float* c,
                                int64_t stride);
 
-// The loop above for one instruction set: for whole panels, with as many vectors of
-// sums as there are registers for, and for panels of fewer columns.
+// The loops for one instruction set: for whole panels, with as many vectors of sums as
+// there are registers, and for narrower panels.
 struct Loops {
   BlockFunction whole, narrow;
 };
@@ -118,7 +118,7 @@ const Loops& ForThisProcessor() {
   return kPortable;
 }
 
-// The same for a block that lies partly outside c.
+// Multiplies a block that lies partly outside c.
 void MultiplyEdge(const Loops& loops, const float* a,
                   const std::vector<PanelRows>& parts, bool accumulate, float* c,
                   int64_t stride, int64_t rows, int64_t columns) {
@@ -137,7 +137,7 @@ void MultiplyEdge(const Loops& loops, const float* a,
 
 }  // namespace
 
-// For some rows of a: [blocks of rows][k][kBlock], rows that do not exist are 0.
+// A scratch holds packed rows of a: [blocks of rows][k][kBlock], missing rows are 0.
 static_assert(Product::kScratchSize == kGroupRows * kDepth);
 
 int64_t Product::WorkspaceSize(const Factors& factors) {
@@ -158,7 +158,7 @@ Product::Product(const Factors& factors, float* workspace, float scale)
   }
 }
 
-// Writes the terms' part of each block.
+// Packs the terms' part of each block.
 void Product::PackA(const Terms& terms, int64_t row, int64_t rows, float scale,
                     int64_t block_size, float* packed) {
   const Factors& factors = terms.product->factors_;
@@ -225,7 +225,7 @@ void Product::RowsOfSum(const std::vector<const Product*>& products, int64_t beg
     for (const Product* product : products) {
       const int64_t inner = product->factors_.inner;
       int64_t k = 0;
-      do {  // once even if inner is 0: an empty sum is 0
+      do {  // at least once: an empty sum is 0
         if (depth == kDepth) multiply();
         terms.push_back({product, k, std::min(kDepth - depth, inner - k)});
         depth += terms.back().depth;

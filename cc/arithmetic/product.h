@@ -1,13 +1,13 @@
-// A matrix product, some rows at a time: the gradient of a dense layer's weights,
-// xᵀ·dy, is used up row by row and never has to lie in memory as a whole.
+// A matrix product, some rows at a time. So the gradient of a dense layer's weights,
+// xᵀ·dy, is consumed row by row and never lies in memory as a whole.
 //
 //   c(i, j) = Σ_k a(i, k)·b(k, j)
 //
-// Several products are added up as if the rows of the batch lay in one place. Every sum
-// is taken in the order of k, and of the products, with one rounding for each
-// multiply-add where the processor has such an instruction: the same calls give the
-// same bits, however the rows are divided. Float32. Several threads may multiply at
-// once, each with a scratch of its own; `a` and the workspace are not owned.
+// Several products are added up as if the rows of the batch lay in one place. Sums are
+// taken in the order of k, and of the products. A multiply-add is rounded once if the
+// processor has the instruction. The same calls give the same bits, however the rows
+// are divided. Float32. Several threads may multiply at once, each with its own
+// scratch; `a` and the workspace are not owned.
 #ifndef TENSORBOW_CC_ARITHMETIC_PRODUCT_H_
 #define TENSORBOW_CC_ARITHMETIC_PRODUCT_H_
 
@@ -29,12 +29,12 @@ class Product {
     int64_t columns;
   };
 
-  // How many floats the workspace must hold.
+  // Returns the floats that the workspace must hold.
   static int64_t WorkspaceSize(const Factors& factors);
-  // How many a scratch must hold.
+  // The floats that a scratch must hold.
   static constexpr int64_t kScratchSize = 64 * 1024;
 
-  // Copies b, times `scale`, into the workspace, in the order in which it is read.
+  // Copies b, times `scale`, into the workspace, in the order of reading.
   Product(const Factors& factors, float* workspace, float scale = 1);
 
   // out ← scale · rows [begin, end) of the products' sum, one after the other. The
@@ -43,7 +43,7 @@ class Product {
                         int64_t end, float scale, float* scratch, float* out);
 
  private:
-  // Terms of a sum: some of one product's k.
+  // Terms of a sum: a range of one product's k.
   struct Terms {
     const Product* product;
     int64_t k;
@@ -56,7 +56,7 @@ class Product {
                     int64_t block_size, float* packed);
 
   const Factors factors_;
-  float* const b_;  // [panels][inner][kPanel], columns that do not exist are 0
+  float* const b_;  // [panels][inner][kPanel], missing columns are 0
 };
 
 }  // namespace tensorbow

@@ -7,7 +7,7 @@
 namespace tensorbow {
 namespace {
 
-// The first row given that has elements from `begin` on.
+// Returns the first given row with elements from `begin` on.
 template <typename T>
 int64_t FirstRow(const SomeRows<T>& matrix, int64_t begin) {
   const int64_t* const end = matrix.rows + matrix.count;
@@ -19,7 +19,7 @@ int64_t FirstRow(const SomeRows<T>& matrix, int64_t begin) {
 template <typename T>
 void Spread(const SomeRows<T>& matrix, int64_t begin, int64_t end, T* out) {
   const int64_t size = matrix.row_size;
-  int64_t at = begin;  // the elements before it have been written
+  int64_t at = begin;  // elements before it have been written
   for (int64_t i = FirstRow(matrix, begin); i < matrix.count; ++i) {
     const int64_t row = matrix.rows[i] * size;
     if (row >= end) break;

@@ -8,7 +8,7 @@
 namespace tensorbow {
 namespace {
 
-// So many elements of w, m, v and z stay in a core's first-level cache.
+// The number of elements of w, m, v and z that stay in a core's first-level cache.
 constexpr int64_t kBlock = 1024;
 
 template <typename T>
@@ -39,7 +39,7 @@ TENSORBOW_INLINE void StepLoop(SparseAdamStep<T> step, int64_t n, const T* __res
   }
 }
 
-// target_clones goes with plain functions only: one for each type.
+// A function for each type, since target_clones does not work on templates.
 #define TENSORBOW_LOOPS(T)                                                             \
   TENSORBOW_VECTORISED void Decay(const SparseAdamStep<T>& step, int64_t n, T* m,      \
                                   T* v) {                                              \

@@ -1,7 +1,6 @@
 // The correction towards the central model around an update that changes only some rows
-// of a variable: what it leaves alone is corrected in one pass over memory, while the
-// rows it is about to change keep their values and have their corrections remembered,
-// to be made after it. So
+// of a variable. The other rows are corrected in one pass over memory. The rows of the
+// update keep their values; their corrections are stored and applied after it. So
 //
 //   w ← (w + u) − α (w − z)          w on the right before the update
 //
@@ -22,15 +21,15 @@ class SparseCorrection {
  public:
   using A = Accumulator<S>;
 
-  // `rows`: that will be updated, in any order, with repetitions; those outside of the
-  // variable are left to the update itself. `w`: the variable, not owned.
-  // REQUIRES: `pull` has a z; row_size >= 1, in elements, or the variable is empty.
+  // `rows`: the rows to be updated, in any order, with repetitions; the update itself
+  // handles rows outside of the variable. `w`: the variable, not owned. REQUIRES:
+  // `pull` has a z; row_size >= 1, in elements, or the variable is empty.
   SparseCorrection(std::vector<int64_t> rows, int64_t num_rows, int64_t row_size,
                    Pull<S> pull, S* w);
 
-  // Before the update, for all parts [begin, end) of the variable's elements.
+  // Is called before the update, for all parts [begin, end) of the variable's elements.
   void BeforeUpdate(int64_t begin, int64_t end);
-  // After the update, once.
+  // Is called once, after the update.
   void AfterUpdate();
 
  private:
@@ -38,7 +37,7 @@ class SparseCorrection {
   const int64_t row_size_;
   const Pull<S> pull_;
   S* const w_;
-  std::vector<A> remembered_;  // a row each
+  std::vector<A> remembered_;  // one row each
 };
 
 }  // namespace tensorbow

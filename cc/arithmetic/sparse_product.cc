@@ -9,15 +9,15 @@
 namespace tensorbow {
 namespace {
 
-// Bits of a column's number that one pass sorts by.
+// The bits of a column's number that one pass sorts by.
 constexpr int kDigitBits = 11;
 constexpr int64_t kDigits = int64_t{1} << kDigitBits;
-// Entries whose rows are fetched from memory while others are summed up.
+// The number of entries by which rows are prefetched.
 constexpr int64_t kAhead = 8;
 
 }  // namespace
 
-// target_clones goes with plain functions only.
+// Not a template, since target_clones does not work on templates.
 TENSORBOW_VECTORISED static void SumRows(const SparseProduct::Factors& factors,
                                          const int64_t* order, const int64_t* ends,
                                          int64_t rows, float* __restrict out) {
@@ -28,7 +28,7 @@ TENSORBOW_VECTORISED static void SumRows(const SparseProduct::Factors& factors,
     for (; at < ends[row]; ++at) {
       const float a = factors.values[order[at]];
       const float* const b = factors.b + factors.indices[2 * order[at]] * n;
-      if (first) {  // 0 + −0 is 0, as in a sum that begins with 0
+      if (first) {  // 0 + −0 is 0, as in a sum that starts with 0
         for (int64_t k = 0; k < n; ++k) out[k] = 0 + a * b[k];
         first = false;
       } else {

@@ -10,7 +10,7 @@
 namespace tensorbow {
 namespace {
 
-// The two loops are apart so that each has no branch in it.
+// Applies the step to all elements. Two loops, so that neither has a branch in it.
 template <typename Step, typename T, typename... Slots>
 TENSORBOW_INLINE void ForEach(Step step, int64_t n, const T* __restrict g, Pull<T> pull,
                               T* __restrict w, Slots* __restrict... slots) {
@@ -21,7 +21,7 @@ TENSORBOW_INLINE void ForEach(Step step, int64_t n, const T* __restrict g, Pull<
     const A* __restrict z = pull.z;
     for (int64_t i = 0; i < n; ++i) {
       const T before = w[i];
-      const A target = z[i];  // before the step stores its slots
+      const A target = z[i];  // read before the step stores its slots
       const T updated = step(before, g[i], slots[i]...);
       w[i] = static_cast<T>(Corrected(static_cast<A>(updated), static_cast<A>(before),
                                       target, pull.alpha));
@@ -35,8 +35,8 @@ template <typename Step>
 constexpr size_t kNumFlags<Step, std::void_t<decltype(Step::Flags())>> =
     std::tuple_size_v<decltype(Step::Flags())>;
 
-// A loop for each case of the step's flags from `first` on; inside of it the compiler
-// knows them.
+// Runs a loop for each case of the step's flags from `first` on, which are constants
+// for the compiler inside the loop.
 template <size_t first = 0, typename Step, typename... Arguments>
 TENSORBOW_INLINE void ForEachByFlags(Step step, Arguments... arguments) {
   if constexpr (first == kNumFlags<Step>) {
@@ -73,7 +73,7 @@ TENSORBOW_INLINE void Run(const Step& step, int64_t n, const T* g, Pull<T> pull,
 
 }  // namespace
 
-// target_clones goes with plain functions only: one for each step and type.
+// A function for each step and type, since target_clones does not work on templates.
 #define TENSORBOW_RULE_FOR(Name, num_slots, T)                              \
   TENSORBOW_VECTORISED static void Name##_##T(                              \
       const Name##Step<T>& step, int64_t n, const T* g, Pull<T> pull, T* w, \

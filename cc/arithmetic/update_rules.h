@@ -3,7 +3,7 @@
 //
 //   w ← (w + u(w, g, slots)) − α (w − z)          w on the right before the update
 //
-// w + u is what a step of update_steps.h gives, in T; the correction is made in the
+// w + u is the result of a step of update_steps.h, in T; the correction is made in the
 // accumulation type. Without a correction the result has TensorFlow's bits. All arrays
 // hold `n` elements and do not overlap. Pure functions.
 #ifndef TENSORBOW_CC_ARITHMETIC_UPDATE_RULES_H_
@@ -18,14 +18,15 @@
 
 namespace tensorbow {
 
-// Where to correct towards; `z` null for no correction.
+// The target of the correction; `z` null for no correction.
 template <typename T>
 struct Pull {
   const Accumulator<T>* z = nullptr;
   Accumulator<T> alpha = 0;
 };
 
-// Initialised as the step is, {scalars…, flags…}; T is float, double, Half or Bfloat16.
+// A rule, initialised as its step: {scalars…, flags…}; T is float, double, Half or
+// Bfloat16.
 template <template <typename> class Step, typename T, size_t kNumSlots>
 struct Rule : Step<T> {
   // An array for each slot.

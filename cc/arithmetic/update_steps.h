@@ -1,17 +1,15 @@
-// What each optimiser does to one element, for host and device: the one place where
-// its formula stands. Loops over arrays are in update_rules.h, for the CPU, and in
-// gpu/.
+// The formula of each optimiser for one element, for host and device. It stands nowhere
+// else. Loops over arrays are in update_rules.h, for the CPU, and in gpu/.
 //
-//   T step(T w, T g, T& slots…)     gives w after the update, and changes the slots
+//   T step(T w, T g, T& slots…)     returns w after the update, and changes the slots
 //
 // The operations are those of TensorFlow's kernels, in their order and in T, so that
 // the result has the bits of TensorFlow's; a 16-bit T is rounded after each one.
 //
-// A step that without a gradient (g = 0) leaves w and its slots as they are says so:
-// kKeepsWithoutGradient.
+// A step with kKeepsWithoutGradient leaves w and its slots unchanged if g = 0.
 //
-// A step that has flags lists them in Flags(), so that a loop can be made for each case
-// and has no branch in it.
+// A step that has flags lists them in Flags(), so that each case has a loop without a
+// branch.
 //
 // In the formulas γ is the learning rate, μ the momentum and g the gradient; ← takes
 // the values on its right as they are at that point. Pure functions.
@@ -26,8 +24,8 @@
 
 namespace tensorbow {
 
-// All optimisers, each with the number of its slots: what compiles their loops expands
-// this list. `Name` stands for the struct NameStep. (Assignments are not in it.)
+// The list of all optimisers with their numbers of slots, from which loops are
+// compiled. `Name` stands for the struct NameStep. (Assignments are not in it.)
 #define TENSORBOW_UPDATE_STEPS(STEP) \
   STEP(GradientDescent, 0)           \
   STEP(Momentum, 1)                  \
@@ -39,18 +37,18 @@ namespace tensorbow {
 // √x
 template <typename T>
 TENSORBOW_HOST_DEVICE T SquareRoot(T x) {
-  using std::sqrt;  // beside those of 16-bit numbers
+  using std::sqrt;  // besides those of 16-bit numbers
   return sqrt(x);
 }
 
-// 1 / √x; of a 16-bit number it is rounded once.
+// 1 / √x, rounded once for a 16-bit number.
 template <typename T>
 TENSORBOW_HOST_DEVICE T ReciprocalSquareRoot(T x) {
   using A = Accumulator<T>;
   return static_cast<T>(A(1) / std::sqrt(static_cast<A>(x)));
 }
 
-// What programs that write their own optimiser use:
+// The assignments of programs that write their own optimiser:
 //
 //   w ← g        w ← w + g        w ← w − g
 enum class Assignment { kReplace, kAdd, kSubtract };
@@ -131,9 +129,9 @@ struct AdamStep {
   }
 };
 
-// Adam where only some elements have a gradient (see sparse_adam.h):
+// Adam in which only some elements have a gradient (see sparse_adam.h):
 //
-//   m ← β1·m         v ← β2·v            then what a gradient adds to them, then
+//   m ← β1·m         v ← β2·v            then the gradient's additions to them, then
 //   w ← w − γ_t·m / (√v + ε)
 template <typename T>
 struct SparseAdamStep {

@@ -20,7 +20,7 @@ namespace py = ::pybind11;
 
 namespace {
 
-// A sum and what keeps the cluster alive that it is made in.
+// A sum, with the cluster that it belongs to, which it keeps alive.
 struct SumHandle {
   std::shared_ptr<Cluster> cluster;
   std::unique_ptr<HostSum> sum;

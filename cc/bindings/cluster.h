@@ -1,4 +1,4 @@
-// Adds to the module what tells Python of the hosts of a cluster.
+// Adds the hosts of a cluster to the Python module.
 #ifndef TENSORBOW_CC_BINDINGS_CLUSTER_H_
 #define TENSORBOW_CC_BINDINGS_CLUSTER_H_
 

@@ -15,7 +15,7 @@ namespace py = ::pybind11;
 
 namespace {
 
-// An array that owns what was in the vector.
+// Returns an array that owns the elements of the vector.
 template <typename T>
 py::array_t<T> ToArray(std::vector<T> values) {
   auto* const owned = new std::vector<T>(std::move(values));

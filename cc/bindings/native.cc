@@ -1,5 +1,5 @@
-// The Python module tensorbow._native: options in, numbers and values out. Thin: every
-// check of what a user passes is made in Python, every error of the runtime becomes
+// The Python module tensorbow._native: options in, numbers and values out. It is thin:
+// Python checks all arguments of users, and every error of the runtime becomes
 // TensorFlow's own exception type.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -24,7 +24,7 @@ namespace tensorbow {
 
 namespace py = ::pybind11;
 
-// What tensorbow/_loader.py looks for in the file, before it loads it.
+// The text that tensorbow/_loader.py looks for in the file, before it loads it.
 extern const char kBuiltFor[];
 __attribute__((used)) const char kBuiltFor[] =
     "TensorBow is built for TensorFlow " TENSORBOW_TENSORFLOW_VERSION;

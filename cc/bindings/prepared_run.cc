@@ -17,8 +17,8 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Python objects that were released without the interpreter's lock: they are freed by
-// the next thread that holds it.
+// Python objects released without the interpreter's lock. The next thread that holds it
+// frees them.
 class PendingReleases {
  public:
   void Add(PyObject* object) {
@@ -44,7 +44,7 @@ PendingReleases* pending_releases() {
   return objects;
 }
 
-// An array's memory, which is not TensorFlow's to write.
+// The memory of an array, which TensorFlow must not write.
 class ArrayBuffer : public tf::TensorBuffer {
  public:
   explicit ArrayBuffer(const py::array& array)
@@ -86,7 +86,7 @@ tf::Tensor ToTensor(py::array array, tf::DataType type) {
                     tf::core::RefCountPtr<tf::TensorBuffer>(new ArrayBuffer(array)));
 }
 
-// Python's texts and bytes as TensorFlow's strings; nothing for other elements.
+// Returns Python's texts and bytes as TensorFlow's strings; nullopt for other elements.
 std::optional<tf::Tensor> ToStrings(const py::array& array) {
   tf::TensorShape shape;
   for (py::ssize_t d = 0; d < array.ndim(); ++d) shape.AddDim(array.shape(d));
@@ -162,7 +162,7 @@ absl::Status PreparedRun::Run(const std::vector<py::array>& arrays,
   pending_releases()->Free();
   std::vector<tf::Tensor> values;
   const auto given = Feeds(arrays);
-  if (!given.has_value()) return absl::OkStatus();  // TensorFlow says what is wrong
+  if (!given.has_value()) return absl::OkStatus();  // TensorFlow reports the error
   const std::vector<tf::Tensor>& feeds = *given;
   absl::Status status;
   bool executed = false;

@@ -1,6 +1,6 @@
-// A learning run that a program makes again and again, between NumPy and the learners:
-// arrays go in and come out without TensorFlow's C API, and feeds are not copied as a
-// whole: each learner copies its own rows if they do not lie as kernels want them.
+// A learning run that a program repeats, between NumPy and the learners. Arrays go in
+// and come out without TensorFlow's C API. Feeds are not copied as a whole: each
+// learner copies its own rows if they are not aligned.
 #ifndef TENSORBOW_CC_BINDINGS_PREPARED_RUN_H_
 #define TENSORBOW_CC_BINDINGS_PREPARED_RUN_H_
 
@@ -20,37 +20,39 @@
 
 namespace tensorbow {
 
-// Called with the interpreter's lock held, by any thread.
+// A run of a session. Called with the interpreter's lock held, by any thread.
 class PreparedRun {
  public:
-  // Of the session of that number. Types: of the feeds in their order, and what NumPy
-  // makes of the fetches. All of them are numbers or strings, not handles.
+  // `session`: the number of the session. Types: those of the feeds in their order, and
+  // NumPy's for the fetches. All of them are numbers or strings, not handles.
   PreparedRun(int64_t session,
               std::weak_ptr<const TensorBowSession::Signature> signature,
               std::vector<tensorflow::DataType> feed_types,
               std::vector<pybind11::dtype> fetch_types);
 
-  // Arrays of the feeds' types → arrays or NumPy scalars of the fetches; nothing if the
-  // session has forgotten the run, or a feed of strings has other elements, and it has
-  // not been executed. Strings are copied. `task_rows`: see RunRequest.
+  // Executes the run: arrays of the feeds' types → arrays or NumPy scalars of the
+  // fetches. Returns nullopt, without executing, if the session has dropped the run, or
+  // a feed of strings has other elements. Strings are copied. `task_rows`: see
+  // RunRequest.
   absl::Status Run(const std::vector<pybind11::array>& feeds,
                    std::vector<int64_t> task_rows,
                    std::optional<pybind11::list>* fetches);
 
-  // How such a run would be divided, as a dict; see prepared_run.cc. Nothing as above.
+  // Explains how such a run would be divided, as a dict; see prepared_run.cc. Returns
+  // nullopt as Run() does.
   absl::Status Explain(const std::vector<pybind11::array>& feeds,
                        std::optional<pybind11::dict>* explanation);
 
-  // Whether the last run left warnings with the session.
+  // Returns whether the last run left warnings with the session.
   bool has_warnings() const { return has_warnings_.load(std::memory_order_relaxed); }
 
  private:
-  // Nothing if a feed of strings has other elements.
+  // Returns nullopt if a feed of strings has other elements.
   std::optional<std::vector<tensorflow::Tensor>> Feeds(
       const std::vector<pybind11::array>& arrays) const;
 
   const int64_t session_;
-  // The session's: its kernels must go before what they use.
+  // Owned by the session, since kernels must be deleted before the objects they use.
   const std::weak_ptr<const TensorBowSession::Signature> signature_;
   const std::vector<tensorflow::DataType> feed_types_;
   const std::vector<pybind11::dtype> fetch_types_;

@@ -36,8 +36,8 @@ const char* NameOf(RowNeed::Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-// A number as terms: coefficient, and its symbols with their powers; None: unknown.
-// Symbols of rows begin with '#': "#rows" are the fed ones.
+// Returns a number as terms: coefficient, and its symbols with their powers; None if
+// unknown. Symbols of rows start with '#': "#rows" are the fed ones.
 py::object NumberOf(const SizeTable& sizes, Size size) {
   if (!size.known()) return py::none();
   py::list terms;
@@ -58,7 +58,7 @@ py::object NumbersOf(const SizeTable& sizes, const std::optional<Sizes>& numbers
   return list;
 }
 
-// "fed", "any", ("chosen", name), ("repeated", times, base) or ("concatenated",
+// Returns "fed", "any", ("chosen", name), ("repeated", times, base) or ("concatenated",
 // pieces).
 py::object PartOf(const SizeTable& sizes, Part part) {
   const SizeTable::PartInfo& info = sizes.Info(part);

@@ -24,7 +24,7 @@ namespace {
 namespace py = ::pybind11;
 namespace tf = ::tensorflow;
 
-// The session of a number, as Python sees it; does not own it.
+// The session of a number, for Python; does not own it.
 class SessionHandle {
  public:
   explicit SessionHandle(int64_t number) : number_(number) {}
@@ -48,7 +48,8 @@ class SessionHandle {
     return value;
   }
 
-  // Null unless learners execute the run and all its types are numbers or strings.
+  // Returns null unless learners execute the run and all its types are numbers or
+  // strings.
   std::unique_ptr<PreparedRun> Prepare(RunSpec spec, const std::vector<int>& feed_types,
                                        const std::vector<int>& fetch_types,
                                        std::vector<py::dtype> fetch_arrays) const {
@@ -117,7 +118,7 @@ class SessionHandle {
     return facts;
   }
 
-  // JSON, or None where nothing is traced.
+  // Returns JSON, or None if nothing is traced.
   std::optional<std::string> StopTrace() const {
     std::unique_ptr<Trace> trace;
     With([&](TensorBowSession* session) {
@@ -139,7 +140,7 @@ class SessionHandle {
   }
 
  private:
-  // A tensor of the trainer's, serialized.
+  // Returns a tensor of the trainer's, serialized.
   py::bytes Value(
       const std::function<absl::StatusOr<tf::Tensor>(Trainer& trainer)>& get) const {
     std::string serialized;
@@ -157,14 +158,14 @@ class SessionHandle {
 
 using Class = py::class_<SessionHandle>;
 
-// A method of the handle that returns what `get(session)` does.
+// Makes a method of the handle that returns `get(session)`.
 template <typename F>
 auto Getting(F get) {
   return [get](const SessionHandle& handle) { return handle.Get(get); };
 }
 
-// A method of the handle that calls `act(session, arguments…)`, which returns a status
-// or nothing.
+// Makes a method of the handle that calls `act(session, arguments…)`, which returns a
+// status or nothing.
 template <typename... Arguments, typename F>
 auto Doing(F act) {
   return [act](const SessionHandle& handle, const Arguments&... arguments) {
@@ -191,7 +192,7 @@ Log TuningOf(TensorBowSession* session) {
   return log;
 }
 
-// By mega-batch and learner: sizes, rates, updates, rows, weights.
+// Returns lists by mega-batch and learner: sizes, rates, updates, rows, weights.
 auto MegaBatchesOf(TensorBowSession* session) {
   using Counts = std::vector<int64_t>;
   using Numbers = std::vector<double>;

@@ -1,4 +1,4 @@
-// A session that exists, from Python: what it tells and what it can be told to do.
+// An existing session for Python: its state, and the actions on it.
 #ifndef TENSORBOW_CC_BINDINGS_SESSION_HANDLE_H_
 #define TENSORBOW_CC_BINDINGS_SESSION_HANDLE_H_
 

@@ -21,7 +21,7 @@ namespace {
 constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 constexpr absl::Duration kGreetInterval = absl::Milliseconds(100);
 constexpr int kTriesToBlame = 10;
-constexpr absl::Duration kDelay = absl::Milliseconds(500);  // of a thread that is due
+constexpr absl::Duration kDelay = absl::Milliseconds(500);  // of an overdue thread
 
 tf::DataType DataTypeOf(Hosts::Type type) {
   switch (type) {
@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<Cluster>> Cluster::Join(const Settings& settings)
   TF_RETURN_IF_ERROR(CheckSettings(settings));
   static absl::Mutex mu(absl::kConstInit);
   static auto* const joined = new std::weak_ptr<Cluster>;
-  static bool first = true;  // else the process does not come back, but goes on
+  static bool first = true;  // later, the process does not rejoin but continues
   absl::MutexLock lock(&mu);
   TF_ASSIGN_OR_RETURN(CollectiveServer* const server,
                       CollectiveServer::Start(settings.addresses, settings.rank));
@@ -98,7 +98,7 @@ Cluster::~Cluster() {
 absl::Status Cluster::MakeMeetingKernel() {
   tf::Device* const device = server_->device();
   tf::NodeDef node;
-  // Without a time limit: that costs two sleeping threads for every sum.
+  // No time limit, which would cost two sleeping threads for every sum.
   TF_RETURN_IF_ERROR(tf::NodeDefBuilder("meeting_of_hosts", "CollectiveReduceV2")
                          .Attr("T", tf::DT_INT64)
                          .Attr("merge_op", "Add")
@@ -138,7 +138,7 @@ absl::Status Cluster::SetGroup(const std::vector<int>& members, int64_t epoch,
   absl::MutexLock lock(&mu_);
   group_ = {members, epoch, std::move(exchange)};
   error_.clear();
-  notice_.failure.clear();  // read when the new epoch is
+  notice_.failure.clear();  // belongs to the old epoch
   returns_ = false;
   return absl::OkStatus();
 }
@@ -161,7 +161,7 @@ absl::Status Cluster::SetFirstGroup(absl::Duration limit) {
 absl::Status Cluster::AwaitHosts(absl::Duration limit, bool may_return) {
   const absl::Time deadline = absl::Now() + limit;
   std::string missing;
-  bool may_train = false;  // a host that has not been heard of
+  bool may_train = false;  // a host that has not been seen yet
   do {
     if (!missing.empty() || may_train) absl::SleepFor(kGreetInterval);
     may_train = false;
@@ -233,7 +233,7 @@ std::string Cluster::Explain(int64_t epoch, const absl::Status& status) {
   if (epoch != group().epoch) return "The hosts have changed.";
   if (!error().empty()) return error();
   std::string why = WhyAborted(status.message());
-  // A host that is ending may answer a last time.
+  // Repeats, since an ending host may still answer once.
   for (int i = 0; why.empty() && i < kTriesToBlame; ++i) {
     if (i > 0) absl::SleepFor(kGreetInterval);
     why = FindFailure(epoch, absl::Seconds(1));
@@ -258,7 +258,7 @@ void Cluster::FailIn(int64_t epoch, const std::string& why) {
     notice_.epoch = epoch;
     notice_.failure = why;
     server_->Post(notice_);
-    // Another thread may have the hosts regroup from here on.
+    // From here on another thread may regroup the hosts.
     executor = server_->executor();
     exchange = group_.exchange;
   }
@@ -286,8 +286,8 @@ void Cluster::Abort(absl::string_view why) {
 
 void Cluster::Abort(absl::string_view why, tf::CollectiveExecutor* executor,
                     TensorExchange* exchange) {
-  // Not unavailable: what is that is asked for again, by TensorFlow, until this process
-  // has ended, or an elastic host has another executor, which waits.
+  // Not UnavailableError: TensorFlow would repeat the request until this process has
+  // ended, or until an elastic host has another executor, which waits.
   const absl::Status status = absl::AbortedError(absl::StrCat(kOurs, why));
   executor->StartAbort(status);
   if (exchange != nullptr) exchange->Abort(status);

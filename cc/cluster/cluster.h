@@ -1,11 +1,11 @@
 // The hosts of a cluster, reached through TensorFlow's own servers: sums of flat
 // buffers, in place, in the background.
 //
-// A host that has ended makes all sums fail at once; one that hangs or cannot be
-// reached is found by a watchdog within Settings::hang_limit. One that says that it has
-// failed is heard of within a second. Either way every other host's error names it. A
-// cluster that has failed stays failed, unless it is elastic and those that are left
-// regroup (regrouping.cc), or take back one that has been lost (coming_back.cc).
+// If a host has ended, all sums fail at once. A watchdog finds a host that hangs or
+// cannot be reached within Settings::hang_limit. A host that reports a failure is heard
+// within a second. In each case the errors of all other hosts name it. A cluster that
+// has failed stays failed, unless it is elastic: then the remaining hosts regroup
+// (regrouping.cc), and a lost host can rejoin (coming_back.cc).
 #ifndef TENSORBOW_CC_CLUSTER_CLUSTER_H_
 #define TENSORBOW_CC_CLUSTER_CLUSTER_H_
 
@@ -37,16 +37,16 @@ class Cluster : public Hosts {
  public:
   struct Settings {
     std::vector<std::string> addresses;  // "host:port" of all hosts, the chief's first
-    int rank = 0;                        // of this one
-    absl::Duration start_limit = absl::Minutes(5);  // for all hosts to be there
+    int rank = 0;                        // of this host
+    absl::Duration start_limit = absl::Minutes(5);  // for all hosts to start
     absl::Duration hang_limit = absl::Seconds(4);   // for a host to answer
     bool elastic = false;
   };
 
-  // The process's cluster: all sessions share it. Waits for the other hosts or, if
-  // these are elastic and train already, is to come back to them (returns()).
-  // InvalidArgument for settings that make no sense, FailedPrecondition for others than
-  // the process has joined with, DeadlineExceeded if hosts are missing.
+  // Joins the process's cluster, which all sessions share. Waits for the other hosts;
+  // if they are elastic and already train, the process is to rejoin them (returns()).
+  // InvalidArgument for settings that make no sense, FailedPrecondition if the process
+  // has joined with other settings, DeadlineExceeded if hosts are missing.
   static absl::StatusOr<std::shared_ptr<Cluster>> Join(const Settings& settings);
   ~Cluster() override;
 
@@ -54,8 +54,8 @@ class Cluster : public Hosts {
   int rank() const override { return server_->rank(); }
   std::unique_ptr<HostSum> NewSum(Type type, int64_t n) override;
   void Fail(const std::string& why) override ABSL_LOCKS_EXCLUDED(mu_);
-  // After Fail(), of a process that is about to end: until the others know, or do not
-  // answer; no longer than `hang_limit`.
+  // Waits after Fail(), in a process that is about to end, until the others have read
+  // the failure or do not answer; at most `hang_limit`.
   void AwaitToldOthers() const ABSL_LOCKS_EXCLUDED(mu_);
   std::string error() const override ABSL_LOCKS_EXCLUDED(mu_);
   bool elastic() const override { return elastic_; }
@@ -70,76 +70,77 @@ class Cluster : public Hosts {
  private:
   class Sum;
   class Meeting;
-  // Who takes part in sums. The epoch is the same on all members and grows whenever
-  // they change.
+  // The hosts that take part in sums. The epoch is the same on all members and grows
+  // whenever they change.
   struct Group {
     std::vector<int> members;  // ascending
     int64_t epoch;
-    std::shared_ptr<TensorExchange> exchange;  // null where it has not met the others
+    std::shared_ptr<TensorExchange> exchange;  // null before they have a group
   };
-  // What a host says while hosts regroup, and where one that comes back does not.
+  // The failures that a host reports while hosts regroup, and when one has not
+  // rejoined.
   static constexpr char kRegroups[] = "the hosts regroup";
   static constexpr char kNotBack[] = "a host that was to come back has not done so";
 
   Cluster(CollectiveServer* server, const Settings& settings);
   absl::Status MakeMeetingKernel();
-  // `may_return`: does not wait if others train already.
+  // Waits for all hosts. `may_return`: does not wait if others train already.
   absl::Status AwaitHosts(absl::Duration limit, bool may_return);
   void Watch();
   Group group() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The members, with the processes that they are, and how they reach each other: by
-  // rendezvous `number`, which no other group has had.
+  // Sets the members with their processes, which reach each other by rendezvous
+  // `number`. No other group has had that number.
   absl::Status SetGroup(const std::vector<int>& members, int64_t epoch,
                         const std::vector<uint64_t>& incarnations, int64_t number)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Those of hosts that have not met: all of them.
+  // Makes all hosts members, before the first group has been formed.
   absl::Status SetFirstGroup(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mu_);
-  // Fail(), unless the members have changed since that epoch.
+  // Calls Fail(), unless the members have changed since that epoch.
   void FailIn(int64_t epoch, const std::string& why) ABSL_LOCKS_EXCLUDED(mu_);
-  // All sums that are under way, or begin, fail, here and on other hosts: those of the
-  // group that there is, or by this executor and this exchange, which may be null.
+  // Makes all current and future sums fail, here and on other hosts: those of the
+  // current group, or those of this executor and this exchange, which may be null.
   void Abort(absl::string_view why) ABSL_LOCKS_EXCLUDED(mu_);
   void Abort(absl::string_view why, tensorflow::CollectiveExecutor* executor,
              TensorExchange* exchange);
-  // Why a sum of that epoch has failed: which hosts are to blame, if any.
+  // Returns why a sum of that epoch has failed, with the hosts to blame, if any.
   std::string Explain(int64_t epoch, const absl::Status& status);
-  // What another member says has failed in that epoch, or else who does not answer in
-  // time, and why; for people. Empty if all is well.
+  // Returns the failure that another member reports for that epoch, or the members that
+  // do not answer in time. The text is for users, and empty if all is well.
   std::string FindFailure(int64_t epoch, absl::Duration timeout) const;
   std::string NameDead(const std::vector<CollectiveServer::Answer>& answers) const;
 
-  // Sums that the executor is at.
+  // Count the sums that the executor is computing.
   void NoteStart() { under_way_.fetch_add(1); }
   void NoteEnd() { under_way_.fetch_sub(1); }
-  // Whether it has become idle in time.
+  // Returns whether it has become idle in time.
   bool AwaitIdle(absl::Duration limit) const;
-  // The hosts begin together: DeadlineExceeded if others do not.
+  // Waits until all hosts are there; DeadlineExceeded if some are not.
   absl::Status Greet();
-  // The members and, if some of these hosts have met others since, those.
+  // Returns the members, including those of a newer group of any of these hosts.
   std::vector<int> MembersByOthers(const std::vector<int>& hosts) const;
-  // Those of the members that answer; an error if they may not go on without the
+  // Returns the members that answer; an error if they may not continue without the
   // others.
   absl::StatusOr<std::vector<int>> FindLeft() const;
-  // One attempt to become a group of these hosts.
+  // Tries once to form a group of these hosts.
   absl::Status Meet(const std::vector<int>& hosts, absl::Duration limit,
                     const std::vector<int64_t>& brought,
                     std::vector<std::vector<int64_t>>* all) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What others read of this host ← as it is changed.
+  // Changes this host's notice, and publishes it.
   void Post(const std::function<void(Notice*)>& change) ABSL_LOCKS_EXCLUDED(mu_);
-  // The notices of all other hosts that answer.
+  // Returns the notices of all other hosts that answer.
   std::vector<std::optional<Notice>> ReadNotices() const;
-  // Hosts that are no members, and wait to be.
+  // Returns hosts that are not members and wait to rejoin.
   std::vector<int> FindReturning() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The members become members together with those that wait: on each of them at about
-  // the same time. Whether they have.
+  // Lets the waiting hosts rejoin; all members call it at about the same time. Returns
+  // whether they have.
   bool TakeBack(const std::vector<int64_t>& brought,
                 std::vector<std::vector<int64_t>>* all);
-  // Becomes one of them.
+  // Rejoins the members.
   absl::Status ComeBack(const std::vector<int64_t>& brought,
                         std::vector<std::vector<int64_t>>* all)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Meet(), when all of these are about to.
+  // Waits until all of these hosts are ready, then calls Meet().
   absl::Status MeetReturning(const std::vector<int>& hosts, int leader,
                              const std::vector<int64_t>& brought,
                              std::vector<std::vector<int64_t>>* all);

@@ -10,11 +10,10 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// How many elements a meeting's sum of n has. The ring cuts a vector into at most one
-// part for each host, which is the host's share and what is left to the next multiple
-// of Eigen's alignment, a whole one where nothing is. Where there are fewer parts than
-// hosts, some wait for nothing that comes from their neighbour, and do not hear of a
-// failure.
+// Returns the elements of a meeting's sum of n, padded. The ring cuts a vector into at
+// most one part for each host: the host's share, rounded up to Eigen's alignment. With
+// fewer parts than hosts, some wait for nothing from their neighbour, and do not learn
+// of a failure.
 int64_t Padded(int64_t n, int num_hosts) {
   const int64_t unit = num_hosts * (EIGEN_MAX_ALIGN_BYTES / sizeof(int64_t));
   return std::max<int64_t>((n + unit - 1) / unit, num_hosts) * unit;
@@ -52,11 +51,11 @@ void Cluster::Sum::Start() {
   const Group group = cluster_->group();
   epoch_ = group.epoch;
   if (key_epoch_ != group.epoch) {
-    // All members start the same sums first in an epoch, also one that has just come.
+    // All members start the same sums first in an epoch, also a member that is new.
     name_ = absl::StrCat("sum", cluster_->server_->NextKey());
     key_epoch_ = group.epoch;
   }
-  if (group.members.size() == 1) return;  // it is what this host has
+  if (group.members.size() == 1) return;  // the sum is this host's own value
   over_ = std::make_unique<absl::Notification>();
   cluster_->NoteStart();
   group.exchange->Sum(name_, values_, [this](const absl::Status& status) {
@@ -86,7 +85,7 @@ Cluster::Meeting::Meeting(Cluster* cluster, int num_hosts, int key, int64_t n)
       key_(Scalar(key)) {}
 
 absl::Status Cluster::Meeting::AddUp(absl::Duration limit) {
-  // `values_` alone refers to its buffer: the kernel computes in place.
+  // `values_` alone refers to its buffer, so the kernel computes in place.
   const std::vector<tf::TensorValue> inputs = {
       tf::TensorValue(&values_), tf::TensorValue(&group_size_), tf::TensorValue(&key_),
       tf::TensorValue(&key_)};
@@ -112,7 +111,7 @@ absl::Status Cluster::Meeting::AddUp(absl::Duration limit) {
     cluster_->Abort(kRegroups);
     over.WaitForNotification();
   }
-  // The output is the input, which is gone after an error.
+  // The output is the input, which is lost after an error.
   delete context.release_output(0).tensor;
   return context.status();
 }

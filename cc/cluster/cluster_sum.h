@@ -1,5 +1,5 @@
-// The sums of a Cluster: those over its members, and the one by which hosts become
-// members. For cc/cluster only.
+// The sums of a Cluster: over its members, and the one by which hosts form a group. For
+// cc/cluster only.
 #ifndef TENSORBOW_CC_CLUSTER_CLUSTER_SUM_H_
 #define TENSORBOW_CC_CLUSTER_CLUSTER_SUM_H_
 
@@ -30,25 +30,23 @@ class Cluster::Sum : public HostSum {
 
  private:
   Cluster* const cluster_;  // not owned
-  int64_t key_epoch_ = -1;  // in which `name_` names it
+  int64_t key_epoch_ = -1;  // the epoch in which `name_` is the sum's name
   std::string name_;
   tensorflow::Tensor values_;
-  std::unique_ptr<absl::Notification> over_;  // null where none is under way
-  absl::Status status_;                       // of the sum under way, when it is over
-  int64_t epoch_ = 0;                         // in which it was started
-  std::string error_;                         // of the last one
+  std::unique_ptr<absl::Notification> over_;  // null if no sum is running
+  absl::Status status_;  // of the running sum, valid when it is over
+  int64_t epoch_ = 0;    // in which the sum was started
+  std::string error_;    // of the last sum
 };
 
-// A sum over hosts that need not be members, and need only know each other: those that
-// make it under the same key. By CollectiveReduceV2, executed without a graph around
-// it.
+// A sum over hosts that need not be members: those that compute it under the same key.
+// Executes CollectiveReduceV2 without a graph.
 class Cluster::Meeting {
  public:
   Meeting(Cluster* cluster, int num_hosts, int key, int64_t n);
 
   int64_t* values() { return values_.flat<int64_t>().data(); }
-  // values() ← their sum. Waits no longer than this: then it fails here, and with it on
-  // other hosts.
+  // values() ← their sum. After `limit` it fails here, and so on the other hosts.
   absl::Status AddUp(absl::Duration limit);
 
  private:
@@ -56,9 +54,9 @@ class Cluster::Meeting {
   tensorflow::Tensor values_, group_size_, key_;
 };
 
-// What a host gives as its reason, as opposed to what TensorFlow does.
+// Marks reasons given by a host, as opposed to TensorFlow's.
 inline constexpr absl::string_view kOurs = "[tensorbow] ";
-// What another host has called Fail() with, from TensorFlow's words for it; else empty.
+// Returns the argument of another host's Fail() from TensorFlow's message, or "".
 std::string WhyAborted(absl::string_view message);
 
 }  // namespace tensorbow

@@ -31,7 +31,7 @@
 #include "unsupported/Eigen/CXX11/Tensor"
 
 namespace tensorflow {
-// In libtensorflow_cc, which `import tensorflow` loads; null without it.
+// Defined in libtensorflow_cc, which `import tensorflow` loads; null without it.
 extern __attribute__((weak)) std::unique_ptr<RpcCollectiveExecutorMgr>
 CreateProdRpcCollectiveExecutorMgr(
     const ConfigProto& config, const DeviceMgr* device_mgr,
@@ -39,7 +39,7 @@ CreateProdRpcCollectiveExecutorMgr(
     WorkerCacheInterface* worker_cache, const std::string& default_worker_name);
 }  // namespace tensorflow
 
-// TensorFlow 2.20 has the constructor of tsl::CallOptions and SetTimeout() there, too.
+// In TensorFlow 2.20, so are the constructor of tsl::CallOptions and SetTimeout().
 asm(".weak _ZN3tsl11CallOptionsC1Ev\n"
     ".weak _ZN3tsl11CallOptions10SetTimeoutEl\n"
     ".weak _ZN10tensorflow10SessionMgr13LegacySessionEv");
@@ -52,15 +52,15 @@ namespace {
 
 constexpr char kJob[] = "worker";
 
-// Where the sums are computed, on one thread. Of our own: TensorFlow's CPU device
-// would, as the first of the process, decide how many threads all others have.
+// The device that computes the sums, on one thread. TensorFlow's CPU device will not
+// do: the first one of a process decides how many threads all others have.
 class SumDevice : public tf::Device {
  public:
   explicit SumDevice(const std::string& name)
       : Device(tf::Env::Default(),
                BuildDeviceAttributes(name, tf::DEVICE_CPU, tf::Bytes(256 << 20),
                                      tf::DeviceLocality())),
-        // What is received is of the same sizes again and again: new memory from the
+        // Received tensors have the same sizes again and again. New memory from the
         // system would cost a quarter of a sum.
         memory_(LearnerAllocator::New("tensorbow_cluster", PhysicalMemoryBytes())),
         pool_(tf::Env::Default(), "tensorbow_cluster", /*num_threads=*/1),
@@ -95,12 +95,12 @@ tf::ServerDef DefinitionOf(const std::vector<std::string>& addresses, int rank,
   tf::ConfigProto* const config = definition.mutable_default_session_config();
   (*config->mutable_device_count())["GPU"] = 0;
   (*config->mutable_device_count())["CPU"] = 1;
-  // Who tells the others the members of a group; without it nobody does.
+  // The leader tells the other hosts the members of a group; without it no host does.
   config->mutable_experimental()->set_collective_group_leader(TaskName(leader));
   return definition;
 }
 
-// gRPC connects through the proxy of the environment, which does not know the hosts.
+// Excludes the hosts from gRPC's proxy in the environment, which does not know them.
 void KeepFromProxy(const std::vector<std::string>& addresses) {
   const char* exceptions = std::getenv("no_grpc_proxy");
   if (exceptions == nullptr) exceptions = std::getenv("no_proxy");
@@ -112,8 +112,8 @@ void KeepFromProxy(const std::vector<std::string>& addresses) {
   setenv("no_grpc_proxy", absl::StrJoin(all, ",").c_str(), /*overwrite=*/1);
 }
 
-// A new message of this type; null where TensorFlow does not know it. Its constructor
-// is in a library that is there when the program runs, but not linked with.
+// Returns a new message of this type; null if TensorFlow does not have it. Its
+// constructor is in a library that is loaded, but not linked.
 std::unique_ptr<tf::protobuf::Message> NewMessage(const std::string& type) {
   const auto* const descriptor =
       tf::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(type);
@@ -123,7 +123,7 @@ std::unique_ptr<tf::protobuf::Message> NewMessage(const std::string& type) {
   return std::unique_ptr<tf::protobuf::Message>(prototype->New());
 }
 
-// A call that reads a notice: the worker that it goes through, and what comes back.
+// A call that reads a notice: the worker that it uses, and the response.
 struct Reading {
   std::string task;
   tf::WorkerInterface* worker = nullptr;
@@ -140,8 +140,8 @@ struct Reading {
 
 }  // namespace
 
-// The server's devices, which tell everybody who asks for the server's status the
-// notice in the place of what the device physically is.
+// The server's devices. Requests for the server's status receive the notice instead of
+// the physical description of the device.
 class NotedDevices : public tf::StaticDeviceMgr {
  public:
   using Base = tf::StaticDeviceMgr;  // another name in some releases
@@ -188,7 +188,7 @@ absl::StatusOr<CollectiveServer*> CollectiveServer::Start(
         ": a process joins one cluster. Start another process."));
   }
   KeepFromProxy(addresses);
-  // Leaked in any case: requests of others may be in it.
+  // Leaked even on errors: requests of others may be in it.
   auto* const server = new CollectiveServer(addresses, rank);
   const absl::Status status = server->Open();
   if (!status.ok()) {
@@ -218,7 +218,7 @@ absl::Status CollectiveServer::Renew(int leader) {
         "This TensorFlow does not let hosts regroup; leave out Cluster(elastic=True)");
   }
   tf::WorkerEnv* const environment = server_->worker_env();
-  // Not by UpdateServerDef(), which deletes what requests under way still use.
+  // Not by UpdateServerDef(), which deletes objects that running requests still use.
   std::unique_ptr<tf::CollectiveExecutorMgrInterface> manager =
       tf::CreateProdRpcCollectiveExecutorMgr(
           DefinitionOf(addresses_, rank_, leader).default_session_config(),
@@ -311,7 +311,7 @@ std::vector<CollectiveServer::Answer> CollectiveServer::AskAll(
           left.DecrementCount();
         });
   }
-  left.Wait();  // no longer than `timeout`
+  left.Wait();  // each at most for `timeout`
   return answers;
 }
 

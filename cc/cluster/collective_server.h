@@ -1,7 +1,7 @@
 // This process as a member of a TensorFlow cluster: TensorFlow's own gRPC server, with
-// a device of ours beside those of sessions and of the eager context, its rendezvous
-// and its collective executor. A process has at most one server, which cannot be shut
-// down: it is never destroyed.
+// its rendezvous and its collective executor. It has a device of ours, besides those of
+// sessions and of the eager context. A process has at most one server, which cannot be
+// shut down: it is never destroyed.
 //
 // The server listens on all network addresses of the machine and authenticates nobody.
 #ifndef TENSORBOW_CC_CLUSTER_COLLECTIVE_SERVER_H_
@@ -32,8 +32,8 @@ class NotedDevices;
 
 class CollectiveServer {
  public:
-  // Starts the process's server as number `rank` of `addresses` ("host:port"). Others
-  // need not be there yet. FailedPrecondition if the process is part of another
+  // Starts the process's server as number `rank` of `addresses` ("host:port"). Other
+  // hosts may start later. FailedPrecondition if the process is part of another
   // cluster, Unavailable if its port is taken.
   static absl::StatusOr<CollectiveServer*> Start(
       const std::vector<std::string>& addresses, int rank);
@@ -44,47 +44,47 @@ class CollectiveServer {
   const std::vector<std::string>& addresses() const { return addresses_; }
   int rank() const { return rank_; }
   tensorflow::Device* device() const { return device_; }
-  // Thread-safe. What has been returned stays valid.
+  // Returns the executor, which stays valid. Thread-safe.
   tensorflow::CollectiveExecutor* executor() const { return executor_.load(); }
 
-  // The key of a sum. Hosts start their sums for the first time in the same order, so
-  // that a sum has the same key on all of them. ResetKeys() begins again, on all hosts.
+  // Returns the key of a sum. All hosts start new sums in the same order, so a sum has
+  // the same key on all of them. ResetKeys() starts the count again, on all hosts.
   // Thread-safe.
   int NextKey() { return next_key_.fetch_add(1); }
   void ResetKeys() { next_key_.store(1); }
 
-  // Makes an executor that knows of no sums, and whose groups are led by host `leader`.
-  // REQUIRES: no sum is under way.
+  // Makes an executor without sums, whose groups are led by host `leader`. REQUIRES: no
+  // sum is running.
   absl::Status Renew(int leader);
 
-  // A way to send tensors to, and to get them from, the hosts that open one of the same
-  // number. A number is used up when the rendezvous has been aborted; those from
-  // unused_rendezvous() on are not. Thread-safe.
+  // Returns a rendezvous that exchanges tensors with the hosts that open the same
+  // number. A number is used up when the rendezvous has been aborted; numbers from
+  // unused_rendezvous() on are free. Thread-safe.
   absl::StatusOr<tensorflow::core::RefCountPtr<tensorflow::RemoteRendezvous>>
   OpenRendezvous(int64_t number);
   int64_t unused_rendezvous() const { return unused_rendezvous_.load(); }
 
-  // From now on these hosts are those processes. Thread-safe.
+  // Records the processes of the members. Thread-safe.
   uint64_t incarnation() const { return device_->attributes().incarnation(); }
   void NoteMembers(const std::vector<int>& hosts,
                    const std::vector<uint64_t>& incarnations) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What a host answers when it is asked how it is.
+  // A host's answer to a request for its status.
   struct Answer {
-    absl::Status status;       // why there is no answer, or not in time
-    uint64_t incarnation = 0;  // which process it is
+    absl::Status status;       // the reason why there is no answer in time
+    uint64_t incarnation = 0;  // identifies the process
     std::optional<Notice> notice;
   };
-  // By host: what these answer. Of this host itself what is known. Thread-safe.
+  // Returns the answers by host, and this host's own state. Thread-safe.
   std::vector<Answer> AskAll(const std::vector<int>& hosts,
                              absl::Duration timeout) const;
-  // Likewise. A host that has been started again since NoteMembers() gives no answer.
+  // Returns the answers as AskAll(); none for hosts restarted since NoteMembers().
   std::vector<Answer> CheckHealth(const std::vector<int>& hosts,
                                   absl::Duration timeout) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What other hosts read of this one; and read of these, by host: nothing of those
-  // that do not answer in time. Thread-safe.
+  // Publish this host's notice, and return the notices of other hosts, by host: nullopt
+  // if they do not answer in time. Thread-safe.
   void Post(const Notice& notice);
   std::vector<std::optional<Notice>> ReadNotices(const std::vector<int>& hosts,
                                                  absl::Duration timeout) const;
@@ -97,9 +97,9 @@ class CollectiveServer {
   const int rank_;
   std::unique_ptr<tensorflow::ServerInterface> server_;
   std::atomic<int> next_key_{1};
-  tensorflow::Device* device_ = nullptr;  // the server's
-  NotedDevices* devices_ = nullptr;       // likewise
-  // One reference is ours, for ever: requests of others may be in it.
+  tensorflow::Device* device_ = nullptr;  // the server's own
+  NotedDevices* devices_ = nullptr;       // the server's own
+  // Owns one reference for ever: requests of others may use the executor.
   std::atomic<tensorflow::CollectiveExecutor*> executor_{nullptr};
   std::atomic<int64_t> unused_rendezvous_{0};
 
@@ -109,7 +109,7 @@ class CollectiveServer {
 
 // "/job:worker/replica:0/task:2"
 std::string TaskName(int rank);
-// That of the device of ours on such a host.
+// Returns the name of our device on that host.
 std::string DeviceName(int rank);
 
 }  // namespace tensorbow

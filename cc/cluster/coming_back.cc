@@ -1,11 +1,10 @@
-// Elastic hosts: one that has been lost, and is started again, is taken back.
+// Elastic hosts: a host that has been lost and started again rejoins.
 //
-// It reads from the others' notices that they train, and says in its own that it waits.
-// The members see that and tell each other, in what they report on an iteration, so
-// that all begin to take it back before the same one. They meet with it as hosts do
-// that regroup, but not before everybody has a new executor and says so: the first
-// attempt is the only one. If it fails the members regroup without it, and may try
-// again.
+// It reads in the others' notices that they train, and publishes in its own that it
+// waits. The members see that and report it with an iteration, so that all of them
+// admit it before the same iteration. They form a group with it as regrouping hosts do,
+// but only after every host has a new executor and says so: there is one attempt. If it
+// fails, the members regroup without it, and may try again.
 #include <algorithm>
 #include <limits>
 
@@ -113,7 +112,7 @@ absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
     notice->state = Notice::State::kReturns;
     program = notice->program;
   });
-  // Epochs after this one may have this process among their members.
+  // Later epochs may have this process among their members.
   int64_t tried_in = std::numeric_limits<int64_t>::max();
   const absl::Time deadline = absl::Now() + start_limit_;
   absl::Time seen = absl::Now();
@@ -139,7 +138,7 @@ absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
           "run that they execute"));
     }
     if (newest.epoch > tried_in && Has(newest.members, rank())) {
-      // They have met with this host, and it has not: they meet again.
+      // They have formed a group with this host, but it has failed: they regroup.
       {
         absl::MutexLock lock(&mu_);
         returns_ = false;

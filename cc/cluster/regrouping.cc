@@ -1,13 +1,13 @@
-// Elastic hosts: those that are left of a cluster go on.
+// Elastic hosts: the remaining hosts of a cluster continue.
 //
-// A host whose sum has failed asks who of the members answers and tries to make one sum
-// with these, under keys that only hosts of the same opinion use. It carries what each
-// has to say. Where opinions differ, or somebody has not noticed yet, the attempt ends
-// after a while and is made again. The group's leader waits longer than the others, so
-// that attempts meet.
+// A host whose sum has failed asks which members answer, and tries to compute one sum
+// with them. Only hosts with the same members use the same keys. The sum carries each
+// host's report. If hosts disagree, or one has not noticed the failure yet, the attempt
+// times out and is repeated. The group's leader waits longer than the others, so that
+// attempts overlap.
 //
-// Fewer than half of the members do not go on: the others may. Nor does a half without
-// the lowest member, unless the others' processes are known to have ended.
+// Fewer than half of the members do not continue, since the others may. Nor does a half
+// without the lowest member, unless the others' processes are known to have ended.
 #include <algorithm>
 #include <set>
 
@@ -30,11 +30,11 @@ constexpr absl::Duration kLeaderWaits = absl::Seconds(6);
 constexpr absl::Duration kOthersWait = absl::Seconds(2);
 constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
 constexpr int kMeetingKey = 1 << 30;
-// Beside what a host brings: that it is there, its epoch, which process it is, and the
-// number of a rendezvous that it has not used.
+// A host's fields besides its report: its presence, its epoch, its process, and the
+// number of an unused rendezvous.
 constexpr int kOwnFields = 4;
 
-// Keys of a group that is about to meet: of these hosts only.
+// Returns the key under which only these hosts form a group.
 int MeetingKey(const std::vector<int>& hosts) {
   const uint64_t hash = tf::Hash64(absl::StrJoin(hosts, ","));
   return kMeetingKey + static_cast<int>(hash % (1 << 29));
@@ -69,14 +69,14 @@ absl::StatusOr<std::vector<int>> Cluster::FindLeft() const {
   for (int host : members) {
     if (answers[host].status.ok()) left.push_back(host);
   }
-  // Somebody has come back, which this host has not met.
+  // A host has rejoined, of which this one has not heard.
   const std::vector<int> known = MembersByOthers(left);
   if (known.size() > members.size()) {
     members = known;
     answers = server_->CheckHealth(members, hang_limit_ / 2);
   }
   left.clear();
-  bool all_ended = true;  // of those that are lost
+  bool all_ended = true;  // the processes of all lost hosts
   for (int host : members) {
     const absl::Status& status = answers[host].status;
     (status.ok() ? left : lost).push_back(host);
@@ -146,7 +146,7 @@ std::string Cluster::Regroup(const std::vector<int64_t>& brought, bool takes_bac
   if (returns()) return std::string(ComeBack(brought, all).message());
   if (takes_back) {
     if (TakeBack(brought, all)) return "";
-    Fail(kNotBack);  // others may have met
+    Fail(kNotBack);  // the others may have formed a group
   }
   const std::string why = error();
   const std::string me = absl::StrCat("host ", rank(), " (");
@@ -161,7 +161,7 @@ std::string Cluster::Regroup(const std::vector<int64_t>& brought, bool takes_bac
   }
   const absl::Time deadline = absl::Now() + start_limit_;
   while (absl::Now() < deadline) {
-    // Also after an attempt of ours that others are still in.
+    // Aborts also after a failed attempt, in which others may still wait.
     Abort(kRegroups);
     if (!AwaitIdle(hang_limit_)) break;
     const absl::StatusOr<std::vector<int>> left = FindLeft();

@@ -19,9 +19,10 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// What a host offers beside its vector costs the network; a second step costs time.
+// The largest vector exchanged as a whole: above, its transfer costs more than a second
+// step.
 constexpr int64_t kMostBytesAtOnce = 256 << 10;
-// Fewer are added up in the thread that has received them.
+// Smaller parts are added up by the thread that has received them.
 constexpr int64_t kSmallBytes = 16 << 10;
 constexpr int64_t kAlignedBytes = 64;
 
@@ -42,7 +43,7 @@ void AddInOrder(const std::vector<const char*>& values, int64_t n, T* sum) {
   }
 }
 
-// A part of a tensor, which says when nobody refers to it any more.
+// A part of a tensor, which reports when its last reference is gone.
 class OfferedBuffer : public tf::TensorBuffer {
  public:
   OfferedBuffer(const tf::Tensor& whole, int64_t begin, int64_t size,
@@ -62,14 +63,14 @@ class OfferedBuffer : public tf::TensorBuffer {
   }
 
  private:
-  const tf::Tensor whole_;  // so that the memory stays
+  const tf::Tensor whole_;  // keeps the memory alive
   const size_t size_;
   const std::function<void()> released_;
 };
 
 }  // namespace
 
-// A sum that is under way, on this host.
+// A running sum on this host.
 class TensorExchange::Transfer : public std::enable_shared_from_this<Transfer> {
  public:
   Transfer(std::shared_ptr<TensorExchange> exchange, std::string name,
@@ -84,7 +85,7 @@ class TensorExchange::Transfer : public std::enable_shared_from_this<Transfer> {
         parts_left_(num_members() - 1) {}
 
   void Start() ABSL_LOCKS_EXCLUDED(mu_);
-  // It ends with this error, unless it has ended or has another one.
+  // Ends the sum with this error, unless it has ended or failed before.
   void Fail(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -95,7 +96,7 @@ class TensorExchange::Transfer : public std::enable_shared_from_this<Transfer> {
   int num_members() const { return static_cast<int>(exchange_->members_.size()); }
   int place() const { return exchange_->place_; }
   Part Whole() const { return {0, size_}; }
-  // What a member adds up for all.
+  // Returns the part that a member adds up for all.
   Part PartOf(int member) const;
   char* data(const Part& part) const {
     return const_cast<char*>(values_.tensor_data().data()) + part.begin;
@@ -108,34 +109,34 @@ class TensorExchange::Transfer : public std::enable_shared_from_this<Transfer> {
   using Take = void (Transfer::*)(int from, const tf::Tensor& tensor);
   void Ask(int from, absl::string_view what, const Part& part, Take take)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // An offer is in use no more; what was asked for has come, or does not come.
+  // Record that an offer is released, and that a request has been answered or failed.
   void NoteReleased() ABSL_LOCKS_EXCLUDED(mu_);
   void NoteAnswered() ABSL_LOCKS_EXCLUDED(mu_);
 
   void Keep(int from, const tf::Tensor& tensor) ABSL_LOCKS_EXCLUDED(mu_);
   void Insert(int from, const tf::Tensor& tensor);
-  // What has been kept and this host's own.
+  // Adds the received values and this host's own.
   void AddUp(const Part& part);
   void AddUpWhole() ABSL_LOCKS_EXCLUDED(mu_);
   void AddUpOwnPart() ABSL_LOCKS_EXCLUDED(mu_);
   void Schedule(const Part& part, void (Transfer::*step)());
 
-  // Ends it, or adds up, if there is nothing left to wait for.
+  // Ends the sum, or adds up, if nothing is left to wait for.
   void GoOn() ABSL_LOCKS_EXCLUDED(mu_);
 
   const std::shared_ptr<TensorExchange> exchange_;
   const std::string name_;
   const tf::Tensor values_;
   const int64_t size_;
-  const bool at_once_;                // all of it is given to all
-  std::vector<tf::Tensor> received_;  // by member; read when all have come
+  const bool at_once_;                // every host receives all vectors
+  std::vector<tf::Tensor> received_;  // by member; read when all have arrived
   Done done_;
 
   absl::Mutex mu_;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
-  int asked_ ABSL_GUARDED_BY(mu_) = 1;    // and not answered; Start() is one
-  int offered_ ABSL_GUARDED_BY(mu_) = 0;  // and in use
-  int parts_left_ ABSL_GUARDED_BY(mu_);   // to be kept
+  int asked_ ABSL_GUARDED_BY(mu_) = 1;    // unanswered requests; Start() counts as one
+  int offered_ ABSL_GUARDED_BY(mu_) = 0;  // offers in use
+  int parts_left_ ABSL_GUARDED_BY(mu_);   // parts still to be received
   bool adds_ ABSL_GUARDED_BY(mu_) = false;
   bool added_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
@@ -262,7 +263,7 @@ void TensorExchange::Transfer::Keep(int from, const tf::Tensor& tensor) {
   Schedule(PartOf(place()), &Transfer::AddUpOwnPart);
 }
 
-// The member has what this host had of its part, which therefore may be overwritten.
+// The member has received this host's values of its part, which may be overwritten.
 void TensorExchange::Transfer::Insert(int from, const tf::Tensor& tensor) {
   const absl::string_view values = tensor.tensor_data();
   std::memcpy(data(PartOf(from)), values.data(), values.size());
@@ -323,7 +324,7 @@ void TensorExchange::Transfer::GoOn() {
     if (ended_ || asked_ > 0) return;
     if (status_.ok() && offered_ > 0) return;
     if (status_.ok() && !added_) {
-      // What all others have received is overwritten.
+      // Overwrites values that all others have received.
       if (!at_once_ || adds_) return;
       adds = adds_ = true;
     } else {

@@ -1,9 +1,9 @@
-// Sums over the hosts of a group by TensorFlow's transport of tensors, the one by which
-// its graphs send tensors from process to process.
+// Sums over the hosts of a group by TensorFlow's transport of tensors, by which its
+// graphs send tensors from process to process.
 //
 // Each host offers its own values and asks the others for theirs. Two hosts, and more
-// for small vectors, give all of it to each other. Otherwise member k adds up part k of
-// the vector, and all others ask for its sum: every host sends and receives twice its
+// for small vectors, exchange whole vectors. Otherwise member k adds up part k of the
+// vector, and all others ask for its sum: every host sends and receives twice its
 // vector at most, in two steps whatever the number of hosts. Values are added in the
 // order of the ranks, so that all hosts have the same bits.
 //
@@ -28,31 +28,31 @@
 
 namespace tensorbow {
 
-// Owned by std::shared_ptr: sums under way keep it. Thread-safe.
+// One host's part of the sums. Owned by std::shared_ptr: running sums keep it.
+// Thread-safe.
 class TensorExchange : public std::enable_shared_from_this<TensorExchange> {
  public:
   struct Member {
-    std::string device;    // its name
-    uint64_t incarnation;  // of the device: another one when the process is another
+    std::string device;    // the name of the device
+    uint64_t incarnation;  // of the device: differs if the process is another
   };
   using Done = std::function<void(const absl::Status&)>;
 
   // `members`: in the order of their ranks; `place`: of this host among them, whose
-  // device is `device`, not owned. All of them use one rendezvous, which no other group
-  // uses.
+  // device is `device`, not owned. All members, and no other group, use the rendezvous.
   TensorExchange(
       tensorflow::Device* device, std::vector<Member> members, int place,
       tensorflow::core::RefCountPtr<tensorflow::RemoteRendezvous> rendezvous);
 
-  // values ← Σ over the members of their `values`, in the background; then `done`, in
-  // any thread. `name`: the same on all members, and of no other sum that is under way.
-  // After an error the values are undefined, and others may refer to their memory for a
-  // while. REQUIRES: floats, doubles or int64s, aligned as tensors are, which nobody
-  // touches until then.
+  // values ← Σ over the members of their `values`, in the background; then calls `done`
+  // in any thread. `name`: the same on all members, and different from other running
+  // sums. After an error the values are undefined, and others may refer to their memory
+  // for a while. REQUIRES: floats, doubles or int64s, aligned as tensors are, which
+  // nobody touches until then.
   void Sum(const std::string& name, const tensorflow::Tensor& values, Done done)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // All sums that are under way, or begin, fail, here and on the other hosts.
+  // Makes all current and future sums fail, here and on the other hosts.
   void Abort(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -19,7 +19,7 @@ class Line {
         format_(format),
         rows_(rows) {}
 
-  // What is wrong; empty if nothing is.
+  // Returns the error in the line; empty if there is none.
   std::string Parse() {
     const size_t first_label = rows_->labels.size();
     if (!IsSpace(*at_) && !BeginsWithFeature()) {
@@ -39,7 +39,7 @@ class Line {
   }
 
  private:
-  // The token that begins here, for people.
+  // Returns the token that begins here, shortened for an error message.
   std::string Token() const {
     const char* end = at_;
     while (end != end_ && !IsSpace(*end) && end - at_ < 40) ++end;
@@ -96,7 +96,7 @@ class Line {
     if (!ParseInteger(&feature) || at_ == end_ || *at_ != ':') return wrong();
     ++at_;
     if (at_ != end_ && *at_ == '+') ++at_;
-    double number = 0;  // what is too small for a float is 0, or nearly so
+    double number = 0;  // a number too small for a float becomes 0, or nearly so
     const auto [end, error] = std::from_chars(at_, end_, number);
     const auto value = static_cast<float>(number);
     if (error != std::errc() || !std::isfinite(value)) return wrong();

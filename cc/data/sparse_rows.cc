@@ -7,7 +7,7 @@ namespace tensorbow {
 bool SparseRows::IsValid() const {
   if (num_rows < 0 || ends[0] != 0 || ends[num_rows] != num_columns) return false;
   if (!std::is_sorted(ends, ends + num_rows + 1)) return false;
-  bool inside = true;  // without an early end, which no processor does at once
+  bool inside = true;  // no early exit, so that the loop is vectorised
   for (int64_t i = 0; i < num_columns; ++i) {
     inside &= static_cast<uint64_t>(columns[i]) < static_cast<uint64_t>(width);
   }

@@ -1,8 +1,8 @@
-// The mutexes of variables that one learner holds for all learners of an iteration:
-// from where they have met (TensorBowBeginUpdates) to the end of each variable's
+// The mutexes of variables that one learner holds for all learners of an iteration. It
+// holds them from the exchange (TensorBowBeginUpdates) to the end of each variable's
 // update. So a thread of eager code reads all of an update or nothing of it.
 //
-// Thread-safe. The thread that unlocks need not be the one that has locked.
+// Thread-safe. The unlocking thread need not be the one that locked.
 #ifndef TENSORBOW_CC_DEVICE_HELD_MUTEXES_H_
 #define TENSORBOW_CC_DEVICE_HELD_MUTEXES_H_
 
@@ -35,7 +35,7 @@ class HeldMutexes {
     mu->unlock();
   }
 
-  // Unlocks what a task that has failed still holds.
+  // Unlocks the mutexes that a failed task still holds.
   void UnlockAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const absl::MutexLock lock(&mu_);
     for (tensorflow::mutex* mu : held_) mu->unlock();

@@ -1,6 +1,6 @@
-// What the kernels of TensorBow's own ops find on the device they are made for, besides
-// what every TensorFlow device offers: dynamic_cast the kernel's device to this. A
-// device of another kind is not a learner's.
+// The interface of a learner's device for the kernels of TensorBow's own ops, besides
+// TensorFlow's: dynamic_cast the kernel's device to this. If the cast fails, the device
+// is not a learner's.
 #ifndef TENSORBOW_CC_DEVICE_LEARNER_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_LEARNER_DEVICE_H_
 
@@ -22,10 +22,10 @@ class LearnerDevice {
   Synchroniser* synchroniser() const { return synchroniser_; }
   void set_synchroniser(Synchroniser* synchroniser) { synchroniser_ = synchroniser; }
 
-  // Of the learner's random ops.
+  // Returns the streams of the learner's random ops.
   RandomStreams& random_streams() { return random_streams_; }
 
-  // The locks of variables that the learner's task updates for all learners.
+  // Returns the locks of variables that the learner's task updates for all learners.
   HeldMutexes& held_mutexes() { return held_mutexes_; }
 
  private:

@@ -1,5 +1,5 @@
-// Checks the ops of a task that is being recorded: a recording repeats what an op puts
-// on the device, and nothing that it does on the host.
+// Checks the ops of a task that is being recorded: a recording repeats an op's work on
+// the device, but not its work on the host.
 //
 // A device asks before and after each kernel. One thread at a time.
 #ifndef TENSORBOW_CC_DEVICE_RECORDED_OPS_H_
@@ -14,8 +14,8 @@ namespace tensorbow {
 class RecordedOps {
  public:
   void Begin();
-  // Ends the recording. Returns why it is useless, naming the first op that cannot be
-  // part of it; empty if all can.
+  // Ends the recording. Returns an error that names the first op that cannot be part of
+  // it; empty if all can.
   std::string End();
   bool recording() const { return recording_; }
 
@@ -25,7 +25,7 @@ class RecordedOps {
   bool Refuse(const tensorflow::AsyncOpKernel& kernel,
               tensorflow::OpKernelContext* context,
               const tensorflow::AsyncOpKernel::DoneCallback& done);
-  // Fails the op after its kernel: what it put on the device cannot be recorded.
+  // Fails the op after its kernel: its work on the device cannot be recorded.
   void Fail(const tensorflow::OpKernel& kernel, tensorflow::OpKernelContext* context);
 
  private:

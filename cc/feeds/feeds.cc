@@ -12,8 +12,8 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Whether a dimension other than the first is statically unknown and turns out to be
-// `rows`: the batch may lie along it (a recurrent state [layers, batch, units]).
+// Returns whether a dimension other than the first is statically unknown and has `rows`
+// elements: it may be the batch (a recurrent state [layers, batch, units]).
 bool BatchMayLieElsewhere(const FeedDeclaration& declaration, const tf::Tensor& feed,
                           int64_t rows) {
   for (int d = 1; d < feed.dims(); ++d) {
@@ -32,7 +32,8 @@ std::vector<FeedPlan::Rows> Cut(int64_t rows, int64_t rows_per_task) {
   return tasks;
 }
 
-// Sizes differ by at most one; with fewer rows than learners the others sit out.
+// Divides rows into shards whose sizes differ by at most one; with fewer rows than
+// learners, some learners skip the run.
 std::vector<FeedPlan::Rows> Share(int64_t rows, int num_learners) {
   std::vector<FeedPlan::Rows> tasks;
   const int64_t shards = std::min<int64_t>(rows, num_learners);
@@ -45,8 +46,8 @@ std::vector<FeedPlan::Rows> Share(int64_t rows, int num_learners) {
   return tasks;
 }
 
-// Makes a plan, step by step; what cannot be decided ends up in plan->ambiguous, what
-// is to be doubted in plan->doubt.
+// Makes a plan, step by step; plan->ambiguous and plan->doubt receive the reasons
+// against it.
 class Planner {
  public:
   Planner(const std::vector<FeedDeclaration>& declarations,
@@ -83,7 +84,7 @@ class Planner {
 
   bool decided() const { return plan_->ambiguous.empty(); }
 
-  // Whether feed `i` is divided, and what it says of the number of rows.
+  // Finds whether feed `i` is divided, and the number of rows that follows.
   absl::Status FindRowsOf(size_t i) {
     const FeedDeclaration& declaration = declarations_[i];
     const tf::Tensor& feed = feeds_[i];
@@ -120,7 +121,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Every learner would train on the same of it.
+  // Refuses an element without rows: every learner would train on the same data.
   void FindElementWithoutRows() {
     for (const FeedDeclaration& declaration : declarations_) {
       if (!declaration.of_pipeline) continue;
@@ -131,7 +132,7 @@ class Planner {
     }
   }
 
-  // The parts of a sparse tensor are divided together.
+  // Divides the parts of a sparse tensor together.
   void FindRowsOfSparse(size_t i) {
     const FeedDeclaration& declaration = declarations_[i];
     if (!declaration.sparse.has_value()) {
@@ -152,7 +153,7 @@ class Planner {
     SetRows(declaration.name, NumRows(feeds_[i]));
   }
 
-  // A feed of a fixed number of rows is given a multiple of them.
+  // Divides a feed of a fixed number of rows, which is given a multiple of them.
   absl::Status SetRowsOfTasks(const FeedDeclaration& declaration,
                               const tf::Tensor& feed, int64_t leading) {
     if (leading == 0 || feed.dim_size(0) % leading != 0) {
@@ -208,7 +209,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Whether the user has named every divided feed.
+  // Returns whether the user has named every divided feed.
   bool AllNamed() const {
     for (size_t i = 0; i < feeds_.size(); ++i) {
       if (plan_->divided[i] && declarations_[i].division != Division::kShard &&
@@ -219,9 +220,9 @@ class Planner {
     return true;
   }
 
-  // Rows must not be guessed where they may be columns (a matrix between the rows, a
-  // batch that happens to be as long as its sequences), and feeds that stay whole must
-  // not look as if they belonged to the rows.
+  // Finds doubts. Rows must not be guessed if they may be columns: in a matrix between
+  // the rows, or a batch as long as its sequences. Feeds that stay whole must not look
+  // like rows.
   void FindDoubts() {
     for (size_t i = 0; i < feeds_.size() && plan_->doubt.empty(); ++i) {
       if (!plan_->divided[i] || declarations_[i].division == Division::kShard) continue;
@@ -271,10 +272,10 @@ class Planner {
   const FeedOptions& options_;
   FeedPlan* const plan_;
   int64_t rows_ = -1;
-  std::string rows_of_;        // the feed that told the number of rows
+  std::string rows_of_;        // the feed that determined the number of rows
   int64_t rows_per_task_ = 0;  // from a fixed leading dimension
   std::string rows_per_task_of_;
-  std::vector<size_t> fixed_;  // feeds of exactly as many rows as declared
+  std::vector<size_t> fixed_;  // feeds with exactly the declared number of rows
 };
 
 }  // namespace
@@ -310,7 +311,7 @@ int64_t RowsOfFeeds(const FeedPlan& plan, const std::vector<tf::Tensor>& feeds) 
 
 namespace {
 
-// Replaces the parts of every sparse tensor that is divided.
+// Replaces the parts of every divided sparse tensor.
 template <typename F>
 void ForSparse(const FeedPlan& plan, const std::vector<tf::Tensor>& feeds, F change,
                std::vector<tf::Tensor>* changed) {

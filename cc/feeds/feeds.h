@@ -1,10 +1,10 @@
-// How the feeds of a learning run become learning tasks.
+// Divides the feeds of a learning run into learning tasks.
 //
-// Feeds whose tensor has an unknown leading dimension (or whose fed leading dimension
-// is a multiple of a fixed one) and that agree on the number of rows are divided by
-// rows; scalars and other feeds go whole to every task. Where their shapes do not tell,
-// the plan says why; where they leave a doubt, it says what. No row is dropped or used
-// twice. Pure functions.
+// A feed is divided by rows if its leading dimension is unknown. If it is fixed, the
+// fed one must be a multiple. All such feeds must agree on the number of rows. Scalars
+// and other feeds go whole to every task. If the shapes do not decide, the plan says
+// why; if they leave a doubt, it names it. No row is dropped or used twice. Pure
+// functions.
 #ifndef TENSORBOW_CC_FEEDS_FEEDS_H_
 #define TENSORBOW_CC_FEEDS_FEEDS_H_
 
@@ -22,25 +22,26 @@
 
 namespace tensorbow {
 
-// What is known of a fed tensor before anything is fed.
+// The facts about a fed tensor before anything is fed.
 struct FeedDeclaration {
   std::string name;                      // "x:0"
   tensorflow::PartialTensorShape shape;  // static
   enum class Division { kByShape, kShard, kReplicate, kSparse };
-  Division division = Division::kByShape;  // what the user said, or a sparse feed
-  // Of a part of a sparse tensor (kSparse), where all are among the feeds; and whether
-  // the user has named one to be divided.
+  Division division = Division::kByShape;  // the user's choice, or a sparse feed
+  // The parts of a sparse tensor (kSparse), if all are fed; and whether the user has
+  // named one to be divided.
   std::optional<SparseParts> sparse;
   bool named = false;
   bool of_pipeline = false;  // or of a queue or a Python function
-  // The program may take any number of rows where the shape says a fixed one.
+  // The program may accept any number of rows although the shape fixes it.
   bool any_rows = false;
 };
 
 struct FeedOptions {
   int num_learners = 1;
   int64_t batch_size = 0;  // rows of a task; 0: one shard per learner
-  // The rows of each task, in order; counts only where they add up to the rows fed.
+  // The rows of each task, in order; ignored unless their sum is the number of fed
+  // rows.
   std::vector<int64_t> task_rows;
 };
 
@@ -50,45 +51,45 @@ struct FeedPlan {
     int64_t end;
     int64_t count() const { return end - begin; }
   };
-  // By task; empty if nothing is divided: then every learner gets one task with all
+  // The tasks; empty if nothing is divided: then every learner has one task with all
   // feeds whole.
   std::vector<Rows> tasks;
   std::vector<bool> divided;        // by feed
   std::vector<SparseParts> sparse;  // whose parts are divided together
-  // One shard per learner, by position (not handed out first come, first served).
+  // One shard per learner, by position; not first come, first served.
   bool one_shard_per_learner = false;
-  // The user has named all divided feeds, or tasks are batches of a fixed number of
-  // rows: there is nothing to prove.
+  // Nothing to prove: the user has named all divided feeds, or tasks are batches of a
+  // fixed number of rows.
   bool trusted = false;
-  // What in the shapes speaks against the division, if it is not proved; else empty.
+  // The evidence against the division in the shapes, unless it is proved; else empty.
   std::string doubt;
-  // Why the run cannot be divided; empty if it can.
+  // The reason why the run cannot be divided; empty if it can.
   std::string ambiguous;
 };
 
-// InvalidArgument for feeds that no division can make sense of.
+// Plans the division. InvalidArgument for feeds that no division can fit.
 absl::Status PlanFeeds(const std::vector<FeedDeclaration>& declarations,
                        const std::vector<tensorflow::Tensor>& feeds,
                        const FeedOptions& options, FeedPlan* plan);
 
-// All feeds whole, for one task.
+// Returns a plan of one task with all feeds whole.
 FeedPlan WithoutDivision(const FeedPlan& plan,
                          const std::vector<tensorflow::Tensor>& feeds);
 
-// The same values, aligned as kernels want them: a copy only where they are not.
+// Returns the same values, aligned as kernels require; copies only if they are not.
 tensorflow::Tensor Aligned(const tensorflow::Tensor& tensor);
 
-// The rows of the feeds that are divided.
+// Returns the rows of the divided feeds.
 int64_t RowsOfFeeds(const FeedPlan& plan, const std::vector<tensorflow::Tensor>& feeds);
 
-// The feeds of one task, aligned: of those that are divided these rows, a view where
-// that allows it, else a copy; all rows without them.
+// Returns the feeds of one task, aligned: these rows of the divided ones, as a view if
+// it is aligned, else a copy; all rows without `rows`.
 std::vector<tensorflow::Tensor> FeedsOfTask(
     const FeedPlan& plan, const std::optional<FeedPlan::Rows>& rows,
     const std::vector<tensorflow::Tensor>& feeds);
 
-// Feeds with every row of those that are divided given twice, one copy of all after the
-// other.
+// Returns feeds in which every row of the divided ones stands twice, one copy of all
+// rows after the other.
 absl::StatusOr<std::vector<tensorflow::Tensor>> FeedsTwice(
     const FeedPlan& plan, std::vector<tensorflow::Tensor> feeds);
 

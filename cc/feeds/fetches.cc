@@ -21,7 +21,7 @@ bool EqualShapes(const std::vector<TaskOutcome>& tasks, size_t fetch) {
   });
 }
 
-// sum_k weights[k] · values[k], accumulated in task order.
+// Returns sum_k weights[k] · values[k], accumulated in task order.
 template <typename T, typename Accumulator>
 tf::Tensor WeightedSum(const std::vector<TaskOutcome>& tasks, size_t fetch,
                        const std::vector<double>& weights) {
@@ -118,7 +118,7 @@ const tf::Tensor& First(const std::vector<TaskOutcome>& tasks, size_t fetch) {
   return tasks[0].fetches[fetch];
 }
 
-// The tasks' parts of all rows, to that power.
+// Returns the tasks' parts of all rows, to that power.
 std::vector<double> Shares(const std::vector<TaskOutcome>& tasks, int power) {
   double rows = 0;
   for (const TaskOutcome& task : tasks) rows += static_cast<double>(task.rows);
@@ -129,7 +129,7 @@ std::vector<double> Shares(const std::vector<TaskOutcome>& tasks, int power) {
   return shares;
 }
 
-// The values times r^-exponent.
+// Returns the values times r^-exponent.
 absl::StatusOr<std::vector<tf::Tensor>> Rescaled(const std::vector<TaskOutcome>& tasks,
                                                  size_t fetch, int exponent) {
   std::vector<tf::Tensor> values;
@@ -207,7 +207,7 @@ absl::StatusOr<tf::Tensor> Extreme(const std::vector<tf::Tensor>& values,
   }
 }
 
-// Returns the counts of all rows: those of the first power are added up.
+// Returns the counts of all rows: the sum of those of the first power.
 template <typename T>
 tf::Tensor CountsOf(const std::vector<TaskOutcome>& tasks, size_t fetch,
                     const std::vector<int>& powers) {
@@ -249,7 +249,7 @@ bool AreEqual(const tf::Tensor& a, const tf::Tensor& b) {
          (a.shape() == b.shape() && a.tensor_data() == b.tensor_data());
 }
 
-// Returns the mean of the tasks' estimates; that of learner 0 if they are no floats.
+// Returns the mean of the tasks' estimates; learner 0's if they are no floats.
 absl::StatusOr<tf::Tensor> OfEstimates(const FetchRule& rule,
                                        const std::vector<TaskOutcome>& tasks,
                                        size_t fetch) {

@@ -1,5 +1,5 @@
-// How the values that several learning tasks computed for one fetch become the value
-// the caller gets. Pure functions.
+// Combines the values of a fetch from several learning tasks into the caller's value.
+// Pure functions.
 #ifndef TENSORBOW_CC_FEEDS_FETCHES_H_
 #define TENSORBOW_CC_FEEDS_FETCHES_H_
 
@@ -13,17 +13,17 @@
 
 namespace tensorbow {
 
-// How the learners' values of one fetch become one value.
+// The ways to make one value of the learners' values of a fetch.
 enum class Combination { kMean, kSum, kConcat, kFirst, kStack };
 
-// The value of all rows, from those of tasks, by the tensor's row type.
+// The rule that makes the value of all rows from those of tasks, by its row type.
 struct FetchRule {
-  // kEstimates: the mean, if they are floats, of values by each task's own rows.
-  // kCounts: numbers that are multiples of powers of the number of rows.
+  // kEstimates: values computed from each task's own rows; the mean, if they are
+  // floats. kCounts: multiples of powers of the number of rows.
   enum class How { kFirst, kRows, kSum, kMax, kMin, kAll, kAny, kEstimates, kCounts };
   How how = How::kFirst;
   int axis = 0;  // of kRows
-  // The power of r, all rows by the task's, by which values are divided first.
+  // The power of r, all rows by the task's, that values are divided by first.
   int exponent = 0;
   std::vector<int> powers;  // of kCounts, by element
 };
@@ -42,12 +42,14 @@ struct TaskOutcome {
   std::vector<tensorflow::Tensor> fetches;
 };
 
-// Combines fetch number `fetch` of all tasks (in row order, at least one):
-//   the user's choice, else
-//   the rule, else
-//   unknown leading dimension that equals each task's rows: concatenated in row order
-//   floating point of equal shapes: mean, weighted by rows
-//   everything else: the value of learner 0's last task
+// Combines fetch number `fetch` of all tasks (in row order, at least one), by the first
+// that applies:
+//
+// - the user's choice
+// - the rule
+// - an unknown leading dimension equal to each task's rows: concatenated in row order
+// - floating point of equal shapes: the mean, weighted by rows
+// - everything else: the value of learner 0's last task
 absl::StatusOr<tensorflow::Tensor> Combine(const FetchDeclaration& declaration,
                                            const std::vector<TaskOutcome>& tasks,
                                            size_t fetch);

@@ -8,12 +8,12 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// A fed tensor need not be aligned as Eigen wants it.
+// Returns the data of a fed tensor, which Eigen may consider unaligned.
 const int64_t* Numbers(const tf::Tensor& tensor) {
   return static_cast<const int64_t*>(tensor.data());
 }
 
-// Adds to the row of every entry.
+// Adds `rows` to the row of every entry.
 void Shift(int64_t rows, tf::Tensor* indices) {
   auto* const entries = static_cast<int64_t*>(indices->data());
   for (int64_t i = 0; i < indices->dim_size(0); ++i) {
@@ -21,7 +21,7 @@ void Shift(int64_t rows, tf::Tensor* indices) {
   }
 }
 
-// The first of the entries whose row is `row` or comes after it.
+// Returns the first entry whose row is at least `row`.
 int64_t FirstOf(const tf::Tensor& indices, int64_t row) {
   int64_t begin = 0, end = indices.dim_size(0);
   while (begin < end) {

@@ -12,18 +12,18 @@
 
 namespace tensorbow {
 
-// By tensor that is fed as a part of a composite one, the names of a sparse tensor's
-// indices, values and dense shape; empty names for another composite tensor.
+// The names of a sparse tensor's indices, values and dense shape, by each of its parts
+// that is fed; empty names for other composite tensors.
 using SparseFeeds = std::map<std::string, std::array<std::string, 3>>;
 
-// Where the parts of a sparse tensor are among a run's feeds.
+// The positions of a sparse tensor's parts among a run's feeds.
 struct SparseParts {
   int indices;  // int64 [n, rank]
   int values;   // [n]
   int shape;    // int64 [rank]
 };
 
-// Why the value cannot be divided by rows; empty if it can.
+// Returns the reason why the value cannot be divided by rows; empty if it can.
 std::string WhyNotByRows(const tensorflow::Tensor& indices,
                          const tensorflow::Tensor& values,
                          const tensorflow::Tensor& shape);
@@ -32,9 +32,9 @@ int64_t NumRows(const tensorflow::Tensor& shape);
 struct SparseValue {
   tensorflow::Tensor indices, values, shape;
 };
-// Rows [begin, end) of a value that can be divided, numbered from 0.
+// Returns rows [begin, end) of a divisible value, numbered from 0.
 SparseValue RowsOf(const SparseValue& value, int64_t begin, int64_t end);
-// All rows given twice, one copy of all after the other.
+// Returns all rows twice, one copy of all after the other.
 SparseValue RowsTwice(const SparseValue& value);
 
 }  // namespace tensorbow

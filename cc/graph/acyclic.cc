@@ -13,19 +13,18 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// From one iteration of a loop to the next.
+// Returns whether the edge leads from one iteration of a loop to the next.
 bool GoesBack(const tf::Edge& edge) {
   return edge.src()->IsNextIteration() && edge.dst()->IsMerge();
 }
 
-// Returns the name of a node that waits for itself, of the program's own if there is
-// one. `awaited`: the number of inputs that a node still waits for. REQUIRES: `node`
-// waits.
+// Returns the name of a node that waits for itself, if possible one of the program.
+// `awaited`: the number of inputs that a node still waits for. REQUIRES: `node` waits.
 std::string NameInCircle(const tf::Node* node, const std::vector<int>& awaited) {
   const auto awaits = [&](const tf::Edge* edge) {
     return !GoesBack(*edge) && awaited[edge->src()->id()] > 0;
   };
-  // Everything that waits follows from a circle.
+  // Every waiting node is downstream of a circle.
   std::vector<const tf::Node*> way;
   std::vector<bool> seen(awaited.size(), false);
   for (; !seen[node->id()];

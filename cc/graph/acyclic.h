@@ -1,4 +1,4 @@
-// Whether all of a task graph can be executed.
+// Checks that a task graph can be executed.
 #ifndef TENSORBOW_CC_GRAPH_ACYCLIC_H_
 #define TENSORBOW_CC_GRAPH_ACYCLIC_H_
 
@@ -7,9 +7,9 @@
 
 namespace tensorbow {
 
-// InvalidArgument if nodes wait for each other in a circle that is no loop.
-// TensorFlow's executors leave such nodes, and all that waits for them, out without a
-// word. Pure function.
+// Returns InvalidArgument if nodes wait for each other in a circle that is no loop.
+// TensorFlow's executors silently skip such nodes and all nodes that wait for them.
+// Pure function.
 absl::Status CheckAcyclic(const tensorflow::Graph& graph);
 
 }  // namespace tensorbow

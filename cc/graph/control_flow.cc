@@ -11,7 +11,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Returns whether the node begins the iterations of a loop.
+// Returns whether the node starts the iterations of a loop.
 bool BeginsIterations(const ProgramGraph& graph, const tf::NodeDef& node) {
   if (node.op() != "Merge" && node.op() != "RefMerge") return false;
   for (const std::string& input : node.input()) {
@@ -27,8 +27,8 @@ bool BeginsIterations(const ProgramGraph& graph, const tf::NodeDef& node) {
 }  // namespace
 
 bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
-  // A node, and the number of loops and of conditionals that have been entered from
-  // behind on the way to it. Inside a loop only loops count.
+  // A node, and the numbers of loops and of conditionals entered backwards on the way
+  // to it. Inside a loop only loops count.
   using Place = std::tuple<absl::string_view, int, int>;
   std::set<Place> seen;
   std::vector<Place> pending{{ParseTensor(tensor).node, 0, 0}};
@@ -39,7 +39,7 @@ bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
     const tf::NodeDef* const node = graph.Find(current);
     if (node == nullptr || !seen.insert(place).second) continue;
     const std::string& op = node->op();
-    if (op == "LoopCond") continue;  // says how often, not what
+    if (op == "LoopCond") continue;  // gives the number of iterations, not the value
     if (op == "Exit" || op == "RefExit") {
       ++loops;
     } else if (op == "Enter" || op == "RefEnter") {

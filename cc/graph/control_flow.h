@@ -10,14 +10,13 @@
 
 namespace tensorbow {
 
-// Whether a run that fetches `tensor` ("node:index" or a node) may find it without a
-// value, or with several: it lies inside a conditional or a loop. Behind them it has
+// Returns whether `tensor` ("node:index" or a node) lies inside a conditional or a
+// loop: a run that fetches it may find no value, or several. Tensors behind them have
 // one.
 bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor);
 
-// Where `tensor` is what a loop variable is after the loop: what that is before it,
-// which is of the same shape, unless the program says that it may change. Else
-// `tensor`.
+// Returns the initial value of a loop variable if `tensor` is its final value; else
+// `tensor`. Both have the same shape, unless the program allows a change.
 std::string BeforeLoop(const ProgramGraph& graph, const std::string& tensor);
 
 }  // namespace tensorbow

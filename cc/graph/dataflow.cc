@@ -75,7 +75,7 @@ std::vector<Input> Dataflow::Inputs(const tf::NodeDef& node) const {
 const std::set<int>& Dataflow::Traced(absl::string_view name) {
   const auto known = traced_.find(name);
   if (known != traced_.end()) return known->second;
-  std::set<int>& roots = traced_[name];  // empty while under way: ends cycles
+  std::set<int>& roots = traced_[name];  // empty until it is finished: ends cycles
   const auto root = roots_.find(name);
   if (root != roots_.end()) roots.insert(root->second);
   const auto it = by_name_.find(name);
@@ -104,8 +104,8 @@ std::set<int> Dataflow::FirstRoots(const tf::NodeDef& node) {
   return inputs.empty() ? std::set<int>() : Traced(inputs[0].producer);
 }
 
-// Whether the value of `name` is computed from that of a producer that satisfies
-// `wanted`; itself included, and "" for tensors that are fed.
+// Returns whether `name` is computed from a producer that satisfies `wanted`. Includes
+// `name` itself, and "" for tensors that are fed.
 bool Dataflow::Reaches(absl::string_view name,
                        const std::function<bool(absl::string_view producer)>& wanted) {
   absl::flat_hash_set<absl::string_view> seen;
@@ -140,9 +140,9 @@ bool Dataflow::OperandsDependOn(const tf::NodeDef& node,
   return false;
 }
 
-// Adds what was written to a variable before `read` reads it: a read that waits for a
-// write of the same variable gets the written value, and depends on all that this
-// depends on. (An optimiser's slot is updated, then read.)
+// Adds the values written to a variable before `read` reads it. A read that waits for a
+// write of the same variable depends on everything that the written value depends on.
+// (An optimiser's slot is updated, then read.)
 void Dataflow::PushWrittenBefore(const tf::NodeDef& read,
                                  std::vector<absl::string_view>* pending) {
   if (!FactsOf(read.op()).only_reads_resource) return;
@@ -196,7 +196,8 @@ EffectSummary Dataflow::Summarise(FunctionSummaries* callees) {
   return summary;
 }
 
-// Whether the node, or a function that it calls, draws random numbers or takes data.
+// Returns whether the node, or a function that it calls, draws random numbers or takes
+// data.
 bool Dataflow::Varies(const tf::NodeDef& node, FunctionSummaries* callees) const {
   const std::string& op = node.op();
   const tf::OpDef* definition = nullptr;
@@ -211,7 +212,7 @@ bool Dataflow::Varies(const tf::NodeDef& node, FunctionSummaries* callees) const
   });
 }
 
-// Notes what a node does that concerns no root.
+// Records the effects of a node apart from those on roots.
 void Dataflow::NoteOp(const tf::NodeDef& node, FunctionSummaries* callees,
                       EffectSummary* summary) const {
   const std::string& op = node.op();
@@ -226,7 +227,7 @@ void Dataflow::NoteOp(const tf::NodeDef& node, FunctionSummaries* callees,
   }
   for (const Call& call : CallsOf(node, functions_)) {
     const EffectSummary& callee = callees->Of(call.function);
-    // A data pipeline that waits does so in its own threads.
+    // A data pipeline waits in threads of its own.
     if (!FactsOf(op).is_dataset) {
       summary->may_block |= callee.may_block;
       summary->calls_take_data |= callee.takes_data || callee.calls_take_data;
@@ -236,8 +237,7 @@ void Dataflow::NoteOp(const tf::NodeDef& node, FunctionSummaries* callees,
   }
 }
 
-// Notes what a node that calls nothing does with the root that it takes as its input
-// number `index`.
+// Records the effects of a node that calls nothing on the root at its input `index`.
 void Dataflow::NoteInput(const tf::NodeDef& node, const std::vector<Input>& inputs,
                          size_t index, int root, Effects* effects) {
   const std::string& op = node.op();
@@ -276,7 +276,7 @@ std::set<int> Dataflow::WrittenFromOutside(FunctionSummaries* callees) {
     return std::any_of(roots.begin(), roots.end(),
                        [&](int root) { return outside.count(root) > 0; });
   };
-  // A root that is found makes others depend on it: until there is none to find.
+  // Each root found makes others depend on it; repeats until none is found.
   for (bool found = true; found;) {
     found = false;
     for (const auto& [node, written] : writes) {
@@ -296,7 +296,7 @@ std::set<int> Dataflow::WrittenFromOutside(FunctionSummaries* callees) {
   return outside;
 }
 
-// The roots that the node writes, in functions too.
+// Returns the roots that the node writes, in functions too.
 std::set<int> Dataflow::Written(const tf::NodeDef& node, FunctionSummaries* callees) {
   std::set<int> written;
   if (FactsOf(node.op()).forwards != Forwards::kNothing ||
@@ -325,7 +325,7 @@ const EffectSummary& FunctionSummaries::Of(const std::string& name) {
   const auto known = summaries_.find(name);
   if (known != summaries_.end()) return *known->second;
   auto& summary = summaries_[name];
-  summary = std::make_unique<EffectSummary>();  // empty while under way: ends recursion
+  summary = std::make_unique<EffectSummary>();  // still empty: ends recursion
   const auto record = functions_.FindRecord(name);
   if (record == nullptr) return *summary;
   const tf::FunctionDef& definition = record->fdef();

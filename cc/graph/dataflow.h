@@ -1,5 +1,5 @@
-// What a graph reads and writes: which variables reach which ops, what these do to
-// them, and what the values that they write depend on. Follows calls of functions.
+// The reads and writes of a graph: the variables that reach each op, the effects of the
+// op on them, and the dependences of the written values. Follows calls of functions.
 #ifndef TENSORBOW_CC_GRAPH_DATAFLOW_H_
 #define TENSORBOW_CC_GRAPH_DATAFLOW_H_
 
@@ -20,7 +20,7 @@
 
 namespace tensorbow {
 
-// What nodes do with one root: a variable of the graph, an argument of a function.
+// The effects of nodes on one root: a variable of the graph, an argument of a function.
 struct Effects {
   bool read = false;
   bool written = false;
@@ -28,25 +28,25 @@ struct Effects {
   bool replaced = false;            // by any other write
   bool replaced_by_itself = false;  // … whose value depends on the root
   bool generator = false;
-  OptimiserKind optimiser = OptimiserKind::kNone;  // the greatest of its updates
+  OptimiserKind optimiser = OptimiserKind::kNone;  // the strongest of its updates
 
-  // Adds what a function does with the argument that the root is given as.
+  // Adds the effects of a function on its argument, which is the root.
   void AddCall(const Effects& inside);
 };
 
-// What all nodes of a graph, or of a function, do.
+// The effects of all nodes of a graph, or of a function.
 struct EffectSummary {
   std::vector<Effects> roots;
   bool may_block = false;
   bool reads_iterator = false;
-  bool takes_data = false;       // out of a pipeline, a queue, …
+  bool takes_data = false;       // from a pipeline, a queue, …
   bool calls_take_data = false;  // in a function that a node calls
   bool calls_python = false;     // itself
   bool varies = false;           // draws random numbers or takes data
   std::string central_only;
 };
 
-// A function that a node calls, and from which of its inputs on its arguments come.
+// A function that a node calls, and the first of the node's inputs that is an argument.
 struct Call {
   std::string function;
   int first_argument;
@@ -62,8 +62,8 @@ struct Input {
 
 class FunctionSummaries;
 
-// The nodes of a run or of a function, seen as a dataflow graph with the roots that are
-// tracked. Does not own the nodes. Thread-compatible.
+// The nodes of a run or of a function, as a dataflow graph with tracked roots. Does not
+// own the nodes. Thread-compatible.
 class Dataflow {
  public:
   using IsFed = std::function<bool(absl::string_view tensor)>;
@@ -71,31 +71,31 @@ class Dataflow {
   Dataflow(std::vector<const tensorflow::NodeDef*> nodes,
            const tensorflow::FunctionLibraryDefinition& functions, IsFed is_fed);
 
-  // Roots are numbered in the order in which they are added.
+  // Adds a root; roots are numbered in this order.
   void AddRoot(absl::string_view name);
 
   const std::vector<const tensorflow::NodeDef*>& nodes() const { return nodes_; }
 
   std::vector<Input> Inputs(const tensorflow::NodeDef& node) const;
 
-  // The roots that `name` hands on, unchanged, to its consumers.
+  // Returns the roots that `name` passes on, unchanged, to its consumers.
   const std::set<int>& Traced(absl::string_view name);
 
-  // The roots that the node takes as its first input: what it updates.
+  // Returns the roots at the node's first input, the one that it updates.
   std::set<int> FirstRoots(const tensorflow::NodeDef& node);
 
-  // Whether the value of `name` depends on reading one of the roots that satisfy
-  // `wanted`.
+  // Returns whether the value of `name` depends on reading one of the roots that
+  // satisfy `wanted`.
   bool DependsOn(absl::string_view name, const std::function<bool(int)>& wanted);
 
-  // The same for any input of the node but the first.
+  // Returns that for any input of the node but the first.
   bool OperandsDependOn(const tensorflow::NodeDef& node,
                         const std::function<bool(int)>& wanted);
 
   EffectSummary Summarise(FunctionSummaries* callees);
 
-  // The roots that get a value which depends on more than roots and constants: on what
-  // is fed, on data, on random numbers, or on another of these roots.
+  // Returns the roots whose new value depends on more than themselves and constants: on
+  // feeds, data, random numbers, or another of these roots.
   std::set<int> WrittenFromOutside(FunctionSummaries* callees);
 
  private:
@@ -131,10 +131,10 @@ class FunctionSummaries {
   std::map<std::string, std::unique_ptr<EffectSummary>> summaries_;
 };
 
-// If the tensor is nothing but a variable's value (the variable itself, a read of it,
-// identities of those, what an assignment hands on), the name of that variable's node;
-// else "". `effects` gets the nodes that must have been executed for the value to be
-// the one meant: assignments on the way and control inputs.
+// Returns the name of a variable's node if the tensor is only that variable's value:
+// the variable, a read, an assignment's result, or identities of these; else "".
+// `effects` receives the nodes to execute before the value is valid: assignments on the
+// way and control inputs.
 std::string VariableReadBy(const ProgramGraph& graph, absl::string_view tensor,
                            std::vector<std::string>* effects);
 

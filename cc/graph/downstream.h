@@ -1,4 +1,4 @@
-// What follows from nodes of a graph.
+// The nodes downstream of others in a graph.
 #ifndef TENSORBOW_CC_GRAPH_DOWNSTREAM_H_
 #define TENSORBOW_CC_GRAPH_DOWNSTREAM_H_
 
@@ -12,7 +12,7 @@ namespace tensorbow {
 
 using NodeSet = std::set<const tensorflow::Node*>;
 
-// Everything that edges which `follow` accepts lead to from `start`.
+// Returns all nodes reached from `start` by edges that `follow` accepts.
 template <typename Follow>
 NodeSet Downstream(std::vector<const tensorflow::Node*> start, Follow follow) {
   NodeSet reached;
@@ -27,7 +27,8 @@ NodeSet Downstream(std::vector<const tensorflow::Node*> start, Follow follow) {
   return reached;
 }
 
-// The nodes that may not be executed: those of branches of conditionals, and of loops.
+// Returns the nodes that may not be executed: in branches of conditionals, and in
+// loops.
 inline NodeSet Conditional(const tensorflow::Graph& graph) {
   std::vector<const tensorflow::Node*> switches;
   for (const tensorflow::Node* node : graph.op_nodes()) {

@@ -1,4 +1,4 @@
-// How TensorFlow's element types are stored.
+// The storage types of TensorFlow's element types.
 #ifndef TENSORBOW_CC_GRAPH_ELEMENT_TYPES_H_
 #define TENSORBOW_CC_GRAPH_ELEMENT_TYPES_H_
 

@@ -18,7 +18,7 @@ bool DumpsGraphs();
 std::string SortedText(const tensorflow::GraphDef& graph);
 std::string SortedText(const tensorflow::Graph& graph);
 
-// Writes a file of its own, whose name ends with `name`; without the variable, nothing.
+// Writes a new file whose name ends with `name`; does nothing without the variable.
 void DumpText(absl::string_view name, absl::string_view text);
 
 }  // namespace tensorbow

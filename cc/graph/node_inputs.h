@@ -1,4 +1,4 @@
-// Reading a graph around a node. Pure functions.
+// The neighbourhood of a node in a graph. Pure functions.
 #ifndef TENSORBOW_CC_GRAPH_NODE_INPUTS_H_
 #define TENSORBOW_CC_GRAPH_NODE_INPUTS_H_
 
@@ -18,14 +18,14 @@ struct NodeOutput {
   }
 };
 
-// What the node takes as that input; no node if there is no such input.
+// Returns the tensor at an input of the node; no node if there is no such input.
 inline NodeOutput InputOf(const tensorflow::Node& node, int input) {
   const tensorflow::Edge* edge = nullptr;
   if (!node.input_edge(input, &edge).ok()) return {};
   return {edge->src(), edge->src_output()};
 }
 
-// Whether there is a node and its op is one of these.
+// Returns whether there is a node and its op is one of these.
 inline bool IsOp(const tensorflow::Node* node, std::initializer_list<const char*> ops) {
   if (node == nullptr) return false;
   for (const char* op : ops) {
@@ -34,7 +34,7 @@ inline bool IsOp(const tensorflow::Node* node, std::initializer_list<const char*
   return false;
 }
 
-// Whether nothing but `user`, and control edges, takes an output of the node.
+// Returns whether only `user`, and control edges, take outputs of the node.
 inline bool IsOnlyFor(const tensorflow::Node& node, const tensorflow::Node* user) {
   for (const tensorflow::Edge* edge : node.out_edges()) {
     if (!edge->IsControlEdge() && edge->dst() != user) return false;

@@ -48,8 +48,8 @@ enum Fact : uint32_t {
   kGathered = 1u << 27,
 };
 
-// A row of the table: an op, or a family of them, in whose name each * stands for any
-// text. An op has the facts of all rows that fit.
+// A row of the table: an op, or a family of ops, in whose name each * stands for any
+// text. An op has the facts of all matching rows.
 struct Row {
   const char* ops;
   uint32_t facts;
@@ -88,7 +88,7 @@ constexpr Row kTable[] = {
     {"*SparseApply*", kSparse},
     {"TensorBowSparseApplyAdam", kFusedAdam},
     {"TensorBowResourceSparseApplyAdam", kFusedAdam},
-    // Values handed on.
+    // Values passed on.
     {"Identity", kForwardsFirst},
     {"RefIdentity", kForwardsFirst},
     {"Enter", kForwardsFirst},
@@ -134,11 +134,11 @@ constexpr Row kTable[] = {
     {"*PyFunc*", kBlocks},
     {"PyFunc", kPython},
     {"EagerPyFunc", kPython},
-    {"PyFuncStateless", kHarmless},  // as the program says
+    {"PyFuncStateless", kHarmless},  // pure by its declaration
     {"*If*", kBranches},
     {"Case", kBranches},
     {"StatelessCase", kBranches},
-    // Ops for their effect.
+    // Ops executed for their effect.
     {"Assert", kChecks | kHarmless},
     {"Print", kChecks | kHandsOn},
     {"PrintV2", kChecks | kHarmless},
@@ -153,7 +153,7 @@ constexpr Row kTable[] = {
     {"*SessionHandle*", kHandles},
     {"*SessionTensor*", kHandles},
     {"Collective*", kCollective},
-    // Random numbers; the ops of kDraws are of this kind, too.
+    // Random numbers; the ops of kDraws belong here, too.
     {"RandomShuffle", kHandsOn},
     {"StatelessShuffle", kHandsOn},
     {"*CandidateSampler", kDraws},
@@ -259,7 +259,7 @@ OpFacts Find(absl::string_view op) {
   return facts;
 }
 
-// Keeps what has been found for each name.
+// A cache of the facts by name.
 class FactsByName {
  public:
   const OpFacts& Of(absl::string_view op) {

@@ -1,5 +1,5 @@
-// The facts about an op that its name tells: one table, a row for an op or a family of
-// ops. Thread-safe, pure functions.
+// The facts about an op that follow from its name: one table, a row for an op or a
+// family of ops. Thread-safe, pure functions.
 #ifndef TENSORBOW_CC_GRAPH_OP_FACTS_H_
 #define TENSORBOW_CC_GRAPH_OP_FACTS_H_
 
@@ -9,19 +9,20 @@
 
 namespace tensorbow {
 
-// Takes as many elements of an iterator as have so many rows together.
+// Takes elements of an iterator until they have the requested number of rows.
 constexpr char kIteratorGetRows[] = "TensorBowIteratorGetRows";
-// Values that learners exchange, scale by their rows, and average.
+// The ops by which learners exchange values, scale them by their rows, and average
+// them.
 constexpr char kExchange[] = "TensorBowExchange";
 constexpr char kMeanOfAllRows[] = "TensorBowMeanOfAllRows";
 constexpr char kOwnRows[] = "TensorBowOwnRows";
 constexpr char kRescale[] = "TensorBowRescale";
 constexpr char kReduceGradient[] = "TensorBowReduceGradient";
 constexpr char kReduceRows[] = "TensorBowReduceRows";
-// An attribute of a variable's node: how learners' values of a variable that they do
-// not train make the central one. "sum" adds them up (accumulators: a central value
-// goes to learner 0, the others start from zero), "first" takes learner 0's,
-// "generator" does so, too, and gives every learner a state of its own.
+// An attribute of a variable's node: the rule that makes the central value from
+// learners' values of an untrained variable. "sum" adds them (accumulators: the central
+// value goes to learner 0, the others start from zero); "first" takes learner 0's;
+// "generator" does, too, and gives every learner a state of its own.
 constexpr char kAggregationAttribute[] = "_tensorbow_aggregation";
 // Marks the node of a variable that eager code owns (offered_variables.h).
 constexpr char kEagerAttribute[] = "_tensorbow_eager";
@@ -36,10 +37,10 @@ enum class OptimiserKind {
 // The inputs from which an op passes a variable, or its value, on unchanged.
 enum class Forwards { kNothing, kFirstInput, kAllInputs };
 
-// The effect of executing an op again in the same run.
+// The effect of executing an op a second time in the same run.
 enum class Repetition {
-  kUnknown,       // the declaration of the op tells
-  kHandsInputOn,  // gives its first input, perhaps with rows in another order
+  kUnknown,       // follows from the declaration of the op
+  kHandsInputOn,  // returns its first input, perhaps with rows in another order
   kHarmless,      // changes only state of the execution, or looks values up
 };
 
@@ -48,19 +49,19 @@ enum class RowUpdate { kNone, kOptimiser, kScatterSum, kFusedAdam };
 
 // An op that draws numbers of a shape.
 struct Draw {
-  int shape;               // the input with the shape
+  int shape;               // the input that holds the shape
   int least;               // the input with the least value; -1: `typical` instead
   double typical;          // near the upper end of a uniform draw, else near the mean
-  const char* dtype;       // the attributes with the types of the output
-  const char* shape_type;  // and of the shape
+  const char* dtype;       // the attribute with the output's type
+  const char* shape_type;  // the attribute with the shape's type
 };
 
 struct OpFacts {
   // Variables.
   bool creates_variable = false;
   bool only_reads_resource =
-      false;                        // leaves a resource variable that it takes as it is
-  bool keeps_resource = false;      // may read the variable after its execution, too
+      false;                        // does not change a resource variable that it takes
+  bool keeps_resource = false;      // may read the variable later, too
   bool accumulates = false;         // v ← f(v, operand)
   bool advances_generator = false;  // of random numbers, in a variable
   OptimiserKind optimiser = OptimiserKind::kNone;
@@ -71,29 +72,29 @@ struct OpFacts {
   bool may_block = false;   // waits for another run of the session
   bool takes_data = false;  // takes an element of a pipeline or store, or looks at it
   bool empties_store = false;  // takes an element of a queue, a staging area, a barrier
-  bool puts_data = false;      // puts an element there
+  bool puts_data = false;      // puts an element into one
   bool is_dataset = false;     // belongs to a pipeline of tf.data
   bool is_iterator = false;
 
   // Effects.
-  bool calls_python = false;    // PyFuncStateless is pure, and is not among these
-  bool only_checks = false;     // looks at values, and complains of them or prints them
+  bool calls_python = false;    // without PyFuncStateless, which is pure
+  bool only_checks = false;     // checks values or prints them
   bool selects_branch = false;  // its first input chooses the function that is called
   Repetition repetition = Repetition::kUnknown;
-  bool draws = false;          // random numbers
-  const Draw* draw = nullptr;  // null: no draw that a constant can stand for
+  bool draws = false;          // draws random numbers
+  const Draw* draw = nullptr;  // null: no constant can replace the draw
   // The reason why learners cannot execute a run with the op; empty if they can.
   absl::string_view why_central;
 };
 
-// Returns the facts about the op; about an unknown one, that there are none.
+// Returns the facts about the op; an unknown op has none.
 const OpFacts& FactsOf(absl::string_view op);
 
-// Returns the name by which a program knows a node. One that TensorBow has put beside
-// another ("w/TensorBow.average") goes by the other's.
+// Returns the program's name for a node. TensorBow's node beside another one
+// ("w/TensorBow.average") has the other's.
 absl::string_view ProgramsName(absl::string_view node);
 
-// The rest is told by an op's declaration, or by a node.
+// The facts below follow from an op's declaration, or from a node.
 
 // Returns whether `op` writes to the variable that it takes as this input.
 bool WritesInput(absl::string_view op, const tensorflow::OpDef::ArgDef& input);
@@ -102,7 +103,7 @@ bool WritesInput(absl::string_view op, const tensorflow::OpDef::ArgDef& input);
 // check them: it keeps state, or takes a variable by reference.
 bool HasEffects(const tensorflow::OpDef& op);
 
-// Returns whether the op takes a reference to a variable and hands it on, as Assign
+// Returns whether the op passes on the reference to a variable that it takes, as Assign
 // does.
 bool HandsReferenceOn(const tensorflow::OpDef& op);
 
@@ -110,8 +111,8 @@ bool HandsReferenceOn(const tensorflow::OpDef& op);
 // variable, with `container` and `shared_name`.
 bool HasSharedKernel(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);
 
-// Returns whether the node's kernel keeps the state of a random number generator: it
-// has seeds of its own.
+// Returns whether the node's kernel keeps the state of a random number generator, with
+// seeds of its own.
 bool KeepsRandomState(const tensorflow::NodeDef& node, const tensorflow::OpDef& op);
 
 }  // namespace tensorbow

@@ -16,27 +16,27 @@
 
 namespace tensorbow {
 
-// What a run asks for: tensors "node:index" to feed and to fetch, nodes to execute.
+// The names in a run: tensors "node:index" to feed and to fetch, nodes to execute.
 struct RunSpec {
   std::vector<std::string> feeds;
   std::vector<std::string> fetches;
   std::vector<std::string> targets;
 };
 
-// One text for each way of asking, the same in every process.
+// Returns a text that identifies the spec, the same in every process.
 std::string KeyOf(const RunSpec& spec);
 
-// The producer of a tensor or control input ("node", "node:2", "^node"), and for
-// tensors which output.
+// The producer of a tensor or control input ("node", "node:2", "^node"), and the
+// output's index for tensors.
 struct TensorName {
   absl::string_view node;
   int index = 0;
   bool control = false;
 };
 TensorName ParseTensor(absl::string_view name);
-// "node:index" of a tensor, which may be without its index.
+// Returns "node:index" of a tensor, which may be given without its index.
 std::string Canonical(absl::string_view tensor);
-// The tensors that a run is fed, each "node:index".
+// Returns the tensors that a run is fed, each as "node:index".
 absl::flat_hash_set<std::string> FeedsOf(const RunSpec& spec);
 
 class ProgramGraph {
@@ -45,13 +45,13 @@ class ProgramGraph {
 
   absl::Status Extend(const tensorflow::GraphDef& extension);
 
-  // The nodes `spec` needs, in the order of the graph; nothing upstream of a fed
+  // Finds the nodes `spec` needs, in the order of the graph; nothing upstream of a fed
   // tensor. NotFound if a name does not exist.
   absl::Status Needed(const RunSpec& spec,
                       std::vector<const tensorflow::NodeDef*>* nodes) const;
 
-  // A graph of its own with everything that `spec` mentions and all its ancestors,
-  // fed or not, plus the function library.
+  // Copies all that `spec` mentions with its ancestors, fed or not, and the function
+  // library.
   absl::Status Closure(const RunSpec& spec, tensorflow::GraphDef* closure) const;
 
   const tensorflow::NodeDef* Find(absl::string_view node) const;

@@ -16,7 +16,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Adds the outputs of a node that gives a task its data.
+// Adds the outputs of a node that supplies a task with data.
 void AddRowSources(const tf::NodeDef& node, std::vector<RunGraph::RowSource>* sources) {
   const std::string& op = node.op();
   const bool of_queue = absl::StartsWith(op, "QueueDequeueMany") ||
@@ -73,7 +73,7 @@ bool RunGraph::InControlFlow(absl::string_view tensor) const {
 const tf::PartialTensorShape& RunGraph::Shape(const std::string& tensor) const {
   absl::MutexLock lock(&mu_);
   if (shapes_.empty()) {
-    // Feeds, fetches and data come first: they are asked for most and need the least.
+    // Infers these shapes first: they are asked for most and need the smallest graph.
     RunSpec first;
     first.feeds = spec_.feeds;
     first.fetches = spec_.fetches;
@@ -103,7 +103,7 @@ std::string RunGraph::RowsTensor() const {
       const tf::PartialTensorShape& shape = Shape(source.tensor);
       if (shape.unknown_rank() || shape.dims() == 0) continue;
     }
-    // A task may not have a tensor of a branch or a loop.
+    // A tensor in a branch or a loop may have no value in a task.
     if (!InControlFlow(source.tensor)) return source.tensor;
   }
   return "";

@@ -1,6 +1,6 @@
-// The part of a program's graph that one run needs, and answers about it that are
-// computed once. Thread-safe. REQUIRES: the program's graph outlives it and is not
-// extended while it is asked; its nodes keep their addresses.
+// The part of a program's graph that one run needs, and facts about it that are
+// computed once. Thread-safe. REQUIRES: the program's graph outlives it and does not
+// grow during a call; its nodes keep their addresses.
 #ifndef TENSORBOW_CC_GRAPH_RUN_GRAPH_H_
 #define TENSORBOW_CC_GRAPH_RUN_GRAPH_H_
 
@@ -25,19 +25,19 @@ namespace tensorbow {
 
 class RunGraph {
  public:
-  // An input of a node that needs a tensor.
+  // A tensor input of a node that the run needs.
   struct Use {
     const tensorflow::NodeDef* node;
     int input;
   };
-  // Tensors whose leading dimension is the number of rows that a task took from an
+  // A tensor whose leading dimension is the number of rows that a task took from an
   // input pipeline.
   struct RowSource {
     std::string tensor;
-    bool has_rows;  // whatever its static shape: a queue's elements together
+    bool has_rows;  // whatever its static shape: it holds several elements of a queue
   };
 
-  // NotFound if a name of the spec does not exist.
+  // Returns NotFound if a name of the spec does not exist.
   static absl::StatusOr<std::shared_ptr<const RunGraph>> Of(const ProgramGraph& program,
                                                             RunSpec spec);
 
@@ -47,10 +47,10 @@ class RunGraph {
   }
   const RunSpec& spec() const { return spec_; }
 
-  // The nodes that the run needs, in the order of the graph; nothing upstream of a
-  // feed.
+  // Returns the nodes that the run needs, in the order of the graph; nothing upstream
+  // of a feed.
   const std::vector<const tensorflow::NodeDef*>& nodes() const { return nodes_; }
-  // A node of the program, needed or not; or null.
+  // Returns a node of the program, needed or not; or null.
   const tensorflow::NodeDef* Find(absl::string_view node) const {
     return program_.Find(node);
   }
@@ -59,19 +59,20 @@ class RunGraph {
   // Returns whether a node that the run needs, or a fetch, takes the tensor.
   bool Uses(absl::string_view tensor) const { return used_.contains(tensor); }
 
-  // The needed nodes that take an output of `node`, or wait for it.
+  // Returns the needed nodes that take an output of `node`, or wait for it.
   absl::Span<const Use> consumers(absl::string_view node) const;
 
   // Returns whether the tensor lies inside a conditional or a loop of the graph itself.
   bool InControlFlow(absl::string_view tensor) const ABSL_LOCKS_EXCLUDED(mu_);
-  // The static shape of a tensor "node:index" of the program.
+  // Returns the static shape of a tensor "node:index" of the program.
   const tensorflow::PartialTensorShape& Shape(const std::string& tensor) const
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The first tensor whose rows are those of the run's data; empty if there is none.
+  // Returns the first tensor whose rows are those of the run's data, or an empty text.
   std::string RowsTensor() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the producers that `from`, nodes, are computed from, themselves included.
-  // `follow(node, input)` says whether to go on from a node to its input's producer.
+  // Returns the producers from which the nodes `from` are computed, themselves
+  // included. `follow(node, input)` decides whether to continue to the input's
+  // producer.
   template <typename Follow>
   std::vector<const tensorflow::NodeDef*> Reach(
       std::vector<const tensorflow::NodeDef*> from, Follow follow) const;

@@ -18,7 +18,7 @@ std::map<std::string, tf::PartialTensorShape> InferShapes(const ProgramGraph& pr
   for (const std::string& feed : spec.feeds) shapes[feed];
   for (const std::string& fetch : spec.fetches) shapes[fetch];
 
-  RunSpec described;  // the run's targets tell nothing about these shapes
+  RunSpec described;  // without targets, which do not matter for these shapes
   described.feeds = spec.feeds;
   described.fetches = spec.fetches;
   tf::GraphDef closure;

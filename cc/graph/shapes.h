@@ -10,8 +10,8 @@
 
 namespace tensorbow {
 
-// The static shape of every tensor that `spec` feeds or fetches, by its name as given
-// there. A shape that cannot be inferred is of unknown rank.
+// Returns the static shape of every tensor that `spec` feeds or fetches, by its name
+// there. A shape that cannot be inferred has unknown rank.
 std::map<std::string, tensorflow::PartialTensorShape> InferShapes(
     const ProgramGraph& program, const RunSpec& spec);
 

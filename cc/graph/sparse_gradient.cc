@@ -10,7 +10,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Whether the tensor is known to be a scalar.
+// Returns whether the tensor is known to be a scalar.
 bool IsScalar(const tf::Node* node) {
   if (node == nullptr) return false;
   if (node->IsConstant()) {
@@ -27,8 +27,8 @@ bool IsScalar(const tf::Node* node) {
   return true;
 }
 
-// Whether `node` is a product of `values` and scalars that `user` alone takes. Adds
-// where values are taken.
+// Returns whether `node` is a product of `values` and scalars, taken by `user` alone.
+// Adds the inputs at which it takes values.
 bool IsProductOf(const NodeOutput& values, tf::Node* node, const tf::Node* user,
                  std::vector<SparseGradient::Use>* uses) {
   if (!IsOp(node, {"Mul", "Square"}) || !IsOnlyFor(*node, user)) return false;
@@ -51,7 +51,7 @@ int ArgumentOf(const tf::Node& update, const char* name) {
   return -1;
 }
 
-// The moments m' and v' are products of the gradient.
+// Finds the gradient in fused Adam, whose moments m' and v' are products of it.
 std::optional<SparseGradient> OfFusedAdam(tf::Node* update) {
   const int indices = ArgumentOf(*update, "indices");
   tf::Node* const m = InputOf(*update, ArgumentOf(*update, "m_updates")).node;

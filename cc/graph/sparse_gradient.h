@@ -1,4 +1,4 @@
-// Where an update takes a gradient of some rows of its variable. Pure function.
+// Finds an update's gradient of some rows of its variable. Pure function.
 #ifndef TENSORBOW_CC_GRAPH_SPARSE_GRADIENT_H_
 #define TENSORBOW_CC_GRAPH_SPARSE_GRADIENT_H_
 
@@ -16,15 +16,15 @@ struct SparseGradient {
     int input;
   };
 
-  NodeOutput values;   // a row each
-  NodeOutput indices;  // which rows
-  // What takes them on behalf of the update.
+  NodeOutput values;   // one row each
+  NodeOutput indices;  // the numbers of the rows
+  // The inputs that take them on behalf of the update.
   std::vector<Use> uses_of_values;
   Use use_of_indices;
 };
 
-// Of TensorFlow's sparse optimiser ops, of ops that add to rows or subtract from them,
-// and of fused Adam (fuse_sparse_adam.h); none of other updates.
+// Supports TensorFlow's sparse optimiser ops, ops that add to rows or subtract from
+// them, and fused Adam (fuse_sparse_adam.h); nullopt for other updates.
 std::optional<SparseGradient> SparseGradientOf(tensorflow::Node* update);
 
 }  // namespace tensorbow

@@ -1,5 +1,5 @@
-// The graph of a learning task, which every learner's copy is made from, and where its
-// nodes are placed.
+// The graph of a learning task, from which each learner makes its copy, and the
+// placement of its nodes.
 #ifndef TENSORBOW_CC_GRAPH_TASK_GRAPH_H_
 #define TENSORBOW_CC_GRAPH_TASK_GRAPH_H_
 
@@ -17,34 +17,34 @@
 
 namespace tensorbow {
 
-// What of a task is executed on one device.
+// The part of a task that one device executes.
 struct TaskPart {
   tensorflow::Device* device = nullptr;  // not owned
   std::unique_ptr<tensorflow::Graph> graph;
 };
 
-// What every learner's copy is made from.
+// The template of every learner's copy.
 struct TaskGraph {
   std::unique_ptr<tensorflow::FunctionLibraryDefinition> functions;
   std::vector<TaskPart> parts;  // they use `functions`; the CPU's, if any, comes first
   tensorflow::DataTypeVector feed_types;  // in the order of the spec
   tensorflow::DataTypeVector fetch_types;
-  // Whether the value is fed to, and fetched from, the accelerator's memory.
+  // True if the value is fed to, or fetched from, the accelerator's memory.
   std::vector<bool> feeds_accelerator;
   std::vector<bool> fetches_accelerator;
 };
 
 TaskGraph CopyOf(const TaskGraph& task);
 
-// The devices on which the variables of a session have been placed, by node: where they
-// were first, they stay. Thread-safe.
+// The devices of a session's variables, by node: a variable stays on its first device.
+// Thread-safe.
 class VariableDevices {
  public:
   void Add(const std::string& variable, const std::string& device) {
     absl::MutexLock lock(&mu_);
     devices_.emplace(variable, device);
   }
-  // "" if it has not been placed.
+  // Returns the device; "" if the variable has not been placed.
   std::string Of(const std::string& variable) const {
     absl::MutexLock lock(&mu_);
     const auto device = devices_.find(variable);
@@ -60,13 +60,13 @@ class VariableDevices {
   std::unordered_map<std::string, std::string> devices_ ABSL_GUARDED_BY(mu_);
 };
 
-// Where tasks are placed.
+// The devices on which tasks are placed.
 struct TaskDevices {
   const tensorflow::DeviceSet* all = nullptr;
-  // Every node ends up on one of these two, or on the CPU if there is no accelerator.
+  // Every node is placed on one of these two; on the CPU if there is no accelerator.
   tensorflow::Device* cpu = nullptr;
   tensorflow::Device* accelerator = nullptr;
-  VariableDevices* variables = nullptr;  // needed with an accelerator; gets new ones
+  VariableDevices* variables = nullptr;  // with an accelerator; is extended
 };
 
 }  // namespace tensorbow

@@ -17,7 +17,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Whether what takes a resource variable's handle from `edge` on, directly or handed on
+// Returns whether every user of a resource variable's handle from `edge` on, also
 // through loops and branches, only reads the variable.
 bool OnlyReads(const tf::Edge& edge, std::set<const tf::Node*>* seen) {
   const tf::Node& user = *edge.dst();
@@ -54,7 +54,7 @@ tf::Node* OnlyUpdate(const tf::Node& variable) {
   const std::vector<const tf::Edge*> writing = WritingEdges(variable);
   if (writing.size() != 1 || writing[0]->dst_input() != 0) return nullptr;
   tf::Node* const update = writing[0]->dst();
-  // What takes the reference that the update hands on may write it too.
+  // A user of the reference that the update returns may write the variable, too.
   for (const tf::Edge* edge : update->out_edges()) {
     if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
     if (tf::IsRefType(edge->dst()->input_type(edge->dst_input()))) return nullptr;

@@ -1,4 +1,4 @@
-// Where a task graph updates a variable, and what it takes to change that.
+// Finds a task graph's updates of a variable, and replaces nodes.
 #ifndef TENSORBOW_CC_GRAPH_UPDATES_H_
 #define TENSORBOW_CC_GRAPH_UPDATES_H_
 
@@ -9,24 +9,24 @@
 
 namespace tensorbow {
 
-// Where the variable is written: the edges from it that lead to an op that may change
-// it, directly or by handing a resource's handle on through loops and branches.
+// Returns the variable's edges to ops that may change it, directly or because they pass
+// its handle on through loops and branches.
 std::vector<const tensorflow::Edge*> WritingEdges(const tensorflow::Node& variable);
 
-// The one op that writes the variable, if there is only one and it takes the variable
-// directly as its first input, not through control flow or a function: then executing
-// it once a task is all that can happen to the variable. Else null.
+// Returns the only op that writes the variable, or null. It must take the variable
+// directly as its first input, not through control flow or a function. Executing it
+// once a task then is all that changes the variable.
 tensorflow::Node* OnlyUpdate(const tensorflow::Node& variable);
 
-// The input of an optimiser op that is its dense gradient, or -1.
+// Returns the input of an optimiser op that is its dense gradient, or -1.
 int GradientInput(const tensorflow::Node& update);
 
 // Returns whether the update is a fused op of a trained variable, which corrects or
 // averages by itself (tf_ops/ops/fused_update_ops.cc).
 bool IsFusedUpdate(const tensorflow::Node& update);
 
-// Puts a new node, with its default attributes filled in, in the place of `old`, which
-// is deleted: same edges, same device.
+// Replaces `old`, which is deleted, by a new node with its default attributes, the same
+// edges and the same device.
 absl::StatusOr<tensorflow::Node*> ReplaceNode(tensorflow::Node* old,
                                               tensorflow::NodeDef definition,
                                               tensorflow::Graph* graph);

@@ -1,4 +1,4 @@
-// What the executors of a session's graphs need, whatever the device.
+// Objects that executors of a session's graphs need, on any device.
 #ifndef TENSORBOW_CC_LEARNER_EXECUTIONS_H_
 #define TENSORBOW_CC_LEARNER_EXECUTIONS_H_
 
@@ -12,12 +12,14 @@
 
 namespace tensorbow {
 
-// The runtime of the functions that a task graph calls. Refers to all it is given.
+// Returns the runtime of the functions that a task graph calls. It refers to all
+// arguments.
 std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> NewRuntime(
     const TaskGraph& task, const tensorflow::FunctionLibraryDefinition* functions,
     const tensorflow::SessionOptions& options, const tensorflow::DeviceMgr* devices);
 
-// Of an execution: unique in the process, out of the way of stock sessions.
+// Returns the id of an execution: unique in the process, different from stock
+// sessions'.
 int64_t NextStepId();
 
 }  // namespace tensorbow

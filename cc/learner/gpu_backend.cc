@@ -17,8 +17,8 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// The part of the free memory that learners use where the program does not say; the
-// rest is for kernels' code and the libraries' handles.
+// The default part of the free memory that learners use; the rest is for kernels' code
+// and the libraries' handles.
 constexpr double kMemoryFraction = 0.9;
 
 class GpuBackend : public AcceleratorBackend {
@@ -33,10 +33,10 @@ class GpuBackend : public AcceleratorBackend {
   absl::StatusOr<std::unique_ptr<AcceleratorDevice>> NewDevice(
       const tf::SessionOptions& options, tf::Device* host, int ordinal,
       int learner) override {
-    // TensorFlow's optimisers look the GPU up whose name they find in the graph.
+    // TensorFlow's optimisers look up the GPU by its name in the graph.
     tf::GpuIdManager::InsertTfPlatformDeviceIdPair(tsl::TfDeviceId(0),
                                                    tsl::PlatformDeviceId(0))
-        .IgnoreError();  // it is there already
+        .IgnoreError();  // it exists already
     TF_ASSIGN_OR_RETURN(const int64_t shared, AvailableBytes(options, ordinal));
     return LearnerGpuDevice::New(options, host, ordinal, learner, shared);
   }

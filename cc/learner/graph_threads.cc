@@ -38,7 +38,7 @@ tensorflow::thread::ThreadPool* PoolOf(int count) {
   return pool.get();
 }
 
-// Where the `start` that the current thread is in puts its closures.
+// The closures of the `start` that the current thread is executing.
 thread_local std::vector<GraphThreads::Closure>* collecting = nullptr;
 
 }  // namespace
@@ -51,7 +51,7 @@ void GraphThreads::Begin(const Closure& start, bool helped) {
   start();
   collecting = outer;
   const int threads = std::min<int>(pool_->NumThreads(), roots->closures.size());
-  // A helper that comes late finds nothing left, and may come when all is over.
+  // A late helper finds nothing left, perhaps after the end.
   for (int i = 1; helped && i < threads; ++i) {
     pool_->Schedule([roots] { roots->Execute(); });
   }

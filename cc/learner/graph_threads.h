@@ -1,5 +1,5 @@
-// Threads that execute a graph together. As with stock sessions' inter-op pools, all
-// users of so many threads share them, in the whole process.
+// Threads that execute a graph together. All users of a number of threads share them in
+// the whole process, as with stock sessions' inter-op pools.
 #ifndef TENSORBOW_CC_LEARNER_GRAPH_THREADS_H_
 #define TENSORBOW_CC_LEARNER_GRAPH_THREADS_H_
 
@@ -14,15 +14,15 @@ class GraphThreads {
  public:
   using Closure = std::function<void()>;
 
-  // The threads are there for good.
+  // Takes threads that exist for the rest of the process.
   explicit GraphThreads(int count);
 
-  // Calls `start`, then executes what that has given to Run() on this thread, with the
-  // others' help if `helped`. (A stock session leaves this to its pool, too, and its
-  // caller waits, which takes a small graph half of its time.)
+  // Calls `start`, then executes its closures of Run() on this thread, with the other
+  // threads' help if `helped`. (In a stock session the caller waits for the pool, which
+  // takes half of the time of a small graph.)
   void Begin(const Closure& start, bool helped);
-  // Executes a closure: on another thread, or, if called by the `start` of a Begin() on
-  // this thread, inside of that.
+  // Executes a closure: on another thread or, if the `start` of a Begin() on this
+  // thread calls it, inside of that Begin().
   void Run(Closure closure);
 
  private:

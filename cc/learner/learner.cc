@@ -47,21 +47,21 @@ bool AnyMayBlock(const std::vector<std::unique_ptr<tf::Graph>>& graphs,
   return false;
 }
 
-// The same division as in a stock session: stateful kernels belong to the op segment
-// (they outlive the executor and are shared between programs). But a rewritten
-// program's own ops are another program's of the same name in nothing else.
+// Returns whether the op segment owns the kernel, so that it outlives the executor and
+// programs share it. As in a stock session, these are stateful kernels. The ops of a
+// rewritten program are excluded: another program may use their names for other ops.
 bool OutlivesExecutor(tf::FunctionLibraryRuntime* runtime, const std::string& op) {
   return tf::OpSegment::ShouldOwnKernel(runtime, op) &&
          !absl::StartsWith(op, "TensorBow");
 }
 
-// Its name there. A variable may come to lie in another container.
+// Returns the kernel's name there. A variable may move to another container.
 std::string KernelName(const tf::NodeDef& node) {
   if (!FactsOf(node.op()).creates_variable) return node.name();
   return absl::StrCat(node.name(), "/", node.attr().at("container").s());
 }
 
-// Says that the current thread is executing a task of this learner.
+// Marks the current thread as executing a task of this learner.
 class ScopedLearner {
  public:
   explicit ScopedLearner(const Learner* learner)
@@ -73,13 +73,13 @@ class ScopedLearner {
   const LearnerCpuDevice::ScopedTask task_;
 };
 
-// What takes less time is done before another thread has begun to help.
+// The task time below which helpers would start too late.
 constexpr absl::Duration kWorthHelp = absl::Microseconds(500);
 
 }  // namespace
 
 Learner::Program::~Program() {
-  recorder_.reset();   // what it has recorded uses the kernels' memory
+  recorder_.reset();   // its recording uses the kernels' memory
   executors_.clear();  // their kernels use the runtime
   graphs_.clear();
   runtime_.reset();
@@ -254,9 +254,9 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
   args.tensor_store = &tensor_store;
   args.step_container = &step_container;
   args.run_all_kernels_inline = graph_threads_ == nullptr;
-  // On the learner's own thread, where completions of asynchronous kernels come back
-  // to, too (LearnerCpuDevice), or on its graph's. Closures from elsewhere (a data
-  // pipeline that keeps this runner) do not run there.
+  // Runs on the learner's own thread, which also receives completions of asynchronous
+  // kernels (LearnerCpuDevice), or on its graph's threads. Closures from elsewhere (a
+  // data pipeline that keeps this runner) do not run there.
   args.runner = [this](tf::Executor::Args::Closure closure) {
     RunClosure(std::move(closure));
   };
@@ -276,10 +276,11 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
                              first = status.ok() && !result.ok();
                              status.Update(result);
                            }
-                           // The other parts must not wait for what will not come.
+                           // The other parts must not wait for values that will never
+                           // arrive.
                            if (first && program.executors_.size() > 1)
                              rendezvous.StartAbort(result);
-                           // From here on nothing of this call may be touched.
+                           // From here on, no object of this call may be touched.
                            completions->Wake([&] { --running; });
                          });
     }
@@ -303,7 +304,7 @@ absl::Status Learner::ExecuteOnAccelerator(const Program& program, const Task& t
                                            std::vector<tf::Tensor>* fetches) {
   std::vector<tf::Tensor> feeds = *task.feeds;
   if (feeds.size() != program.feed_types_.size()) {
-    return ExecuteParts(program, task, feeds, fetches);  // which says so
+    return ExecuteParts(program, task, feeds, fetches);  // which returns the error
   }
   for (size_t i = 0; i < feeds.size(); ++i) {
     if (!program.feeds_accelerator_[i]) continue;

@@ -1,9 +1,9 @@
 // One learner: the devices on which a replica is trained, and its step.
 //
-// A learner owns its devices (a CPU of its own, and where there are accelerators a
-// stream group of one), allocator, kernels and (unless it works on the caller's
-// thread) a worker thread. It executes the same task graph as its siblings on
-// variables of its own. One task at a time; different learners run concurrently.
+// A learner owns its devices (a CPU of its own and, with accelerators, one stream
+// group), allocator and kernels. It owns a worker thread, unless it works on the
+// caller's thread. It executes the same task graph as its siblings on variables of its
+// own. One task at a time; different learners run concurrently.
 #ifndef TENSORBOW_CC_LEARNER_LEARNER_H_
 #define TENSORBOW_CC_LEARNER_LEARNER_H_
 
@@ -34,7 +34,7 @@
 
 namespace tensorbow {
 
-// What all learners of a session share. Not owned; outlives the learners.
+// The objects that all learners of a session share. Not owned; outlives the learners.
 struct LearnerEnvironment {
   const tensorflow::SessionOptions* options = nullptr;
   // The session's CPU.
@@ -46,14 +46,14 @@ struct LearnerEnvironment {
                              tensorflow::FunctionLibraryRuntime*,
                              tensorflow::OpKernel**)>
       shared_kernel;
-  // Whether random ops go on drawing where the central session's runs stopped (a lone
-  // learner) or have kernels of their own.
+  // True if random ops continue the draws of the central session's runs (a lone
+  // learner); otherwise they have kernels of their own.
   bool shares_random_state = false;
-  // Whether tasks on accelerators are recorded and replayed where that is possible.
+  // True if tasks on accelerators are recorded and replayed when possible.
   bool record_tasks = false;
-  // Called with the reason where it is not.
+  // Called with the reason if it is not possible.
   std::function<void(const std::string&)> recording_refused;
-  // Of the variables that tasks have reached; empty where there is only the CPU.
+  // The devices of variables that tasks have used; empty without accelerators.
   VariableDevices variable_devices;
   // Changes when replicas may have moved.
   std::atomic<int64_t> replica_generation{0};
@@ -65,7 +65,7 @@ class Learner {
   class Program {
    public:
     ~Program();
-    // What it executes, by device.
+    // The graphs it executes, by device.
     const std::vector<std::unique_ptr<tensorflow::Graph>>& graphs() const {
       return graphs_;
     }
@@ -81,8 +81,8 @@ class Learner {
     std::vector<bool> feeds_accelerator_;
     std::vector<bool> fetches_accelerator_;
     std::unique_ptr<TaskRecorder> recorder_;  // null: tasks are never recorded
-    bool may_block_ = false;                  // an op may wait for another one
-    mutable absl::Duration last_task_;        // how long it took
+    bool may_block_ = false;                  // an op may wait for another op
+    mutable absl::Duration last_task_;        // the last task's duration
   };
 
   // One execution of a program.
@@ -92,28 +92,29 @@ class Learner {
     tensorflow::StepStatsCollectorInterface* stats = nullptr;  // may be null
   };
 
-  // `accelerator`: where it computes, null for the CPU.
+  // `accelerator`: the device to compute on, null for the CPU.
   Learner(int id, const LearnerEnvironment& environment,
           std::unique_ptr<AcceleratorDevice> accelerator = nullptr);
   ~Learner();
 
-  // Makes ready for programs, with these threads, as one of `neighbours` learners that
-  // share its accelerator, itself among them. Learner 0 works on the thread that calls
-  // it and has no worker.
+  // Makes the learner ready for programs, with these threads, as one of `neighbours`
+  // learners that share its accelerator, itself included. Learner 0 works on the
+  // calling thread and has no worker.
   void Begin(const LearnerThreads& threads, std::chrono::microseconds spin,
              int neighbours);
-  // Deletes its kernels, ends its threads and gives back its memory, until it begins
-  // again. REQUIRES: its programs and its copies of variables are gone, or the session
-  // ends. Called before the session's resources are released, which kernels may refer
-  // to. Its devices stay: a data pipeline may go on using them.
+  // Deletes its kernels, ends its threads and returns its memory, until Begin() is
+  // called again. REQUIRES: its programs and its copies of variables are gone, or the
+  // session ends. Called before the session's resources are released, to which kernels
+  // may refer. Its devices stay: a data pipeline may continue to use them.
   void End();
 
-  // Of its allocator: the bytes in use, and the most there were.
+  // Sets the allocator's present and highest numbers of bytes in use.
   void GetMemory(int64_t* bytes, int64_t* peak_bytes) const;
 
   LearnerCpuDevice* device() const { return device_; }
   AcceleratorDevice* accelerator() const { return accelerator_; }  // or null
-  // Whether it keeps its copy of a variable, by the name of the node, there.
+  // Returns whether the learner's copy of a variable, by the name of the node, is
+  // there.
   bool KeepsOnAccelerator(const std::string& variable) const;
   Worker* worker() const { return worker_.get(); }  // null for learner 0
 
@@ -126,19 +127,19 @@ class Learner {
   // accelerator have their values when Finish() has returned.
   absl::Status Execute(const Program& program, const Task& task,
                        std::vector<tensorflow::Tensor>* fetches);
-  // Waits until all that has been executed is done.
+  // Waits until all executed tasks are done.
   absl::Status Finish();
 
-  // The graph that `program` executes, for RunMetadata.
+  // Appends the graph that `program` executes, for RunMetadata.
   static void AppendGraph(const Program& program, tensorflow::GraphDef* graph);
 
  private:
   absl::StatusOr<std::unique_ptr<tensorflow::Executor>> NewExecutor(
       const TaskPart& part, const tensorflow::Graph& graph,
       const tensorflow::ProcessFunctionLibraryRuntime& runtime) const;
-  // Executes a closure of the current task, or of what a data pipeline keeps of one.
+  // Executes a closure of the current task, or one that a data pipeline has kept of it.
   void RunClosure(std::function<void()> closure);
-  // Executes with feeds and fetches on the devices where the program has them.
+  // Executes with feeds and fetches on the devices where the program keeps them.
   absl::Status ExecuteParts(const Program& program, const Task& task,
                             const std::vector<tensorflow::Tensor>& feeds,
                             std::vector<tensorflow::Tensor>* fetches);

@@ -17,18 +17,18 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// How long a learner polls for its neighbours (or for the next run) before it blocks.
+// The time that a learner polls for its neighbours (or the next run) before it blocks.
 constexpr std::chrono::microseconds kSpin(200);
 
-// Where the user has not said how many.
+// The default number.
 constexpr int kLearnersPerAccelerator = 2;
 
-// The node by which the central session is asked for the name of its kernels.
+// The node by which the central session reveals the name of its kernels.
 constexpr char kHandleNode[] = "TensorBow.session_handle";
 
-// The CPUs for a learner's threads, if all learners have some of their own; else none.
-// A process that is granted less time than it may use CPUs for competes for them with
-// others, and so leaves it to the system where it runs.
+// Returns the CPUs for a learner's threads, if each learner can have CPUs of its own;
+// else none. A process whose quota is below its CPUs competes with others, so the
+// system chooses where it runs.
 std::vector<int> CpusOf(int learner, int num_learners, int num_devices,
                         const Layout& layout) {
   const std::vector<int> all = AllowedCpus();
@@ -123,7 +123,7 @@ void LearnerGroup::SetLayout(const Layout& layout) {
   layout_ = layout;
   const int size = SizeOf(layout);
   size_.store(size);
-  // The central session's kernels are the CPU's.
+  // The central session's kernels are on the CPU.
   environment_.shares_random_state =
       size == 1 && accelerators_ == nullptr && !options_.seed.has_value();
   if (accelerators_ != nullptr && environment_.recording_refused &&
@@ -136,7 +136,7 @@ void LearnerGroup::SetLayout(const Layout& layout) {
   for (int j = 0; j < size; ++j) {
     LearnerThreads threads;
     threads.count = layout.threads_of(j, num_devices());
-    // In which order operations draw random numbers is to be the same every time.
+    // Random numbers must be drawn in the same order every time.
     if (environment_.shares_random_state) {
       threads.graph =
           layout.threads > 0
@@ -198,7 +198,7 @@ absl::Status LearnerGroup::EnsureSharedKernels(const ProgramGraph& graph,
   if (callable.target_size() == 0) return absl::OkStatus();
   TF_RETURN_IF_ERROR(FindCentralHandle(graph));
   // Making a callable creates the kernels in the stock session, with its own function
-  // library, and executes nothing. It is kept for as long as the session lives.
+  // library, and executes nothing. The callable lives as long as the session.
   tf::Session::CallableHandle handle;
   TF_RETURN_IF_ERROR(central_->MakeCallable(callable, &handle));
   shared_kernels_.insert(callable.target().begin(), callable.target().end());

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kReserve[] = "TensorBowReserveRandom";
 
-// A random op and the stateless one that draws the same numbers; inputs after the first
+// A random op and the stateless op that draws the same numbers; inputs after the first
 // (the shape) are the same for both.
 struct Stateless {
   const char* op;
@@ -40,7 +40,7 @@ absl::Status Replace(tf::Node* random, const Stateless& stateless, tf::Graph* gr
   tf::DataType dtype;
   TF_RETURN_IF_ERROR(tf::GetNodeAttr(random->attrs(), "seed", &seed));
   TF_RETURN_IF_ERROR(tf::GetNodeAttr(random->attrs(), "seed2", &seed2));
-  // The kernel that refuses to be made without a seed says so.
+  // The kernel then reports that it needs a seed.
   if (seed == 0 && seed2 == 0 && tf::OpDeterminismRequired()) return absl::OkStatus();
   TF_RETURN_IF_ERROR(tf::GetNodeAttr(random->attrs(), stateless.dtype, &dtype));
 

@@ -1,4 +1,4 @@
-// Takes the state of random ops out of their kernels, so that a session can save it.
+// Moves the state of random ops out of their kernels, so that a session can save it.
 //
 // RandomUniform, RandomUniformInt, RandomStandardNormal and TruncatedNormal are
 // replaced by their stateless forms, fed by TensorBowReserveRandom, which keeps its
@@ -16,11 +16,11 @@
 
 namespace tensorbow {
 
-// In place; nodes are on their devices.
+// Replaces the ops in place; nodes are on their devices.
 absl::Status ExposeRandomState(tensorflow::Graph* graph);
 
-// The ops of the graphs and of the functions they may call whose random state stays in
-// their kernels.
+// Returns the ops of the graphs, and of the functions they may call, whose random state
+// stays in their kernels.
 std::vector<std::string> HiddenRandomState(
     const std::vector<std::unique_ptr<tensorflow::Graph>>& graphs);
 

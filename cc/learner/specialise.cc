@@ -18,10 +18,10 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Apart far enough that no two learners' seeds meet by adding small numbers.
+// The distance between learners' seeds: no small offsets make two of them equal.
 constexpr int64_t kSeedStride = 1000003;
 
-// Changes the attributes of one node for one learner; true if anything changed.
+// Changes the attributes of one node for one learner; returns true if any changed.
 bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
                     tf::NodeDef* node) {
   auto& attributes = *node->mutable_attr();
@@ -48,7 +48,7 @@ bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
   return true;
 }
 
-// One learner's copy of a part.
+// Returns one learner's copy of a part.
 absl::StatusOr<std::unique_ptr<tf::Graph>> SpecialisePart(
     const TaskPart& part, const Specialisation& specialisation,
     const tf::FunctionLibraryDefinition& functions) {

@@ -17,23 +17,23 @@
 
 namespace tensorbow {
 
-// How one learner's copy differs.
+// The differences of one learner's copy.
 struct Specialisation {
   int learner = 0;
-  // Tells its draws from those of other learners, on other hosts too.
+  // Separates its draws from those of other learners, also on other hosts.
   int random_stream = 0;
-  // Whether the learner has variables of its own (else it uses the central ones).
+  // True if the learner has variables of its own; otherwise it uses the central ones.
   bool own_variables = true;
-  // Names of those of which all learners have one copy, where learner 0 has its own.
+  // Names of variables that all learners share, although learner 0 has its own.
   std::set<std::string> shared_variables;
-  // Whether the learner's random ops have streams of their own, which can be saved
-  // (else their kernels keep the state, as in a stock session).
+  // True if the learner's random ops have streams of their own, which can be saved;
+  // otherwise their kernels keep the state, as in a stock session.
   bool own_random_state = true;
-  // Makes the random ops that the program left unseeded reproducible.
+  // A seed for the random ops that the program left unseeded.
   std::optional<int64_t> seed;
 };
 
-// The container that holds learner `learner`'s copies of the variables that the
+// Returns the container with learner `learner`'s copies of the variables that the
 // program keeps in `container`.
 std::string LearnerContainer(int learner, const std::string& container);
 

@@ -16,7 +16,7 @@ namespace {
 
 using OpSet = absl::flat_hash_set<std::string>;
 
-// Ops that wait for the device to learn the shape of their result.
+// Returns whether the op waits for the device to learn the shape of its result.
 bool HasValueDependentShape(const std::string& op) {
   static const auto* const ops = new OpSet(
       {"Where", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2",
@@ -25,8 +25,8 @@ bool HasValueDependentShape(const std::string& op) {
   return ops->contains(op) || absl::StrContains(op, "NonMaxSuppression");
 }
 
-// Ops whose kernels keep a table in host memory until the device is done with it, by a
-// callback (TensorFlow's GpuDeviceArrayOnHost). Up to eight tensors need no table.
+// Returns whether the op's kernel keeps a table in host memory until a callback from
+// the device (TensorFlow's GpuDeviceArrayOnHost). Up to eight tensors need no table.
 bool KeepsTableOnHost(const tf::Node& node) {
   constexpr int kTensorsWithoutTable = 8;
   static const auto* const always = new OpSet(
@@ -38,13 +38,14 @@ bool KeepsTableOnHost(const tf::Node& node) {
          std::max(node.num_inputs(), node.num_outputs()) > kTensorsWithoutTable;
 }
 
-// Ops that decide on the host, by a value on the device, what is executed.
+// Returns whether the op decides on the host, by a value on the device, which nodes are
+// executed.
 bool DecidesOnHost(const tf::Node& node) {
   return node.IsControlFlow() || node.IsIfNode() || node.IsWhileNode() ||
          node.IsCaseNode();
 }
 
-// Whether the op keeps something beside variables from task to task.
+// Returns whether the op keeps state other than variables from task to task.
 bool KeepsStateOnHost(const tf::Node& node) {
   if (!node.op_def().is_stateful() || node.IsArg() || node.IsRetval() ||
       FactsOf(node.type_string()).creates_variable) {
@@ -53,14 +54,14 @@ bool KeepsStateOnHost(const tf::Node& node) {
   const auto is_variable = [](tf::DataType type) {
     return type == tf::DT_RESOURCE || tf::IsRefType(type);
   };
-  // What reads or updates a variable is stateful, too.
+  // Ops that read or update a variable are stateful, too.
   return std::none_of(node.input_types().begin(), node.input_types().end(),
                       is_variable);
 }
 
-// Whether the op makes a value in host memory from one in the device's memory.
+// Returns whether the op makes a value in host memory from one in the device's memory.
 bool BringsValueToHost(const tf::Node& node, const tf::DeviceType& device) {
-  // These need the shape only, which the host knows.
+  // These need only the shape, which the host knows.
   static const auto* const of_shapes = new OpSet({"Shape", "ShapeN", "Size", "Rank"});
   if (of_shapes->contains(node.type_string()) || node.IsArg() || node.IsRetval()) {
     return false;
@@ -69,13 +70,13 @@ bool BringsValueToHost(const tf::Node& node, const tf::DeviceType& device) {
   if (!tf::MemoryTypesForNode(tf::OpRegistry::Global(), device, node.def(), &inputs,
                               &outputs)
            .ok()) {
-    return false;  // no kernel; compiling the task says so
+    return false;  // no kernel; compiling the task reports it
   }
   return std::count(inputs.begin(), inputs.end(), tf::DEVICE_MEMORY) > 0 &&
          std::count(outputs.begin(), outputs.end(), tf::HOST_MEMORY) > 0;
 }
 
-// What of one op cannot be recorded, or null.
+// Returns the reason why an op cannot be recorded, or null.
 const char* Obstacle(const tf::Node& node, const tf::DeviceType& device) {
   if (KeepsRandomState(node.def(), node.op_def())) {
     return "draws random numbers, whose state is kept on the host";
@@ -114,7 +115,7 @@ std::string ObstacleToRecording(const std::vector<std::unique_ptr<tf::Graph>>& p
       }
       if (why == nullptr) continue;
       obstacle = absl::StrCat("'", node->name(), "' (", node->type_string(), ") ", why);
-      // A transfer is only the consequence of something on the CPU.
+      // A transfer is only the consequence of an op on the CPU.
       if (!node->IsSend() && !node->IsRecv()) return obstacle;
     }
   }

@@ -1,6 +1,7 @@
-// Tells, before a task is executed, why it cannot be recorded. Pure functions.
+// Finds, before a task is executed, the reason why it cannot be recorded. Pure
+// functions.
 //
-// What cannot be seen in the graph is found while recording: RecordedOps, TaskRecorder.
+// RecordedOps and TaskRecorder find other reasons while recording.
 #ifndef TENSORBOW_CC_LEARNER_TASK_OBSTACLES_H_
 #define TENSORBOW_CC_LEARNER_TASK_OBSTACLES_H_
 
@@ -12,8 +13,9 @@
 
 namespace tensorbow {
 
-// Returns why a task of these parts (the CPU's first) cannot be recorded, naming the
-// op; empty if the graph shows no reason. `accelerator`: the name of the device.
+// Returns the reason why a task of these parts (the CPU's first) cannot be recorded,
+// with the name of the op; empty if the graph shows none. `accelerator`: the name of
+// the device.
 std::string ObstacleToRecording(
     const std::vector<std::unique_ptr<tensorflow::Graph>>& parts,
     const std::string& accelerator);

@@ -43,7 +43,7 @@ void TaskRecorder::Refuse(const std::string& why) {
 void TaskRecorder::Forget() {
   executed_ = 0;
   if (recording_ == nullptr) return;
-  // A replay of it may be under way.
+  // A replay may be under way.
   accelerator_->Finish().IgnoreError();
   recording_.reset();
   feeds_.clear();
@@ -121,7 +121,7 @@ absl::Status TaskRecorder::Record(const Tensors& feeds, const Execute& execute) 
     if (!fixed.back().IsInitialized()) {
       return absl::ResourceExhaustedError("there is no memory for a copy of the feeds");
     }
-    // What looks at values while the task is recorded finds this task's.
+    // Ops that inspect values while the task is recorded see this task's.
     TF_RETURN_IF_ERROR(accelerator_->Copy(feed, &fixed.back()));
   }
   TaskVariables::Addresses before, after;
@@ -132,8 +132,8 @@ absl::Status TaskRecorder::Record(const Tensors& feeds, const Execute& execute) 
   TF_RETURN_IF_ERROR(variables_.Locate(&after));
   const std::string moved = variables_.Moved(before, after);
   if (!recording.ok() || !moved.empty()) {
-    // Nothing has been computed: a buffer that the task has given to a variable holds
-    // no value.
+    // Nothing has been computed: a buffer that the task has assigned to a variable
+    // holds no value.
     TF_RETURN_IF_ERROR(variables_.Restore(before, values));
     TF_RETURN_IF_ERROR(recording.status());
     return absl::UnimplementedError(MovesItself(moved));

@@ -1,16 +1,16 @@
-// Records a learning task's work on an accelerator once and replays it from then on
-// (on a GPU: a CUDA graph), which spares the host the issuing of every kernel.
+// Records a learning task's work on an accelerator once and then replays it (on a GPU:
+// a CUDA graph), so that the host need not issue every kernel.
 //
-// A task can be recorded if all of it is on the accelerator, with shapes that do not
-// depend on values and nothing on the host that changes from task to task. The first
-// few tasks are executed as usual, so that kernels have been chosen and compiled.
-// Tasks with other shapes than the recorded one are executed as usual, too.
+// A task can be recorded if all of it is on the accelerator. Its shapes must not depend
+// on values, and nothing on the host may change from task to task. The first few tasks
+// are executed as usual, so that kernels have been chosen and compiled. Tasks with
+// other shapes than the recorded one are executed as usual, too.
 //
-// A recording reads and writes its variables where they were. The recorder compares
-// that before every replay and forgets the recording when one of them has moved, for
-// whatever reason; a task that moves its variables itself is never replayed. Whatever
-// makes a recording fail, the task is then executed as usual, on the variables as they
-// were, and the program is not recorded again.
+// A recording reads and writes its variables at their recorded addresses. The recorder
+// compares them before every replay and drops the recording if a variable has moved,
+// for whatever reason. A task that moves its variables itself is never replayed. If a
+// recording fails, the variables are restored and the task is executed as usual. The
+// program is not recorded again.
 //
 // Owned by the learner's program; used by the learner's thread.
 #ifndef TENSORBOW_CC_LEARNER_TASK_RECORDER_H_
@@ -34,21 +34,21 @@ class TaskRecorder {
   // Executes the task with these feeds, all of them on the accelerator.
   using Execute = std::function<absl::Status(const Tensors& feeds, Tensors* fetches)>;
 
-  // Tasks that are executed before one is recorded, none of which moves a variable. If
-  // as many in a row move one, the program is not recorded.
+  // The tasks executed before one is recorded, none of which moves a variable. After as
+  // many in a row that move one, the program is not recorded.
   static constexpr int kWarmUpTasks = 3;
-  // Recordings that are forgotten because a variable has moved. Then the program is not
-  // recorded again: it costs more than it spares.
+  // The limit of recordings dropped because a variable has moved. Then the program is
+  // not recorded again: it costs more than it saves.
   static constexpr int kForgottenRecordings = 8;
 
-  // `accelerator` is not owned. `obstacle`: of ObstacleToRecording(). `refused` is
-  // called with it, or with what else turns out to prevent recording, once.
+  // `accelerator` is not owned. `obstacle`: from ObstacleToRecording(). `refused` is
+  // called once with it, or with another reason that prevents recording.
   TaskRecorder(AcceleratorDevice* accelerator, TaskVariables variables,
                std::string obstacle, std::function<void(const std::string&)> refused);
   ~TaskRecorder();
 
   // Executes or replays a task. `generation`: changes when a recording has become
-  // useless for another reason than that variables have moved.
+  // invalid for another reason than moved variables.
   absl::Status Run(const Tensors& feeds, int64_t generation, const Execute& execute,
                    Tensors* fetches);
 
@@ -59,9 +59,9 @@ class TaskRecorder {
   };
 
   bool Fits(const Tensors& feeds) const;
-  // Executes a task and sees whether it moves its variables.
+  // Executes a task and checks whether it moves its variables.
   absl::Status WarmUp(const Tensors& feeds, const Execute& execute, Tensors* fetches);
-  // Records, or leaves the variables as they were.
+  // Records the task; on errors, restores the variables.
   absl::Status Record(const Tensors& feeds, const Execute& execute);
   absl::Status Replay(const Tensors& feeds);
   // Enqueues the waits of the task's updates, so that they are not recorded.
@@ -76,13 +76,13 @@ class TaskRecorder {
   int64_t generation_ = -1;
   std::vector<Kind> kinds_;  // of the feeds of tasks that are, or will be, recorded
   int executed_ = 0;         // in a row, without moving a variable
-  int moving_ = 0;           // in a row, moving one
+  int moving_ = 0;           // in a row, while moving one
   int forgotten_ = 0;
 
   std::unique_ptr<AcceleratorDevice::Recording> recording_;
   TaskVariables::Addresses addresses_;  // of the variables, as recorded
   Tensors feeds_;                       // at the addresses that the recording reads
-  Tensors fetches_;                     // at those it writes
+  Tensors fetches_;                     // at the addresses that it writes
 };
 
 }  // namespace tensorbow

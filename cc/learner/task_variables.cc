@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kResourceVariable[] = "VarHandleOp";
 
-// Where the learner has its copy; "" is the default container.
+// Returns the container of the learner's copy; "" is the default container.
 std::string ContainerOf(const tf::NodeDef& node) {
   const auto container = node.attr().find("container");
   return container == node.attr().end() ? "" : container->second.s();

@@ -1,9 +1,10 @@
-// The variables of a task on an accelerator, and where their values are.
+// The variables of a task on an accelerator, and the addresses of their values.
 //
 // A recorded task reads and writes the buffers that its variables had when it was
-// recorded. An op may give a variable another buffer (AssignVariableOp always does, and
-// every update does while another tensor shares the buffer), which changes what the
-// next task must read: see TaskRecorder. Owns nothing. Used by the learner's thread.
+// recorded. An op may move a variable to another buffer, and so change the address that
+// the next task must read: see TaskRecorder. (AssignVariableOp always does, and every
+// update does while another tensor shares the buffer.) Owns nothing. Used by the
+// learner's thread.
 #ifndef TENSORBOW_CC_LEARNER_TASK_VARIABLES_H_
 #define TENSORBOW_CC_LEARNER_TASK_VARIABLES_H_
 
@@ -23,18 +24,19 @@ class TaskVariables {
  public:
   using Addresses = std::vector<const void*>;  // by variable; null: it has no value
 
-  // Those that the parts of a task have on `accelerator`, which outlives this.
+  // Finds the variables of a task's parts on `accelerator`, which outlives this.
   TaskVariables(const std::vector<std::unique_ptr<tensorflow::Graph>>& parts,
                 AcceleratorDevice* accelerator);
 
-  // Looks all of them up again.
+  // Finds all addresses.
   absl::Status Locate(Addresses* addresses);
-  // Names the first one that `before` and `after`, of Locate(), have elsewhere; "".
+  // Returns the name of the first variable whose address differs, or "". `before` and
+  // `after`: from Locate().
   std::string Moved(const Addresses& before, const Addresses& after) const;
 
   // Copies the values, in the device's order of work.
   absl::Status Save(std::vector<tensorflow::Tensor>* values);
-  // Gives the variables that are no longer at `addresses` the saved values.
+  // Restores the saved values of variables that are no longer at `addresses`.
   absl::Status Restore(const Addresses& addresses,
                        const std::vector<tensorflow::Tensor>& values);
 

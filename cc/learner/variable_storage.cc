@@ -16,8 +16,8 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// A reference variable is private to its kernel's source file; a kernel for the node
-// is the way to its tensor.
+// Finds the tensor of a reference variable. It is private to its kernel's source file,
+// so this makes a kernel for the node.
 absl::Status FindReference(const tf::NodeDef& node, const std::string& container,
                            tf::Device* device, tf::TensorValue* reference) {
   tf::NodeDef in_container = node;

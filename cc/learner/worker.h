@@ -1,6 +1,6 @@
-// The thread of a learner that is not the caller's. It runs one job at a time and
-// spins for a moment between jobs, because the next run is usually near. Start() and
-// Wait() are called by one thread.
+// The thread of a learner other than the caller's. It runs one job at a time and spins
+// for a moment between jobs, because the next run is usually near. Start() and Wait()
+// are called by one thread.
 #ifndef TENSORBOW_CC_LEARNER_WORKER_H_
 #define TENSORBOW_CC_LEARNER_WORKER_H_
 
@@ -20,7 +20,7 @@ class Worker {
   Worker(const std::vector<int>& cpus, std::chrono::microseconds spin);
   ~Worker();
 
-  // REQUIRES: the previous job has been waited for.
+  // Starts a job. REQUIRES: the previous job has been waited for.
   void Start(std::function<void()> job);
   void Wait();
 
@@ -29,8 +29,8 @@ class Worker {
 
   Gate gate_;
   std::function<void()> job_;
-  // Started jobs, finished jobs; each release store pairs with the acquire load of
-  // the other side's Await.
+  // Started jobs, finished jobs; each release store pairs with the acquire load of the
+  // other side's Await.
   std::atomic<int64_t> started_{0};
   std::atomic<int64_t> finished_{0};
   std::atomic<bool> stop_{false};

@@ -1,11 +1,11 @@
-// The memory of one learner on the CPU or on an accelerator: TensorFlow's
-// best-fit-with-coalescing (BFC) allocator, so that learners never share an allocator's
-// lock or its fragmentation.
+// The memory of one learner on the CPU or on an accelerator, from TensorFlow's
+// best-fit-with-coalescing (BFC) allocator. Learners share neither the lock nor the
+// fragmentation of an allocator.
 //
-// A tensor can outlive the learner, or the recorded task, that made it (a user keeps a
-// fetched array, a py_func keeps its argument, a variable keeps the value it was
-// assigned). So the allocator lives until its owner has released it AND the last block
-// has been returned; only then is its memory given back to the system. Thread-safe.
+// A tensor can outlive the learner or the recorded task that made it: a user keeps a
+// fetched array, a py_func its argument, a variable the value it was assigned. So the
+// allocator lives until its owner has released it and the last block has been returned.
+// Only then is its memory returned to the system. Thread-safe.
 #ifndef TENSORBOW_CC_MEMORY_LEARNER_ALLOCATOR_H_
 #define TENSORBOW_CC_MEMORY_LEARNER_ALLOCATOR_H_
 
@@ -28,9 +28,9 @@ class LearnerAllocator : public tensorflow::Allocator {
 
   // Makes an allocator of host memory that grows on demand to at most `limit_bytes`.
   static Owner New(const std::string& name, int64_t limit_bytes);
-  // Makes one that takes its memory from `regions`. `returns_unused`: whether it gives
-  // regions back before the limit stops it; false where addresses of freed blocks are
-  // used again without asking, as a recorded task does.
+  // Makes one that takes its memory from `regions`. `returns_unused`: whether it may
+  // return regions before it reaches the limit. It must not if freed addresses are used
+  // again without a request, as recorded tasks do.
   static Owner New(const std::string& name, int64_t limit_bytes,
                    std::unique_ptr<tsl::SubAllocator> regions, bool returns_unused);
 
@@ -54,7 +54,7 @@ class LearnerAllocator : public tensorflow::Allocator {
   void Unref();
 
   const std::unique_ptr<tensorflow::Allocator> blocks_;
-  std::atomic<int64_t> references_{1};  // the owner's and one for each live block
+  std::atomic<int64_t> references_{1};  // one for the owner and one for each live block
 };
 
 // Supplies an allocator with regions of host memory.

@@ -12,7 +12,7 @@ class SharedRegions : public tsl::SubAllocator {
       : SubAllocator({}, {}), share_(std::move(share)), regions_(std::move(regions)) {}
 
   void* Alloc(size_t alignment, size_t size_bytes, size_t* received) override {
-    // What is taken is what Free() returns: the size that the caller is told.
+    // Reports no more than the requested size, which Free() then returns to the share.
     if (!share_->Take(static_cast<int64_t>(size_bytes))) return nullptr;
     void* const region = regions_->Alloc(alignment, size_bytes, received);
     if (region == nullptr) {

@@ -1,8 +1,8 @@
 // The part of a device's memory that one learner may take, counted over all of its
-// allocators (its own and those of its recordings).
+// allocators: its own and those of its recordings.
 //
-// Invariant: the regions that the allocators hold are never larger together than the
-// share. Thread-safe. Owned by the regions' suppliers together.
+// Invariant: the regions that the allocators hold never exceed the share in total.
+// Thread-safe. Owned by the suppliers of the regions together.
 #ifndef TENSORBOW_CC_MEMORY_MEMORY_SHARE_H_
 #define TENSORBOW_CC_MEMORY_MEMORY_SHARE_H_
 
@@ -20,7 +20,7 @@ class MemoryShare {
 
   int64_t limit_bytes() const { return limit_bytes_; }
   int64_t taken_bytes() const { return taken_bytes_.load(std::memory_order_relaxed); }
-  // Takes the bytes, or returns false and takes nothing if fewer are left.
+  // Takes the bytes; returns false and takes nothing if fewer are left.
   bool Take(int64_t bytes);
   void Return(int64_t bytes) {
     taken_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -31,7 +31,7 @@ class MemoryShare {
   std::atomic<int64_t> taken_bytes_{0};
 };
 
-// Supplies an allocator with the regions of `regions`, as far as the share allows.
+// Supplies an allocator with the regions of `regions`, within the share.
 std::unique_ptr<tsl::SubAllocator> RegionsWithin(
     std::shared_ptr<MemoryShare> share, std::unique_ptr<tsl::SubAllocator> regions);
 

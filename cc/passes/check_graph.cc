@@ -29,10 +29,10 @@ bool ClosesLoop(const tf::NodeDef& node) {
   return node.op() == "NextIteration" || node.op() == "RefNextIteration";
 }
 
-// Internal unless the nodes have an order in which each follows its inputs. REQUIRES:
-// all inputs have producers.
+// Returns Internal unless the nodes have an order in which each follows its inputs.
+// REQUIRES: all inputs have producers.
 absl::Status CheckOrder(const tf::GraphDef& graph) {
-  absl::flat_hash_map<absl::string_view, int> left;  // inputs that have not come yet
+  absl::flat_hash_map<absl::string_view, int> left;  // inputs not yet visited
   absl::flat_hash_map<absl::string_view, std::vector<absl::string_view>> users;
   std::vector<absl::string_view> open;
   for (const tf::NodeDef& node : graph.node()) {

@@ -8,11 +8,11 @@
 
 namespace tensorbow {
 
-// Checks the program: Internal if two nodes have a name, an input has no producer, or
-// nodes wait for each other in a circle that is no loop.
+// Checks the program. Returns Internal if two nodes have the same name, an input has no
+// producer, or a circle is no loop.
 absl::Status CheckGraph(const ProgramDraft& draft);
 
-// Checks all parts of the task for the same; InvalidArgument for a circle.
+// Checks all parts of the task in the same way; InvalidArgument for a circle.
 absl::Status CheckGraph(const TaskGraph& task);
 
 }  // namespace tensorbow

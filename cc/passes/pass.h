@@ -1,4 +1,4 @@
-// A pass: one rewriting of a graph, with a name. A pipeline (pipeline.h) has the order.
+// A pass: one named rewriting of a graph. A pipeline (pipeline.h) holds the order.
 #ifndef TENSORBOW_CC_PASSES_PASS_H_
 #define TENSORBOW_CC_PASSES_PASS_H_
 
@@ -30,7 +30,8 @@ namespace tensorbow {
 // Chooses the variables that learners share, of those that they can share.
 using AgreeOnSharing = std::function<std::set<std::string>(const SharableVariables&)>;
 
-// The run that learners are to execute, and how. Outlives the pipeline's work.
+// The run that learners are to execute, with its settings. Outlives the pipeline's
+// work.
 struct CompileInput {
   CompileInput(const RunSpec& spec, const RunAnalysis& analysis, const Options& options)
       : spec(spec), analysis(analysis), options(options) {}
@@ -40,23 +41,23 @@ struct CompileInput {
   const Options& options;
   Traits::Averages averages = Traits::Averages::kNothing;
   Exchanging exchanging = Exchanging::kNothing;
-  bool alone = false;       // one learner computes what a stock session does
+  bool alone = false;       // one learner computes the same as a stock session
   bool may_divide = false;  // runs can have more than one task
   bool on_accelerators = false;
   int threads = 1;  // of a learner
   FixedRows fixed;  // feeds of a fixed number of rows
   // The feeds that are divided; null: rows are not typed.
   const RowsOfRun* rows = nullptr;
-  // The optimisations that need a learner's runtime.
+  // Applies the optimisations that need a learner's runtime.
   std::function<void(TaskGraph*)> optimise;
   AgreeOnSharing agree;
 };
 
-// The facts about a compiled run that passes find, or bring about.
+// The facts about a compiled run that passes find or create.
 struct TaskTraits {
   std::shared_ptr<const RowTypes> types;  // null: rows are not typed
   bool exchanges = false;                 // learners exchange values within a task
-  // A learner estimates values of all rows from its own.
+  // A learner estimates values of all rows from its own rows.
   bool estimates = false;
   // The nodes that write sums over rows to trained variables; nullopt: not known.
   std::optional<std::set<std::string>> averaged;
@@ -67,7 +68,7 @@ struct TaskTraits {
   std::vector<SentGradient> sent;     // to other hosts, in order
 };
 
-// The program's graph as the passes have left it so far. Only the last one is kept.
+// The program's graph after the passes so far. Only the last version is kept.
 class ProgramDraft {
  public:
   // `program`: not owned.
@@ -87,16 +88,16 @@ class ProgramDraft {
   std::shared_ptr<const ProgramGraph> own_;
 };
 
-// Passes have no state. `Graph`: ProgramDraft before a run is lowered to a task's
-// graph, TaskGraph after that.
+// The interface of a pass, which has no state. `Graph`: ProgramDraft before a run is
+// lowered to a task's graph, TaskGraph after that.
 template <typename Graph>
 class Pass {
  public:
   virtual ~Pass() = default;
 
   virtual absl::string_view name() const = 0;
-  // Returns whether the graph has changed. InvalidArgument, with the graph unusable:
-  // learners cannot execute the run; the message says why.
+  // Rewrites the graph; returns whether it has changed. After an error the graph is
+  // unusable. InvalidArgument: learners cannot execute the run, for the reason given.
   virtual absl::StatusOr<bool> Run(const CompileInput& in, Graph* graph,
                                    TaskTraits* traits) const = 0;
 };

@@ -10,7 +10,7 @@
 
 namespace tensorbow {
 
-// Each pass says itself to which runs it applies.
+// Returns all passes; each decides to which runs it applies.
 
 Pipeline ProgramPipeline() {
   Pipeline p;
@@ -28,8 +28,8 @@ Pipeline ExchangePipeline() {
   return p;
 }
 
-// Here the run is lowered: BuildTaskGraph() prunes, places and optimises as a stock
-// session does.
+// Returns the passes after lowering. BuildTaskGraph() prunes, places and optimises the
+// run as a stock session does.
 
 Pipeline TaskPipeline() {
   Pipeline p;
@@ -61,7 +61,7 @@ std::string TextFor(const TaskGraph& task) {
   return text;
 }
 
-// Begins an error with the name of the pass, unless it is about the run.
+// Prefixes an error with the name of the pass, unless it is about the run.
 absl::Status WithName(absl::string_view pass, const absl::Status& status) {
   if (status.ok() || absl::IsInvalidArgument(status)) return status;
   return absl::Status(status.code(), absl::StrCat(pass, ": ", status.message()));

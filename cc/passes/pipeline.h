@@ -12,9 +12,9 @@
 
 namespace tensorbow {
 
-// A sequence of passes. After each one that has changed its graph, names, inputs and
+// A sequence of passes. After each pass that has changed its graph, names, inputs and
 // the absence of circles are checked. With TENSORBOW_DUMP_GRAPHS each such graph is
-// written. An error that is no InvalidArgument begins with the pass's name.
+// written. An error that is no InvalidArgument starts with the pass's name.
 class Pipeline {
  public:
   template <typename P>
@@ -36,11 +36,11 @@ class Pipeline {
   std::vector<std::unique_ptr<TaskPass>> task_;
 };
 
-// Makes the program take any rows, without what took the element that it is fed.
+// Makes the program accept any number of rows, without the source of a fed element.
 Pipeline ProgramPipeline();
-// Makes learners keep together: exchanges, scales. Follows ProgramPipeline().
+// Keeps learners together: exchanges, scales. Follows ProgramPipeline().
 Pipeline ExchangePipeline();
-// Makes the lowered graph of a task a learner's.
+// Adapts the lowered graph of a task to a learner.
 Pipeline TaskPipeline();
 
 }  // namespace tensorbow

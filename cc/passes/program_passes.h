@@ -8,7 +8,7 @@
 
 namespace tensorbow {
 
-// Cuts out the ops that made the element which the run is fed.
+// Cuts out the ops that made the run's fed element.
 class CutAtElementPass : public ProgramPass {
  public:
   absl::string_view name() const override { return "CutAtElement"; }
@@ -16,7 +16,7 @@ class CutAtElementPass : public ProgramPass {
                            TaskTraits* traits) const override;
 };
 
-// Makes a program of a fixed number of rows take any number.
+// Makes a program of a fixed number of rows accept any number.
 class ResizeConstantsPass : public ProgramPass {
  public:
   absl::string_view name() const override { return "ResizeConstants"; }
@@ -24,7 +24,7 @@ class ResizeConstantsPass : public ProgramPass {
                            TaskTraits* traits) const override;
 };
 
-// Replaces calls of functions by their bodies, where rows are typed.
+// Replaces calls of functions by their bodies if rows are typed.
 class InlineFunctionsPass : public ProgramPass {
  public:
   absl::string_view name() const override { return "InlineFunctions"; }
@@ -32,8 +32,8 @@ class InlineFunctionsPass : public ProgramPass {
                            TaskTraits* traits) const override;
 };
 
-// Types rows, and inserts the exchanges and rescales that the types ask for.
-// InvalidArgument if learners cannot divide them.
+// Types rows, and inserts the exchanges and rescales that the types require.
+// InvalidArgument if learners cannot divide the rows.
 class InsertExchangesPass : public ProgramPass {
  public:
   absl::string_view name() const override { return "InsertExchanges"; }

@@ -19,8 +19,8 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// The number of nodes that a task's graphs have ever had: passes replace what they
-// change.
+// Returns the number of nodes that a task's graphs have ever had: it grows with every
+// change, since passes replace nodes.
 int64_t NodesEver(const TaskGraph& task) {
   int64_t nodes = 0;
   for (const TaskPart& part : task.parts) nodes += part.graph->num_node_ids();
@@ -109,7 +109,7 @@ absl::StatusOr<bool> FuseSparseProductsPass::Run(const CompileInput& in,
                                                  TaskGraph* task,
                                                  TaskTraits* traits) const {
   const int64_t before = NodesEver(*task);
-  // One learner computes what a stock session does.
+  // One learner computes the same as a stock session.
   const OwnUpdates own = AveragesInRuns(in) ? OwnUpdates::kKeep
                          : in.alone         ? OwnUpdates::kFuseWithSameBits
                                             : OwnUpdates::kFuse;

@@ -8,7 +8,7 @@
 
 namespace tensorbow {
 
-// Uses oneDNN's kernels where the processor has what they need.
+// Uses oneDNN's kernels if the processor supports them.
 class UseOneDnnPass : public TaskPass {
  public:
   absl::string_view name() const override { return "UseOneDnn"; }
@@ -24,7 +24,7 @@ class OptimisePass : public TaskPass {
                            TaskTraits* traits) const override;
 };
 
-// Makes one op of the ops of a sparse Adam update.
+// Fuses the ops of a sparse Adam update.
 class FuseSparseAdamPass : public TaskPass {
  public:
   absl::string_view name() const override { return "FuseSparseAdam"; }
@@ -32,7 +32,7 @@ class FuseSparseAdamPass : public TaskPass {
                            TaskTraits* traits) const override;
 };
 
-// Makes one op of the ops of an update that the program writes itself.
+// Fuses the ops of an update that the program writes itself.
 class FuseElementUpdatesPass : public TaskPass {
  public:
   absl::string_view name() const override { return "FuseElementUpdates"; }
@@ -40,7 +40,7 @@ class FuseElementUpdatesPass : public TaskPass {
                            TaskTraits* traits) const override;
 };
 
-// Replaces optimiser ops by ops that correct or average, too.
+// Replaces optimiser ops by ops that also correct or average.
 class FuseUpdatesPass : public TaskPass {
  public:
   absl::string_view name() const override { return "FuseUpdates"; }
@@ -56,7 +56,7 @@ class ReduceGradientsPass : public TaskPass {
                            TaskTraits* traits) const override;
 };
 
-// Has updates compute the products of sparse rows.
+// Makes updates compute the products of sparse rows.
 class FuseSparseProductsPass : public TaskPass {
  public:
   absl::string_view name() const override { return "FuseSparseProducts"; }
@@ -64,7 +64,7 @@ class FuseSparseProductsPass : public TaskPass {
                            TaskTraits* traits) const override;
 };
 
-// Has updates compute the products that are their gradients.
+// Makes updates compute the products that are their gradients.
 class FuseProductsPass : public TaskPass {
  public:
   absl::string_view name() const override { return "FuseProducts"; }
@@ -72,7 +72,7 @@ class FuseProductsPass : public TaskPass {
                            TaskTraits* traits) const override;
 };
 
-// Has learners share one copy of variables.
+// Makes learners share one copy of variables.
 class ShareVariablesPass : public TaskPass {
  public:
   absl::string_view name() const override { return "ShareVariables"; }

@@ -1,5 +1,5 @@
 // A learning run compiled for learners: its feeds and fetches, and the facts that its
-// passes found. Made by a Compiler, and never changed: replaced as a whole.
+// passes found. Made by a Compiler and never changed, but replaced as a whole.
 #ifndef TENSORBOW_CC_PROGRAM_COMPILED_PROGRAM_H_
 #define TENSORBOW_CC_PROGRAM_COMPILED_PROGRAM_H_
 
@@ -24,7 +24,7 @@ namespace tensorbow {
 struct FetchSource {
   FetchDeclaration declaration;
   int task_fetch = -1;                          // number among the tasks' fetches
-  std::optional<tensorflow::NodeDef> variable;  // instead
+  std::optional<tensorflow::NodeDef> variable;  // set instead of a fetch
 };
 
 struct CompiledProgram {
@@ -33,20 +33,20 @@ struct CompiledProgram {
   std::vector<FeedDeclaration> feeds;  // of the run, in order
   std::vector<FetchSource> fetches;    // of the run, in order
   int rows_fetch = -1;                 // the task's fetch whose size is its rows, or -1
-  // The rows that it was compiled for; nullopt if rows are not typed: there is one
-  // learner, or the options say so.
+  // The rows that it was compiled for; nullopt if rows are not typed, for one learner
+  // or by the options.
   std::optional<RowsOfRun> rows;
-  // Nothing is compiled yet: a feed's rank is not known before it is fed.
+  // Nothing is compiled yet: the rank of a feed is unknown before it is fed.
   bool awaits_feeds = false;
   TaskTraits traits;
-  std::shared_ptr<HostGradients> host_gradients;  // the hosts' average of them, or null
+  std::shared_ptr<HostGradients> host_gradients;  // averages gradients; or null
   std::vector<std::string> hidden_random_ops;
 };
 
-// The executables of a compiled program. They go before the learners do.
+// The executables of a compiled program. Destroyed before the learners.
 struct LearnerPrograms {
   std::vector<std::unique_ptr<Learner::Program>> tasks;  // by learner
-  LearningRates rates;  // watched only where a drop restarts
+  LearningRates rates;  // watched only if a drop restarts
 };
 
 }  // namespace tensorbow

@@ -125,7 +125,7 @@ absl::Status Compiler::ChooseRows(const RunToCompile& run, CompiledProgram* prog
   } else if (HasRows(*program->rows)) {
     in->rows = &*program->rows;
   } else if (in->exchanging == Exchanging::kAll && options_.divides_elements()) {
-    // Learners would all do the same, or each act on its own.
+    // All learners would do the same, or each would act on its own.
     return absl::InvalidArgumentError(
         "neither its feeds nor what it takes from a pipeline have rows");
   }
@@ -155,8 +155,8 @@ absl::Status Compiler::PlaceExchanges(const CompileInput& in, ProgramDraft* draf
     return absl::InvalidArgumentError(
         absl::StrCat("its rows cannot be divided: ", placed.message(), advice));
   }
-  // The user has named what is divided, or that each learner takes its own data: then
-  // it is so, whatever the types.
+  // The user has named the divided feeds, or has said that each learner takes its own
+  // data. That holds whatever the types are.
   CompileInput untyped = in;
   untyped.rows = nullptr;
   *draft = std::move(before);
@@ -167,7 +167,7 @@ absl::StatusOr<Compilation> Compiler::Compile(const RunToCompile& run,
                                               Traits::Averages averages) const {
   if (is_alone()) averages = Traits::Averages::kNothing;
   CompileInput in = InputFor(run, averages);
-  if (options_.proof) {  // else nothing divides one batch of a fixed number of rows
+  if (options_.proof) {  // otherwise a batch of a fixed number of rows stays whole
     TF_ASSIGN_OR_RETURN(const auto asked, RunGraph::Of(run.graph, run.spec));
     in.fixed = FindFixedRows(*asked, options_.replicate);
   }
@@ -198,7 +198,7 @@ absl::Status Compiler::MakeTask(const CompileInput& in, const ProgramGraph& grap
                                 Compilation* made, TaskGraph* task) const {
   TF_RETURN_IF_ERROR(learners_.EnsureSharedKernels(graph, in.analysis.shared_kernels));
   if (learners_.shares_random_state() && in.analysis.keeps_random_state) {
-    // The learner makes the kernels: they keep no library of functions.
+    // The learner makes the kernels, which then keep no library of functions.
     TF_RETURN_IF_ERROR(learners_.FindCentralHandle(graph));
   }
   CompiledProgram& program = *made->compiled;

@@ -21,7 +21,7 @@
 
 namespace tensorbow {
 
-// The run that learners are to execute. All of it outlives the compilation.
+// The run to compile. All of it outlives the compilation.
 struct RunToCompile {
   const ProgramGraph& graph;
   const RunSpec& spec;
@@ -46,9 +46,9 @@ class Compiler {
         learners_(*learners),
         agree_(std::move(agree)) {}
 
-  // `averages`: the values that several learners average. InvalidArgument if the
-  // learners cannot divide the run's rows, or if its gradients are wanted and not
-  // found.
+  // Compiles a run. `averages`: the values that several learners average.
+  // InvalidArgument if the learners cannot divide the run's rows, or if its gradients
+  // are needed and not found.
   absl::StatusOr<Compilation> Compile(const RunToCompile& run,
                                       Traits::Averages averages) const;
 
@@ -57,7 +57,7 @@ class Compiler {
   // Sets the rows that `program` is compiled for, and whether they are typed.
   absl::Status ChooseRows(const RunToCompile& run, CompiledProgram* program,
                           CompileInput* in) const;
-  // Has learners exchange values in the graph of the program.
+  // Inserts exchanges between learners into the graph of the program.
   absl::Status PlaceExchanges(const CompileInput& in, ProgramDraft* draft,
                               CompiledProgram* program) const;
   // Lowers and rewrites the graph of a task.

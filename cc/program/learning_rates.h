@@ -20,8 +20,8 @@ namespace tensorbow {
 // The evaluation of the rates of a run.
 class LearningRates {
  public:
-  // Watches the scalars `rates` of a run with these feeds: those that are fed, and
-  // those that learner 0 can compute from its variables.
+  // Watches the scalars `rates` of a run with these feeds: scalars that are fed, and
+  // scalars that learner 0 can compute from its variables.
   absl::Status Compile(const ProgramGraph& graph, const std::vector<std::string>& feeds,
                        const std::vector<std::string>& rates,
                        const tensorflow::SessionOptions& options,
@@ -36,15 +36,15 @@ class LearningRates {
   std::unique_ptr<Learner::Program> computed_;  // null if there are none
 };
 
-// The rates of the last run, and whether one has dropped since it was asked for.
+// The rates of the last run, and whether one has dropped since the last question.
 class RateHistory {
  public:
-  // Records the rates; a drop is one to half or less of what it was before.
+  // Records the rates. A rate drops if it becomes half of its value or less.
   void Record(std::vector<double> rates);
   bool TestAndClearDrop() { return std::exchange(dropped_, false); }
 
-  // What is saved: the rates as last evaluated, and whether they have dropped. Rates of
-  // a program with another number of them say nothing about a drop.
+  // The saved state: the rates as last evaluated, and whether they have dropped. Rates
+  // of a program with another number of them do not show a drop.
   const std::vector<double>& last() const { return last_; }
   bool dropped() const { return dropped_; }
   void Set(std::vector<double> last, bool dropped) {

@@ -1,5 +1,5 @@
-// A learning run of a session: its analysis, what it is compiled to, and the state that
-// its runs leave.
+// A learning run of a session: its analysis, its compiled form, and the state that its
+// runs leave.
 #ifndef TENSORBOW_CC_PROGRAM_PROGRAM_H_
 #define TENSORBOW_CC_PROGRAM_PROGRAM_H_
 
@@ -24,9 +24,9 @@ struct ProgramState {
   // Ids of replicated variables.
   std::vector<int> variables;  // all
   std::vector<int> written;    // changed by tasks
-  std::vector<int> one_copy;   // shared by the learners
-  // Kept together by the synchroniser: first those that this program trains, in the
-  // order of its analysis.
+  std::vector<int> one_copy;   // shared by all learners
+  // Variables that the synchroniser averages: first those that this program trains, in
+  // the order of its analysis.
   std::vector<int> trained;
   int num_trained = -1;  // of the session, when `trained` was made; -1: never
   std::unique_ptr<TrainedSet> set;  // made in the first run
@@ -36,7 +36,7 @@ struct ProgramState {
 
   RateHistory rates;
   bool measured_memory = false;  // on accelerators, in the first run
-  // The reason why learners that have come since cannot execute the run; or empty.
+  // The reason why learners made since cannot execute the run; or empty.
   std::string why_central;
 };
 
@@ -44,15 +44,15 @@ class Program {
  public:
   explicit Program(const RunAnalysis& analysis) : analysis(analysis) {}
 
-  // May be called at any time.
+  // Returns the compiled program. May be called at any time.
   std::shared_ptr<const CompiledProgram> compiled() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return compiled_;
   }
-  // Null between ForgetLearners() and Replace(). Guarded as the state is.
+  // Returns null between ForgetLearners() and Replace(). Guarded as the state is.
   LearnerPrograms* learners() const { return learners_.get(); }
 
-  // Sets the compiled program, for the learners that there are now.
+  // Sets the compiled program, for the present learners.
   void Replace(std::shared_ptr<const CompiledProgram> compiled,
                std::unique_ptr<LearnerPrograms> learners) ABSL_LOCKS_EXCLUDED(mu_);
   // Drops everything compiled for the learners; keeps the progress of runs.
@@ -67,7 +67,7 @@ class Program {
 
   const RunAnalysis analysis;
   ProgramState state;
-  std::atomic<bool> warned_of_feeds{false};  // that they cannot be divided
+  std::atomic<bool> warned_of_feeds{false};  // that its feeds cannot be divided
 
  private:
   std::unique_ptr<LearnerPrograms> learners_;

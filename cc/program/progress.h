@@ -19,24 +19,24 @@ namespace tensorbow {
 struct RunProgress {
   int64_t iterations = 0;          // of its trained set
   std::vector<double> last_rates;  // learning rates of the last run
-  bool rate_dropped = false;       // within the last run
+  bool rate_dropped = false;       // during the last run
 };
 
 class RunProgressTable {
  public:
-  // Adds a program, which goes on from what was set for its run.
+  // Adds a program, which continues from the progress set for its run.
   void Add(const std::string& key, const std::shared_ptr<Program>& program)
       ABSL_LOCKS_EXCLUDED(mu_);
 
   std::map<std::string, RunProgress> Get() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Sets the progress of all runs; others start afresh.
+  // Sets the progress of all runs; runs not mentioned start again.
   void Set(std::map<std::string, RunProgress> progress) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the programs that still exist, by run.
   std::map<std::string, std::shared_ptr<Program>> Programs() const
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the random ops of all programs whose state is not with the learners.
+  // Returns the random ops of all programs whose state the learners do not keep.
   std::vector<std::string> HiddenRandomOps() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -45,7 +45,7 @@ class RunProgressTable {
 
   mutable absl::Mutex mu_;
   std::map<std::string, std::weak_ptr<Program>> programs_ ABSL_GUARDED_BY(mu_);
-  // Of runs that have not been compiled yet.
+  // The progress of runs that have not been compiled yet.
   std::map<std::string, RunProgress> loaded_ ABSL_GUARDED_BY(mu_);
 };
 

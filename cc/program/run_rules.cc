@@ -19,7 +19,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Where the parts of the sparse tensor are that a feed is one of.
+// Finds the three feeds that form a sparse tensor.
 void LocateParts(const RunSpec& spec, const std::array<std::string, 3>& names,
                  const Options& options, FeedDeclaration* feed) {
   std::array<int, 3> parts;
@@ -41,7 +41,7 @@ FeedDeclaration Declare(const RunGraph& run, const std::string& name,
   feed.name = name;
   feed.shape = shape;
   const auto sparse = sparse_feeds.find(name);
-  // What is said or true of one part of a sparse tensor is of all.
+  // The user's choice and the facts about one part of a sparse tensor hold for all.
   std::vector<std::string> parts = {name};
   if (sparse != sparse_feeds.end()) {
     parts.insert(parts.end(), sparse->second.begin(), sparse->second.end());
@@ -51,7 +51,7 @@ FeedDeclaration Declare(const RunGraph& run, const std::string& name,
       return names.count(part) > 0;
     });
   };
-  // Programs feed more than a run needs; that says nothing about rows.
+  // Programs feed more than a run needs; such a feed shows nothing about rows.
   const bool used = std::any_of(parts.begin(), parts.end(),
                                 [&run](const auto& part) { return run.Uses(part); });
   if (sparse == sparse_feeds.end() && any(options.shard)) {
@@ -253,7 +253,7 @@ absl::Status SetFetchRules(const RowTypes& types, bool estimates,
     FetchDeclaration& declaration = fetch.declaration;
     if (fetch.variable.has_value() || declaration.combination.has_value()) continue;
     const RowType* const type = types.Find(Canonical(declaration.name));
-    if (type == nullptr) continue;  // it is fed
+    if (type == nullptr) continue;  // it is a feed
     declaration.rule = RuleFor(*type, *types.sizes, estimates);
     if (declaration.rule.has_value()) continue;
     if (type->unknown()) return absl::InvalidArgumentError(Describe(*type->why));

@@ -1,5 +1,5 @@
-// The rules by which a run's feeds become those of tasks, and tasks' fetches the run's.
-// Pure function.
+// The rules that turn a run's feeds into those of tasks, and tasks' fetches into the
+// run's. Pure function.
 #ifndef TENSORBOW_CC_PROGRAM_RUN_RULES_H_
 #define TENSORBOW_CC_PROGRAM_RUN_RULES_H_
 
@@ -28,7 +28,7 @@ absl::Status FindRunRules(const ProgramGraph& graph, const RunSpec& spec,
                           const Options& options, bool in_step,
                           CompiledProgram* program);
 
-// Returns the numbers of the feeds that every learner has whole, whatever is fed.
+// Returns the numbers of the feeds that every learner always receives whole.
 std::set<int> WholeFeeds(const std::vector<FeedDeclaration>& feeds);
 
 // Returns the rows of a run by the declarations of its feeds; nullopt if a rank is not
@@ -39,8 +39,8 @@ RowsOfRun PlannedRows(const std::vector<FeedDeclaration>& declarations,
                       const FeedPlan& plan,
                       const std::vector<tensorflow::Tensor>& feeds);
 
-// Sets how the values of each fetch are combined, by its type. InvalidArgument if those
-// of one cannot be.
+// Sets the combination of each fetch's values, by its type. InvalidArgument if a fetch
+// cannot be combined.
 absl::Status SetFetchRules(const RowTypes& types, bool estimates,
                            CompiledProgram* program);
 

@@ -1,7 +1,7 @@
 // Reduction on the host, for GPUs that NCCL cannot connect: copies to the host, a sum
-// in the order of the GPUs, copies back. All of it is enqueued, in chunks: while one is
-// added up, by a thread of the driver's, the next is copied to the host and the one
-// before from it.
+// in the order of the GPUs, copies back. All of it is enqueued in chunks. A thread of
+// the driver adds up one chunk. Meanwhile the next is copied to the host, and the
+// previous one to the GPUs.
 #ifndef TENSORBOW_CC_REDUCER_HOST_REDUCER_H_
 #define TENSORBOW_CC_REDUCER_HOST_REDUCER_H_
 
@@ -31,7 +31,7 @@ class HostReducer : public Reducer {
 
  private:
   int num_gpus() const { return static_cast<int>(ordinals_.size()); }
-  // Makes the buffers so large. Waits for what is enqueued if they are not.
+  // Enlarges the buffers to `size_bytes`; waits for enqueued work first.
   CudaError Grow(size_t size_bytes, const std::vector<void*>& streams);
   CudaError AddUp(ElementType type, int64_t begin, int64_t count);
 

@@ -5,8 +5,7 @@
 
 #include "cc/support/mutex.h"
 
-// Its functions are those of TensorFlow's libraries, which load NCCL when the first of
-// them is called.
+// TensorFlow's libraries define its functions, and load NCCL at the first call.
 #include "external/cuda_nccl/include/nccl.h"
 
 namespace tensorbow {
@@ -19,8 +18,8 @@ std::string NcclText(const char* call, ncclResult_t result) {
          std::to_string(static_cast<int>(result)) + ")";
 }
 
-// The communicators of the process. Neither they nor NCCL's groups may be used by two
-// threads at a time.
+// The communicators of the process. Two threads must use neither them nor NCCL's groups
+// at the same time.
 struct Communicators {
   Mutex mu;
   std::map<std::vector<int>, std::vector<ncclComm_t>> by_ordinals

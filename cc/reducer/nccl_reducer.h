@@ -10,8 +10,9 @@
 
 namespace tensorbow {
 
-// `*why` says why it is null, if it is: NCCL cannot be loaded, or cannot connect these
-// GPUs. Communicators are made once per set of GPUs and live as long as the process.
+// Makes a reducer; if it returns null, `*why` holds the reason: NCCL cannot be loaded,
+// or cannot connect these GPUs. Communicators are made once per set of GPUs and live as
+// long as the process.
 std::unique_ptr<Reducer> NewNcclReducer(const std::vector<int>& ordinals,
                                         std::string* why);
 

@@ -13,8 +13,7 @@ void TaskScheduler::Begin(int64_t num_tasks, SchedulingPolicy policy) {
   num_tasks_ = num_tasks;
   std::fill(taken_.begin(), taken_.end(), 0);
   next_task_ = 1;  // task 0 is kept for learner 0
-  // A run shorter than one iteration is a short iteration in which learner 0 has
-  // a place of its own.
+  // In a run shorter than one iteration, learner 0's place is not counted.
   short_iteration_places_ = num_tasks % num_learners_;
   if (num_tasks > 0 && num_tasks < num_learners_) --short_iteration_places_;
 }

@@ -1,11 +1,11 @@
-// Who runs next: hands the learning tasks of one run to the learners.
+// Hands the learning tasks of one run to the learners.
 //
 // A run has tasks 0 … n−1 and proceeds in iterations. In every full iteration each
-// learner executes exactly one task; when n is not a multiple of the number of
-// learners the last iteration is short and the learners without a task sit out.
-// First come, first served: the next task goes to the learner that asks first
-// (learner 0 is the caller's own and is always given task 0). Round robin: task k
-// goes to learner k mod L, which makes a seeded run reproducible bit for bit.
+// learner executes exactly one task. If n is no multiple of the number of learners, the
+// last iteration is short, and learners without a task skip it. First come, first
+// served: the next task goes to the learner that asks first (learner 0 is the caller's
+// own and is always given task 0). Round robin: task k goes to learner k mod L, which
+// makes a seeded run reproducible bit for bit.
 //
 // Next() may be called by every learner concurrently; Begin() only between runs.
 #ifndef TENSORBOW_CC_SCHEDULER_TASK_SCHEDULER_H_
@@ -30,15 +30,15 @@ class TaskScheduler {
 
   explicit TaskScheduler(int num_learners);
 
-  // REQUIRES: num_tasks >= 0; no learner is inside Next().
+  // Starts a run. REQUIRES: num_tasks >= 0; no learner is inside Next().
   void Begin(int64_t num_tasks, SchedulingPolicy policy) TENSORBOW_EXCLUDES(mu_);
 
-  // The next task of `learner`, or nullopt when the run has none left for it.
+  // Returns the next task of `learner`, or nullopt when the run has none left for it.
   std::optional<Assignment> Next(int learner) TENSORBOW_EXCLUDES(mu_);
 
   int64_t num_iterations() const;
 
-  // How many learners execute a task in `iteration` of this run.
+  // Returns the number of learners with a task in `iteration` of this run.
   int participants(int64_t iteration) const;
 
  private:
@@ -49,9 +49,9 @@ class TaskScheduler {
 
   Mutex mu_;
   int64_t next_task_ TENSORBOW_GUARDED_BY(mu_) = 0;
-  // Still free, learner 0's apart.
+  // Free places of a short iteration, without learner 0's.
   int64_t short_iteration_places_ TENSORBOW_GUARDED_BY(mu_) = 0;
-  // Tasks given out, by learner.
+  // The number of tasks each learner has received.
   std::vector<int64_t> taken_ TENSORBOW_GUARDED_BY(mu_);
 };
 

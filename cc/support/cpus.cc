@@ -13,7 +13,7 @@ namespace tensorbow {
 
 namespace {
 
-// Reads the first words of a file; empty if there is none.
+// Returns the first words of a file; nothing if there is no such file.
 std::vector<std::string> WordsOf(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> words;
@@ -37,7 +37,7 @@ std::optional<double> Ratio(const std::vector<std::string>& quota,
   return *time / *of;
 }
 
-// Version 2: "<quota or max> <period>".
+// Reads the quota of version 2: "<quota or max> <period>".
 std::optional<double> UnifiedQuota(const std::string& group) {
   const std::vector<std::string> words = WordsOf(group + "/cpu.max");
   if (words.size() < 2) return std::nullopt;
@@ -49,8 +49,8 @@ std::optional<double> Version1Quota(const std::string& group) {
                WordsOf(group + "/cpu.cfs_period_us"));
 }
 
-// The least that a group or one of those it lies in grants. In a container the path may
-// be the host's: then the mount itself is the container's group.
+// Returns the least quota of a group and the groups around it. In a container the path
+// may be the host's; then the mount itself is the container's group.
 template <typename Quota>
 std::optional<double> LeastOf(const std::string& mount, std::string path,
                               const Quota& quota) {
@@ -102,7 +102,7 @@ std::optional<double> CpuQuota(const std::string& root) {
 int NumCores() {
   int cores = static_cast<int>(AllowedCpus().size());
   if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());
-  // Half a CPU more than whole ones is worth a thread.
+  // Rounds up: half a CPU is worth a thread.
   const std::optional<double> quota = CpuQuota();
   if (quota.has_value()) cores = std::min(cores, static_cast<int>(std::ceil(*quota)));
   return std::max(1, cores);
@@ -113,7 +113,7 @@ void PinThisThread(const std::vector<int>& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int cpu : cpus) CPU_SET(cpu, &set);
-  // Best effort: a thread that may not be pinned works as well, only slower.
+  // Ignores errors: an unpinned thread only is slower.
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 

@@ -1,5 +1,5 @@
-// The CPUs that this process may use: its affinity mask, and the CPU time that the
-// control groups it runs in grant (a container with 2 CPUs on a machine of 64).
+// The CPUs that this process may use: its affinity mask, and the CPU time granted by
+// its control groups (a container with 2 CPUs on a machine of 64).
 #ifndef TENSORBOW_CC_SUPPORT_CPUS_H_
 #define TENSORBOW_CC_SUPPORT_CPUS_H_
 
@@ -9,20 +9,20 @@
 
 namespace tensorbow {
 
-// Numbers of the CPUs that the calling thread may run on, ascending. Empty if the
-// system does not say.
+// Returns the numbers of the CPUs that the calling thread may run on, ascending; empty
+// if the system does not say.
 std::vector<int> AllowedCpus();
 
-// How many CPUs' time the control groups of this process grant, by versions 1 and 2 of
-// their interface; nothing if they do not limit it. `root`: where the file system
-// begins, for tests.
+// Returns the CPUs that the control groups of this process grant, by versions 1 and 2
+// of their interface; nullopt without a limit. `root`: the root of the file system, for
+// tests.
 std::optional<double> CpuQuota(const std::string& root = "");
 
-// The number of CPUs to compute on: those allowed, but no more than the quota, rounded
-// up. At least 1.
+// Returns the number of CPUs to compute on: the allowed ones, at most the quota rounded
+// up, at least 1.
 int NumCores();
 
-// Binds the calling thread to these CPUs, if the system lets it.
+// Binds the calling thread to these CPUs, if the system allows it.
 void PinThisThread(const std::vector<int>& cpus);
 
 }  // namespace tensorbow

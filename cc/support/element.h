@@ -1,4 +1,4 @@
-// The types that replicas store and the types they are computed with.
+// The types in which replicas store elements, and the types of their arithmetic.
 #ifndef TENSORBOW_CC_SUPPORT_ELEMENT_H_
 #define TENSORBOW_CC_SUPPORT_ELEMENT_H_
 
@@ -8,10 +8,10 @@
 
 namespace tensorbow {
 
-// How a variable's elements are stored in a replica.
+// The type of a variable's elements in a replica.
 enum class ElementType { kFloat32, kFloat64, kFloat16, kBfloat16 };
 
-// The type that elements stored as S are computed with.
+// The type of the arithmetic on elements stored as S.
 template <typename S>
 struct AccumulatorOf {
   using type = float;

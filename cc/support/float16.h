@@ -1,6 +1,6 @@
-// The two 16-bit floating-point formats a variable may be stored in, as plain
-// bits with conversions to and from float (round to nearest even). Every arithmetic
-// operation is done in float and its result rounded, as in TensorFlow's kernels.
+// The two 16-bit floating-point formats, as plain bits with conversions to and from
+// float (round to nearest even). Arithmetic is done in float and rounded after every
+// operation, as in TensorFlow's kernels.
 #ifndef TENSORBOW_CC_SUPPORT_FLOAT16_H_
 #define TENSORBOW_CC_SUPPORT_FLOAT16_H_
 
@@ -21,12 +21,12 @@ inline float FloatOf(uint32_t bits) {
   return value;
 }
 
-// yes ? a : b without a branch, which would keep loops from being vectorised.
+// Returns yes ? a : b without a branch, which would keep loops from being vectorised.
 inline uint32_t Select(bool yes, uint32_t a, uint32_t b) {
   return b ^ ((a ^ b) & -uint32_t{yes});
 }
 
-// The upper half of an IEEE binary32.
+// bfloat16: the upper half of an IEEE binary32.
 struct Bfloat16 {
   uint16_t bits;
 

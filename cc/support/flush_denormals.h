@@ -1,7 +1,7 @@
-// Denormal numbers as zero while an object lives, on the thread that made it, as on the
-// threads of TensorFlow's own pools. Without it the slots of dead units become denormal
-// after some hundred steps, and arithmetic with them takes ten times as long. The
-// thread's former mode is restored.
+// Treats denormal numbers as zero while an object lives, on the thread that made it.
+// TensorFlow's own threads do the same. Otherwise the slots of dead units become
+// denormal after some hundred steps, and arithmetic on them is ten times slower. The
+// destructor restores the former mode of the thread.
 #ifndef TENSORBOW_CC_SUPPORT_FLUSH_DENORMALS_H_
 #define TENSORBOW_CC_SUPPORT_FLUSH_DENORMALS_H_
 

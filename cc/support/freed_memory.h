@@ -1,4 +1,4 @@
-// Memory that has been freed and that the allocator still keeps.
+// Returns freed memory that the allocator still keeps to the system.
 #ifndef TENSORBOW_CC_SUPPORT_FREED_MEMORY_H_
 #define TENSORBOW_CC_SUPPORT_FREED_MEMORY_H_
 
@@ -8,8 +8,8 @@
 
 namespace tensorbow {
 
-// Gives it back to the system, if what has been freed is worth looking for: the
-// allocator keeps up to 64 MiB for each thread that has allocated some.
+// Returns freed memory to the system if `freed_bytes` is worth the search. The
+// allocator keeps up to 64 MiB for each thread that has allocated memory.
 inline void ReturnFreedMemory(int64_t freed_bytes) {
   constexpr int64_t kWorthIt = 16 * 1024 * 1024;
   if (freed_bytes >= kWorthIt) malloc_trim(0);

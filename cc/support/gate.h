@@ -1,11 +1,11 @@
-// Where threads wait for a condition that other threads bring about.
+// A gate: threads wait at it for a condition that other threads make true.
 //
-// Waiting spins for a short while (a learner's neighbour is usually microseconds
-// away) and then blocks. After the first kAlone of spinning, whenever the condition is
-// still false, the waiting thread offers its core to threads that are ready to run (an
-// input pipeline's, another program's). If there are none, it goes on spinning, and so
-// sees the change at once. The condition is a predicate over atomics; the thread that
-// makes it true calls Notify() afterwards. Thread-safe.
+// Waiting spins for a short while (a learner's neighbour is usually microseconds away)
+// and then blocks. After the first kAlone of spinning, it repeatedly offers its core to
+// threads that are ready to run (an input pipeline's, another program's). If there are
+// none, it continues to spin, and so sees the change at once. The condition is a
+// predicate over atomics; the thread that makes it true calls Notify() afterwards.
+// Thread-safe.
 #ifndef TENSORBOW_CC_SUPPORT_GATE_H_
 #define TENSORBOW_CC_SUPPORT_GATE_H_
 
@@ -25,10 +25,10 @@ inline void CpuRelax() {
 
 class Gate {
  public:
-  // How long a thread that spins keeps its core from others.
+  // The time for which a spinning thread keeps its core from others.
   static constexpr std::chrono::microseconds kAlone{20};
 
-  // `spin`: how long Await() polls before it blocks; zero when there are more
+  // `spin`: the time for which Await() polls before it blocks; zero when there are more
   // waiting threads than cores.
   explicit Gate(std::chrono::microseconds spin) : spin_(spin) {}
 
@@ -51,14 +51,14 @@ class Gate {
       if (waited >= kAlone) std::this_thread::yield();
     }
     MutexLock lock(&mu_);
-    // Pairs with the read-modify-write in Notify(): either that one sees this
-    // waiter, or `ready` below sees what was stored before it.
+    // Pairs with the read-modify-write in Notify(): either Notify() sees this waiter,
+    // or `ready` below sees the values stored before it.
     waiters_.fetch_add(1, std::memory_order_seq_cst);
     while (!ready()) changed_.Wait(&mu_);
     waiters_.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  // Wakes every thread whose condition may have become true.
+  // Wakes all waiting threads, which check their conditions.
   void Notify() TENSORBOW_EXCLUDES(mu_) {
     if (waiters_.fetch_add(0, std::memory_order_seq_cst) == 0) return;
     {

@@ -1,4 +1,4 @@
-// For functions that both compilers see: g++ for the CPU, nvcc for CPU and GPU.
+// Marks functions that both compilers see: g++ for the CPU, nvcc for CPU and GPU.
 #ifndef TENSORBOW_CC_SUPPORT_HOST_DEVICE_H_
 #define TENSORBOW_CC_SUPPORT_HOST_DEVICE_H_
 

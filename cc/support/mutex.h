@@ -1,10 +1,10 @@
 // A mutex, a scoped lock and a condition variable whose use clang checks
-// (-Wthread-safety, tools/thread_safety.sh). They are the standard library's, which
+// (-Wthread-safety, tools/thread_safety.sh). They wrap the standard library's, which
 // carry no annotations; other compilers see no annotations either.
 //
-// A condition is waited for in a loop around Condition::Wait(): clang analyses a
-// predicate as a function of its own, which does not know that the mutex is held.
-// Thread-safe. A lock does not own its mutex, which outlives it.
+// Wait for a condition in a loop around Condition::Wait(): clang analyses a predicate
+// as a function of its own, in which the mutex does not count as held. Thread-safe. A
+// lock does not own its mutex, which outlives it.
 #ifndef TENSORBOW_CC_SUPPORT_MUTEX_H_
 #define TENSORBOW_CC_SUPPORT_MUTEX_H_
 
@@ -19,15 +19,15 @@
 #define TENSORBOW_THREAD_ANNOTATION(annotation)
 #endif
 
-// Of a member: accessed with the mutex held only.
+// A member that is accessed only with the mutex held.
 #define TENSORBOW_GUARDED_BY(mu) TENSORBOW_THREAD_ANNOTATION(guarded_by(mu))
-// Of a function: its caller holds the mutex.
+// A function whose caller holds the mutex.
 #define TENSORBOW_REQUIRES(mu) TENSORBOW_THREAD_ANNOTATION(requires_capability(mu))
-// Of a function: its caller does not hold the mutex, which the function locks.
+// A function that locks the mutex, so its caller must not hold it.
 #define TENSORBOW_EXCLUDES(mu) TENSORBOW_THREAD_ANNOTATION(locks_excluded(mu))
-// Of a mutex: where both are held, it is locked after the other one.
+// A mutex that is locked after the other one if both are held.
 #define TENSORBOW_ACQUIRED_AFTER(mu) TENSORBOW_THREAD_ANNOTATION(acquired_after(mu))
-// Of a function whose locking cannot be expressed; a comment there says why.
+// A function whose locking cannot be expressed; a comment there says why.
 #define TENSORBOW_NO_THREAD_SAFETY_ANALYSIS \
   TENSORBOW_THREAD_ANNOTATION(no_thread_safety_analysis)
 
@@ -63,14 +63,14 @@ class TENSORBOW_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   Mutex* const mu_;
 };
 
-// What threads that hold a mutex wait for.
+// A condition variable for threads that hold a mutex.
 class Condition {
  public:
-  // Unlocks the mutex, waits to be notified, and locks it again. May return without
-  // having been notified.
+  // Unlocks the mutex, waits for a notification, and locks it again. May return without
+  // a notification.
   //
-  // Not by changed_.wait(), a symbol that libstdc++ has since GCC 12: the wheel is for
-  // systems with an older one, too.
+  // Does not call changed_.wait(), a symbol that libstdc++ has only since GCC 12: the
+  // wheel also runs on systems with an older one.
   void Wait(Mutex* mu) TENSORBOW_REQUIRES(mu) {
     pthread_cond_wait(changed_.native_handle(), mu->mu_.native_handle());
   }

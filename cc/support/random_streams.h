@@ -1,9 +1,9 @@
-// Where a learner's random ops are in their streams of random numbers, by the name of
-// the op, so that it can be saved and set.
+// The positions of a learner's random ops in their streams of random numbers, by the
+// name of the op. They can be saved and restored.
 //
 // A stream is a Philox 4x32-10 generator (Salmon et al., "Parallel random numbers: as
 // easy as 1, 2, 3", SC 2011) as TensorFlow numbers it: a 64-bit key and a 128-bit
-// counter that is moved on by what each execution may draw. Thread-safe.
+// counter that each execution advances by the most numbers it may draw. Thread-safe.
 #ifndef TENSORBOW_CC_SUPPORT_RANDOM_STREAMS_H_
 #define TENSORBOW_CC_SUPPORT_RANDOM_STREAMS_H_
 
@@ -26,7 +26,7 @@ class RandomStreams {
 
   class Stream {
    public:
-    // Where it stands; moves it on by `samples` of 128 bits.
+    // Returns the position and advances it by `samples` of 128 bits.
     Position Reserve(uint64_t samples) {
       MutexLock lock(&mu_);
       const Position position = position_;
@@ -39,13 +39,13 @@ class RandomStreams {
     friend class RandomStreams;
     Mutex mu_;
     Position position_ TENSORBOW_GUARDED_BY(mu_);
-    // Where a stream that nobody has set begins; guarded by the streams' mutex, which
-    // an annotation cannot name from here.
+    // The position that a stream starts at unless it is set; guarded by the streams'
+    // mutex, which an annotation cannot name from here.
     Position start_;
   };
 
-  // The stream of that name. If there is none yet, or Set() has made it, it is known to
-  // begin at `start` from now on.
+  // Returns the stream of that name. If it is new, or only Set() has made it, its start
+  // becomes `start`.
   std::shared_ptr<Stream> FindOrCreate(const std::string& name, const Position& start) {
     MutexLock lock(&mu_);
     std::shared_ptr<Stream>& stream = streams_[name];
@@ -68,7 +68,7 @@ class RandomStreams {
     return positions;
   }
 
-  // Streams that `positions` does not know go back to where they began.
+  // Restores positions. Streams that `positions` lacks return to their start.
   void Set(const std::map<std::string, Position>& positions) {
     MutexLock lock(&mu_);
     for (const auto& [name, stream] : streams_) {

@@ -1,6 +1,7 @@
-// For loops over many numbers. A function marked TENSORBOW_VECTORISED is compiled once
-// for each instruction set and chosen when the library is loaded. Contraction to fused
-// multiply-add is off (see the build files), so all versions give the same bits.
+// Vectorised loops over many numbers. A function marked TENSORBOW_VECTORISED is
+// compiled once for each instruction set and chosen when the library is loaded.
+// Contraction to fused multiply-add is off (see the build files), so all versions give
+// the same bits.
 #ifndef TENSORBOW_CC_SUPPORT_VECTORISE_H_
 #define TENSORBOW_CC_SUPPORT_VECTORISE_H_
 
@@ -12,7 +13,7 @@
 #define TENSORBOW_VECTORISED
 #endif
 
-// For what such a function calls: must become part of each of its versions.
+// A callee of such a function: it must be inlined into each of the versions.
 #define TENSORBOW_INLINE inline __attribute__((always_inline))
 
 #endif  // TENSORBOW_CC_SUPPORT_VECTORISE_H_

@@ -13,7 +13,7 @@ const Trial* Find(const std::vector<Trial>& trials, const Layout& layout) {
   return found == trials.end() ? nullptr : &*found;
 }
 
-// REQUIRES: `trials` is not empty.
+// Returns the trial of the highest median. REQUIRES: `trials` is not empty.
 size_t Highest(const std::vector<Trial>& trials) {
   const auto highest = std::max_element(
       trials.begin(), trials.end(),
@@ -21,9 +21,9 @@ size_t Highest(const std::vector<Trial>& trials) {
   return highest - trials.begin();
 }
 
-// The standard deviation of a window's throughput, as a share of it. Of few normal
-// values it is about the range over the root of their number (3 values: 0.98 of it,
-// 12 values: 0.94); single ranges scatter, so all trials' are averaged.
+// Returns the standard deviation of a window's throughput, as a share of it. For few
+// normal values it is about the range over the root of their number (3 values: 0.98 of
+// it, 12 values: 0.94); single ranges scatter, so all trials' are averaged.
 double Noise(const std::vector<Trial>& trials) {
   double sum = 0;
   for (const Trial& trial : trials) {
@@ -32,8 +32,8 @@ double Noise(const std::vector<Trial>& trials) {
   return sum / trials.size();
 }
 
-// The difference between two trials' medians that chance may explain: two standard
-// errors.
+// Returns the difference between two trials' medians that chance may explain: two
+// standard errors.
 double Doubt(const Trial& a, const Trial& b, double noise) {
   return 2 * noise * std::sqrt(1.0 / a.rates.size() + 1.0 / b.rates.size());
 }

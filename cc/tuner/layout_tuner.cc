@@ -8,12 +8,12 @@
 namespace tensorbow {
 namespace {
 
-// Calm windows, by the patience, after which the patience is halved: a tuning takes
-// some ten windows, so one more of them costs little then.
+// Calm windows, as a multiple of the patience, after which the patience is halved. A
+// tuning takes some ten windows, so one more of them costs little then.
 constexpr int64_t kCalm = 100;
 constexpr int64_t kMostPatience = int64_t{1} << 40;
-// Tuning that confirms takes at most a tenth of the time at first, and each time about
-// half as much of it.
+// Windows before a confirmation, as a multiple of the tuning's windows: at most a tenth
+// of the time at first, and about half as much each time.
 constexpr int64_t kConfirmAfter = 10;
 constexpr int64_t kMostConfirmAfter = int64_t{1} << 40;
 
@@ -157,7 +157,7 @@ void LayoutTuner::Settle() {
     Take(first_);
     return;
   }
-  // Where there is nothing else there is nothing to confirm.
+  // A single trial needs no confirmation.
   confirm_in_ = trials_.size() > 1 ? confirm_after_ * tuning_windows_ : 0;
   const Trial& best = trials_[search_->Best(trials_)];
   log_[*best.entry].chosen = true;

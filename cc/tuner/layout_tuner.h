@@ -1,21 +1,21 @@
-// Chooses how many learners train, and with how many threads each, by measuring the
-// user's own learning runs. Nothing is executed for the measurement.
+// Chooses the number of learners, and the threads of each, by measuring the user's own
+// learning runs. Nothing is executed for the measurement.
 //
 // A layout is measured in windows (run_window.h). The first window after a change does
 // not count, since it compiles and fills caches; the median of the following ones is
-// the layout's throughput. A LayoutSearch says which layout is next. The layout in use
-// when tuning begins is measured first, which takes no change. In the end the best
-// layout is settled on.
+// the layout's throughput. A LayoutSearch chooses the next layout. The layout in use
+// when tuning starts is measured first, which needs no change. In the end the tuner
+// settles on the best layout.
 //
-// Tuning begins again if several windows in a row say so: the settled layout's
-// throughput is another by more than `regime_change`, or other programs take the time.
-// How many windows that takes doubles each time and halves again after a calm time, so
-// a machine or a program that keeps changing is tuned ever more rarely.
+// Tuning starts again after several windows in a row with the same reason: the settled
+// layout's throughput differs by more than `regime_change`, or other programs take the
+// time. The number of these windows doubles each time and halves again after a calm
+// time. So a machine or a program that keeps changing is tuned ever more rarely.
 //
-// What has been found is confirmed, too: another program may have disturbed the
-// measurement of one layout and not that of another, which the settled layout's
-// throughput never tells. Ten times as many windows after a tuning as it took, it is
-// made again, then after twenty times as many, and so on.
+// The result is confirmed: another program may have disturbed the measurement of one
+// layout and not that of another, which the settled layout's throughput never shows.
+// The tuning is repeated after ten times as many windows as it took, then after twenty
+// times as many, and so on.
 //
 // Thread-compatible: the caller serialises calls. Ran() costs some nanoseconds and
 // allocates nothing, except at the end of a window of a layout on trial.
@@ -37,54 +37,54 @@ namespace tensorbow {
 class LayoutTuner {
  public:
   struct Settings {
-    // The least that makes a window: seconds inside runs, and runs.
+    // The minimum of a window: seconds inside runs, and runs.
     double window_seconds = 0.5;
     int64_t window_runs = 10;
-    int windows = 3;              // that are measured of a layout
-    double regime_change = 0.25;  // of the settled layout's throughput
-    int patience = 3;             // windows in a row that make it tune again
+    int windows = 3;              // windows measured per layout
+    double regime_change = 0.25;  // as a share of the settled layout's throughput
+    int patience = 3;             // windows in a row that restart the tuning
   };
 
   struct Measurement {
     Layout layout;
-    double samples_per_second;  // the median window's; 0 if skipped
+    double samples_per_second;  // of the median window; 0 if skipped
     double spread;              // from the slowest window to the fastest, by the median
     std::string note;           // "", "skipped: <why>" or "again: <why>"
-    bool chosen;                // settled on when its tuning ended
+    bool chosen;                // the tuner settled on it
   };
 
   // `first` is the layout in use, which works.
   LayoutTuner(const Settings& settings, std::unique_ptr<LayoutSearch> search,
               const Layout& first);
 
-  // The one to be used now.
+  // Returns the layout to use now.
   const Layout& layout() const { return layout_; }
   bool settled() const { return settled_; }
 
-  // Learns that a run of `program` (what is executed, with how many rows) trained
+  // Records that a run of `program` (the graph with its number of rows) trained
   // `samples` rows in `seconds` with layout(). The seconds are those of the run alone:
-  // what happens between runs is the same for every layout, so it would only blur the
+  // the time between runs is the same for every layout, so it would only blur the
   // comparison. Runs without samples or time do not count. Returns the layout to change
   // to now, if any.
   std::optional<Layout> Ran(uint64_t program, int64_t samples, double seconds);
 
-  // Learns that layout() could not be taken, or cannot be kept, for lack of memory for
-  // instance. As many learners or more are never tried again. Returns the layout to
-  // take instead; that is `first` where nothing else is left.
+  // Records that layout() failed, for example for lack of memory. As many learners or
+  // more are never tried again. Returns the layout to use instead: `first` if no other
+  // is left.
   Layout Failed(const std::string& why);
 
-  // Every layout measured or skipped, in order. One that has been measured again
-  // during the same tuning stands at its first place.
+  // Returns every layout measured or skipped, in order. A layout measured again during
+  // the same tuning stands at its first place.
   const std::vector<Measurement>& log() const { return log_; }
 
  private:
   std::optional<Layout> EndWindow(RunWindow::State state);
   bool RegimeChanged(double rate) const;
   void TuneAgain(std::optional<uint64_t> program, std::string why);
-  // Begins tuning again, for the reason given: what has been measured so far does not
-  // count any more, and the layout in use is measured first.
+  // Starts tuning again, for the reason given: earlier measurements do not count any
+  // more, and the layout in use is measured first.
   void Restart(std::string why);
-  // Goes on to the next layout, or settles. Returns whether layout() has changed.
+  // Moves to the next layout, or settles. Returns whether layout() has changed.
   bool Advance();
   void Try(const Layout& layout);
   void Settle();
@@ -97,23 +97,23 @@ class LayoutTuner {
 
   Layout layout_;
   bool settled_ = false;
-  int limit_ = std::numeric_limits<int>::max();  // least number of learners that failed
+  int limit_ = std::numeric_limits<int>::max();  // least number that failed
   std::vector<Trial> trials_;                    // measured during this tuning
   Trial trial_;                                  // of layout_, while it is measured
-  size_t goal_ = 0;                              // windows it is to have
+  size_t goal_ = 0;                              // the number of windows it needs
   std::string why_again_;                        // for the next entry of log_
 
   RunWindow window_;
   bool started_ = false;  // the first run's program is watched
   bool warm_ = false;     // the first window with layout_ is over
   double expected_ = 0;   // samples per second of the settled layout; 0 if unknown
-  int64_t patience_;      // windows in a row that make it tune again
-  int64_t strange_ = 0;   // windows in a row that speak for tuning again
-  int64_t calm_ = 0;      // windows in a row that do not
+  int64_t patience_;      // windows in a row that restart the tuning
+  int64_t strange_ = 0;   // windows in a row that are a reason to tune again
+  int64_t calm_ = 0;      // windows in a row that are not
 
-  int64_t tuning_windows_ = 0;  // that this tuning, or the last one, has taken
-  int64_t confirm_after_;       // so many times as many windows
-  int64_t confirm_in_ = 0;      // windows of the settled layout
+  int64_t tuning_windows_ = 0;  // windows of this tuning, or of the last one
+  int64_t confirm_after_;       // the next confirmation, as a multiple of these windows
+  int64_t confirm_in_ = 0;      // windows of the settled layout until then
 
   std::vector<Measurement> log_;
 };

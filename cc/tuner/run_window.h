@@ -1,4 +1,4 @@
-// Throughput of the learning runs of a short time, a window.
+// The throughput of learning runs in a short time, a window.
 //
 // A session executes more than one program: a GAN has two training operations, an epoch
 // ends with a smaller batch. Rows of different programs cost differently, and windows
@@ -7,9 +7,9 @@
 //
 // A window ends full when the watched program has had enough runs and enough time. It
 // ends foreign when four times that time has passed and the watched program had less
-// than a quarter of it. The share counts time, not rows: what is to be made faster is
-// what takes the time. Where no program recurs (every run has another number of rows)
-// all runs are watched together.
+// than a quarter of it. The share counts time, not rows: the program that takes the
+// time is the one to make faster. If no program recurs (every run has another number of
+// rows), all runs are watched together.
 //
 // Thread-compatible. Nothing is allocated.
 #ifndef TENSORBOW_CC_TUNER_RUN_WINDOW_H_
@@ -27,7 +27,7 @@ class RunWindow {
   RunWindow(double least_seconds, int64_t least_runs)
       : least_seconds_(least_seconds), least_runs_(least_runs) {}
 
-  // nullopt watches all programs. Begins a window.
+  // Starts a window of this program; nullopt watches all programs.
   void Watch(std::optional<uint64_t> program) {
     watched_ = program;
     Begin();
@@ -39,7 +39,7 @@ class RunWindow {
     votes_ = 0;
   }
 
-  // REQUIRES: samples > 0, seconds > 0.
+  // Adds a run. REQUIRES: samples > 0, seconds > 0.
   State Add(uint64_t program, int64_t samples, double seconds) {
     all_.Add(samples, seconds);
     if (!watched_.has_value() || program == *watched_) own_.Add(samples, seconds);
@@ -51,11 +51,11 @@ class RunWindow {
     return foreign ? State::kForeign : State::kOpen;
   }
 
-  // REQUIRES: the window is full.
+  // Returns the throughput of the watched program. REQUIRES: the window is full.
   double samples_per_second() const { return own_.samples / own_.seconds; }
 
-  // A program that had at least a quarter of the window's time: if one had two thirds,
-  // that one.
+  // Returns a program that had at least a quarter of the window's time: if one had two
+  // thirds, that one.
   std::optional<uint64_t> Dominant() const {
     if (votes_ * kForeign < all_.seconds) return std::nullopt;
     return elected_;
@@ -75,9 +75,10 @@ class RunWindow {
 
   static constexpr double kForeign = 4;
 
-  // The majority vote of Boyer and Moore with seconds for votes: one counter for any
-  // number of programs. If a program has the share s of the seconds, at least 2s − 1 of
-  // them are left to it; what is left to the elected one is at most its own share.
+  // Votes by the majority algorithm of Boyer and Moore, with seconds for votes: one
+  // counter for any number of programs. If a program has the share s of the seconds, at
+  // least 2s − 1 of them remain for it; the elected one's remainder is at most its own
+  // share.
   void Vote(uint64_t program, double seconds) {
     votes_ += program == elected_ ? seconds : -seconds;
     if (votes_ < 0) {

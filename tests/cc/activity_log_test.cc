@@ -12,8 +12,8 @@ constexpr int64_t kMilli = 1000000;
 
 std::string NameOfVariable(int64_t number) { return number == 1 ? "w" : "v"; }
 
-// Learner j's only task of a run takes from `begin` to `end`, of which it waits for
-// `waited`; in milliseconds.
+// Records learner j's only task of a run, from `begin` to `end`, including `waited`; in
+// milliseconds.
 void NoteTask(ActivityLog* log, int j, int begin, int end, int waited) {
   LearnerActivity* const learner = log->learner(j);
   learner->BeginTask(begin * kMilli);
@@ -33,7 +33,7 @@ TEST(ActivityLog, KnowsNothingAtFirst) {
   EXPECT_EQ(log.StopTrace(), nullptr);
 }
 
-// Run i is from 100 i to 100 i + 50. Learner 0 computes for 40 and waits for 10 of
+// Run i lasts from 100 i to 100 i + 50. Learner 0 computes for 40 and waits for 10 of
 // these; learner 1 computes for 20 + i and waits for the end of the run.
 TEST(ActivityLog, FiguresAreThoseOfTheRuns) {
   ActivityLog log;
@@ -88,7 +88,7 @@ TEST(ActivityLog, TracesWhatHappensBetweenStartAndStop) {
   log.Mark("too early", 0, 1);
   EXPECT_TRUE(log.StartTrace(10 * kMilli));
   EXPECT_FALSE(log.StartTrace(11 * kMilli));
-  log.Mark("com\"pile", 5 * kMilli, 12 * kMilli);  // has begun before
+  log.Mark("com\"pile", 5 * kMilli, 12 * kMilli);  // started earlier
   log.BeginRun(20 * kMilli);
   EXPECT_TRUE(log.recording());
   NoteTask(&log, 0, 20, 30, 4);

@@ -1,4 +1,4 @@
-// Graphs that can be executed, and such that cannot.
+// Graphs that can be executed, and graphs that cannot.
 #include "cc/graph/acyclic.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Model averaging as cc/synchroniser/algorithms/sma.h states it, in double precision
-// and with nothing clever: what SMA is compared with. Every learner's replica, and z,
+// and without optimisations, as the reference for SMA. Every learner's replica, and z,
 // is an array of the same few values; an update adds one number to all of them.
 #ifndef TENSORBOW_TESTS_CC_AVERAGING_MODEL_H_
 #define TENSORBOW_TESTS_CC_AVERAGING_MODEL_H_
@@ -16,7 +16,7 @@ namespace tensorbow {
 
 class AveragingModel {
  public:
-  // By learner, what an iteration adds to its replica; nothing: it sits out.
+  // The number that an iteration adds to each learner's replica; nullopt: it skips it.
   using Updates = std::vector<std::optional<double>>;
 
   AveragingModel(const SmaOptions& options, double ema_decay, int num_learners,
@@ -38,7 +38,7 @@ class AveragingModel {
     for (int j = 0; j < static_cast<int>(w_.size()); ++j) {
       if (updates[j].has_value()) taking_part.push_back(j);
     }
-    for (int j : taking_part) {  // a learner that sat out starts from z
+    for (int j : taking_part) {  // a learner that skipped the last one starts from z
       if (!std::binary_search(present_.begin(), present_.end(), j)) w_[j] = z_;
     }
     present_ = taking_part;
@@ -57,7 +57,7 @@ class AveragingModel {
         z_[i] = next;
       }
     }
-    if (lagging && !due) return;  // z has not moved
+    if (lagging && !due) return;  // z has not changed
     const double t = static_cast<double>(moves_++);
     const double d = std::min(ema_decay_, (1 + t) / (10 + t));
     for (size_t i = 0; i < z_.size(); ++i) {
@@ -72,7 +72,7 @@ class AveragingModel {
     std::iota(present_.begin(), present_.end(), 0);
   }
 
-  // The same of some learners; the momentum is forgotten all the same.
+  // Restarts some learners; the momentum is forgotten anyway.
   void Restart(const std::vector<int>& learners) {
     for (int j : learners) {
       w_[j] = z_;

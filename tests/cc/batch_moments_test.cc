@@ -18,7 +18,7 @@ std::vector<float> Random(int64_t count, float centre, int seed) {
   return values;
 }
 
-// By the definition, in float64.
+// Returns the moments by definition, in float64.
 BatchMoments Defined(const std::vector<float>& x, int64_t rows, int64_t columns) {
   BatchMoments moments{rows, std::vector<double>(columns),
                        std::vector<double>(columns)};
@@ -91,7 +91,7 @@ TEST(BatchMomentsTest, WhatIsNotANumberStaysOne) {
   EXPECT_TRUE(std::isnan(MomentsOf(x.data(), 2, 1).squares[0]));
 }
 
-// dx of Σ gradient·(x − mean)/σ by differences, for one column.
+// Computes dx of Σ gradient·(x − mean)/σ by differences, for one column.
 TEST(BatchMomentsTest, GradientIsThatOfTheNormalisation) {
   const int64_t rows = 9;
   const std::vector<float> x = Random(rows, 1, 1), dy = Random(rows, 0, 2);

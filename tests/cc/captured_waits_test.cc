@@ -10,7 +10,7 @@ namespace tensorbow {
 namespace {
 
 std::string Written(const std::string& content) {
-  // Tests run side by side.
+  // A path of this test's own: tests run side by side.
   const std::string path =
       ::testing::TempDir() + "gpu_events_passed." +
       ::testing::UnitTest::GetInstance()->current_test_info()->name();

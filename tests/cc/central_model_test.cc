@@ -118,7 +118,7 @@ TEST(CentralModelTest, VersionTellsOfOverwrittenValuesOnly) {
   v.MarkUpToDate(0);
   v.Swap();
   EXPECT_EQ(v.version(), version);
-  const float value = 0;  // which it is
+  const float value = 0;  // equal to its value
   model.Assign(0, &value);
   EXPECT_NE(v.version(), version);
   version = v.version();
@@ -141,7 +141,7 @@ TEST(CentralModelTest, AverageFollowsZ) {
   CentralModel::Variable& v = model.variable(index);
   const double start = 8;
   model.Assign(index, &start);
-  v.MarkUpToDate(0);  // nothing has happened yet
+  v.MarkUpToDate(0);  // no iteration yet
   EXPECT_EQ(AverageOf(model, index), 8);
   // t = 0, 1, 2, 3: d = 1/10, 2/11, 3/12, min(0.3, 4/13)
   double expected = 8, z = 4;
@@ -149,13 +149,13 @@ TEST(CentralModelTest, AverageFollowsZ) {
     v.NextIteration();
     *v.z<double>() = z;
     expected = d * expected + (1 - d) * z;
-    for (int i = 0; i < 2; ++i) {  // once only
+    for (int i = 0; i < 2; ++i) {  // moves it only once
       v.MarkUpToDate(0);
       EXPECT_DOUBLE_EQ(AverageOf(model, index), expected);
     }
     z -= 2;
   }
-  // An assignment begins a new average.
+  // An assignment starts a new average.
   model.Assign(index, &start);
   EXPECT_EQ(AverageOf(model, index), 8);
   v.NextIteration();
@@ -172,7 +172,7 @@ TEST(CentralModelTest, AverageGoesOnFromWhereItWasSaved) {
     *v.average<double>() = 8;
     v.Resume(3, taken_in);
     EXPECT_EQ(v.iterations(), 3);
-    v.MarkUpToDate(0);  // of t = 2, if it has not been: d = 3/12
+    v.MarkUpToDate(0);  // moved at t = 2 otherwise: d = 3/12
     EXPECT_DOUBLE_EQ(AverageOf(model, 0), taken_in == 3 ? 8 : 0.25 * 8 + 0.75 * 4);
   }
 }

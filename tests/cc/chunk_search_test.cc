@@ -1,4 +1,4 @@
-// CGDP's search for the size of chunks, on times made by hand.
+// CGDP's search for the size of chunks, on artificial times.
 #include "cc/synchroniser/hosts/chunk_search.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace tensorbow {
 namespace {
 
-// The sizes that are tried if each takes what `time` says, and the one that is kept.
+// Returns the sizes that are tried if each takes `time`, and the size that is kept.
 std::vector<int> Tried(ChunkSearch* search, const std::function<double(int)>& time) {
   std::vector<int> tried;
   while (!search->done() && tried.size() < 1000) {
@@ -29,7 +29,7 @@ TEST(ChunkSearchTest, GoesOneByOneThenInStepsAndStopsInRangeOfTheBest) {
 
 TEST(ChunkSearchTest, GoesOnWithEveryNewBest) {
   ChunkSearch search({10, 10, 5}, 1000);
-  // The larger the better up to 40, then worse: 40 + 50 is the bound.
+  // Larger is better up to 40, then worse: 40 + 50 is the bound.
   const auto time = [](int k) { return k <= 40 ? 100.0 - k : 60.0 + k; };
   EXPECT_EQ(Tried(&search, time), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20,
                                                     30, 40, 50, 60, 70, 80, 40}));

@@ -57,7 +57,8 @@ TEST(CompletionQueue, APostWakesTheWaitingThread) {
     queue.Post([&ran] { ran = true; });
   });
   queue.RunUntil([&] {
-    // Evaluated with the queue locked, so that the post comes once this thread waits.
+    // Evaluated with the queue locked, so the closure is posted while this thread
+    // waits.
     if (!std::exchange(told, true)) waits.set_value();
     return ran;
   });
@@ -111,9 +112,9 @@ TEST(CompletionQueue, AClosureMayPostAnother) {
 
 TEST(CompletionQueue, ReturnsOnlyWhenFinishedAndEmpty) {
   CompletionQueue queue;
-  queue.RunUntil([] { return true; });  // both, from the start
+  queue.RunUntil([] { return true; });  // both are true from the start
 
-  // Finished after the first of three: the others run all the same.
+  // Finished after the first of three, but all of them are executed.
   bool finished = false;
   int ran = 0;
   queue.Post([&] { finished = true, ++ran; });

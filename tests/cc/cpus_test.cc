@@ -14,7 +14,7 @@ namespace {
 class CpusTest : public testing::Test {
  protected:
   void SetUp() override {
-    // Tests run side by side.
+    // A folder of this test's own: tests run side by side.
     root_ = testing::TempDir() + "cpus_test." +
             testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(root_);

@@ -12,7 +12,7 @@
 namespace tensorbow {
 namespace {
 
-// Leaves the process without a factory, as it was.
+// Leaves the process without a factory, as it was before.
 class DeviceSmaTest : public testing::Test {
  protected:
   ~DeviceSmaTest() override { RegisterDeviceSma(nullptr); }

@@ -23,7 +23,7 @@ ElementProgram Momentum() {
   return ElementProgram(2, 1,
                         {{Op::kMul, 1, 3},   // 4: slot · scalar
                          {Op::kAdd, 4, 2},   // 5: + gradient
-                         {Op::kSub, 0, 5}},  // 6: w − that
+                         {Op::kSub, 0, 5}},  // 6: w − value 5
                         {6, 5});
 }
 
@@ -70,10 +70,10 @@ TEST(ElementProgramTest, ExchangesTwoArrays) {
 // Old values are read after the new ones have been computed.
 TEST(ElementProgramTest, KeepsOldValuesAsLongAsTheyAreNeeded) {
   const ElementProgram program(2, 0,
-                               {{Op::kAdd, 0, 2},       // 3: what array 0 becomes
-                                {Op::kMul, 0, 1},       // 4: of the old ones
+                               {{Op::kAdd, 0, 2},       // 3: the new array 0
+                                {Op::kMul, 0, 1},       // 4: from the old arrays
                                 {Op::kSub, 4, 3},       // 5
-                                {Op::kMaximum, 5, 1}},  // 6: what array 1 becomes
+                                {Op::kMaximum, 5, 1}},  // 6: the new array 1
                                {3, 6});
   std::vector<float> a = Values(700, -1), b = Values(700, -0.5f);
   const std::vector<float> a0 = a, b0 = b, g = Values(700, 0.25f);

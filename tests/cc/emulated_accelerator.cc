@@ -29,7 +29,7 @@ class EmulatedBackend : public AcceleratorBackend {
   }
 };
 
-// Tasks are executed at once: averaging is the host's.
+// Tasks are executed at once, so the host averages.
 DeviceSma NewEmulatedSma(const SmaOptions& options, std::vector<LearnerStream> learners,
                          CentralModel* central) {
   TheEmulation().reduces_on_host = options.reduces_on_host;
@@ -53,7 +53,7 @@ class AsyncKernel : public tf::AsyncOpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("EmulatedAsync").Device(tf::DEVICE_CPU), AsyncKernel);
 
-// y = x, brought to host memory.
+// y = x, copied to host memory.
 REGISTER_OP("EmulatedToHost")
     .Input("x: float")
     .Output("y: float")
@@ -71,7 +71,7 @@ REGISTER_KERNEL_BUILDER(Name("EmulatedToHost").Device(tf::DEVICE_CPU).HostMemory
 // ------------------------------------------------------------- tests of the recorder
 
 // A task that adds its feed to a resource variable and fetches nothing, executed by
-// hand. Its device counts what the recorder makes of it.
+// hand. Its device counts the recorder's actions.
 class VariableTask {
  public:
   explicit VariableTask(tf::Device* host) : device_(host, 0) {
@@ -119,15 +119,15 @@ class VariableTask {
     return ran;
   }
 
-  // Assigns to the variable, which then has another buffer.
+  // Assigns to the variable, which moves it to another buffer.
   void Move(float by) { *variable_->tensor() = New(value() + by); }
   float value() const { return variable_->tensor()->scalar<float>()(); }
   int recordings() const { return TheEmulation().recordings; }
   int replays() const { return TheEmulation().replays; }
 
   bool moves_ = false;           // every task assigns, and so moves the variable
-  bool moves_recorded_ = false;  // a task does so that is recorded
-  bool fails_ = false;           // recording fails after that
+  bool moves_recorded_ = false;  // the recorded task moves it
+  bool fails_ = false;           // recording fails after the task
   int executed_ = 0;
   std::vector<std::string> refusals_;
 
@@ -158,7 +158,7 @@ class VariableTask {
 
 constexpr int kWarmUp = TaskRecorder::kWarmUpTasks;
 
-// What is wrong, or "".
+// Returns the error, or "".
 using Test = std::string (*)(tf::Device* host);
 
 std::string ReplaysWhatFits(tf::Device* host) {
@@ -180,7 +180,7 @@ std::string RecordsAgainWhenAVariableHasMoved(tf::Device* host) {
   VariableTask task(host);
   task.RunTasks(kWarmUp + 2);
   if (task.recordings() != 1 || task.replays() != 2) return "not replayed";
-  task.Move(10);  // as another run of the session does
+  task.Move(10);  // as another run of the session would
   if (!task.Run() || task.replays() != 2) return "replayed on the old buffer";
   if (task.value() != kWarmUp + 11) return "the task did not use the new buffer";
   task.RunTasks(kWarmUp);
@@ -213,7 +213,7 @@ std::string LeavesVariablesAsTheyWereIfRecordingFails(tf::Device* host) {
     if (!task.RunTasks(kWarmUp + 3)) return "a task failed";
     if (task.recordings() != 1) return "recorded again";
     if (task.replays() != 0) return "replayed";
-    // The task that was to be recorded is executed once, on the value before it.
+    // The task to be recorded is executed once, on the value before it.
     if (task.executed_ != kWarmUp + 3) return "executed another number of times";
     if (task.value() != kWarmUp + 3) return "an update is lost or made twice";
     if (task.refusals_.size() != 1) return "did not say why, once";
@@ -247,7 +247,7 @@ std::string KeepsToItsShareOfTheMemory(tf::Device* host) {
   constexpr int64_t kMiB = 1 << 20;
   TheEmulation().limit_bytes = 8 * kMiB;
   std::string failure;
-  for (const int learner : {0, 1}) {  // the first one, too
+  for (const int learner : {0, 1}) {  // also the first one
     EmulatedDevice device(host, learner);
     device.Begin(/*learners=*/2);
     const auto allocate = [&](int64_t mib) {
@@ -299,7 +299,7 @@ const std::pair<const char*, Test> kTests[] = {
 
 extern "C" {
 
-// From now on new sessions have this many accelerators, with so much memory each.
+// Gives new sessions this number of accelerators, with this memory each.
 void EmulateAccelerators(int number, int64_t bytes) {
   tensorbow::TheEmulation().num_devices = number;
   tensorbow::TheEmulation().limit_bytes = bytes;
@@ -307,7 +307,7 @@ void EmulateAccelerators(int number, int64_t bytes) {
   tensorbow::RegisterDeviceSma(tensorbow::NewEmulatedSma);
 }
 
-// Whether recordings may contain waits, and the op that breaks a recording ("" for
+// Sets whether recordings may contain waits, and the op that breaks a recording ("" for
 // none); sets the counts of recordings and replays to 0.
 void EmulateRecordings(int records_waits, const char* unrecordable) {
   tensorbow::TheEmulation().records_waits = records_waits != 0;
@@ -315,14 +315,14 @@ void EmulateRecordings(int records_waits, const char* unrecordable) {
   tensorbow::TheEmulation().recordings = tensorbow::TheEmulation().replays = 0;
 }
 
-// Whether the last session's averages were to be reduced on the host.
+// Returns whether the last session's averages were to be reduced on the host.
 int ReducesOnHost() { return tensorbow::TheEmulation().reduces_on_host ? 1 : 0; }
 int NumUploads() { return tensorbow::TheEmulation().uploads; }
 int NumDownloads() { return tensorbow::TheEmulation().downloads; }
 int NumRecordings() { return tensorbow::TheEmulation().recordings; }
 int NumReplays() { return tensorbow::TheEmulation().replays; }
 
-// Copies what fails into `text`, a line for each test, and returns the length.
+// Copies the failures into `text`, a line for each test, and returns the length.
 int TestRecorder(char* text, int size) {
   std::string failures;
   for (const auto& [name, test] : tensorbow::kTests) {

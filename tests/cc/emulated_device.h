@@ -1,10 +1,10 @@
 // An accelerator for tests: its memory is the host's, and its device is "CPU:1". With
-// it, tests execute everything that is not the GPU's own: tasks in two parts, feeds and
-// fetches through the device, replicas that are copied in and out, recorded tasks.
+// it, tests execute everything but the GPU's own code: tasks in two parts, feeds and
+// fetches through the device, replicas copied in and out, recorded tasks.
 //
-// Like a GPU's, a download is complete only when Finish() is called; what is put on the
-// device while it records is not done; a replay works on the addresses that were
-// recorded, whatever variables and tensors are there now.
+// As on a GPU, a download is complete only when Finish() is called. Work enqueued while
+// the device records is not executed. A replay works on the recorded addresses,
+// whatever variables and tensors are there now.
 #ifndef TENSORBOW_TESTS_CC_EMULATED_DEVICE_H_
 #define TENSORBOW_TESTS_CC_EMULATED_DEVICE_H_
 
@@ -32,12 +32,12 @@
 
 namespace tensorbow {
 
-// What tests choose and count, for all emulated devices.
+// The choices and counts of tests, for all emulated devices.
 struct Emulation {
   int num_devices = 1;
   int64_t limit_bytes = int64_t{1} << 40;
   bool records_waits = false;
-  bool reduces_on_host = false;  // what the last averages were made with
+  bool reduces_on_host = false;  // argument of the last averages
   std::string unrecordable;      // the name of an op that breaks recordings
   std::atomic<int> uploads{0}, downloads{0}, recordings{0}, replays{0};
 };
@@ -47,7 +47,7 @@ inline Emulation& TheEmulation() {
   return *emulation;
 }
 
-// Host memory that can be saved and put back as a whole.
+// Host memory that can be saved and restored as a whole.
 class EmulatedRegions : public tsl::SubAllocator {
  public:
   using Held = std::map<char*, size_t>;
@@ -102,7 +102,7 @@ class RecordedKernel {
           TensorAt(is_ref ? context->mutable_input(i, false) : context->input(i)));
     }
   }
-  // After the kernel.
+  // Is called after the kernel.
   void Made(tensorflow::OpKernelContext* context) {
     for (int i = 0; i < context->num_outputs(); ++i) {
       const bool value = context->mutable_output(i) != nullptr &&
@@ -113,7 +113,7 @@ class RecordedKernel {
   }
 
   absl::Status Execute(tensorflow::Device* device) {
-    std::vector<tensorflow::Tensor> held = inputs_;  // so none is overwritten in place
+    std::vector<tensorflow::Tensor> held = inputs_;  // prevents overwriting in place
     std::vector<tensorflow::TensorValue> values;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       values.push_back(mutexes_[i] == nullptr
@@ -150,7 +150,7 @@ class RecordedKernel {
   tensorflow::OpKernel* const kernel_;
   std::vector<tensorflow::mutex*> mutexes_;  // of reference inputs
   std::vector<tensorflow::Tensor> inputs_;
-  std::vector<std::optional<tensorflow::Tensor>> outputs_;  // those that are values
+  std::vector<std::optional<tensorflow::Tensor>> outputs_;  // outputs that are values
 };
 
 class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
@@ -212,7 +212,7 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
     ++TheEmulation().downloads;
     *host = tensorflow::Tensor(on_device.dtype(), on_device.shape());
     std::memset(host->data(), 0xff, host->TotalBytes());
-    // As it is now: a replay may overwrite it.
+    // Copies the present value, which a replay may overwrite.
     slots_.emplace_back(tensorflow::tensor::DeepCopy(on_device), *host);
     return absl::OkStatus();
   }
@@ -271,7 +271,7 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
   }
   void Compute(tensorflow::OpKernel* kernel,
                tensorflow::OpKernelContext* context) override {
-    // What these make is there before the task and stays.
+    // The results of these ops exist before the task and stay.
     static const auto* const kept =
         new std::set<std::string>({"_Arg", "_DeviceArg", "_Retval", "Const",
                                    "VarHandleOp", "VariableV2", "NoOp"});
@@ -306,7 +306,7 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
   absl::Status Sync() override { return absl::OkStatus(); }
 
  private:
-  // A GPU cannot read a variable that is in the memory of the host.
+  // Fails if a variable is in host memory, where a GPU cannot read it.
   void CheckVariable(const tensorflow::OpKernel& kernel,
                      tensorflow::OpKernelContext* context) const {
     if (kernel.type_string() != "ReadVariableOp" || !context->status().ok()) return;
@@ -338,14 +338,14 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
   }
 
   const int ordinal_;
-  CompletionQueue completions_;  // of nobody: kernels are executed at once
+  CompletionQueue completions_;  // stays empty: kernels are executed at once
   std::shared_ptr<MemoryShare> share_;
   const std::shared_ptr<EmulatedRegions::Held> memory_ =
       std::make_shared<EmulatedRegions::Held>();
   LearnerAllocator::Owner allocator_;
   LearnerCpuDevice like_;
   std::vector<std::pair<tensorflow::Tensor, tensorflow::Tensor>> slots_;
-  Kernels* recording_ = nullptr;  // the one that is being made
+  Kernels* recording_ = nullptr;  // the recording being made
   RecordedOps ops_;
 };
 

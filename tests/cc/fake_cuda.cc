@@ -33,7 +33,7 @@ struct Stream {
   std::vector<std::function<void()>> captured;
 };
 
-// Shared with waits that are enqueued: the event may be destroyed before they are done.
+// Shared with enqueued waits, which may outlive the event.
 struct Event {
   int64_t recorded = 0;
   int64_t done = 0;
@@ -42,7 +42,7 @@ struct Event {
 struct FakeGpus {
   std::recursive_mutex mu;
   std::mt19937 random;
-  unsigned laziness = 1;  // work is executed after about every so many-th call only
+  unsigned laziness = 1;  // the average number of calls between executions
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<const char*, size_t> pinned;
 

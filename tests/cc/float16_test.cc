@@ -9,7 +9,7 @@ namespace tensorbow {
 namespace {
 
 TEST(HalfTest, KnownValues) {
-  // IEEE 754-2008 binary16, by hand.
+  // IEEE 754-2008 binary16, computed by hand.
   EXPECT_EQ(Half(0.0f).bits, 0x0000);
   EXPECT_EQ(Half(-0.0f).bits, 0x8000);
   EXPECT_EQ(Half(1.0f).bits, 0x3c00);

@@ -7,7 +7,8 @@
 namespace tensorbow {
 namespace {
 
-// Volatile: computed when the test runs, in the mode of the moment.
+// Returns whether results are flushed. Volatile: computed at run time, in the present
+// mode.
 template <typename T>
 bool ResultsAreFlushed() {
   const volatile T smallest = std::numeric_limits<T>::min();

@@ -16,7 +16,7 @@ std::atomic<int> yields{0};
 
 }  // namespace
 
-// In the place of libc's: counts how often the core is offered to other threads.
+// Replaces libc's function: counts how often the core is offered to other threads.
 extern "C" int sched_yield() noexcept {
   yields.fetch_add(1);
   return static_cast<int>(syscall(SYS_sched_yield));
@@ -25,7 +25,7 @@ extern "C" int sched_yield() noexcept {
 namespace tensorbow {
 namespace {
 
-// Long enough to see what a thread does that spins.
+// Long enough to observe a spinning thread.
 constexpr std::chrono::seconds kLong(10);
 
 class GateTest : public testing::TestWithParam<std::chrono::microseconds> {};

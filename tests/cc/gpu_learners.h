@@ -1,5 +1,5 @@
 // AveragingLearners with replicas of some variables, one after another on one thread:
-// on the CPU, and on GPUs of the fake CUDA. What the two leave behind is compared.
+// on the CPU, and on GPUs of the fake CUDA. The tests compare their outcomes.
 #ifndef TENSORBOW_TESTS_CC_GPU_LEARNERS_H_
 #define TENSORBOW_TESTS_CC_GPU_LEARNERS_H_
 
@@ -47,7 +47,7 @@ struct Settings {
   int num_learners() const { return static_cast<int>(ordinals.size()); }
 };
 
-// A subclass says how updates are made.
+// Learners that average; a subclass makes the updates.
 class AveragingLearners {
  public:
   explicit AveragingLearners(const Settings& settings)
@@ -67,7 +67,7 @@ class AveragingLearners {
         }
         for (int j = 0; j < num_learners(); ++j) {
           buffers_.emplace_back((variable.size + 1) * sizeof(S));
-          // Some replicas are not aligned to anything but their elements.
+          // Some replicas are aligned only to their elements.
           replicas_[v].push_back(buffers_.back().as<S>() + (j == 0 ? 0 : 1));
           std::memcpy(replicas_[v][j], initial.data(), variable.size * sizeof(S));
         }
@@ -90,9 +90,9 @@ class AveragingLearners {
     return set;
   }
 
-  // A run of so many tasks; in its last iteration, or the given one, the learners from
-  // `first_absent` on find no data, or learner `first_failing` aborts, and those after
-  // it do nothing.
+  // Executes a run of `tasks` tasks. In its last iteration, or the given one, the
+  // learners from `first_absent` on find no data. Or learner `first_failing` aborts,
+  // and the learners after it do nothing.
   int64_t Run(int64_t tasks, int first_absent = -1, int first_failing = -1,
               int64_t special = -1) {
     scheduler_.Begin(tasks, SchedulingPolicy::kRoundRobin);
@@ -116,7 +116,7 @@ class AveragingLearners {
     }
     return synchroniser_->EndRun();
   }
-  // The same over some of the variables.
+  // Executes a run over some of the variables.
   int64_t RunOver(TrainedSet* set, int64_t tasks) {
     set_ = set;
     const int64_t completed = Run(tasks);
@@ -124,14 +124,14 @@ class AveragingLearners {
     return completed;
   }
 
-  // The learner's task: updates every member, or leaves it out now and then.
+  // Executes the learner's task: updates every member, or sometimes skips it.
   virtual void Task(int learner) {
     for (int m = 0; m < set_->size(); ++m) {
       if ((time_ + learner + m) % 5 != 4) Train(learner, m);
     }
   }
 
-  // Between runs: the replica of a learner ← a value.
+  // Sets a learner's replica to a value, between runs.
   void Write(int learner, int variable, float value) {
     const ElementType type = settings_.variables[variable].type;
     Execute(learner, [=] {
@@ -144,14 +144,14 @@ class AveragingLearners {
   }
 
   void Restart() { synchroniser_->Restart(*set_); }
-  // Brings the model up to date, as a read between runs does.
+  // Updates the model, as a read between runs does.
   void Collect() {
     for (int v = 0; v < static_cast<int>(replicas_.size()); ++v) {
       ASSERT_EQ(synchroniser_->Collect(v, replicas_[v]), "");
     }
   }
 
-  // What all this leaves: replicas, and what the model keeps.
+  // Returns the outcome: replicas, and the arrays of the model.
   std::vector<std::vector<char>> Outcome() {
     Collect();
     Settle();
@@ -179,13 +179,13 @@ class AveragingLearners {
  protected:
   virtual void Train(int learner, int member) = 0;
   virtual void Settle() {}
-  // Does that after all the learner has been given before.
+  // Executes work after all earlier work of the learner.
   virtual void Execute(int learner, const std::function<void()>& work) { work(); }
 
   const Settings::Variable& SettingsOf(int member) const {
     return settings_.variables[set_->variable(member)];
   }
-  // The update of element i.
+  // Returns the update of element i.
   float Update(int learner, int64_t i) const {
     return 0.001f * static_cast<float>((i * 7 + learner * 5 + time_ * 3) % 23 - 11);
   }
@@ -271,11 +271,11 @@ class GpuLearners : public AveragingLearners {
     synchroniser_ = std::make_unique<Synchroniser>(num_learners(), &model_, kNoSpin,
                                                    std::move(sma), queue);
   }
-  // What is enqueued refers to the learners.
+  // Enqueued work refers to the learners, so it must end first.
   ~GpuLearners() override { synchroniser_.reset(); }
 
   void Task(int learner) override {
-    // As a forward pass would: reads the weights some time after the task before.
+    // Reads the weights some time after the task before, as a forward pass would.
     fake_cuda::Enqueue(streams_[learner], [] {});
     AveragingLearners::Task(learner);
   }
@@ -318,7 +318,8 @@ class GpuLearners : public AveragingLearners {
 
 constexpr int kSeeds = 8;
 
-// Does the same to both and compares what is left, for several orders of execution.
+// Executes the scenario on both and compares their outcomes, for several orders of
+// execution.
 inline void ExpectSame(const Settings& settings,
                        const std::function<void(AveragingLearners&)>& scenario) {
   CpuLearners cpu(settings);

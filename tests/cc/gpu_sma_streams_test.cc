@@ -16,8 +16,7 @@ INSTANTIATE_TEST_SUITE_P(Centres, GpuSmaCentreTest,
                          [](const auto& info) { return NameOf(info.param); });
 
 TEST_P(GpuSmaCentreTest, NobodyFindsData) {
-  // Where every update corrects itself, nothing is prepared for an iteration that is
-  // none.
+  // If every update corrects itself, an iteration without tasks is not prepared.
   Settings settings = OneGpu(GetParam(), 3);
   settings.variables = {{ElementType::kFloat32, 5000, true},
                         {ElementType::kFloat64, 10, true}};
@@ -26,10 +25,10 @@ TEST_P(GpuSmaCentreTest, NobodyFindsData) {
     EXPECT_EQ(l.Run(6), 2);
   };
   ExpectSame(settings, scenario);
-  // Elsewhere it is, and undone.
+  // Otherwise it is prepared, and undone.
   settings.variables = {{ElementType::kFloat32, 5000, false}};
   ExpectSame(settings, scenario);
-  // Not in an iteration that does not correct.
+  // Not in an iteration without corrections.
   settings.sma.period = 2;
   ExpectSame(settings, scenario);
 }
@@ -134,8 +133,8 @@ TEST_P(GpuSmaCentreTest, OutcomeDoesNotDependOnWhoIsFast) {
 
 // ------------------------------------------------------------------- several GPUs
 
-// The GPUs' sums are added in another order than learners on one device: the outcome
-// is the same to rounding, and the same bits whatever the order of execution.
+// The sums of GPUs have another order than those of learners on one device. The outcome
+// is equal up to rounding, and has the same bits in every order of execution.
 TEST_P(GpuSmaCentreTest, SeveralGpusDoWhatOneDoes) {
   for (const std::vector<int>& ordinals :
        {std::vector<int>{0, 1}, std::vector<int>{2, 0, 2, 1}}) {

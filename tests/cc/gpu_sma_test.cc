@@ -1,5 +1,5 @@
-// SMA on GPUs against SMA on the CPU, bit for bit, on a CUDA that executes what is
-// enqueued as late and as disorderly as streams and events allow (fake_cuda.h).
+// SMA on GPUs against SMA on the CPU, bit for bit. The fake CUDA executes enqueued work
+// as late and as disorderly as streams and events allow (fake_cuda.h).
 #include "cc/synchroniser/gpu/gpu_sma.h"
 
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ TEST_P(GpuSmaTest, LearnersThatSatOutGoOnWithoutASynchronisation) {
 
 TEST_P(GpuSmaTest, AverageIsTheHostsBitForBit) {
   Settings averaged = settings();
-  averaged.ema_decay = 0.5;  // (1 + t) / (10 + t) passes it
+  averaged.ema_decay = 0.5;  // (1 + t) / (10 + t) exceeds it
   ExpectSame(averaged, [&](AveragingLearners& l) {
     l.Run(5 * learners());
     l.Collect();
@@ -187,7 +187,7 @@ TEST_P(GpuSmaTest, HostLeadsWhereItHasBeenWritten) {
     l.Run(2 * learners());
     l.Collect();
     l.Run(learners());
-    // Written after something newer is on the GPUs, without a Collect() before.
+    // Written after a newer value is on the GPUs, without a Collect() before.
     const std::vector<float> values(l.model().variable(0).size(), 0.25f);
     l.model().Assign(0, values.data());
     l.Run(3 * learners());

@@ -1,5 +1,5 @@
-// What GPUs add up: the reduction on the host, and how variables are divided into
-// blocks and laid out in one buffer.
+// Sums over GPUs: the reduction on the host, and the division of variables into blocks
+// in one buffer.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -24,7 +24,7 @@ TEST(HostReducerTest, SumsInTheOrderOfTheGpus) {
   EXPECT_EQ(sum, 0);
 }
 
-// Values of three GPUs, which are added up again and again.
+// The values of three GPUs, which are added up repeatedly.
 template <typename T>
 class SumsOfThree {
  public:
@@ -145,7 +145,7 @@ TEST(BlockLayoutTest, FlatBufferHoldsFloatsThenDoubles) {
                             {ElementType::kFloat64, 10},
                             {ElementType::kFloat32, 10}});
   EXPECT_EQ(layout.flat(0), 0);
-  EXPECT_EQ(layout.flat(2), 128);  // behind 65 elements, on a multiple of 64
+  EXPECT_EQ(layout.flat(2), 128);  // after 65 elements, on a multiple of 64
   EXPECT_EQ(layout.flat(1), 0);
   ASSERT_EQ(layout.parts().size(), 2u);
   EXPECT_EQ(layout.parts()[0].size, 192);

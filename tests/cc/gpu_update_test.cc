@@ -24,7 +24,8 @@ class GpuUpdateTest : public testing::Test {
     return values;
   }
 
-  // Both rules on the same data, with and without a pull, one update after another.
+  // Applies both rules to the same data, with and without a pull, one update after
+  // another.
   template <typename CpuRule, typename GpuRule, typename... Slots>
   void ExpectSame(const CpuRule& cpu, const GpuRule& gpu, Slots... slots) {
     const std::vector<T> g = Random(-1, 1), z = Random(-1, 1);

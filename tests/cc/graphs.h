@@ -18,7 +18,7 @@ namespace tensorbow {
 // Attributes by name, in protobuf's text format.
 using Attributes = std::map<std::string, std::string>;
 
-// The attribute of a node that does not name it: DT_FLOAT, the shape of a scalar, 0.5.
+// Returns the default of an attribute: DT_FLOAT, the shape of a scalar, 0.5.
 inline tensorflow::AttrValue UnnamedAttribute(const std::string& type) {
   tensorflow::AttrValue value;
   if (type == "type") value.set_type(tensorflow::DT_FLOAT);
@@ -31,7 +31,7 @@ inline tensorflow::AttrValue UnnamedAttribute(const std::string& type) {
   return value;
 }
 
-// A node of a registered op with all its attributes.
+// Makes a node of a registered op with all its attributes.
 inline tensorflow::NodeDef NodeOf(const std::string& name, const std::string& op,
                                   const std::vector<std::string>& inputs = {},
                                   const Attributes& attributes = {}) {

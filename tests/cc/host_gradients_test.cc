@@ -1,5 +1,5 @@
-// S-SGD over several hosts: sums of gradients, and one fate for all. Hosts are threads
-// here (fake_hosts.h), each with learners that are threads, too.
+// S-SGD over several hosts: sums of gradients, and one outcome for all. Hosts are
+// threads here (fake_hosts.h), each with learners that are threads, too.
 #include "cc/synchroniser/hosts/host_gradients.h"
 
 #include <gtest/gtest.h>
@@ -54,8 +54,9 @@ ElementType Types::Of<Bfloat16>() {
 using All = testing::Types<float, double, Half, Bfloat16>;
 TYPED_TEST_SUITE(HostGradientsTest, All);
 
-// Three of one type and one of another between them, of which some share a chunk and
-// one has several. All numbers are small integers over powers of two: sums are exact.
+// Three gradients of one type and one of another between them, of which some share a
+// chunk and one has several. All numbers are small integers over powers of two: sums
+// are exact.
 TYPED_TEST(HostGradientsTest, AreWeightedMeansOfAllLearners) {
   using T = TypeParam;
   const int64_t large = 2 * HostGradients::kChunkElements + 9;
@@ -100,7 +101,7 @@ TYPED_TEST(HostGradientsTest, AreWeightedMeansOfAllLearners) {
   });
 }
 
-// Hosts that count the sums of floats that they make, by their sizes.
+// Hosts that record the sizes of their sums of floats.
 class CountingHosts : public Hosts {
  public:
   explicit CountingHosts(Hosts* hosts) : hosts_(hosts) {}
@@ -119,7 +120,7 @@ class CountingHosts : public Hosts {
   Hosts* const hosts_;
 };
 
-// Gradients of 1, 2, … floats.
+// Returns gradients of 1, 2, … floats.
 std::vector<HostGradients::Gradient> Floats(int number) {
   std::vector<HostGradients::Gradient> gradients;
   for (int k = 1; k <= number; ++k) gradients.push_back({ElementType::kFloat32, k});
@@ -147,8 +148,8 @@ TEST(HostGradientsChunksTest, NoChunkExceedsTheLimit) {
   HostGradients(&hosts, {{type, 5}, {type, 2 * kMost}, {type, 7}, {type, 1}, {type, 1}},
                 {/*gradients=*/2})
       .Open();
-  // The second one begins behind the first, and the third in the second one's last
-  // piece, whose only gradient does not begin there.
+  // The second one starts after the first. The third starts in the second one's last
+  // piece, whose only gradient does not start there.
   EXPECT_EQ(hosts.floats, (std::vector<int64_t>{kMost, kMost, 5 + 7, 1, 1}));
 }
 
@@ -162,7 +163,7 @@ TEST(HostGradientsChunksTest, SearchingHostsChangeTogetherAndSumsStayRight) {
     sums.Open();
     for (int iteration = 0; iteration < 250; ++iteration) {
       chunks[rank].push_back(sums.chunk());
-      // Host 1 has no data now and then.
+      // Sometimes host 1 has no data.
       const bool attends = rank == 1 && iteration % 7 == 3;
       for (int k = 0; k < kGradients && !attends; ++k) {
         const std::vector<float> own(k + 1, static_cast<float>(iteration + k));
@@ -179,7 +180,7 @@ TEST(HostGradientsChunksTest, SearchingHostsChangeTogetherAndSumsStayRight) {
     }
   });
   EXPECT_EQ(chunks[0], chunks[1]);
-  // The first iteration begins an interval; then 1 to 10, 20 and 30 gradients are
+  // The first iteration starts an interval; then 1 to 10, 20 and 30 gradients are
   // tried.
   EXPECT_EQ(chunks[0][10], 1);
   EXPECT_EQ(chunks[0][11], 2);
@@ -227,7 +228,7 @@ class Host {
                                                     {ElementType::kFloat64, 1}});
   }
 
-  // One iteration, in which learner j's gradients are `value + j`.
+  // Executes one iteration, in which learner j's gradients are `value + j`.
   int64_t Run(float value, End end = End::kTrained) {
     scheduler_.Begin(kLearners, SchedulingPolicy::kRoundRobin);
     synchroniser_.BeginRun(&set_, &scheduler_);
@@ -312,7 +313,7 @@ TEST_P(RowsTest, HostsAverageAndCount) {
   TwoHosts hosts;
   hosts.Do([](int rank, Host& host) {
     host.knows_rows = GetParam() || rank == 0;
-    // Gradients 1, 2 of one and 11, 12 of the other.
+    // Gradients 1, 2 on one host and 11, 12 on the other.
     EXPECT_EQ(host.Run(1 + 10 * rank), 1);
     EXPECT_EQ(host.Run(1 + 10 * rank), 1);
     EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
@@ -348,7 +349,7 @@ INSTANTIATE_TEST_SUITE_P(All, FailingTest,
                          testing::Values(Host::End::kFailsBefore,
                                          Host::End::kFailsBetween));
 
-// Updates have been made then, on this host perhaps in part.
+// Then updates have been made, on this host perhaps in part.
 TEST_P(RowsTest, AHostThatFailsAfterTheVoteIsAStraggler) {
   TwoHosts hosts;
   hosts.Do([](int rank, Host& host) {

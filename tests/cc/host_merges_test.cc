@@ -1,5 +1,5 @@
-// Merges over several hosts, which are threads here: the same bits on all, the formula
-// of all their learners, and who waits for whom.
+// Merges over several hosts, which are threads here: the same bits on all of them, the
+// formula of all their learners, and the order of waiting.
 #include "cc/synchroniser/hosts/host_merges.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ using Values = std::vector<double>;
 const std::vector<int64_t> kVariables = {5, 40'000};
 constexpr double kMomentum = 0.5;
 
-// A host: its replicas, in float, and what keeps them together.
+// A host: its replicas, in float, and its synchronisation.
 class Host {
  public:
   Host(Hosts* hosts, const AdaptiveOptions& options, const std::vector<int>& learners,
@@ -67,11 +67,11 @@ class Host {
     }
     return all;
   }
-  // Some element of all replicas, before each meeting that merged.
+  // One element of all replicas, before each merge.
   const std::vector<Values>& before() const { return before_; }
   const std::vector<double>& after() const { return after_; }
 
-  // An update of a learner drawn at random, from as many rows as its batch has.
+  // Updates a learner drawn at random, from as many rows as its batch has.
   void Train(int64_t most_rows) {
     const int j = static_cast<int>(random_() % num_learners_);
     const int64_t left = std::min(batches().rows_left(), most_rows);
@@ -109,7 +109,7 @@ class Host {
   }
   int64_t rows_of_others() const { return rows_of_others_; }
 
-  // Trains on so many rows and merges whenever the share is complete.
+  // Trains on `rows` rows and merges whenever the share is complete.
   void TrainOn(int64_t rows) {
     const int64_t end = rows_ + rows;
     while (rows_ < end) {
@@ -151,7 +151,7 @@ class HostMergesTest : public testing::Test {
     options.momentum = kMomentum;
     options.perturbation = perturbation;
     const int count = static_cast<int>(learners.size());
-    hosts_.clear();  // before what they use
+    hosts_.clear();  // destroyed before the objects that they use
     cluster_ = std::make_unique<FakeCluster>(count);
     for (int rank = 0; rank < count; ++rank) {
       hosts_.push_back(
@@ -168,14 +168,15 @@ class HostMergesTest : public testing::Test {
   }
   Host& host(int rank) { return *hosts_[rank]; }
 
-  // z is the same bits on all hosts, and every replica is z.
+  // Checks that z has the same bits on all hosts, and that every replica is z.
   void ExpectOneModel() {
     for (const auto& host : hosts_) {
       EXPECT_EQ(host->Z(), hosts_[0]->Z());
       EXPECT_EQ(host->batches().records().size(), host->before().size());
     }
   }
-  // Every merge is Σ p w + momentum (z − z_prev) of the learners of all hosts.
+  // Checks that every merge is Σ p w + momentum (z − z_prev) of the learners of all
+  // hosts.
   void ExpectTheFormula() {
     double z = 1, z_before = 1;
     for (size_t k = 0; k < host(0).before().size(); ++k) {

@@ -26,7 +26,7 @@ inline AlgorithmCase Averaging(int learners, int64_t period = 1,
       "", AlgorithmCase::Kind::kSma, {centre, 1.0 / learners, period, momentum}, 0.9};
 }
 
-// The learners of each host, which do something on a thread of its own.
+// The learners of each host, which work on a thread of its own.
 class HostsOfLearners {
  public:
   HostsOfLearners(const AlgorithmCase& algorithm, int count, Update update) {

@@ -1,5 +1,5 @@
-// Model averaging over several hosts: the same as on one host with all learners, and
-// one fate for all. Hosts are threads here (fake_hosts.h).
+// Model averaging over several hosts: the same result as on one host with all learners,
+// and one outcome for all. Hosts are threads here (fake_hosts.h).
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,8 +23,8 @@ using Fate = HostRounds::Fate;
 using Kind = HostRounds::Kind;
 using std::chrono::microseconds;
 
-// Task k of a host is the learners' in turn; over all hosts, `learners` each, it is
-// this one of a host that has all of them.
+// Returns the number of a host's task on a host that has all learners. Tasks are handed
+// out in turn, and each host has `learners` of them.
 int64_t OfAll(int rank, int learners, int64_t task) {
   return task / learners * learners * kHosts + rank * learners + task % learners;
 }
@@ -72,9 +72,9 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(1, 2),
                      testing::Values(Centre::kCurrent, Centre::kLagging)));
 
-// What averaging adds up to where hosts meet after every H-th iteration, by learner of
-// all hosts: how far a replica's element is from its start, the same for all elements
-// of a member.
+// Returns the result of averaging in which hosts merge after every H-th iteration: by
+// learner of all hosts, the distance of a replica's element from its start, the same
+// for all elements of a member.
 std::vector<double> ShiftsOf(int member, int learners, int64_t period, int iterations) {
   const int all = learners * kHosts;
   std::vector<double> shift(all);
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(All, RareMeetingsTest,
 
 TEST(HostRoundsTest, WhatReportsNothingIsUnknownToOtherHosts) {
   FakeCluster cluster(kHosts);
-  HostRounds silent(cluster.host(0));  // the other host has no such thing
+  HostRounds silent(cluster.host(0));  // the other host has no such rounds
   HostRounds first(cluster.host(0)), second(cluster.host(1));
   const auto report = [](HostRounds* rounds) {
     rounds->Send({Kind::kTrained, /*program=*/7, /*tasks=*/1, /*rows=*/2}, nullptr);
@@ -179,7 +179,7 @@ TEST(HostRoundsTest, ALostRoundIsTakenOverOrMadeAgain) {
   EXPECT_EQ(first.standing().decided, 3);
 }
 
-// A host that may see another one wait.
+// A host that can see another one wait.
 class SeeingHosts : public Hosts {
  public:
   explicit SeeingHosts(Hosts* hosts) : hosts_(hosts) {}
@@ -285,7 +285,7 @@ TEST(OneFateTest, AHostWithoutDataTakesOverWhatTheOthersLearn) {
     host.Collect();
   });
   EXPECT_EQ(hosts[0].Central(), hosts[1].Central());
-  // The other host's mean over one learner, in the last iterations.
+  // The mean over the other host's one learner, in the last iterations.
   ExpectNear(hosts[0].Central(), hosts[0].Replica(0));
 }
 

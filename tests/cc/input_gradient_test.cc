@@ -23,7 +23,7 @@ class InputGradientTest : public testing::TestWithParam<InputGradient::Shape> {
   int64_t size() const { return w_.size(); }
 
   void Add(int64_t begin, int64_t end, std::vector<float>& d) const {
-    // What is outside the part is not to be read.
+    // Elements outside of the part must not be read.
     std::vector<float> part(w_.begin() + begin, w_.begin() + end);
     gradient_.Add(begin, end, part.data(), d.data());
   }

@@ -36,7 +36,8 @@ class LaggingHostsTest : public testing::TestWithParam<std::tuple<Update, int64_
     }
   }
 
-  // A run on both hosts, of so many tasks each and equally many iterations.
+  // Executes a run on both hosts, with these numbers of tasks and equally many
+  // iterations.
   void Run(const std::array<int64_t, kHosts>& tasks) {
     hosts_.Do([&](int rank, Learners& host) { host.Run(tasks[rank]); });
     for (int64_t i = 0; i * kLearners < tasks[0]; ++i) {
@@ -52,7 +53,7 @@ class LaggingHostsTest : public testing::TestWithParam<std::tuple<Update, int64_
     }
   }
 
-  // That z and its average are the model's on both hosts.
+  // Checks that z and its average are the model's on both hosts.
   void ExpectTheModels() {
     hosts_.Do([](int, Learners& host) { host.Collect(); });
     EXPECT_EQ(hosts_[0].Central(), hosts_[1].Central());

@@ -16,13 +16,13 @@
 namespace tensorbow {
 namespace {
 
-// Samples per second of a layout.
+// The samples per second of a layout.
 using Speed = std::function<double(const Layout&)>;
 
 Layout LayoutOf(int learners, int cores) { return {learners, cores / learners}; }
 
-// A machine on which a program trains with the layout that the tuner asks for. Time is
-// what the runs say that they took.
+// A machine on which a program trains with the layout that the tuner chooses. Time is
+// the sum of the runs' durations.
 class Machine {
  public:
   Machine(std::unique_ptr<LayoutSearch> search, const Layout& first, Speed speed,
@@ -31,7 +31,7 @@ class Machine {
   Machine(int cores, Speed speed)
       : Machine(SearchOnCores(cores), {1, cores}, std::move(speed)) {}
 
-  // A run of `rows` rows. A change that is asked for is taken.
+  // Executes a run of `rows` rows, and changes to the tuner's layout.
   void Run(uint64_t program = kProgram, double slower = 1) {
     const Layout before = tuner.layout();
     const double ran = rows / speed(before) * slower * (1 + noise());
@@ -56,7 +56,7 @@ class Machine {
     ASSERT_TRUE(tuner.settled());
   }
 
-  // Every run's time is off by a normal deviate, at most by half.
+  // Changes every run's time by a normal deviate, at most by half.
   void AddNoise(int seed, double deviation) {
     std::mt19937 random(seed);
     std::normal_distribution<double> normal(0, deviation);
@@ -70,7 +70,7 @@ class Machine {
     for (const auto& entry : tuner.log()) tried.push_back(entry.layout.learners);
     return tried;
   }
-  // Those that confirm others are not counted.
+  // Returns the number of tunings, without confirmations.
   int tunings() const {
     int again = 0;
     for (const auto& entry : tuner.log()) {
@@ -97,7 +97,7 @@ class Machine {
   int changes = 0;
 };
 
-// Highest at `peak` learners; the more so the greater `slope`.
+// Returns speeds that are highest at `peak` learners; `slope` is their slope.
 Speed Unimodal(double peak, double slope = 0.2) {
   return [=](const Layout& layout) {
     const double distance = std::log2(layout.learners / peak);
@@ -105,7 +105,7 @@ Speed Unimodal(double peak, double slope = 0.2) {
   };
 }
 
-// By the number of learners, from 1.
+// Returns speeds by the number of learners, from 1.
 Speed Table(std::vector<double> speeds) {
   return [speeds](const Layout& layout) { return speeds.at(layout.learners - 1); };
 }
@@ -210,7 +210,7 @@ TEST(LayoutTunerTest, OnAPlateauTheSearchIsShort) {
 }
 
 TEST(LayoutTunerTest, ALayoutInUseIsMeasuredFirstAndKeptIfBest) {
-  const Layout odd = {3, 4};  // of 16 cores; 3 learners would be given 5 threads
+  const Layout odd = {3, 4};  // of 16 cores; 3 learners would get 5 threads
   Machine machine(SearchOnCores(16), odd,
                   [&](const Layout& layout) { return layout == odd ? 10000. : 5000.; });
   EXPECT_EQ(machine.tuner.layout(), odd);
@@ -232,7 +232,7 @@ TEST(LayoutTunerTest, AWindowHasBothItsSecondsAndItsRuns) {
     while (!tuner.Ran(1, 100, seconds).has_value() && runs < 10000) ++runs;
     return runs;
   };
-  // One window is thrown away, three are measured.
+  // One window is dropped, three are measured.
   EXPECT_EQ(runs_until_a_change(1), 4 * 10);
   EXPECT_EQ(runs_until_a_change(1. / 128), 4 * 64);
 }
@@ -282,8 +282,8 @@ TEST(LayoutTunerTest, APauseInOneWindowDoesNotCount) {
   EXPECT_GT(machine.tuner.log()[0].spread, 0.5);
 }
 
-// 10 % of every run's time is noise, and a window has its least number of runs. With
-// the medians of three windows alone a few more of the seeds miss.
+// Every run's time has 10 % noise, and windows have their minimum of runs. With only
+// the medians of three windows, a few more of the seeds would miss.
 TEST(LayoutTunerTest, UnderNoiseItSettlesWithinThreePercentOfTheBest) {
   struct Case {
     int cores;
@@ -310,8 +310,8 @@ TEST(LayoutTunerTest, UnderNoiseItSettlesWithinThreePercentOfTheBest) {
   }
 }
 
-// The noise of other processes, which lasts as long as a window, and a curve that falls
-// a little before it rises: a climb that ends there would lose 45 %.
+// Noise of other processes, which lasts as long as a window, and a curve that falls a
+// little before it rises: a climb that ends there would lose 45 %.
 TEST(LayoutTunerTest, NoiseDoesNotEndTheClimb) {
   int climbed = 0;
   for (int seed = 0; seed < 100; ++seed) {
@@ -348,7 +348,7 @@ TEST(LayoutTunerTest, OnlyWhatIsInDoubtIsMeasuredAgainAndNotForEver) {
     doubtful.rows = 500;
     doubtful.AddNoise(seed, 0.3);
     doubtful.Settle();
-    // Each is measured four times at most, by three windows and one thrown away.
+    // Each is measured four times at most, by three windows and one that is dropped.
     EXPECT_LE(doubtful.seconds, 2 * 4 * 4 * 0.6);
   }
 }
@@ -384,19 +384,19 @@ TEST(LayoutTunerTest, ALateChangeOfRegimeIsTunedAgain) {
   ASSERT_EQ(machine.learners_tried(), (Tried{1, 2, 2, 1}));
   EXPECT_EQ(machine.tuner.log()[2].note, "again: 1e+04 samples/s have become 6000");
 
-  machine.speed = Table({12000, 16000});  // another layout may be best when faster, too
+  machine.speed = Table({12000, 16000});  // also changes the best layout
   machine.RunFor(20);
   EXPECT_EQ(machine.tuner.layout(), (Layout{2, 1}));
 }
 
-// Another program takes time while two learners are measured: the throughput of one,
-// which is settled on, says nothing about that.
+// Another program takes time while two learners are measured. The throughput of the
+// settled layout, one learner, does not show that.
 TEST(LayoutTunerTest, WhatHasBeenFoundIsConfirmed) {
   Machine machine(2, Table({8000, 4000}));
   machine.Settle();
   EXPECT_EQ(machine.tuner.layout(), (Layout{1, 2}));
   machine.speed = Table({8000, 10000});
-  // Tuning took 8 windows of 0.5 s; it begins again after ten times as many.
+  // Tuning took 8 windows of 0.5 s; it starts again after ten times as many.
   machine.RunFor(38);
   EXPECT_EQ(machine.confirmations(), 0);
   EXPECT_EQ(machine.tuner.layout(), (Layout{1, 2}));
@@ -506,7 +506,7 @@ TEST(LayoutTunerTest, AnotherProgramWhileTuningBeginsAgain) {
 }
 
 // A GAN: as many runs of one program as of the other, which is slower and prefers the
-// other layout. Windows differ in what they contain, the comparison does not.
+// other layout. Windows differ in their runs, the comparison does not.
 TEST(LayoutTunerTest, ProgramsThatAlternateAreTunedOnceForTheFirst) {
   Machine machine(2, Table({10000, 11000}));
   LayoutTuner& tuner = machine.tuner;
@@ -559,7 +559,7 @@ TEST(LayoutTunerTest, ProgramsThatTakeShortTurnsOfLongRunsAreTunedOnce) {
 }
 
 TEST(LayoutTunerTest, WhatTakesTheTimeIsTunedForThoughItRunsRarely) {
-  // The first program's runs are as many as the other's but a twentieth as long.
+  // The first program has as many runs as the other, a twentieth as long.
   Machine machine(2, Table({10000, 10000}));
   for (int runs = 0; runs < 4000; ++runs) {
     const bool fast = machine.tuner.layout().learners == 2;

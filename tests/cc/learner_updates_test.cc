@@ -1,4 +1,4 @@
-// What becomes of the updates in a task graph: fused, or behind averaged gradients.
+// The updates of a task graph: fused, or preceded by averaged gradients.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -20,7 +20,7 @@ using Nodes = std::vector<tf::NodeDef>;
 
 bool Always(const tf::Node&) { return true; }
 
-// The constants that updates use, and a variable each for `names`.
+// Makes the constants that updates use, and a variable for each of `names`.
 Nodes Variables(const std::vector<std::string>& names) {
   Nodes nodes = {NodeOf("rate", "Const"), NodeOf("gradient", "Const")};
   for (const std::string& name : names) nodes.push_back(NodeOf(name, "VarHandleOp"));
@@ -73,7 +73,7 @@ TEST(FuseUpdatesTest, OnlyTheOneUpdateOfATrainedVariableIsReplaced) {
   }
 }
 
-// Two variables with a gradient each, updated by ops that are not fused.
+// Makes two variables with a gradient each, updated by ops that are not fused.
 Nodes TwoUpdates() {
   Nodes nodes = Variables({"a", "b"});
   for (const char* variable : {"a", "b"}) {

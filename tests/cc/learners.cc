@@ -74,7 +74,7 @@ int64_t Learners::Run(int64_t tasks, SchedulingPolicy policy, const Task& task,
   for (auto& thread : threads) thread.join();
   const int64_t completed = synchroniser_->EndRun();
   if (algorithm_.kind ==
-      Kind::kSsgd) {  // learners that sat out follow, as in a session
+      Kind::kSsgd) {  // learners that skipped it follow, as in a session
     for (int m = 0; m < kMembers; ++m) {
       const int present = synchroniser_->present(set_->variable(m)).front();
       for (auto& replica : replicas_) {
@@ -131,7 +131,7 @@ bool Learners::Add(int learner, int member, float step) {
   return true;
 }
 
-// As FusedUpdateKernel::UpdateOwn() does.
+// Works as FusedUpdateKernel::UpdateOwn().
 bool Learners::AddWithCorrection(int learner, int member, float step) {
   float* const w = replicas_[learner][member].data();
   const CentralModel::Variable& variable = model_.variable(set_->variable(member));
@@ -162,7 +162,7 @@ bool Learners::AddMean(int learner, int member, float step) {
   return true;
 }
 
-// As FusedUpdateKernel::UpdateForAll() does.
+// Works as FusedUpdateKernel::UpdateForAll().
 bool Learners::AddMeanForAll(int learner, int member, float step) {
   struct Share {
     float step;

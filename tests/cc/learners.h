@@ -1,6 +1,6 @@
-// Learners on threads of their own, paced by a synchroniser in the loop that the
-// trainer has: what the conformance suite runs every algorithm with. Their "optimiser"
-// adds numbers to the weights. Call everything but what a task calls between runs.
+// Learners on threads of their own, paced by a synchroniser in the loop of the trainer.
+// The conformance suite runs every algorithm on them. Their "optimiser" adds numbers to
+// the weights. All functions are called between runs, except those for tasks.
 #ifndef TENSORBOW_TESTS_CC_LEARNERS_H_
 #define TENSORBOW_TESTS_CC_LEARNERS_H_
 
@@ -42,45 +42,46 @@ class Learners {
   static constexpr int kPattern = 13;
   static float Start(int64_t i) { return 0.125f * static_cast<float>(i % kPattern); }
 
-  // How a task ends.
+  // The ways in which a task ends.
   enum class End { kTrained, kFailed, kNoData };
   using Task = std::function<End(int learner, int64_t task, int64_t iteration)>;
 
-  // `skips`: tasks leave out what they leave out with Update::kNowAndThen. `hosts`:
-  // that average models together; null for one host.
+  // `skips`: whether tasks omit the updates that Update::kNowAndThen omits. `hosts`:
+  // average models together; null for one host.
   Learners(const AlgorithmCase& algorithm, int count, Update update,
            std::chrono::microseconds spin, bool skips, Hosts* hosts = nullptr);
   Learners(const AlgorithmCase& algorithm, int count, Update update,
            std::chrono::microseconds spin)
       : Learners(algorithm, count, update, spin, update == Update::kNowAndThen) {}
 
-  // A run of so many tasks; returns how many iterations completed. `before_task`, if
-  // any, is called by a learner before it asks for its first task.
+  // Executes a run of `tasks` tasks; returns the number of completed iterations. Each
+  // learner calls `before_first`, if any, before it asks for its first task.
   int64_t Run(int64_t tasks, SchedulingPolicy policy, const Task& task,
               const std::function<void(int learner)>& before_first = nullptr);
-  // The same with tasks that train, handed out in turn.
+  // Executes tasks that train, handed out in turn.
   int64_t Run(int64_t tasks);
 
   // --- Within a task.
 
-  // Updates the members as the task's number says.
+  // Updates the members by the task's number.
   End Train(int learner, int64_t task);
-  // What Train() adds to the weights of a member, and whether it leaves it out.
+  // Returns the number that Train() adds to the weights of a member.
   static float StepOf(int64_t task, int member) {
     return 0.25f * static_cast<float>((task + 2 * member) % 7 - 2);
   }
-  // Where gradients are averaged, all learners leave it out in the same iterations.
+  // Returns whether Train() skips the member. If gradients are averaged, all learners
+  // skip it in the same iterations.
   bool Skips(int64_t task, int member) const;
-  // Updates one; false if the iteration was aborted.
+  // Updates one member; returns false if the iteration was aborted.
   bool Add(int learner, int member, float step);
 
   // --- Between runs.
 
   void Collect();
-  // z of all members, as it was collected.
+  // Returns z of all members, as it was collected.
   std::vector<float> Central() const;
   std::vector<float> Replica(int learner) const;
-  // Collects: replicas, z and its average, as far as there are such things.
+  // Collects, and returns replicas, z and its average, if they exist.
   std::vector<std::vector<float>> Outcome();
 
   int count() const { return static_cast<int>(replicas_.size()); }
@@ -103,7 +104,7 @@ class Learners {
   TaskScheduler scheduler_;
   std::vector<std::vector<std::vector<float>>> replicas_;  // by learner and member
   std::unique_ptr<TrainedSet> set_;
-  std::unique_ptr<HostRounds> rounds_;  // null where there is one host
+  std::unique_ptr<HostRounds> rounds_;  // null with one host
   std::unique_ptr<Synchroniser> synchroniser_;
 };
 

@@ -58,7 +58,7 @@ TEST(MeanOfRowsTest, MayBeOfNoRows) {
 
 TEST(MeanOfRowsTest, SumsInTheAccumulationType) {
   const Rows rows = {3};
-  const Half first(2048), small(1), last(2050);  // 2049 is no half
+  const Half first(2048), small(1), last(2050);  // 2049 is not representable
   const std::vector<LearnerRows<Half>> all = {
       {&rows, &first, 1}, {&rows, &small, 1}, {&rows, &small, 1}, {&rows, &last, 1}};
   Half mean;

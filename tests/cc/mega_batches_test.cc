@@ -16,7 +16,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// A mega-batch in which the learners make so many updates.
+// Trains a mega-batch in which the learners make these numbers of updates.
 std::vector<double> Train(MegaBatches* batches, const std::vector<int64_t>& updates,
                           bool small = false) {
   for (int i = 0; i < batches->num_learners(); ++i) {
@@ -50,7 +50,7 @@ TEST(MegaBatchesTest, OptionsLeftOpenFollowFromTheFirstRun) {
 
 TEST(MegaBatchesTest, SizesFollowTheUpdates) {
   AdaptiveOptions options;
-  options.b_max = 128;  // so b_min is 16, beta 8
+  options.b_max = 128;  // hence b_min is 16, beta 8
   MegaBatches batches(options, 3);
   // ū = 9: 3 more than the mean would be 152, which is too many; 3 fewer are 24.
   Train(&batches, {12, 9, 6});

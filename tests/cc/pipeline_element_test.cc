@@ -1,4 +1,4 @@
-// What runs of small graphs take from Python functions before they begin.
+// The data that runs of small graphs take from Python functions before they start.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace tf = ::tensorflow;
 
 using Names = std::vector<std::string>;
 
-// A Python function of one float that gives two.
+// Makes a Python function of one float that returns two.
 tf::NodeDef Function(const std::string& name, const std::string& input,
                      const std::string& op = "PyFunc") {
   return NodeOf(name, op, {input},
@@ -25,7 +25,8 @@ tf::NodeDef Function(const std::string& name, const std::string& input,
                  {"Tout", "list { type: DT_FLOAT type: DT_FLOAT }"}});
 }
 
-// Of the run that executes the last node, the gradient step, and is fed x.
+// Finds the element of the run that executes the last node, the gradient step, and is
+// fed x.
 absl::StatusOr<PipelineElement> Find(std::vector<tf::NodeDef> nodes,
                                      const std::string& gradient,
                                      const Names& waits_for = {}) {

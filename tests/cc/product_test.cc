@@ -32,7 +32,7 @@ class ProductTest : public testing::TestWithParam<std::tuple<Shape, bool>> {
     return transposed_ ? a_[k * shape_.rows + i] : a_[i * shape_.inner + k];
   }
 
-  // All rows of the products' sum.
+  // Computes all rows of the products' sum.
   void Rows(const std::vector<const Product*>& products, float* out, float scale = 1) {
     Product::RowsOfSum(products, 0, shape_.rows, scale, scratch_.data(), out);
   }
@@ -88,7 +88,7 @@ TEST_P(ProductTest, WritesNothingBeyondItsRows) {
   }
 }
 
-// As when rows of the batch lie in several places: the same bits as if they did not.
+// Rows of the batch lie in several places: the bits are those of one place.
 TEST_P(ProductTest, SumsOfProductsGoOnFromOneToTheNext) {
   constexpr int kInner = 2;
   const std::vector<float> a = Random(kInner * shape_.rows);

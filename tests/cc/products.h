@@ -1,4 +1,4 @@
-// What the tests of matrix products share.
+// Helpers for the tests of matrix products.
 #ifndef TENSORBOW_TESTS_CC_PRODUCTS_H_
 #define TENSORBOW_TESTS_CC_PRODUCTS_H_
 
@@ -8,7 +8,7 @@
 
 namespace tensorbow {
 
-// Whether multiply-adds are rounded once here.
+// Returns whether multiply-adds are rounded once on this processor.
 inline bool HasMultiplyAdd() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("fma");
@@ -17,7 +17,7 @@ inline bool HasMultiplyAdd() {
 #endif
 }
 
-// Normal numbers, others with every call.
+// Returns normally distributed numbers, different ones with every call.
 inline std::vector<float> Random(int64_t size) {
   static std::minstd_rand generator;
   std::normal_distribution<float> normal;

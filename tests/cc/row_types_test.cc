@@ -65,7 +65,7 @@ class RowTypesTest : public ::testing::Test {
   }
   void Add(tf::NodeDef node) { nodes_.push_back(std::move(node)); }
 
-  // The number of rows as a number.
+  // Adds the number of rows as a number.
   void AddNumberOfRows() {
     Add("shape", "Shape", {"x"});
     Add("n", "GatherV2", {"shape", "first", "axis"},
@@ -86,7 +86,7 @@ class RowTypesTest : public ::testing::Test {
   }
   std::string TypeOf(const std::string& node) { return Typed().Describe(node + ":0"); }
 
-  // "node/input by exponent" of every rescale.
+  // Returns "node/input by exponent" of every rescale.
   std::vector<std::string> Rescales() {
     std::vector<std::string> found;
     for (const RowNeed& need : Typed().needs) {
@@ -103,7 +103,7 @@ class RowTypesTest : public ::testing::Test {
   RowTypes typed_;
 };
 
-// "node/input" of every need of the kind.
+// Returns "node/input" of every need of the kind.
 Names NeedsOf(const RowTypes& types, RowNeed::Kind kind) {
   Names found;
   for (const RowNeed& need : types.needs) {
@@ -126,7 +126,7 @@ TEST_F(RowTypesTest, ASumOverRowsIsTheSumOfTheLearnersSums) {
   EXPECT_EQ(TypeOf("sum"), "sum over rows");
 }
 
-// PyTorch #162692: v = Σ n_k/N · v_k, also where the n_k differ; not their plain mean.
+// PyTorch #162692: v = Σ n_k/N · v_k, even if the n_k differ; not their plain mean.
 TEST_F(RowTypesTest, AMeanOfUnevenShardsIsWeighted) {
   Add("mean", "Mean", {"x", "both"});
   EXPECT_EQ(TypeOf("mean"), "mean over rows");
@@ -145,7 +145,7 @@ TEST_F(RowTypesTest, AScalarAddedToAMeanIsCountedOnce) {
   EXPECT_EQ(Rescales(), Names());
 }
 
-// s is also a sum with e = 1: the sum has to be one, too, so that Σ r^-1·s = s.
+// s is also a sum with e = 1: so the sum must have e = 1, too, and Σ r^-1·s = s.
 TEST_F(RowTypesTest, AScalarAddedToASumIsCountedOnce) {
   Add("sum", "Sum", {"x", "both"});
   Add("more", "AddV2", {"sum", "s"});
@@ -247,7 +247,7 @@ TEST_F(RowTypesTest, EveryRowWithEveryOtherIsUnknown) {
       << TypeOf("gram");
 }
 
-// y, x of all rows; then a learner's own rows beside the result.
+// First y, x of all rows; then a learner's own rows beside the result.
 TEST_F(RowTypesTest, AnOpThatMixesRowsTakesAllOfThem) {
   gathers_ = true;
   Add("gram", "MatMul", {"x", "y"}, {{"transpose_b", "b: true"}});
@@ -318,7 +318,7 @@ TEST_F(RowTypesTest, RowsBesideZerosOfAsManyAreUnknown) {
       absl::StrContains(TypeOf("both_of"), "a constant that has as many elements"));
 }
 
-// What fills a shape that is not known may be rows.
+// A tensor of unknown shape that is filled may have rows.
 TEST_F(RowTypesTest, UnknownSizesAreNotTakenForTheSame) {
   Add("shape", "Shape", {"unranked"});
   Add(NodeOf("unranked", "Placeholder", {},
@@ -344,7 +344,7 @@ TEST_F(RowTypesTest, NoiseOnRowsIsEachLearnersAndOnOthersCommon) {
   EXPECT_EQ(draws, (Names{"of_weights"}));
 }
 
-// The trained variable gets Σ r^-1 · v_k: what averaging by rows gives.
+// The trained variable gets Σ r^-1 · v_k, the result of averaging by rows.
 TEST_F(RowTypesTest, AGradientIsWrittenAsAMean) {
   Add(NodeOf("v", "VarHandleOp", {}, {{"shape", "shape { dim { size: 3 } }"}}));
   Add("sum", "Sum", {"x", "first"});

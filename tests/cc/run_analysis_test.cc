@@ -1,4 +1,4 @@
-// Which runs of small graphs learn, write and read, and what their optimisers are.
+// The kinds of runs of small graphs (learning, write, read), and their optimisers.
 #include "cc/analysis/run_analysis.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ namespace tf = ::tensorflow;
 using Kind = RunAnalysis::Kind;
 using Nodes = std::vector<tf::NodeDef>;
 
-// A variable w, its value, a fed x and a constant: what the graphs below begin with.
+// Returns the first nodes of the graphs below: a variable w, its value, a fed x and a
+// constant.
 Nodes Beginning() {
   return {NodeOf("w", "VarHandleOp"), NodeOf("value", "ReadVariableOp", {"w"}),
           NodeOf("x", "Placeholder"), NodeOf("constant", "Const"),

@@ -1,4 +1,4 @@
-// Which variables learners can keep one copy of, and what is done for it.
+// The variables that learners can share, and the changes to the graph for it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,15 +23,15 @@ namespace tf = ::tensorflow;
 using Groups = std::set<std::vector<std::string>>;
 using Names = std::set<std::string>;
 
-// A variable, by default of more than a slice.
+// Makes a variable, by default of more than a slice.
 tf::NodeDef VariableOf(const std::string& name, bool resource,
                        Attributes attributes = {}, int64_t size = 40'000) {
   attributes["shape"] = absl::StrCat("shape { dim { size: ", size, " } }");
   return NodeOf(name, resource ? "VarHandleOp" : "VariableV2", {}, attributes);
 }
 
-// The task graph of a momentum step: a variable w, its slot, and a gradient that is
-// computed from the value of w. `others` are more nodes.
+// The task graph of a momentum step: a variable w, its slot, and a gradient computed
+// from the value of w. `others` are more nodes.
 class Momentum {
  public:
   Momentum(bool resource, std::vector<tf::NodeDef> others = {}, int64_t size = 40'000)
@@ -50,7 +50,7 @@ class Momentum {
     return {found.groups.begin(), found.groups.end()};
   }
 
-  // Where learners meet before their updates.
+  // Returns the node at which learners wait for each other before their updates.
   const tf::Node* begin() const {
     for (const tf::Node* node : task_.get()->parts[0].graph->op_nodes()) {
       if (node->type_string() == kBeginUpdates) return node;
@@ -137,7 +137,7 @@ TEST(SharableVariablesTest, AReaderBetweenTheGradientsAndTheUpdateKeepsItApart) 
       ReduceGradients({"a", "b"}, {}, std::nullopt, Averaging::kInUpdates, task.get())
           .ok());
   const auto groups = FindSharableVariables(*task.get()).groups;
-  // Fused updates are one after the other; where a's is the first, its reader is last.
+  // Fused updates are chained; if a's is the first, its reader comes last.
   const bool a_first = task.Waits("update_b", "update_a");
   EXPECT_EQ(Groups(groups.begin(), groups.end()),
             a_first ? Groups({{"a"}, {"b"}}) : Groups({{"b"}}));
@@ -217,7 +217,7 @@ TEST(SharingTest, AGroupIsSharedWhileEveryProgramCan) {
   EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}),
             Names({"w", "v", "f"}));
   EXPECT_EQ(sharing.TakeStopped(), Names());
-  // Writes m in another way: w, and through it v, go with it.
+  // Writes m in another way: w, and through it v, are not shared either.
   EXPECT_EQ(sharing.Agree({{"m", "f"}, {{"f"}}}), Names({"f"}));
   EXPECT_EQ(sharing.TakeStopped(), Names({"m"}));
   EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}), Names());

@@ -1,5 +1,5 @@
-// SMA's arithmetic, against numbers worked out by hand and against a plain model of
-// the formulas in double precision.
+// SMA's arithmetic, against numbers computed by hand and against a plain model of the
+// formulas in double precision.
 #include "cc/synchroniser/algorithms/sma.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ double Widened(T value) {
   return static_cast<double>(static_cast<Accumulator<T>>(value));
 }
 
-// L learners, one variable, driven from one thread: the "optimiser" adds a given
+// L learners, one variable, driven from one thread. The "optimiser" adds a given
 // number. Nobody waits, since tasks of an iteration are executed one after the other.
 template <typename T>
 class Rig {
@@ -59,7 +59,7 @@ class Rig {
     for (int j = 0; j < learners; ++j) set_->set_weights(j, 0, replicas_[j].data());
   }
 
-  // A run of one iteration; updates[j] is added to every element of replica j.
+  // Executes a run of one iteration; updates[j] is added to every element of replica j.
   void Iterate(const Updates& updates) {
     int tasks = 0;  // the last learners without an update have no task
     for (size_t j = 0; j < updates.size(); ++j) {
@@ -114,7 +114,7 @@ TEST(CurrentCentreTest, ThreeIterationsByHand) {
   // L = 2, α = 1/2, w = z = 0.
   Rig<float> rig = NewRig(Current(0.5));
   rig.Iterate({1, 3});
-  // corrected towards z = 0, which both are: w = (1, 3); the mean of that is 2
+  // corrected towards z = 0, which both are: w = (1, 3); their mean is 2
   EXPECT_EQ(rig.w(0), 1);
   EXPECT_EQ(rig.w(1), 3);
   EXPECT_EQ(rig.z(), 2);
@@ -153,11 +153,11 @@ TEST(LaggingCentreTest, ThreeIterationsByHand) {
 TEST(CurrentCentreTest, LearnerThatSitsOutDoesNotCountUntilItJoinsAgain) {
   Rig<float> rig = NewRig(Current(0.5));
   rig.Iterate({4, 8});         // w = (4, 8), mean 6
-  rig.Iterate({0, kSitsOut});  // w_0 = 4 + 0.5·2, which is the mean of one
+  rig.Iterate({0, kSitsOut});  // w_0 = 4 + 0.5·2, the mean of one
   EXPECT_EQ(rig.w(0), 5);
   EXPECT_EQ(rig.w(1), 8);
   EXPECT_EQ(rig.z(), 5);
-  rig.Iterate({0, 2});  // w_1 begins from 5
+  rig.Iterate({0, 2});  // w_1 starts from 5
   EXPECT_EQ(rig.w(0), 5);
   EXPECT_EQ(rig.w(1), 7);
   EXPECT_EQ(rig.z(), 6);
@@ -170,7 +170,7 @@ TEST(LaggingCentreTest, LearnerThatSitsOutContributesNothingAndJoinsFromZ) {
   EXPECT_EQ(rig.w(0), 2);
   EXPECT_EQ(rig.w(1), 8);
   EXPECT_EQ(rig.z(), 2);
-  rig.Iterate({1, 2});  // w_1 begins from 2, so c = 0: w = (3, 4), z = 2
+  rig.Iterate({1, 2});  // w_1 starts from 2, so c = 0: w = (3, 4), z = 2
   EXPECT_EQ(rig.w(0), 3);
   EXPECT_EQ(rig.w(1), 4);
   EXPECT_EQ(rig.z(), 2);
@@ -186,7 +186,7 @@ TEST(CurrentCentreTest, PeriodCorrectsEveryOtherIteration) {
   rig.Iterate({1, 1});  // not due
   EXPECT_EQ(rig.w(0), 3.5);
   EXPECT_EQ(rig.w(1), 4.5);
-  EXPECT_EQ(rig.z(), 4);  // follows all the same
+  EXPECT_EQ(rig.z(), 4);  // follows anyway
 }
 
 TEST(LaggingCentreTest, PeriodCorrectsEveryOtherIteration) {
@@ -257,7 +257,7 @@ TEST(SmaTest, SumsAreTakenInLearnerOrder) {
   EXPECT_EQ(lagging.z(), 0.25);
 }
 
-// An update op that corrects by itself and that no task of the iteration executes.
+// An update op corrects by itself, and no task of the iteration executes it.
 TEST(CurrentCentreTest, AverageMovesInAnIterationWithoutUpdatesAndCorrections) {
   for (const bool reads : {false, true}) {
     Rig<float> rig = NewRig(Current(0.5, /*period=*/3), 2, /*ema_decay=*/0.5);
@@ -339,7 +339,7 @@ void AgainstTheFormulas(ElementType type, const SmaOptions& options, int learner
       rig.Restart();
       model.Restart();
     }
-    if (iteration % 3 == 0) continue;  // nobody looks
+    if (iteration % 3 == 0) continue;  // is not read
     rig.Collect();
     const CentralModel::Variable& v = rig.variable();
     using A = Accumulator<T>;
@@ -385,7 +385,7 @@ TEST(SmaTest, Bfloat16AgainstTheFormulas) {
 
 // ------------------------------------------------------------------ several sets
 
-// A variable that two kinds of run train: who took part is kept for each variable.
+// Two kinds of run train a variable: participants are kept for each variable.
 TEST(SmaTest, LearnerJoinsFromZWhateverRunTrainedTheVariableLast) {
   for (const SmaOptions& options : {Current(0.5), Lagging(0.5, 0)}) {
     CentralModel model(KeptBySma(options.centre));
@@ -416,7 +416,7 @@ TEST(SmaTest, LearnerJoinsFromZWhateverRunTrainedTheVariableLast) {
     EXPECT_EQ(synchroniser.present(0), std::vector<int>{0});
     EXPECT_EQ(synchroniser.present(1), (std::vector<int>{0, 1}));
     if (options.centre == SmaOptions::Centre::kCurrent) {
-      // Learner 1 began from z = 1, the first run's.
+      // Learner 1 started from z = 1, the first run's.
       EXPECT_EQ(weights[1][1], 3);
       EXPECT_EQ(weights[1][0], 0);
       run(&both, 2, 0);

@@ -1,4 +1,4 @@
-// Every element moves once, whatever the parts it is updated in.
+// Adam with a gradient of some rows: every element moves once, in whatever parts.
 #include "cc/arithmetic/sparse_adam.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ State Updated(const std::vector<int64_t>& rows, int64_t part, Pull<float> pull) 
   return state;
 }
 
-// The formula, element by element.
+// Computes the formula, element by element.
 State Expected(const std::vector<int64_t>& rows, Pull<float> pull) {
   State state = Start();
   const std::vector<float> m = Moments(rows.size(), 1), v = Moments(rows.size(), 2);

@@ -1,4 +1,5 @@
-// Around an update of some rows every element is corrected once, by its value before.
+// The correction around an update of some rows: every element is corrected once, by its
+// value before.
 #include "cc/arithmetic/sparse_correction.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr int64_t kRows = 5, kRowSize = 3, kSize = kRows * kRowSize;
 
-// An update that sets the rows to 100, with slices of `slice` elements in between rows:
+// Sets the rows to 100 as an update, with slices of `slice` elements in between rows;
 // all arithmetic is exact.
 std::vector<float> Corrected(std::vector<int64_t> rows, int64_t slice) {
   std::vector<float> w(kSize), z(kSize, 8);

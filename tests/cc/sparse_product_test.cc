@@ -1,4 +1,4 @@
-// The rows of aᵀ·b that are not empty, and what is read of a matrix of some rows.
+// The rows of aᵀ·b that are not empty, and reads of a matrix of some rows.
 #include "cc/arithmetic/sparse_product.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Parts = std::vector<std::pair<int64_t, int64_t>>;
 
-// Columns whose numbers have several digits of the sort.
+// The number of columns, so that column numbers have several digits of the sort.
 constexpr int64_t kColumns = 3 << 22;
 
 TEST(SparseProductTest, RowsOfColumnsWithEntriesAreSummedInOrder) {

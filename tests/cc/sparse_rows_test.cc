@@ -8,7 +8,7 @@
 namespace tensorbow {
 namespace {
 
-// What a test changes, and a view of it.
+// The memory that a test changes, and a view of it.
 struct Memory {
   std::vector<int64_t> ends = {0, 2, 2, 3};
   std::vector<int64_t> columns = {1, 4, 0};
@@ -46,9 +46,9 @@ TEST(SparseRowsTest, RowsMayAllBeEmpty) {
 
 TEST(SparseRowsTest, RowsThatDoNotFitTogetherAreNotValid) {
   const std::vector<std::vector<int64_t>> wrong = {
-      {1, 2, 2, 3},  // does not begin at 0
-      {0, 2, 1, 3},  // goes back
-      {0, 2, 2, 4},  // ends behind the columns
+      {1, 2, 2, 3},  // does not start at 0
+      {0, 2, 1, 3},  // descends
+      {0, 2, 2, 4},  // ends after the columns
       {0, 2, 2, 2},  // ends before them
       {},
   };

@@ -23,7 +23,7 @@ class SsgdTest : public testing::TestWithParam<std::chrono::microseconds> {
     set_.set_exchanges(2, 0);
   }
 
-  // Runs `tasks` tasks; `work(learner, task)` returns whether to go on.
+  // Executes `tasks` tasks; `work(learner, task)` returns whether to continue.
   int64_t Run(int64_t tasks, const std::function<bool(int, int64_t)>& work) {
     scheduler_.Begin(tasks, SchedulingPolicy::kRoundRobin);
     synchroniser_.BeginRun(&set_, &scheduler_);
@@ -90,7 +90,7 @@ TEST_P(SsgdTest, FailureOfOneWakesTheOthers) {
     return ReduceGradient(&synchroniser_, j, 0, ElementType::kFloat32, 1, &own, &mean);
   });
   EXPECT_EQ(completed, 1);
-  // And the next run is as if nothing had been.
+  // The next run is unaffected.
   EXPECT_EQ(Run(kLearners,
                 [&](int j, int64_t) {
                   const float own = 2;
@@ -115,13 +115,13 @@ TEST_P(SsgdTest, NarrowGradientsAreSummedInFloat) {
   });
 }
 
-// As a fused update does: everybody does a part, for all.
+// Every learner does a part for all, as in a fused update.
 TEST_P(SsgdTest, LearnersThatGatherShareTheWork) {
   set_.set_exchanges(2, 3);
   constexpr int64_t kTasks = 4 * kLearners + 2;
   std::vector<std::vector<int>> given(kTasks, std::vector<int>(kLearners, -1));
   const int64_t completed = Run(kTasks, [&](int j, int64_t task) {
-    for (int update : {0, 2}) {  // nobody comes to 1
+    for (int update : {0, 2}) {  // nobody reaches 1
       std::vector<int>& mine = given[task];
       const std::vector<const void*> shares =
           synchroniser_.AllGather(j, set_.update_point(update), &mine);
@@ -198,7 +198,7 @@ TEST_P(SsgdTest, AverageTakesInSlicesAndWholeVariables) {
   }
 }
 
-// By an update that is fused but not executed, or by one that is not fused.
+// Tests an update that is fused but not executed, and one that is not fused.
 TEST_P(SsgdTest, AverageMovesInAnIterationThatTheFusedUpdateDoesNotTouch) {
   for (const bool fused : {false, true}) {
     for (const double decay : {0.5, 0.0}) {
@@ -237,7 +237,7 @@ TEST_P(SsgdTest, AverageIsOfWhatThoseThatTookPartHave) {
   float weights[] = {8, 8};
   for (int j = 0; j < 2; ++j) set.set_weights(j, 0, &weights[j]);
 
-  scheduler.Begin(5, SchedulingPolicy::kRoundRobin);  // the last for learner 0 alone
+  scheduler.Begin(5, SchedulingPolicy::kRoundRobin);  // the last is learner 0's
   ssgd.BeginRun(&set, &scheduler);
   auto work = [&](int j) {
     while (scheduler.Next(j).has_value()) {

@@ -1,7 +1,7 @@
-// What the synchroniser promises of pace and of failures, whatever the algorithm: all
-// of them go through one loop (learners.h), with threads that poll and that block, for
-// updates that correct by themselves, for those that do not, and for those executed
-// now and then. What an algorithm computes is also the business of its own test.
+// The synchroniser's guarantees about pace and failures, for every algorithm. All
+// algorithms go through one loop (learners.h), with threads that poll and that block.
+// Updates correct by themselves, do not, or are executed now and then. Tests of each
+// algorithm check its results.
 #include "cc/synchroniser/synchroniser.h"
 
 #include <gtest/gtest.h>
@@ -51,8 +51,8 @@ std::vector<AlgorithmCase> AllCases() {
   return cases;
 }
 
-// Waits for other threads, that may be held up as long as the machine pleases. False
-// if they never come.
+// Waits for other threads, which the machine may delay. Returns false if they never
+// arrive.
 bool Await(const std::function<bool()>& condition) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition()) {
@@ -73,9 +73,9 @@ class SynchroniserTest : public testing::TestWithParam<Parameters> {
   Learners NewLearners(int count) const {
     return Learners(algorithm(), count, update(), spin());
   }
-  // Whether a learner can begin a task while another is at its task of the iteration
-  // before. It cannot where corrections are remembered before the task, nor where all
-  // exchange gradients within it.
+  // Returns whether a learner can start a task while another is at its task of the
+  // iteration before. It cannot if corrections are remembered before the task, or if
+  // all exchange gradients within it.
   bool may_run_ahead() const {
     if (algorithm().kind == AlgorithmCase::Kind::kSma) {
       return update() != Update::kByTheSynchroniser;
@@ -84,11 +84,11 @@ class SynchroniserTest : public testing::TestWithParam<Parameters> {
   }
 };
 
-// Algorithms with a z.
+// Tests of algorithms with a z.
 class AveragingTest : public SynchroniserTest {
  protected:
-  // Learners, and what they are to be: in double precision, by member, since tasks may
-  // leave one out.
+  // Learners with their expected values: in double precision, by member, since tasks
+  // may skip one.
   struct Compared {
     explicit Compared(const AveragingTest& test, int count)
         : learners(test.NewLearners(count)) {
@@ -100,7 +100,7 @@ class AveragingTest : public SynchroniserTest {
       }
     }
 
-    // A run of both. In it the learners that `no_data` names sit out.
+    // Executes a run of both, which the learners in `no_data` skip.
     void Run(int64_t tasks, const std::vector<int>& no_data = {}) {
       const auto has_data = [&](int j) {
         return std::find(no_data.begin(), no_data.end(), j) == no_data.end();
@@ -176,7 +176,8 @@ TEST_P(SynchroniserTest, OutcomeDoesNotDependOnWhoJoinsLate) {
     Learners learners = NewLearners(3);
     for (int run = 0; run < 2; ++run) {
       std::atomic<int64_t> began{0};  // tasks of the others
-      // The others have come as far as they can: into this iteration, or the next one.
+      // The others have advanced as far as they can: into this iteration, or the next
+      // one.
       const int64_t far = may_run_ahead() ? 4 : 2;
       EXPECT_EQ(learners.Run(
                     9, kInTurn,
@@ -201,9 +202,9 @@ TEST_P(SynchroniserTest, NobodyIsMoreThanOneIterationAheadWhenOneIsSlow) {
   std::vector<std::atomic<int64_t>> began(kLearners), ended(kLearners);
   std::atomic<int64_t> farthest_ahead{0};
   const auto task = [&](int j, int64_t task, int64_t iteration) {
-    EXPECT_EQ(began[j].fetch_add(1), iteration);  // one task an iteration
+    EXPECT_EQ(began[j].fetch_add(1), iteration);  // one task per iteration
     if (j == 1 && iteration + 1 < kIterations && may_run_ahead()) {
-      // The slow one waits until another has gone as far as it may.
+      // The slow one waits until another has advanced as far as it may.
       EXPECT_TRUE(Await([&] { return began[0] >= iteration + 2; }));
     }
     for (int other = 0; other < kLearners; ++other) {
@@ -235,7 +236,7 @@ TEST_P(SynchroniserTest, AbortedIterationAndLaterOnesDoNotCount) {
     };
     EXPECT_EQ(learners.Run(30, kInTurn, task), 3);
     EXPECT_EQ(learners.set().iterations(), 3);
-    // And the session goes on from there.
+    // The session continues from there.
     learners.synchroniser().Restart(learners.set());
     EXPECT_EQ(learners.Run(7), 3);
     EXPECT_EQ(learners.set().iterations(), 6);
@@ -256,7 +257,7 @@ TEST_P(AveragingTest, AbortLeavesCompletedIterationsAndNothingElse) {
       };
       EXPECT_EQ(learners.Run(30, kInTurn, task), iterations);
       learners.synchroniser().Restart(learners.set());
-      // z is what the aborted iteration began with, bit for bit.
+      // z is the value before the aborted iteration, bit for bit.
       EXPECT_EQ(learners.Central(), reference.Central());
       for (int j = 0; j < 3; ++j) EXPECT_EQ(learners.Replica(j), learners.Central());
       reference.synchroniser().Restart(reference.set());
@@ -305,7 +306,7 @@ TEST_P(SynchroniserTest, WhoeverIsAheadLearnsOfTheAbort) {
   const auto task = [&](int j, int64_t task, int64_t iteration) {
     if (j == 0) began.store(iteration + 1);
     if (j == 1 && iteration == 1) {
-      // The other one waits for this one by then, as far ahead as it can be.
+      // The other one already waits for this one, as far ahead as it can be.
       EXPECT_TRUE(Await([&] { return began >= (may_run_ahead() ? 3 : 2); }));
       return End::kFailed;
     }
@@ -347,8 +348,8 @@ TEST_P(SynchroniserTest, SitOutOfEverybodyIsNoIteration) {
   EXPECT_EQ(learners.set().iterations(), 4);
   EXPECT_EQ(learners.synchroniser().present(1), std::vector<int>{0});
   EXPECT_EQ(learners.Replica(0), before);
-  // And what follows is as if it had not been, but that a z which had been prepared
-  // costs the central model its momentum.
+  // The next runs are unaffected, except that a z which had been prepared costs the
+  // central model its momentum.
   if (algorithm().sma.momentum > 0 && update() == Update::kByTheSynchroniser) {
     for (int m = 0; m < Learners::kMembers; ++m) reference.model().ForgetMomentum(m);
   }

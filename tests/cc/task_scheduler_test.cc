@@ -80,8 +80,8 @@ TEST(TaskSchedulerTest, NoTasks) {
   }
 }
 
-// Whatever the order of asking: every task is given out once, every learner gets one
-// task in each full iteration, and nobody is more than the short iteration ahead.
+// Every task is handed out once in any order of calls. Every learner gets one task in
+// each full iteration, and nobody is more than the short iteration ahead.
 TEST(TaskSchedulerTest, EveryTaskOnceInAnyOrderOfAsking) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 300; ++trial) {

@@ -1,4 +1,4 @@
-// Task graphs for tests of what rewrites them.
+// Task graphs for tests of passes.
 #ifndef TENSORBOW_TESTS_CC_TASKS_H_
 #define TENSORBOW_TESTS_CC_TASKS_H_
 
@@ -38,7 +38,7 @@ class Task {
   TaskGraph* get() { return &task_; }
   const TaskGraph* get() const { return &task_; }
 
-  // Null if there is no such node.
+  // Returns null if there is no such node.
   const tensorflow::Node* Find(const std::string& name) const {
     for (const tensorflow::Node* node : task_.parts[0].graph->op_nodes()) {
       if (node->name() == name) return node;

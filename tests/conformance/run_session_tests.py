@@ -2,13 +2,13 @@
 
     python run_session_tests.py stock|tensorbow PATH/session_test.py
 
-prints one JSON object: test name → "ok", "failed", "skipped" or "unimplemented: …" with
-the error's message.
+prints one JSON object: test name → "ok", "failed", "skipped" or "unimplemented: …" with the error's
+message.
 
-The tests are TensorFlow's, from a source tree of the installed version; none of it is
-part of this project. A test module reaches sessions as `session.Session`, so it is given
-a stand-in for that module in which the name means another class. (Rebinding the name
-inside TensorFlow's module would break the class's own super() call.)
+The tests are TensorFlow's, from a source tree of the installed version; none of it is part of this
+project. A test module uses sessions as `session.Session`. It is given a stand-in for that module in
+which the name refers to another class. (Rebinding the name inside TensorFlow's module would break
+the class's own super() call.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import unittest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-# Stock sessions and learners have the same kernels, on any processor.
+# Makes stock sessions and learners use the same kernels, on any processor.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 import tensorflow as tf

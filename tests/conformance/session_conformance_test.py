@@ -17,8 +17,8 @@ HERE = pathlib.Path(__file__).parent
 SOURCE = os.environ.get("TENSORFLOW_SOURCE")
 CLIENT = pathlib.Path(SOURCE or ".") / "tensorflow" / "python" / "client"
 
-# What stock passes of each file (a few more skip themselves), so that a run with the
-# wrong sources is noticed.
+# The number of tests in each file that stock passes (a few more skip themselves). It shows a run
+# with the wrong sources.
 STOCK_PASSES = {
     "session_test.py": 97,
     "session_list_devices_test.py": 4,

@@ -1,4 +1,4 @@
-"""What a program does with its session beside training: read, write, save, load, fail."""
+"""A program's actions on its session besides training: read, write, save, load, fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ tf1 = tf.compat.v1
 
 @described
 class Initialise(Described):
-    """The initialiser of all variables there were at first."""
+    """Runs the initialiser of all original variables."""
 
     def apply(self, c):
         names = [name for name in c.built.variables if "late" not in name]
@@ -27,7 +27,7 @@ class Initialise(Described):
 
 @described
 class Refill(Described):
-    """The pipeline from its beginning."""
+    """Starts the pipeline again."""
 
     def apply(self, c):
         if c.program.data == "pipeline":
@@ -37,7 +37,7 @@ class Refill(Described):
 
 @described
 class Extend(Described):
-    """New ops and a variable; `Train(op="late")` trains it."""
+    """Adds ops and a variable; `Train(op="late")` trains it."""
 
     def apply(self, c):
         if "late" in c.built.ops:
@@ -50,7 +50,7 @@ class Extend(Described):
 
 @described
 class Undivided(Described):
-    """A learning run that is fed different numbers of rows: one learner executes it."""
+    """Executes a learning run that is fed different numbers of rows: one learner executes it."""
 
     rows: int = 4
     rate: float = 0.02
@@ -65,7 +65,7 @@ class Undivided(Described):
         feeds = c.built.feeds(c.draw(self.rows), self.rate) | {c.built.other: other}
         c.session.run(op.op, feeds)
         c.reference.begin_run("undivided", self.rate, op)
-        # Which of the feeds are the rows is open, or whether it is "a task without rows".
+        # It is open which of the feeds are the rows, or whether it is "a task without rows".
         seen = c.session.samples_seen - c.reference.known.samples_seen
         assert seen in (1, self.rows, self.rows + 1), f"{seen} samples"
         c.reference.known.samples_seen += seen
@@ -74,7 +74,7 @@ class Undivided(Described):
 
 @described
 class Evaluate(Described):
-    """Reads the loss of so many rows: the central model's."""
+    """Reads the loss of some rows, by the central model."""
 
     rows: int = 5
 
@@ -111,7 +111,7 @@ class Assign(Described):
 
 @described
 class Restart(Described):
-    """`session.restart()`, which the next learning run heeds."""
+    """Calls `session.restart()`, which takes effect in the next learning run."""
 
     def apply(self, c):
         c.session.restart()
@@ -120,7 +120,7 @@ class Restart(Described):
 
 @described
 class SetLearners(Described):
-    """So many learners from now on."""
+    """Changes the number of learners."""
 
     learners: int = 3
 
@@ -140,17 +140,17 @@ class SetLearners(Described):
 
 @described
 class SaveState(Described):
-    """`save_state`; what was saved before is gone."""
+    """Calls `save_state`, which replaces an earlier state."""
 
     def apply(self, c):
         c.session.save_state(c.directory / "state")
-        c.reference.restart_as_asked()  # what is saved has been restarted
+        c.reference.restart_as_asked()  # the saved state includes the restart
         c.saved = c.reference.save()
 
 
 @described
 class LoadState(Described):
-    """`load_state`, in the same session or in a new one."""
+    """Calls `load_state`, in the same session or in a new one."""
 
     fresh: bool = False
 
@@ -171,7 +171,7 @@ class LoadState(Described):
 
 @described
 class SaverSave(Described):
-    """`Saver.save`: the central values."""
+    """Calls `Saver.save`: the central values."""
 
     def apply(self, c):
         path = c.built.saver.save(c.session, str(c.directory / "model"), write_meta_graph=False)
@@ -185,7 +185,7 @@ class SaverSave(Described):
 
 @described
 class SaverRestore(Described):
-    """`Saver.restore`: all replicas start from what was saved, without momentum."""
+    """Calls `Saver.restore`: all replicas start from the saved values, without momentum."""
 
     def apply(self, c):
         if c.checkpoint is None:
@@ -197,7 +197,7 @@ class SaverRestore(Described):
 
 @described
 class Refuse(Described):
-    """A run that is refused, before anything is trained."""
+    """Executes a run that is refused before anything is trained."""
 
     what: str = "shape"  # "dtype", "no_rows", "unknown"
 
@@ -208,7 +208,7 @@ class Refuse(Described):
         if c.program.data == "pipeline":
             feeds = {}
         if self.what == "no_rows" and c.setup.trains_as_stock(c.program):
-            return  # a stock session takes them, and the mean of nothing is NaN
+            return  # a stock session accepts them, and the mean of nothing is NaN
         errors = (ValueError, TypeError, tf.errors.InvalidArgumentError)
         if self.what == "shape":
             feeds[c.built.x] = np.ones((4, programs.COLUMNS + 1))
@@ -227,7 +227,7 @@ class Refuse(Described):
 
 @described
 class Fail(Described):
-    """A learning run in which the task that has the n-th row fails."""
+    """Executes a learning run in which the task with the n-th row fails."""
 
     rows: int = 6
     bad_row: int = 4
@@ -238,7 +238,7 @@ class Fail(Described):
             return
         op = c.built.ops["train"]
         if c.program.dropout and len(c.setup.plan(self.rows)) > 1:
-            return  # what the iterations before draw is not known
+            return  # the draws of earlier iterations are not known
         batch = c.draw(self.rows)
         bad = self.bad_row % self.rows
         batch[0][bad, 0] = np.nan
@@ -248,7 +248,7 @@ class Fail(Described):
             assert "x is not a number" in str(error), error
         else:
             raise AssertionError(f"{self!r} did not fail")
-        # With dropout, Train() fetches what is drawn: another kind of run.
+        # Train() fetches dropout's draws, which makes it another kind of run.
         kind = ("train", "nothing" if c.program.dropout else "none")
         c.reference.begin_run(kind, self.rate, op)
         if c.setup.trains_as_stock(c.program):
@@ -272,9 +272,11 @@ class Fail(Described):
             return
 
     def _discard(self, c, op, tasks, failing, unknown):
-        """ "All replicas restart from the z that it began with." "Optimiser slots, counters
-        and other untrained state keep what the tasks of the failed iteration did to them":
-        of each value, either nothing or all. `unknown`: learners may have begun the next.
+        """Checks the values after a discarded iteration.
+
+        "All replicas restart from the z that it began with." "Optimiser slots, counters and other
+        untrained state keep what the tasks of the failed iteration did to them": of each value,
+        either nothing or all. `unknown`: learners may have started the next iteration.
         """
         reference = c.reference
         before = reference.save()
@@ -301,7 +303,7 @@ class Fail(Described):
                     reference.known.z[name] = own
 
     def _as_if_done(self, c, op, tasks, failing):
-        """Every learner's values had all tasks but the failing one been executed."""
+        """Returns every learner's values as if all tasks but the failing one had been executed."""
         others = {j: feeds for j, feeds in tasks.items() if j != failing}
         if others:
             c.reference.iteration(op, "discarded", others)

@@ -1,10 +1,10 @@
-"""Common to the oracle: v1 graphs, one thread for all stock sessions of the process."""
+"""Setup of the oracle: v1 graphs, one thread for all stock sessions of the process."""
 
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-# Stock sessions and learners have the same kernels, on any processor.
+# Makes stock sessions and learners use the same kernels, on any processor.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 import tensorflow as tf

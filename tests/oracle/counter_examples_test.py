@@ -1,4 +1,4 @@
-"""What the oracle has found, one test each, as small as it gets.
+"""Cases that the oracle has found, one test each, as small as possible.
 
 A failing test of `oracle_test.py` prints a case that can be put here as it is.
 """
@@ -137,7 +137,7 @@ def test_learners_that_come_later_train_on_what_is_left_of_a_pipeline():
 
 
 def test_rows_of_a_pipeline_count_where_one_of_several_learners_trains():
-    """What one learner compiled, two leave to the central model."""
+    """A run that one learner compiled moves to the central model with two learners."""
     Case(
         program=Program(optimiser="hand_momentum", data="pipeline"),
         setup=Setup(learners=1, synchroniser=tensorbow.SSGD()),

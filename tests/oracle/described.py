@@ -1,4 +1,4 @@
-"""Dataclasses whose text is the shortest Python that makes them again."""
+"""Dataclasses whose text is the shortest Python that creates them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 
 
 class Described:
-    """Leaves out of its text what is as by default, so that a shrunken case reads well."""
+    """Omits default values from its text, so that a shrunken case is short."""
 
     def __repr__(self):
         told = []
@@ -24,5 +24,5 @@ def _text(value):
 
 
 def described(cls):
-    """A frozen dataclass with such a text."""
+    """Makes a frozen dataclass with such a text."""
     return dataclasses.dataclass(frozen=True, repr=False)(cls)

@@ -28,7 +28,7 @@ def test_every_program_is_trained_as_in_a_stock_session(program):
     long_runs.check(program, learners=(2, 3) if fuzz.FUZZ else (2 + program.seed % 2,))
 
 
-# ------------------------------------------------------------------ what compares, itself
+# ------------------------------------------------------------------ tests of the comparison
 
 
 def test_a_wait_without_end_is_a_failure_that_says_where():

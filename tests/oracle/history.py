@@ -1,4 +1,4 @@
-"""What is done to a session, and the comparison with the reference after every action."""
+"""The history of a session, and the comparison with the reference after every action."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ tf1 = tf.compat.v1
 
 
 def tolerance_of(program, dtype):
-    """Relative to the largest element of a variable.
+    """Returns the tolerance relative to the largest element of a variable.
 
-    In float64 what is left is rounding: in the order of sums and in fused updates. float32
-    has eps = 6e-8, and a variable is changed some hundred times by terms that nearly
-    cancel. Adam keeps powers in float32 in any program: the learners' mean of them is
-    rounded, and the rate of its steps with it, which divides by 1 - β₂² = 0.002 in the second.
+    In float64 only rounding remains: in the order of sums and in fused updates. float32 has eps
+    = 6e-8, and a variable is changed some hundred times by terms that nearly cancel. Adam keeps
+    powers in float32 in any program. The learners' mean of them is rounded. So is the rate of
+    its steps, which divides by 1 - β₂² = 0.002 in the second one.
     """
     if program.dtype == "float32":
         return 2e-4
@@ -36,14 +36,14 @@ def tolerance_of(program, dtype):
 
 @described
 class Case(Described):
-    """A program, a session for it, and what is done in it."""
+    """A program, a session for it, and the actions."""
 
     program: programs.Program
     setup: Any
     history: tuple
 
     def check(self):
-        """Runs the history; an AssertionError says after which action what differed."""
+        """Runs the history; an AssertionError names the action and the difference."""
         with warnings.catch_warnings(), tempfile.TemporaryDirectory() as directory:
             warnings.simplefilter("ignore", tensorbow.TensorBowWarning)
             comparison = Comparison(self, pathlib.Path(directory))
@@ -59,7 +59,7 @@ def _kept(program):
 
 
 def built(program):
-    """The graph of a program, a new one if a history has added to the one that is kept."""
+    """Returns the graph of a program, a new one if a history has added to the kept one."""
     if not _kept(program).is_as_built:
         _kept.cache_clear()
     return _kept(program)
@@ -75,10 +75,10 @@ class Comparison:
         self.built = built(case.program)
         self.reference = Reference(self.built, case.setup)
         self.session = self._new_session()
-        self.batches = 0  # that have been drawn
+        self.batches = 0  # batches that have been drawn
         self.checks = 0
-        self.saved = None  # a state: what the reference knew
-        self.checkpoint = None  # a Saver, its path and the values
+        self.saved = None  # the reference's knowledge at a saved state
+        self.checkpoint = None  # the path of a Saver's checkpoint and the values
         self.elements_left = 0  # in the pipeline
         self.rate = 0.02
 
@@ -88,7 +88,7 @@ class Comparison:
         )
 
     def reopen(self):
-        """Another session on the same graph, with the same options."""
+        """Opens another session on the same graph, with the same options."""
         self.session.close()
         self.session = self._new_session()
 
@@ -109,8 +109,8 @@ class Comparison:
     # -------------------------------------------------------------------------- comparing
 
     def close_to(self, actual, expected, what, made_of=()):
-        """That a value is as expected, to rounding: its own, and that of the values that
-        cancel in it."""
+        """Checks that a value is as expected, except for rounding: its own, and that of the values
+        that cancel in it."""
         expected = np.asarray(expected)
         actual = np.asarray(actual)
         if expected.dtype.kind != "f":
@@ -128,7 +128,7 @@ class Comparison:
         )
 
     def check(self):
-        """All central values, all learners' values and all counters."""
+        """Checks all central values, all learners' values and all counters."""
         reference, session = self.reference, self.session
         for name in ("iterations", "learning_tasks", "samples_seen"):
             actual, expected = getattr(session, name), getattr(reference.known, name)
@@ -136,7 +136,7 @@ class Comparison:
         names = reference.initialised()
         variables = self.built.variables
         read = session.run({name: variables[name] for name in names})
-        # What no learner has is read by a run of its own, which takes time: one in turn.
+        # Values that no learner has need a run of their own, which takes time: one in turn.
         self.checks += 1
         in_turn = names[self.checks % len(names)]
         for name in names:
@@ -156,6 +156,6 @@ class Comparison:
                 self.close_to(session.learner_value(name, j), expected_own, what, owns)
 
     def draw(self, rows):
-        """Rows that no action was given before."""
+        """Draws rows that no action has used before."""
         self.batches += 1
         return self.built.batch(self.batches, rows)

@@ -1,6 +1,6 @@
-"""Values, names and options that make no sense: a clear error, and a session that goes on.
+"""Invalid values, names and options: a clear error, and a session that continues.
 
-After every refusal the session has to compute what it would have without it.
+After every refusal the session must compute the same as without it.
 """
 
 import dataclasses
@@ -110,7 +110,7 @@ def test_an_odd_value_is_refused_or_fed_as_a_stock_session_does(comparison, fed,
 
 
 def _train_with(c, feeds, stock):
-    """The same values in a learning run, of a loss that sees them all."""
+    """Uses the same values in a learning run, of a loss that reads them all."""
     before = c.session.samples_seen, c.session.learning_tasks, c.session.iterations
     try:
         c.session.run(c.built.ops["train"].op, feeds)
@@ -123,7 +123,7 @@ def _train_with(c, feeds, stock):
 
 
 def _reset(c):
-    """Both sides begin again from the initial values; the reference takes over counters."""
+    """Starts both sides again from the initial values; the reference adopts counters."""
     for name in ("samples_seen", "learning_tasks", "iterations"):
         setattr(c.reference.known, name, getattr(c.session, name))
     c.reference.known.rates.clear()
@@ -247,7 +247,7 @@ def test_odd_synchronisers_are_taken_or_refused_with_what_was_got(kind, argument
     except (TypeError, ValueError) as error:
         assert any(name in str(error) for name in arguments), f"{error} names none of them"
         return
-    # What is taken is what a session works with.
+    # Accepted options must give a working session.
     try:
         options = tensorbow.Options(learners_per_device=2, synchroniser=synchroniser)
         tensorbow.TensorBowSession(graph=tf.Graph(), options=options).close()

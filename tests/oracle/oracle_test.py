@@ -1,7 +1,7 @@
-"""Whatever a program is and does, its session computes what stock sessions and NumPy do.
+"""Sessions compute the same as stock sessions and NumPy, for any program and history.
 
-`TENSORBOW_FUZZ=10000` draws so many histories at random, within `TENSORBOW_FUZZ_SECONDS`;
-without it the same few are drawn every time.
+`TENSORBOW_FUZZ=10000` draws this many histories at random, within `TENSORBOW_FUZZ_SECONDS`; without
+it the same few are drawn every time.
 """
 
 import hypothesis

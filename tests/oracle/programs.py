@@ -1,7 +1,7 @@
-"""The programs that are drawn: a small network in every form that matters to learners.
+"""The drawn programs: a small network in every form that matters to learners.
 
-`Program` says what is in it, `Built` is its graph with everything that a history of
-actions may run. Nothing here knows of TensorBow.
+`Program` lists its parts, `Built` is its graph with everything that a history of actions may run.
+Nothing here knows of TensorBow.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BY_HAND = ("hand", "hand_momentum")
 
 @described
 class Program(Described):
-    """What is in a program."""
+    """The parts of a program."""
 
     variables: str = "resource"  # or "ref"
     dtype: str = "float64"  # or "float32"
@@ -51,11 +51,11 @@ class Program(Described):
 
 @dataclasses.dataclass
 class TrainOp:
-    """One way to train: an operation and what it does."""
+    """One way to train: an operation and its effects."""
 
     op: tf.Operation
     trained: list  # names of variables
-    written: list  # names of all variables that it changes, those among them
+    written: list  # names of all variables that it changes, including the trained ones
     gradients: list  # in the order of `trained`
 
 
@@ -90,7 +90,7 @@ class Built:
 
     @contextlib.contextmanager
     def _building(self):
-        """The graph, with the control flow that the program has."""
+        """Makes the graph the default one, with the program's control flow."""
         enabled = tf1.control_flow_v2_enabled()
         use_v2 = self.program.flow.endswith("v2")
         (tf1.enable_control_flow_v2 if use_v2 else tf1.disable_control_flow_v2)()
@@ -122,11 +122,11 @@ class Built:
             self.y = tf1.placeholder(dtype, [None], name="y")
             return
         batch = self.batch(0, ELEMENTS * ELEMENT_ROWS)
-        # Of unknown length: a mean of gradients of rows may have more of them.
+        # The length must be unknown: a mean of gradients of rows may have more of them.
         data = tf.data.Dataset.from_tensor_slices(batch).batch(ELEMENT_ROWS)
         self.iterator = tf1.data.make_initializable_iterator(data)
         self.x, self.ids, self.y = self.iterator.get_next()
-        # What a learner was given, for the reference to be given the same.
+        # Stores the rows that a learner received, for the reference to use the same.
         for name, tensor in (("x", self.x), ("ids", self.ids), ("y", self.y)):
             shape = [ELEMENT_ROWS, *tensor.shape[1:]]
             variable = self._variable(f"seen_{name}", shape, trainable=False, value=0)
@@ -135,7 +135,7 @@ class Built:
     def _model_variables(self):
         width = COLUMNS + (2 if self.program.inputs == "sparse" else 0)
         self.first = self._variable("first", [width, HIDDEN])
-        # Normalisation takes a bias away: its gradient would be nothing but rounding.
+        # Normalisation cancels a bias: its gradient would be nothing but rounding.
         if self.program.norm == "none":
             self.bias = self._variable("bias", [HIDDEN])
         self.last = self._variable("last", [HIDDEN])
@@ -211,8 +211,8 @@ class Built:
             with tf.control_dependencies(before + gradients):
                 update = self._update_by_hand(name, variables, gradients)
         else:
-            # Not under the control dependencies: there, TensorFlow's own session leaves out
-            # the updates behind a while_loop over reference variables.
+            # Not under the control dependencies: there, TensorFlow's own session omits the updates
+            # behind a while_loop over reference variables.
             pairs = self._optimiser.compute_gradients(loss, variables)
             with tf.control_dependencies(before):
                 update = self._optimiser.apply_gradients(pairs, self.step, name=name)
@@ -249,7 +249,7 @@ class Built:
     # ----------------------------------------------------------------- added between runs
 
     def extend(self):
-        """New ops and a new variable: `ops["late"]` trains it and the last layer."""
+        """Adds ops and a variable: `ops["late"]` trains it and the last layer."""
         with self._building():
             before = set(tf1.global_variables())
             late = self._variable("late", [HIDDEN], value=0.25)
@@ -261,14 +261,14 @@ class Built:
         return self.late_init
 
     def add_undivided(self):
-        """`ops["undivided"]` is fed something with a number of rows of its own."""
+        """Adds `ops["undivided"]`, which is fed a value with a number of rows of its own."""
         with self._building():
             self.other = tf1.placeholder(self.dtype, [None], name="other")
             loss = self.loss + 0.1 * tf.reduce_mean(self.other) * tf.reduce_sum(self.last)
             self._train_op("undivided", loss, self._model)
 
     def adding_one_to(self, name):
-        """An op that adds one to a variable: a write."""
+        """Returns an op that adds one to a variable: a write."""
         if name not in self._additions:
             variable = self.variables[name]
             one = np.ones(variable.shape.as_list(), variable.dtype.base_dtype.as_numpy_dtype)
@@ -276,32 +276,32 @@ class Built:
                 self._additions[name] = tf1.assign_add(variable, one)
         return self._additions[name]
 
-    # ---------------------------------------------------------------------- what it is fed
+    # --------------------------------------------------------------------- its feeds
 
     @property
     def is_as_built(self):
-        """Whether nothing has been added since."""
+        """Returns whether nothing has been added since."""
         return list(self.ops) == ["train"] and not self._additions
 
     @property
     def noises(self):
-        """What dropout draws: first in training, then (if that differs) in evaluation."""
+        """Returns dropout's draws: first in training, then (if that differs) in evaluation."""
         return [op.outputs[0] for op in self.graph.get_operations() if op.type == "RandomUniform"]
 
     @property
     def variables(self):
-        """All variables, by name."""
+        """Returns all variables, by name."""
         with self.graph.as_default():
             return {v.op.name: v for v in tf1.global_variables()}
 
     @property
     def trainable(self):
-        """Names of the trainable variables."""
+        """Returns the names of the trainable variables."""
         with self.graph.as_default():
             return {v.op.name for v in tf1.trainable_variables()}
 
     def batch(self, seed, rows):
-        """x, ids and y."""
+        """Returns x, ids and y."""
         random = np.random.default_rng(seed)
         x = random.standard_normal((rows, COLUMNS))
         ids = random.integers(0, IDS, rows).astype(np.int32)
@@ -309,7 +309,7 @@ class Built:
         return self._array(x), ids, self._array(y)
 
     def feeds(self, batch, rate=None):
-        """The feed dict of rows, with a learning rate."""
+        """Returns the feed dict of rows, with a learning rate."""
         feeds = {self.x: batch[0], self.y: batch[2]}
         if self.program.inputs == "sparse":
             feeds[self.ids] = batch[1]

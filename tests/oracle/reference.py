@@ -1,8 +1,8 @@
-"""What TensorBow has to compute: stock sessions train, NumPy averages.
+"""The reference for TensorBow: stock sessions train, NumPy averages.
 
-Every learner is a stock session that is given the learner's values and trains on its
-rows. What becomes of the values are the formulas of ALGORITHMS.md and the rules of
-docs/feeds.md and docs/state.md, which the comments quote.
+Every learner is a stock session that is given the learner's values and trains on its rows. The
+values then follow the formulas of ALGORITHMS.md and the rules of docs/feeds.md and docs/state.md,
+which the comments quote.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import tensorbow
 
 tf1 = tf.compat.v1
 
-# Nothing is compared bit for bit, and graphs are tiny: optimising them would take longer.
+# Nothing is compared bit for bit, and optimising the tiny graphs would take longer.
 _CONFIG = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
 _CONFIG.graph_options.rewrite_options.disable_meta_optimizer = True
 
 
 def _mean(values, weights=None):
-    """In float64, whatever the values are."""
+    """Returns the mean in float64, whatever the values are."""
     exact = [np.asarray(value, np.float64) for value in values]
     return np.average(exact, axis=0, weights=weights).astype(values[0].dtype)
 
 
 def _mean_gradient(parts, weights):
-    """Of dense gradients, or of gradients of some rows: then of all that anybody has."""
+    """Returns the mean of dense gradients, or of gradients of some rows: then of the union of
+    rows."""
     if isinstance(parts[0], np.ndarray):
         return _mean(parts, weights)
     rows = np.unique(np.concatenate([part.indices for part in parts]))
@@ -57,12 +58,12 @@ class Replica:
         self._session.run(initialisers, feeds)
 
     def values(self, names):
-        """Values of variables, by name."""
+        """Returns values of variables, by name."""
         variables = self._built.variables
         return self._session.run({name: variables[name] for name in names})
 
     def run(self, fetches, feeds=None):
-        """A run on the values loaded."""
+        """Executes a run on the loaded values."""
         return self._session.run(fetches, feeds)
 
     def close(self):
@@ -71,16 +72,16 @@ class Replica:
 
 @dataclasses.dataclass
 class Knowledge:
-    """All that a session knows: what `save_state` saves."""
+    """The complete state of a session, which `save_state` saves."""
 
     values: list  # of every learner: its variables, by name
     z: dict = dataclasses.field(default_factory=dict)  # of trainable variables
     z_prev: dict = dataclasses.field(default_factory=dict)
     average: dict = dataclasses.field(default_factory=dict)
-    averaged: dict = dataclasses.field(default_factory=dict)  # iterations since it began
+    averaged: dict = dataclasses.field(default_factory=dict)  # iterations since it started
     present: dict = dataclasses.field(default_factory=dict)
     learned: dict = dataclasses.field(default_factory=dict)  # by whom, since all were equal
-    # What was read when learners came or went, until they learn or somebody writes.
+    # Values read when the number of learners changed, until they learn or are written.
     read: dict = dataclasses.field(default_factory=dict)
     counts: dict = dataclasses.field(default_factory=dict)  # iterations of one kind of run
     rates: dict = dataclasses.field(default_factory=dict)
@@ -108,7 +109,7 @@ class Reference:
         self.known = Knowledge([{} for _ in self.learners])
 
     def _use(self, learners):
-        """Goes by so many learners from now on."""
+        """Uses this number of learners from now on."""
         self.learners = range(learners)
         self.alpha = getattr(self.synchroniser, "alpha", None) or 1 / learners
         # "With one learner z is the model itself, whatever the synchroniser."
@@ -118,9 +119,11 @@ class Reference:
             self.replicas.append(Replica(self.built))
 
     def set_learners(self, learners):
-        """ "The central model is what it was. Where models are averaged all replicas begin
-        at it. Learners that stay keep their slots and statistics; new ones begin with copies
-        of learner 0's. With one learner slots are the learners' mean."
+        """Changes the number of learners.
+
+        "The central model is what it was. Where models are averaged all replicas begin at it.
+        Learners that stay keep their slots and statistics; new ones begin with copies of learner
+        0's. With one learner slots are the learners' mean."
         """
         known, before = self.known, len(self.learners)
         if learners == before:
@@ -155,22 +158,22 @@ class Reference:
             replica.close()
 
     def save(self):
-        """All that is known."""
+        """Returns the complete state."""
         return copy.deepcopy(self.known)
 
     def load(self, saved):
-        """Goes back to what was known."""
+        """Restores a saved state."""
         self.known = copy.deepcopy(saved)
         self._use(len(saved.values))
 
     # ------------------------------------------------------------------- central values
 
     def initialised(self):
-        """Names of the variables that have values."""
+        """Returns the names of the variables that have values."""
         return list(self.known.values[0])
 
     def central(self, name, averaged=True):
-        """The central model's value of a variable."""
+        """Returns the central model's value of a variable."""
         known = self.known
         if name in known.z:
             return known.average[name] if averaged and self.decay else known.z[name]
@@ -181,30 +184,30 @@ class Reference:
         # 0's replica stands for the model wherever the central model is asked for".
         if own[0].dtype.kind != "f" or self.kind is tensorbow.Independent:
             return own[0]
-        # "Optimiser slots … read from outside they are the learners' mean", "so is every
-        # other floating-point state a training step writes". A learner that has had no task
-        # since all had the same value has none of its own: runs of one row train one learner,
-        # and leave what a stock session has.
+        # "Optimiser slots … read from outside they are the learners' mean", "so is every other
+        # floating-point state a training step writes". A learner without a task since all had the
+        # same value has none of its own: runs of one row train one learner, and leave the values of
+        # a stock session.
         return _mean([own[j] for j in sorted(known.learned[name]) or self.learners])
 
     def centre(self):
-        """The central values of all variables."""
+        """Returns the central values of all variables."""
         return {name: self.central(name) for name in self.initialised()}
 
     def read(self, fetches, feeds=None):
-        """A run that reads: "executed on the central model"."""
+        """Executes a run that reads: "executed on the central model"."""
         self.replicas[0].load(self.centre())
         return self.replicas[0].run(fetches, feeds)
 
     def write(self, op, names, feeds=None):
-        """A run that writes `names`: "they run once, on z, and reach every learner"."""
+        """Executes a run that writes `names`: "they run once, on z, and reach every learner"."""
         if self.initialised():
             self.replicas[0].load(self.centre())
         self.replicas[0].run(op, feeds)
         self.assign(self.replicas[0].values(names))
 
     def assign(self, values):
-        """All replicas start from what was written, without momentum; a new average begins."""
+        """Starts all replicas from the written value, without momentum; starts a new average."""
         known = self.known
         for name, value in values.items():
             known.learned[name] = set()
@@ -219,7 +222,7 @@ class Reference:
     # ------------------------------------------------------------------------- training
 
     def restart(self, names):
-        """Replicas of some variables ← z, whose momentum is forgotten."""
+        """Sets replicas of some variables to z, whose momentum is forgotten."""
         known = self.known
         for name in names:
             known.z_prev[name] = known.z[name]
@@ -228,13 +231,13 @@ class Reference:
                 own[name] = known.z[name]
 
     def restart_as_asked(self):
-        """ "Sets every replica to the central model before the next learning run." """
+        """Restarts if asked: every replica becomes the central model before the run."""
         if self.known.restart and self.averages and len(self.learners) > 1:
             self.restart(self.known.z)
         self.known.restart = False
 
     def begin_run(self, kind, rate, op):
-        """What is due before a learning run; `kind`: what it feeds and fetches."""
+        """Does everything due before a learning run; `kind`: its feeds and fetches."""
         known = self.known
         if self.averages and len(self.learners) > 1:
             # "When the learning rate falls to half or less from one iteration to the next";
@@ -251,8 +254,11 @@ class Reference:
         known.restart = False
 
     def before_tasks(self, op, active):
-        """A learner that had no task in the last iteration "starts its next task from z", in
-        what the task reads or trains: all but what an extension of the graph adds to it."""
+        """Prepares tasks.
+
+        A learner that had no task in the last iteration "starts its next task from z". That holds
+        for the variables that the task reads or trains, without those that an extension adds.
+        """
         known = self.known
         if self.kind is tensorbow.Independent:
             return  # each trains on its own
@@ -264,13 +270,13 @@ class Reference:
                     known.values[j][name] = known.z[name]
 
     def iteration(self, op, kind, feeds, fetch=None, rows=None):
-        """One learning task of every learner in `feeds`, and its synchronisation.
+        """Executes one learning task of every learner in `feeds`, and its synchronisation.
 
-        `rows`: of each of them, where the rows of a run are shared out: "the average is
-        weighted by rows" of gradients.
+        `rows`: of each of them, if the rows of a run are divided: "the average is weighted by rows"
+        of gradients.
 
-        Returns what each of them has in `fetch` ("computed from their own replicas before
-        the update").
+        Returns the learners' values of `fetch` ("computed from their own replicas before the
+        update").
         """
         known, active = self.known, sorted(feeds)
         self.before_tasks(op, active)
@@ -317,7 +323,7 @@ class Reference:
         return _mean([self.known.values[j][name] for j in active])
 
     def _correct(self, names, before, active, due):
-        """c_j = α (w_j − z), w_j before the update; a lagging z moves by their sum."""
+        """Corrects: c_j = α (w_j − z), w_j before the update; a lagging z moves by their sum."""
         known = self.known
         for name in names:
             if not due:
@@ -332,7 +338,7 @@ class Reference:
                 known.z_prev[name] = z
 
     def _move_averages(self, names):
-        """z̄ ← d·z̄ + (1−d)·z with d = min(ema_decay, (1+t)/(10+t))."""
+        """Moves the averages: z̄ ← d·z̄ + (1−d)·z with d = min(ema_decay, (1+t)/(10+t))."""
         if not self.decay:
             return
         known = self.known
@@ -343,7 +349,7 @@ class Reference:
             known.averaged[name] = t + 1
 
     def gathered(self, names):
-        """What a run begins with that one learner executes on the central model."""
+        """Returns the first values of a run that one learner executes on the central model."""
         known = self.known
         return {
             name: self._mean(name, sorted(known.present[name]))
@@ -353,7 +359,7 @@ class Reference:
         }
 
     def undivided(self, op, feeds, fetch=None):
-        """A run that one learner executes on the central model.
+        """Executes a run by one learner on the central model.
 
         "It goes on from the replicas' mean. Before such a run optimiser slots are the mean
         of the learners' slots; after it all replicas start from the new z, with the same

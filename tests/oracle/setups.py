@@ -1,4 +1,4 @@
-"""How a session is set up, and what the documentation says that this means."""
+"""The setup of a session, and its consequences by the documentation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Setup(Described):
         )
 
     def plan(self, rows):
-        """The iterations of a run of `rows` rows: of each, the rows of every learner in it."""
+        """Returns the iterations of a run of `rows` rows, each with the rows of every learner in
+        it."""
         if self.batch_size is None:
             size, longer = divmod(rows, self.learners)
             ends = [j * size + min(j, longer) for j in range(self.learners + 1)]
@@ -44,33 +45,33 @@ class Setup(Described):
         return [dict(enumerate(tasks[i : i + learners])) for i in range(0, len(tasks), learners)]
 
     def shares(self, iteration):
-        """The rows of each learner, by which gradients are weighted; None: they count alike."""
+        """Returns the rows of each learner, the weights of gradients; None if these are equal."""
         if self.batch_size is not None:
             return None
         return [iteration[j].stop - iteration[j].start for j in sorted(iteration)]
 
     def chosen(self, program):
-        """The synchroniser that "auto" stands for in a program."""
+        """Returns the synchroniser that "auto" chooses for a program."""
         return tensorbow.SSGD() if self.synchroniser == "auto" else self.synchroniser
 
     @staticmethod
     def _hides_gradients(program):
-        """Gradients of updates by hand are found by what they depend on, which is fed."""
+        """Returns whether the gradient is hidden: by hand, only a dependence on feeds shows it."""
         return program.optimiser in programs.BY_HAND and program.data != "fed"
 
     def trains_as_stock(self, program):
-        """Whether one learner executes a run, as a stock session would."""
+        """Returns whether one learner executes a run, as a stock session would."""
         ssgd = isinstance(self.chosen(program), tensorbow.SSGD)
         return self.learners > 1 and ssgd and self._hides_gradients(program)
 
     def normalises_together(self, program):
-        """Whether learners normalise by the moments of all rows of a run."""
+        """Returns whether learners normalise by the moments of all rows of a run."""
         shares_rows = self.batch_size is None and program.data == "fed"
         ssgd = isinstance(self.chosen(program), tensorbow.SSGD)
         return program.norm != "none" and self.learners > 1 and ssgd and shares_rows
 
     def momentum(self, program):
-        """Of a lagging centre."""
+        """Returns the momentum of a lagging centre."""
         chosen = self.chosen(program)
         if getattr(chosen, "centre", "") != "lagging":
             return 0.0

@@ -1,4 +1,4 @@
-"""What Hypothesis draws: programs, sessions and histories."""
+"""Hypothesis's strategies: programs, sessions and histories."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MAX_ACTIONS = 30
 
 
 def fits(optimiser, norm):
-    """Whether rounding stays what it is: of two normalised rows the gradient is nearly 0, and
-    Adam makes whole steps of what float32 leaves of it."""
+    """Returns whether rounding stays small. The gradient of two normalised rows is nearly 0, and
+    Adam makes whole steps of its float32 remainder."""
     return (optimiser, norm) != ("adam", "fused")
 
 
 @st.composite
 def _program(draw):
-    """Any program; fused batch normalisation exists in float32 only."""
+    """Draws any program; fused batch normalisation exists in float32 only."""
     norm = draw(st.sampled_from(["none", "none", "none", "moments", "fused"]))
     return programs.Program(
         variables=draw(st.sampled_from(["resource", "ref"])),
@@ -44,7 +44,7 @@ def _mostly(first, *others):
 
 @st.composite
 def _synchroniser(draw, learners):
-    """Any synchroniser, with its arguments."""
+    """Draws any synchroniser, with its arguments."""
     kind = draw(st.sampled_from(["SMA", "lagging", "EASGD", "SSGD", "Independent", "auto"]))
     if kind == "auto":
         return "auto"
@@ -70,7 +70,7 @@ def _synchroniser(draw, learners):
 
 @st.composite
 def _setup(draw):
-    """One to four learners, with shards or with batches of a size."""
+    """Draws one to four learners, with shards or with batches of a size."""
     learners = draw(st.sampled_from([2, 2, 3, 4, 1]))
     return setups.Setup(
         learners=learners,
@@ -84,7 +84,7 @@ REFUSALS = ["shape", "dtype", "no_rows", "unknown"]
 
 
 def numbers_of_rows(setup, everybody):
-    """Numbers of rows for a run; `everybody`: of which every learner gets its part."""
+    """Draws numbers of rows for a run; `everybody`: at least one for every learner."""
     if not everybody:
         return st.sampled_from([8, 1, 2, 3, 5, 6, 7, 9, 12])
     whole = setup.learners * (setup.batch_size or 1)
@@ -95,7 +95,7 @@ def numbers_of_rows(setup, everybody):
 
 @st.composite
 def action(draw, setup, everybody):
-    """Any action; half of them train."""
+    """Draws any action; half of them train."""
     rows = numbers_of_rows(setup, everybody)
     if draw(st.booleans()):
         return Train(
@@ -128,8 +128,8 @@ def action(draw, setup, everybody):
 
 @st.composite
 def case(draw):
-    """A whole case; in half of the histories no learner sits out."""
+    """Draws a whole case; in half of the histories every learner always has rows."""
     program, setup = draw(_program()), draw(_setup())
     some = st.lists(action(setup, draw(st.booleans())), max_size=MAX_ACTIONS // 3)
-    history = (*draw(some), *draw(some), *draw(some))  # one list would be of six on average
+    history = (*draw(some), *draw(some), *draw(some))  # one list would have six actions on average
     return Case(program, setup, history)

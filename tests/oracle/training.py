@@ -1,4 +1,4 @@
-"""The action that trains, and what its run has to return."""
+"""The action that trains, and the expected results of its run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tests.oracle.described import Described, described
 
 
 def weighted(parts, rows):
-    """The mean of learners' values by rows."""
+    """Returns the mean of learners' values by rows."""
     return np.average(np.asarray(parts, np.float64), axis=0, weights=rows).astype(parts[0].dtype)
 
 
 @described
 class Train(Described):
-    """A learning run on so many rows; a pipeline has its own, one element for a task."""
+    """A learning run on fed rows, or on a pipeline's, one element for a task."""
 
     rows: int = 8
     fetch: str = "none"  # "loss", "rows", "variable", "step"
     rate: float = 0.02
-    op: str = "train"  # "late", where the graph has been extended
+    op: str = "train"  # "late", if the graph has been extended
 
     def apply(self, c):
         op = c.built.ops.get(self.op)
@@ -52,7 +52,7 @@ class Train(Described):
         return fetches
 
     def _of_tasks(self, c):
-        """What is fetched from the learners' tasks."""
+        """Checks the fetches from the learners' tasks."""
         return getattr(c.built, self.fetch) if self.fetch in ("loss", "rows") else None
 
     # -------------------------------------------------------------------------- fed rows
@@ -60,7 +60,7 @@ class Train(Described):
     def _on_rows(self, c, op, before):
         together = c.setup.normalises_together(c.program)
         if together and c.program.flow.startswith("cond"):
-            return  # learners take branches of their own: no stock session does so
+            return  # learners take different branches, which no stock session does
         batch = c.draw(self.rows)
         feeds = c.built.feeds(batch, self.rate)
         got = c.session.run(self._fetches(c, op), feeds)
@@ -81,7 +81,7 @@ class Train(Described):
                     tasks[j][c.built.noises[0]] = got["noise"][rows]
                 sizes.append(rows.stop - rows.start)
             if together:
-                # What learners compute of their rows is what one computes of all.
+                # Learners' results on their rows must make one learner's result on all.
                 if c.program.dropout:
                     feeds[c.built.noises[0]] = got["noise"]
                 tasks, shared, sizes = dict.fromkeys(tasks, feeds), None, [1] * len(tasks)
@@ -96,7 +96,7 @@ class Train(Described):
         stock = c.setup.trains_as_stock(c.program)
         ssgd = c.reference.kind is tensorbow.SSGD
         if ssgd and c.program.norm != "none" and 0 < c.elements_left < c.setup.learners:
-            return  # all are given the state of who had the element: nothing tells who it was
+            return  # all have the state of one that had the element: nothing shows which one it was
         wanted = min(1 if stock else c.setup.learners, c.elements_left)
         steps = self._steps(c)
         try:
@@ -106,7 +106,7 @@ class Train(Described):
             c.reference.begin_run(self._kind, self.rate, op)
             if not stock:
                 c.reference.before_tasks(op, c.reference.learners)
-                # Learners may have written something: what is read next is their mean.
+                # Learners may have written state; the next read is their mean.
                 for name in op.written:
                     c.reference.known.read.pop(name, None)
             return
@@ -127,11 +127,11 @@ class Train(Described):
         self._compare(c, got, values, [1] * len(tasks), before if c.setup.learners == 1 else {})
 
     def _steps(self, c):
-        """How many tasks each learner has counted."""
+        """Returns how many tasks each learner has counted."""
         return [c.session.learner_value(c.built.step, j) for j in c.reference.learners]
 
     def _tasks(self, c, steps, stock):
-        """The feeds of the learners that got an element, which they have noted."""
+        """Returns the feeds of the learners that got an element, which their tasks recorded."""
         now, tasks = self._steps(c), {}
         for j in c.reference.learners:
             if now[j] == steps[j] or (stock and j > 0):
@@ -147,7 +147,7 @@ class Train(Described):
         return tasks
 
     def _check_elements(self, c, tasks, wanted):
-        """Learners got the next elements, each once."""
+        """Checks that learners received the next elements, each once."""
         assert len(tasks) == wanted, f"learners {list(tasks)} trained, {wanted} elements"
         begin = programs.ELEMENTS - c.elements_left
         data = c.built.batch(0, programs.ELEMENTS * programs.ELEMENT_ROWS)[0]
@@ -160,32 +160,32 @@ class Train(Described):
     # --------------------------------------------------------------------------- fetches
 
     def _undivided(self, c, op, feeds, got, before):
-        """One learner trains, as a stock session does."""
+        """Checks that one learner trains, as a stock session does."""
         value = c.reference.undivided(op, feeds, self._of_tasks(c))
         self._compare(c, got, [value], [1], before)
 
     def _compare(self, c, got, values, weights, before):
-        """`before`: values before the run, where a stock session might give them."""
+        """Compares. `before`: values before the run, if a stock session might return them."""
         if self.fetch == "loss":
             # "The learners' values are averaged, weighted by rows." In a stock session the
             # weights' norm is read before or after the update.
             if not (before and c.program.loss == "mean_l2"):
                 c.close_to(got["loss"], weighted(values, weights), "the fetched loss")
         elif self.fetch == "rows":
-            # "By shape and type": rows are concatenated. Elements of a pipeline have as many
-            # rows each time, so that they look like no rows and are averaged, unless the
-            # runtime does not see their number, behind a loop.
+            # "By shape and type": rows are concatenated. Elements of a pipeline always have as many
+            # rows, so that they do not look like rows. They are averaged, unless the runtime does
+            # not know their number, behind a loop.
             if c.program.data == "pipeline" and got["rows"].shape == values[0].shape:
                 expected = weighted(values, weights)
             else:
                 expected = np.concatenate(values)
             c.close_to(got["rows"], expected, "the fetched rows")
         elif self.fetch != "none":
-            # "Fetches of variables are z after the run." In a stock session, and with one
-            # learner, they are read before or after the update.
+            # "Fetches of variables are z after the run." A stock session, or one learner, reads
+            # them before or after the update.
             name = {"variable": "last", "step": "global_step"}[self.fetch]
             value = got[self.fetch]
             if before and len(weights) > 1:
-                return  # one learner: of the last task, before or after its update
+                return  # one learner: from the last task, before or after its update
             if name not in before or not np.allclose(value, before[name], rtol=1e-6):
                 c.close_to(value, c.reference.central(name), f"the fetched {self.fetch}")

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 @functools.cache
 def digits():
-    """8x8 images in [0, 1], rows [n, 64], and labels: ((x, y), (x_test, y_test))."""
+    """Returns 8x8 images in [0, 1], rows [n, 64], and labels: ((x, y), (x_test, y_test))."""
     data = load_digits()
     order = np.random.RandomState(0).permutation(len(data.target))
     x = (data.data[order] / 16).astype(np.float32)
@@ -19,7 +19,7 @@ def digits():
 
 
 def batches(x, y, size, epochs, seed):
-    """Shuffled batches of equal size."""
+    """Yields shuffled batches of equal size."""
     random = np.random.RandomState(seed)
     for _ in range(epochs):
         order = random.permutation(len(x))
@@ -29,7 +29,7 @@ def batches(x, y, size, epochs, seed):
 
 
 def linear_rows(count, columns, seed):
-    """Inputs, and targets of a linear law with a little noise."""
+    """Returns inputs, and targets of a linear law with a little noise."""
     random = np.random.RandomState(seed)
     x = random.randn(count, columns).astype(np.float32)
     law = np.linspace(-1, 1, columns).astype(np.float32)
@@ -38,7 +38,7 @@ def linear_rows(count, columns, seed):
 
 @functools.cache
 def corpus(length=6000, groups=6, words_per_group=5):
-    """Word ids; words of one group stand together, so neighbours tell the group."""
+    """Returns word ids; words of one group stand together, so neighbours show the group."""
     random = np.random.RandomState(0)
     ids = []
     while len(ids) < length:
@@ -49,7 +49,7 @@ def corpus(length=6000, groups=6, words_per_group=5):
 
 @functools.cache
 def ring_text(length=4000):
-    """Characters of a text that repeats itself with small changes."""
+    """Returns characters of a text that repeats itself with small changes."""
     random = np.random.RandomState(0)
     words = ["many ", "small ", "batches ", "train ", "well "]
     text = "".join(words[i % 5] if random.rand() < 0.95 else words[0] for i in range(length // 5))

@@ -17,7 +17,7 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-# Stock sessions and learners have the same kernels, on any processor.
+# Makes stock sessions and learners use the same kernels, on any processor.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 import numpy as np
@@ -30,9 +30,9 @@ from tests.python.messages import without_lines
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
 
-# The first session of a process fixes the number of threads inside stock operations for
-# all of them. One thread: what is compared bit for bit must not depend on the machine.
-# It keeps off the GPU, where a process has one (benchmarks/gpu_programs.py).
+# The first session of a process fixes the number of threads inside stock operations for all of
+# them. One thread makes bitwise comparisons independent of the machine. It keeps off the GPU, if a
+# process has one (benchmarks/gpu_programs.py).
 ONE_THREAD = tf1.ConfigProto(
     intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_count={"GPU": 0}
 )
@@ -44,11 +44,11 @@ _STOCK_RUNS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a program ended with.
+    """The results of a program.
 
     Attributes:
-      quality: the value of its `QUALITY`.
-      numbers: everything else that it would print, by name; arrays or scalars.
+        quality: the value of its `QUALITY`.
+        numbers: everything else that it would print, by name; arrays or scalars.
     """
 
     quality: float
@@ -56,7 +56,7 @@ class Outcome:
 
 
 class Sessions:
-    """Where a program gets its sessions from; this one gives stock ones."""
+    """The source of a program's sessions; this one opens stock sessions."""
 
     def Session(self, graph=None, config=None):  # noqa: N802
         return tf1.Session(graph=graph, config=config)
@@ -72,7 +72,7 @@ class Sessions:
 
 
 class LearnerSessions(Sessions):
-    """Gives TensorBow's, and remembers them."""
+    """Opens TensorBow's sessions, and remembers them."""
 
     def __init__(self, learners: int) -> None:
         self.options = tensorbow.Options(learners_per_device=learners)
@@ -114,12 +114,12 @@ class Run:
     """One run of a program.
 
     Attributes:
-      outcome: what it ended with.
-      learning_tasks: of all its sessions together.
-      iterations: of all its sessions together.
-      warnings: what TensorBow said.
-      num_learners: of each of its sessions.
-      devices: what the learners of its sessions had for themselves.
+        outcome: its results.
+        learning_tasks: of all its sessions together.
+        iterations: of all its sessions together.
+        warnings: TensorBow's warnings.
+        num_learners: of each of its sessions.
+        devices: the devices of its sessions' learners.
     """
 
     outcome: Outcome
@@ -131,7 +131,7 @@ class Run:
 
     @property
     def learners(self) -> str:
-        """Who trained, e.g. "2 learners", "1 learner", or both in turn."""
+        """The learners that trained: "2 learners", "1 learner", or both in turn."""
         if self.learning_tasks <= self.iterations:
             return "1 learner"
         if any("one learner only" in text for text in self.warnings):
@@ -141,7 +141,7 @@ class Run:
 
 @contextlib.contextmanager
 def _version_1_behaviour() -> Iterator[None]:
-    """Reference variables, control flow as in 1.x, as after tf.disable_v2_behavior()."""
+    """Sets reference variables and control flow of 1.x, as after tf.disable_v2_behavior()."""
     flow, resource = tf1.control_flow_v2_enabled(), tf1.resource_variables_enabled()
     tf1.disable_control_flow_v2()
     tf1.disable_resource_variables()
@@ -155,12 +155,12 @@ def _version_1_behaviour() -> Iterator[None]:
 
 
 def program(name: str) -> Any:
-    """The module of a program."""
+    """Returns the module of a program."""
     return importlib.import_module(f"tests.programs.{name}")
 
 
 def missing_packages(name: str) -> list[str]:
-    """What a program imports, by its `PACKAGES`, and is not installed."""
+    """Returns the packages among a program's `PACKAGES` that are not installed."""
     packages = getattr(program(name), "PACKAGES", ())
     return [package for package in packages if importlib.util.find_spec(package) is None]
 
@@ -180,7 +180,7 @@ def run(name: str, seed: int, learners: int | None = None) -> Run:
         tf1.set_random_seed(seed)
         outcome = module.train(sessions, seed, directory)
     opened = getattr(sessions, "opened", [])
-    # A session counts on after close(); a monitored one hides the session it wraps.
+    # A session still counts after close(); a monitored one hides the session it wraps.
     return Run(
         outcome,
         learning_tasks=sum(s.learning_tasks for s in opened),
@@ -194,7 +194,7 @@ def run(name: str, seed: int, learners: int | None = None) -> Run:
 
 
 def differences(stock: Outcome, ours: Outcome) -> list[str]:
-    """The numbers that are not the same to the last bit."""
+    """Returns the numbers that differ in any bit."""
     pairs = {"quality": (stock.quality, ours.quality)}
     assert stock.numbers.keys() == ours.numbers.keys()
     pairs |= {name: (stock.numbers[name], ours.numbers[name]) for name in stock.numbers}
@@ -210,15 +210,15 @@ class Comparison:
     """A program on stock sessions and on TensorBow's, over `SEEDS`.
 
     Attributes:
-      title: what the program is about.
-      quality: how its results are judged.
-      stock: its quality on stock sessions, by seed.
-      one: with one learner, first seed.
-      several: with several learners, by seed.
-      differences: numbers of the first seed that one learner does not reproduce.
-      numbers: how many numbers were compared.
-      learners: who trained where there are several learners.
-      warnings: what was said then.
+        title: the subject of the program.
+        quality: the measure of its results.
+        stock: its quality on stock sessions, by seed.
+        one: with one learner, first seed.
+        several: with several learners, by seed.
+        differences: numbers of the first seed that one learner does not reproduce.
+        numbers: the number of compared numbers.
+        learners: the learners that trained with several.
+        warnings: the warnings in that case.
     """
 
     title: str
@@ -238,12 +238,12 @@ class Comparison:
 
     @property
     def worse_by(self) -> float:
-        """How much worse the mean of several learners is than stock's mean."""
+        """The distance by which the mean of several learners is worse than stock's mean."""
         return self.quality.worse_by(self.stock, self.several)
 
     @property
     def reason(self) -> str:
-        """Why several learners do not help, in a few words; empty if they do."""
+        """The reason why several learners do not help, in a few words; empty if they do."""
         reasons = []
         for text in map(without_lines, self.warnings):
             why = re.search(r"without guessing: (.*?)\. Name the feeds", text)
@@ -265,11 +265,10 @@ class Comparison:
 
 
 def compare(name: str, learners: int = 2) -> Comparison:
-    """Runs a program over all seeds on stock sessions and on so many learners, once on one.
+    """Runs a program over all seeds on stock sessions and on `learners` learners, once on one.
 
-    A stock session may read a reference variable before or after its update in the same
-    run, and now and then does not do as it did. One learner differs if it does as stock
-    does in none of several runs.
+    A stock session may read a reference variable before or after its update in the same run, and
+    may not repeat itself. One learner differs if it equals stock in none of several runs.
     """
     module = program(name)
     stock = [run(name, seed) for seed in SEEDS]

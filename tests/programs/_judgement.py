@@ -1,4 +1,4 @@
-"""The names of the programs and how their results are judged; needs no TensorFlow."""
+"""The names of the programs and the measures of their results; needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Quality:
     tolerance: float
 
     def noise(self, stock: Sequence[float]) -> float:
-        """The spread of stock's own results over the seeds, at least the tolerance."""
+        """Returns the spread of stock's own results over the seeds, at least the tolerance."""
         return max(max(stock) - min(stock), self.tolerance)
 
     def worse_by(self, stock: Sequence[float], learners: Sequence[float]) -> float:
-        """How much worse the mean of the learners' results is than that of stock's."""
+        """Returns by how much the mean of the learners' results is worse than that of stock's."""
         sign = 1 if self.higher_is_better else -1
         return sign * (fmean(stock) - fmean(learners))
 
 
 def names() -> list[str]:
-    """All programs."""
+    """Returns all programs."""
     files = pathlib.Path(__file__).parent.glob("*.py")
     found = (f.stem for f in files if not f.stem.startswith("_") and not f.stem.endswith("_test"))
     return sorted(name for name in found if name not in _SUPPORT)

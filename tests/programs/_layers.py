@@ -45,11 +45,11 @@ def accuracy_of(logits, labels):
 
 
 def classifier(x, name="net"):
-    """Logits of a small network on digits."""
+    """Returns the logits of a small network on digits."""
     with tf1.variable_scope(name, reuse=tf1.AUTO_REUSE):
         return dense(dense(x, 32, "hidden", tf.nn.relu), 10, "logits")
 
 
 def weights():
-    """All trainable variables of the default graph."""
+    """Returns all trainable variables of the default graph."""
     return tf1.trainable_variables()

@@ -31,7 +31,7 @@ def train(sessions, seed, directory):
     train_op = tf1.train.AdamOptimizer(3e-3).minimize(loss)
 
     def views(images):
-        """Each image twice, with other pixels missing."""
+        """Returns each image twice, with different pixels missing."""
         return {view: images * (random.rand(*images.shape) < 0.85) for view in (a, b)}
 
     with sessions.Session() as sess:

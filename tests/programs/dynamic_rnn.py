@@ -12,7 +12,7 @@ QUALITY = Quality("mean squared error", higher_is_better=False, tolerance=0.02)
 
 
 class Cell:
-    """What 1.x programs took from rnn_cell, which needs Keras 2."""
+    """The class that 1.x programs took from rnn_cell, which needs Keras 2."""
 
     state_size = output_size = 12
 

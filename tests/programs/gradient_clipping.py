@@ -21,7 +21,7 @@ def train(sessions, seed, directory):
     parameters = tf1.trainable_variables()
     gradients, norm = tf.clip_by_global_norm(tf1.gradients(loss, parameters), 1.0)
     optimizer = tf1.train.MomentumOptimizer(0.02, 0.9, use_nesterov=True)
-    with tf1.control_dependencies([loss]):  # of the weights as they were, in stock sessions, too
+    with tf1.control_dependencies([loss]):  # before the update, in stock sessions, too
         train_op = optimizer.apply_gradients(zip(gradients, parameters))
 
     with sessions.Session() as sess:

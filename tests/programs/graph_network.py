@@ -15,7 +15,7 @@ NODES = 60
 
 
 def graph(seed):
-    """Two communities; a few noisy features tell a little about the community."""
+    """Returns two communities; a few noisy features show a little of the community."""
     random = np.random.RandomState(seed)
     labels = np.arange(NODES) % 2
     chance = np.where(labels[:, None] == labels[None], 0.15, 0.02)

@@ -12,7 +12,7 @@ QUALITY = Quality("test accuracy", higher_is_better=True, tolerance=0.05)
 
 
 def lstm(inputs, units):
-    """Runs an LSTM cell over [rows, time, columns]; the last output."""
+    """Runs an LSTM cell over [rows, time, columns]; returns the last output."""
     time_major = tf.transpose(inputs, [1, 0, 2])
     steps = int(time_major.shape[0])
     columns = int(time_major.shape[2])

@@ -12,7 +12,7 @@ def test_one_learner_is_stock_and_two_are_as_good(name):
     result = _harness.compare(name)
     assert not result.differences
     assert result.worse_by <= result.noise, (result.stock, result.several)
-    # The table says who trained, and why.
+    # The table names the learners that trained, and the reason.
     assert table.trained_by(table.row(name, result)) == table.trained_by(table.rows()[name])
 
 

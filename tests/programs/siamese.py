@@ -15,7 +15,7 @@ PAIRS = 32
 
 
 def pairs(x, y, random):
-    """Rows of PAIRS images and of their partners, every other of the same digit."""
+    """Returns PAIRS images and their partners, every other one of the same digit."""
     first, candidates = random.randint(len(x), size=[2, PAIRS])
     same = np.arange(PAIRS) % 2 == 0
     second = [

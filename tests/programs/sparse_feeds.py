@@ -15,7 +15,7 @@ COLUMNS = 40
 
 
 def rows(count, random):
-    """Rows of five ones; the label says whether most of them lie in the first half."""
+    """Returns rows of five ones; the label is whether most of them lie in the first half."""
     at = np.stack([np.sort(random.choice(COLUMNS, 5, replace=False)) for _ in range(count)])
     labels = ((at < COLUMNS // 2).sum(1) > 2).astype(np.int32)
     indices = [[row, column] for row in range(count) for column in at[row]]

@@ -91,18 +91,18 @@ def row(name: str, result: _harness.Comparison) -> str:
 
 
 def rows() -> dict[str, str]:
-    """The file's lines by program."""
+    """Returns the file's lines by program."""
     lines = FILE.read_text().splitlines()
     return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
 
 
 def trained_by(line: str) -> str:
-    """What a line of the table says of who trained, and why."""
+    """Returns the learners that trained by a line of the table, and the reason."""
     return line.strip("| ").split(" | ")[-1]
 
 
 def text(lines: dict[str, str]) -> str:
-    """The whole file, given its lines by program."""
+    """Returns the whole file, given its lines by program."""
     header = "| program | what is in it | metric | stock | one learner | two learners | noise |"
     table = [header + " trained by |", "|---" * 8 + "|", *lines.values()]
     return _BEFORE + "\n".join(table) + "\n" + _AFTER

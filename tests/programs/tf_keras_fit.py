@@ -12,7 +12,7 @@ QUALITY = Quality("test accuracy", higher_is_better=True, tolerance=0.02)
 
 
 def train(sessions, seed, directory):
-    # With TF_USE_LEGACY_KERAS=1 this is tf.compat.v1.keras.
+    # This is tf.compat.v1.keras if TF_USE_LEGACY_KERAS=1.
     from tf_keras.api._v1 import keras
 
     (x_train, y_train), (x_test, y_test) = _data.digits()

@@ -13,7 +13,7 @@ QUALITY = Quality("test accuracy", higher_is_better=True, tolerance=0.02)
 
 
 def train(sessions, seed, directory):
-    # With TF_USE_LEGACY_KERAS=1 this is tf.compat.v1.layers.
+    # This is tf.compat.v1.layers if TF_USE_LEGACY_KERAS=1.
     from tf_keras.api._v1.keras.__internal__.legacy import layers
 
     (x_train, y_train), (x_test, y_test) = _data.digits()

@@ -26,7 +26,7 @@ tf1 = tf.compat.v1
 
 
 def same_as_on_the_cpu(emulator: Emulator) -> None:
-    """Replicas, central model, losses: as without an accelerator."""
+    """Trains to the same replicas, central model and losses as without an accelerator."""
     kinds: list[tuple[str, bool, dict[str, Any]]] = [
         ("momentum", False, {"synchroniser": tensorbow.SMA()}),
         ("momentum", True, {"batch_size": 2, "synchroniser": tensorbow.SMA()}),
@@ -68,7 +68,7 @@ def one_learner_is_stock(emulator: Emulator) -> None:
 
 
 def data_from_the_host(emulator: Emulator) -> None:
-    """tf.data and Python functions run on the CPU, the model does not."""
+    """Checks that tf.data and Python functions run on the CPU, and the model does not."""
     emulator.start()
     graph = tf1.Graph()
     with graph.as_default():
@@ -115,14 +115,14 @@ def failures_are_discarded(emulator: Emulator) -> None:
         except tf.errors.InvalidArgumentError:
             pass
         assert_same(before, session.run(program.weights))
-        for number in (2, 3):  # the central model takes an update in one run later
+        for number in (2, 3):  # the central model receives an update one run later
             session.run(program.train, program.feeds(number))
         after = session.run(program.weights)
         assert not np.array_equal(after[0], before[0]) and np.isfinite(after[0]).all()
 
 
 def state_goes_on(emulator: Emulator) -> None:
-    """Saved, loaded, and saved by a Saver that stock TensorFlow reads."""
+    """Saves and loads a state, and saves one by a Saver that stock TensorFlow reads."""
     emulator.start()
     program = Program("adam", True)
     with tempfile.TemporaryDirectory() as folder:
@@ -148,7 +148,7 @@ def state_goes_on(emulator: Emulator) -> None:
 
 
 def memory_is_refused(emulator: Emulator) -> None:
-    """Learners keep to equal shares of a device's memory; errors say how many there are."""
+    """Checks that learners keep to equal shares of a device's memory; errors name their number."""
     emulator.start(memory_bytes=64 << 10)
     program = Program()
     with new_session(program) as session:
@@ -163,7 +163,7 @@ def memory_is_refused(emulator: Emulator) -> None:
 
 
 def devices_and_learners(emulator: Emulator) -> None:
-    """How many learners there are, and how to stay on the CPU."""
+    """Checks the number of learners, and ways to stay on the CPU."""
     emulator.start(number=2)
     program = Program()
     with new_session(program, learners_per_device=None) as session:
@@ -195,7 +195,7 @@ def devices_and_learners(emulator: Emulator) -> None:
 
 
 def reducer_is_chosen(emulator: Emulator) -> None:
-    """What the averages of several devices are made with."""
+    """Checks the reducer of the averages of several devices."""
     emulator.start(number=2)
     program = Program()
     for reducer in ("host", "auto"):
@@ -228,5 +228,5 @@ CASES: dict[str, Callable[[Emulator], None]] = (
 
 
 def execute(case: str, library: str) -> None:
-    """`library`: the emulator; emulated_sessions.py says what it is."""
+    """Executes a case. `library`: the emulator; see emulated_sessions.py."""
     CASES[case](Emulator(library))

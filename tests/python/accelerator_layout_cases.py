@@ -20,7 +20,7 @@ from tests.python.emulated_sessions import (
     values,
 )
 
-_SECONDS = 60  # for the tuner to get somewhere
+_SECONDS = 60  # enough for the tuner to advance
 
 
 def _train(session: Any, program: Program, first: int, runs: int) -> None:
@@ -29,8 +29,8 @@ def _train(session: Any, program: Program, first: int, runs: int) -> None:
 
 
 def _through_layouts(program: Program, devices: int, learners: list[int]) -> list[np.ndarray]:
-    """All replicas and the central model with each of these numbers of learners, which are those
-    of all devices together."""
+    """Returns all replicas and the central model with each of these numbers of learners, counted
+    over all devices."""
     made = []
     with new_session(
         program, learners_per_device=learners[0] // devices, synchroniser=tensorbow.SMA()
@@ -48,7 +48,8 @@ def _through_layouts(program: Program, devices: int, learners: list[int]) -> lis
 
 
 def learners_come_and_go(emulator: Emulator) -> None:
-    """Replicas, slots, central model: as without an accelerator, bit for bit."""
+    """Compares replicas, slots and the central model with those without an accelerator, bit for
+    bit."""
     programs = [Program("adam", True), Program("momentum")]
     one_device = [2, 3, 1, 4, 2]
     expected = [_through_layouts(program, 1, one_device) for program in programs]
@@ -62,7 +63,7 @@ def learners_come_and_go(emulator: Emulator) -> None:
 
 
 def state_brings_its_learners(emulator: Emulator) -> None:
-    """A saved state sets the number of learners, where the devices can have it."""
+    """Checks that a saved state sets the number of learners, if the devices can have it."""
     program = Program("adam", True)
     with tempfile.TemporaryDirectory() as folder:
         path = str(pathlib.Path(folder) / "state")
@@ -89,7 +90,7 @@ def state_brings_its_learners(emulator: Emulator) -> None:
 
 
 def number_is_found(emulator: Emulator) -> None:
-    """By CROSSBOW's Algorithm 2: from one learner on, one more each time."""
+    """Finds the number by CROSSBOW's Algorithm 2: from one learner on, one more each time."""
     emulator.start()
     program = Program("momentum", True)
     program.graph.seed = None
@@ -105,14 +106,14 @@ def number_is_found(emulator: Emulator) -> None:
         best = max(tried, key=lambda measured: measured.samples_per_second)
         assert best.chosen and session.num_learners == best.learners
         rates = [measured.samples_per_second for measured in tried]
-        # It goes on exactly as long as one more learner gains more than a tenth.
+        # It continues exactly as long as one more learner gains more than a tenth.
         assert all(b > 1.1 * a for a, b in zip(rates[:-2], rates[1:-1]))
         assert rates[-1] <= 1.1 * rates[-2]
         assert session.run(program.step) == number
 
 
 def _peak(program: Program, rows: int) -> int:
-    """Bytes that one learner needs for tasks of so many rows."""
+    """Returns the bytes that one learner needs for tasks of this many rows."""
     with new_session(program, learners_per_device=1) as session:
         session.run(program.init)
         session.run(program.train, program.feeds(0, rows))
@@ -120,7 +121,8 @@ def _peak(program: Program, rows: int) -> int:
 
 
 def what_does_not_fit_is_skipped(emulator: Emulator) -> None:
-    """The next learner is not tried if what the first one needed says that it does not fit."""
+    """Checks that the next learner is not tried if the first one's memory shows that it does not
+    fit."""
     program = Program("momentum", True)
     program.graph.seed = None
     emulator.start()
@@ -150,7 +152,7 @@ def what_does_not_fit_is_skipped(emulator: Emulator) -> None:
 
 
 def run_without_memory_is_made_by_fewer(emulator: Emulator) -> None:
-    """While the number is sought, a run for which there are too many learners does not fail."""
+    """Checks that a run with too many learners does not fail during the search for the number."""
     rows = 4000
     program = Program("sgd", True)
     program.graph.seed = None

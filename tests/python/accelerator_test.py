@@ -1,4 +1,4 @@
-"""Sessions whose learners compute on accelerators, emulated: everything but the GPU."""
+"""Sessions whose learners compute on emulated accelerators: everything but the GPU."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ BATCH = 1000
 
 
 class Account:
-    """Counts how often each element was used, as the learners' tasks see it."""
+    """Counts how often each element was used by learners' tasks."""
 
     def __init__(self, elements):
         self._uses = np.zeros(elements, np.int32)
@@ -33,7 +33,7 @@ class Account:
 
 
 def train_on(elements, account):
-    """A training step on a batch of element numbers, which learners note, and proofs."""
+    """Makes a training step on a batch of element numbers, which learners and proofs record."""
     noted = tf1.py_func(account.note, [elements], tf.int64, stateful=False)
     w = tf1.get_variable("w", initializer=np.float32(0))
     loss = tf.reduce_mean(tf.square(w - tf.cast(noted, tf.float32) / ELEMENTS))

@@ -1,4 +1,4 @@
-"""Actors that ask the model before they hand the learners their data."""
+"""Actors that query the model before they give the learners their data."""
 
 import threading
 
@@ -14,7 +14,7 @@ IN_TIME = tf1.RunOptions(timeout_in_ms=60_000)  # instead of waiting for ever
 
 
 class Program:
-    """w learns to be what actors send; they note what the model told them before."""
+    """A program whose w learns the actors' values; they record the model's earlier answers."""
 
     def __init__(self, elements_of):
         self.graph = tf.Graph()
@@ -68,7 +68,7 @@ def test_learners_that_wait_for_an_actor_do_not_keep_it_waiting(learners):
         assert not errors
         assert s.run(p.asked) == RUNS * learners
         assert s.learning_tasks == RUNS * learners
-    # The actor saw the model learn: what it was told is at most a few runs old.
+    # The actor saw the model learn: its answer is at most a few runs old.
     assert answers[0] == 0
     assert answers[-1] > 0.9
     assert len(set(answers)) > 20

@@ -17,7 +17,7 @@ import adaptive_momentum
 
 
 def write(path, rows, seed):
-    """Rows whose first feature is the label."""
+    """Writes rows whose first feature is the label."""
     rng = np.random.default_rng(seed)
     with gzip.open(path, "wt") as file:
         for _ in range(rows):

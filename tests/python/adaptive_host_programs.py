@@ -1,4 +1,4 @@
-"""What the hosts of tests of Adaptive SGD run, see hosts.py."""
+"""The programs of hosts in tests of Adaptive SGD, see hosts.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RATE, MOMENTUM = 0.0625, 0.5  # exact in float32
 
 
 def rows_of(rank: int, run: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """What a host is fed in a run."""
+    """Returns the rows that a host is fed in a run."""
     random = np.random.default_rng([rank, run])
     x = random.standard_normal((rows, COLUMNS))
     return x, np.tanh(x.sum(1)) + 0.1 * random.standard_normal(rows)
@@ -123,8 +123,8 @@ def merges(
     path: str,
     sparse: bool = False,
 ) -> dict[str, Any]:
-    """Trains in runs of so many rows, by host; returns what is read after each, and after all
-    have come to the end of theirs."""
+    """Trains in runs of so many rows, by host; returns the values read after each, and after all
+    hosts have finished theirs."""
     program = Program(rank, sparse=sparse)
     z, replicas = [], []
     with program.session(addresses, rank, learners[rank], adaptive) as session:
@@ -185,7 +185,8 @@ def pipelines(
 def fails(
     rank: int, addresses: list[str], runs: list[int], bad_run: int, adaptive: dict[str, Any]
 ) -> dict[str, Any]:
-    """A task of host 1 fails in a run; all go on. Runs end in the middle of a mega-batch."""
+    """Makes a task of host 1 fail in a run; all continue. Runs end in the middle of a
+    mega-batch."""
     program = Program(rank)
     errors, z = [], []
     with program.session(addresses, rank, 2, adaptive) as session:
@@ -218,7 +219,7 @@ def goes_on(
     first: list[int],
     load: bool,
 ) -> dict[str, Any]:
-    """Trains in these runs, and saves after the first so many, by host; or loads and goes on."""
+    """Trains in these runs, and saves after the first ones, by host; or loads and continues."""
     program = Program(rank)
     with program.session(addresses, rank, learners[rank], adaptive) as session:
         if load:
@@ -244,7 +245,7 @@ def goes_on(
 def differ(
     rank: int, addresses: list[str], learners: list[int], adaptive: list[dict[str, Any]]
 ) -> list[str]:
-    """Hosts with options of their own; returns the error, if there is one."""
+    """Runs hosts with different options; returns the error, if there is one."""
     program = Program(rank)
     try:
         with program.session(addresses, rank, learners[rank], adaptive[rank]) as session:
@@ -256,7 +257,7 @@ def differ(
 
 
 def writes(rank: int, addresses: list[str], adaptive: dict[str, Any], path: str) -> dict[str, Any]:
-    """Host 1 trains on four times the rows before both write w and train something else, too."""
+    """Trains host 1 on four times the rows before both write w and train another variable, too."""
     program = Program(rank)
     with program.session(addresses, rank, 1, adaptive) as session:
         session.run(program.init)
@@ -276,7 +277,7 @@ def writes(rank: int, addresses: list[str], adaptive: dict[str, Any], path: str)
 def speeds(
     rank: int, addresses: list[str], pause: list[float], runs: int, adaptive: dict[str, Any]
 ) -> dict[str, Any]:
-    """Hosts that take longer for a row; so many mega-batches, or more."""
+    """Trains on hosts that take longer for a row; for the given mega-batches, or more."""
     program = Program(rank, pause=pause[rank])
     with program.session(addresses, rank, 1, adaptive, scheduling="fcfs") as session:
         session.run(program.init)
@@ -288,7 +289,7 @@ def speeds(
 
 
 def one_leaves(rank: int, addresses: list[str], adaptive: dict[str, Any], path: str) -> list[str]:
-    """Host 1 closes its session; host 0 trains on, and then wants to save with it."""
+    """Closes host 1's session; host 0 trains on, and then tries to save."""
     program = Program(rank)
     found = []
     with program.session(addresses, rank, 1, adaptive) as session:

@@ -1,4 +1,4 @@
-"""When learners merge under Adaptive SGD, and who begins after that."""
+"""The moments of merges under Adaptive SGD, and the learner that starts after each."""
 
 import warnings
 
@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 @pytest.mark.parametrize("runs", [[50] * 60, [20, 30] * 60, [10] * 300], ids=["1", "2", "5"])
 def test_nobody_shrinks_by_always_having_the_last_turn(runs):
-    """3 or 5 batches in a mega-batch: one learner makes an update more, now this, now that."""
+    """3 or 5 batches in a mega-batch: the learner with one update more changes."""
     program = Program(rate=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tensorbow.TensorBowWarning)  # of one batch in a run

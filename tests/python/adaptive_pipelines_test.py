@@ -1,4 +1,4 @@
-"""Adaptive SGD on data pipelines: small elements are put together to a learner's batch."""
+"""Adaptive SGD on data pipelines: small elements are combined to a learner's batch."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ tf1 = tf.compat.v1
 
 
 def pipeline_session(dataset, pulled, **arguments):
-    """A session, a training operation of it whose tasks add `pulled(element)` to w, and w."""
+    """Returns a session, its training operation whose tasks add `pulled(element)` to w, and w."""
     with tf.Graph().as_default() as graph:
         element = tf1.data.make_one_shot_iterator(dataset()).get_next()
         w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer(), use_resource=True)
@@ -37,7 +37,7 @@ def run_dry(session, train):
     "rows, total, batches", [(1, 96, 6), (3, 90, 6), (5, 90, 6), (16, 96, 6), (40, 80, 2)]
 )
 def test_small_elements_of_pipelines_are_put_together(rows, total, batches):
-    """As many whole elements as fit into 16 rows: 16, 15, 15, 16 or 40 rows."""
+    """Takes as many whole elements as fit into 16 rows: 16, 15, 15, 16 or 40 rows."""
 
     def dataset():
         x = np.arange(total, dtype=np.float32)
@@ -63,7 +63,7 @@ def test_the_end_of_a_pipeline_makes_smaller_batches():
         b_max=16,
     )
     with session:
-        # 32 rows and 12, which may be one learner's or both's.
+        # 32 rows and 12, of one learner or both.
         assert run_dry(session, train) == 2
         assert session.samples_seen == 44
         assert session.learning_tasks in (3, 4)
@@ -71,12 +71,13 @@ def test_the_end_of_a_pipeline_makes_smaller_batches():
 
 @pytest.mark.parametrize("kind", ["static", "text", "table", "no b_max"])
 def test_elements_that_may_not_be_put_together_stay_as_they_are(kind):
-    """Of a known number of rows; with components of other numbers of rows; without a b_max."""
+    """Elements of a known number of rows; with components of other numbers of rows; without a
+    b_max."""
 
     def dataset():
         x = tf.data.Dataset.from_tensor_slices(np.arange(24, dtype=np.float32))
         batched = x.batch(4, drop_remainder=kind == "static")
-        if kind == "table":  # 4 rows, and 3 of something else
+        if kind == "table":  # 4 rows, and 3 of another component
             return batched.map(lambda x: (x, tf.range(tf.cast(3 + 0 * x[0], tf.int32))))
         if kind == "text":
             return batched.map(lambda x: (x, tf.strings.as_string(x)))

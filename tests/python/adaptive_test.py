@@ -80,7 +80,7 @@ class Model:
         self.slot_momentum = momentum
         self.z = self.z_before = np.zeros(FEATURES)
         self.updates, self.rows = [0] * learners, 0
-        self.turn = 0  # turns go on, whatever ends
+        self.turn = 0  # turns continue, however runs end
         self.weights = []
 
     def train(self, x, y):
@@ -280,7 +280,7 @@ def test_learners_come_and_go():
 
 
 def another_training_operation(program):
-    """A variable of its own, what trains it, and the program's initialiser with it."""
+    """Makes a variable with its training operation, and the program's initialiser with it."""
     with program.graph.as_default():
         b = tf1.get_variable("b", [], initializer=tf1.zeros_initializer(), use_resource=True)
         loss = tf.reduce_mean(tf.square(program.y - b))

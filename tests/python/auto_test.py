@@ -1,4 +1,4 @@
-"""synchroniser="auto", the default: S-SGD where gradients are found, else model averaging."""
+"""synchroniser="auto", the default: S-SGD if gradients are found, else model averaging."""
 
 import types
 import warnings
@@ -27,14 +27,14 @@ KINDS = pytest.mark.parametrize("use_resource", [True, False], ids=["resource", 
 
 
 def session(graph, learners=2, **options):
-    """A session with the synchroniser that it chooses, if none is given."""
+    """Makes a session with the synchroniser that it chooses, if none is given."""
     return tensorbow.TensorBowSession(
         graph=graph, options=tensorbow.Options(learners_per_device=learners, **options)
     )
 
 
 def train(sess, program, steps=3):
-    """Trains, and gets no warning."""
+    """Trains, and checks that there is no warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", tensorbow.TensorBowWarning)
         for k in range(steps):
@@ -109,7 +109,7 @@ def test_the_choice_is_made_at_the_first_learning_run_and_outlives_the_session()
 
 @pytest.mark.parametrize("first", ["optimiser", "row by row"])
 def test_a_run_that_one_learner_executes_leaves_the_others_divided(first):
-    """Also where it comes first: the choice is made by runs that are divided."""
+    """Even if it comes first: only divided runs decide the choice."""
     program = linear(optimiser=OPTIMISERS["sgd"])
     with program.graph.as_default():
         each = tf1.map_fn(tf.square, program.error)
@@ -158,7 +158,7 @@ def test_an_explicit_synchroniser_stays(explicit):
 
 
 def two_layers(first, second):
-    """y ≈ (x·a + x²·b), each variable with an optimiser of its own, in one run."""
+    """Makes y ≈ (x·a + x²·b), each variable with an optimiser of its own, in one run."""
     p = types.SimpleNamespace(graph=tf.Graph())
     with p.graph.as_default():
         p.x = tf1.placeholder(tf.float32, [None, 2])
@@ -188,7 +188,7 @@ def test_gradients_are_averaged_under_mixtures_of_optimisers(first, second):
 
 
 def embedding(optimiser):
-    """Rows of a table that are looked up: their gradient is sparse."""
+    """Makes a lookup of rows of a table: their gradient is sparse."""
     p = types.SimpleNamespace(graph=tf.Graph())
     with p.graph.as_default():
         p.x = tf1.placeholder(tf.float32, [None, 2])
@@ -203,7 +203,7 @@ def embedding(optimiser):
 
 
 def in_a_branch(optimiser):
-    """The optimiser stands in a conditional, out of S-SGD's sight."""
+    """Puts the optimiser into a conditional, where S-SGD cannot find it."""
     p = types.SimpleNamespace(graph=tf.Graph())
     with p.graph.as_default():
         p.x = tf1.placeholder(tf.float32, [None, 2])
@@ -224,7 +224,7 @@ def in_a_branch(optimiser):
 
 
 def adaptive_by_hand(_):
-    """Divides by the root of a slot, by assignments."""
+    """Makes an update that divides by the root of a slot, by assignments."""
     p = linear()
     with p.graph.as_default():
         slot = tf1.get_variable("v", initializer=np.ones(2, "f"), trainable=False)
@@ -237,7 +237,7 @@ def adaptive_by_hand(_):
 
 
 def by_hand(optimiser):
-    """No optimiser at all."""
+    """Makes an update without an optimiser."""
     p = linear()
     with p.graph.as_default():
         (gradient,) = tf.gradients(p.loss, [p.w])
@@ -260,7 +260,7 @@ def test_a_table_under_momentum_trains_as_in_a_stock_session(one_thread):
 
 
 def test_an_update_in_a_conditional_is_stocks(one_thread):
-    """By all learners or by one; models are averaged for who asks for it."""
+    """Trains by all learners or by one; averages models on request."""
     program = in_a_branch(OPTIMISERS["adam"])
     x, y = rows(8)
     with session(program.graph) as s, tf1.Session(graph=program.graph, config=one_thread) as stock:
@@ -276,7 +276,7 @@ def test_an_update_in_a_conditional_is_stocks(one_thread):
 
 
 def row_by_row():
-    """A loss that is computed by a loop over the rows."""
+    """Makes a loss that is computed by a loop over the rows."""
     p = types.SimpleNamespace(graph=tf.Graph())
     with p.graph.as_default():
         p.x = tf1.placeholder(tf.float32, [None, 2])

@@ -73,7 +73,7 @@ class Network:
 def data_for(network, rows, runs):
     random = np.random.RandomState(5)
     for _ in range(runs):
-        # Far from zero, and no two learners' rows alike.
+        # Far from zero, and different for any two learners.
         x = random.randn(rows, 6, 6, 2) * np.arange(1, rows + 1).reshape(-1, 1, 1, 1) + 20
         yield {network.x: x.astype("f"), network.y: random.randint(0, CLASSES, rows)}
 
@@ -100,7 +100,7 @@ def stock(graph):
 
 @functools.cache
 def by_stock(rows, **network):
-    """What `train` returns of a stock session; several tests compare with the same."""
+    """Returns the results of `train` in a stock session, with which several tests compare."""
     return train(stock, rows, **network)
 
 
@@ -150,7 +150,8 @@ def test_a_batch_of_a_fixed_number_of_rows():
     "options", [{"batch_size": 4}, {"synchroniser": tensorbow.SMA()}], ids=["batches", "SMA"]
 )
 def test_elsewhere_learners_normalise_by_their_own_rows(options):
-    """Tasks of a batch_size are batches of their own, and averaged models are not in step."""
+    """Tasks of a batch_size are batches of their own, and averaged models differ in their
+    progress."""
     whole = by_stock(8)
     found = train(ours(2, **options), 8)
     assert found[2] == 10
@@ -158,7 +159,7 @@ def test_elsewhere_learners_normalise_by_their_own_rows(options):
 
 
 def test_a_learner_that_fails_leaves_nothing():
-    """The others wait in a normalisation for the one whose rows are not numbers."""
+    """The others wait in a normalisation for a learner whose rows are not numbers."""
     graph = tf.Graph()
     with graph.as_default():
         built = Network()

@@ -1,4 +1,4 @@
-"""The statistics of the benchmarks, on curves made by hand."""
+"""The statistics of the benchmarks, on artificial curves."""
 
 import dataclasses
 import itertools
@@ -65,7 +65,7 @@ def test_tuning_prefers_a_reached_target_then_a_small_error_and_divergence_least
     diverged = accuracy_tuning.score([], [], 0.9)
     assert fast < slow < never < diverged
     assert never == (float("inf"), pytest.approx(0.2))
-    # Of the last five the mean counts: 0.3 / 5.
+    # The mean of the last five counts: 0.3 / 5.
     assert accuracy_tuning.score(SAMPLES, [0, 0, 1, 1, 1, 1, 0.7], 1.1)[1] == pytest.approx(0.06)
 
 
@@ -142,7 +142,7 @@ def test_every_way_of_a_grid_has_a_name_of_its_own():
 
 @pytest.fixture
 def logistic():
-    """Tasks that take no time: a bright row of the image tells the class."""
+    """Makes tasks that take no time: a bright row of the image shows the class."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 10, 3000).astype(np.int32)
     images = random.random((3000, 28, 28, 1), np.float32)
@@ -207,7 +207,7 @@ def test_kinds_trained_in_two_runs_are_found_together(tmp_path):
 class ParabolicRuns:
     """Runs whose accuracy is best at rates of 0.32 (plain) and 1.28·√2 (averaged).
 
-    Each seed but the first says that a larger rate is better, the third the contrary.
+    Each seed but the first prefers a larger rate, the third a smaller one.
     """
 
     BEST = MappingProxyType({"plain": 0.32, "averaged": 1.81019})
@@ -253,7 +253,8 @@ def test_tuning_climbs_until_both_neighbours_are_worse(logistic):
 
 
 class RunsWithTwoHills(ParabolicRuns):
-    """Averaged, 0.01 is better than its neighbours, yet 0.32 is better still."""
+    """Runs with two hills: averaged, 0.01 is better than its neighbours, yet 0.32 is better
+    still."""
 
     def curves(self, rate, seed, kinds):
         averaged = {0.01: 0.4, 0.32: 0.6}.get(rate, 0.3)
@@ -345,7 +346,7 @@ def test_a_line_is_fitted_with_its_error():
 
 
 def test_bytes_of_an_iteration_are_counted_from_the_algorithm():
-    # Of 1000 floats. Update: w and g read, w written, by each of two learners.
+    # 1000 floats. Update: w and g read, w written, by each of two learners.
     assert synchronisation_cost.update_bytes(1000, 2, momentum=False) == 2 * 3 * 4000
     # Averaging: z read by two learners; two w, z and z_prev read, z_next written.
     assert synchronisation_cost.averaging_bytes(1000, 2, momentum=False) == (2 + 2 + 3) * 4000

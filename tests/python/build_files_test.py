@@ -15,7 +15,7 @@ TARGETS = {
     "TENSORBOW_RUNTIME_TEST_SOURCES": "tensorbow_runtime_test",
 }
 
-# Of the GPU library, which Bazel does not build.
+# The variables of the GPU library, which Bazel does not build.
 CMAKE_ONLY = {"TENSORBOW_CUDA_SOURCES", "TENSORBOW_GPU_SOURCES"}
 
 COMPILED_BY_TESTS = {"tests/cc/emulated_accelerator.cc"}
@@ -29,7 +29,7 @@ def cmake_sources() -> dict[str, list[str]]:
 
 
 def bazel_rules() -> dict[str, dict]:
-    """The arguments of every rule of BUILD, by target name."""
+    """Returns the arguments of every rule of BUILD, by target name."""
     rules: dict[str, dict] = {}
 
     def note(**arguments):

@@ -1,5 +1,5 @@
-"""Central values that nobody reads while learners train take no memory, and are there again
-whenever somebody does.
+"""Central values that nobody reads while learners train take no memory, and exist again when they
+are read.
 
 Expected values: a stock session on the same program and feeds.
 """
@@ -18,7 +18,7 @@ import tensorbow
 
 tf1 = tf.compat.v1
 
-RUNS = 12  # more than it takes to release a central value
+RUNS = 12  # more than the release of a central value takes
 SYNCHRONISERS = [tensorbow.SMA, tensorbow.SSGD]
 
 

@@ -1,4 +1,4 @@
-"""The `tensorbow` command: what it trains, prints, saves and refuses."""
+"""The `tensorbow` command: its training, output, files and refusals."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 @pytest.fixture(scope="module")
 def digits_file(digits, tmp_path_factory):
-    """The digits in MNIST's layout, split as `datasets.digits` splits them."""
+    """Writes the digits in MNIST's layout, split as `datasets.digits` splits them."""
     images, labels = digits
     test = np.arange(len(images)) % 5 == 0
     path = tmp_path_factory.mktemp("data") / "digits.npz"
@@ -42,14 +42,14 @@ def train(data, *flags, epochs=1, rate=0.1):
 
 
 def accuracies(data, path, *flags, **settings):
-    """The test accuracies by epoch of such a run."""
+    """Returns the test accuracies by epoch of such a run."""
     train(data, "--json", path, *flags, **settings)
     (numbers,) = json.loads(path.read_text())
     return numbers["accuracy"]
 
 
 def refusal(capsys, *arguments):
-    """What the command says when it refuses its arguments."""
+    """Returns the output when the command refuses its arguments."""
     with pytest.raises(SystemExit) as error:
         cli.main([str(a) for a in arguments])
     assert error.value.code == 2
@@ -95,11 +95,11 @@ def test_train_compares_with_stock_and_saves_all_it_found(digits_file, tmp_path,
     wanted = f"throughput: {np.median(ratios):.2f} times that of stock TensorFlow"
     assert lines[5].startswith(wanted)
     assert lines[6].startswith("too short: ")
-    # Files are written when the table has been seen.
+    # Files are written after the table has been printed.
     saved = [f"plot saved as {plot}", f"numbers saved as {numbers}"]
     assert lines[-3:] == [*saved, f"central model saved as {model}"]
 
-    # The plot is a picture with something in it.
+    # The plot is a picture that is not empty.
     from matplotlib import image
 
     assert len(np.unique(image.imread(plot).reshape(-1, 4), axis=0)) > 10
@@ -281,7 +281,7 @@ def test_rows_are_made_up_where_nothing_ships_digits(monkeypatch):
 
 
 def interrupt_after(epochs, monkeypatch):
-    """Presses Ctrl-C when a contender has so many epochs."""
+    """Presses Ctrl-C when a contender has completed `epochs`."""
 
     def interrupt(bar, progress, rows, session):
         if len(progress.accuracy) == epochs:
@@ -379,7 +379,7 @@ def command(folder, *arguments, **environment):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the package beside a TensorFlow that says so when it is imported, and fails."""
+    """Copies the package beside a TensorFlow that reports its import, and fails."""
     shutil.copytree(pathlib.Path(tensorbow.__file__).parent, tmp_path / "tensorbow")
     (tmp_path / "tensorflow.py").write_text(
         "import sys\nprint('imported', file=sys.stderr)\nraise ImportError('not today')\n"

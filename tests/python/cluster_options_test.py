@@ -1,4 +1,4 @@
-"""`Cluster`: what is taken, what TF_CONFIG means, and what does not go with it."""
+"""`Cluster`: its arguments, the meaning of TF_CONFIG, and incompatible options."""
 
 import json
 

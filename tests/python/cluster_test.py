@@ -1,4 +1,4 @@
-"""Sums over the hosts of a cluster: exact, equal on all, and failing with a name."""
+"""Sums over the hosts of a cluster: exact, equal on all hosts, with errors that name one."""
 
 import signal
 

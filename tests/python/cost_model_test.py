@@ -35,11 +35,11 @@ def task(forward):
 
 
 def about(value):
-    return pytest.approx(value, abs=1e-3)  # reports' bytes
+    return pytest.approx(value, abs=1e-3)  # the bytes of reports
 
 
 def test_a_vector_goes_round_the_ring_twice():
-    # 3 parts of a quarter to be added up, 3 to be handed on.
+    # 3 parts of a quarter to be added up, 3 to be passed on.
     assert (Ring(4).steps(100), Ring(4).sent_bytes(100)) == (6, 150)
     assert (Ring(2).steps(100), Ring(2).sent_bytes(100)) == (2, 100)
     # Parts of 128 bytes: one; 128 and 64 bytes; two of 128.
@@ -78,7 +78,7 @@ def test_a_hierarchy_sends_as_much_in_fewer_messages():
 def test_a_sum_takes_steps_and_bytes():
     assert cluster().sum_seconds(3 * CHUNK_BYTES) == about(2 * 0.5 + 3)
     assert cluster().sum_work(3 * CHUNK_BYTES) == about(2 * 0.1 + 3 * 0.25)
-    # What is slower counts: 2 s a chunk on the network, 1 s for the software.
+    # The slower one counts: 2 s a chunk on the network, 1 s for the software.
     slow = Network(latency=0.25, bandwidth=CHUNK_BYTES / 2)
     assert cluster(network=slow).sum_seconds(3 * CHUNK_BYTES) == about(2 * 0.75 + 6)
 
@@ -135,7 +135,7 @@ def test_gradients_leave_while_back_propagation_goes_on():
     # 7 s of computation and 6 of work by 5 cores... the work is done before the last chunk comes.
     found = cost_model.averaged_gradients(task(forward=1), cluster(cores=5))
     assert found.seconds == about(11)
-    # Where the network takes no time a vote is awaited, and all work is done before the update.
+    # If the network takes no time, a vote is awaited, and all work is done before the update.
     fast = Cluster(Host(1, 1, math.inf), Ring(2), Network(), SumCosts(0.5, 0, 1, 0))
     assert cost_model.averaged_gradients(task(forward=1), fast).seconds == about(7 + 4 * 2 + 1)
 

@@ -1,4 +1,4 @@
-"""Custom training loops by what they take, capture and return; see custom_loops.py."""
+"""Custom training loops by their arguments, captures and results; see custom_loops.py."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def keywords_in_another_order() -> Loop:
     def step(y: Any, *, z: Any, x: Any) -> Any:
         return once(x + z, y)
 
-    keywords: dict[str, Any] = {}  # of the batch asked for last
+    keywords: dict[str, Any] = {}  # of the last requested batch
 
     def arguments(i: int) -> tuple[Any, ...]:
         x, y = batch(i)

@@ -1,4 +1,4 @@
-"""Custom training loops by the state that they keep; see custom_loops.py."""
+"""Custom training loops by their state; see custom_loops.py."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def accumulated_gradients() -> Loop:
 
 @loop
 def keras_adafactor() -> Loop:
-    """Its slots have names of their own, which a `tf.Variable` does not give."""
+    """Uses slots with names of their own, which a `tf.Variable` does not give."""
     random = np.random.default_rng(3)
     w = keras.Variable(random.normal(size=(FEATURES, 5)) * 0.2, dtype="float64", name="w")
     optimizer = keras.optimizers.Adafactor(0.01)

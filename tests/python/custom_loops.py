@@ -243,7 +243,7 @@ def gradient_penalty() -> Loop:
 
 @loop
 def gradients_in_two_tapes() -> Loop:
-    """As a GAN's: each network learns from what the other makes of the rows."""
+    """Computes gradients as in a GAN: each network learns from the other's output on the rows."""
     maker, judge = Net(40, seed=1), Net(40, seed=2)
 
     def step(x: Any, y: Any) -> Any:

@@ -27,7 +27,7 @@ def write(folder, text, name="rows.txt", compress=None):
 
 
 def elements(dataset):
-    """Goes through it, as a program of TensorFlow 1 does."""
+    """Returns the elements, as a program of TensorFlow 1 reads them."""
     following = tf1.data.make_one_shot_iterator(dataset).get_next()
     with tf1.Session() as session:
         while True:
@@ -44,7 +44,7 @@ def dense_of(sparse):
 
 
 def dense(dataset):
-    """All rows and labels, as dense matrices."""
+    """Returns all rows and labels, as dense matrices."""
     x, y = zip(*[(dense_of(x), dense_of(y)) for x, y in elements(dataset)])
     return np.concatenate(x), np.concatenate(y)
 
@@ -91,7 +91,7 @@ def test_headers_say_what_there_is_and_number_from_zero(tmp_path):
 
 @pytest.mark.parametrize("blocks", [64, 1000, 1 << 20])
 def test_it_reads_what_scikit_learn_reads(blocks, tmp_path, monkeypatch):
-    """Also where a block of text ends within a line."""
+    """Also if a block of text ends within a line."""
     monkeypatch.setattr(_libsvm, "BLOCK_BYTES", blocks)
     rng = np.random.default_rng(0)
     lines = []

@@ -1,7 +1,7 @@
 """Programs that may be divided by rows, and programs that may not, for row_division_test.
 
-Each function builds a program in the default graph and returns its feeds, its loss and
-what else may be fetched, by name. `data` gives values for the feeds.
+Each function builds a program in the default graph and returns its feeds, its loss and further
+fetches, by name. `data` gives values for the feeds.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def contrastive() -> Program:
 
 
 def stacked_halves() -> Program:
-    """Siamese: row i belongs to row n/2 + i."""
+    """Makes a siamese network: row i belongs to row n/2 + i."""
     x = tf1.placeholder(tf.float32, [None, COLUMNS])
     e = tf.matmul(x, weights("in", COLUMNS, 8))
     half = tf.shape(x)[0] // 2
@@ -128,7 +128,7 @@ def stacked_data(random: np.random.RandomState) -> list[np.ndarray]:
 
 
 def time_in_front() -> Program:
-    """As many steps as sequences; the second dimension is fixed."""
+    """Makes feeds with as many steps as sequences; the second dimension is fixed."""
     x = tf1.placeholder(tf.float32, [None, ROWS, 3])
     y = tf1.placeholder(tf.float32, [None, ROWS, 4])
     w, u = weights("w", 3, 4), weights("u", 4, 4)
@@ -157,7 +157,7 @@ def cumulative_data(random: np.random.RandomState) -> list[np.ndarray]:
 
 
 def coordinates() -> Program:
-    """A sparse matrix of 8 rows, fed as dense arrays of its entries."""
+    """Makes a sparse matrix of 8 rows, fed as dense arrays of its entries."""
     at = tf1.placeholder(tf.int64, [None, 2])
     values = tf1.placeholder(tf.float32, [None])
     y = tf1.placeholder(tf.float32, [8, 1])
@@ -180,7 +180,7 @@ def rows_in_the_graph() -> Program:
 
 
 def towers() -> Program:
-    """The batch is cut by constants, as in the multi-GPU tutorials."""
+    """Cuts the batch by constants, as in the multi-GPU tutorials."""
     x, y = _inputs()
     inner = weights("in", COLUMNS, 64)
     half = ROWS // 2

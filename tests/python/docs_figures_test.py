@@ -22,7 +22,7 @@ Table = list[list[str]]
 STOCK = "tf.Session"
 ON = "tf.Session, oneDNN on"
 
-# What tables call a network of the files.
+# The names in tables of the networks in files.
 NETWORKS = {
     "logistic 32": "logistic regression, 32",
     "MLP 3×512, Adam, 32": "dense 3 × 512 units, Adam, 32",
@@ -37,7 +37,7 @@ MODELS = {"logistic": "logistic regression", "lenet": "LeNet", "resnet20": "ResN
 
 
 def network(name: str) -> str:
-    """What tables call it; "LeNet 32" is "LeNet, 32"."""
+    """Returns the name in tables; "LeNet 32" is "LeNet, 32"."""
     return NETWORKS.get(name) or re.sub(r" (\d+)$", r", \1", name)
 
 
@@ -46,12 +46,13 @@ def results(name: str) -> dict:
 
 
 def ratio(speeds: dict, contender: str, base: str = STOCK) -> float:
-    """The median over the slices, as the benchmarks take it."""
+    """Returns the median over the slices, as the benchmarks do."""
     return median(a / b for a, b in zip(speeds[contender], speeds[base]))
 
 
 def measured(page: pathlib.Path) -> dict[str, Table]:
-    """The cells of each table behind a marker, less its first row, by the marker's file."""
+    """Returns the cells of each table after a marker, without its first row, by the marker's
+    file."""
     found = re.findall(r"^<!-- measured:(\S+) -->\n((?:\|.*\n)+)", page.read_text(), re.M)
     return {file: _cells(lines) for file, lines in found}
 
@@ -201,7 +202,7 @@ def time_to_accuracy() -> Table:
 
 
 def _learners(rows: list[dict], way: str) -> dict:
-    """The row of two learners with batches of 16, at the rate that was tuned."""
+    """Returns the row of two learners with batches of 16, at the tuned rate."""
     recipe = {"way": way, "batch": 16, "momentum": 0.9, "learners": 2}
     (row,) = (row for row in rows if row["recipe"] == recipe and row["tuned"] and row["averaged"])
     return row

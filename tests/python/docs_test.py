@@ -1,4 +1,4 @@
-"""The documentation hangs together: links lead somewhere, sections are short, tables complete."""
+"""The documentation is coherent: links have targets, sections are short, tables complete."""
 
 import argparse
 import ast
@@ -30,7 +30,7 @@ def name(page: pathlib.Path) -> str:
 
 
 def without_code(text: str) -> str:
-    """The text, with empty lines for those of code blocks."""
+    """Returns the text, with empty lines instead of code blocks."""
     return re.sub(r"^```.*?^```$", lambda m: "\n" * m[0].count("\n"), text, flags=re.M | re.S)
 
 
@@ -39,7 +39,7 @@ def headings(page: pathlib.Path) -> list[str]:
 
 
 def anchors(page: pathlib.Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Returns the anchors of a page's headings, as GitHub makes them."""
     found: dict[str, int] = {}
     for heading in headings(page):
         text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
@@ -52,12 +52,12 @@ def anchors(page: pathlib.Path) -> set[str]:
 
 
 def links(text: str) -> list[str]:
-    """The targets of all links, of pictures and in tables too."""
+    """Returns the targets of all links, including pictures and links in tables."""
     return re.findall(r"\]\(([^()\s]+)\)", without_code(text))
 
 
 def broken(page: pathlib.Path, text: str = "") -> list[str]:
-    """The links of a page, or of a text in its place, that lead nowhere."""
+    """Returns the links without a target, of a page or of a text that replaces it."""
     found = []
     for link in links(text or page.read_text()):
         if re.match(r"https?://|mailto:", link):
@@ -246,7 +246,7 @@ def test_all_commands_have_a_section():
 
 
 def docstrings(of: object, where: str) -> list[tuple[str, str]]:
-    """The docstrings of a module or class and of its public members."""
+    """Returns the docstrings of a module or class and of its public members."""
     found = [(where, inspect.getdoc(of) or "")]
     inside = of.__all__ if inspect.ismodule(of) else vars(of)
     for name_ in inside:

@@ -1,4 +1,4 @@
-"""`tensorbow doctor`: what it prints, what it finds wrong, when it fails."""
+"""`tensorbow doctor`: its output, its findings, and its failures."""
 
 import dataclasses
 import os
@@ -43,7 +43,7 @@ REPORT = {
 
 
 def found(report=None, **machine):
-    """The findings for a machine and a report that are in order but for what is given."""
+    """Returns the findings for a machine and a report that are in order except for these."""
     faked = dataclasses.replace(MACHINE, **machine)
     return doctor.findings(faked, REPORT if report is None else report)
 
@@ -224,13 +224,13 @@ def test_a_machine_is_read_from_its_files(tmp_path):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the package, to be broken."""
+    """Copies the package, to be broken."""
     shutil.copytree(pathlib.Path(tensorbow.__file__).parent, tmp_path / "tensorbow")
     return tmp_path
 
 
 def doctor_of(directory, *command):
-    """What the doctor says of a copy that does not work."""
+    """Returns the doctor's output on a copy that does not work."""
     process = subprocess.run(
         [sys.executable, *command, "doctor"],
         cwd=directory,

@@ -1,4 +1,4 @@
-"""What elastic hosts run under S-SGD, and such as come back; see hosts.py."""
+"""The programs of elastic hosts under S-SGD, and of hosts that rejoin; see hosts.py."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.python.host_programs import MOMENTUM, RATE, Regression
 
 
 def lost_hosts(warned: list[warnings.WarningMessage]) -> list[str]:
-    """The warnings of hosts that have been lost."""
+    """Returns the warnings about lost hosts."""
     return [str(w.message) for w in warned if "host of the cluster is lost" in str(w.message)]
 
 
 def variables_of(program: Regression) -> list[Any]:
-    """Weights, slots and the global step."""
+    """Returns weights, slots and the global step."""
     with program.graph.as_default():
         return sorted(tf.compat.v1.global_variables(), key=lambda v: v.name)
 
 
 def values_of(session: Any, program: Regression) -> dict[str, Any]:
-    """Of all variables, by name."""
+    """Returns the values of all variables, by name."""
     variables = variables_of(program)
     return {v.op.name: value.tolist() for v, value in zip(variables, session.run(variables))}
 
@@ -41,9 +41,9 @@ def descends_on(
     elements: list[int] | None = None,
     watched: int | None = None,
 ) -> dict[str, Any]:
-    """Trains under S-SGD, with momentum, on elastic hosts, some of which die: `deaths` are, by
-    rank, the run in which and after how many seconds. Returns all variables after every run, the
-    losses that were fetched, and what the learners have in the end.
+    """Trains under S-SGD, with momentum, on elastic hosts, some of which die. `deaths`: by rank,
+    the run and the seconds after its start. Returns all variables after every run, the fetched
+    losses, and the learners' final values.
 
     With `elements` it trains on so many of a tf.data pipeline, by host, until they end. The lowest
     rank but `watched` notices the death of that one at once.
@@ -105,7 +105,7 @@ def descends_on(
 def keras_descends_on(
     rank: int, addresses: list[str], learners: int, runs: int, deaths: dict[str, list[float]]
 ) -> dict[str, Any]:
-    """The same in `fit`, by gradient descent with momentum in float64."""
+    """Trains the same in `fit`, by gradient descent with momentum in float64."""
     import keras
 
     return host_programs.keras_goes_on(
@@ -122,7 +122,7 @@ def comes_and_goes(
     waits: bool = False,
     saved: str | None = None,
 ) -> dict[str, Any]:
-    """Trains on elastic hosts until so many iterations count as the file "until" says. It may be
+    """Trains on elastic hosts until as many iterations count as the file "until" says. It may be
     killed at any time and started again.
 
     Logs every run before it and after it, with the variables that it has left. If it `waits`, the
@@ -157,7 +157,7 @@ def comes_and_goes(
 
 
 def _load(session: Any, path: str) -> str:
-    """Why it has not loaded the state."""
+    """Loads the state; returns the reason if it could not."""
     try:
         session.load_state(path)
     except tf.errors.OpError as error:

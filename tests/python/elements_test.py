@@ -1,5 +1,5 @@
-"""What a run takes from pipelines and queues: one element, its rows divided, as a stock
-session takes one; or one element for each learner."""
+"""The data that a run takes from pipelines and queues: one element with divided rows, as in a stock
+session, or one element for each learner."""
 
 import threading
 import warnings
@@ -20,7 +20,7 @@ Y = (X.sum(axis=1, keepdims=True) > 0).astype("f")
 
 
 class Program:
-    """Logistic regression on what `data` gives, in the default graph."""
+    """Logistic regression on the result of `data`, in the default graph."""
 
     def __init__(self, data):
         self.x, self.y = data
@@ -66,7 +66,7 @@ def queue_of_batches():
 
 
 def sparse():
-    """Rows of sparse tensors: an iterator gives them serialised."""
+    """Makes rows of sparse tensors: an iterator returns them serialised."""
     data = tf.data.Dataset.from_tensor_slices((tf.sparse.from_dense(X), Y)).batch(16)
     made = tf1.data.make_initializable_iterator(data)
     x, y = made.get_next()
@@ -93,7 +93,7 @@ SOURCES = {
 
 
 def built(source=iterator):
-    """A graph, its program, what starts the data, and the initialiser."""
+    """Returns a graph, its program, the op that starts the data, and the initialiser."""
     graph = tf.Graph()
     with graph.as_default():
         data, start = source()
@@ -102,7 +102,7 @@ def built(source=iterator):
 
 
 def until_the_end(make_session, source, epochs=1):
-    """Losses of every run until the data ends, the weights, the session's counts."""
+    """Returns losses of every run until the data ends, the weights, the session's counts."""
     losses, counts = [], None
     graph, program, start, init = built(source)
     with make_session(graph) as s:
@@ -174,7 +174,7 @@ def test_the_element_is_fetched_whole_as_it_was_taken():
 
 
 def test_the_learning_rate_is_fed_beside_an_element():
-    """What is fed and what is taken go together."""
+    """Feeds and elements belong to the same run."""
 
     def run(make_session):
         graph = tf.Graph()
@@ -199,7 +199,7 @@ def test_the_learning_rate_is_fed_beside_an_element():
 
 
 def one_learner(build, text):
-    """Runs a program whose data cannot be divided: what is trained, and what stock trains."""
+    """Trains a program whose data cannot be divided, on learners and in a stock session."""
 
     def run(make_session):
         graph = tf.Graph()
@@ -273,7 +273,8 @@ def test_a_run_that_refills_its_queue_is_for_one_learner():
 
 
 def test_a_run_waits_for_an_element_while_others_go_on():
-    """An evaluation goes on beside a run that waits for data, and the time-out ends it."""
+    """An evaluation continues beside a run that waits for data, and the time-out ends the
+    latter."""
     graph = tf.Graph()
     with graph.as_default():
         made = tf1.FIFOQueue(10, [tf.float32, tf.float32], [[COLUMNS], [1]])
@@ -326,7 +327,7 @@ def test_the_option_is_checked():
 
 
 def convolution(data):
-    """TensorFlow's optimiser has constants of such a network wait for the iterator."""
+    """Makes a network whose constants TensorFlow's optimiser makes wait for the iterator."""
     x, _ = data
     image = tf.reshape(tf.tile(x, [1, 6]), [-1, 6, 6, 1])
     kernel = tf1.get_variable("kernel", [3, 3, 1, 4])

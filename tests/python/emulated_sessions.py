@@ -26,30 +26,30 @@ class Emulator:
         self._library = ctypes.CDLL(path)
 
     def start(self, number: int = 1, memory_bytes: int = 1 << 40) -> None:
-        """New sessions have so many accelerators."""
+        """Gives new sessions this number of accelerators."""
         self._library.EmulateAccelerators(number, ctypes.c_int64(memory_bytes))
 
     def record(self, waits: bool = False, unrecordable: str = "") -> None:
-        """Recordings contain waits or not; the op of this name breaks them."""
+        """Allows waits in recordings or not; the op of this name breaks them."""
         self._library.EmulateRecordings(int(waits), unrecordable.encode())
 
     @property
     def recorded(self) -> tuple[int, int]:
-        """Tasks that were recorded, and that were replayed, since record()."""
+        """Returns the numbers of recorded and of replayed tasks since record()."""
         return self._library.NumRecordings(), self._library.NumReplays()
 
     @property
     def reduces_on_host(self) -> bool:
-        """Whether the last session's averages were to be reduced on the host."""
+        """Returns whether the last session's averages were to be reduced on the host."""
         return bool(self._library.ReducesOnHost())
 
     @property
     def transfers(self) -> tuple[int, int]:
-        """Uploads and downloads so far."""
+        """Returns the numbers of uploads and downloads so far."""
         return self._library.NumUploads(), self._library.NumDownloads()
 
     def recorder_failure(self) -> str:
-        """What is wrong with recordings, by test; empty if nothing."""
+        """Returns the failures of recordings, by test; empty if there are none."""
         text = ctypes.create_string_buffer(4000)
         self._library.TestRecorder(text, len(text))
         return text.value.decode()
@@ -85,7 +85,7 @@ class Program:
             self.saver = tf1.train.Saver()
 
     def feeds(self, number: int, rows: int = ROWS) -> dict[Any, np.ndarray]:
-        """Of the run of that number."""
+        """Returns the feeds of the run of that number."""
         random = np.random.default_rng(number)
         return {
             self.x: random.normal(size=(rows, 6)).astype(np.float32),
@@ -94,13 +94,13 @@ class Program:
 
 
 def options(**more: Any) -> tensorbow.Options:
-    """Two learners that do the same every time."""
+    """Returns options for two learners that always do the same."""
     return tensorbow.Options(**({"learners_per_device": 2, "scheduling": "round_robin"} | more))
 
 
 def new_session(program: Program, **more: Any) -> tensorbow.TensorBowSession:
-    """With these options. Its own ConfigProto: TensorFlow's default one, on a machine
-    without GPUs, asks to be kept off them."""
+    """Makes a session with these options. It has a ConfigProto of its own: TensorFlow's default, on
+    a machine without GPUs, excludes them."""
     return tensorbow.TensorBowSession(
         graph=program.graph,
         config=tf1.ConfigProto(allow_soft_placement=True),
@@ -109,7 +109,7 @@ def new_session(program: Program, **more: Any) -> tensorbow.TensorBowSession:
 
 
 def values(session: Any, program: Program) -> list[np.ndarray]:
-    """All replicas and the central model."""
+    """Returns all replicas and the central model."""
     made = [
         session.learner_value(weight, learner)
         for weight in program.weights
@@ -119,7 +119,7 @@ def values(session: Any, program: Program) -> list[np.ndarray]:
 
 
 def trained(program: Program, steps: int = 8, **more: Any) -> list[np.ndarray]:
-    """What training leaves behind, the fetched losses and logits with it."""
+    """Returns the final values, the fetched losses and the logits of a training."""
     with new_session(program, **more) as session:
         session.run(program.init)
         fetched = []
@@ -132,7 +132,7 @@ def trained(program: Program, steps: int = 8, **more: Any) -> list[np.ndarray]:
 
 
 def assert_same(mine: list[np.ndarray], other: list[np.ndarray]) -> None:
-    """Bit for bit."""
+    """Compares bit for bit."""
     assert len(mine) == len(other)
     for a, b in zip(mine, other):
         np.testing.assert_array_equal(a, b)

@@ -49,7 +49,7 @@ def test_label_out_of_range_in_one_shard_discards_the_iteration(classifier):
             np.testing.assert_array_equal(s.run(variable), value)
             for j in range(2):  # replicas restart from z
                 np.testing.assert_array_equal(s.learner_value(variable, j), value)
-        # The next one is fine, and exact from there.
+        # The next one succeeds, and is exact from there.
         model = SMAModel(z, 2, learning_rate=0.01)
         gradients = StockGradients(program)
         for _ in range(5):

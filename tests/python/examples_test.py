@@ -1,4 +1,4 @@
-"""Each example runs by itself and finds what it should; so does the README's program."""
+"""Each example, and the README's program, runs by itself and gets the expected result."""
 
 import json
 import os
@@ -20,7 +20,7 @@ PYTHON = sys.executable
 
 
 def example(name, *flags, python=None, returncode=0, **environment):
-    """Runs an example in a process of its own; what it printed."""
+    """Runs an example in a process of its own; returns its output."""
     process = subprocess.run(
         [python or sys.executable, str(EXAMPLES / name), *map(str, flags)],
         env={**os.environ, **environment},
@@ -33,7 +33,7 @@ def example(name, *flags, python=None, returncode=0, **environment):
 
 
 def reports(output):
-    """Step, loss and test accuracy of each evaluation an example printed."""
+    """Returns step, loss and test accuracy of each evaluation that an example printed."""
     found = re.findall(r"^step +(\d+)  loss (\S+)  test accuracy (\S+)$", output, re.M)
     return [(int(step), float(loss), float(accuracy)) for step, loss, accuracy in found]
 
@@ -119,7 +119,7 @@ def test_program_of_the_readme_trains(digits, tmp_path):
     with model.graph.as_default():
         exec(program, names)
     assert printed[0] > 0.7
-    # What was saved is what was evaluated.
+    # The saved model is the evaluated one.
     with model.graph.as_default(), tf.compat.v1.Session() as stock:
         tf.compat.v1.train.Saver().restore(stock, names["path"])
         feeds = {model.images: names["x_test"], model.labels: names["y_test"]}

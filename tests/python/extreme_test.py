@@ -16,7 +16,7 @@ tf1 = tf.compat.v1
 
 
 def write(path, rows, seed=0, header=False):
-    """Rows whose first features are their labels' numbers: two labels of twelve."""
+    """Writes rows whose first features are their labels' numbers: two labels of twelve."""
     rng = np.random.default_rng(seed)
     lines = [f"{rows} 40 12"] if header else []
     for _ in range(rows):

@@ -1,4 +1,4 @@
-"""How feeds become learning tasks: split by rows, whole, or not without being told."""
+"""The division of feeds into learning tasks: by rows, whole, or not without a hint."""
 
 import warnings
 
@@ -14,7 +14,7 @@ tf1 = tf.compat.v1
 
 
 def recorder(graph, x, key="seen"):
-    """A Python function that notes the rows every task was given.
+    """Returns a Python function that records the rows of every task.
 
     It is declared pure, so that learners call it; so do proofs.
     """
@@ -31,7 +31,7 @@ def recorder(graph, x, key="seen"):
 
 
 def recording_program(shape=(None,), dtype=tf.float32):
-    """Trains w on the mean of x; notes what each task got of x."""
+    """Makes a program that trains w on the mean of x, and records each task's part of x."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(dtype, shape, name="x")
@@ -109,7 +109,7 @@ def test_scalars_go_whole_to_everyone():
 
 
 def test_unaligned_shards_compute_the_same():
-    """Rows of 3 floats: no shard but the first begins where Eigen wants it."""
+    """Rows of 3 floats: no shard but the first has Eigen's alignment."""
     p = linear(columns=3)
     x, y = rows(7, columns=3)
     with session(p.graph, learners=3) as s:
@@ -143,7 +143,7 @@ def test_not_a_multiple_of_a_fixed_batch_is_refused_as_by_stock():
 
 
 def stock_refusal(graph, fetch, feeds):
-    """What a stock session raises, and the same for the whole run."""
+    """Returns the error of a stock session for the whole run."""
     with tf1.Session(graph=graph) as stock, pytest.raises(ValueError) as refused:
         stock.run(fetch, feeds)
     return refused.value
@@ -151,7 +151,7 @@ def stock_refusal(graph, fetch, feeds):
 
 @pytest.mark.parametrize("learners", [1, 2])
 def test_only_learning_runs_take_a_multiple_of_a_fixed_batch(learners):
-    """A read or a write of the wrong number of rows is refused in stock's words."""
+    """A read or a write of the wrong number of rows is refused with stock's words."""
     graph, x, train, init, seen = recording_program(shape=(4,))
     with graph.as_default():
         kept = tf1.get_variable("kept", [4], trainable=False)
@@ -198,7 +198,7 @@ def test_multiple_of_a_feed_that_is_not_divided_is_refused_as_by_stock():
 
 
 def fallback(s, fetch, feeds, match):
-    """Runs twice; the run must be left to one learner, with one warning that says why."""
+    """Runs twice; one learner must execute the run, with one warning that gives the reason."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         s.run(fetch, feeds)
@@ -265,8 +265,8 @@ def sparse_of(dense):
 
 @pytest.mark.parametrize("batch_size", [None, 3])
 def test_sparse_feeds_are_divided_by_rows(batch_size):
-    """Each learner gets the rows that it would get of the dense matrix: empty ones at the
-    cuts, one learner's all empty, and a run of another number of values."""
+    """Each learner receives the rows that it would get of the dense matrix: empty ones at the cuts,
+    one learner's all empty, and a run of another number of values."""
     program = SparseProgram()
     x, y = program.x, program.y
     dense = np.zeros((9, 3), np.float32)
@@ -293,7 +293,7 @@ def test_sparse_feeds_are_divided_by_rows(batch_size):
 def test_sparse_feeds_that_have_no_rows_fall_back():
     program = SparseProgram()
     x, y = program.x, program.y
-    # As many values as rows: by shape alone they look divisible.
+    # As many values as rows: their shapes alone look divisible.
     unordered = tf1.SparseTensorValue([[1, 2], [0, 0]], [1.0, 2.0], [2, 3])
     with session(program.graph) as s:
         s.run(program.init)
@@ -408,7 +408,7 @@ def test_a_batch_as_long_as_its_sequences_is_typed_or_not_guessed(time, proof, p
             assert s.learning_tasks == 2
         else:
             fallback(s, train, feeds, "more than one dimension")
-    with session(graph, shard=[x]) as s:  # told, it need not guess
+    with session(graph, shard=[x]) as s:  # named, so that nothing is guessed
         s.run(init)
         s.run(train, feeds)
         assert s.learning_tasks == 2

@@ -1,4 +1,4 @@
-"""What a learning run returns: the learners' values made one."""
+"""The results of a learning run: one value made of the learners' values."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
-"""Programs that are built for batches of a fixed number of rows: divided where that is
-proved to be right, with the shapes that were computed from the number following the rows."""
+"""Programs built for batches of a fixed number of rows: divided if that is proved to be right, with
+the shapes computed from the number following the rows."""
 
 import warnings
 
@@ -47,7 +47,7 @@ def dense():
 
 
 def as_many_units():
-    """As many units as rows, and a bias for each."""
+    """Makes as many units as rows, and a bias for each."""
     x, y = placeholders(COLUMNS)
     hidden = tf.nn.bias_add(x @ weights("in", COLUMNS, ROWS), weights("bias", ROWS))
     logits = tf.nn.relu(hidden) @ weights("out", ROWS, 3)
@@ -71,7 +71,7 @@ def cell(x, state):
 
 
 def unrolled():
-    """A recurrent network that begins with zeros for so many rows."""
+    """Makes a recurrent network that starts with zeros for a fixed number of rows."""
     x, y = placeholders(STEPS, COLUMNS)
     state = tf.zeros([ROWS, UNITS])
     with tf1.variable_scope("rnn", reuse=tf1.AUTO_REUSE):
@@ -89,7 +89,7 @@ def loop(x, y):
 
 
 def merged():
-    """Rows and steps as one dimension, and back, as language models have it."""
+    """Merges rows and steps into one dimension, and back, as language models do."""
     x, y = placeholders(STEPS, COLUMNS)
     flat = tf.reshape(x, [ROWS * STEPS, COLUMNS])
     each = tf.nn.relu(flat @ weights("in", COLUMNS, UNITS)) @ weights("out", UNITS, 1)
@@ -98,7 +98,7 @@ def merged():
 
 
 def weighted():
-    """Weights of the rows, and padding, as constants."""
+    """Uses weights of the rows, and padding, as constants."""
     x, y = placeholders(COLUMNS)
     hidden = tf.pad(x, [[0, 0], [1, 1]])[:, 1:-1] * tf.ones([ROWS, 1]) * 0.5
     mask = tf.cast(tf.sequence_mask([4] * ROWS, COLUMNS), tf.float32)
@@ -106,7 +106,7 @@ def weighted():
 
 
 def penalised():
-    """A weight whose dimensions are multiples of the rows."""
+    """Uses a weight whose dimensions are multiples of the rows."""
     x, y = placeholders(ROWS * 2)
     wide = weights("wide", ROWS * 2, ROWS * 3)
     hidden = tf.nn.relu(x @ wide)
@@ -173,7 +173,7 @@ def test_one_batch_of_a_fixed_number_of_rows_is_divided(name, learners, optimise
 
 @pytest.mark.parametrize("learners", [2, 5])
 def test_a_loop_for_a_fixed_number_of_rows(learners):
-    """Divided or not, what is trained is what a stock session trains."""
+    """Divided or not, the trained weights are those of a stock session."""
 
     def build():
         x, y = placeholders(STEPS, COLUMNS)
@@ -186,7 +186,7 @@ def test_a_loop_for_a_fixed_number_of_rows(learners):
 
 
 def stateful():
-    """The state of every row is kept in a variable."""
+    """Keeps the state of every row in a variable."""
     x, y = placeholders(COLUMNS)
     kept = tf1.get_variable(
         "kept", [ROWS, UNITS], initializer=tf1.zeros_initializer(), trainable=False
@@ -196,7 +196,7 @@ def stateful():
 
 
 def numbered():
-    """The rows are told apart by their numbers."""
+    """Distinguishes the rows by their numbers."""
     x, y = placeholders(COLUMNS)
     number = tf.reshape(tf.cast(tf.range(ROWS), tf.float32), [ROWS, 1])
     return x, y, squares((x * number) @ weights("out", COLUMNS, 1), y)
@@ -236,7 +236,7 @@ def test_several_batches_are_a_task_each_as_before():
 
 
 def test_noise_of_a_fixed_number_of_rows_follows_them():
-    """Dropout and random numbers of the batch's shape: as many rows as a learner has."""
+    """Dropout and random numbers of the batch's shape have as many rows as a learner."""
     graph = tf.Graph()
     with graph.as_default():
         x, y = placeholders(COLUMNS)

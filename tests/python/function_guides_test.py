@@ -1,4 +1,4 @@
-"""The guide of custom loops and the README's example do what they say."""
+"""The statements of the guide of custom loops, and of the README's example, hold."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def float64() -> Iterator[None]:
 
 
 def train(make: Any, decorate: Any) -> tuple[list[Any], list[np.ndarray], Any]:
-    """Returns the results of all calls, the variables in the end, and the decorated step."""
+    """Returns the results of all calls, the final variables, and the decorated step."""
     keras.utils.set_random_seed(5)
     made: Loop = make()
     step = decorate(made.step)

@@ -1,4 +1,4 @@
-"""`tensorbow.function`: how it is used, what it falls back to, and whose the variables are."""
+"""`tensorbow.function`: its usage, its fallbacks, and the owner of its variables."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_eager_code_reads_and_writes_the_variables_that_learners_train(size: int
         before = line.w.value()
         line.w.assign_add(tf.fill([size], 10.0))
         line.w[:1].assign([5.0])
-        assert before[0] != 5  # a value that was read stays what it was
+        assert before[0] != 5  # a value already read stays the same
     line.step(rows(4, size))
     expected = np.full(size, 3 * 9 - 1.0)
     expected[0] = 4

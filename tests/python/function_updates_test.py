@@ -1,4 +1,5 @@
-"""Updates that programs write in ops of their own are one op, and stock TensorFlow's numbers."""
+"""Updates that programs write with ops of their own become one op with stock TensorFlow's
+numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "clipped_norms": lambda: keras.optimizers.Adam(1e-2, clipnorm=0.1),
     "clipped_by_global_norm": lambda: keras.optimizers.Adam(1e-2, global_clipnorm=0.1),
 }
-# Reciprocal square roots have not TensorFlow's bits: one learner executes the ops as they are.
+# Reciprocal square roots differ in bits from TensorFlow's: one learner executes the ops as they
+# are.
 OTHER_BITS = {"rmsprop", "rmsprop_centered", "adagrad", "adadelta"}
 STEPS = 12
 RANDOM = np.random.default_rng(0)
@@ -272,7 +274,7 @@ def test_variables_of_one_element(shape, learners, num_fused):
 
 
 def test_averaged_models_are_corrected(num_fused):
-    """Two learners with the same rows stay together: they train as one does on them."""
+    """Two learners with the same rows stay equal: they train as one learner does on them."""
     make = OPTIMIZERS["adam"]
     expected = train(make, tf.function, "float64")
     synchroniser = tensorbow.SMA()

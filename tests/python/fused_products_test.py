@@ -1,9 +1,9 @@
-"""A gradient that is a product of matrices is computed in the update that uses it up, and
-that of the layer's inputs along with it.
+"""A gradient that is a product of matrices is computed in its update, together with the gradient of
+the layer's inputs.
 
-Expected values: TensorFlow's own matmul and op in a stock session, one learner's weights at
-a time, or the NumPy model in float64. Sums of products may be rounded differently: the
-library that TensorFlow multiplies with chooses its own order.
+Expected values: TensorFlow's own matmul and op in a stock session, one learner's weights at a time,
+or the NumPy model in float64. Sums of products may be rounded differently: the library that
+TensorFlow multiplies with chooses its own order.
 """
 
 import types
@@ -29,7 +29,7 @@ CLOSE_SUMS = dict(rtol=2e-5, atol=1e-5)
 
 
 def executed_nodes(session, fetches, feeds):
-    """Runs; the nodes of the graph that was executed."""
+    """Runs; returns the nodes of the executed graph."""
     metadata = tf1.RunMetadata()
     session.run(
         fetches,
@@ -43,8 +43,8 @@ def executed_nodes(session, fetches, feeds):
 
 
 def fused_in_updates(session, fetches, feeds):
-    """Runs, and counts the fused updates that compute a product, and those of them that give
-    the gradient of their inputs."""
+    """Runs, and counts the fused updates that compute a product, and those of them that return the
+    gradient of their inputs."""
     nodes = executed_nodes(session, fetches, feeds)
     return tuple(
         sum(n.attr[attribute].i == 1 for n in nodes)
@@ -57,9 +57,9 @@ def products_in_updates(session, fetches, feeds):
 
 
 class Update:
-    """w is updated by op(a·b), given a and b for each learner: feeds [learners, …].
+    """An update of w by op(a·b), given a and b for each learner: feeds [learners, …].
 
-    `form` is what lies between the product and the update.
+    `form` is the function between the product and the update.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ def check(update, products, iterations=4, fetch=None, centre="current", close=CL
     assert np.any(state[0][0] != state[1][0])
 
 
-# ------------------------------------------------------------------------ what is fused
+# ------------------------------------------------------------------------ fused products
 
 
 @KINDS
@@ -167,7 +167,7 @@ def test_products_are_as_close_to_float64_as_stocks(inner, transpose_a):
     update = Update(inner=inner, transpose_a=transpose_a)
     a, b = update.feeds(0)
     feeds = dict(zip(update.factors, (a, b)))
-    start = np.zeros((ROWS, COLUMNS), np.float32)  # so that w is the product, but for the rate
+    start = np.zeros((ROWS, COLUMNS), np.float32)  # so that w is the product, except for the rate
     exact, errors = [], {"stock": [], "fused": [], "one long sum": []}
     for j in range(LEARNERS):
         left = a[j].T if transpose_a else a[j]
@@ -195,7 +195,7 @@ def test_products_are_as_close_to_float64_as_stocks(inner, transpose_a):
                 errors[name].append(w.astype(np.float64) / -rate - exact[j])
     worst = {name: np.abs(e).max() for name, e in errors.items()}
     typical = {name: np.sqrt(np.mean(np.square(e))) for name, e in errors.items()}
-    # oneDNN adds sums of parts up, whose errors are smaller than those of one long sum.
+    # oneDNN adds up sums of parts, whose errors are smaller than those of one long sum.
     for error in (worst, typical):
         assert error["fused"] <= 2 * max(error["stock"], error["one long sum"]), error
 
@@ -213,7 +213,7 @@ def test_identities_on_the_way_are_seen_through():
 
 @KINDS
 def test_assignment_takes_a_product(use_resource):
-    """As in programs that write their own descent: w ← w − ∂/∂w Σ (b·0 + a·w)²/1000."""
+    """Tests programs with their own descent: w ← w − ∂/∂w Σ (b·0 + a·w)²/1000."""
     update = Update(use_resource=use_resource)
     with update.graph.as_default():
         y = tf.matmul(update.factors[0][0], update.w) + 0.0 * update.factors[1][0]
@@ -223,7 +223,7 @@ def test_assignment_takes_a_product(use_resource):
 
 
 class Layer:
-    """y = x·w is trained by `op`, given x and dy for each learner: feeds [learners, …].
+    """A layer y = x·w trained by `op`, given x and dy for each learner: feeds [learners, …].
 
     `form(layer)` may change `delta`, which w is updated by, and `gradient`, that of x.
     """
@@ -249,11 +249,12 @@ class Layer:
         }
 
     def by_learner(self, value):
-        """[1, …] with a leading dimension that depends on the feeds: is concatenated."""
+        """Returns [1, …] with a leading dimension that depends on the feeds, which is
+        concatenated."""
         return value * tf.ones_like(self.x[:, :1, :1])
 
     def check(self, input_gradients, iterations=3):
-        """The gradient against NumPy's in float64, with the weights before the update."""
+        """Compares the gradient with NumPy's in float64, with the weights before the update."""
         with programs.session_of_parts(self.graph, LEARNERS) as session:
             session.run(self.init)
             for _ in range(iterations):
@@ -333,7 +334,7 @@ def test_product_with_the_weights_after_the_update(use_resource):
             np.testing.assert_allclose(actual[j], expected, rtol=1e-4, atol=1e-4)
 
 
-# -------------------------------------------------------------------- what is not fused
+# -------------------------------------------------------------------- not fused
 
 NOT_FUSED = {
     "clipped": dict(form=lambda g: tf.clip_by_value(g, -0.5, 0.5)),
@@ -358,7 +359,7 @@ def test_fetched_gradient_is_computed_before_and_right():
 
 @KINDS
 def test_factor_that_is_a_variable_is_read_before_it_is_updated(use_resource):
-    """x·v with both trained: the gradient of x is to be multiplied with v as it was."""
+    """x·v with both trained: the gradient of x is multiplied with the old v."""
     graph = tf.Graph()
     with graph.as_default():
         scale = tf1.placeholder(tf.float32, [None])
@@ -395,11 +396,11 @@ def test_one_learner_multiplies_as_tensorflow_does():
         assert products_in_updates(session, update.train, feeds) == 0
 
 
-# --------------------------------------------------------------------------- whole nets
+# --------------------------------------------------------------------------- whole networks
 
 
 def perceptron(use_resource=True, momentum=0.0):
-    """Two dense layers whose weights are both large enough."""
+    """Makes two dense layers whose weights are both large enough."""
     p = types.SimpleNamespace(graph=tf.Graph())
     with p.graph.as_default():
         p.images = tf1.placeholder(tf.float32, [None, ROWS])
@@ -542,9 +543,9 @@ def test_empty_batch_updates_by_nothing():
 
 
 def of_a_summed_loss(columns, stock, fetch_gradient=False):
-    """Weights and fetches of three steps of a loss that sums over rows, whose gradients are
-    scaled where they are divided; and how many products are fused, and whether factors of one
-    are scaled."""
+    """Returns weights and fetches of three steps of a loss that sums over rows, whose gradients are
+    scaled if they are divided; the number of fused products, and whether factors of one are scaled.
+    """
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [24, 512])
         start = tf.random.stateless_normal([512, columns], [1, 2]) / 23
@@ -578,8 +579,8 @@ def of_a_summed_loss(columns, stock, fetch_gradient=False):
     ids=["large", "fetched", "small"],
 )
 def test_large_gradient_is_computed_in_its_update_although_it_is_scaled(columns, fetched, how):
-    """Its right factor is scaled then, which has few rows; but not where the gradient is
-    fetched, nor where it is small."""
+    """Its right factor, which has few rows, is scaled instead; but not if the gradient is fetched
+    or small."""
     expected, wanted, _ = of_a_summed_loss(columns, True, fetched)
     found, values, ours = of_a_summed_loss(columns, False, fetched)
     assert ours == how

@@ -1,8 +1,8 @@
 """Every update of a trained variable gets the exact correction, fused into its op or not.
 
-Expected values: TensorFlow's own op in a stock session, one learner's weights at a time,
-and the formulas of SMA in NumPy in the variable's accumulation type, operation by
-operation: w ← (w + u) − α(w − z) and z ← z + Σ α(w − z) + μ(z − z_prev). Bits must agree.
+Expected values are those of TensorFlow's own op in a stock session, one learner's weights at a
+time. SMA's formulas are computed in NumPy, in the accumulation type, operation by operation: w ←
+(w + u) − α(w − z) and z ← z + Σ α(w − z) + μ(z − z_prev). Bits must agree.
 """
 
 import ml_dtypes
@@ -73,7 +73,7 @@ APPLY = {
 
 
 def of_op(name, use_resource, sparse=False):
-    """A function (variable, gradient, indices) → the update, and its slots."""
+    """Returns a function (variable, gradient, indices) → the update, and its slots."""
     slots, inputs, attributes = APPLY[name]
     op = name.split(":")[0]
     if sparse:
@@ -113,7 +113,7 @@ def of_op(name, use_resource, sparse=False):
 
 
 def written_by_hand(form):
-    """The same for programs that assign the variable themselves."""
+    """Returns the same for programs that assign the variable themselves."""
 
     def update(variable, gradient, indices):
         if form == "assign":
@@ -141,7 +141,7 @@ def written_by_hand(form):
 
 
 def by_optimiser(make):
-    """The same for tf.compat.v1's optimisers, given IndexedSlices."""
+    """Returns the same for tf.compat.v1's optimisers, given IndexedSlices."""
 
     def update(variable, gradient, indices):
         optimiser = make()
@@ -191,7 +191,7 @@ def assert_within(ulps, actual, expected):
 
 
 def sma(centre, sync_period=1):
-    """Averaging with that centre; the lagging one with momentum."""
+    """Returns averaging with that centre; the lagging one with momentum."""
     momentum = MOMENTUM if centre == "lagging" else None
     return tensorbow.SMA(ALPHA, centre, momentum, sync_period)
 
@@ -298,8 +298,8 @@ ALL_TYPES = pytest.mark.parametrize(
 @pytest.mark.parametrize("op", APPLY)
 def test_dense_update_is_fused_and_exact(op, centre, use_resource, dtype):
     if op.split(":")[0] == "ApplyAdagrad" and dtype != tf.float64:
-        # TensorFlow's reciprocal square root is an approximation and a Newton step (of a
-        # 16-bit number rounded once in a packet and twice outside of one).
+        # TensorFlow's reciprocal square root is an approximation and a Newton step. For a 16-bit
+        # number it is rounded once in a packet and twice outside of one.
         exactness = dict(iterations=1, ulps=2)
     else:
         exactness = dict()
@@ -441,7 +441,7 @@ def test_conditional_update_is_exact():
 
 
 def test_value_fetched_beside_the_update_is_not_changed_by_it():
-    """A fetch that shares the variable's buffer keeps what it was when it was read."""
+    """A fetch that shares the variable's buffer keeps the value that was read."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None, 1])
@@ -488,7 +488,7 @@ def test_wrong_gradient_shape_is_an_error_and_changes_nothing():
 
 
 def test_fused_op_works_on_a_learner_only():
-    """Programs that name it get a clear error from a stock session."""
+    """Programs that use it get a clear error from a stock session."""
     graph = tf.Graph()
     with graph.as_default():
         w = tf1.get_variable("w", initializer=tf.zeros([3]))

@@ -1,4 +1,4 @@
-"""What of the GPU's benchmarks needs no GPU: what is compared, tables, going on later."""
+"""The parts of the GPU's benchmarks that need no GPU: contenders, tables, continuations."""
 
 import json
 import os
@@ -18,7 +18,7 @@ import gpu_throughput
 
 
 def events_step(folder, script):
-    """`benchmarks/gpu.sh events` with a program in the place of gpu_events.cu's."""
+    """Runs `benchmarks/gpu.sh events` with a program instead of gpu_events.cu's."""
     program = folder / "events"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
@@ -36,7 +36,7 @@ def events_step(folder, script):
 
 
 def test_waits_are_captured_only_after_the_events_check_has_passed(tmp_path):
-    # What reads the file is tested by tests/cc/captured_waits_test.cc.
+    # The reader of the file is tested by tests/cc/captured_waits_test.cc.
     code, passed = events_step(tmp_path, "echo FAILED round 3; exit 1")
     assert code != 0 and not passed.exists()
     code, passed = events_step(tmp_path, "echo driver 13000; echo passed: waits")
@@ -136,7 +136,7 @@ def test_weights_are_compared_by_the_way_they_have_gone(tmp_path):
     assert checks.same_weights("lenet", 2, "on")[0]
     write("gpu", 1.02, "off")
     assert not checks.same_weights("lenet", 2, "off")[0]
-    write("gpu", 1.01, "default", learners=0)  # stock's are apart, too
+    write("gpu", 1.01, "default", learners=0)  # stock's differ, too
     assert checks.same_weights("lenet", 2, "off")[0]
     write("gpu", 1.015, "on", learners=1)
     assert checks.as_stock("lenet", "on")[0]

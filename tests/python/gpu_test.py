@@ -1,4 +1,4 @@
-"""libtensorbow_gpu.so: what shows without a GPU, and what takes one."""
+"""libtensorbow_gpu.so: behaviour without a GPU, and tests that need one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_library_loads_and_registers_its_kernels() -> None:
     program = PROGRAM.format(ops=OPS)
     done = run_with_gpus("-c", program)
     assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr[-3000:]
-    if not _loader.gpu_driver():  # then nothing changes
+    if not _loader.gpu_driver():  # without a driver nothing changes
         assert "gpus 0" in done.stdout and "GPU" not in done.stdout.partition("devices")[2]
 
 
@@ -158,6 +158,6 @@ print("ok")
 
 @needs_gpu
 def test_tasks_that_cannot_be_captured_are_executed_op_by_op() -> None:
-    """CheckNumerics, an asynchronous kernel, Adam's powers of beta on resource variables."""
+    """Tests CheckNumerics, an asynchronous kernel, Adam's powers of beta on resource variables."""
     done = run_with_gpus("-c", HOST_OPS)
     assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr[-3000:]

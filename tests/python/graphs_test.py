@@ -1,4 +1,4 @@
-"""What may stand in a learning task's graph: control flow, functions, random numbers…"""
+"""The ops that a learning task's graph may contain: control flow, functions, random numbers…"""
 
 import types
 
@@ -13,7 +13,7 @@ tf1 = tf.compat.v1
 
 
 def train_on(transform, steps=30, learners=2, rate=0.05, check=True, use_resource=True):
-    """Fits y = x·w where the model sees transform(x); returns the session's losses."""
+    """Fits y = x·w in which the model sees transform(x); returns the session's losses."""
     graph = tf.Graph()
     with graph.as_default():
         tf1.set_random_seed(1)
@@ -115,10 +115,10 @@ def test_control_flow_v1_trains_on_two_learners(name):
 
 
 def taking_data_in_a_branch(source, fed, copies):
-    """Trains on data every other step, else on rows that are fed or stand in the graph.
+    """Trains on data every other step, else on rows that are fed or constant.
 
-    Each batch of the data comes `copies` times: one for every learner, so that all of
-    them compute what stock does.
+    Each batch of the data comes `copies` times: one for every learner, so that all of them compute
+    stock's result.
     """
     batches = np.random.default_rng(0).standard_normal((20, 4, 2)).astype(np.float32)
     p = types.SimpleNamespace(graph=tf.Graph())
@@ -134,7 +134,7 @@ def taking_data_in_a_branch(source, fed, copies):
             take = lambda: queue.dequeue_many(4)  # noqa: E731
         else:
             data = tf1.data.Dataset.from_tensor_slices(elements)
-            if source == "batched":  # the rows are known only when it runs
+            if source == "batched":  # the number of rows is known only when it runs
                 data = data.unbatch().batch(4)
             iterator = tf1.data.make_initializable_iterator(data)
             p.init.append(iterator.initializer)

@@ -11,17 +11,17 @@ import re
 ROOT = pathlib.Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 
-# A block behind the marker, and the block with what it prints, if one follows at once.
+# A block after the marker, and the block with its output, if one follows at once.
 _BLOCK = r"^<!-- (\S+) executes this -->\n```python\n(.*?)^```\n(?:\n```\n(.*?)^```\n)?"
 
 
 def blocks(page: pathlib.Path) -> list[tuple[str, str, str]]:
-    """The test that is named, the code and what it is said to print ("": nothing is said)."""
+    """Returns the named test, the code and its stated output ("": none)."""
     return re.findall(_BLOCK, page.read_text(), re.M | re.S)
 
 
 def execute(page: pathlib.Path) -> None:
-    """Executes the page's blocks in one namespace, and compares what they print."""
+    """Executes the page's blocks in one namespace, and compares their output."""
     names = {"__name__": "__main__"}
     for _, code, shown in blocks(page):
         printed = io.StringIO()
@@ -32,5 +32,5 @@ def execute(page: pathlib.Path) -> None:
 
 
 def cells(notebook: pathlib.Path) -> list[dict]:
-    """The cells of a notebook."""
+    """Returns the cells of a notebook."""
     return json.loads(notebook.read_text())["cells"]

@@ -1,5 +1,5 @@
-"""The blocks of guides and reference work as they stand, one after the other; so do the
-notebook's cells."""
+"""The blocks of guides and reference work unchanged, one after the other; so do the notebook's
+cells."""
 
 import contextlib
 import gzip
@@ -43,7 +43,7 @@ def test_all_python_blocks_of_the_guides_are_executed(page):
 
 
 def observability():
-    """What the page takes for granted: a session that trains."""
+    """Returns the page's preconditions: a session that trains."""
     x = tf1.placeholder(tf.float32, [None, 4])
     w = tf1.get_variable("w", [4, 1])
     loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - 1))
@@ -55,7 +55,7 @@ def observability():
 
 
 def adaptive():
-    """A program, its mega-batches, and a file of sparse rows."""
+    """Returns a program, its mega-batches, and a file of sparse rows."""
     x = tf1.placeholder(tf.float32, [None, 4])
     y = tf1.placeholder(tf.float32, [None, 1])
     w = tf1.get_variable("w", [4, 1])

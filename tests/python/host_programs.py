@@ -1,4 +1,4 @@
-"""What the hosts of cluster tests run, see hosts.py."""
+"""The programs of hosts in cluster tests, see hosts.py."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ import tensorflow as tf
 import tensorbow
 from tensorbow import _native
 
-MARK = pathlib.Path()  # what mark() makes
+MARK = pathlib.Path()  # the file that mark() makes
 
 
 def mark() -> None:
-    """Tells the test that the program has come here."""
+    """Signals to the test that the program has reached this point."""
     MARK.touch()
 
 
 def _await_marks(count: int) -> None:
-    """Waits until so many hosts have called `mark()`."""
+    """Waits until this number of hosts has called `mark()`."""
     deadline = time.monotonic() + 60
     while len(list(MARK.parent.glob("*.mark"))) < count:
         assert time.monotonic() < deadline, "a host has not come so far"
@@ -38,7 +38,7 @@ def _await_marks(count: int) -> None:
 
 
 def _end_together(hosts: int) -> None:
-    """Waits until all hosts have come here: who ends at once may take its last words along."""
+    """Waits until all hosts have arrived: a host that ends at once may lose its last messages."""
     mark()
     _await_marks(hosts)
 
@@ -54,7 +54,7 @@ def _join(
 
 
 def values_of(rank: int, dtype: str, size: int, turn: int) -> np.ndarray:
-    """What a host brings: numbers whose sum is rounded."""
+    """Returns a host's contribution: numbers whose sum is rounded."""
     random = np.random.default_rng([rank, size, turn])
     if dtype == "int64":
         return random.integers(-(1 << 40), 1 << 40, size)
@@ -62,7 +62,8 @@ def values_of(rank: int, dtype: str, size: int, turn: int) -> np.ndarray:
 
 
 def sums(rank: int, addresses: list[str], cases: list[list[Any]], turns: int) -> None:
-    """Makes sums of all `cases` (dtype, size), together, again and again, and checks their bits."""
+    """Computes sums of all `cases` (dtype, size) repeatedly with the other hosts; checks their
+    bits."""
     cluster = _join(addresses, rank)
     assert (cluster.size, cluster.rank) == (len(addresses), rank)
     made = [cluster.new_sum(np.dtype(dtype), size) for dtype, size in cases]
@@ -78,7 +79,7 @@ def sums(rank: int, addresses: list[str], cases: list[list[Any]], turns: int) ->
 
 
 def different_sums(rank: int, addresses: list[str]) -> str:
-    """Returns the error."""
+    """Computes different sums on the hosts; returns the error."""
     cluster = _join(addresses, rank)
     s = cluster.new_sum(np.dtype("float32"), 1000 + rank)
     s.start(np.ones(1000 + rank, np.float32))
@@ -89,7 +90,7 @@ def different_sums(rank: int, addresses: list[str]) -> str:
 
 
 def one_after_the_other(rank: int, addresses: list[str]) -> list[float]:
-    """Joins again when nothing is left of the first time; sums of another kind."""
+    """Joins again when nothing of the first cluster exists; computes sums of another kind."""
     found = []
     for dtype, size in (("float32", 1000), ("int64", 7)):
         cluster = _join(addresses, rank)
@@ -102,7 +103,7 @@ def one_after_the_other(rank: int, addresses: list[str]) -> list[float]:
 
 
 def until_it_fails(rank: int, addresses: list[str]) -> dict[str, Any]:
-    """Makes sums until one fails; says after how long a wait, and why."""
+    """Computes sums until one fails; returns the seconds of waiting, and the reason."""
     cluster = _join(addresses, rank)
     s = cluster.new_sum(np.dtype("float32"), 1000)
     for turn in range(100_000):
@@ -125,7 +126,7 @@ def until_it_fails(rank: int, addresses: list[str]) -> dict[str, Any]:
 
 
 def fail(rank: int, addresses: list[str], size: int) -> dict[str, Any]:
-    """Host 1 ends the cluster while the others wait for it."""
+    """Ends the cluster by host 1 while the others wait for it."""
     cluster = _join(addresses, rank)
     s = cluster.new_sum(np.dtype("float32"), size)
     s.start(np.ones(size, np.float32))
@@ -144,18 +145,19 @@ def fail(rank: int, addresses: list[str], size: int) -> dict[str, Any]:
 
 
 def _await_end_of(address: str) -> None:
-    """Until the process that listens there has ended: its end of a connection is closed then."""
+    """Waits until the process that listens there has ended, which closes its end of a
+    connection."""
     name, _, port = address.rpartition(":")
     with (
         contextlib.suppress(ConnectionError),
         socket.create_connection((name, int(port)), timeout=60) as connection,
     ):
-        while connection.recv(1024):  # what a server says first
+        while connection.recv(1024):  # the first message of a server
             pass
 
 
 def fail_and_end(rank: int, addresses: list[str]) -> str:
-    """Host 1 fails and ends while the others are busy; returns why their next sum fails."""
+    """Makes host 1 fail and end while the others are busy; returns why their next sum fails."""
     cluster = _join(addresses, rank)
     s = cluster.new_sum(np.dtype("float32"), 1)
     if rank == 1:
@@ -189,12 +191,12 @@ def port_is_taken(rank: int, addresses: list[str]) -> str:
 
 
 ROWS, COLUMNS = 6, 3  # of a host's batch
-RATE, MOMENTUM = 0.125, 0.875  # exact in float32, as which TensorFlow keeps them
+RATE, MOMENTUM = 0.125, 0.875  # exact in float32, in which TensorFlow keeps them
 ADAM = 0.875, 0.96875, 2.0**-10  # β₁, β₂, ε
 
 
 def rows_of(rank: int, iteration: int) -> tuple[np.ndarray, np.ndarray]:
-    """What a host is fed."""
+    """Returns the rows that a host is fed."""
     random = np.random.default_rng([rank, iteration])
     x = random.standard_normal((ROWS, COLUMNS))
     return x, np.tanh(x.sum(1)) + 0.1 * random.standard_normal(ROWS)
@@ -249,8 +251,8 @@ class Regression:
         elastic: bool = False,
         **options: Any,
     ) -> Any:
-        """A session on all hosts, which are averaged in every so many iterations: by models,
-        unless something else is said."""
+        """Makes a session on all hosts, which are averaged in every `period`-th iteration: by
+        models, by default."""
         options.setdefault("synchroniser", tensorbow.SMA())
         cluster = tensorbow.Cluster(
             addresses, rank, start_limit_seconds=60, sync_period=period, elastic=elastic
@@ -267,7 +269,7 @@ class Regression:
 
 
 def weights_of(rank: int) -> np.ndarray:
-    """What a host's weights begin with."""
+    """Returns a host's initial weights."""
     return np.random.default_rng(rank).standard_normal(COLUMNS)
 
 
@@ -281,7 +283,7 @@ def trains(
     adam: bool = False,
     period: int = 1,
 ) -> dict[str, Any]:
-    """Trains and returns z on the way, and what the learners have in the end."""
+    """Trains and returns z after runs, and the learners' final values."""
     program = Regression(rank, adam=adam)
     chosen = getattr(tensorbow, synchroniser)(**options) if synchroniser != "auto" else "auto"
     with program.session(addresses, rank, learners, period, synchroniser=chosen) as session:
@@ -335,7 +337,7 @@ def fails(
 def fails_late(
     rank: int, addresses: list[str], learners: int, bad: list[int], elastic: bool = False
 ) -> dict[str, Any]:
-    """Under S-SGD a run fails on one host, `bad` are (host, run), after its updates."""
+    """Makes a run fail on one host under S-SGD, `bad` are (host, run), after its updates."""
     program = Regression(rank)
     synchroniser = tensorbow.SSGD()
     with program.session(
@@ -366,7 +368,7 @@ def pipelines(
     options: dict[str, Any] | None = None,
     elastic: bool = False,
 ) -> dict[str, Any]:
-    """Trains on so many elements of a tf.data pipeline, by host, again and again."""
+    """Trains on elements of a tf.data pipeline, by host, again and again."""
     program = Regression(rank, elements=elements[rank])
     z, runs = [], []
     chosen = getattr(tensorbow, synchroniser)(**(options or {}))
@@ -394,7 +396,7 @@ def leaves(
     synchroniser: str = "SMA",
     options: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Trains so many times, by host, and closes the session."""
+    """Trains `runs` times, by host, and closes the session."""
     program = Regression(rank)
     chosen = getattr(tensorbow, synchroniser)(**(options or {}))
     with program.session(addresses, rank, 1, synchroniser=chosen) as session:
@@ -425,7 +427,7 @@ def looks_alone(rank: int, addresses: list[str], runs: int) -> dict[str, Any]:
 
 
 def differs(rank: int, addresses: list[str], how: str) -> str:
-    """Does something else than host 0, in one way; returns the error."""
+    """Differs from host 0 in one way; returns the error."""
     other = rank > 0
     program = Regression(rank)
     if other and how == "variables":
@@ -458,7 +460,7 @@ def differs(rank: int, addresses: list[str], how: str) -> str:
 
 
 def embeds(rank: int, addresses: list[str], synchroniser: str) -> list[str]:
-    """Trains an embedding by Adam; what is chosen, or the error, and whether it learns."""
+    """Trains an embedding by Adam; returns the choice or the error, and whether it learns."""
     tf1 = tf.compat.v1
     with tf.Graph().as_default() as graph:
         ids = tf1.placeholder(tf.int32, [None])
@@ -492,7 +494,8 @@ def keras_fits(
     synchroniser: str = "SMA",
     options: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`fit` of the same regression; the weights after every epoch. Adam with what "auto" is."""
+    """Fits the same regression in Keras; returns the weights after every epoch. Uses Adam and
+    "auto"."""
     import keras
 
     initial = weights_of(rank)[:, None], np.array([float(rank)])
@@ -521,7 +524,7 @@ def keras_fits(
 
 
 def program_fails(rank: int, addresses: list[str]) -> str:
-    """Host 1's program fails beside its session; returns what the others are told."""
+    """Makes host 1's program fail outside of its session; returns the error on the others."""
     program = Regression(rank)
     try:
         with program.session(addresses, rank, 1) as session:
@@ -538,7 +541,7 @@ def program_fails(rank: int, addresses: list[str]) -> str:
 
 
 def trains_on(rank: int, addresses: list[str], synchroniser: str = "SMA") -> dict[str, Any]:
-    """Trains until a run fails; says after how long, and why."""
+    """Trains until a run fails; returns the seconds, and the reason."""
     program = Regression(rank)
     chosen = getattr(tensorbow, synchroniser)()
     with program.session(addresses, rank, 1, synchroniser=chosen) as session:
@@ -556,9 +559,11 @@ def trains_on(rank: int, addresses: list[str], synchroniser: str = "SMA") -> dic
 
 
 def ends(rank: int, addresses: list[str], dies: bool) -> dict[str, Any]:
-    """Host 1 starts its last iteration and ends, without closing its session, before host 0
-    makes its own; `dies`: when host 0 has made its own, without the last iteration. Host 0
-    reads, and closes its session."""
+    """Ends host 1 in its last iteration, without closing its session, before host 0 makes its own.
+
+    `dies`: ends it when host 0 has made its own, without the last iteration. Host 0 reads, and
+    closes its session.
+    """
     program = Regression(rank)
     session = program.session(addresses, rank, 1)
     session.run(program.init)
@@ -572,7 +577,7 @@ def ends(rank: int, addresses: list[str], dies: bool) -> dict[str, Any]:
     session.run(program.train, program.feeds(rank, 2))
     if rank == 1:
         globals()["kept"] = session  # until the process ends
-        multiprocessing.util.Finalize(None, mark, exitpriority=100)  # it is about to
+        multiprocessing.util.Finalize(None, mark, exitpriority=100)  # just before its end
         return {}
     if dies:
         mark()
@@ -584,15 +589,15 @@ def ends(rank: int, addresses: list[str], dies: bool) -> dict[str, Any]:
 
 
 def _die_soon(delay: float) -> None:
-    """Kills this process after so many seconds, whatever it does then."""
+    """Kills this process after `delay` seconds, whatever it does then."""
     killer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL))
     killer.daemon = True
     killer.start()
 
 
 def _fail_when_it_has_died(hosts: Any, rank: int, address: str) -> None:
-    """Has this host's sums fail as soon as that host does not listen any more: others may just
-    have had theirs."""
+    """Makes this host's sums fail as soon as that host does not listen any more: others may just
+    have received theirs."""
 
     def watch() -> None:
         _await_end_of(address)
@@ -612,8 +617,8 @@ def goes_on(
     elements: bool = False,
     watched: int | None = None,
 ) -> dict[str, Any]:
-    """Trains by gradient descent on elastic hosts, some of which die: `deaths` are, by rank, the
-    run in which and after how many seconds. Returns z after every run.
+    """Trains by gradient descent on elastic hosts, some of which die. `deaths`: by rank, the run
+    and the seconds after its start. Returns z after every run.
 
     With `elements` they are those of a tf.data pipeline. The lowest rank but `watched` notices
     the death of that one at once.
@@ -649,7 +654,7 @@ def goes_on(
 def keras_regression(
     rank: int, addresses: list[str], learners: int, synchroniser: str, optimiser: Any = None
 ) -> Any:
-    """The same regression in Keras, on elastic hosts; by gradient descent, unless another
+    """Makes the same regression in Keras, on elastic hosts; by gradient descent, unless another
     optimiser is given."""
     import keras
 
@@ -676,7 +681,7 @@ def keras_goes_on(
     synchroniser: str = "SMA",
     optimiser: Any = None,
 ) -> dict[str, Any]:
-    """The same in `fit`, by gradient descent in float64."""
+    """Trains the same in `fit`, by gradient descent in float64."""
     import keras
 
     model = keras_regression(rank, addresses, learners, synchroniser, optimiser)
@@ -704,8 +709,8 @@ def keras_goes_on(
 
 
 def goes_on_until_told(rank: int, addresses: list[str]) -> dict[str, Any]:
-    """Trains on elastic hosts until `MARK.parent` has a file "stop"; makes one when hosts have
-    been lost. Returns the weights after every run, or the error."""
+    """Trains on elastic hosts until `MARK.parent` has a file "stop"; makes one when hosts have been
+    lost. Returns the weights after every run, or the error."""
     program = Regression(rank, momentum=0.0)
     z: list[Any] = []
     with warnings.catch_warnings(record=True) as warned:
@@ -730,8 +735,8 @@ def goes_on_until_told(rank: int, addresses: list[str]) -> dict[str, Any]:
 def saves_on(
     rank: int, addresses: list[str], path: str, deaths: dict[str, list[float]]
 ) -> dict[str, Any]:
-    """Trains on elastic hosts, one learner each, and saves after every 5th run; `deaths` are
-    by rank, in the save after which run and after how many seconds."""
+    """Trains on elastic hosts, one learner each, and saves after every 5th run. `deaths`: by rank,
+    the run after whose save it dies, and the seconds until then."""
     program = Regression(rank)
     run_of_death, delay = deaths.get(str(rank), [-1, 0.0])
     error, w, run = "", [], 0
@@ -751,7 +756,7 @@ def saves_on(
 
 
 def loads(rank: int, addresses: list[str], path: str) -> list[float]:
-    """The weights in a saved state."""
+    """Returns the weights in a saved state."""
     program = Regression(rank)
     with program.session(addresses, rank, 1) as session:
         session.load_state(path)
@@ -771,10 +776,10 @@ def saves(
     period: int = 1,
     options: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Trains in the given runs, from a saved state or the beginning, and saves after every 5th.
+    """Trains in the given runs, from a saved state or the start, and saves after every 5th.
 
-    `late` hosts lose their last save before they load: as if they had been killed before it
-    was theirs. Returns weights and slots in the end, counts and the error, if there is one.
+    `late` hosts lose their last save before they load, as if they had been killed before they
+    committed it. Returns final weights and slots, counts and the error, if there is one.
     """
     program = Regression(rank)
     if rank in late:
@@ -812,7 +817,7 @@ def saves(
 def chunks(
     rank: int, addresses: list[str], learners: int, chunk: int | str | None, runs: int
 ) -> dict[str, Any]:
-    """Trains a network of many variables under S-SGD; says what its gradients travelled in."""
+    """Trains a network of many variables under S-SGD; returns the chunks of its gradients."""
     graph = tf.compat.v1.Graph()
     with graph.as_default():
         x = tf.compat.v1.placeholder(tf.float32, [None, COLUMNS])

@@ -1,8 +1,8 @@
 """Several hosts of one cluster on this machine: a process for each, which runs a program.
 
-A program is a function of `host_programs.py`, or "module.function" of another one; it is given its
-rank, the addresses and arguments, and returns what JSON can say. A process that does not end in
-time is killed.
+A program is a function of `host_programs.py`, or "module.function" of another one. It is given its
+rank, the addresses and arguments, and returns a value for JSON. A process that does not end in time
+is killed.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Hosts:
 
     @property
     def directory(self) -> pathlib.Path:
-        """Where marks and other files of the programs are."""
+        """The folder of marks and other files of the programs."""
         return pathlib.Path(self._directory.name)
 
     def start_again(self, rank: int, program: str, *arguments: Any) -> None:
-        """Starts a host that has ended once more, with a program that may be another."""
+        """Starts a host that has ended once more, perhaps with another program."""
         self.processes[rank].join(LIMIT_SECONDS)
         self._results[rank].unlink(missing_ok=True)
         self.processes[rank].close()
@@ -90,7 +90,7 @@ class Hosts:
         os.kill(self.processes[rank].pid, number)
 
     def result(self, rank: int) -> Any:
-        """What the host's program has returned; an error if it failed or takes too long."""
+        """Returns the result of the host's program; an error if it failed or takes too long."""
         self.processes[rank].join(LIMIT_SECONDS)
         assert self.processes[rank].exitcode is not None, f"host {rank} takes too long"
         assert self._results[rank].exists(), f"host {rank}: exit {self.processes[rank].exitcode}"
@@ -99,7 +99,7 @@ class Hosts:
         return result["returned"]
 
     def results(self) -> list[Any]:
-        """Those of all hosts."""
+        """Returns the results of all hosts."""
         return [self.result(rank) for rank in range(len(self.processes))]
 
     def await_mark(self, rank: int) -> None:
@@ -107,7 +107,7 @@ class Hosts:
         self._await(self._results[rank].with_suffix(".mark"), f"host {rank}", rank)
 
     def _await(self, file: pathlib.Path, name: str, rank: int | None = None) -> None:
-        """Until the file is there; `rank`: which host has to be alive until then."""
+        """Waits for the file; `rank`: the host that must be alive until then."""
         deadline = time.monotonic() + LIMIT_SECONDS
         while not file.exists():
             assert rank is None or self.processes[rank].is_alive(), f"{name} has ended"

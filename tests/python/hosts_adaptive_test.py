@@ -18,12 +18,12 @@ OF = "adaptive_host_programs."
 
 
 class Host:
-    """A host's learners and how far it has come."""
+    """The state of a host's learners."""
 
     def __init__(self, system, runs):
         self.system, self.runs = system, runs
         self.run = self.row = self.turn = 0
-        self.z = []  # as it is read after every run
+        self.z = []  # the value read after every run
         self.replicas = []
 
     @property
@@ -31,14 +31,14 @@ class Host:
         return self.run == len(self.runs)
 
     def end_runs(self):
-        """Those whose rows have been trained on and merged."""
+        """Ends runs whose rows have been trained on and merged."""
         while not self.ended and self.row == len(self.runs[self.run][1]):
             self.z.append(self.system.z.copy())
             self.replicas.append([self.system.w[j].copy() for j in self.learners])
             self.run, self.row = self.run + 1, 0
 
     def train_on_share(self):
-        """Returns whether the share is complete, else the data has ended."""
+        """Trains; returns whether the share is complete, otherwise the data has ended."""
         left = self.share
         while not self.ended:
             x, y = self.runs[self.run]
@@ -62,7 +62,7 @@ class System:
         self.options = tensorbow.AdaptiveSGD(**options)
         self.hosts = [Host(self, r) for r in runs]
         total = sum(learners)
-        self.z = np.random.default_rng(0).standard_normal(COLUMNS)  # the chief's
+        self.z = np.random.default_rng(0).standard_normal(COLUMNS)  # the chief's initial value
         self.z_before = self.z.copy()
         self.w = [self.z.copy() for _ in range(total)]
         self.slots = [np.zeros(COLUMNS) for _ in range(total)]
@@ -89,7 +89,7 @@ class System:
         self.rows[j] += len(x)
 
     def train(self):
-        """Until all hosts have come to the end of their runs."""
+        """Trains until all hosts have finished their runs."""
         while True:
             complete = [host.train_on_share() for host in self.hosts]
             if not any(complete):
@@ -168,7 +168,7 @@ def test_every_replica_on_every_host_is_the_formulas(learners, changes, sparse, 
         assert len({tuple(record[0]) for record in first["records"]}) > 1, "sizes have changed"
     tasks = sum(sum(updates) for _, updates, _, _ in model.records) + sum(model.updates)
     assert first["counts"] == second["counts"] == [tasks, sum(map(sum, runs))]
-    # merge() merges what is left, if there is any.
+    # merge() merges the rest, if there is any.
     assert len(first["left"]) == len(second["left"]) == bool(any(model.updates))
     if any(model.updates):
         model.merge([])

@@ -1,4 +1,4 @@
-"""How many gradients travel to the other hosts together changes nothing but the time."""
+"""The number of gradients in a message to the other hosts changes only the time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Elastic hosts under S-SGD: those that are left train on, with equal weights and slots, against
+"""Elastic hosts under S-SGD: the remaining hosts train on, with equal weights and slots, against
 NumPy."""
 
 import copy
@@ -21,7 +21,7 @@ def survivors(running, dead):
 
 
 def same(values, model, rtol=1e-9, atol=1e-12):
-    """Whether weights and slots are the model's."""
+    """Returns whether weights and slots are the model's."""
     weights = np.append(values["w"], values["b"])
     slots = np.append(values["w/Momentum"], values["b/Momentum"])
     return np.allclose(weights, model.w, rtol, atol) and np.allclose(slots, model.m, rtol, atol)
@@ -33,8 +33,9 @@ def losses_of(model, rank, run):
 
 
 def check(results, learners, hosts=3):
-    """That those that are left have the model's weights and slots after every run, trained by all
-    until some run and by themselves from there on. `results` are by rank. Returns the run."""
+    """Checks that the remaining hosts have the model's weights and slots after every run. All
+    hosts train until some run, and the remaining ones from there on. `results` are by rank.
+    Returns the run."""
     left = sorted(results)
     first = results[left[0]]
     model = Model(learners)
@@ -65,7 +66,7 @@ def check(results, learners, hosts=3):
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("learners", [1, 2])
 def test_those_that_are_left_go_on_with_equal_weights_and_slots(victim, learners):
-    """It does not matter which host is killed, and when. The chief may be it."""
+    """Kills any host, including the chief, at any time."""
     moment = [20 + random.randrange(5), random.random() * 0.03]
     with Hosts(3, "descends_on", learners, RUNS, {str(victim): moment}) as running:
         results = survivors(running, {victim})
@@ -88,7 +89,7 @@ def test_who_hangs_is_left_behind(victim):
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_who_lacks_the_last_sums_takes_over_weights_and_slots(victim):
-    """One host notices the death at once, when another may have had what it waits for."""
+    """One host notices the death at once, when another may have received the awaited sum."""
     moment = [20, random.random() * 0.03]
     arguments = 2, RUNS, {str(victim): moment}, None, victim
     with Hosts(3, "descends_on", *arguments) as running:
@@ -97,7 +98,7 @@ def test_who_lacks_the_last_sums_takes_over_weights_and_slots(victim):
 
 
 def test_hosts_are_lost_one_after_the_other():
-    """Of four the last two go on; and of two, one, which is alone then."""
+    """Two of four hosts continue; and one of two, which is alone then."""
     deaths = {"0": [15, 0.01], "3": [30, 0.01]}
     with Hosts(4, "descends_on", 1, RUNS, deaths) as running:
         results = survivors(running, {0, 3})
@@ -118,7 +119,7 @@ def test_elements_of_pipelines_are_trained_once(learners):
 
 
 def test_who_has_no_data_gets_what_the_others_have_learned_by_then():
-    """Also from one that is not the first of those that are left."""
+    """Also from a host that is not the first of the remaining ones."""
     arguments = 1, RUNS, {"2": [20, 0.01]}, [10, RUNS, RUNS]
     with Hosts(3, "descends_on", *arguments) as running:
         idle, busy = survivors(running, {2}).values()

@@ -1,4 +1,4 @@
-"""Elastic hosts: those that are left train on when one dies or hangs, against NumPy."""
+"""Elastic hosts: the remaining ones train on when one dies or hangs, against NumPy."""
 
 import random
 import re
@@ -15,8 +15,8 @@ LAGGING = {"centre": "lagging", "momentum": 0.9}
 
 
 class Model:
-    """SMA (ALGORITHMS.md, 1a and 1b) by gradient descent over the learners of the hosts that
-    are left, in float64. `w` is by host [learners, weights]."""
+    """SMA (ALGORITHMS.md, 1a and 1b) by gradient descent over the learners of the remaining hosts,
+    in float64. `w` is by host [learners, weights]."""
 
     def __init__(self, hosts, learners, options):
         self.z = np.append(weights_of(0), 0.0)
@@ -26,7 +26,7 @@ class Model:
         self.go_on(range(hosts))
 
     def go_on(self, hosts):
-        """With these hosts, from z, without momentum."""
+        """Continues with these hosts, from z, without momentum."""
         self.w = {host: np.tile(self.z, (self.learners, 1)) for host in hosts}
         self.z_prev = self.z
 
@@ -49,8 +49,8 @@ class Model:
 
 
 def check(results, learners, options, hosts=3, rtol=1e-9, atol=1e-12):
-    """That z of those that are left is the model's: of all hosts until some run, of these
-    from there on. `results` are by rank. Returns the run."""
+    """Checks that z of the remaining hosts is the model's: of all hosts until some run, of the
+    remaining ones from there on. `results` are by rank. Returns the run."""
     left = sorted(results)
     first = results[left[0]]
     for result in results.values():
@@ -88,7 +88,7 @@ def survivors(running, dead):
 def test_those_that_are_left_go_on_from_the_last_iteration_that_counts(
     victim, learners, synchroniser, options
 ):
-    """It does not matter which host is killed, and when. The chief may be it."""
+    """Kills any host, including the chief, at any time."""
     moment = [20 + random.randrange(5), random.random() * 0.03]
     arguments = learners, RUNS, {str(victim): moment}, synchroniser, options
     with Hosts(3, "goes_on", *arguments) as running:
@@ -112,7 +112,7 @@ def test_who_hangs_is_left_behind(victim):
 
 
 def test_hosts_are_lost_one_after_the_other():
-    """Of four the last two go on; and of two, one, which is alone then."""
+    """Two of four hosts continue; and one of two, which is alone then."""
     deaths = {"0": [15, 0.01], "3": [30, 0.01]}
     with Hosts(4, "goes_on", 1, RUNS, deaths) as running:
         results = survivors(running, {0, 3})
@@ -137,7 +137,7 @@ def test_keras_models_go_on():
 
 
 def test_who_has_been_left_behind_comes_back_when_it_is_started_again():
-    """A host that hung and goes on is told so."""
+    """A host that hung and continues gets an error."""
     with Hosts(3, "goes_on_until_told") as running:
         for rank in range(3):
             running.await_mark(rank)
@@ -154,7 +154,7 @@ def test_who_has_been_left_behind_comes_back_when_it_is_started_again():
     assert back["error"] == ""
     assert all(z in first["z"] + second["z"] for z in back["z"][:-1])
     assert told.startswith("UnavailableError")
-    # It finds out by itself, or the others tell it first.
+    # It finds out by itself, or from the others' message first.
     why = "(it has been stopped for|Deadline Exceeded)"
     host = re.escape(f"host 2 ({running.addresses[2]}) does not answer: ")
     assert re.search(host + why, told)
@@ -192,7 +192,7 @@ def test_who_is_lost_while_all_save_ends_training_or_not_but_for_all(tmp_path, v
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_who_lacks_the_last_sum_takes_over_its_outcome(victim):
-    """One host notices the death at once, when another may have had what it waits for."""
+    """One host notices the death at once, when another may have received the awaited sum."""
     moment = [20, random.random() * 0.03]
     arguments = 2, RUNS, {str(victim): moment}, "SMA", LAGGING, False, victim
     with Hosts(3, "goes_on", *arguments) as running:

@@ -1,4 +1,4 @@
-"""S-SGD on several hosts, against NumPy's model of one learner that sees all rows."""
+"""S-SGD on several hosts, against NumPy's model of one learner that has all rows."""
 
 import signal
 
@@ -19,7 +19,7 @@ class Model:
         self.steps = 0
 
     def train(self, batches):
-        """An iteration in which hosts train on these batches, None for no task."""
+        """Trains in an iteration on these batches by host, None for no task."""
         gradients = []
         for x, y in filter(None, batches):
             for shard in np.array_split(np.arange(ROWS), self.learners):
@@ -81,7 +81,7 @@ def test_a_failing_task_updates_nothing_on_any_host(learners):
         first, second = running.results()
     assert list(second["errors"]) == ["3"]
     assert "x is not a number" in second["errors"]["3"]
-    # Host 0 comes to no update in the run in which host 1 fails.
+    # Host 0 makes no update in the run in which host 1 fails.
     assert list(first["errors"]) == ["3"]
     assert first["errors"]["3"].startswith("AbortedError")
     assert "a learning task of host 1 has failed" in first["errors"]["3"]

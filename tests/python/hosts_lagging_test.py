@@ -26,7 +26,7 @@ class Model:
         self.iterations = self.moves = 0
 
     def train(self, batches):
-        """An iteration in which hosts train on these batches, None for no task."""
+        """Trains in an iteration on these batches by host, None for no task."""
         self.iterations += 1
         due = self.iterations % self.period == 0
         corrections = np.zeros_like(self.z)
@@ -49,13 +49,13 @@ class Model:
         self.average = d * self.average + (1 - d) * self.z
 
     def restart(self):
-        """All replicas begin from z, which has no momentum."""
+        """Starts all replicas from z, which has no momentum."""
         self.w[:] = self.z
         self.z_prev = self.z.copy()
 
 
 def close(read, expected):
-    """That z of a host is as expected, to rounding."""
+    """Checks that z of a host is as expected, except for rounding."""
     np.testing.assert_allclose(np.append(*read), expected, rtol=1e-10, atol=1e-12)
 
 
@@ -95,7 +95,7 @@ def test_z_is_moved_by_the_corrections_of_all_hosts_learners(
     [([7, 4], 2, LAGGING), ([2, 5], 2, LAGGING | {"sync_period": 2}), ([4, 4, 3, 4], 1, LAGGING)],
 )
 def test_hosts_without_data_add_no_correction_and_take_over_z(elements, learners, options):
-    """In pipelines of tf.data. The next epoch begins from z everywhere, as after a restart."""
+    """Uses pipelines of tf.data. The next epoch starts from z everywhere, as after a restart."""
     arguments = learners, elements, 2, "SMA", 1, options
     with Hosts(len(elements), "pipelines", *arguments) as running:
         results = running.results()
@@ -114,7 +114,7 @@ def test_hosts_without_data_add_no_correction_and_take_over_z(elements, learners
 
 
 def test_a_host_that_has_closed_its_session_adds_no_correction():
-    """Also where the others correct now and then only."""
+    """Also if the others do not correct in every iteration."""
     options = LAGGING | {"sync_period": 3}
     with Hosts(2, "leaves", [4, 11], "SMA", options) as running:
         first, second = running.results()

@@ -8,11 +8,11 @@ from tests.python.hosts import Hosts
 
 
 class Model:
-    """SMA (ALGORITHMS.md, 1a) whose centre is the mean of all hosts' learners after every
-    H-th iteration, and else, for each host, of its own; in float64.
+    """SMA (ALGORITHMS.md, 1a) in float64. The centre is the mean of all hosts' learners after every
+    H-th iteration, and otherwise, for each host, of its own.
 
-    `w` is [hosts, learners, weights]. `z` is by host: what its next corrections are towards,
-    and what it reads.
+    `w` is [hosts, learners, weights]. `z` is by host: the target of its next corrections, and the
+    value that it reads.
     """
 
     def __init__(self, hosts, learners, period, alpha=None, momentum=MOMENTUM):
@@ -21,12 +21,12 @@ class Model:
         self.slots = np.zeros_like(self.w)
         self.alphas = {True: alpha or 1 / (hosts * learners), False: alpha or 1 / learners}
         self.z = self.w.mean(1)
-        self.meets = True  # what z is: of all hosts' learners
+        self.meets = True  # whether z is the mean of all hosts' learners
         self.absent: set[int] = set()
         self.iterations = 0
 
     def train(self, batches):
-        """An iteration in which hosts train on these batches, None for no task."""
+        """Trains in an iteration on these batches by host, None for no task."""
         alpha = self.alphas[self.meets]
         for host, batch in enumerate(batches):
             if batch is None:
@@ -50,13 +50,13 @@ class Model:
             self.z[present] = self.w[present].mean(1)
 
     def restart(self):
-        """All replicas of a host begin from its z."""
+        """Starts all replicas of a host from its z."""
         self.w[:] = self.z[:, None]
         self.absent = set()
 
 
 def close(read, expected):
-    """That what a host reads is as expected, to rounding."""
+    """Checks that a host's reads are as expected, except for rounding."""
     np.testing.assert_allclose(np.append(*read), expected, rtol=1e-10, atol=1e-12)
 
 
@@ -67,7 +67,8 @@ def close(read, expected):
 def test_z_is_the_mean_of_all_now_and_then_and_else_of_a_hosts_own(
     hosts, learners, period, options
 ):
-    """A read sees the own mean between two meetings, and the same bits on all hosts at one."""
+    """A read returns the host's own mean between two merges, and the same bits on all hosts at
+    one."""
     with Hosts(hosts, "trains", learners, 20, options, "SMA", False, period) as running:
         results = running.results()
     model = Model(hosts, learners, period, options.get("alpha"))
@@ -88,7 +89,7 @@ def test_z_is_the_mean_of_all_now_and_then_and_else_of_a_hosts_own(
 
 
 def test_an_iteration_that_is_discarded_does_not_count_for_the_next_meeting():
-    """Replicas go on from their own host's z."""
+    """Replicas continue from their own host's z."""
     with Hosts(2, "fails", 2, 8, [[1, 3]], "SMA", 2) as running:
         first, second = running.results()
     assert list(second["errors"]) == ["3"]

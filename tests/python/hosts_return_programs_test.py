@@ -34,8 +34,8 @@ def test_hosts_that_are_killed_come_back(program, synchroniser):
 
 
 def check(logs, descends):
-    """All hosts have the same bits after an iteration; if it `descends`, they are those of the
-    gradients' mean, from the iteration before. Returns how many all hosts have trained in."""
+    """Checks that all hosts have the same bits after an iteration; if it `descends`, those of the
+    gradients' mean, from the iteration before. Returns the number of iterations with all hosts."""
     by_iteration = {}
     for rank, log in enumerate(logs):
         for entry in log:
@@ -51,7 +51,7 @@ def check(logs, descends):
             before = next(iter(by_iteration[i - 1].values()))["values"]
             gradients = [gradient(rank, of[rank]["rows"], np.array(before)) for rank in range(3)]
             after = before - RATE * np.mean(gradients, 0)
-            # Keras has the learning rate and the rows in float32.
+            # Keras keeps the learning rate and the rows in float32.
             np.testing.assert_allclose(entries[0]["values"], after, 1e-6, 1e-7, err_msg=f"{i}")
     return checked
 
@@ -63,6 +63,6 @@ def gradient(rank, batch, weights):
 
 
 def loss(weights):
-    """Of all hosts' first rows."""
+    """Returns the loss of all hosts' first rows."""
     x, y = map(np.concatenate, zip(*(rows_of(rank, 0) for rank in range(3))))
     return np.mean((x @ weights[:-1] + weights[-1] - y) ** 2)

@@ -1,4 +1,4 @@
-"""Elastic hosts that are killed and started again: they come back, and all end with the same bits,
+"""Elastic hosts that are killed and started again: they rejoin, and all end with the same bits,
 against NumPy."""
 
 import contextlib
@@ -28,7 +28,7 @@ class Averages:
         self.z = np.append(weights_of(0), 0.0) if z is None else z
 
     def train(self, rows, restart):
-        """An iteration, in which hosts train on these rows; from z, without momentum."""
+        """Trains in an iteration on these rows by host; from z, without momentum."""
         w = {host: self.z if restart else self.w[host] for host in rows}
         after = {}
         for host, run in rows.items():
@@ -40,7 +40,7 @@ class Averages:
 
 
 def log_of(running, rank):
-    """What all processes of a host have logged. A process may have been killed in a line."""
+    """Returns the log of all processes of a host. A process may have been killed within a line."""
     lines = (running.directory / f"log{rank}").read_text().splitlines()
     found = []
     for line in lines:
@@ -50,7 +50,7 @@ def log_of(running, rank):
 
 
 def await_iteration(running, rank, wanted, trained=0):
-    """Until the host has logged such an iteration, after so many lines. Returns the lines."""
+    """Waits until the host has logged an iteration after `trained` lines; returns the lines."""
     deadline = time.monotonic() + LIMIT_SECONDS
     while True:
         assert time.monotonic() < deadline, f"host {rank} does not come to iteration {wanted}"
@@ -62,16 +62,16 @@ def await_iteration(running, rank, wanted, trained=0):
 
 
 def iteration_of(running, rank):
-    """The last one that the host has logged, by the end of its log."""
+    """Returns the last iteration at the end of the host's log."""
     with open(running.directory / f"log{rank}", "rb") as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - 10_000))
-        lines = log.read().splitlines()[1:-1]  # whole ones
+        lines = log.read().splitlines()[1:-1]  # complete lines
     return max(e["counts"][0] for e in map(json.loads, lines) if "counts" in e)
 
 
 def say_until(running, ahead=200):
-    """Has all hosts end together, in so many iterations."""
-    # Quickly: who is past that iteration when it is said ends where it is.
+    """Makes all hosts end together, after the same iteration."""
+    # Quickly: a host that is past that iteration ends at once.
     now = max(iteration_of(running, rank) for rank in range(3))
     partly = running.directory / "partly"
     partly.write_text(str(now + ahead))
@@ -79,13 +79,13 @@ def say_until(running, ahead=200):
 
 
 def end(running):
-    """What they return then."""
+    """Ends the hosts; returns their results."""
     say_until(running)
     return running.results()
 
 
 def kill_and_start_again(running, victim, arguments):
-    """Waits until it has come back, and trained for a while."""
+    """Kills a host, waits until it has rejoined, and lets it train for a while."""
     before = len(log_of(running, victim))
     running.signal(victim, signal.SIGKILL)
     running.start_again(victim, "comes_and_goes", *arguments)
@@ -93,7 +93,7 @@ def kill_and_start_again(running, victim, arguments):
 
 
 def await_all(running, before):
-    """Until hosts that had logged so many lines `before` have come back, and all train."""
+    """Waits until hosts, `before` with their lines, have rejoined, and all train."""
     for rank, lines in before.items():
         await_iteration(running, rank, 1, lines)
     now = max(e["counts"][0] for rank in range(3) for e in log_of(running, rank) if "counts" in e)
@@ -102,8 +102,8 @@ def await_all(running, before):
 
 
 def participants(logs, iterations):
-    """By iteration from 1, the rows that hosts have trained on: as they have logged or, where one
-    has been killed before it could, as it has begun and the others' counts tell."""
+    """Returns by iteration, from 1, the rows that each host has trained on: from its log or, if it
+    was killed before it logged them, from its start of the iteration and the others' counts."""
     trained = [{} for _ in range(iterations + 1)]
     tasks = [0] * (iterations + 1)
     begun = {}
@@ -120,13 +120,13 @@ def participants(logs, iterations):
 
 
 def completed(logs, learners, iterations):
-    """Those, with the killed ones."""
+    """Adds the iterations of killed processes."""
     trained, tasks, begun = participants(logs, iterations)
     for i in range(1, iterations + 1):
         missing = (tasks[i] - tasks[i - 1]) // learners - len(trained[i])
         assert missing in (0, 1), f"iteration {i}"
         if missing:
-            # It was killed in this iteration: in its first one it does not know its number.
+            # It was killed in this iteration, in its first one without knowing the number.
             late = [(r, rows) for r, rows, _ in begun.get(i, []) if r not in trained[i]]
             assert late, f"iteration {i}"
             rank, rows = late[0]
@@ -158,7 +158,7 @@ def check_descent(logs, learners, iterations):
 
 
 def check_averages(logs, iterations):
-    """Returns how often replicas have begun from z."""
+    """Checks the averages; returns how often replicas have started from z."""
     trained, tasks = completed(logs, 1, iterations)
     values = values_by_iteration(logs)
     model, restarts = Averages(), 0
@@ -178,7 +178,7 @@ def check_averages(logs, iterations):
 
 @pytest.mark.parametrize("learners", [1, 2])
 def test_hosts_that_are_killed_come_back_with_weights_and_slots(learners):
-    """Three times, whoever, the chief included, at whatever moment."""
+    """Kills any host, including the chief, three times, at any moment."""
     results, logs = come_back_three_times((learners, "SSGD"))
     iterations = results[0]["counts"][0]
     _, tasks = check_descent(logs, learners, iterations)
@@ -223,7 +223,7 @@ def test_who_comes_back_keeps_to_the_schedule_and_the_counts(synchroniser, optio
 
 @pytest.mark.parametrize("synchroniser", ["SMA", "SSGD"])
 def test_a_host_comes_back_while_another_is_missing(synchroniser):
-    """Two are lost, one after the other, the chief among them; both come back, one by one."""
+    """Two are lost, one after the other, the chief among them; both rejoin, one by one."""
     arguments = 1, synchroniser
     with Hosts(3, "comes_and_goes", *arguments) as running:
         for rank in range(3):
@@ -259,15 +259,15 @@ def test_a_member_dies_while_another_host_comes_back(synchroniser):
         lines = {first: len(log_of(running, first))}
         running.signal(first, signal.SIGKILL)
         running.start_again(first, "comes_and_goes", *arguments)
-        # One of three that are left does not go on: two go on first without the third.
+        # One of three hosts does not continue alone: two continue first without the third.
         for rank in {0, 1, 2} - {first}:
             begun = log_of(running, rank)
             now = max(entry["counts"][0] for entry in begun if "counts" in entry)
             await_iteration(running, rank, now + 3, len(begun))
         deadline = time.monotonic() + LIMIT_SECONDS
-        while len(log_of(running, first)) == lines[first]:  # it begins its first run
+        while len(log_of(running, first)) == lines[first]:  # it starts its first run
             assert time.monotonic() < deadline
-        time.sleep(random.random() * 1.5)  # the moment is random: it is taken back in this time
+        time.sleep(random.random() * 1.5)  # the moment is random: it rejoins in this time
         lines[second] = len(log_of(running, second))
         running.signal(second, signal.SIGKILL)
         running.start_again(second, "comes_and_goes", *arguments)
@@ -327,7 +327,7 @@ def test_who_comes_back_when_all_others_have_ended_has_what_they_have(synchronis
         while len(log_of(running, 2)) == before:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        time.sleep(3)  # until the others' watchdogs have seen it, which look every second
+        time.sleep(3)  # until the others' watchdogs, which look every second, have seen it
         (running.directory / "go").touch()
         results = running.results()
     for result in results:

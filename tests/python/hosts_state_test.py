@@ -1,4 +1,4 @@
-"""States that several hosts save together, and go on from."""
+"""States that several hosts save together, and continue from."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def run(
     ],
 )
 def test_hosts_go_on_bit_for_bit(tmp_path, synchroniser, learners, hosts, period, options):
-    """With a period of 3 hosts meet again two iterations after the save."""
+    """Hosts merge again two iterations after the save, with a period of 3."""
     how = {
         "learners": learners,
         "synchroniser": synchroniser,
@@ -48,7 +48,7 @@ def test_hosts_go_on_bit_for_bit(tmp_path, synchroniser, learners, hosts, period
 
 
 def test_who_lacks_the_last_save_takes_the_others_back_to_the_one_before(tmp_path):
-    """A host dies between the others' commit and its own: all go on from the save before."""
+    """A host dies between the others' commit and its own: all continue from the save before."""
     whole = run(tmp_path / "whole", [18, 18])
     run(tmp_path / "state", [13, 13])
     resumed = run(tmp_path / "state", [18, 18], load=True, late=[1])
@@ -72,7 +72,7 @@ def test_what_cannot_be_loaded_is_told_on_every_host(tmp_path):
 
 
 def test_a_host_that_cannot_save_keeps_the_others_from_it(tmp_path):
-    """All keep what they have saved before."""
+    """All keep their earlier save."""
     path = tmp_path / "state"
     (tmp_path / "state-host1").write_text("something else")
     first, second = run(path, [5, 5])

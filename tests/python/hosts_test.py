@@ -25,7 +25,7 @@ class Model:
         return self.w.reshape(self.hosts, self.learners, -1)[list(self.present)].mean((0, 1))
 
     def train(self, batches):
-        """An iteration in which hosts train on these batches, None for no task."""
+        """Trains in an iteration on these batches by host, None for no task."""
         z = self.z
         absent = set(range(self.hosts)) - set(self.present)
         self.present = [host for host, batch in enumerate(batches) if batch is not None]
@@ -68,7 +68,7 @@ def test_z_is_the_mean_of_all_hosts_learners(hosts, learners, options):
 
 
 def close(result, expected):
-    """That z of a host is as expected, to rounding."""
+    """Checks that z of a host is as expected, except for rounding."""
     np.testing.assert_allclose(np.append(*result), expected, rtol=1e-10, atol=1e-12)
 
 
@@ -76,7 +76,7 @@ def close(result, expected):
 def test_an_iteration_that_fails_on_one_host_is_discarded_on_all(period):
     """Host 1 learns of it in its own run; the others in their next, which has no effect.
 
-    It is none of those of which every second corrects.
+    It does not count among the iterations of which every second corrects.
     """
     options = {"sync_period": period}
     with Hosts(2, "fails", 2, 8, [[1, 3]], "SMA", 1, options) as running:
@@ -112,7 +112,7 @@ def test_a_host_without_data_contributes_nothing_and_stays(elements):
             model.train([rows_of(h, k) if k < n else None for h, n in enumerate(elements)])
         for result in results:
             close(result["z"][epoch], model.z)
-        # The next epoch begins from z everywhere: a host that stays without data has it.
+        # The next epoch starts from z everywhere: a host that stays without data has it.
         model.w[:] = model.z
         model.present = range(2)
     for host, result in enumerate(results):
@@ -179,7 +179,7 @@ def test_a_host_that_dies_or_hangs_in_training_is_named(how):
 
 
 def test_a_program_that_ends_waits_for_the_last_iteration_of_the_others():
-    """Also one that multiprocessing has started, as the tests' are."""
+    """Also if multiprocessing has started the program, as here."""
     with Hosts(2, "ends", False) as running:
         first, _ = running.results()
     model = Model(2, 1)

@@ -24,7 +24,7 @@ class Clipped(keras.optimizers.SGD):
 
 
 class Signs(keras.optimizers.SGD):
-    """No gradient descent, whatever it is derived from."""
+    """An optimiser that is no gradient descent, although it is derived from it."""
 
     def update_step(self, gradient, variable, learning_rate):
         super().update_step(keras.ops.sign(gradient), variable, learning_rate)
@@ -35,7 +35,7 @@ def auto(learners=2, **given):
 
 
 def fit(model, digits, batches=4):
-    """Trains and says nothing."""
+    """Trains, and checks that there is no warning."""
     rows = batches * ROWS
     with warnings.catch_warnings():
         warnings.simplefilter("error", tensorbow.TensorBowWarning)
@@ -124,7 +124,7 @@ def test_an_embedding_under_adam_is_trained_by_s_sgd():
 
 
 class ByHand(keras.Sequential):
-    """Has an optimiser and does its gradient descent itself."""
+    """A model with an optimiser that does its gradient descent itself."""
 
     def train_step(self, data):
         x, y = data
@@ -220,7 +220,7 @@ def test_every_compile_begins_anew(digits):
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 def test_with_default_options_the_number_of_learners_stays(optimiser, digits):
-    """A session on its own tunes it: within some hundred runs."""
+    """A session on its own tunes it within some hundred runs."""
     model = classifier(tensorbow.Options(), optimiser)
     fit(model, digits, batches=20)
     session = session_of(model)

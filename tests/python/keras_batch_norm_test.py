@@ -60,7 +60,7 @@ def optimiser():
 @pytest.mark.parametrize("learners", [2, 3, 4])
 @pytest.mark.parametrize("network", [convolutional, depthwise, dense])
 def test_a_step_is_stock_keras(network, learners, digits):
-    x, y = (a[:82] for a in digits)  # the last batch is odd
+    x, y = (a[:82] for a in digits)  # the last batch has an odd number of rows
     stock = classifier(None, optimiser, network)
     wanted = stock.fit(x, y, batch_size=24, verbose=0, shuffle=False, epochs=2)
     model = classifier(options(learners, synchroniser="auto"), optimiser, network)
@@ -87,7 +87,7 @@ def test_averaged_models_normalise_by_their_own_rows(digits):
 
 
 def similar(y, z):
-    """A contrastive loss: every row is compared with all of its batch."""
+    """Makes a contrastive loss: every row is compared with all of its batch."""
     z = keras.ops.normalize(z)
     return keras.ops.mean(keras.ops.logsumexp(5 * z @ keras.ops.transpose(z), axis=1))
 

@@ -1,4 +1,4 @@
-"""benchmarks/keras_fit.py: what it compares, and how its table is computed."""
+"""benchmarks/keras_fit.py: its contenders, and the computation of its table."""
 
 import dataclasses
 import pathlib

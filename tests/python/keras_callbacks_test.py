@@ -1,4 +1,4 @@
-"""Callbacks see the central model, and what they change reaches the learners."""
+"""Callbacks read the central model, and their changes reach the learners."""
 
 import csv
 
@@ -36,7 +36,7 @@ def fit(model, data, *given, epochs=4, **more):
 
 
 def both(data, make, compiled=logistic, **more):
-    """The same training by stock Keras and by one learner: (stock, ours), with histories."""
+    """Trains by stock Keras and by one learner: (stock, ours), with histories."""
     results = []
     for given in (None, independent()):
         model = compiled(given)
@@ -128,7 +128,7 @@ def test_lambda_callback_on_batches_sees_the_model_of_that_moment(data):
 
 
 class Meddler(callbacks.Callback):
-    """Looks at weights and slots, writes weights, the rate and BN statistics."""
+    """A callback that reads weights and slots, and writes weights, the rate and BN statistics."""
 
     def __init__(self):
         super().__init__()
@@ -227,7 +227,7 @@ def test_model_checkpoint_and_reload_resumes(data, tmp_path):
         states.append(resumed)
     assert_same_state(states[1], states[0])
     assert states[1].optimizer.iterations.numpy() == 24
-    # With two learners: training goes on from the central model that was saved.
+    # Two learners continue from the saved central model.
     _, path = go(options(), 2)
     saved = keras.models.load_model(path).get_weights()
     model = tensorbow.keras.replicate(keras.models.load_model(path), options())

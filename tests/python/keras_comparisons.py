@@ -1,4 +1,4 @@
-"""A program on stock Keras and on learners, and what there is to compare."""
+"""A program on stock Keras and on learners, and the comparison of its values."""
 
 import warnings
 
@@ -15,12 +15,13 @@ GRADIENTS = dict(synchroniser=tensorbow.SSGD(), learners_per_device=2)
 
 
 def averaged():
-    """Two learners whose gradients are averaged: stock Keras's step, to rounding."""
+    """Returns options for two learners whose gradients are averaged: stock Keras's step, except for
+    rounding."""
     return tensorbow.Options(**GRADIENTS)
 
 
 def trained(make, given, fit, optimiser="adam", **compiled):
-    """A model that is made, replicated unless `given` is None, compiled and fitted."""
+    """Makes a model, replicated unless `given` is None, compiles and fits it."""
     keras.utils.set_random_seed(7)
     model = make()
     if given is not None:
@@ -41,7 +42,7 @@ def assert_close(actual, expected, rtol=1e-4, atol=1e-5):
 
 
 def compare(make, fit, optimiser="adam", tolerance=None, lone=True, **compiled):
-    """Two learners leave stock Keras's values, and one (if asked for) the same bits.
+    """Compares two learners with stock Keras's values, and one (if asked for) with its bits.
 
     Returns the model of two learners.
     """

@@ -1,4 +1,4 @@
-"""Every kind of data that fit() takes: a batch is a step, divided among the learners by rows."""
+"""Every kind of data for fit(): a batch is a step, divided among the learners by rows."""
 
 import dataclasses
 import warnings
@@ -185,7 +185,7 @@ def test_batches_of_different_lengths_are_divided():
 
 
 class Pair(keras.Model):
-    """Trained on two arrays, or an array and a scalar, that need not have the same rows."""
+    """A model of two arrays, or an array and a scalar, with perhaps different numbers of rows."""
 
     def __init__(self):
         super().__init__()
@@ -246,7 +246,7 @@ def test_every_learner_gets_a_scalar_beside_its_rows(form):
 
 @pytest.mark.parametrize("form", ["tf.data", "train_on_batch"])
 def test_strings_are_divided_by_the_same_rows_as_numbers(form):
-    """37 rows for three learners, who are not averaged."""
+    """37 rows for three learners, whose models are not averaged."""
     words = np.array([f"w{k % 13}" for k in range(37)])[:, None]
     numbers = np.arange(37, dtype=np.int32)[:, None] % 13
     classes = np.arange(37) % 3

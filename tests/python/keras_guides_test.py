@@ -1,4 +1,4 @@
-"""The guide for Keras 3, the reference and the README's line do what they say."""
+"""The statements of the guide for Keras 3, the reference and the README's line hold."""
 
 import pathlib
 import re

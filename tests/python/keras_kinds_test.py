@@ -20,7 +20,7 @@ def digits_of(data, count=4 * ROWS):
 
 
 def compare(make, data, fit=None, **compiled):
-    """Stock and one learner train alike, two learners train; returns the three models."""
+    """Compares stock and one learner, and trains two learners; returns the three models."""
     models, histories = [], []
     for given in OPTIONS.values():
         keras.utils.set_random_seed(11)
@@ -48,7 +48,7 @@ def dense(units=10):
 
 
 class Subclassed(keras.Model):
-    """Layers made in the constructor, weights when it is first called; with add_loss."""
+    """A model with layers made in the constructor, weights in the first call, and add_loss."""
 
     def __init__(self):
         super().__init__()
@@ -138,7 +138,7 @@ def test_mixed_precision_with_loss_scaling(digits):
 
 
 class Gan(keras.Model):
-    """Two networks, two optimisers, a train_step of its own."""
+    """A model with two networks, two optimisers and a train_step of its own."""
 
     def __init__(self):
         super().__init__()
@@ -197,7 +197,7 @@ def test_a_gan_with_a_train_step_of_its_own(digits):
 
 
 class Reconstructing(keras.Model):
-    """An autoencoder: its train_step does not look at the labels."""
+    """An autoencoder: its train_step ignores the labels."""
 
     def __init__(self):
         super().__init__()
@@ -237,7 +237,7 @@ def test_a_train_step_that_returns_other_than_scalars(digits):
 
 
 def stock_equals(make, data, match, **compiled):
-    """One warning, and what stock Keras computes."""
+    """Checks for one warning, and for stock Keras's results."""
     models, histories = [], []
     for given in (None, options()):
         keras.utils.set_random_seed(11)
@@ -296,7 +296,7 @@ def test_lookup_tables_in_the_model_train_as_stock_keras_after_a_warning(digits)
 def test_what_stock_keras_cannot_trace_raises_what_stock_keras_raises(digits):
     class Python(keras.Sequential):
         def train_step(self, data):
-            float(tf.reduce_mean(data[0]))  # wants a value while being traced
+            float(tf.reduce_mean(data[0]))  # needs a value during tracing
             return super().train_step(data)
 
     raised = []

@@ -1,4 +1,4 @@
-"""Means over what is not masked are those of the whole batch, as in stock Keras."""
+"""Means over unmasked values are those of the whole batch, as in stock Keras."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Small Keras models the tests share, and what there is to compare of them."""
+"""Small Keras models that the tests share, and the comparison of their values."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def options(learners=2, **given):
-    """So many learners whose models are averaged."""
+    """Returns options for learners whose models are averaged."""
     given.setdefault("synchroniser", tensorbow.SMA())
     return tensorbow.Options(learners_per_device=learners, **given)
 
 
 def independent(learners=1):
-    """Averaging off."""
+    """Returns options without averaging."""
     return tensorbow.Options(learners_per_device=learners, synchroniser=tensorbow.Independent())
 
 
 def network(seed=3):
-    """Convolution, batch-norm, dropout and dense layers on images of 8x8 pixels."""
+    """Makes convolution, batch-norm, dropout and dense layers on images of 8x8 pixels."""
     keras.utils.set_random_seed(seed)
     return keras.Sequential(
         [
@@ -39,7 +39,7 @@ def network(seed=3):
 
 
 def small(seed=3):
-    """Batch-norm, dropout and a dense layer on the pixels."""
+    """Makes batch-norm, dropout and a dense layer on the pixels."""
     keras.utils.set_random_seed(seed)
     return keras.Sequential(
         [
@@ -53,7 +53,7 @@ def small(seed=3):
 
 
 def classifier(with_options=None, optimiser="sgd", make=network, **compiled):
-    """A compiled classifier of digits: stock Keras's without options."""
+    """Returns a compiled classifier of digits: stock Keras's without options."""
     model = make()
     if with_options is not None:
         model = tensorbow.keras.replicate(model, with_options)
@@ -64,7 +64,7 @@ def classifier(with_options=None, optimiser="sgd", make=network, **compiled):
 
 
 def logistic(with_options=None, rate=0.1, classes=10, **compiled):
-    """Logistic regression on images of 8x8 pixels, trained by plain gradient descent."""
+    """Makes logistic regression on images of 8x8 pixels, trained by plain gradient descent."""
 
     def make():
         keras.utils.set_random_seed(1)
@@ -76,13 +76,13 @@ def logistic(with_options=None, rate=0.1, classes=10, **compiled):
 
 
 def state(model):
-    """All values a model has: weights, statistics, optimiser slots, metrics, seeds."""
+    """Returns all values of a model: weights, statistics, optimiser slots, metrics, seeds."""
     variables = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
     return {k: v.numpy() for k, v in enumerate(variables)}
 
 
 def assert_same_state(actual, expected):
-    """Bit for bit."""
+    """Compares bit for bit."""
     actual, expected = state(actual), state(expected)
     assert actual.keys() == expected.keys()
     for name, value in expected.items():

@@ -1,4 +1,4 @@
-"""One learner computes, bit for bit, what stock Keras computes on one thread."""
+"""One learner computes the bits of stock Keras on one thread."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Saved models are plain Keras's; what is saved is the central model."""
+"""Saved models are plain Keras's; they hold the central model."""
 
 import copy
 import subprocess

@@ -1,4 +1,4 @@
-"""Two Keras learners compute SMA exactly, and the rest of their state as ALGORITHMS says."""
+"""Two Keras learners compute SMA exactly, and the rest of their state by ALGORITHMS.md."""
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ from tensorbow.keras import learner_value, session_of
 
 
 def batches(digits, count, rows=ROWS):
-    """That many consecutive batches."""
+    """Returns consecutive batches."""
     return [
         (digits[0][k * rows : (k + 1) * rows], digits[1][k * rows : (k + 1) * rows])
         for k in range(count)
@@ -21,7 +21,7 @@ def batches(digits, count, rows=ROWS):
 
 
 def gradients_of(weights, images, labels):
-    """Of logistic regression's mean cross-entropy, in float64."""
+    """Returns the gradients of logistic regression's mean cross-entropy, in float64."""
     x = images.reshape(len(images), -1).astype(np.float64)
     logits = x @ weights[0] + weights[1]
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -96,7 +96,7 @@ def test_plain_gradient_descent_gives_z_a_momentum_and_other_optimisers_do_not(d
             np.testing.assert_array_equal(a, b)
 
 
-# Their updates are averages of the weights before them: no update by itself.
+# Their updates are averages of the old weights, not updates by themselves.
 STEPPING = [name for name in OPTIMISERS if name != "schedule"]
 
 

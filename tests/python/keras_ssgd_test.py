@@ -22,7 +22,7 @@ def ssgd(learners=2, **given):
 
 
 def dense():
-    """Rows do not depend on each other, and nothing is random."""
+    """Makes a network whose rows do not depend on each other, without random numbers."""
     keras.utils.set_random_seed(1)
     return keras.Sequential(
         [
@@ -78,7 +78,8 @@ def test_a_short_last_iteration_reaches_the_learner_without_a_batch(digits):
 
 @pytest.mark.parametrize("tasks", ["shards", "batches"])
 def test_statistics_are_alike_where_learners_share_a_batch(tasks, digits):
-    """And each learner's own where its batch is. Seeds are in either case: `small` drops out."""
+    """Learners with batches of their own have their own statistics. Seeds always differ: `small`
+    drops out."""
     x, y = (a[: 6 * ROWS] for a in digits)
     given = options(synchroniser=tensorbow.SSGD())
     if tasks == "batches":
@@ -92,8 +93,8 @@ def test_statistics_are_alike_where_learners_share_a_batch(tasks, digits):
     np.testing.assert_allclose(norm.moving_mean.numpy(), np.mean(own, axis=0), rtol=1e-6)
 
 
-# Stock Keras's Adam does other things with the rows of a sparse gradient, which may be there
-# several times, than with the same gradient when it is dense.
+# Stock Keras's Adam treats a sparse gradient, whose rows may occur several times, differently from
+# the same dense gradient.
 @pytest.mark.parametrize("optimiser", ["sgd", "nesterov", "adam"])
 def test_sparse_gradients_are_stock_keras(optimiser):
     random = np.random.default_rng(0)
@@ -170,7 +171,8 @@ def test_the_optimiser_is_left_as_it_was(digits):
 
 
 def test_an_optimiser_keeps_the_methods_it_was_given(digits):
-    """Twice the gradient, and no update of the second layer: not what the class says."""
+    """The optimiser doubles the gradient, and does not update the second layer, unlike its
+    class."""
     x, y = (a[: 6 * ROWS] for a in digits)
     weights = []
     for given in (None, ssgd(), options(synchroniser=tensorbow.Independent())):
@@ -198,7 +200,7 @@ def test_an_optimiser_keeps_the_methods_it_was_given(digits):
 
 
 class ByHand(keras.Sequential):
-    """Does its gradient descent itself."""
+    """A model that does its gradient descent itself."""
 
     def train_step(self, data):
         x, y = data
@@ -212,7 +214,7 @@ class ByHand(keras.Sequential):
 
 
 class HalfByHand(ByHand):
-    """An optimiser for all weights but one."""
+    """A model with an optimiser for all weights but one."""
 
     def train_step(self, data):
         x, y = data
@@ -226,7 +228,7 @@ class HalfByHand(ByHand):
 
 
 class Norms(keras.Sequential):
-    """Logs the norm of its gradients, and the mean of those."""
+    """A model that logs the norm of its gradients, and their mean norm."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -268,7 +270,7 @@ def test_what_is_computed_from_gradients_is_stock_keras(optimiser, learners, dig
 
 
 def weights_after_fit(kind, digits, given):
-    """Stock Keras's if `given` is None; the warnings; and the session."""
+    """Returns the weights, the warnings and the session; stock Keras's if `given` is None."""
     keras.utils.set_random_seed(1)
     model = kind([keras.Input((8, 8, 1)), layers.Flatten(), layers.Dense(10)])
     model.build()

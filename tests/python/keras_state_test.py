@@ -1,4 +1,4 @@
-"""What becomes of state that learners do not average: metrics, statistics, seeds, counters."""
+"""State that learners do not average: metrics, statistics, seeds, counters."""
 
 import keras
 import numpy as np
@@ -61,7 +61,7 @@ def test_slots_are_private_and_counters_are_learner_0s(digits):
 
 
 def test_dropout_differs_between_learners(digits):
-    # Two learners that are given the same rows and start alike part by dropout alone.
+    # Two learners with the same rows and the same start differ by dropout alone.
     rows = np.tile(np.arange(ROWS), 2)
     replicas = []
     for rate in (0.0, 0.5):
@@ -127,7 +127,7 @@ def test_compiling_again_keeps_the_weights_and_ends_the_session(digits):
 
 
 def alternate(given, digits):
-    """The classic way to write a GAN: two models train what they share, in turns."""
+    """Trains as in a classic GAN: two models with shared layers, in turns."""
     images, labels = digits[0][: 4 * ROWS], digits[1][: 4 * ROWS]
     keras.utils.set_random_seed(4)
     inputs = keras.Input((8, 8, 1))

@@ -1,5 +1,5 @@
-"""A step of fit() is stock Keras's at the same batch size: the same rows, the same callbacks,
-logs and history and, with S-SGD, the same weights to rounding.
+"""A step of fit() is stock Keras's at the same batch size: the same rows, the same callbacks, logs
+and history and, with S-SGD, the same weights except for rounding.
 """
 
 import keras
@@ -18,7 +18,7 @@ EVEN = STEPS * ROWS + 6  # the last step has three rows for each of two learners
 
 
 class Recorder(keras.callbacks.Callback):
-    """Every call with its arguments."""
+    """Records every call with its arguments."""
 
     def __init__(self):
         super().__init__()
@@ -50,7 +50,7 @@ def scheduled():
 
 
 def fit(given, optimiser, compiled, data, **fitted):
-    """(model, recorded calls, history)"""
+    """Returns (model, recorded calls, history)."""
     keras.utils.set_random_seed(7)
     model = classifier(given, optimiser, dense, **compiled)
     keras.utils.set_random_seed(8)  # the order of the rows
@@ -74,7 +74,7 @@ def assert_close(model, stock):
 
 
 def assert_equals_stock(optimiser, compiled, make_data, **fitted):
-    """`make_data()`: arguments of fit(), made anew for every model."""
+    """Compares with stock. `make_data()`: arguments of fit(), made anew for every model."""
     stock, expected_calls, expected = fit(None, optimiser, compiled, make_data(), **fitted)
     model, calls, history = fit(
         options(synchroniser=tensorbow.SSGD()), optimiser, compiled, make_data(), **fitted
@@ -107,7 +107,7 @@ def test_steps_per_execution(kind, steps_per_execution, digits):
 
 
 def test_a_generator(digits):
-    """Three epochs of one, which stock Keras must not run out of."""
+    """Trains three epochs of one generator, which stock Keras must not exhaust."""
     x, y = digits[0][: 12 * ROWS], digits[1][: 12 * ROWS]
     assert_equals_stock(adam, {}, lambda: dict(x=generator(x, y), steps_per_epoch=4))
 
@@ -163,7 +163,7 @@ def test_sma_is_called_back_as_often(digits):
 
 
 def test_tasks_of_half_the_rows_are_two_iterations_of_a_step(digits):
-    """With tasks of 4 rows for two learners, an iteration has 8 rows and a step 16."""
+    """An iteration has 8 rows and a step 16, with tasks of 4 rows for two learners."""
     x, y = digits[0][: STEPS * ROWS], digits[1][: STEPS * ROWS]
     given = options(synchroniser=tensorbow.SSGD(), batch_size=4)
     model, calls, _ = fit(given, scheduled, {}, dict(x=x, y=y, batch_size=ROWS))
@@ -176,7 +176,7 @@ def test_tasks_of_half_the_rows_are_two_iterations_of_a_step(digits):
 
 
 def traces(given, digits):
-    """How often fit() calls the model's layers in Python."""
+    """Returns how often fit() calls the model's layers in Python."""
     calls = []
 
     class Noting(keras.layers.Layer):

@@ -39,8 +39,8 @@ def cifar():
 
 
 def test_features_of_an_application(cifar):
-    """The first blocks of MobileNetV2, as it is cut for features, with fixed normalisation
-    (of a batch, each learner would see its own rows); whole networks take minutes to trace."""
+    """Uses the first blocks of MobileNetV2, cut for features, with fixed normalisation (of a batch,
+    each learner would see its own rows); whole networks take minutes to trace."""
 
     def make():
         base = keras.applications.MobileNetV2(
@@ -142,7 +142,7 @@ def test_a_clone_is_trained_on_its_own(data):
 
 
 def test_the_best_weights_are_kept_in_a_file(data, tmp_path):
-    """By a measure whose best epoch, the second of four, is known."""
+    """The best epoch of the measure is known, the second of four."""
 
     class Measure(callbacks.Callback):
         def __init__(self):
@@ -242,7 +242,7 @@ def test_ctrl_c_in_a_callback_leaves_a_model_that_goes_on(data):
 
 
 def test_rates_and_stops_by_callbacks_are_stocks(data):
-    """A schedule by epoch, a rate that falls on a plateau, and a stop that restores."""
+    """Uses a schedule by epoch, a rate that falls on a plateau, and a stop that restores."""
     histories = []
 
     def fit(model):
@@ -299,7 +299,7 @@ def test_tensorboard_has_the_same_figures(data, tmp_path):
 
 
 def counts_of_process():
-    """Python's threads, all threads, open files."""
+    """Returns the numbers of Python's threads, all threads, and open files."""
     return (
         threading.active_count(),
         len(os.listdir("/proc/self/task")),
@@ -308,7 +308,7 @@ def counts_of_process():
 
 
 def test_a_search_over_many_models_leaves_nothing_behind(data):
-    """Models of a search, of which only the best one's weights are kept."""
+    """Only the weights of the best model are kept."""
     rows = (data[0][: 2 * ROWS], data[1][: 2 * ROWS])
     sessions, best, counts = [], None, []
     for trial in range(9):

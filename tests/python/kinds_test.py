@@ -1,4 +1,4 @@
-"""Which runs learn, which write, which read, and what each does to the central model."""
+"""The kinds of runs (learning, write, read), and their effects on the central model."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_write_reaches_every_learner_before_the_next_learning_run(use_resource):
         assert s.learning_tasks == 6
         p.w.load([5, 6], s)
         np.testing.assert_array_equal(s.run(p.w), [5, 6])
-        # A learning run starts from there: with zero rows' error it stays there.
+        # A learning run starts from there: with an error of zero it stays there.
         s.run(p.train, {p.x: np.zeros_like(x), p.y: np.zeros_like(y)})
         for replica in replicas(s, p.w):
             np.testing.assert_array_equal(replica, [5, 6])
@@ -60,7 +60,7 @@ def test_read_sees_the_mean_of_replicas_not_one_of_them(use_resource):
 
 
 def test_a_write_is_a_write_whatever_the_value(use_resource):
-    """`init; train; init`, or writing what z holds: replicas start from it all the same."""
+    """`init; train; init`, or writing the value of z: replicas start from it in any case."""
     p = linear(use_resource)
     x, y = rows(8)
     with p.graph.as_default():
@@ -129,7 +129,7 @@ def test_counting_up_is_a_write_even_for_a_trainable_variable(use_resource):
 
 
 def test_hand_written_update_learns(use_resource):
-    """assign_sub of a gradient, as Keras and many programs do it."""
+    """Uses assign_sub of a gradient, as Keras and many programs do."""
     p = linear(use_resource)
     x, y = rows(8)
     with p.graph.as_default():
@@ -167,7 +167,8 @@ def clip_program(use_resource, optimiser, c):
 def test_weight_clipping_in_turn_with_training_leaves_the_model_inside_the_range(
     use_resource, optimiser
 ):
-    """WGAN: the clip is a write, so that no momentum of z carries the model back out."""
+    """WGAN: the clip is a write, so that no momentum of z moves the model out of the range
+    again."""
     c = np.float32(0.2)
     p = clip_program(use_resource, optimiser, c)
     x, y = rows(8)
@@ -198,7 +199,7 @@ def test_clip_in_one_run_with_the_update_stays_learning(use_resource):
 
 
 def test_hand_written_update_from_a_slot_that_is_fed_learns(use_resource):
-    """What is fed reaches the weights through another variable of the same run."""
+    """The feeds reach the weights through another variable of the same run."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None])
@@ -359,7 +360,7 @@ def test_integer_state_is_learner_zeros_and_float_state_the_mean():
         s.run(train, {x: [1, 2, 5, 6]})
         assert [s.learner_value(seen, j) for j in range(2)] == [1.5, 5.5]
         assert s.run([seen, step]) == [3.5, 1]
-        s.run(train, {x: [1]})  # learner 1 sits out
+        s.run(train, {x: [1]})  # learner 1 skips it
         assert s.run(step) == 2
         assert [s.learner_value(step, j) for j in range(2)] == [2, 1]
         assert s.samples_seen == 5

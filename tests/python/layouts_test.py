@@ -1,4 +1,4 @@
-"""Learners of several threads; learners that come and go while a program trains."""
+"""Learners of several threads; changes of the number of learners during training."""
 
 import os
 import subprocess
@@ -252,7 +252,7 @@ def test_two_hundred_changes_leak_nothing():
 
 
 def of_groups_of_four():
-    """A loss of groups of four rows, which nothing says that learners have whole."""
+    """Makes a loss of groups of four rows; nothing shows that learners have whole groups."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None, 3])
@@ -286,9 +286,9 @@ def test_learners_that_come_to_rows_which_are_mixed_share_them():
 
 @pytest.mark.parametrize("caller", ["learner", "before the run"])
 def test_a_lone_learner_executes_side_by_side_what_a_stock_session_does(caller):
-    """Two Python functions that wait for each other. The learner calls those of the model.
+    """Two Python functions wait for each other. The learner calls those of the model.
 
-    A stock session that has threads of its own calls others; conftest.py leaves it but one.
+    A stock session with threads of its own calls others; conftest.py leaves it only one.
     """
     met = threading.Barrier(2, timeout=20)
 
@@ -316,8 +316,8 @@ def test_a_lone_learner_executes_side_by_side_what_a_stock_session_does(caller):
 
 
 def test_pipelines_of_a_lone_learner_do_not_wait_for_each_other():
-    """As many elements asked for at once as there are threads, and more, each of them made
-    by functions that are executed by the threads of the graph."""
+    """Requests as many elements at once as there are threads, and more. Functions make each of
+    them, executed by the threads of the graph."""
     graph = tf.Graph()
     with graph.as_default():
         pipelines = [

@@ -1,4 +1,4 @@
-"""LeNet while learners come and go a hundred times, against NumPy and stock gradients."""
+"""LeNet while the number of learners changes a hundred times, against NumPy and stock gradients."""
 
 import numpy as np
 import pytest
@@ -27,8 +27,8 @@ class Learners:
         return [np.mean(values, axis=0) for values in zip(*self.w)]
 
     def change(self, count):
-        """Replicas begin at z; who stays keeps its slots, who comes gets learner 0's; a lone
-        learner's are the mean."""
+        """Starts replicas from z. Remaining learners keep their slots, new ones get learner 0's; a
+        lone learner's are the mean."""
         kept = self.m[:count]
         if count == 1:
             kept = [[np.mean(values, axis=0) for values in zip(*self.m)]]
@@ -39,7 +39,7 @@ class Learners:
         self.w = [[v.copy() for v in z] for _ in range(count)]
 
     def iteration(self, gradients_of, shards):
-        """One task of every learner."""
+        """Executes one task of every learner."""
         z = self.z
         gradients = [gradients_of(w, *shard) for w, shard in zip(self.w, shards)]
         if self.averages_gradients:
@@ -69,7 +69,7 @@ def test_lenet_while_learners_come_and_go(digits, synchroniser):
         for _ in range(CHANGES):
             count = int(random.choice([1, 2, 3, 4]))
             session.set_learners(count)
-            if count != len(model.w):  # else nothing happens
+            if count != len(model.w):  # otherwise nothing happens
                 model.change(count)
             rows = random.choice(len(images), ROWS, replace=False)
             fed = images[rows], labels[rows]
@@ -78,7 +78,7 @@ def test_lenet_while_learners_come_and_go(digits, synchroniser):
             session.run(program.train_op, dict(zip((program.images, program.labels), fed)))
             for value, expected in zip(session.run(variables), model.z):
                 np.testing.assert_allclose(value, expected, rtol=1e-5, atol=2e-6)
-            # What rounds to the other side of a maximum would grow from here on.
+            # Values that round to the other side of a maximum would grow from here on.
             model.w = [
                 [session.learner_value(v, j).astype(np.float64) for v in variables]
                 for j in range(count)

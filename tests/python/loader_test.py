@@ -70,7 +70,7 @@ def test_this_keras_is_fine():
 
 
 def import_copy(directory: pathlib.Path) -> str:
-    """Imports the package from `directory` in a fresh process; what it wrote."""
+    """Imports the package from `directory` in a fresh process; returns its output."""
     process = subprocess.run(
         [sys.executable, "-c", "import tensorbow"],
         cwd=directory,
@@ -104,7 +104,7 @@ def test_a_runtime_for_another_release_is_not_loaded(copy):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """The sources, without a native runtime."""
+    """Copies the sources, without a native runtime."""
     folder = tmp_path / "checkout"
     ignore = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(PACKAGE, folder / "tensorbow", ignore=ignore)
@@ -203,7 +203,7 @@ def test_the_public_names_are_those_that_editors_see():
 
 
 def declared(scope: ast.Module | ast.ClassDef) -> dict[str, ast.stmt]:
-    """What a part of a stub declares, by name."""
+    """Returns the declarations in a part of a stub, by name."""
     names = {}
     for node in scope.body:
         if isinstance(node, ast.AnnAssign):
@@ -218,7 +218,7 @@ def public(scope: object) -> set[str]:
 
 
 def test_the_stub_declares_all_of_the_runtime():
-    """_native.pyi, by which programs are type-checked."""
+    """Programs are type-checked by _native.pyi."""
     stub = declared(ast.parse((PACKAGE / "_native.pyi").read_text()))
     assert public(_native) == set(stub)
     classes = {name for name, value in vars(_native).items() if inspect.isclass(value)}

@@ -1,4 +1,4 @@
-"""What the logger "tensorbow" is told, and how sessions, metrics and measurements are shown."""
+"""The records of the logger "tensorbow", and the texts of sessions, metrics and measurements."""
 
 import logging
 
@@ -25,7 +25,7 @@ CHOSEN = [TRIED[0], Measurement(1, 2, 3412.0, 0.06, "", True), TRIED[2]]
 
 @pytest.fixture
 def logged(caplog):
-    """What the logger is told at INFO and above."""
+    """Returns the logger's records at INFO and above."""
     caplog.set_level(logging.INFO, "tensorbow")
     return caplog
 

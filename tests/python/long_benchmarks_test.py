@@ -1,4 +1,4 @@
-"""The reports of long runs, of the drop-in property and of memory, on numbers made by hand."""
+"""The reports of long runs, of the drop-in property and of memory, on artificial numbers."""
 
 import json
 import pathlib

@@ -1,6 +1,6 @@
-"""A model of which there is not memory for so many replicas: numbers, or fewer learners.
+"""A model whose replicas do not fit into the memory: numbers, or fewer learners.
 
-What there is, is made up in files of the system's layout, or as a number in the place of
+The available memory is simulated by files of the system's layout, or by a number that replaces
 `tensorbow._memory.available_bytes`: both are seams for tests, there is no option.
 """
 
@@ -36,7 +36,7 @@ def there(monkeypatch, count):
 
 
 def session(program, **options):
-    """Of averaged models, unless something else is said."""
+    """Makes a session of averaged models, unless `options` say otherwise."""
     options.setdefault("synchroniser", tensorbow.SMA())
     made = tensorbow.TensorBowSession(graph=program.graph, options=tensorbow.Options(**options))
     made.run(program.init)
@@ -48,7 +48,7 @@ def step(program, s):
     s.run(program.train, {program.x: x, program.y: y})
 
 
-# ------------------------------------------------------------------ what the system says
+# ------------------------------------------------------------------ the system's numbers
 
 
 def system(tmp_path, files):
@@ -98,7 +98,7 @@ def test_a_control_group_of_version_1_in_a_container(tmp_path):
     assert system(tmp_path, unlimited) == 5000 * 1024
 
 
-# ----------------------------------------------------------------------- what is needed
+# ----------------------------------------------------------------------- memory needs
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_keras_model_has_fewer_learners_where_their_number_is_open(monkeypatch
         model, session = fit(synchroniser=tensorbow.SMA())
     assert model.num_learners == session.num_learners == 2
     assert (session.iterations, session.learning_tasks) == (2, 4)
-    # After another compile() there may be more again.
+    # Another compile() may allow more again.
     there(monkeypatch, 100 * MIB)
     with context.eager_mode():
         model.compile("sgd", "mse")
@@ -268,7 +268,7 @@ def test_a_keras_model_has_fewer_learners_where_their_number_is_open(monkeypatch
 
 
 def test_keras_learners_that_average_gradients_share_one_copy(monkeypatch):
-    # The session's copy, and one for all, of the weights and two slots: 1.5 MiB.
+    # The session's copy, and one for all learners, of the weights and two slots: 1.5 MiB.
     there(monkeypatch, 1.6 * MIB)
     _, session = fit("adam", learners_per_device=4)
     assert (session.num_learners, session.synchroniser) == (4, tensorbow.SSGD())

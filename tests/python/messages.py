@@ -1,6 +1,6 @@
-"""The texts that TensorBow has for its users: warnings, reasons and errors, read from the code.
+"""The texts of TensorBow for its users: warnings, reasons and errors, read from the code.
 
-A text has "…" in the place of whatever is put into it. What cannot be read as a text is an
+A text has "…" for every inserted value. An expression that cannot be read as a text is an
 AssertionError, so that nothing is overlooked.
 """
 
@@ -27,7 +27,7 @@ HOLE = "…"
 
 @dataclasses.dataclass(frozen=True)
 class Message:
-    """A text, and where it comes from.
+    """A text, and its place in the code.
 
     Attributes:
       where: file and line.
@@ -41,17 +41,17 @@ class Message:
 
 
 def collapsed(text: str) -> str:
-    """One hole in the place of several, one space for any white space."""
+    """Replaces several holes by one, and any white space by a space."""
     return re.sub(rf"{HOLE}+", HOLE, re.sub(r"\s+", " ", text)).strip()
 
 
 def without_lines(text: str) -> str:
-    """The text without the lines of the program that it has behind operations."""
+    """Returns the text without the lines of the program that follow operations."""
     return re.sub(r" \([^()]*\.py:\d+\)", "", text)
 
 
 def literal_length(text: str) -> int:
-    """Characters that are not holes."""
+    """Returns the number of characters that are not holes."""
     return len(text.replace(HOLE, ""))
 
 
@@ -59,7 +59,7 @@ def literal_length(text: str) -> int:
 
 
 def python_text(node: ast.expr) -> str:
-    """The text that an expression makes."""
+    """Returns the text that an expression makes."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -71,7 +71,8 @@ def python_text(node: ast.expr) -> str:
 
 
 def python_warnings(source: str, where: str = "") -> Iterator[Message]:
-    """What `warnings.warn` and loggers are called with, but for what the native runtime says."""
+    """Returns the arguments of `warnings.warn` and loggers, except those from the native
+    runtime."""
     tree = ast.parse(source)
     handed_on = {
         ast.unparse(node.target)
@@ -91,7 +92,7 @@ def python_warnings(source: str, where: str = "") -> Iterator[Message]:
 
 
 def python_raises(source: str, where: str = "") -> Iterator[Message]:
-    """What is raised, with the longest text among the arguments."""
+    """Returns raised errors, with the longest text among their arguments."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             texts = [collapsed(python_text(argument)) for argument in node.exc.args]
@@ -100,7 +101,7 @@ def python_raises(source: str, where: str = "") -> Iterator[Message]:
 
 
 def python_returns(source: str, function: str, where: str = "") -> Iterator[Message]:
-    """The texts that a function returns."""
+    """Returns the texts that a function returns."""
     for made in ast.walk(ast.parse(source)):
         if not isinstance(made, ast.FunctionDef) or made.name != function:
             continue
@@ -112,7 +113,7 @@ def python_returns(source: str, function: str, where: str = "") -> Iterator[Mess
 
 
 def python_assignments(source: str, name: str, where: str = "") -> Iterator[Message]:
-    """The texts that a variable of that name is given."""
+    """Returns the texts assigned to a variable of that name."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             text = collapsed(python_text(node.value))
@@ -128,7 +129,7 @@ _FORMATTED = re.compile(r"%[-+.\d]*[a-z]")
 
 
 def balanced(source: str, begin: int) -> str:
-    """What stands between the parenthesis at `begin` and the one that closes it."""
+    """Returns the text between the parenthesis at `begin` and the one that closes it."""
     depth, at = 0, begin
     while True:
         literal = _LITERAL.match(source, at)
@@ -142,7 +143,7 @@ def balanced(source: str, begin: int) -> str:
 
 
 def statement(source: str, begin: int) -> str:
-    """What stands between `begin` and the next semicolon that is not in a literal."""
+    """Returns the text between `begin` and the next semicolon outside of literals."""
     at = begin
     while source[at] != ";":
         literal = _LITERAL.match(source, at)
@@ -151,7 +152,7 @@ def statement(source: str, begin: int) -> str:
 
 
 def cc_text(expression: str) -> str:
-    """The text that an expression makes: its literals, with holes between them."""
+    """Returns the text that an expression makes: its literals, with holes between them."""
     parts = _LITERAL.split(re.sub(r"//[^\n]*", "", expression))
     text = ""
     for number, part in enumerate(parts):
@@ -168,7 +169,7 @@ def _line(source: str, at: int) -> int:
 
 
 def cc_warnings(source: str, where: str = "") -> Iterator[Message]:
-    """What is given to the warning sinks, `warn_(…)`, `Warn(…)` and `LOG(WARNING)`."""
+    """Returns the arguments of the warning sinks, `warn_(…)`, `Warn(…)` and `LOG(WARNING)`."""
     handed_on = {"text", "std::move(warn)"}
     found = []
     for call in re.finditer(r"(?<![\w:.>])(?:warn_|Warn)\(", source):
@@ -185,14 +186,14 @@ def cc_warnings(source: str, where: str = "") -> Iterator[Message]:
 
 
 def cc_errors(source: str, where: str = "") -> Iterator[Message]:
-    """What `absl::…Error(…)` is called with."""
+    """Returns the arguments of `absl::…Error(…)`."""
     for call in re.finditer(r"absl::(\w+Error)\(", source):
         text = cc_text(balanced(source, call.end() - 1))
         yield Message(f"{where}:{_line(source, call.start())}", call[1], text)
 
 
 def cc_calls(source: str, function: str, where: str = "") -> Iterator[Message]:
-    """What a function is called with that hands an error on."""
+    """Returns the arguments of a function that passes an error on."""
     for call in re.finditer(rf"\b{function}\(", source):
         text = cc_text(balanced(source, call.end() - 1))
         if literal_length(text) > 0:
@@ -200,7 +201,7 @@ def cc_calls(source: str, function: str, where: str = "") -> Iterator[Message]:
 
 
 def cc_reasons(source: str, where: str = "") -> Iterator[Message]:
-    """What is assigned to a member that says why a run is not divided."""
+    """Returns the values assigned to a member with the reason why a run is not divided."""
     for found in re.finditer(r"\b(?:ambiguous|doubt|why_?|why_central)\s*=\s", source):
         text = cc_text(statement(source, found.end()))
         if literal_length(text) > 0:
@@ -208,7 +209,7 @@ def cc_reasons(source: str, where: str = "") -> Iterator[Message]:
 
 
 def cc_returns(source: str, function: str, where: str = "") -> Iterator[Message]:
-    """The texts that a function returns."""
+    """Returns the texts that a function returns."""
     body = re.search(rf"^[\w:]+ {function}\(.*?^}}", source, re.M | re.S)
     assert body, f"{where} has no {function}"
     for found in re.finditer(r"\breturn ", body[0]):
@@ -217,7 +218,7 @@ def cc_returns(source: str, function: str, where: str = "") -> Iterator[Message]
             yield Message(f"{where}:{_line(source, body.start() + found.start())}", "reason", text)
 
 
-# ---------------------------------------------------------------------- of the whole code
+# ---------------------------------------------------------------------- the whole code
 
 
 def _files(folder: str, *endings: str) -> Iterator[tuple[str, str]]:
@@ -227,7 +228,7 @@ def _files(folder: str, *endings: str) -> Iterator[tuple[str, str]]:
 
 
 def all_warnings() -> list[Message]:
-    """Every warning there is."""
+    """Returns all warnings."""
     found: list[Message] = []
     for where, source in _files("tensorbow", ".py"):
         found += python_warnings(source, where)
@@ -238,7 +239,8 @@ def all_warnings() -> list[Message]:
 
 
 def all_reasons() -> list[Message]:
-    """What warnings say of why a run, or a Keras model, is not trained by several learners."""
+    """Returns the reasons in warnings why learners do not share the training of a run or a Keras
+    model."""
     found: list[Message] = []
     for where, source in _files("tensorbow/keras", ".py"):
         found += [
@@ -257,7 +259,7 @@ def all_reasons() -> list[Message]:
 
 
 def row_reasons() -> list[Message]:
-    """Why operations have no row type, or exchanges no place."""
+    """Returns why operations have no row type, or exchanges no place."""
     found: list[Message] = []
     for folder in ("cc/analysis/row_types", "cc/passes/program"):
         for where, source in _files(folder, ".cc"):
@@ -277,7 +279,7 @@ def row_reasons() -> list[Message]:
 
 
 def all_errors() -> list[Message]:
-    """Every error that has a text."""
+    """Returns every error that has a text."""
     found: list[Message] = []
     for where, source in _files("tensorbow", ".py"):
         found += python_raises(source, where)
@@ -288,7 +290,7 @@ def all_errors() -> list[Message]:
     source = (ROOT / loader).read_text()
     for message in python_returns(source, "explain_load_failure", loader):
         found.append(dataclasses.replace(message, kind="ImportError"))
-    # What hosts tell each other, which becomes an UnavailableError or AbortedError.
+    # The messages of hosts, which become an UnavailableError or AbortedError.
     for file, function in (
         ("cc/synchroniser/hosts/host_rounds.cc", "Break"),
         ("cc/cluster/cluster.cc", "push_back"),

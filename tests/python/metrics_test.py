@@ -1,4 +1,4 @@
-"""What is told of how learners fare, against what is known of the runs."""
+"""The metrics of learners, against known facts about the runs."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def train(p, sess, runs, count=12):
 
 
 def slow_learner(seconds):
-    """A program in which the task that gets the row 1 sleeps."""
+    """Makes a program in which the task with the row 1 sleeps."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None])
@@ -135,7 +135,7 @@ def test_waiting_is_told_apart_from_computing(synchroniser):
 
 
 def events_of(path):
-    """The events of a trace by lane, and its lanes' names."""
+    """Returns the events of a trace by lane, and its lanes' names."""
     found = json.loads(path.read_text())
     assert found["otherData"]["dropped"] == 0
     lanes, names = {}, {}
@@ -176,7 +176,7 @@ def test_a_trace_has_a_lane_for_every_learner(tmp_path):
         for task, run in zip(of_tasks, runs[-tasks:], strict=True):
             assert run["ts"] <= task["ts"]
             assert task["ts"] + task["dur"] <= run["ts"] + run["dur"] + 1
-        # What happens in a task is inside of it.
+        # The events of a task lie inside of it.
         for event in events:
             if event["name"].startswith(("update", "feed")):
                 assert any(
@@ -258,7 +258,7 @@ def test_metrics_may_be_asked_for_while_a_program_trains():
 
 
 def scalars(folder):
-    """(tag, step) → value of all event files of a folder."""
+    """Returns (tag, step) → value of all event files of a folder."""
     values = {}
     for path in folder.glob("*tfevents*"):
         for event in tf1.train.summary_iterator(str(path)):

@@ -1,7 +1,7 @@
-"""Losses that mix rows: learners give each other the rows and train as stock does.
+"""Losses that mix rows: learners exchange the rows and train as stock does.
 
-Every loss and all weights of several runs, with batches of uneven size, against a stock
-session in float64.
+Every loss and all weights of several runs, with batches of uneven size, against a stock session in
+float64.
 """
 
 import warnings
@@ -17,7 +17,7 @@ SIZES = (7, 8, 12, 3, 5)
 
 
 def embed(x, name="embed"):
-    """Embeddings of 5 numbers."""
+    """Returns embeddings of 5 numbers."""
     values = np.random.RandomState(len(name)).randn(int(x.shape[1]), 5)
     return tf.tanh(tf.matmul(x, tf1.get_variable(name, dtype=tf.float64, initializer=values)))
 
@@ -89,7 +89,7 @@ def shared_negatives(x, y):
 
 
 def best_row(x, y):
-    """One row of all, whose gradient has as many rows."""
+    """Selects one row of all, whose gradient has as many rows."""
     return tf.reduce_mean(tf.square(tf.gather(embed(x), tf.argmax(tf.reduce_sum(y, 1)))))
 
 
@@ -108,7 +108,7 @@ def repeated_rows(x, y):
 
 
 def places_as_classes(x, y):
-    """Numbers of all rows, computed with, beside a learner's own rows."""
+    """Computes with the numbers of all rows, beside a learner's own rows."""
     classes = tf.minimum(tf.range(tf.shape(x)[0]), 3)
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=embed(x))
@@ -136,7 +136,7 @@ LOSSES = [
 
 
 def train(loss_of, session, extra=lambda loss, x: []):
-    """The fetches of every run, the weights in the end, and why one learner trained."""
+    """Returns the fetches of every run, the final weights, and why one learner trained."""
     random = np.random.RandomState(3)
     with tf.Graph().as_default(), tf1.variable_scope("", reuse=tf1.AUTO_REUSE):
         x = tf1.placeholder(tf.float64, [None, 4])

@@ -1,4 +1,4 @@
-"""The models that come along: each learns what it can, from every kind of data, in both forms."""
+"""The included models: each learns a task from every kind of data, in both forms."""
 
 import json
 
@@ -23,7 +23,7 @@ def text_file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def image_folder(tmp_path_factory):
-    """Two classes, in two formats and three sizes: dark on the left, dark on the right."""
+    """Writes two classes, in two formats and three sizes: dark on the left, dark on the right."""
     folder = tmp_path_factory.mktemp("images")
     random = np.random.default_rng(0)
     with context.eager_mode():
@@ -31,7 +31,7 @@ def image_folder(tmp_path_factory):
             (folder / label).mkdir()
             (folder / label / "notes.txt").write_text("not an image")
             for k in range(20):
-                size = 8 + 4 * ((k + 2) % 3)  # the first one is for the test, 8 the next one's
+                size = 8 + 4 * ((k + 2) % 3)  # the first one is for the test; the next one has 8
                 pixels = random.integers(128, 256, (size, size, 3)).astype(np.uint8)
                 half = slice(size // 2) if label == "left" else slice(size // 2, None)
                 pixels[:, half] //= 4
@@ -58,7 +58,7 @@ def refusal(capsys, *arguments):
 
 
 def built(name):
-    """A program on few rows of a small shape, with feeds; every gradient is there."""
+    """Returns a program on few rows of a small shape, with feeds; every gradient exists."""
     facts = model_names.MODELS[name]
     shape = (32, 32, 3) if facts.reads == "image" else (6,)
     program = models.build(name, shape, 7, lambda: tf1.train.AdamOptimizer(1e-4), seed=1)
@@ -86,9 +86,9 @@ def test_deep_networks_have_a_gradient_for_every_variable(name):
     built(name)
 
 
-# What the papers have for 224×224 images and 1,000 classes: of VGG-16 Simyonan and Zisserman's
-# 138 million (table 2), here with two numbers for each channel of a normalisation in the place
-# of a bias; of ResNet-50 and MobileNet 25.6 and 4.2 million.
+# The papers' numbers for 224×224 images and 1,000 classes. VGG-16: Simonyan and Zisserman's 138
+# million (table 2), here with two numbers per channel of a normalisation instead of a bias.
+# ResNet-50 and MobileNet: 25.6 and 4.2 million.
 PARAMETERS = {"vgg16": 138_361_768, "resnet50": 25_557_032, "mobilenet": 4_231_976}
 
 

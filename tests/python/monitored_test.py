@@ -1,4 +1,4 @@
-"""Sessions that TensorFlow's training helpers make have learners, too."""
+"""Sessions made by TensorFlow's training helpers have learners, too."""
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_what_a_session_manager_cannot_do_is_refused(tmp_path):
 
 
 def test_monitored_training_session_takes_a_target():
-    """Stock classes in Python, default options: one learner for every core."""
+    """Uses stock classes in Python and default options: one learner for every core."""
     p = linear()
     x, y = rows(8)
     with p.graph.as_default():

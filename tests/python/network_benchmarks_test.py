@@ -1,4 +1,4 @@
-"""Benchmarks that compare networks of many kinds, in small."""
+"""Small runs of benchmarks that compare networks of many kinds."""
 
 import json
 import pathlib

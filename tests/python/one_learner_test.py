@@ -1,4 +1,4 @@
-"""One learner computes, bit for bit, what a stock session computes on one thread."""
+"""One learner computes the bits of a stock session on one thread."""
 
 import numpy as np
 import pytest
@@ -72,14 +72,14 @@ def test_batch_norm_statistics_equal_stock(digits, one_thread):
 
 
 def blocked_times():
-    """How often this thread has waited for something."""
+    """Returns how often this thread has waited."""
     with open("/proc/thread-self/status") as status:
         (line,) = [line for line in status if line.startswith("voluntary_ctxt_switches")]
     return int(line.split()[1])
 
 
 def test_an_asynchronous_operation_goes_on_where_it_was_called(one_thread):
-    """Loops of 1.x keep what their gradients need by operations that could wait, and do not."""
+    """Loops of 1.x store values for their gradients by operations that could wait, but do not."""
     steps = 300
     tf1.disable_control_flow_v2()
     try:

@@ -1,6 +1,6 @@
-"""Learners use oneDNN's kernels on processors where TensorFlow does not by itself.
+"""Learners use oneDNN's kernels on processors on which TensorFlow does not by itself.
 
-Whether TensorFlow does is settled when a process begins to use it: each case is a process.
+TensorFlow decides that when a process first uses it: each case is a process.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Options: what they refuse, and with which words."""
+"""Options: refused values, and the words of the errors."""
 
 import dataclasses
 

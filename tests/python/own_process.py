@@ -1,5 +1,5 @@
 """A function in a process of its own: a copy of one that has imported TensorFlow, which takes
-seconds, and has done nothing with it."""
+seconds, and has not used it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], directory: p
 
 
 def call(function: Callable[..., Any], *arguments: Any, seconds: float = 300) -> Any:
-    """What the function returns, which JSON can say.
+    """Returns the function's result, a value for JSON.
 
-    An error, with what the process has printed, if it fails, or has not ended in so many seconds.
+    Raises an error, with the output of the process, if it fails or exceeds `seconds`.
     """
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)

@@ -1,4 +1,4 @@
-"""What a wheel says it takes, and which TensorFlow a build is for."""
+"""The platform tag of a wheel, and the TensorFlow that a build is for."""
 
 import email
 import importlib
@@ -25,7 +25,7 @@ def tools():
 
 @pytest.fixture
 def install(tmp_path):
-    """Pretends that a distribution is installed in a folder; the folder."""
+    """Pretends that a distribution is installed in a folder; returns the folder."""
 
     def pretend(name, version, folder="site-packages"):
         directory = tmp_path / folder
@@ -108,7 +108,7 @@ def test_tensorflow_stays_outside_of_a_wheel(tools):
 
 @pytest.fixture(scope="module")
 def wheel(tools, tmp_path_factory):
-    """A wheel of the package with the runtime that is here, which nothing compiles."""
+    """Builds a wheel of the package with the existing runtime, which nothing compiles."""
     directory = tmp_path_factory.mktemp("wheel")
     for name in ("setup.py", "pyproject.toml", "LICENSE", "README.md", "tensorbow", "tools"):
         (directory / name).symlink_to(ROOT / name)

@@ -1,4 +1,4 @@
-"""A partial run is a stock session's: on the central model, seen by all learners afterwards."""
+"""A partial run is a stock session's: on the central model, visible to all learners afterwards."""
 
 import warnings
 
@@ -16,7 +16,7 @@ X, Y = rows(8)
 
 
 def opened(graph, learners, **options):
-    """A stock session, or one of so many learners."""
+    """Opens a stock session, or one with learners."""
     if learners == STOCK:
         return tf1.Session(graph=graph)
     return tensorbow.TensorBowSession(
@@ -29,7 +29,7 @@ def learn(s, p, row=slice(None)):
 
 
 def train_partially(s, p):
-    """A step whose targets follow from its predictions; returns these and the loss."""
+    """Trains a step whose targets follow from its predictions; returns these and the loss."""
     handle = s.partial_run_setup([p.prediction, p.loss, p.train], [p.x, p.y])
     prediction = s.partial_run(handle, p.prediction, {p.x: X})
     return prediction, s.partial_run(handle, p.loss, {p.y: 0.5 * prediction + 1})
@@ -168,7 +168,7 @@ def test_what_was_not_set_up_is_refused_in_stocks_words(learners):
         s.partial_run(handle, p.prediction, {p.x: X})
         with pytest.raises(tf.errors.InvalidArgumentError, match="Must run 'setup'"):
             s.partial_run("handle", p.prediction, {p.x: X})
-        # One that never ends leaves the session as it is.
+        # An unfinished one does not change the session.
         s.partial_run_setup([p.prediction], [p.x])
     with pytest.raises(RuntimeError, match="closed"):
         s.partial_run_setup([p.prediction], [p.x])

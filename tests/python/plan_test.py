@@ -1,4 +1,4 @@
-"""`tensorbow plan`: what it measures, prints and refuses."""
+"""`tensorbow plan`: its measurements, output and refusals."""
 
 import json
 import re
@@ -38,7 +38,7 @@ COSTS = SumCosts(step=1e-4, byte=1e-9, step_work=1e-4, byte_work=1e-9)
 
 @pytest.fixture
 def without_measuring(monkeypatch):
-    """What is asked of the measurements, which are made up."""
+    """Replaces the measurements by given numbers."""
     asked = {}
 
     def task(job, cores):
@@ -147,7 +147,7 @@ def test_updates_are_found_by_what_they_are_given():
         w.assign_add(tf.ones([3, 4], tf.float64))
     updates = _plan_task.updates_of(graph)
     assert list(updates.values()) == [("w", 96)]
-    # What is updated otherwise comes last; where everything is, nothing hides.
+    # Other updates come last; if all are of that kind, nothing hides.
     known = Task(3.0, (Layer("w", 2.0, 96),), 1.0)
     others = Layer("other variables", 0.0, 80)
     assert _plan_task.with_others(known, graph) == Task(3.0, (*known.layers, others), 1.0)

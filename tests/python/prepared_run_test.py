@@ -1,7 +1,7 @@
-"""A learning run that is made again goes straight to the learners (cc/bindings/prepared_run).
+"""A repeated learning run goes straight to the learners (cc/bindings/prepared_run).
 
-The first run of its kind takes TensorFlow's way in and out; it is what the later ones, and
-values in any form, are compared with.
+The first run of its kind takes TensorFlow's way in and out. Later ones, and values in any form, are
+compared with it.
 """
 
 import gc
@@ -20,7 +20,7 @@ LEARNERS = [1, 2]
 
 
 def is_prepared(s, fetches):
-    """Whether the next run of `fetches` goes straight to the learners."""
+    """Returns whether the next run of `fetches` goes straight to the learners."""
     elements = fetches if isinstance(fetches, list) else [fetches]
     found = [
         plan for plan in s._plans.values() if all(a is b for a, b in zip(elements, plan._held))
@@ -30,7 +30,7 @@ def is_prepared(s, fetches):
 
 
 def weights_after(p, learners, feeds):
-    """w after a run on each of `feeds`, a list of (x, y)."""
+    """Returns w after a run on each of `feeds`, a list of (x, y)."""
     with session(p.graph, learners) as s:
         s.run(p.init)
         for x, y in feeds:
@@ -56,7 +56,7 @@ def test_learning_runs_are_prepared_when_they_come_again(learners):
         assert s.iterations == 1
         s.run(p.train, {p.x: x, p.y: y})
         assert s.iterations == 2
-        # Asked for more than values, it goes TensorFlow's way.
+        # If asked for more than values, it goes TensorFlow's way.
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         s.run(p.train, {p.x: x, p.y: y}, options=options, run_metadata=metadata)
@@ -202,7 +202,7 @@ def test_learning_rates_are_read_from_unaligned_feeds():
             replicas = [s.learner_value(w, j) for j in range(2)]
             if k < 3:
                 assert replicas[0] != replicas[1]
-    # Both began the last iteration at the central model z: the distance is 2·rate·(4 − 1).
+    # Both started the last iteration from the central model z: the distance is 2·rate·(4 − 1).
     np.testing.assert_allclose(replicas[1] - replicas[0], 2 * 0.01 * 3, rtol=1e-3)
 
 
@@ -218,7 +218,7 @@ def test_arrays_are_let_go_after_the_run(learners):
             x, y = form(x), form(y)
             for _ in range(3):
                 s.run(p.train, {p.x: x, p.y: y})
-            s.run(p.train, {p.x: x + 1, p.y: y})  # nothing of the last run is held
+            s.run(p.train, {p.x: x + 1, p.y: y})  # nothing of the last run is kept
             assert (sys.getrefcount(x), sys.getrefcount(y)) == before
 
 

@@ -1,4 +1,4 @@
-"""Small programs the tests share: linear regression, with whatever feeds it."""
+"""Small programs that the tests share: linear regression, with different kinds of feeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ tf1 = tf.compat.v1
 
 
 def session(graph, learners=2, **options):
-    """A session on `graph` with that many learners whose models are averaged."""
+    """Makes a session on `graph` with that many learners whose models are averaged."""
     options.setdefault("synchroniser", tensorbow.SMA())
     return tensorbow.TensorBowSession(
         graph=graph, options=tensorbow.Options(learners_per_device=learners, **options)
@@ -21,18 +21,18 @@ def session(graph, learners=2, **options):
 
 
 def session_of_parts(graph, learners=2, **options):
-    """The same for programs that are fed one entry for every learner.
+    """Makes a session for programs that are fed one entry for every learner.
 
-    Each learner's part is all it computes from, which no row type says.
+    A learner computes from its part alone, which no row type states.
     """
     return session(graph, learners, **({"proof": "off"} | options))
 
 
 def linear(use_resource=True, optimiser=None, columns=2):
-    """y ≈ x·w with placeholders x [rows, columns] and y [rows].
+    """Makes y ≈ x·w with placeholders x [rows, columns] and y [rows].
 
-    The loss is linear in nothing but the rows' squared errors, so its mean over shards,
-    weighted by rows, is its mean over all rows.
+    The loss is linear in nothing but the rows' squared errors. So its mean over shards, weighted
+    by rows, is its mean over all rows.
     """
     p = types.SimpleNamespace(graph=tf.Graph())
     with p.graph.as_default():
@@ -54,7 +54,7 @@ def linear(use_resource=True, optimiser=None, columns=2):
 
 
 def rows(count, columns=2, seed=0):
-    """Inputs and targets of a linear law with noise."""
+    """Returns inputs and targets of a linear law with noise."""
     random = np.random.default_rng(seed)
     x = random.standard_normal((count, columns)).astype(np.float32)
     y = (x @ np.arange(1, columns + 1) + 0.1 * random.standard_normal(count)).astype(np.float32)

@@ -22,7 +22,7 @@ def data(runs, rows=12, seed=3):
 
 
 def linear(x, y):
-    """The loss, and training by Adam."""
+    """Makes the loss, and its training by Adam."""
     w = tf1.get_variable(
         "w", initializer=np.linspace(-0.5, 0.5, COLUMNS, dtype=np.float32)[:, None]
     )
@@ -36,14 +36,14 @@ def placeholders():
 
 
 def variable(name):
-    """That of the current graph."""
+    """Returns the variable of the current graph."""
     return next(v for v in tf1.global_variables() if v.op.name == name)
 
 
 def trained(build, runs=20, options=None, extra=()):
-    """Trains what `build()` makes: feeds (x, y; maybe none), the training op, and what to fetch.
+    """Trains the result of `build()`: feeds (x, y; maybe none), the training op, and fetches.
 
-    Returns the weights, the values fetched, what was said, and the session's explanation.
+    Returns the weights, the fetched values, the warnings, and the session's explanation.
     """
     with tf.Graph().as_default() as graph, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -73,7 +73,7 @@ def two_learners(**more):
 
 
 def compare(build, learners=2, runs=20, rtol=2e-5, **options):
-    """Trains by stock and by learners; the weights are the same. Returns what was said."""
+    """Trains by stock and by learners; the weights are the same. Returns the warnings."""
     stock, stock_fetched, _, _ = trained(build, runs)
     ours, fetched, said, explanation = trained(
         build, runs, tensorbow.Options(learners_per_device=2, **options)
@@ -86,7 +86,7 @@ def compare(build, learners=2, runs=20, rtol=2e-5, **options):
 
 @pytest.mark.parametrize("kind", [tf1.py_func, tf.numpy_function, tf.py_function])
 def test_a_function_of_the_feeds_is_called_once_with_all_rows(kind):
-    """It draws its own numbers, so that calls by shards would be others."""
+    """It draws random numbers itself, so calls by shards would give others."""
     calls = []
 
     def build():
@@ -283,7 +283,7 @@ def test_a_function_of_the_model_is_called_by_one_learner_with_a_warning():
 
 
 def test_learners_that_come_later_are_told_as_well():
-    """With one learner there is nothing to divide."""
+    """A session with one learner has nothing to divide."""
     with tf.Graph().as_default() as graph, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         x, y = placeholders()

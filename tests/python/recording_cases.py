@@ -68,7 +68,7 @@ class OnDevice:
             self.init = tf1.global_variables_initializer()
 
     def feeds(self, number: int) -> dict[Any, np.ndarray]:
-        """Of the run of that number."""
+        """Returns the feeds of the run of that number."""
         random = np.random.default_rng(number)
         x = random.normal(size=(ROWS, 6)).astype(np.float32)
         if self._classes:
@@ -79,7 +79,7 @@ class OnDevice:
 def on_device(
     program: OnDevice, graphs: str, scaled: tuple[int, ...] = ()
 ) -> tuple[list[np.ndarray], list[str]]:
-    """What 12 runs leave behind and fetch, and the warnings about recordings.
+    """Returns the final values and fetches of 12 runs, and the warnings about recordings.
 
     Runs whose number is in `scaled` assign to `scale` as well.
     """
@@ -101,12 +101,12 @@ def on_device(
 
 
 def recorder(emulator: Emulator) -> None:
-    """The C++ tests of emulated_accelerator.cc."""
+    """Runs the C++ tests of emulated_accelerator.cc."""
     assert emulator.recorder_failure() == ""
 
 
 def recorded_tasks(emulator: Emulator) -> None:
-    """Replays leave the same bits as executing op by op, with both forms of waiting."""
+    """Checks that replays give the bits of executing op by op, with both forms of waiting."""
     emulator.start()
     for case in (
         {"optimiser": "sgd", "resources": True},
@@ -127,7 +127,7 @@ def recorded_tasks(emulator: Emulator) -> None:
 
 
 def moving_variables(emulator: Emulator) -> None:
-    """Variables that an op gives another buffer are never read or written at the old one."""
+    """Checks that variables moved by an op are never read or written at the old address."""
     emulator.start()
     # Every task assigns to Adam's powers of beta.
     expected, _ = on_device(OnDevice("adam", True), "off")
@@ -136,7 +136,7 @@ def moving_variables(emulator: Emulator) -> None:
     assert emulator.recorded == (0, 0)
     assert len(texts) == 1 and "_power" in texts[0], texts
     assert_same(found, expected)
-    # One run does, of a variable that the recorded tasks only read.
+    # One run does, to a variable that the recorded tasks only read.
     expected, _ = on_device(OnDevice("momentum", True), "off", scaled=(6,))
     emulator.record()
     found, texts = on_device(OnDevice("momentum", True), "on", scaled=(6,))
@@ -147,7 +147,7 @@ def moving_variables(emulator: Emulator) -> None:
 
 
 def unrecordable_ops(emulator: Emulator) -> None:
-    """Tasks with ops that need the host are executed op by op, and say why."""
+    """Checks that tasks with ops that need the host are executed op by op, with the reason."""
     emulator.start()
 
     def check(
@@ -161,14 +161,14 @@ def unrecordable_ops(emulator: Emulator) -> None:
         emulator.record(unrecordable=breaks)
         found, texts = on_device(OnDevice("momentum", resources, wrap), "on")
         assert emulator.recorded == (recordings, 0), emulator.recorded
-        # Said once, whichever learner finds it.
+        # One warning, whichever learner finds it.
         assert len(texts) == 1 and text in texts[0], texts
         assert_same(found, expected)
 
     check("looks at values on the host", 0, lambda x: tf.debugging.check_numerics(x, "x"))
     check("brings a value to the host", 0, emulator.ops.emulated_to_host)
     check("keeps a state on the host", 0, through_an_array)
-    # What only recording shows: each learner records once and executes that task.
+    # Obstacles that only recording shows: each learner records once and executes that task.
     check("goes on on the host", 2, emulator.ops.emulated_async)
     for resources in (False, True):
         check("net/hidden", 2, breaks="net/hidden", resources=resources)
@@ -179,7 +179,7 @@ def unrecordable_ops(emulator: Emulator) -> None:
 
 
 def through_an_array(x: Any) -> Any:
-    """x by way of a TensorArray."""
+    """Passes x through a TensorArray."""
     handle, flow = tf.raw_ops.TensorArrayV3(size=1, dtype=tf.float32)
     flow = tf.raw_ops.TensorArrayWriteV3(handle=handle, index=0, value=x, flow_in=flow)
     read = tf.raw_ops.TensorArrayReadV3(handle=handle, index=0, flow_in=flow, dtype=tf.float32)
@@ -187,7 +187,8 @@ def through_an_array(x: Any) -> Any:
 
 
 def reasons_against_recording(emulator: Emulator) -> None:
-    """Tasks that are partly on the CPU, and options that exclude recording, say so."""
+    """Checks the reasons of tasks that are partly on the CPU, and of options that exclude
+    recording."""
     emulator.start()
     program = Program()
     with (

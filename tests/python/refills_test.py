@@ -1,7 +1,7 @@
-"""Learners that refill what they take from do not wait for each other for ever.
+"""Learners that refill the queue that they take from do not wait for each other for ever.
 
-Two elements are there beforehand, and four learners take one each in a run that adds as
-many. The gradient of the loss w·element is the element, so w tells which were seen.
+Two elements exist at the start, and four learners take one each in a run that adds as many. The
+gradient of the loss w·element is the element, so w shows which were taken.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ STORES = ["staging_area", "queue", "map_staging_area"]
 
 
 def put_and_take(store, element):
-    """The op that adds `element`, and an element that is taken."""
+    """Returns the op that adds `element`, and an element that is taken."""
     if store == "queue":
         queue = tf1.FIFOQueue(8, [tf.float32], [[]])
         return queue.enqueue(element), queue.dequeue()

@@ -1,4 +1,4 @@
-"""What replicas share with the rest of a session, and where they cannot help."""
+"""The state that replicas share with the rest of a session, and runs that replicas cannot help."""
 
 import warnings
 
@@ -18,7 +18,7 @@ def messages(caught):
 
 @pytest.mark.parametrize("control_flow_v2", [True, False])
 def test_one_learner_draws_on_where_evaluation_stopped(control_flow_v2):
-    """Dropout is drawn while evaluating, too; both come from one stream, as in stock."""
+    """Evaluation draws dropout, too; both draw from one stream, as in stock."""
     graph = tf.Graph()
     flow = tf1.control_flow_v2_enabled()
     (tf1.enable_control_flow_v2 if control_flow_v2 else tf1.disable_control_flow_v2)()
@@ -52,7 +52,7 @@ def test_one_learner_draws_on_where_evaluation_stopped(control_flow_v2):
 
 @pytest.mark.parametrize("even", [True, False])
 def test_learning_rate_inside_a_branch_that_is_not_taken(even):
-    """The session looks at learning rates by themselves; this one has no value then."""
+    """The session reads learning rates by themselves; this one has no value then."""
     tf1.disable_control_flow_v2()
     try:
         p = linear()
@@ -79,7 +79,7 @@ def test_learning_rate_inside_a_branch_that_is_not_taken(even):
 
 
 def test_learning_rate_chosen_by_a_branch_still_restarts():
-    """… while a rate that is the result of a conditional is looked at."""
+    """A rate that is the result of a conditional is read."""
     tf1.disable_control_flow_v2()
     try:
         p = linear()

@@ -1,8 +1,9 @@
-"""What elastic hosts run that are killed and started again, beside feed programs; see hosts.py.
+"""The programs of elastic hosts that are killed and started again, beside feed programs; see
+hosts.py.
 
-Every program trains until so many iterations count as the file "until" says, on batches of its
-own that begin again when they end and when it is started again. It logs which of them it has
-trained on, and the weights afterwards.
+Every program trains until as many iterations count as the file "until" says. Its batches start
+again when they end, and when it is started again. It logs the batches that it has trained on,
+and the weights afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class _Log:
         self._trained = 0
 
     def note(self, session: Any, values: list[float]) -> bool:
-        """After a batch. Whether it was the last one."""
+        """Logs a batch; returns whether it was the last one."""
         counts = _counts(session)
         entry = {"rows": self._trained % BATCHES, "counts": counts, "values": values}
         with self._path.open("a") as file:
@@ -45,7 +46,7 @@ def _result(session: Any, values: list[float]) -> dict[str, Any]:
 
 
 def session_trains(rank: int, addresses: list[str], synchroniser: str) -> dict[str, Any]:
-    """In a session, on a tf.data pipeline."""
+    """Trains in a session, on a tf.data pipeline."""
     program = Regression(rank, momentum=0.0, elements=BATCHES, repeats=True)
     log = _Log(rank)
     chosen = getattr(tensorbow, synchroniser)()
@@ -62,7 +63,7 @@ def session_trains(rank: int, addresses: list[str], synchroniser: str) -> dict[s
 
 
 def keras_fits(rank: int, addresses: list[str], synchroniser: str) -> dict[str, Any]:
-    """In Keras's `fit`, on a `tf.data.Dataset`."""
+    """Trains in Keras's `fit`, on a `tf.data.Dataset`."""
     import keras
 
     model = host_programs.keras_regression(rank, addresses, 1, synchroniser)

@@ -1,7 +1,7 @@
-"""Who executes a learning run follows from the types of its rows; either way its step is stock's.
+"""The types of its rows decide who executes a learning run; its step is always stock's.
 
 One table has the type and the exchanges of each loss, which explain() gives without training.
-Programs that stand for their kind are trained on two and three learners, beside a stock session.
+Typical programs are trained on two and three learners, beside a stock session.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def learners(count=2, **more):
 
 MEAN, SUM, SAME = "mean over rows", "sum over rows", "same on all learners"
 
-# By the name of a loss in tests/row_types/adversarial.py, which executes each whole and in
-# shards: its type, and how many tensors learners exchange beside the gradients.
+# The type of each loss of tests/row_types/adversarial.py, and the number of tensors that learners
+# exchange besides the gradients.
 DIVIDED = {
     "a mean": (MEAN, 0),
     "a sum": (SUM, 0),
@@ -95,7 +95,7 @@ DIVIDED = {
     "chosen by a mean": (SAME, 3),
 }
 
-# The operation that the warning names where learners do not exchange rows, and why.
+# The operation in the warning if learners do not exchange rows, and the reason.
 MIXED = {
     "softmax over rows": r"Softmax 'Softmax' works along the rows",
     "hard examples": r"TopKV2 'TopKV2' works along the rows",
@@ -113,7 +113,7 @@ MIXED = {
 
 
 def explained(name, **options):
-    """The explanation of a step by that loss, its loss' name, and what was warned of."""
+    """Returns the explanation of a step by that loss, its loss' name, and the warnings."""
     random = np.random.default_rng(1)
     with control_flow(1), tf.Graph().as_default():
         feeds = {
@@ -221,7 +221,7 @@ def assert_same_weights(ours, stock, rtol=2e-4):
 
 
 def assert_stocks(build, data, count, steps, rtol=2e-4, executed_by=None, **more):
-    """Trains on `count` learners to stock's variables and fetches; returns what is explained."""
+    """Trains on `count` learners to stock's variables and fetches; returns the explanation."""
     stock, wanted, _, _ = run(build, data, steps, **more)
     ours, values, explanation, said = run(build, data, steps, learners(count), **more)
     assert explanation.learners == (executed_by or count), explanation.why
@@ -327,7 +327,7 @@ OF_THE_BATCH = {
 @COUNTS
 @pytest.mark.parametrize("name", OF_THE_BATCH)
 def test_losses_of_the_whole_batch(name, count):
-    """In 40 runs errors fall below 1: what floods or is held up begins to act."""
+    """In 40 runs errors fall below 1: flooded and clamped losses begin to have an effect."""
 
     def train(loss):
         return tf1.train.GradientDescentOptimizer(0.05).minimize(loss)
@@ -339,7 +339,7 @@ def test_losses_of_the_whole_batch(name, count):
 
 @COUNTS
 def test_rows_whose_gradients_are_clipped_one_by_one(count):
-    """As in differentially private training; the bound acts from a later run on."""
+    """Clips as in differentially private training; the bound has an effect only in later runs."""
 
     def build():
         x, y = tf1.placeholder(tf.float32, [None, 4]), tf1.placeholder(tf.float32, [None])
@@ -416,7 +416,7 @@ def test_batch_normalisation_by_hand_in_a_conditional(count):
 @COUNTS
 @pytest.mark.parametrize("clips", [False, True])
 def test_noise_that_is_added_to_gradients_has_stocks_deviation(clips, count):
-    """It is drawn once, not once a learner and averaged."""
+    """It is drawn once, not once per learner and averaged."""
     shape = (50, 40)
 
     def train(loss):
@@ -642,7 +642,7 @@ def test_reads_and_writes_are_explained_too():
 
 
 def test_a_program_that_has_converged_stays_divided():
-    """What is left of its gradients is rounding."""
+    """The rest of its gradients is rounding."""
 
     def build():
         x, y = tf1.placeholder(tf.float32, [None, 3]), tf1.placeholder(tf.float32, [None])
@@ -662,7 +662,7 @@ def test_a_program_that_has_converged_stays_divided():
 
 
 def test_numbers_of_rows_are_those_of_all_rows():
-    """As fetches, as values that are written, and together with other integers."""
+    """Numbers as fetches, as written values, and together with other integers."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None, 3])

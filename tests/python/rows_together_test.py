@@ -1,7 +1,7 @@
-"""What learners that share a batch compute from its rows, besides gradients, is stock's.
+"""Values that learners compute from the rows of a batch, besides gradients, are stock's.
 
-Running metrics, counters, moving averages, extremes and denominators of masked means, against
-a stock session on the same rows.
+Running metrics, counters, moving averages, extremes and denominators of masked means, against a
+stock session on the same rows.
 """
 
 import warnings
@@ -18,7 +18,8 @@ ROWS, COLUMNS = 32, 20
 
 
 def train(build, data, session, steps=8):
-    """Every fetch of every run, and all variables in the end; how many learners, warnings."""
+    """Returns every fetch of every run, and all final variables; the number of learners,
+    warnings."""
     random = np.random.RandomState(5)
     with tf.Graph().as_default(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -53,7 +54,7 @@ def assert_stocks(build, data, count, fetched=True, steps=8, **more):
 
 
 def classifier(extra=lambda x, y, logits: [], loss=None):
-    """Feeds, and [train, loss, *extra]."""
+    """Returns feeds, and [train, loss, *extra]."""
 
     def build():
         x, y = tf1.placeholder(tf.float32, [None, COLUMNS]), tf1.placeholder(tf.int32, [None])
@@ -214,7 +215,7 @@ def test_means_over_what_is_not_masked_are_stocks(divide, count):
 
 
 def test_masks_that_hide_nothing_at_first_hide_what_they_hide_later():
-    """The first runs see a plain mean."""
+    """The masks of the first runs hide nothing."""
     runs = []
 
     def data(random):

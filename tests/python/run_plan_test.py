@@ -1,4 +1,5 @@
-"""Plans are kept by what a run is (tensorbow/_run_plan.py): never by objects that are gone."""
+"""Plans are kept by the identity of a run (tensorbow/_run_plan.py), never by objects that are
+gone."""
 
 import gc
 import types
@@ -15,7 +16,7 @@ LEARNERS = [1, 2]
 
 
 def numbered(count):
-    """A graph with tensors t0, t1, … of values 0, 1, … and a placeholder x."""
+    """Makes a graph with tensors t0, t1, … of values 0, 1, … and a placeholder x."""
     p = types.SimpleNamespace(graph=tf.Graph())
     with p.graph.as_default():
         p.tensors = [tf.constant(k, name=f"t{k}") for k in range(count)]
@@ -26,7 +27,7 @@ def numbered(count):
 
 
 def replace(fetches, index, letter, k):
-    """Puts a new name in the place of one that is deleted first: mostly it gets its id."""
+    """Replaces a name by a new one after its deletion, so that it mostly gets the same id."""
     fetches[index] = None
     if k % 10 == 0:
         gc.collect(0)
@@ -91,7 +92,7 @@ def test_feed_dict_may_change_between_runs():
         for x in range(3):
             feeds[p.x] = x
             assert s.run(p.difference, feeds) == x - 3
-        feeds[p.x] = feeds.pop(p.x)  # now the last
+        feeds[p.x] = feeds.pop(p.x)  # now the last one
         assert s.run(p.difference, feeds) == 2 - 3
         del feeds[p.y]
         with pytest.raises(tf.errors.InvalidArgumentError, match="must feed a value"):

@@ -116,7 +116,7 @@ def test_operation_run_and_tensor_eval_use_the_default_session():
 
 
 def traced_run():
-    """A program, and the metadata of one traced learning run of it on two learners."""
+    """Returns a program, and the metadata of one traced learning run of it on two learners."""
     p = linear()
     x, y = rows(8)
     metadata = tf1.RunMetadata()
@@ -155,7 +155,7 @@ def test_timelines_and_tensorboard_show_every_learner(tmp_path):
     devices = seen.RunMetadata("traced").step_stats.dev_stats
     assert len(devices) == 2
     for device in devices:
-        # Nodes of the graph that is drawn get their times by name.
+        # Nodes of the drawn graph get their times by name.
         named = known & {n.node_name for n in device.node_stats}
         assert {"prediction/MatMul", "train/update_w/ResourceApplyGradientDescent"} <= named
 
@@ -194,7 +194,7 @@ def test_device_that_does_not_exist_is_refused_unless_placement_is_soft():
 
 
 def test_two_threads_in_run():
-    """Learning runs take turns; reads and writes go on beside them."""
+    """Learning runs take turns; reads and writes continue beside them."""
     p = linear()
     x, y = rows(32)
     errors = []
@@ -298,7 +298,7 @@ def test_learner_value_of_wrong_learners_and_variables():
 
 
 def own_mib():
-    """Memory of the process's own. Files' pages (libraries) come and go as the machine likes."""
+    """Returns the process's own memory. Pages of files (libraries) vary with the machine."""
     gc.collect()
     memory = psutil.Process().memory_full_info()
     return (memory.rss - memory.shared + memory.swap) / 2**20

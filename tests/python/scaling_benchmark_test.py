@@ -38,7 +38,7 @@ def test_a_host_that_is_late_delays_the_others_by_what_their_forward_pass_does_n
     free = SumCosts(0, 0, 0, 0)
     # Tasks of 8 s, 1 s of it forward; in turn, one of two hosts takes 1.25 times as long.
     #   0: hosts end at 10 and 8.
-    #   1: host 0 goes on at once and ends at 18; host 1 is done with its forward pass at 9.25,
+    #   1: host 0 continues at once and ends at 18; host 1 completes its forward pass at 9.25,
     #      waits until 10 and ends at 10 + 1.25 * 7 = 18.75.
     #   2: host 0 ends its forward pass at 19.25, after 18.75, and all at 28; host 1 at 26.75.
     pace = np.array([[1.25, 1.0], [1.0, 1.25], [1.25, 1.0]])

@@ -1,4 +1,4 @@
-"""Data sets that lie beside the checkout, in ../shared/data; tests skip without them."""
+"""Data sets beside the checkout, in ../shared/data; tests skip without them."""
 
 import pathlib
 
@@ -8,7 +8,7 @@ FOLDER = pathlib.Path(__file__).parents[3] / "shared" / "data"
 
 
 def shared_data(name):
-    """The path of a data set; the test is skipped where there is none."""
+    """Returns the path of a data set; skips the test if there is none."""
     path = FOLDER / name
     if not path.exists():
         pytest.skip(f"{path} is not there")

@@ -1,4 +1,4 @@
-"""Hand-written updates through slots: what a read gets that waits for a write."""
+"""Hand-written updates through slots: the value of a read that waits for a write."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ tf1 = tf.compat.v1
 
 
 def program(update):
-    """Linear regression whose weights and slot are written by `update`."""
+    """Makes linear regression whose weights and slot are written by `update`."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None, 2])
@@ -31,7 +31,7 @@ def momentum_by_slot(w, m, gradient):
 
 
 def replaced_from_slot(w, m, gradient):
-    """As FTRL does: the slot remembers all, the weights are computed from it alone."""
+    """Updates as FTRL: the slot accumulates, the weights are computed from it alone."""
     with tf.control_dependencies([m.assign_add(w.read_value() - gradient, read_value=False)]):
         total = m.read_value()
     return w.assign(0.05 * total, read_value=False)

@@ -1,8 +1,8 @@
-"""Synchronous model averaging in NumPy float64: around the replicas' mean as it is, and as
-CROSSBOW (VLDB 2019, section 3) has it.
+"""Synchronous model averaging in NumPy float64: around the replicas' present mean, and as in
+CROSSBOW (VLDB 2019, section 3).
 
-Nothing here knows of TensorBow. Gradients come from a stock TensorFlow session, which is
-given one learner's weights at a time.
+Nothing here knows of TensorBow. Gradients come from a stock TensorFlow session, which is given one
+learner's weights at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StockGradients:
 
 
 def heavy_ball(momentum):
-    """a ← μ·a + g; the update is −γ·a. With μ = 0 gradient descent."""
+    """Updates a ← μ·a + g; the update is −γ·a. With μ = 0 gradient descent."""
 
     def update(slots, gradient, rate):
         slots["a"] = momentum * slots.get("a", 0.0) + gradient
@@ -45,7 +45,7 @@ def heavy_ball(momentum):
 
 
 def sparse_heavy_ball(momentum):
-    """The same of rows that have a gradient; others keep their slots and do not move."""
+    """Updates the rows that have a gradient; others keep their slots and do not move."""
 
     def update(slots, gradient, rate):
         used = np.any(gradient != 0, axis=-1, keepdims=True)
@@ -57,7 +57,8 @@ def sparse_heavy_ball(momentum):
 
 
 def adam():
-    """β1 = 0.9, β2 = 0.999, ε = 1e-8; TensorFlow has these and the powers as float32.
+    """Updates with β1 = 0.9, β2 = 0.999, ε = 1e-8, which TensorFlow keeps in float32, with the
+    powers.
 
     Rows without a gradient decay and move as others do.
     """
@@ -76,7 +77,7 @@ def adam():
 
 
 def adagrad(initial=0.1):
-    """a ← a + g²; the update is −γ·g/√a: nothing where there is no gradient."""
+    """Updates a ← a + g²; the update is −γ·g/√a: nothing without a gradient."""
 
     def update(slots, gradient, rate):
         slots["a"] = slots.get("a", initial) + gradient**2
@@ -119,7 +120,8 @@ class SMAModel:
         self.iterations = 0
 
     def iteration(self, gradients_of, batches):
-        """One learning task of every learner that has a batch (None: it sits out)."""
+        """Executes one learning task of every learner that has a batch (None: it skips the
+        iteration)."""
         self.iterations += 1
         synchronise = self.iterations % self.sync_period == 0
         active = {j for j, batch in enumerate(batches) if batch is not None}
@@ -144,7 +146,7 @@ class SMAModel:
                 self.z_prev[i], self.z[i] = self.z[i], z_next
 
     def restart(self):
-        """Replicas ← z, the central momentum is forgotten, slots are kept."""
+        """Sets replicas to z; the central momentum is forgotten, slots are kept."""
         self.z_prev = [v.copy() for v in self.z]
         self.w = [[v.copy() for v in self.z] for _ in self.w]
         self.present = set(range(len(self.w)))

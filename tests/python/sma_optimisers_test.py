@@ -26,7 +26,7 @@ TOLERANCE = dict(rtol=1e-5, atol=1e-9)
 
 
 class Gradients:
-    """Dense ones, of all trained variables, by a stock session."""
+    """Gradients of all trained variables, dense, by a stock session."""
 
     def __init__(self, program):
         with program.graph.as_default():

@@ -18,7 +18,7 @@ TOLERANCE = {tf.float32: dict(rtol=1e-5, atol=2e-6), tf.float64: dict(rtol=1e-10
 
 CURRENT = tensorbow.SMA()
 LAGGING = tensorbow.SMA(centre="lagging")
-# A centre with the momentum that "auto" is under plain gradient descent.
+# A centre with the momentum of "auto" under plain gradient descent.
 CENTRES = pytest.mark.parametrize(
     ("sma", "expected_momentum"), [(CURRENT, 0.0), (LAGGING, 0.9)], ids=["current", "lagging"]
 )
@@ -74,7 +74,7 @@ class Comparison:
             num_learners,
             learning_rate,
             optimiser_momentum,
-            # EASGD is the lagging centre.
+            # EASGD has the lagging centre.
             centre=getattr(sma, "centre", "lagging"),
             alpha=sma.alpha,
             momentum=expected_momentum,
@@ -262,7 +262,7 @@ def test_two_runs_give_the_same_bits(digits, sma, options):
 
 
 def test_restart_may_use_the_session_it_belongs_to():
-    """The callable reads a loss, and may even train: it is not asked again meanwhile."""
+    """The callable reads a loss, and may even train: it is not called again meanwhile."""
     p = programs.linear()
     x, y = programs.rows(8)
     feeds = {p.x: x, p.y: y}
@@ -326,8 +326,8 @@ PACES = [
 @pytest.mark.parametrize("learners", [2, 3])
 @pytest.mark.parametrize(("sma", "pace"), PACES)
 def test_pace_under_a_constant_gradient(learners, sma, pace):
-    """As SMA's docstring has it: that of plain gradient descent for the current centre, for
-    the lagging one L / (L + 1 − μ) times as much."""
+    """The pace of SMA's docstring: that of plain gradient descent for the current centre, for the
+    lagging one L / (L + 1 − μ) times as much."""
     if pace is None:
         pace = learners / (learners + 1 - sma.momentum)
     rate, period = 0.01, 2 * sma.sync_period
@@ -349,7 +349,7 @@ def test_pace_under_a_constant_gradient(learners, sma, pace):
 
 
 def test_one_row_runs_train_as_stock_does_and_leave_no_stale_replica(digits, one_thread):
-    """400 runs of one row, then runs of 64: no loss that jumps, replicas that restart from z."""
+    """400 runs of one row, then runs of 64: no jump of the loss, and replicas restart from z."""
     program = models.build("logistic", digits[0].shape[1:], seed=5)
     with program.graph.as_default():
         variables = tf1.trainable_variables()

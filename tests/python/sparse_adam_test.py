@@ -1,4 +1,4 @@
-"""Adam's update with a gradient of some rows: one op, and what stock computes with ten."""
+"""Adam's update with a gradient of some rows: one op, with the results of stock's ten."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def session_of(program, learners=1, **options):
 
 
 def ops_of(session, fetches, feeds):
-    """The ops that the learners execute for the run."""
+    """Returns the ops that the learners execute for the run."""
     metadata = tf1.RunMetadata()
     options = tf1.RunOptions(output_partition_graphs=True)
     session.run(fetches, feeds, options=options, run_metadata=metadata)
@@ -92,7 +92,7 @@ def test_a_slot_that_is_read_before_or_after_the_update_is_as_in_stock(use_resou
 
 
 class AdamThatLooksBetween(tf1.train.AdamOptimizer):
-    """Scales by the slot as it is between its decay and what is added to it."""
+    """An optimiser that scales by the slot between its decay and the addition to it."""
 
     def _apply_sparse(self, gradient, variable):
         return self._of(gradient.values, variable, gradient.indices)

@@ -14,7 +14,7 @@ COLUMNS, LABELS = 5, 3
 
 
 def group(first, rows):
-    """Rows that are known by their number: row r has r % 3 values of r + 1, and r % 2 labels."""
+    """Makes rows that show their number: row r has r % 3 values of r + 1, and r % 2 labels."""
     numbers = np.arange(first, first + rows)
     ends = np.append(0, np.cumsum(numbers % 3))
     label_ends = np.append(0, np.cumsum(numbers % 2))
@@ -33,7 +33,7 @@ def dense_group(first, rows):
 
 
 def of_groups(groups):
-    """A data set of them, without Python: it can be saved where it is."""
+    """Makes a data set of them, without Python, so that its position can be saved."""
     dataset = tf.data.Dataset.from_tensors(groups[0])
     for more in groups[1:]:
         dataset = dataset.concatenate(tf.data.Dataset.from_tensors(more))
@@ -98,7 +98,7 @@ def test_iterators_side_by_side_do_not_know_each_other():
 @pytest.mark.parametrize("taken", range(7))
 @pytest.mark.parametrize("around", ["nothing", "prefetch", "shuffle"])
 def test_an_iterator_is_saved_where_it_is(taken, around, tmp_path):
-    """Also within a group, between two, and at the end."""
+    """Saves within a group, between two, and at the end."""
     with context.eager_mode():
         dataset = _SparseBatches(of_groups([group(0, 5), group(5, 6)]), 2, COLUMNS, LABELS)
         if around == "prefetch":
@@ -121,7 +121,7 @@ def test_an_iterator_is_saved_where_it_is(taken, around, tmp_path):
 
 
 def test_an_iterator_over_files_is_not_saved(tmp_path):
-    """Python reads them; TensorFlow says so for every from_generator."""
+    """Python reads them; TensorFlow refuses that for every from_generator."""
     path = tmp_path / "rows.txt"
     path.write_text("0 1:1\n1 2:1\n")
     with context.eager_mode():
@@ -147,7 +147,7 @@ def test_initializable_iterators_begin_again(tmp_path):
 
 
 def test_iterators_that_are_dropped_half_way_leave_nothing_behind(tmp_path):
-    """With Python's threads at work, and a file that is longer than a block."""
+    """Python's threads are at work, and a file is longer than a block."""
     path = tmp_path / "rows.txt"
     path.write_text("".join(f"0 1:{i}.5 2:3.25\n" for i in range(20_000)))
     with context.eager_mode():

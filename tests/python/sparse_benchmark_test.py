@@ -24,7 +24,7 @@ def test_rows_have_the_statistics_that_are_asked_for(tmp_path):
     assert features.mean() == pytest.approx(75, abs=2) and features.min() >= 1
     assert labels.mean() == pytest.approx(5.45, abs=0.5) and labels.min() >= 1
     often = np.sort(np.bincount(data.columns, minlength=1359))[::-1]
-    assert often[0] > 5 * often[100] > 5 * often[1000]  # a few come often
+    assert often[0] > 5 * often[100] > 5 * often[1000]  # a few are frequent
     for begin, end in zip(data.ends, data.ends[1:]):
         assert (np.diff(data.columns[begin:end]) > 0).all()
         assert np.linalg.norm(data.values[begin:end]) == pytest.approx(1, abs=1e-5)

@@ -1,5 +1,5 @@
-"""The gradient of weights that a sparse matrix is multiplied with: only the rows that are not
-zero, and the numbers of the dense one."""
+"""The gradient of weights that a sparse matrix is multiplied with: only the rows that are not zero,
+with the numbers of the dense one."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ ALL_OPTIMISERS = pytest.mark.parametrize("optimiser", OPTIMISERS)
 
 
 class Program:
-    """Sparse rows times weights, a layer behind them, and targets."""
+    """Sparse rows times weights, with a layer after them, and targets."""
 
     def __init__(self, optimiser="sgd", use_resource=True, dense=False, rate=0.1):
         self.graph = tf.Graph()
@@ -41,7 +41,7 @@ class Program:
             loss = tf.reduce_mean((tf.matmul(hidden, self.v)[:, 0] - self.y) ** 2) / 100
             self.optimiser = OPTIMISERS[optimiser](rate)
             gradients = self.optimiser.compute_gradients(loss)
-            if dense:  # something between the product and the update, which changes nothing
+            if dense:  # an op between the product and the update, which changes nothing
                 one = tf1.placeholder_with_default(1.0, [])
                 gradients = [(g * one, v) for g, v in gradients]
             self.train = self.optimiser.apply_gradients(gradients)
@@ -52,7 +52,7 @@ class Program:
         return [self.w, self.v, *self.optimiser.variables()]
 
     def feeds(self, step, rows=ROWS):
-        """Features that come in many rows, in one and in none; some come with a zero."""
+        """Makes features that occur in many rows, in one and in none; some occur with a zero."""
         rng = np.random.default_rng(step)
         entries = [
             (row, column)
@@ -73,7 +73,7 @@ def session_of(program, learners, **options):
 
 
 def ops_of(session, fetches, feeds):
-    """The ops that the learners execute for the run."""
+    """Returns the ops that the learners execute for the run."""
     metadata = tf1.RunMetadata()
     options = tf1.RunOptions(output_partition_graphs=True)
     session.run(fetches, feeds, options=options, run_metadata=metadata)
@@ -105,7 +105,7 @@ def test_one_learner_has_stocks_bits(optimiser, use_resource, one_thread):
     # TensorFlow's Adagrad approximates a square root by the width of its vectors.
     fused = optimiser != "adagrad"
     assert ops.count("TensorBowSparseProduct") == fused
-    assert ops.count("TensorBowSparseTensorDenseMatMul") == 2 - fused  # one is forward
+    assert ops.count("TensorBowSparseTensorDenseMatMul") == 2 - fused  # one is the forward product
 
 
 @ALL_OPTIMISERS
@@ -215,7 +215,7 @@ def test_products_forward_have_tensorflows_bits_and_errors(learners, one_thread)
     outside = value._replace(indices=np.concatenate([entries[:-1], [[7, 30]]]))
     options = tensorbow.Options(
         learners_per_device=learners,
-        synchroniser=tensorbow.SMA(),  # there are no gradients
+        synchroniser=tensorbow.SMA(),  # without gradients
         shard=[x],
         combine={product: "concat"},
         proof="off",

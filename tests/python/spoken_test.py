@@ -1,4 +1,4 @@
-"""Messages lead to what caused them: the user's line, the right spelling, what is missing."""
+"""Messages point to their cause: the user's line, the right spelling, the missing object."""
 
 import inspect
 import multiprocessing
@@ -22,13 +22,13 @@ tf1 = tf.compat.v1
 
 
 def line():
-    """The number of the caller's line."""
+    """Returns the number of the caller's line."""
     return sys._getframe(1).f_lineno
 
 
 @pytest.fixture
 def said():
-    """The warnings of the test, as (line of this file, text)."""
+    """Returns the warnings of the test, as (line of this file, text)."""
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -42,7 +42,7 @@ def said():
 
 
 def same_for_all():
-    """A graph whose learning run has no data, which is remarked on."""
+    """Makes a graph whose learning run has no data, which causes a warning."""
     graph = tf.Graph()
     with graph.as_default():
         w = tf1.get_variable("w", initializer=1.0)
@@ -226,7 +226,7 @@ def test_explain_refuses_a_run_that_lacks_a_feed_as_the_run_itself_does():
             with pytest.raises(tf.errors.InvalidArgumentError):
                 act(p.loss)
         assert s.explain(p.train, {p.x: x, p.y: y}).learners == 2
-        # What is fed in the middle needs nothing before it.
+        # A fed tensor in the middle needs nothing before it.
         assert s.explain(p.loss, {p.error: y}).kind == "read"
         assert s.run(p.loss, {p.error: y}) > 0
 
@@ -271,7 +271,7 @@ def test_more_learners_than_cores_are_remarked_on_in_keras(monkeypatch, said):
 
 
 def forked(act, answers):
-    """What a session says in a forked process."""
+    """Returns the message of a session in a forked process."""
     try:
         act()
         answers.send("nothing")

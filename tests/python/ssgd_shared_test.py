@@ -1,4 +1,4 @@
-"""S-SGD's learners have one copy of what their updates alone write.
+"""S-SGD's learners share one copy of variables that only their updates write.
 
 Expected values: stock sessions that are given the mean gradient, to the last bit.
 """
@@ -20,7 +20,7 @@ SIZE = 40_000  # more than a slice
 
 
 class Trained:
-    """A variable under Momentum, and other things that can be done with it."""
+    """A variable under Momentum, and other operations on it."""
 
     def __init__(self, use_resource, size=SIZE):
         self.size = size
@@ -33,14 +33,14 @@ class Trained:
             self.slot = optimiser.get_slot(self.w, "momentum")
             with tf.control_dependencies([self.train]):
                 self.train_and_damp = tf.group(tf1.assign(self.slot, 0.5 * self.slot))
-            self.old = tf.reshape(self.w, [-1, 1])  # refers to what it reads
+            self.old = tf.reshape(self.w, [-1, 1])  # refers to the buffer that it reads
             with tf.control_dependencies([self.train]):
                 self.old_afterwards = self.old * 1.0
             self.init = tf1.global_variables_initializer()
 
     @contextlib.contextmanager
     def sessions(self, config=None, ema_decay=None, **options):
-        """A stock session and one with learners; both initialised."""
+        """Makes a stock session and one with learners; both initialised."""
         synchroniser = tensorbow.SSGD(ema_decay=ema_decay)
         with (
             tf1.Session(graph=self.graph, config=config) as stock,
@@ -65,7 +65,7 @@ class Trained:
 
 
 def shares(session, op, feeds):
-    """Whether all updates of the task graph are made in one copy."""
+    """Returns whether all updates of the task graph are made in one copy."""
     metadata = tf1.RunMetadata()
     options = tf1.RunOptions(output_partition_graphs=True)
     session.run(op, feeds, options=options, run_metadata=metadata)
@@ -77,7 +77,7 @@ def shares(session, op, feeds):
 
 @KINDS
 def test_there_is_one_copy_until_a_program_writes_it_otherwise(use_resource, one_thread):
-    """Then each learner has its own, and what was compiled before goes on with these."""
+    """Then each learner has its own, and programs compiled before use these."""
     program = Trained(use_resource)
     zeros = {program.gradient: np.zeros((LEARNERS, SIZE), np.float32)}
     with program.sessions(one_thread) as (stock, session):
@@ -98,7 +98,7 @@ def test_there_is_one_copy_until_a_program_writes_it_otherwise(use_resource, one
 @pytest.mark.parametrize("average", [None, 0.5], ids=["", "average"])
 @pytest.mark.parametrize("size", [1, 2047, 2049, 5003, 16_384])
 def test_what_is_not_more_than_a_slice_has_copies(size, average, use_resource, one_thread):
-    """Learners make equal parts of its update, in all of them."""
+    """Learners make equal parts of its update, in all copies."""
     program = Trained(use_resource, size)
     with program.sessions(one_thread, ema_decay=average) as (stock, session):
         expected, iterations = stock.run(program.w), 0

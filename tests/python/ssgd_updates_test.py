@@ -21,7 +21,7 @@ NARROW = (ROWS, COLUMNS)
 
 
 def mean_of(gradients):
-    """Of [learners, …], in the order of the learners."""
+    """Returns the mean of [learners, …], in the order of the learners."""
     accumulate = np.float64 if gradients.dtype == np.float64 else np.float32
     total = gradients[0].astype(accumulate)
     for gradient in gradients[1:]:
@@ -125,7 +125,7 @@ def test_product_is_summed_over_all_rows(op, inner, shape, use_resource):
 
 
 def test_gradient_of_the_inputs_is_computed_apart():
-    """No learner sees all of the weights in an update that is made together."""
+    """No learner reads all of the weights in a shared update."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [None, ROWS])
@@ -145,7 +145,7 @@ def test_gradient_of_the_inputs_is_computed_apart():
 
 @KINDS
 def test_updates_without_a_fused_op_take_part(use_resource, one_thread):
-    """FTRL has none: its gradient is averaged before it, whatever comes first by name."""
+    """FTRL has none: its gradient is averaged before it, in any order of names."""
     graph = tf.Graph()
     with graph.as_default():
         gradient = tf1.placeholder(tf.float32, [None, 20_000])
@@ -222,7 +222,7 @@ def test_nothing_is_updated_before_all_gradients_are_there(failing):
 
 
 def test_last_iteration_with_fewer_learners():
-    """The mean is of those that have a task; the others get what came of it."""
+    """The mean is over learners with a task; the others receive its result."""
     graph = tf.Graph()
     with graph.as_default():
         gradient = tf1.placeholder(tf.float32, [None, 40_000])

@@ -1,11 +1,11 @@
 """The machine of the kill-and-resume test: processes that train until they are killed.
 
-Run as a program it imports TensorFlow once and then forks a process for every line it
-reads: "train <state> <progress> <last iteration> <save every>". That is sound because
-the process that forks has one thread only, which it checks, and no session. It answers
-with the process id, and with the wait status when the process has ended.
+Run as a program it imports TensorFlow once and then forks a process for every line it reads: "train
+<state> <progress> <last iteration> <save every>". That is sound because the process that forks has
+one thread only, which it checks, and no session. It answers with the process id, and with the wait
+status when the process has ended.
 
-<progress> is a file of two bytes' worth: what the process is at, for the test that kills it.
+<progress> is a file of two bytes with the activity of the process, for the test that kills it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STARTING, LOADING, TRAINING, SAVING = range(4)
 
 
 def train(state, progress, last, save_every):
-    """From the last state, or from the start, until iteration `last`; saves the end."""
+    """Trains from the last state, or from the start, until iteration `last`; saves the end."""
     import state_programs
     import tensorflow as tf
 

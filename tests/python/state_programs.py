@@ -1,4 +1,4 @@
-"""Programs whose state is saved: everything a training step may keep from run to run."""
+"""Programs whose state is saved: all state that a training step may keep from run to run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS, COLUMNS = 12, 5
 
 
 def network(optimiser=None, use_resource=True, dropout=True):
-    """A small network with dropout, batch statistics, a schedule and a global step."""
+    """Makes a small network with dropout, batch statistics, a schedule and a global step."""
     p = types.SimpleNamespace(graph=tf.Graph())
     with p.graph.as_default():
         tf1.set_random_seed(7)
@@ -47,14 +47,14 @@ def network(optimiser=None, use_resource=True, dropout=True):
 
 
 def session(program, learners=2, **options):
-    """A session on the program's graph."""
+    """Makes a session on the program's graph."""
     return tensorbow.TensorBowSession(
         graph=program.graph, options=tensorbow.Options(learners_per_device=learners, **options)
     )
 
 
 def step(program, sess, index):
-    """Trains on batch number `index`; the loss."""
+    """Trains on batch number `index`; returns the loss."""
     random = np.random.default_rng(index)
     x = random.standard_normal((ROWS, COLUMNS)).astype(np.float32)
     feeds = {program.x: x, program.y: x @ np.linspace(-1, 1, COLUMNS).astype(np.float32)}

@@ -1,4 +1,4 @@
-"""save_state and load_state: a session goes on bit for bit, whatever happens meanwhile."""
+"""save_state and load_state: a session continues bit for bit, whatever happens meanwhile."""
 
 import os
 import pathlib
@@ -28,7 +28,7 @@ def momentum(rate):
 
 
 def contents(path):
-    """Everything in a saved state, by key, as bytes (and dtype and shape)."""
+    """Returns the contents of a saved state, by key, as bytes (and dtype and shape)."""
     path = pathlib.Path(path)
     prefix = tf1.train.latest_checkpoint(str(path.parent), latest_filename=path.name)
     reader = tf1.train.load_checkpoint(prefix)
@@ -44,7 +44,7 @@ def contents(path):
 
 
 def everything(program, sess, path):
-    """What a session is, as values: replicas and the central model by hand, and its state."""
+    """Returns the values of a session: replicas and the central model by hand, and its state."""
     sess.save_state(path)
     replicas = {
         (variable.name, j): sess.learner_value(variable, j).tobytes()
@@ -153,7 +153,7 @@ def test_before_any_learning_run(tmp_path):
         sess.save_state(tmp_path / "initial")
         initial = sess.run(program.variables)
         losses = train(program, sess, 3)
-        # The random numbers of the runs made meanwhile are taken back, too.
+        # The random numbers of the runs since the save are restored, too.
         sess.load_state(tmp_path / "initial")
         assert train(program, sess, 3) == losses
     with session(network()) as sess:
@@ -247,7 +247,7 @@ def test_a_learning_rate_drop_right_after_loading_restarts(tmp_path):
         run(program, sess, 2, 0.01)
         expected = everything(program, sess, tmp_path / "a")
         sess.load_state(tmp_path / "state")
-        run(program, sess, 2, 0.03)  # no drop: something else
+        run(program, sess, 2, 0.03)  # no drop, but another change
         assert everything(program, sess, tmp_path / "c") != expected
     again = build()
     with session(again) as sess:
@@ -579,7 +579,7 @@ def test_damaged_files_are_noticed_and_nothing_is_lost(tmp_path, pattern):
 
 
 class Machine:
-    """Runs state_machine.py; see there."""
+    """A process of state_machine.py; see there."""
 
     def __init__(self, directory):
         self.progress = directory / "progress"
@@ -593,7 +593,7 @@ class Machine:
         assert self._process.stdout.readline() == "ready\n"
 
     def train(self, state, last, save_every, kill_after_s=None):
-        """Trains in a process of its own; what it was at when it ended, if killed."""
+        """Trains in a process of its own; returns its activity at the end, if killed."""
         self.progress.write_bytes(bytes([state_machine.STARTING]))
         self._process.stdin.write(f"train {state} {self.progress} {last} {save_every}\n")
         self._process.stdin.flush()
@@ -628,7 +628,7 @@ def test_killed_at_any_moment_a_process_resumes_bit_for_bit(tmp_path):
     never = 10**9
     for _ in range(kills):
         at.append(machine.train(state, never, 2, random.uniform(0.3, 2) * one_life_s))
-    # Kills hit what a process does, not only its start.
+    # Kills occur during all activities of a process, not only at its start.
     assert at.count(state_machine.SAVING) >= 5
     assert at.count(state_machine.TRAINING) + at.count(state_machine.SAVING) >= 20
 

@@ -1,10 +1,10 @@
-"""Common to comparisons with stock sessions."""
+"""Helpers for comparisons with stock sessions."""
 
 from __future__ import annotations
 
 
 def loader(variables, session):
-    """A function of the variables' values, in their order, that assigns all in one run.
+    """Returns a function of the variables' values, in their order, that assigns all in one run.
 
     `Variable.load` takes a run for each.
     """

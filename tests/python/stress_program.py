@@ -1,4 +1,4 @@
-"""Every kind of run at once on one session: what stress_test.py has a process do.
+"""Every kind of run at once on one session, in a process for stress_test.py.
 
 Threads repeat one kind of run each until some seconds have passed and each has made enough
 runs. A deadlock prints the threads' stacks and ends the process with 1.
@@ -25,12 +25,12 @@ SYNCHRONISERS = {
     "adaptive": lambda: tensorbow.AdaptiveSGD(mega_batch=256, b_max=8),
 }
 LEAST_RUNS = 5  # of every thread
-# Longer than a loaded machine takes for the start and for the least number of runs.
+# More than the start and the minimum of runs take on a loaded machine.
 PATIENCE_SECONDS = 120
 
 
 class Program:
-    """A model, a queue that feeds it, and what threads do with their session."""
+    """A model, a queue that feeds it, and the actions of threads on their session."""
 
     def __init__(self, synchroniser, learners, directory):
         self.directory = pathlib.Path(directory)
@@ -83,7 +83,7 @@ class Program:
         self.session.run(self.train, self.feeds)
 
     def replicas(self):
-        """Every variable's values in the learners."""
+        """Returns every variable's values in the learners."""
         with self.graph.as_default():
             return [
                 [self.session.learner_value(variable, j) for j in range(self.session.num_learners)]
@@ -92,7 +92,7 @@ class Program:
 
 
 class Stress:
-    """Threads that repeat a run each, until they are told to end."""
+    """Threads that repeat a run each, until they are stopped."""
 
     def __init__(self, program):
         self._program = program
@@ -126,7 +126,7 @@ class Stress:
                 with self._program.graph.as_default():
                     run()
             except Exception as error:
-                # What a closed queue says.
+                # The errors of a closed queue.
                 closed = isinstance(error, (tf.errors.OutOfRangeError, tf.errors.CancelledError))
                 if not (closed and self._ending.is_set()):
                     with self._progress:
@@ -139,9 +139,9 @@ class Stress:
 
 
 def execute(synchroniser, learners, seconds, directory):
-    """What threads have counted, their errors, and whether replicas are finite and equal."""
+    """Returns the threads' counts, their errors, and whether replicas are finite and equal."""
     faulthandler.dump_traceback_later(seconds + PATIENCE_SECONDS, exit=True)
-    # As many on every machine: learners also wait for cores.
+    # The same number on every machine: learners also wait for cores.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     tf1.disable_eager_execution()
     program = Program(SYNCHRONISERS[synchroniser](), learners, directory)

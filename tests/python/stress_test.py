@@ -1,4 +1,4 @@
-"""One session, every kind of run at once from a thread of its own.
+"""One session with every kind of run at once, each from a thread of its own.
 
 TENSORBOW_STRESS_SECONDS makes each case longer; 3 without it.
 """
@@ -15,8 +15,8 @@ SECONDS = float(os.environ.get("TENSORBOW_STRESS_SECONDS", "3"))
 @pytest.mark.parametrize("learners", [2, 4])
 @pytest.mark.parametrize("synchroniser", stress_program.SYNCHRONISERS)
 def test_all_kinds_of_runs_at_once_go_on_and_end(synchroniser, learners, tmp_path):
-    """On two cores, so that four learners are more than cores. The program ends itself,
-    with its threads' stacks, when a thread stops for ever."""
+    """Uses two cores, so that four learners exceed them. The program ends itself, with its threads'
+    stacks, when a thread stops for ever."""
     outcome = own_process.call(
         *(stress_program.execute, synchroniser, learners, SECONDS, str(tmp_path)),
         seconds=SECONDS + stress_program.PATIENCE_SECONDS + 60,

@@ -1,4 +1,4 @@
-"""The other algorithms, and what they have in common with SMA and with stock TensorFlow."""
+"""The other algorithms, and their common properties with SMA and with stock TensorFlow."""
 
 import numpy as np
 import programs
@@ -126,7 +126,7 @@ def test_ssgd_failed_iteration_changes_nothing(digits):
 
 @pytest.mark.parametrize("optimiser", ["momentum", "ftrl"])
 def test_ssgd_keeps_the_order_of_updates(optimiser, one_thread):
-    """One update after the other, by control edges, of gradients taken before both."""
+    """One update after the other, by control edges, with gradients from before both."""
     make = {
         "momentum": lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
         "ftrl": lambda: tf1.train.FtrlOptimizer(0.1),  # has no fused op
@@ -177,7 +177,7 @@ def test_an_update_in_a_branch_that_one_row_chooses_is_stocks_under_ssgd():
         session.run(init)
         session.run(update, {x: [[1.0], [2.0]]})
         assert session.learning_tasks == 2
-        # As stock does it: w − 0.1 · mean(2 x (x w − 1)) with w = 1
+        # Stock's result: w − 0.1 · mean(2 x (x w − 1)) with w = 1
         np.testing.assert_allclose(session.run(w), [1 - 0.1 * (0 + 4) / 2], rtol=1e-6)
 
 
@@ -279,7 +279,7 @@ def test_ema_of_the_central_model(digits, tmp_path, make, use_resource):
             d = min(decay, (1 + t) / (10 + t))
             z = [session.central(v, averaged=False) for v in trained]
             average = [d * a + (1 - d) * v for a, v in zip(average, z)]
-            if t % 4:  # reading or not makes no difference
+            if t % 4:  # reads make no difference
                 continue
             for variable, value in zip(trained, average):
                 np.testing.assert_allclose(session.run(variable), value, rtol=1e-12)

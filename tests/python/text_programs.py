@@ -1,4 +1,4 @@
-"""A program with a table of which a step uses some rows."""
+"""A program with a table, of which each step uses some rows."""
 
 import numpy as np
 import tensorflow as tf

@@ -15,7 +15,7 @@ tf1 = tf.compat.v1
 
 
 def pools():
-    """How many threads each learner's pool has, and how many of them have worked."""
+    """Returns the threads of each learner's pool, and how many of them have worked."""
     found, worked = collections.Counter(), collections.Counter()
     for task in pathlib.Path("/proc/self/task").iterdir():
         try:

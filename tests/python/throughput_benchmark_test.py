@@ -9,7 +9,7 @@ import throughput
 from contenders import Contender
 from interleave import Process
 
-# What stands in for another tree's: it takes as many seconds as its settings say.
+# A stand-in for another tree's benchmark: it takes the seconds in its settings.
 SCRIPT = """
 import json, os, sys
 job = json.loads(sys.argv[1])

@@ -1,4 +1,4 @@
-"""The guide to experiment trackers works with their clients, as it stands; none needs a network."""
+"""The guide to experiment trackers works unchanged with their clients; none needs a network."""
 
 import logging
 import pathlib
@@ -19,13 +19,13 @@ ITERATIONS = [20, 40, 60, 80, 100]
 
 
 def block(words):
-    """The block of the page that has these words."""
+    """Returns the block of the page with these words."""
     (found,) = [code for _, code, _ in guides.blocks(PAGE) if words in code]
     return found
 
 
 def follow(words, tmp_path, monkeypatch):
-    """Executes a block with a session that trains; the names of its metrics."""
+    """Executes a block with a session that trains; returns the names of its metrics."""
     monkeypatch.chdir(tmp_path)
     p = linear()
     x, y = rows(8)
@@ -62,7 +62,7 @@ def test_weights_and_biases_takes_the_dict(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_SILENT", "true")
     scalars = follow("wandb.init", tmp_path, monkeypatch)
     assert logged == [(set(scalars), step) for step in ITERATIONS]
-    # The client has written them, to be synchronised later.
+    # The client has written them, for later synchronisation.
     (written,) = pathlib.Path(tmp_path).glob("wandb/offline-run-*/*.wandb")
     assert b"samples_per_second" in written.read_bytes()
 

@@ -1,7 +1,7 @@
-"""What a program does with its gradients before its variables get them is stock's.
+"""Gradients that a program transforms before its updates are stock's.
 
-Programs that clip, normalise or square gradients, write an optimiser by hand, or have rates
-that follow the rows, against a stock session on the same rows, some of them odd in number.
+Programs clip, normalise or square gradients, write an optimiser by hand, or have rates that follow
+the rows. Each is compared with a stock session on the same rows, sometimes an odd number of them.
 """
 
 import functools
@@ -26,7 +26,7 @@ def rows(random):
 
 
 def program(train_op, loss=tf.reduce_mean, resource=True):
-    """Feeds of rows, labels and a rate; fetches what `train_op(loss, rate)` gives."""
+    """Makes feeds of rows, labels and a rate; fetches the result of `train_op(loss, rate)`."""
 
     def build():
         x = tf1.placeholder(tf.float32, [None, COLUMNS])
@@ -76,7 +76,8 @@ def test_transformed_gradients_are_those_of_all_rows(transform, loss, count):
 
 
 def two_normalised_layers(train_op, reduce):
-    """By moments of the rows: gradients of layers below are made from that of an offset."""
+    """Normalises by moments of the rows: gradients of lower layers follow from that of an
+    offset."""
 
     def build():
         x, y = tf1.placeholder(tf.float32, [None, COLUMNS]), tf1.placeholder(tf.int32, [None])
@@ -147,7 +148,7 @@ def test_norms_and_clipped_gradients_are_fetched_as_they_are():
 @pytest.mark.parametrize("loss", [tf.reduce_mean, tf.reduce_sum])
 @pytest.mark.parametrize("clips", [False, True])
 def test_what_is_computed_from_gradients_and_fetched_is_stocks(clips, loss, count):
-    """Whether the optimiser gets them as they are or not, and they are scaled (sums) or not."""
+    """The optimiser takes them unchanged or not, and they are scaled (sums) or not."""
 
     def train_op(loss, rate, x):
         optimiser = tf1.train.GradientDescentOptimizer(rate / 8)
@@ -232,7 +233,7 @@ def test_state_that_follows_from_gradients_of_rows_is_stocks(optimiser):
 
 
 def test_scaled_gradients_are_fetched_as_they_are_under_model_averaging():
-    """Also by way of operations that print them."""
+    """Also through operations that print them."""
 
     def train_op(loss, rate, x):
         optimiser = tf1.train.GradientDescentOptimizer(rate / 8)
@@ -250,7 +251,8 @@ def test_scaled_gradients_are_fetched_as_they_are_under_model_averaging():
 
 
 def all_at_once(loss, variables):
-    """Gradients that are there when all are: assignments to references do not wait for others."""
+    """Makes gradients that are complete together: assignments to references do not wait for
+    others."""
     return tf.tuple(tf.gradients(loss, variables))
 
 
@@ -382,7 +384,7 @@ def test_deviations_that_are_computed_apart_from_the_mean_are_those_of_all_rows(
 
 
 def getting_rarer():
-    """Batches of which half of the rows count at first, and later two, one or none."""
+    """Returns batches of which half of the rows count at first, and later two, one or none."""
     batches = iter(range(1000))
 
     def rows_of(random):
@@ -397,7 +399,7 @@ def getting_rarer():
 
 
 def test_totals_held_up_by_a_constant_are_those_of_all_rows():
-    """Also where a shard, or a whole batch, has no rows that count."""
+    """Also if a shard, or a whole batch, has no rows that count."""
     weigh = rare(lambda total: tf.maximum(total, 1.0))
     _, stock, _, _ = train(weighted(weigh), getting_rarer(), tf1.Session, steps=20)
     _, ours, took_part, _ = train(weighted(weigh), getting_rarer(), learners(2), steps=20)
@@ -437,7 +439,7 @@ def test_a_softmax_over_rows_is_one_learners_where_models_are_averaged():
 
 
 def embedded(train_op, resource):
-    """Rows of a table, whose gradients are some rows of it."""
+    """Returns rows of a table, whose gradients are some rows of it."""
 
     def build():
         ids, y = tf1.placeholder(tf.int32, [None, 2]), tf1.placeholder(tf.int32, [None])
@@ -487,8 +489,8 @@ OF_ROWS = pytest.mark.parametrize(
 @OF_ROWS
 @pytest.mark.parametrize("transform", [clip_by_global_norm, clip_lengths, clip_values])
 def test_gradients_of_rows_that_are_clipped_are_stocks(transform, optimiser, resource):
-    """Clipped are those of all rows, before equal ones are added up; also where the first are
-    too small to be clipped."""
+    """All rows are clipped, before equal ones are added up; also if the first are too small to be
+    clipped."""
     for most in (1e3, 0.01):
         transform_now = functools.partial(transform, most=most)
         assert_stocks(embedded(by_optimiser(transform_now, optimiser), resource), words_of, 2)
@@ -505,7 +507,7 @@ def test_gradients_of_rows_that_are_only_scaled_are_averaged(optimiser, resource
 
 @pytest.fixture(params=["functional", "TensorFlow 1's"])
 def control_flow(request):
-    """Which loops are made."""
+    """Selects the kind of loops."""
     functional = tf1.control_flow_v2_enabled()
     switches = {True: tf1.enable_control_flow_v2, False: tf1.disable_control_flow_v2}
     switches[request.param == "functional"]()
@@ -516,7 +518,7 @@ def control_flow(request):
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("transform", [clip_by_global_norm, clip_lengths, clip_values])
 def test_gradients_that_leave_a_loop_together_are_those_of_all_rows(transform, count, control_flow):
-    """TensorFlow has them wait for each other, where learners would wait for all of them."""
+    """TensorFlow makes them wait for each other, where learners would wait for all of them."""
 
     def build():
         x, y = tf1.placeholder(tf.float32, [None, COLUMNS]), tf1.placeholder(tf.int32, [None])

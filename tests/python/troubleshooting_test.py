@@ -1,5 +1,5 @@
-"""docs/guides/troubleshooting.md has every warning, every reason in one, and the errors that a
-program meets without a slip of its author's; and nothing that the code does not say."""
+"""docs/guides/troubleshooting.md has every warning, every reason in one, and the errors of a
+program without a mistake of its author; and no text that the code lacks."""
 
 import re
 
@@ -12,7 +12,7 @@ PAGE = messages.ROOT / "docs" / "guides" / "troubleshooting.md"
 ENOUGH = 60  # literal characters by which a message is recognised, or all it has
 ENOUGH_OF_ERROR = 30  # in a table
 
-# These say themselves what an argument must be, or are Keras's reasons.
+# These errors state themselves what an argument must be, or are Keras's reasons.
 SLIPS = {"TypeError", "ValueError", "AttributeError", "CannotTraceError", "InternalError"}
 
 # ValueErrors and InvalidArgumentErrors here are about files, feeds and graphs.
@@ -21,7 +21,7 @@ NO_SLIPS = (
     *(f"{folder}/" for folder in (*messages.RUNS, *messages.GRAPHS)),
 )
 
-# Errors that need no entry, by how they begin, and why.
+# Errors that need no entry, by their beginning, and the reason.
 WITHOUT_ENTRY = {
     "Attempted to use a closed Session.": "TensorFlow's words",
     "The Session graph is empty.": "TensorFlow's words",
@@ -60,7 +60,7 @@ WITHOUT_ENTRY = {
 
 
 def entries() -> list[str]:
-    """What the page quotes: quoted paragraphs, and the first cells of its tables."""
+    """Returns the page's quotations: quoted paragraphs, and the first cells of its tables."""
     text = PAGE.read_text()
     quotes = re.findall(r"(?:^> .*\n)+", text, re.M)
     found = [collapsed(quote.replace("\n> ", " ").removeprefix("> ")) for quote in quotes]
@@ -72,19 +72,19 @@ def _pattern(text: str) -> str:
 
 
 def is_of(entry: str, message: Message) -> bool:
-    """Whether an entry is about a message: one is the other's beginning, holes apart."""
+    """Returns whether an entry is about a message: one is the other's beginning, holes apart."""
     wanted = ENOUGH if message.kind == "warning" else ENOUGH_OF_ERROR
     if literal_length(entry) < min(wanted, literal_length(message.text)):
         return False
     if re.match(_pattern(entry.rstrip(f".{HOLE}")), message.text, re.S):
         return True
-    # A message whose beginning is put together elsewhere.
+    # A message whose beginning is composed elsewhere.
     longer = literal_length(message.text) >= ENOUGH_OF_ERROR
     return longer and re.match(_pattern(message.text), entry, re.S) is not None
 
 
 def lacking(found: list[Message]) -> str:
-    """The messages that have no entry, a line each."""
+    """Returns the messages that have no entry, a line each."""
     known = entries()
     return "\n".join(
         f"{message.where}: {message.text}"
@@ -94,7 +94,7 @@ def lacking(found: list[Message]) -> str:
 
 
 def wants_entry(error: Message) -> bool:
-    """Whether an error is one that people meet."""
+    """Returns whether an error is one that people meet."""
     if any(error.text.startswith(begin) for begin in WITHOUT_ENTRY):
         return False
     if error.text.startswith("TF_CONFIG"):
@@ -135,7 +135,7 @@ def test_no_exemption_is_stale():
     assert [b for b in WITHOUT_ENTRY if not any(t.startswith(b) for t in texts)] == []
 
 
-# ------------------------------------------------------------------ how messages are found
+# ------------------------------------------------------------------ the search for messages
 
 
 def test_new_warnings_are_found():

@@ -1,4 +1,4 @@
-"""`tensorbow tune`: what it measures, prints, draws and refuses."""
+"""`tensorbow tune`: its measurements, output, plots and refusals."""
 
 import re
 import textwrap
@@ -42,19 +42,19 @@ def script(folder, session="tf1.Session()", runs=10_000_000, imports="tf1 = tf.c
 
 
 def tuned(capsys, *arguments):
-    """What the command prints, by line, and its exit status."""
+    """Returns the command's output, by line, and its exit status."""
     status = cli.main(["tune", *map(str, arguments)])
     return capsys.readouterr().out.splitlines(), status
 
 
 def rows_of(lines):
-    """Learners, threads, share of the best, and the rest of every row of the table."""
+    """Returns learners, threads, share of the best, and the rest of every row of the table."""
     pattern = r"(\d+) learners?\s+x (\d+) threads?\s+[\d,]+\s+(\d+)%\s+\d+%\s*(.*)"
     found = [re.fullmatch(pattern, line) for line in lines]
     return [tuple(match.groups()) for match in found if match]
 
 
-# The second makes `tf.compat.v1` the name of another module, for good.
+# The second makes `tf.compat.v1` the name of another module, for the rest of the process.
 @pytest.mark.parametrize("imports", ["tf1 = tf.compat.v1", "import tensorflow.compat.v1 as tf1"])
 def test_a_script_with_stock_sessions_is_tuned_and_ended(imports, tmp_path, capsys):
     stock, ours = tf.compat.v1.Session, tensorbow.TensorBowSession

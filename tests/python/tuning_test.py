@@ -1,4 +1,4 @@
-"""The number of learners is found by measuring, where that may be."""
+"""The number of learners is found by measurements, if that is allowed."""
 
 import time
 
@@ -37,7 +37,7 @@ def test_the_number_of_learners_is_found_while_a_program_trains(said):
         best = max(tried.samples_per_second for tried in sess.tuning)
         assert chosen.samples_per_second > 0.9 * best
         assert sess.learning_tasks >= sess.iterations > 0
-        # Whatever was tried, the model was trained by every run.
+        # Every run has trained the model, in whatever layout.
         assert sess.run(p.loss, {p.x: x, p.y: y}) < 1
         sess.set_learners(1)
         assert sess.tuning == []

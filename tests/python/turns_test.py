@@ -10,7 +10,7 @@ from tensorbow._turns import Contender, Progress, doubts, ratio, take_turns
 
 
 def contender(name, rate, rows=100, epoch=1000, log=None):
-    """Trains `epoch` rows an epoch, at `rate(run)` rows per second."""
+    """Makes a contender of `epoch` rows an epoch, at `rate(run)` rows per second."""
     progress = Progress(name, 0.9)
 
     def runs():
@@ -109,7 +109,7 @@ def test_the_load_of_others_is_all_work_without_ones_own(tmp_path, monkeypatch):
     monkeypatch.setattr("tensorbow._machine.os.sysconf", lambda name: 100)
     at(clock=50.0, own=3.0, work=(20, 1))
     load = Load(tmp_path)
-    # In ten seconds 17 seconds of work, one of them the host's, and 12 of them one's own.
+    # In ten seconds 17 seconds of work, one of them the host's, and 12 of them this process's.
     at(clock=60.0, own=15.0, work=(36, 2))
     assert load.others() == pytest.approx(0.5)
 

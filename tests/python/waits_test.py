@@ -1,7 +1,7 @@
-"""Runs wait here if they wait in a stock session; one learner executes those that a division would
-have wait.
+"""Runs wait here if they wait in a stock session; one learner executes runs that a division would
+make wait.
 
-Sessions have a time limit, so that a wait without end is an error and not a test that hangs.
+Sessions have a time limit, so that an endless wait is an error and not a hanging test.
 """
 
 import threading
@@ -21,7 +21,7 @@ X = np.float32([1, 1, 3, 3])
 
 
 def opened(learners, **options):
-    """A stock session, or one of so many learners."""
+    """Opens a stock session, or one with learners."""
     if learners == 0:
         return tf1.Session(config=LIMIT)
     return tensorbow.TensorBowSession(
@@ -40,7 +40,7 @@ def variable(name):
 
 
 def gathered_gradients():
-    """Gradients of one run, gathered; they are applied by another run without rows."""
+    """Gathers the gradients of one run; another run without rows applies them."""
     x, w = tf1.placeholder(tf.float32, [None]), variable("w")
     optimiser = tf1.train.GradientDescentOptimizer(0.1)
     ((gradient, _),) = optimiser.compute_gradients(tf.reduce_mean(w * x), [w])
@@ -141,7 +141,7 @@ def accumulator():
     return made.apply_grad(tf.constant(X), local_step=100), made.take_grad(1)
 
 
-SOURCES = [queue, barrier, accumulator]  # no wait for a staging area can be ended, in stock either
+SOURCES = [queue, barrier, accumulator]  # a staging area's wait cannot be ended, in stock either
 
 
 @pytest.mark.filterwarnings("ignore::tensorbow.TensorBowWarning")

@@ -1,9 +1,9 @@
 """Python programs that start in copies of a process that has imported TensorFlow.
 
-What this and the modules of Keras take to be imported, several seconds, is most of what a
-short program takes. A server imports them once; in place of Python, `executable()` has a copy
-of the server execute a program, with the arguments, environment, files, directory and cores
-that it is given. Signals and the exit status are passed on.
+Importing TensorFlow and Keras's modules takes several seconds, most of the time of a short
+program. A server imports them once. `executable()` replaces Python: it makes a copy of the
+server execute a program, with the given arguments, environment, files, directory and cores.
+Signals and the exit status are passed on.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ exec '{python}' -I -S '{client}' '{address}' '{python}' "$0" "$@"
 
 
 def executable(directory: pathlib.Path, lives_with: int) -> str:
-    """The path of what executes Python programs so.
+    """Returns the path of the executable.
 
     Args:
-      directory: of the server, which those who share it name.
-      lives_with: the process with which the server ends.
+        directory: of the server; processes that use the same one share it.
+        lives_with: the process with which the server ends.
     """
     directory.mkdir(exist_ok=True)
     path, address = directory / "python", directory / "socket"
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            # Who connects before the server is ready waits in the listener's queue.
+            # A client that connects before the server is ready waits in the listener's queue.
             with socket.socket(socket.AF_UNIX) as listener, (directory / "log").open("w") as log:
                 listener.bind(short(str(address)))
                 listener.listen(64)

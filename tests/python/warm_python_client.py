@@ -1,8 +1,7 @@
-"""Takes the place of Python: warm_python_client.py ADDRESS PYTHON EXECUTABLE ARGUMENTS…
+"""Replaces Python: warm_python_client.py ADDRESS PYTHON EXECUTABLE ARGUMENTS…
 
-Has the server at ADDRESS execute a program and ends as that ends. Where what Python and its
-modules read from the environment when they start is not as it is for the server, PYTHON itself
-executes it.
+Makes the server at ADDRESS execute a program, and ends as it ends. If the environment that Python
+and its modules read at their start differs from the server's, PYTHON itself executes it.
 """
 
 import json
@@ -11,7 +10,7 @@ import signal
 import socket
 import sys
 
-# What is read when modules are imported, but for what says how much is logged.
+# The variables read when modules are imported, except those for the logs.
 READ_AT_START = "DNNL_ GLIBC_ KERAS_ KMP_ LD_ MALLOC_ OMP_ ONEDNN_ OPENBLAS_ PYTHON TF_ XLA_"
 READ_LATER = ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "PYTHONPATH")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -19,7 +18,7 @@ LIMIT_SECONDS = 120  # for the server to be ready
 
 
 def read_at_start(environment):
-    """What of the environment a running process could not be given any more."""
+    """Returns the part of the environment that a running process cannot change any more."""
     prefixes = tuple(READ_AT_START.split())
     return {
         name: value
@@ -29,7 +28,7 @@ def read_at_start(environment):
 
 
 def short(address):
-    """The same path, as short as a socket's has to be (108 bytes)."""
+    """Returns the same path, short enough for a socket (108 bytes)."""
     folder, name = os.path.split(address)
     return f"/proc/self/fd/{os.open(folder, os.O_PATH)}/{name}"
 

@@ -30,14 +30,14 @@ from tests.python.warm_python_client import read_at_start
 
 
 def receive(connection: socket.socket) -> dict[str, Any] | None:
-    """What is to be executed, if anything is; its files take the place of this process's."""
+    """Receives a program to execute, if any; its files replace this process's."""
     length, files, _, _ = socket.recv_fds(connection, 8, 3)
     if not length:  # Python itself executes it
         return None
     encoded = b""
     while len(encoded) < int.from_bytes(length, "little"):
         part = connection.recv(1 << 20)
-        if not part:  # who started it has been killed
+        if not part:  # the process that started it has been killed
             return None
         encoded += part
     for number, file in enumerate(files):
@@ -56,7 +56,7 @@ def attend(connection: socket.socket, program: int) -> None:
             connection.sendall(json.dumps(os.waitstatus_to_exitcode(status)).encode() + b"\n")
             return
         numbers = connection.recv(64)
-        if not numbers:  # who started it has been killed
+        if not numbers:  # the process that started it has been killed
             os.kill(program, signal.SIGKILL)
             os.waitpid(program, 0)
             return
@@ -65,7 +65,7 @@ def attend(connection: socket.socket, program: int) -> None:
 
 
 def serve(listener: socket.socket, lives_with: int) -> dict[str, Any] | None:
-    """Returns in copies, with what each is to execute, and at the end with None."""
+    """Returns in copies, with the program for each, and at the end with None."""
     environment = read_at_start(os.environ)
     until = os.pidfd_open(lives_with)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -95,7 +95,7 @@ def serve(listener: socket.socket, lives_with: int) -> dict[str, Any] | None:
 
 
 def execute(request: dict[str, Any]) -> None:
-    """As `python ARGUMENTS…` does."""
+    """Executes the program as `python ARGUMENTS…` does."""
     gc.enable()
     os.chdir(request["directory"])
     os.environ.clear()

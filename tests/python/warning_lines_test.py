@@ -1,4 +1,4 @@
-"""A warning names the operation and the line that made it, at the line that called for the run."""
+"""A warning names the operation and the line that made it, at the line that started the run."""
 
 import pathlib
 import re
@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__)
 
 
 def line_of(mark):
-    """The line of this file that ends with a comment of that mark."""
+    """Returns the line of this file that ends with a comment of that mark."""
     (line,) = [
         number
         for number, line in enumerate(HERE.read_text().splitlines(), 1)
@@ -32,7 +32,7 @@ def made_at(mark):
 
 
 def said(caught):
-    """The warnings of ours."""
+    """Returns our warnings."""
     return [w for w in caught if w.category is tensorbow.TensorBowWarning]
 
 
@@ -56,7 +56,7 @@ def warnings_of(graph, train, init, row_counts=(8,), **options):
 
 
 def mixing_rows():
-    """A program of TensorFlow 1 whose loss mixes rows where they are not exchanged."""
+    """Makes a program of TensorFlow 1 whose loss mixes rows that are not exchanged."""
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [None, 2], name="x")
         w = tf1.get_variable("w", [2, 1])

@@ -1,7 +1,7 @@
 """Small losses that mix rows, or nearly do, each with its step of gradient descent.
 
-Each is either typed as unknown or exact: `verify` decides. Some are what people write, some
-are near misses of what the rules know, some are what other systems got silently wrong.
+Each is either typed as unknown or exact: `verify` decides. Some are common programs, some are near
+misses of the rules, and some gave silent errors in other systems.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS, UNITS, CLASSES = 12, 4, 3
 
 @dataclasses.dataclass
 class Batch:
-    """What a loss is made of.
+    """The inputs of a loss.
 
     Attributes:
       h: activations, [rows, 4]; y: targets, [rows]; c: classes below 3, [rows].
@@ -49,7 +49,7 @@ class Batch:
 
     @property
     def errors(self) -> Any:
-        """Of each row."""
+        """Returns the errors of each row."""
         return tf.square(tf.reduce_sum(self.h, 1) - self.y)
 
     @property
@@ -621,7 +621,7 @@ def _noisy(optimiser: Any, loss: Any) -> Any:
 
 
 def _by_hand(optimiser: Any, loss: Any) -> Any:
-    """A step of RMSProp."""
+    """Makes a step of RMSProp."""
     updates = []
     for gradient, variable in _gradients(optimiser, loss):
         slot = tf1.get_variable(f"{variable.op.name}_slot", variable.shape, trainable=False)
@@ -661,7 +661,7 @@ def _flow(v2: bool) -> Iterator[None]:
 
 
 def run_of(name: str, loss: Loss, v2: bool = False, step: Any = None) -> LearningRun:
-    """The learning run of a loss; with control flow and variables of TensorFlow 2 or 1."""
+    """Returns the learning run of a loss; with control flow and variables of TensorFlow 2 or 1."""
     random = np.random.default_rng(1)
     with _flow(v2), tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [None, 3], "x")
@@ -701,7 +701,7 @@ def run_of(name: str, loss: Loss, v2: bool = False, step: Any = None) -> Learnin
     )
 
 
-# Losses that some rule once typed wrongly.
+# Losses that a rule has once typed wrongly.
 FOUND = (
     "a class for all",
     "a constant by places",
@@ -719,7 +719,7 @@ FOUND = (
 
 
 def runs(every: int = 1) -> list[LearningRun]:
-    """One in so many, and those of FOUND; control flow is that of TensorFlow 1 and 2."""
+    """Returns every n-th run, and those of FOUND; with control flow of TensorFlow 1 and 2."""
     makers: dict[str, Callable[[], LearningRun]] = {}
     for name, loss in LOSSES.items():
         makers[name] = functools.partial(run_of, name, loss)

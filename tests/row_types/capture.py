@@ -1,7 +1,7 @@
-"""Writes down the learning runs of programs.
+"""Records the learning runs of programs.
 
-As a pytest plugin, `pytest -p tests.row_types.capture`, it saves those of tests in the folder
-that `TENSORBOW_ROW_TYPES` names.
+As a pytest plugin, `pytest -p tests.row_types.capture`, it saves those of tests in the folder that
+`TENSORBOW_ROW_TYPES` names.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tensorbow._run_plan import RunPlan, flat_feed_dict
 from tests.row_types.runs import LearningRun
 
 tf1 = tf.compat.v1
-MOST_RUNS = 25  # that a program may train without a new kind of run
-LARGEST_ARRAY = 4_000_000  # bytes that are kept
+MOST_RUNS = 25  # runs of a program without a new kind of run, before it is stopped
+LARGEST_ARRAY = 4_000_000  # bytes of the largest kept array
 
 
 class Enough(BaseException):
-    """Ends a program that has shown its runs."""
+    """Ends a program whose kinds of runs are known."""
 
 
 class Recorder:
-    """Takes down every distinct learning run, while it is open."""
+    """Records every distinct learning run while it is open."""
 
     def __init__(self, corpus: str, name: str, enough: int = MOST_RUNS) -> None:
         self.corpus, self.name = corpus, name
@@ -41,7 +41,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Recorder]:
-        """Sessions of TensorBow report their runs here."""
+        """Makes sessions of TensorBow report their runs here."""
         base = sessions._LearnerSession
         run = base._run
         recorder = self
@@ -116,7 +116,7 @@ class Recorder:
         facts: dict[str, Any],
         sparse: list[list[str]],
     ) -> None:
-        """A learning run; raises Enough after some that are known."""
+        """Adds a learning run; raises Enough after several known ones."""
         key = (
             id(session.graph),
             tuple(sorted(t.name for t, _ in feeds)),
@@ -198,7 +198,7 @@ def _learning_run(
 
 
 def programs(names: list[str] | None = None) -> list[LearningRun]:
-    """The runs of tests/programs."""
+    """Returns the runs of tests/programs."""
     from tests.programs import _harness, _judgement
 
     found = []
@@ -213,7 +213,7 @@ def programs(names: list[str] | None = None) -> list[LearningRun]:
 
 
 def networks(names: list[str] | None = None) -> list[LearningRun]:
-    """Those of benchmarks/networks.py, once each."""
+    """Returns the runs of benchmarks/networks.py, once each."""
     import networks as benchmark
 
     found = []
@@ -225,7 +225,7 @@ def networks(names: list[str] | None = None) -> list[LearningRun]:
 
 
 def _distinct(names: Any) -> list[str]:
-    """Without the same network for other numbers of rows."""
+    """Drops names of the same network for other numbers of rows."""
     first: dict[str, str] = {}
     for name in names:
         first.setdefault(re.sub(r",? \d+$", "", name), name)
@@ -233,7 +233,7 @@ def _distinct(names: Any) -> list[str]:
 
 
 def models(names: list[str] | None = None) -> list[LearningRun]:
-    """Those of tensorbow.models."""
+    """Returns the runs of tensorbow.models."""
     from tensorbow import model_names
     from tensorbow import models as made
 
@@ -267,7 +267,7 @@ def _fed(
 
 
 def oracle(count: int, seed: int = 0) -> list[LearningRun]:
-    """Training steps of programs that tests/oracle draws from."""
+    """Returns training steps of programs that tests/oracle draws from."""
     import itertools
 
     from tests.oracle import programs as drawn
@@ -297,7 +297,7 @@ def oracle(count: int, seed: int = 0) -> list[LearningRun]:
 
 
 def keras_models(names: list[str] | None = None) -> list[LearningRun]:
-    """Training steps of small Keras models."""
+    """Returns training steps of small Keras models."""
     import keras
 
     from tests.python import keras_models as small
@@ -338,11 +338,11 @@ def keras_models(names: list[str] | None = None) -> list[LearningRun]:
     return found
 
 
-# --------------------------------------------------------------------------- of tests
+# ------------------------------------------------------------------------------- tests
 
 
 def pytest_runtest_call(item: Any) -> Any:
-    """Records what the test trains."""
+    """Records the learning runs of the test."""
     recorder = Recorder("tests", re.sub(r"[^\w.=,-]+", "_", item.nodeid)[-150:], enough=4)
     run = item.runtest
 

@@ -1,4 +1,4 @@
-"""What the row types' tests need before TensorFlow is imported."""
+"""Settings of the row types' tests before TensorFlow is imported."""
 
 import os
 import pathlib

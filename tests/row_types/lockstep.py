@@ -1,9 +1,9 @@
 """Executes a graph node by node for all rows and for each learner's rows, side by side.
 
-What the row types ask for is done on the way: learners read the combined value of a tensor
-that they exchange, rescaled inputs, moments and counts of all rows, common draws. Loops,
-conditionals and functions are executed here, too, so that every tensor in them is seen, in
-every iteration. Floating-point numbers are float64 wherever TensorFlow has a kernel.
+The needs of row types are met on the way: learners read the combined value of a tensor that they
+exchange, rescaled inputs, moments and counts of all rows, common draws. Loops, conditionals and
+functions are executed here, too, so that every tensor in them is seen, in every iteration.
+Floating-point numbers are float64 if TensorFlow has a kernel.
 
 Nothing is written to variables: learners and the whole read the same values.
 """
@@ -43,7 +43,7 @@ _KEYS = ("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", "Sta
 
 
 class Marker:
-    """Stands in the place of a value."""
+    """A stand-in for a value."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,8 +52,8 @@ class Marker:
         return self.name
 
 
-DEAD = Marker("dead")  # of a branch that is not taken
-FAILED = Marker("failed")  # what no kernel computes here
+DEAD = Marker("dead")  # in a branch that is not taken
+FAILED = Marker("failed")  # no kernel computes it here
 
 
 class Handle:
@@ -149,14 +149,14 @@ class Part:
                 self.parents.setdefault(frame, node.frame)
 
     def frame_of(self, node: Node) -> str:
-        """The frame that its value lives in."""
+        """Returns the frame of its value."""
         if node.op in ("Enter", "RefEnter"):
             return str(node.attr("frame_name").s.decode())
         return node.frame
 
 
 class Scope:
-    """Values of a part, or of one iteration of one of its loops."""
+    """The values of a part, or of one iteration of one of its loops."""
 
     def __init__(
         self, part: Part, prefix: str, frame: str = "", parent: Scope | None = None
@@ -179,12 +179,12 @@ class Lockstep:
     A value is a tuple: of the whole, then of each learner.
 
     Args:
-      graph: a `GraphDef`.
-      facts: what `type_rows` says of it.
-      counts: the rows of each learner.
-      given: values of fed tensors, by name.
-      variables: by name.
-      see: called with every tensor's name, value, and whether a loop may compute it again.
+        graph: a `GraphDef`.
+        facts: the result of `type_rows` for it.
+        counts: the rows of each learner.
+        given: values of fed tensors, by name.
+        variables: by name.
+        see: called with every tensor's name, value, and whether a loop may compute it again.
     """
 
     def __init__(
@@ -204,10 +204,10 @@ class Lockstep:
         for need in facts["needs"]:
             self.needs.setdefault(need["node"], []).append(need)
         self.variables, self._see = variables, see
-        self.is_rough = False  # some kernel computed in float32
+        self.is_rough = False  # a kernel computed in float32
         self._part = Part(graph)
         self._library = {f.signature.name: f for f in graph.library.function}
-        # Where calls in bodies find the functions they call.
+        # The graph in which calls in bodies find their functions.
         self._functions = tf.Graph()
         with self._functions.as_default():
             only_library = tf.compat.v1.GraphDef(library=graph.library, versions=graph.versions)
@@ -226,7 +226,7 @@ class Lockstep:
             outputs[int(index or 0)] = value
 
     def run(self, ends: list[str]) -> None:
-        """Computes what these nodes need, eagerly."""
+        """Computes all inputs of these nodes, eagerly."""
         for name in ends:
             self._get(self._scope, name)
 
@@ -236,7 +236,7 @@ class Lockstep:
         return (value,) * (len(self.counts) + 1)
 
     def _get(self, scope: Scope, name: str) -> list[Any]:
-        """The outputs of a node, in the scope of its frame."""
+        """Returns the outputs of a node, in the scope of its frame."""
         part = scope.part
         stack = [(scope.of(part.frame_of(part.nodes[name])), name)]
         first = stack[0][0]
@@ -292,7 +292,7 @@ class Lockstep:
         return outputs
 
     def _input(self, scope: Scope, node: Node, i: int, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        """An input as learners have it, with the exchanges and rescales asked for."""
+        """Returns an input in the learners' form, with the required exchanges and rescales."""
         name, index = node.inputs[i]
         value = self._exchange(f"{scope.prefix}{name}:{index}", value)
         if value[0] is DEAD or value[0] is FAILED:
@@ -322,7 +322,7 @@ class Lockstep:
         return (value[0], *([combined] * len(self.counts)))
 
     def combined(self, type_: dict[str, Any], value: tuple[Any, ...]) -> Any:
-        """The whole's value of a partial tensor."""
+        """Returns the whole's value of a partial tensor."""
         pieces = [np.asarray(v) for v in self.scaled(value, -type_["exponent"])[1:]]
         how = {
             "sum": functools.partial(functools.reduce, np.add),
@@ -334,7 +334,7 @@ class Lockstep:
         return tf.constant(how(pieces))
 
     def scaled(self, value: tuple[Any, ...], exponent: int) -> tuple[Any, ...]:
-        """Each learner's value times r^exponent."""
+        """Returns each learner's value times r^exponent."""
         if exponent == 0:
             return value
         scaled = [value[0]]
@@ -352,7 +352,7 @@ class Lockstep:
     # ------------------------------------------------------------------- control flow
 
     def agreed(self, value: tuple[Any, ...], path: str) -> Any:
-        """The value of a condition, which is the same for all."""
+        """Returns the value of a condition, which must be the same for all."""
         if any(v is FAILED for v in value):
             raise StoppedError(f"the condition at {path} is not computed")
         values = [np.asarray(v) for v in value]
@@ -380,7 +380,7 @@ class Lockstep:
         return [self._exchange(f"{scope.prefix}{switch}:{index}", value)]
 
     def _loop(self, outer: Scope, frame: str) -> Scope | None:
-        """Executes a loop; None in a branch that is not taken."""
+        """Executes a loop; returns None in a branch that is not taken."""
         part = outer.part
         merges = part.merges.get(frame, [])
         scope = Scope(part, outer.prefix, frame, outer)
@@ -393,7 +393,7 @@ class Lockstep:
             if not self.agreed(condition, frame):
                 return scope
             following = Scope(part, outer.prefix, frame, outer)
-            # What enters a loop is the same in every iteration.
+            # The inputs of a loop are the same in every iteration.
             for name, value in scope.memo.items():
                 if part.nodes[name].op in ("Enter", "RefEnter"):
                     following.memo[name] = value
@@ -502,7 +502,7 @@ class Lockstep:
         return outputs
 
     def _kernels(self, node: Node, values: list[Any], count: int) -> list[Any]:
-        """Executes a node once for everyone who has inputs of his own."""
+        """Executes a node once for each different set of inputs."""
         done: dict[tuple[int, ...], list[Any]] = {}
         by_learner = []
         for k in range(len(self.counts) + 1):
@@ -567,7 +567,7 @@ class Lockstep:
     # ----------------------------------------------------------------------- by needs
 
     def _counted(self, of: tuple[Any, ...], mean: tuple[Any, ...]) -> tuple[Any, ...]:
-        """A mean over chosen rows, by the number of all of them."""
+        """Returns a mean over chosen rows, by the number of all of them."""
         whole = np.size(of[0]) / max(1, np.size(mean[0]))
         counted = [mean[0]]
         for x, value in zip(of[1:], mean[1:]):
@@ -577,7 +577,7 @@ class Lockstep:
         return tuple(counted)
 
     def _draw(self, node: Node, path: str, values: list[Any], common: bool) -> list[Any]:
-        """Draws once; learners get it, or their rows of it."""
+        """Draws once; learners receive the draw, or their rows of it."""
         count = self._count(node)
         outputs = self._kernel(node, [value[0] for value in values], count)
         drawn = []
@@ -606,7 +606,7 @@ class Lockstep:
         return [int(np.shape(v)[axis]) for v in values[0][1:]]
 
     def _batch_norm(self, node: Node, path: str, values: list[Any]) -> list[Any]:
-        """By the moments of all rows, in float64."""
+        """Normalises by the moments of all rows, in float64."""
         if any(isinstance(v, Marker) for value in values for v in value):
             return [self._all(FAILED)] * self._count(node)
         gradient = "Grad" in node.op
@@ -825,12 +825,12 @@ _SPECIAL: dict[str, Callable[[Lockstep, Node, str, list[Any]], list[Any]]] = {
     "VariableShape": Lockstep._variable_shape,
     "VariableV2": Lockstep._variable,
 }
-# Ops without a kernel for float64; a cast of bits is one of those of float32.
+# Ops without a kernel for float64; a cast of bits depends on float32.
 _ROUGH: set[str] = {"Bitcast"}
 
 
 def _dtypes(arg: Any, attrs: Any) -> list[int]:
-    """The types of an argument's tensors."""
+    """Returns the types of an argument's tensors."""
     if arg.type_list_attr:
         return list(attrs[arg.type_list_attr].list.type)
     one = arg.type or attrs[arg.type_attr].type
@@ -870,7 +870,7 @@ def _attr(value: Any, kind: str, double: bool) -> Any:
 
 
 def cut(array: np.ndarray, type_: dict[str, Any], sizes: list[int]) -> list[np.ndarray]:
-    """Learners' pieces of rows that lie on the type's axis."""
+    """Returns learners' pieces of rows that lie on the type's axis."""
     axis, part = type_["axis"], type_["part"]
     if part[0] == "repeated":
         by = constant(part[1])
@@ -883,7 +883,7 @@ def cut(array: np.ndarray, type_: dict[str, Any], sizes: list[int]) -> list[np.n
 
 
 def constant(terms: Any) -> int:
-    """A number without symbols."""
+    """Returns a number without symbols."""
     if terms is None or any(factors for _, factors in terms):
         raise OpenNumberError
     return sum(coefficient for coefficient, _ in terms)

@@ -1,4 +1,4 @@
-"""How many learning runs have types, by corpus, and what leaves the others without.
+"""Counts the learning runs that have types, by corpus, and the obstacles of the others.
 
     python -m tests.row_types.report FOLDER [FILE]
 
@@ -23,7 +23,7 @@ WAYS = ("exact as they are", "exchange state", "exchange in the loss", "unknown"
 
 @dataclasses.dataclass
 class Count:
-    """What was compared."""
+    """The counts of a comparison."""
 
     runs: int = 0
     tensors: int = 0
@@ -40,7 +40,7 @@ class Count:
 
 
 def line_of(corpus: str, count: Count) -> str:
-    """One line on a corpus."""
+    """Returns one line on a corpus."""
     return (
         f"{corpus}: {count.runs} runs, {count.tensors:,} tensors compared, {count.wrong} wrong, "
         f"{count.skipped:,} not computed, {count.stopped} runs not executed to their end"
@@ -48,7 +48,7 @@ def line_of(corpus: str, count: Count) -> str:
 
 
 def way_of(run: runs.LearningRun, facts: dict[str, Any]) -> str:
-    """One of WAYS."""
+    """Returns one of WAYS."""
     if facts["unknown"] is not None:
         return WAYS[3]
     moments = [need["node"] for need in facts["needs"] if need["kind"] in ("moments", "count")]
@@ -60,13 +60,13 @@ def way_of(run: runs.LearningRun, facts: dict[str, Any]) -> str:
 
 
 def _is_among(path: str, nodes: set[str]) -> bool:
-    """Whether a node, or the call that it is in, is among these."""
+    """Returns whether a node, or the call that contains it, is among these."""
     pieces = path.split("/")
     return any("/".join(pieces[:k]) in nodes for k in range(len(pieces), 0, -1))
 
 
 def _needed(run: runs.LearningRun, ends: list[str]) -> set[str]:
-    """The nodes that make the inputs of these."""
+    """Returns the nodes that make the inputs of these."""
     graph = tf.compat.v1.GraphDef.FromString(run.graph)
     inputs = {
         node.name: [name.split(":")[0] for name in node.input if not name.startswith("^")]
@@ -82,7 +82,7 @@ def _needed(run: runs.LearningRun, ends: list[str]) -> set[str]:
 
 
 def report(found: list[runs.LearningRun]) -> str:
-    """The tables."""
+    """Returns the tables."""
     ways: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     causes: collections.Counter[tuple[str, str]] = collections.Counter()
     examples: dict[tuple[str, str], str] = {}

@@ -1,4 +1,4 @@
-"""Every tensor of a learning run is what its row type says, executed whole and in shards.
+"""Every tensor of a learning run has its row type, executed whole and in shards.
 
 In CI a fixed selection, once. `TENSORBOW_FUZZ=1` executes all runs at hand, with three seeds,
 within `TENSORBOW_FUZZ_SECONDS`, and prints how many tensors were compared.
@@ -14,19 +14,19 @@ from tests.row_types.verify import verify
 SEEDS = (0, 1, 2) if fuzz.FUZZ else (0,)
 budget = fuzz.Budget()
 
-# Each has ops that the others have not.
+# Each has ops that the others lack.
 PROGRAMS = ["cond", "cnn", "coordinate_feeds", "gan", "gradient_clipping", "while_loop"]
 NETWORKS = ["LeNet 32", "transformer block 16×64"]
 KERAS = ["network, adam", "clipped"]
 DRAWN = 6
 
-# Losses that are typed in full, and what they exchange; the others name an op.
+# Losses that are typed in full, with their exchanges; the others name an op.
 EXACT = ["a mean", "a sum", "a mean and a sum", "softmax of rows", "masked mean", "layer norm"]
 MIXING = ["gram", "running sum", "hard examples", "reversed", "rows in pairs", "shuffled"]
 
 
 def corpora():
-    """By name: what makes its runs."""
+    """Returns the functions that make runs, by name."""
     if fuzz.FUZZ:
         return {
             "adversarial": adversarial.runs,

@@ -1,4 +1,4 @@
-"""A learning run: a graph, what is fed and fetched, and its row types."""
+"""A learning run: a graph, its feeds and fetches, and its row types."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class LearningRun:
     """A run whose rows learners may divide.
 
     Attributes:
-      name: unique in its corpus.
-      corpus: where it is from.
-      graph: a serialised `GraphDef` with what fetches and targets need.
-      feeds: an array for each fed tensor, or None if only its shape matters.
-      divided: the fed tensors with rows on their first axis.
-      sparse: indices, values and shape of fed sparse tensors, by name.
-      trainable: names of variables.
-      rows: how many the graph wants; None: any number.
+        name: unique in its corpus.
+        corpus: the source of the run.
+        graph: a serialised `GraphDef` with everything that fetches and targets need.
+        feeds: an array for each fed tensor, or None if only its shape matters.
+        divided: the fed tensors with rows on their first axis.
+        sparse: indices, values and shape of fed sparse tensors, by name.
+        trainable: names of variables.
+        rows: the number of rows that the graph requires; None: any.
     """
 
     name: str
@@ -41,7 +41,7 @@ class LearningRun:
     rows: int | None = None
 
     def types(self, gathers: bool = True) -> dict[str, Any]:
-        """What `tensorbow._native.type_rows` says of it."""
+        """Returns the result of `tensorbow._native.type_rows`."""
         parts = {name for names in self.sparse for name in names}
         whole = {}
         for name, value in self.feeds.items():
@@ -65,7 +65,7 @@ class LearningRun:
 
     @property
     def key(self) -> str:
-        """Equal for runs of equal graphs, feeds and fetches."""
+        """Returns a key that is equal for runs of equal graphs, feeds and fetches."""
         ends = (sorted(self.feeds), sorted(self.divided), self.fetches, self.targets)
         return hashlib.sha1(self.graph + repr(ends).encode()).hexdigest()
 
@@ -76,7 +76,7 @@ class LearningRun:
 
 
 def load(directory: pathlib.Path, pattern: str = "*") -> list[LearningRun]:
-    """The runs that were saved there; of equal ones the first."""
+    """Loads the saved runs; of equal ones the first."""
     found: dict[str, LearningRun] = {}
     for path in sorted(directory.glob(f"{pattern}.pkl")):
         run = LearningRun(**pickle.loads(path.read_bytes()))

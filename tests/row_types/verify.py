@@ -22,13 +22,13 @@ _POSITIVE = ("varian", "adam", "rms", "veloc", "accum", "power", "beta", "gamma"
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of one run.
+    """The outcome of one run.
 
     Attributes:
-      checked: names of the tensors that were compared.
-      skipped: names of tensors that have a type and were not computed.
-      wrong: name, type and what was found, in the order of execution.
-      stopped: why the run did not go on, or "".
+        checked: names of the tensors that were compared.
+        skipped: names of tensors that have a type and were not computed.
+        wrong: name, type and finding, in the order of execution.
+        stopped: the reason why the run did not continue, or "".
     """
 
     run: LearningRun
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def shards(rows: int, random: np.random.Generator) -> tuple[int, ...]:
-    """Uneven numbers of rows, all different if there are enough."""
+    """Returns uneven numbers of rows, all different if there are enough."""
     if rows < 4:
         return (1, rows - 1) if rows > 1 else (1,)
     if rows < 6:
@@ -136,7 +136,7 @@ def _drawn(nodes: dict[str, Any], name: str, random: np.random.Generator) -> np.
 
 
 def _rows_of(array: np.ndarray, rows: int, random: np.random.Generator) -> np.ndarray:
-    """So many rows, drawn from those of the array; floating-point numbers with noise."""
+    """Draws rows from those of the array; floating-point numbers with noise."""
     if array.shape[0] == 0:
         return np.zeros((rows, *array.shape[1:]), array.dtype)
     chosen = array[random.permutation(np.arange(rows) % array.shape[0])]
@@ -152,7 +152,7 @@ def _sparse(
     counts: tuple[int, ...],
     random: np.random.Generator,
 ) -> dict[str, tuple[Any, ...]]:
-    """A sparse feed's entries, by the rows that they are in."""
+    """Returns a sparse feed's entries, by their rows."""
     values = np.asarray(run.feeds[names[1]])
     shape = np.asarray(run.feeds[names[2]]).copy()
     shape[0] = rows
@@ -248,7 +248,7 @@ class _Seen:
     # ----------------------------------------------------------------------- numbers
 
     def _expected(self, terms: Any) -> list[int] | None:
-        """The number for the whole and for each learner; None if a symbol is open."""
+        """Returns the number for the whole and for each learner; None if a symbol is open."""
         totals = [0] * (len(self._counts) + 1)
         for coefficient, factors in terms:
             product = [coefficient] * len(totals)
@@ -260,7 +260,7 @@ class _Seen:
         return totals
 
     def _match(self, terms: Any, actual: list[int], again: bool) -> str:
-        """Compares a number; an open symbol gets its value."""
+        """Compares a number; an open symbol receives its value."""
         if terms is None:
             return ""
         expected = self._expected(terms)
@@ -337,7 +337,7 @@ class _Seen:
         return bool(np.max(np.abs(got[finite] - whole[finite]), initial=0) > tolerance * largest)
 
     def sizes(self, terms: Any) -> list[int]:
-        """A number of rows of each learner."""
+        """Returns a number of rows of each learner."""
         expected = self._expected(terms) if terms is not None else None
         if expected is None:
             raise lockstep.OpenNumberError
@@ -345,7 +345,7 @@ class _Seen:
 
 
 def join(pieces: list[np.ndarray], axis: int, part: Any, seen: _Seen) -> np.ndarray:
-    """What learners' rows make together."""
+    """Joins learners' rows."""
     if part[0] == "repeated":
         by = seen.sizes(part[1])[0]
         split = [

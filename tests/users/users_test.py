@@ -1,4 +1,4 @@
-"""The ways of five users, from an empty folder: install, first run, first error, with times.
+"""The steps of five users, from an empty folder: install, first run, first error, with times.
 
 Slow, and needs a package index: `make users` builds a wheel and executes it.
 TENSORBOW_USERS is the wheel, or the folder of the sources. Without it all tests are skipped.
@@ -17,7 +17,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = os.environ.get("TENSORBOW_USERS", "")
-MINUTES_TO_TRAIN = 5 if PACKAGE.endswith(".whl") else 9  # the sources: 4 of them compile
+MINUTES_TO_TRAIN = 5 if PACKAGE.endswith(".whl") else 9  # the sources: 4 of the minutes compile
 
 pytestmark = [
     pytest.mark.slow,
@@ -82,13 +82,13 @@ print(np.mean(model.predict(rows, verbose=0).argmax(1) == labels))
 
 
 def environment():
-    """Returns the environment without what makes Python, or pip, see the checkout."""
+    """Returns the environment without variables by which Python, or pip, finds the checkout."""
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory):
-    """An empty folder, and a Python that has TensorBow and its dependencies."""
+    """Makes an empty folder, and a Python with TensorBow and its dependencies."""
     folder = tmp_path_factory.mktemp("user")
     start = time.monotonic()
     venv.create(folder / "venv", with_pip=True)
@@ -100,7 +100,7 @@ def user(tmp_path_factory):
 
 
 def execute(user, *arguments, returncode=0, seconds=300):
-    """Executes the user's Python in the folder; what it printed, and said of errors."""
+    """Executes the user's Python in the folder; returns its output and its errors."""
     folder, _ = user
     start = time.monotonic()
     process = subprocess.run(

@@ -24,14 +24,15 @@ class BatchNormKernel : public ExchangeKernel {
   }
 
  protected:
-  // 1/√(variance + ε).
+  // Returns 1/√(variance + ε).
   float Inverse(float variance) const { return 1 / std::sqrt(variance + epsilon_); }
 
  private:
   float epsilon_ = 0;
 };
 
-// Channels last; InvalidArgument if `x` has none, or vectors do not have as many.
+// Returns InvalidArgument unless channels are the last dimension of `x` and the size of
+// all vectors.
 absl::Status CheckChannels(const tf::Tensor& x,
                            std::initializer_list<const tf::Tensor*> vectors) {
   const int64_t channels = x.dims() < 2 ? 0 : x.dim_size(x.dims() - 1);
@@ -73,7 +74,7 @@ class ForwardKernel : public BatchNormKernel {
           all = MomentsTogether(parts);
         }));
 
-    float* vectors[4] = {};  // mean and variance of the batch, and those saved
+    float* vectors[4] = {};  // mean and variance of the batch, and the saved ones
     for (int i = 0; i < 4; ++i) {
       tf::Tensor* vector = nullptr;
       TF_RETURN_IF_ERROR(context->allocate_output(i + 1, {channels}, &vector));
@@ -106,8 +107,8 @@ class GradientKernel : public BatchNormKernel {
   using BatchNormKernel::BatchNormKernel;
 
  private:
-  // Those of all rows, per row: the learners' averages, weighted by their rows; for one
-  // of `own` rows.
+  // Returns the gradient sums of all rows per row of this learner, which has `own`
+  // rows: the learners' averages, weighted by their rows.
   static GradientSums Together(const std::vector<const GradientSums*>& parts,
                                int64_t own) {
     int64_t rows = 0;

@@ -1,5 +1,5 @@
-// What learners do together before they update variables of which they have one copy,
-// or that those of other hosts train, too.
+// The CPU kernel at which learners wait before they update shared variables, or
+// variables that other hosts also train.
 #include <utility>
 #include <vector>
 
@@ -45,8 +45,8 @@ class BeginUpdatesKernel : public tf::OpKernel {
   }
 
  private:
-  // Copies what others refer to: they go on with what it was. Resources stay locked
-  // until their updates have been made (fused_update_kernel.h).
+  // Moves variables with other references to new buffers, so that the old values stay.
+  // Resources stay locked until their updates have been made (fused_update_kernel.h).
   absl::Status Detach(tf::OpKernelContext* context) const {
     std::vector<VariableInput> variables(num_inputs());
     std::vector<tf::mutex*> mutexes;
@@ -71,7 +71,7 @@ class BeginUpdatesKernel : public tf::OpKernel {
     return variable.Tensor(/*locked=*/true, CopyElements, &own);
   }
 
-  // The variable's own reference is out of the way while the others are counted.
+  // Drops the variable's own reference while the others are counted.
   static absl::Status DetachReference(tf::OpKernelContext* context, int i) {
     tf::Tensor value = context->mutable_input(i, /*lock_held=*/true);
     context->replace_ref_input(i, tf::Tensor(value.dtype()), /*lock_held=*/true);

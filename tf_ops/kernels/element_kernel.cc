@@ -1,4 +1,4 @@
-// CPU kernel of what stands for a pipeline in a task that is fed its element.
+// The CPU kernel that replaces a pipeline in a task whose element is fed.
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tensorbow {

@@ -1,4 +1,4 @@
-// The CPU kernel of updates that programs write in ops of their own.
+// The CPU kernel of updates that programs write with ops of their own.
 #include <string>
 #include <utility>
 #include <vector>

@@ -31,13 +31,13 @@ class ExchangeKernel : public tensorflow::OpKernel {
   }
 
  protected:
-  // Computes what a learner that has all rows does.
+  // Computes the result of a learner that has all rows.
   virtual void ComputeAlone(tensorflow::OpKernelContext* context) {
     context->set_output(0, context->input(0));
   }
   virtual absl::Status ComputeTogether(tensorflow::OpKernelContext* context) = 0;
 
-  // Hands the values of all learners, in learner order, to `use`. Values live until
+  // Passes the values of all learners, in learner order, to `use`. Values live until
   // `use` has returned on all learners.
   template <typename T, typename Use>
   absl::Status Exchange(const T& own, Use use) {
@@ -52,7 +52,7 @@ class ExchangeKernel : public tensorflow::OpKernel {
   }
 
   int learner() const { return device_->learner(); }
-  // The learner's part of the rows, times the number of learners.
+  // Returns the learner's part of the rows, times the number of learners.
   double share() const { return synchroniser_->share(device_->learner()); }
 
  private:

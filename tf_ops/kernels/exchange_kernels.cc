@@ -1,4 +1,4 @@
-// CPU kernels of values that learners exchange, and of those scaled by shares of rows.
+// CPU kernels of exchanges between learners, and of values scaled by shares of rows.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// A learner's value, and 1/r: its part of all rows.
+// A learner's value, and its part of all rows, 1/r.
 struct OfLearner {
   const tf::Tensor* value;
   double share;
@@ -63,7 +63,7 @@ void Reduce(const OfLearners& all, Choose choose, T* chosen) {
   }
 }
 
-// As TensorFlow reduces: a number that is none stays none.
+// Returns the larger number; a NaN stays one, as in TensorFlow's reductions.
 template <typename T>
 T Larger(T a, T b) {
   return a != a || a > b ? a : b;
@@ -73,7 +73,7 @@ T Smaller(T a, T b) {
   return a != a || a < b ? a : b;
 }
 
-// Elements of the dimensions after `axis`, in bytes; of those before it.
+// Return the bytes of the dimensions after `axis`, and the elements of those before it.
 int64_t BytesOfRow(const tf::Tensor& tensor, int axis) {
   int64_t bytes = tf::DataTypeSize(tensor.dtype());
   for (int d = axis + 1; d < tensor.dims(); ++d) bytes *= tensor.dim_size(d);
@@ -175,7 +175,7 @@ class ExchangeValueKernel : public ExchangeKernel {
   int exponent_ = 0, axis_ = 0;
 };
 
-// A learner's part of all rows, by the learner.
+// A learner and its part of all rows.
 struct Share {
   int learner;
   double part;
@@ -223,7 +223,7 @@ class OwnRowsKernel : public ExchangeKernel {
   int axis_ = 0;
 };
 
-// Elements that are added up for each element of a sum.
+// Returns the elements that are added up for each element of a sum.
 double CountOf(const tf::Tensor& sum, const tf::Tensor& rows) {
   return static_cast<double>(rows.NumElements()) /
          static_cast<double>(std::max<int64_t>(1, sum.NumElements()));
@@ -299,7 +299,7 @@ class RescaleKernel : public tf::OpKernel {
   }
 
  private:
-  // All rows divided by the learner's.
+  // Returns the number of all rows divided by the learner's.
   double Ratio() const {
     if (device_ == nullptr || device_->synchroniser() == nullptr) return 1;
     const Synchroniser& synchroniser = *device_->synchroniser();

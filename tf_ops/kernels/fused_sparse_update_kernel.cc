@@ -1,5 +1,5 @@
-// CPU kernel of the fused sparse updates: TensorFlow's own kernel updates the rows,
-// this one corrects all of them, slice by slice, as the synchroniser lets it.
+// The CPU kernel of the fused sparse updates. TensorFlow's own kernel updates the rows;
+// this one corrects all of them, slice by slice, as the synchroniser allows.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -21,7 +21,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// TensorFlow's kernel for the op that the fused op `definition` stands for.
+// Makes TensorFlow's kernel for the op that the fused op `definition` replaces.
 absl::Status MakeUpdate(tf::OpKernelConstruction* construction,
                         std::unique_ptr<tf::OpKernel>* update) {
   tf::NodeDef definition = construction->def();
@@ -40,7 +40,7 @@ absl::Status MakeUpdate(tf::OpKernelConstruction* construction,
   return absl::OkStatus();
 }
 
-// S is how cc/arithmetic sees the variable's elements.
+// S is the type of the variable's elements in cc/arithmetic.
 template <typename S>
 class FusedSparseUpdateKernel : public tf::OpKernel {
  public:
@@ -75,8 +75,8 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
  private:
   using A = Accumulator<S>;
 
-  // Corrects what will not be updated. `correction` is for AfterUpdate(); null if this
-  // iteration is not synchronised.
+  // Corrects the rows that are not updated. `correction` is for AfterUpdate(); null if
+  // this iteration is not synchronised.
   absl::Status BeforeUpdate(tf::OpKernelContext* context,
                             std::unique_ptr<SparseCorrection<S>>* correction) {
     if (context->input_dtype(0) != tf::DT_RESOURCE) {
@@ -94,13 +94,13 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
     return Correct(context, *variable->tensor(), correction);
   }
 
-  // What TensorFlow's kernel would do first: from now on reads make copies, so that the
-  // buffer, which is nobody else's, can be changed in place.
+  // Does the first step of TensorFlow's kernel: from now on reads make copies, so that
+  // the buffer, which has no other reference, can be changed in place.
   absl::Status Detach(tf::OpKernelContext* context, tf::Var* variable) {
     if (variable->copy_on_read_mode.load()) return absl::OkStatus();
     const tf::Tensor& old = *variable->tensor();
     if (old.IsInitialized() && !old.RefCountIsOne()) {
-      // It may still be read by a learner that synchronises the iteration before.
+      // A learner that synchronises the iteration before may still read it.
       if (!device_->synchroniser()->EnterAll(device_->learner(), member_)) {
         return Discarded();
       }
@@ -116,7 +116,7 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
 
   absl::Status Correct(tf::OpKernelContext* context, const tf::Tensor& w,
                        std::unique_ptr<SparseCorrection<S>>* correction) {
-    if (!w.IsInitialized()) return absl::OkStatus();  // TensorFlow's kernel says so
+    if (!w.IsInitialized()) return absl::OkStatus();  // TensorFlow's kernel reports it
     Synchroniser* const synchroniser = device_->synchroniser();
     const int learner = device_->learner();
     if (synchroniser->set()->weights(learner, member_) != w.data()) {
@@ -150,7 +150,7 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
   LearnerDevice* const device_;
   int member_ = 0;
   bool use_locking_ = false;
-  int indices_ = 0;  // the input
+  int indices_ = 0;  // the number of the input
   std::unique_ptr<tf::OpKernel> update_;
 };
 

@@ -1,5 +1,5 @@
-// GPU kernels of the fused updates: they check what they are given as TensorFlow's
-// kernels do, have the learner's stream wait for the synchroniser, and enqueue one pass
+// GPU kernels of the fused updates. They check their inputs as TensorFlow's kernels do,
+// and make the learner's stream wait for the synchroniser. Then they enqueue one pass
 // of cc/arithmetic/gpu over the whole variable. Nothing waits for the GPU.
 #include <array>
 #include <utility>
@@ -43,7 +43,8 @@ struct Stream {
   const int ordinal;
 };
 
-// `Form` says what an op's inputs mean, as in update_inputs.h, and
+// A kernel whose `Form` describes the op's inputs, as in update_inputs.h, and has
+//
 //   T                the element type
 //   Rule(context)    the update, from inputs and attributes
 template <typename Form>
@@ -82,7 +83,7 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
     }
     locks.Lock();
 
-    // From here on the stream is behind all that read this learner's weights.
+    // From here on the stream waits for all reads of this learner's weights.
     if (!synchroniser->EnterAll(learner, member_)) {
       return context->SetStatus(Discarded(*synchroniser));
     }
@@ -111,7 +112,7 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
   }
 
  private:
-  // What TensorFlow's kernels check.
+  // Makes the checks of TensorFlow's kernels.
   absl::Status Check(tf::OpKernelContext* context, const Tensors& tensors,
                      const tf::Tensor& operand) const {
     for (int i = 0; i <= Form::kSlots; ++i) {
@@ -179,7 +180,7 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
 
 // ------------------------------------------------------------------------- forms
 
-// In device memory.
+// Returns the input, which lies in device memory.
 template <typename T>
 const T* Scalar(tf::OpKernelContext* context, int index) {
   return context->input(index).scalar<T>().data();
@@ -264,7 +265,7 @@ using AddForm = AssignmentOf<Assignment::kAdd>::Form<T>;
 template <typename T>
 using SubtractForm = AssignmentOf<Assignment::kSubtract>::Form<T>;
 
-// HOST: the inputs that are not in device memory, resource handles.
+// HOST: the inputs outside of device memory, resource handles.
 #define TENSORBOW_REGISTER_TYPE(OP, FORM, TYPE, TYPE_ATTRIBUTE, HOST)        \
   REGISTER_KERNEL_BUILDER(Name("TensorBow" OP)                               \
                               .Device(tf::DEVICE_GPU)                        \

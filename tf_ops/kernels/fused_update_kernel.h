@@ -1,8 +1,8 @@
-// The CPU kernel of the fused updates (fused_update_kernels.cc): it checks what it is
-// given as TensorFlow's kernels do, and has cc/arithmetic do the work slice by slice,
-// as the synchroniser lets it. Under S-SGD, where all learners make the same update,
-// each makes it for all in some of the slices: of one copy, or of a copy for each
-// learner. Without a synchroniser (`member` is -1) a learner updates what is its own.
+// The CPU kernel of the fused updates (fused_update_kernels.cc). It checks its inputs
+// as TensorFlow's kernels do, and lets cc/arithmetic do the work slice by slice, as the
+// synchroniser allows. Under S-SGD all learners make the same update; each makes it for
+// all in some of the slices, of one shared copy or of every learner's copy. Without a
+// synchroniser (`member` is -1) a learner updates its own variables.
 #ifndef TENSORBOW_TF_OPS_KERNELS_FUSED_UPDATE_KERNEL_H_
 #define TENSORBOW_TF_OPS_KERNELS_FUSED_UPDATE_KERNEL_H_
 
@@ -27,7 +27,7 @@
 
 namespace tensorbow {
 
-// What the inputs of an op mean (update_inputs.h).
+// The meaning of an op's inputs (update_inputs.h).
 struct UpdateInputs {
   static constexpr int kMaxSlots = 4;
 
@@ -36,16 +36,16 @@ struct UpdateInputs {
   absl::Span<const ScalarInput> scalars;
   int first_slot = 1;
 
-  // The input of the variable (0) or a slot (from 1 on).
+  // Returns the input of the variable (0) or a slot (from 1 on).
   int variable(int i) const { return i == 0 ? 0 : first_slot + i - 1; }
 };
 
-// Of all ops whose elements are `T`, as cc/arithmetic computes with it.
+// The kernel for elements of type `T` in cc/arithmetic.
 template <typename T>
 class FusedUpdateKernel : public tensorflow::OpKernel {
  public:
-  // `keeps_without_gradient`: whether the update changes nothing where there is no
-  // gradient (see update_steps.h).
+  // `keeps_without_gradient`: whether the update changes no element without a gradient
+  // (see update_steps.h).
   FusedUpdateKernel(tensorflow::OpKernelConstruction* construction,
                     const UpdateInputs& inputs, bool keeps_without_gradient)
       : OpKernel(construction),
@@ -84,14 +84,13 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     for (int i = 0; i <= inputs_.slots; ++i) {
       OP_REQUIRES_OK(context,
                      VariableInput::Open(context, inputs_.variable(i), &variables[i]));
-      // What learners share, they touch in this update only.
+      // Shared variables are accessed in this update only.
       if (shared_) continue;
       if (variables[i].is_resource() || use_locking_) locks.Add(variables[i].mu());
     }
     locks.Lock();
 
-    // The old buffer may still be read by a learner that synchronises the iteration
-    // before.
+    // A learner that synchronises the iteration before may still read the old buffer.
     if (member_ >= 0 && !for_all && variables[0].shared() &&
         !synchroniser->EnterAll(device_->learner(), member_)) {
       context->SetStatus(Discarded());
@@ -135,20 +134,20 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
 
  protected:
   using Slots = std::array<T*, UpdateInputs::kMaxSlots>;
-  // Updates `n` elements from `w` and the slots on.
+  // Updates `n` elements that start at `w` and `slots`.
   using Rule = absl::FunctionRef<void(int64_t n, const T* operand, Pull<T> pull, T* w,
                                       const Slots& slots)>;
 
  private:
-  // The first of each are the variable, the others its slots, as many as it has.
+  // The variable comes first, followed by its slots.
   using Variables = std::array<VariableInput, 1 + UpdateInputs::kMaxSlots>;
   using Tensors = std::array<tensorflow::Tensor, 1 + UpdateInputs::kMaxSlots>;
 
-  // Has `use` called with the update that inputs and attributes make; gives its status.
+  // Calls `use` with the update that inputs and attributes define; returns its status.
   virtual absl::Status WithRule(tensorflow::OpKernelContext* context,
                                 absl::FunctionRef<absl::Status(Rule)> use) const = 0;
 
-  // The variable's and its slots' buffers, which may be changed.
+  // Gets the variable's and its slots' buffers, which may be changed.
   absl::Status GetTensors(tensorflow::OpKernelContext* context,
                           const Variables& variables, Tensors* tensors) const {
     for (int i = 0; i <= inputs_.slots; ++i) {
@@ -189,8 +188,8 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     return same(inputs_.operand, operand.shape());
   }
 
-  // What of a slice has to be gone through: `change(part)` does it. All of it, but
-  // where only some rows have a gradient and nothing else changes the others.
+  // Calls `change(part)` for the parts of a slice that must be visited: all of it,
+  // unless only some rows have a gradient and nothing else changes the others.
   template <typename Change>
   void ForEachPart(const std::vector<const UpdateOperand<T>*>& operands,
                    const CentralModel::Slice& slice, bool corrects,
@@ -203,8 +202,8 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     }
   }
 
-  // Updates variables that are not synchronised, on all threads of the device where it
-  // is much.
+  // Updates variables that are not synchronised; large ones on all threads of the
+  // device.
   void UpdateAlone(tensorflow::OpKernelContext* context, Rule rule,
                    UpdateOperand<T>& operand, const Tensors& tensors) const {
     const int64_t size = tensors[0].NumElements();
@@ -272,14 +271,14 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     return absl::OkStatus();
   }
 
-  // What a learner brings to an update for all.
+  // A learner's contribution to an update for all.
   struct Share {
     const UpdateOperand<T>* operand;
     const Tensors* tensors;
   };
 
-  // What of slice `s` the learner updates that is at `place` among `count`: all or
-  // nothing; where there is no other slice, an equal part of it.
+  // Returns the part of slice `s` that the learner at `place` among `count` updates:
+  // all or nothing; if there is no other slice, an equal part of it.
   CentralModel::Slice OwnPart(const UpdateOperand<T>& operand, int64_t size, int s,
                               int place, int count) const {
     constexpr int64_t kMinDivided = 2048, kLine = 64 / sizeof(T);
@@ -307,7 +306,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     std::vector<const UpdateOperand<T>*> operands;
     std::vector<const Tensors*> others;
     const int64_t size = tensors[0].NumElements();
-    const bool in_set = member_ < synchroniser->set()->size();  // it has an average
+    const bool in_set = member_ < synchroniser->set()->size();  // has an average
     bool alike = true;
     for (const void* brought : shares) {
       const auto* const share = static_cast<const Share*>(brought);
@@ -322,7 +321,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
       if (own.size() == 0) continue;
       ForEachPart(operands, own, /*corrects=*/false,
                   [&](const CentralModel::Slice& part) {
-                    // What the others have read.
+                    // Fetches memory that the others have read.
                     if (shared_) Prefetch(tensors[0], part);
                     for (const Tensors* other : others) Prefetch((*other)[0], part);
                     const T* const mean =
@@ -371,8 +370,8 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
   int member_ = 0;
   bool use_locking_ = false;
   bool transpose_ = false;  // of the operand, if it is a product
-  bool shared_ = false;     // all learners have one copy
-  bool averaged_ = false;   // all learners have one gradient
+  bool shared_ = false;     // all learners share one copy
+  bool averaged_ = false;   // all learners have the same gradient
 };
 
 }  // namespace tensorbow

@@ -1,4 +1,4 @@
-// What the fused update ops mean by their inputs, and their kernels for CPUs.
+// The CPU kernels of the fused update ops, with the meaning of their inputs.
 #include <type_traits>
 #include <utility>
 
@@ -18,7 +18,8 @@ template <typename Step>
 constexpr bool kKeeps<Step, std::void_t<decltype(Step::kKeepsWithoutGradient)>> =
     Step::kKeepsWithoutGradient;
 
-// `Form` says what an op's inputs mean, as in update_inputs.h, and
+// A kernel whose `Form` describes the op's inputs, as in update_inputs.h, and has
+//
 //   T                the element type
 //   Rule(context)    the update, from inputs and attributes
 template <typename Form>

@@ -1,4 +1,4 @@
-// The input of sparse updates that names rows of a variable.
+// The input of sparse updates that selects rows of a variable.
 #ifndef TENSORBOW_TF_OPS_KERNELS_INDICES_H_
 #define TENSORBOW_TF_OPS_KERNELS_INDICES_H_
 
@@ -10,7 +10,7 @@
 
 namespace tensorbow {
 
-// `indices`: int32 or int64.
+// Returns the rows. `indices`: int32 or int64.
 inline std::vector<int64_t> RowsOf(const tensorflow::Tensor& indices) {
   std::vector<int64_t> rows(indices.NumElements());
   if (indices.dtype() == tensorflow::DT_INT32) {
@@ -21,7 +21,7 @@ inline std::vector<int64_t> RowsOf(const tensorflow::Tensor& indices) {
   return rows;
 }
 
-// The other way round; `indices`: int32 or int64, of as many elements.
+// Sets `indices`, int32 or int64, of as many elements, to the rows.
 inline void SetRows(const std::vector<int64_t>& rows, tensorflow::Tensor* indices) {
   if (indices->dtype() == tensorflow::DT_INT32) {
     std::copy(rows.begin(), rows.end(), indices->flat<int32_t>().data());

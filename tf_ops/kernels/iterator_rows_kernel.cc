@@ -1,5 +1,5 @@
-// CPU kernel that gets several elements of a data pipeline at once: TensorFlow's own
-// kernel gets each of them, in a context of its own, so that the end of the data after
+// The CPU kernel that gets several elements of a data pipeline at once. TensorFlow's
+// own kernel gets each of them, in a context of its own. So the end of the data after
 // the first one is no error.
 #include <memory>
 #include <optional>
@@ -18,7 +18,7 @@ namespace tf = ::tensorflow;
 
 using Element = std::vector<tf::Tensor>;
 
-// TensorFlow's kernel.
+// Makes TensorFlow's kernel.
 absl::Status MakeGetNext(tf::OpKernelConstruction* construction,
                          std::unique_ptr<tf::OpKernel>* get_next) {
   tf::NodeDef definition = construction->def();
@@ -37,7 +37,7 @@ absl::Status MakeGetNext(tf::OpKernelConstruction* construction,
   return absl::OkStatus();
 }
 
-// How many rows an element has; nothing if its components do not agree.
+// Returns the rows of an element; nullopt if its components disagree.
 std::optional<int64_t> NumRowsOf(const Element& element) {
   for (const tf::Tensor& component : element) {
     if (component.dims() == 0 || component.dim_size(0) != element[0].dim_size(0)) {
@@ -57,7 +57,7 @@ class IteratorGetRowsKernel : public tf::AsyncOpKernel {
   }
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
-    // As TensorFlow's kernel does: what the pipeline computes may need this thread.
+    // Schedules it as TensorFlow's kernel does: the pipeline may need this thread.
     worker_.Schedule([this, context, done = std::move(done)] {
       const absl::Status status = GetRows(context);
       if (!status.ok()) context->SetStatus(status);
@@ -74,7 +74,7 @@ class IteratorGetRowsKernel : public tf::AsyncOpKernel {
     while (rows > 0 && rows + *first <= rows_) {
       Element element;
       const absl::Status status = GetNext(context, &element);
-      if (absl::IsOutOfRange(status)) break;  // the next call says so again
+      if (absl::IsOutOfRange(status)) break;  // the next call reports it again
       TF_RETURN_IF_ERROR(status);
       const std::optional<int64_t> more = NumRowsOf(element);
       if (!more.has_value()) {
@@ -99,7 +99,7 @@ class IteratorGetRowsKernel : public tf::AsyncOpKernel {
     return absl::OkStatus();
   }
 
-  // One element.
+  // Gets one element.
   absl::Status GetNext(tf::OpKernelContext* context, Element* element) {
     tf::Tensor iterator = context->input(0);
     const tf::TensorValue input(&iterator);

@@ -1,4 +1,4 @@
-// What kernels say that work with learners only.
+// The errors of kernels that work on learners only.
 #ifndef TENSORBOW_TF_OPS_KERNELS_LEARNER_ERRORS_H_
 #define TENSORBOW_TF_OPS_KERNELS_LEARNER_ERRORS_H_
 

@@ -1,4 +1,5 @@
-// Averages gradients over the learners; on other devices they stay as they are.
+// Kernels that average gradients over the learners; on other devices these do not
+// change.
 #include "absl/strings/str_cat.h"
 #include "cc/device/learner_device.h"
 #include "cc/graph/element_types.h"
@@ -13,7 +14,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// What kernels that reduce have in common.
+// The common part of kernels that reduce.
 class ReduceKernel : public tf::OpKernel {
  public:
   explicit ReduceKernel(tf::OpKernelConstruction* construction)
@@ -52,7 +53,7 @@ class ReduceKernel : public tf::OpKernel {
   ElementType type_ = ElementType::kFloat32;
 };
 
-// The hosts' sum of a gradient that has as many elements; null if there is none.
+// Returns the hosts' sum of a gradient of this size; null if there is none.
 HostGradients* SumsOf(const Synchroniser& synchroniser, int index,
                       const tf::Tensor& gradient) {
   HostGradients* const sums = synchroniser.set()->host_gradients.get();

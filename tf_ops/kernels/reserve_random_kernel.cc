@@ -13,7 +13,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// Samples that TensorFlow's random ops reserve for an element (random_op.cc).
+// The samples that TensorFlow's random ops reserve for an element (random_op.cc).
 constexpr int64_t kSamplesPerElement = 256;
 
 class ReserveRandomKernel : public tf::OpKernel {

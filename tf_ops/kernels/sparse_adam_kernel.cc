@@ -1,6 +1,6 @@
-// CPU kernel of Adam's update with a gradient of some rows: it checks what it is given
-// and has cc/arithmetic do the work, on all threads of the device or, where it also
-// corrects, slice by slice as the synchroniser lets it.
+// The CPU kernel of Adam's update with a gradient of some rows. It checks its inputs
+// and lets cc/arithmetic do the work: on all threads of the device or, if it also
+// corrects, slice by slice as the synchroniser allows.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -34,7 +34,7 @@ enum Input {
   kRows
 };
 
-// T is how cc/arithmetic sees the variable's elements.
+// T is the type of the variable's elements in cc/arithmetic.
 template <typename T>
 class SparseAdamKernel : public tf::OpKernel {
  public:
@@ -64,8 +64,7 @@ class SparseAdamKernel : public tf::OpKernel {
       locks.Add(variables[i].mu());
     }
     locks.Lock();
-    // The old buffer may still be read by a learner that synchronises the iteration
-    // before.
+    // A learner that synchronises the iteration before may still read the old buffer.
     OP_REQUIRES(context,
                 member_ < 0 || !variables[kVar].shared() ||
                     synchroniser->EnterAll(device_->learner(), member_),

@@ -1,5 +1,5 @@
-// CPU kernel of a data set whose elements are batches of compressed sparse rows. Slices
-// of sparse tensors are what TensorFlow has for that, and take ten times as long.
+// The CPU kernel of a data set of batches from compressed sparse rows. TensorFlow's
+// slices of sparse tensors can do the same in ten times the time.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -19,7 +19,7 @@ namespace tf = ::tensorflow;
 constexpr char kNextRow[] = "next_row";
 constexpr char kGroup[] = "group_";
 
-// What an element of the input is.
+// The components of an element of the input.
 enum Part { kEnds, kColumns, kValues, kLabelEnds, kLabels, kNumParts };
 
 const tf::DataTypeVector& GroupTypes() {
@@ -34,8 +34,8 @@ SparseRows SparseRowsOf(const tf::Tensor& ends, const tf::Tensor& columns,
           columns.flat<int64_t>().data(), columns.NumElements(), width};
 }
 
-// Rows `begin` to before `end` as a sparse tensor as tf.data keeps it. `values`: of all
-// rows; null if each is 1.
+// Returns rows [begin, end) as a sparse tensor of tf.data. `values`: of all rows; null
+// if each is 1.
 tf::Tensor Batch(const SparseRows& rows, const float* values, int64_t begin,
                  int64_t end) {
   const int64_t size = rows.Count(begin, end);
@@ -59,7 +59,7 @@ tf::Tensor Batch(const SparseRows& rows, const float* values, int64_t begin,
 
 class SparseBatches : public tf::data::DatasetBase {
  public:
-  // `groups`: a data set of GroupTypes(), of which a reference is kept.
+  // `groups`: a data set of GroupTypes(); this keeps a reference to it.
   SparseBatches(tf::OpKernelContext* context, const DatasetBase* groups, int64_t rows,
                 int64_t num_columns, int64_t num_labels)
       : DatasetBase(tf::data::DatasetContext(context)),
@@ -142,7 +142,7 @@ class SparseBatches : public tf::data::DatasetBase {
       return absl::OkStatus();
     }
 
-    // The group is a part of the state: where the input is, is behind it.
+    // The group is part of the state: the input's iterator is already past it.
     absl::Status SaveInternal(tf::data::SerializationContext* context,
                               tf::data::IteratorStateWriter* writer) override {
       tf::mutex_lock lock(mu_);
@@ -199,7 +199,7 @@ class SparseBatches : public tf::data::DatasetBase {
       return *end ? absl::OkStatus() : Take(std::move(group));
     }
 
-    // Makes this the group, if it is one.
+    // Makes `group` the current group, if it is valid.
     absl::Status Take(std::vector<tf::Tensor> group) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       const bool vectors = std::all_of(group.begin(), group.end(),
                                        [](const auto& t) { return t.dims() == 1; });
@@ -221,7 +221,7 @@ class SparseBatches : public tf::data::DatasetBase {
 
     tf::mutex mu_;
     std::unique_ptr<tf::data::IteratorBase> groups_ TF_GUARDED_BY(mu_);
-    std::vector<tf::Tensor> group_ TF_GUARDED_BY(mu_);  // empty: there is none
+    std::vector<tf::Tensor> group_ TF_GUARDED_BY(mu_);  // empty if there is none
     int64_t next_row_ TF_GUARDED_BY(mu_) = 0;
   };
 

@@ -1,5 +1,5 @@
-// CPU kernels of products with a sparse matrix: they check what they are given, with
-// the words of TensorFlow's kernel, and have cc/arithmetic do the work.
+// CPU kernels of products with a sparse matrix. They check their inputs with the error
+// messages of TensorFlow's kernel, and let cc/arithmetic do the work.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// Says which entry lies outside. `transposed`: a is.
+// Returns the error that names the entry outside. `transposed`: whether a is.
 absl::Status Outside(const SparseProduct::Factors& factors, bool transposed,
                      int64_t entry) {
   const int k = transposed ? 0 : 1;  // the dimension that is summed over
@@ -27,7 +27,7 @@ absl::Status Outside(const SparseProduct::Factors& factors, bool transposed,
   return absl::OkStatus();
 }
 
-// The inputs of a·b or, if `transposed`, aᵀ·b.
+// Reads the inputs of a·b or, if `transposed`, aᵀ·b.
 absl::Status Read(const tf::OpKernelContext& context, bool transposed,
                   SparseProduct::Factors* factors) {
   const tf::Tensor& indices = context.input(0);

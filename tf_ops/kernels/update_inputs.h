@@ -1,11 +1,10 @@
-// Where the fused update ops (tf_ops/ops/fused_update_ops.cc) have what among their
-// inputs:
+// The positions of the inputs of the fused update ops (tf_ops/ops/fused_update_ops.cc):
 //
 //   kSlots     the variable inputs 1 … kSlots are slots
 //   kOperand   the input that has one value per element (the gradient)
 //   kScalars   the other inputs
 //
-// The same for the kernels of all devices.
+// They are the same for the kernels of all devices.
 #ifndef TENSORBOW_TF_OPS_KERNELS_UPDATE_INPUTS_H_
 #define TENSORBOW_TF_OPS_KERNELS_UPDATE_INPUTS_H_
 
@@ -61,7 +60,7 @@ struct AssignInputs {
   static constexpr std::array<ScalarInput, 0> kScalars{};
 };
 
-// An attribute of the op; on an error, the construction's status is set.
+// Returns an attribute of the op; on an error, sets the construction's status.
 inline bool BoolAttribute(tensorflow::OpKernelConstruction* construction,
                           const char* name) {
   bool value = false;

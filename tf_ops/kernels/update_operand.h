@@ -1,8 +1,8 @@
-// What a fused update takes for every element of its variable: usually a tensor of the
-// same shape, the gradient. Of float32 matrices it may also be a product, of which only
-// the rows that are used next exist at a time; the gradient of the layer's inputs may
-// then be an output (see tf_ops/ops/fused_update_ops.cc). Or some of its rows are
-// given, the others being zero.
+// The operand of a fused update, with a value for every element of its variable:
+// usually a tensor of the same shape, the gradient. For float32 matrices it may be a
+// product, of which only the rows used next exist at a time; the gradient of the
+// layer's inputs may then be an output (see tf_ops/ops/fused_update_ops.cc). Or some
+// rows are given, and the others are zero.
 //
 // Lives while a kernel executes. Keeps the tensors.
 #ifndef TENSORBOW_TF_OPS_KERNELS_UPDATE_OPERAND_H_
@@ -62,19 +62,19 @@ class UpdateOperand {
     return {tensor_.dim_size(transposed_ ? 1 : 0), factor_->dim_size(1)};
   }
 
-  // Whether only some rows are not zero.
+  // Returns whether only some rows are not zero.
   bool has_rows() const { return numbers_.has_value(); }
-  // Whether every element is there to be read.
+  // Returns whether every element can be read.
   bool is_whole() const { return !has_rows() && !factor_.has_value(); }
 
-  // How many slices, from a multiple of it on, are computed at once: updates go through
-  // them one after the other.
+  // Returns the number of slices, from a multiple of it on, that are computed at once:
+  // updates visit them one after the other.
   int slices_at_once() const {
     if (!product_.has_value()) return 1;
     return static_cast<int>(CentralModel::NumSlices(kMinRows * columns_));
   }
 
-  // From now on `other` may be changed.
+  // Copies values that lie in `other`, so that `other` may be changed.
   absl::Status DetachFrom(tensorflow::OpKernelContext* context,
                           const tensorflow::Tensor& other) {
     if (!tensor_.SharesBufferWith(other)) return absl::OkStatus();
@@ -86,11 +86,11 @@ class UpdateOperand {
     return absl::OkStatus();
   }
 
-  // The weight of the learner's values in the mean of several, relative to an equal
-  // one. To be set before Prepare().
+  // Sets the weight of the learner's values in a mean, relative to an equal one. Called
+  // before Prepare().
   void SetShare(double share) { share_ = share; }
 
-  // Makes ready to give values. The right factor is not read any more afterwards.
+  // Prepares for At(). The right factor is not read any more afterwards.
   absl::Status Prepare(tensorflow::OpKernelContext* context) {
     if (has_rows()) return AllocateSlice(context);
     if constexpr (std::is_same_v<T, float>) {
@@ -114,8 +114,8 @@ class UpdateOperand {
     return absl::OkStatus();
   }
 
-  // Adds what a slice of the variable, which begins at `w`, contributes to the gradient
-  // of the inputs, if somebody takes that.
+  // Adds the contribution of a slice of the variable to the gradient of the inputs, if
+  // that is an output. The slice begins at `w`.
   void AddInputGradient(const CentralModel::Slice& slice, const T* w) const {
     if constexpr (std::is_same_v<T, float>) {
       if (!input_gradient_.has_value()) return;
@@ -123,7 +123,7 @@ class UpdateOperand {
     }
   }
 
-  // The values of a slice's elements, or a part's; good until the next call.
+  // Returns the values of a slice's elements, or a part's; valid until the next call.
   const T* At(const CentralModel::Slice& slice) {
     if (has_rows()) {
       Read(slice, static_cast<T*>(values_.data()));
@@ -135,13 +135,13 @@ class UpdateOperand {
     return InTensor(slice);
   }
 
-  // Writes them, of an operand with rows. May be called by several threads.
+  // Writes these values, for an operand with rows. May be called by several threads.
   void Read(const CentralModel::Slice& slice, T* out) const {
     Spread(Rows(), slice.begin, slice.end, out);
   }
 
-  // The parts of a slice where one of several operands with rows, which are alike, has
-  // some.
+  // Returns the parts of a slice in which any of the operands has rows; all have the
+  // same shape.
   static std::vector<CentralModel::Slice> PartsOf(
       const std::vector<const UpdateOperand*>& all, const CentralModel::Slice& slice) {
     std::vector<SomeRows<T>> rows;
@@ -153,14 +153,14 @@ class UpdateOperand {
     return parts;
   }
 
-  // Makes ready to give the mean of several, after Prepare().
+  // Prepares for MeanAt(), after Prepare().
   absl::Status PrepareMean(tensorflow::OpKernelContext* context) {
     if (product_.has_value() || has_rows()) return absl::OkStatus();
     return AllocateSlice(context);
   }
 
-  // The same of the mean of several, this one being among them: they are alike, and
-  // belong to learners that do not change them meanwhile.
+  // Returns the values of the mean of several operands, including this one. They have
+  // the same shape, and their learners do not change them meanwhile.
   const T* MeanAt(const std::vector<const UpdateOperand*>& all,
                   const CentralModel::Slice& slice) {
     const int count = static_cast<int>(all.size());
@@ -192,7 +192,7 @@ class UpdateOperand {
   }
 
  private:
-  // Rows of a product that are computed at once, at least: the first and the last
+  // The minimum of a product's rows computed at once. The first and the last row may
   // belong in part to the slices before and after, which compute them, too.
   static constexpr int64_t kMinRows = 8;
 
@@ -227,7 +227,7 @@ class UpdateOperand {
     return static_cast<const T*>(tensor_.data()) + slice.begin;
   }
 
-  // The mean of several products; good until the next call.
+  // Returns the mean of several products; valid until the next call.
   const float* MeanOfProducts(const std::vector<const UpdateOperand*>& all,
                               const CentralModel::Slice& slice) {
     const int64_t at_once = slices_at_once() * CentralModel::kSliceElements;
@@ -269,18 +269,18 @@ class UpdateOperand {
   tensorflow::Tensor values_;  // of a slice, if computed: whole rows of a product
   bool transposed_ = false;
   double share_ = 1;
-  // If rows are given:
+  // Set if rows are given.
   std::optional<tensorflow::Tensor> numbers_;
   tensorflow::TensorShape shape_;
   std::vector<T> spread_;  // a part of each operand of a mean
-  // Of a product:
+  // Set for a product.
   std::optional<tensorflow::Tensor> factor_;
   int64_t columns_ = 1;
   tensorflow::Tensor workspace_;
   tensorflow::Tensor scratch_;
   std::optional<Product> product_;
-  int64_t computed_ = -1;  // the element from which on `values_` are
-  // If somebody takes the gradient of the inputs:
+  int64_t computed_ = -1;  // the first element of `values_`
+  // Set if the gradient of the inputs is an output.
   tensorflow::Tensor* gradient_ = nullptr;  // an output of the context
   tensorflow::Tensor gradient_workspace_;
   std::optional<InputGradient> input_gradient_;

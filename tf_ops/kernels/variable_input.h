@@ -1,5 +1,5 @@
-// Variables as inputs of update kernels, whether given as references or as resources,
-// and their locks.
+// Variables as inputs of update kernels, given as references or as resources, and their
+// locks.
 #ifndef TENSORBOW_TF_OPS_KERNELS_VARIABLE_INPUT_H_
 #define TENSORBOW_TF_OPS_KERNELS_VARIABLE_INPUT_H_
 
@@ -36,17 +36,17 @@ class VariableInput {
 
   // All below: REQUIRES that mu() is held (for references: may be held, `locked`).
 
-  // Whether somebody else refers to the buffer, so that it must not be changed.
-  // (Whoever reads it without referring to it holds the mutex meanwhile.)
+  // Returns whether the buffer has other references, so that it must not be changed. (A
+  // reader without a reference holds the mutex.)
   bool shared() const { return is_resource() && !resource_->tensor()->RefCountIsOne(); }
-  // The variable's tensor as it is. REQUIRES: nobody gives the variable another one
+  // Returns the variable's present tensor. REQUIRES: nobody replaces the tensor
   // meanwhile; mu() need not be held.
   tensorflow::Tensor Present() const {
     return is_resource() ? *resource_->tensor()
                          : context_->mutable_input(index_, /*lock_held=*/true);
   }
-  // The variable's tensor, in a buffer of its own; `copy(from, to)` copies elements of
-  // one tensor to another and returns a status.
+  // Gets the variable's tensor, in a buffer of its own; `copy(from, to)` copies
+  // elements of one tensor to another and returns a status.
   template <typename Copy>
   absl::Status Tensor(bool locked, Copy copy, tensorflow::Tensor* tensor) const {
     if (!is_resource()) {
@@ -71,7 +71,7 @@ class VariableInput {
   tensorflow::mutex* mu_ = nullptr;
 };
 
-// For VariableInput::Tensor(), on the CPU.
+// Copies elements on the CPU, for VariableInput::Tensor().
 inline absl::Status CopyElements(const tensorflow::Tensor& from,
                                  tensorflow::Tensor* to) {
   std::copy_n(static_cast<const char*>(from.data()), from.TotalBytes(),
@@ -79,8 +79,8 @@ inline absl::Status CopyElements(const tensorflow::Tensor& from,
   return absl::OkStatus();
 }
 
-// Holds the mutexes of several variables, taken in the order of their addresses. Which
-// they are is known when the kernel runs, so that no annotation can name them.
+// Holds the mutexes of several variables, taken in the order of their addresses. They
+// are only known when the kernel runs, so no annotation can name them.
 class VariableLocks {
  public:
   void Add(tensorflow::mutex* mu) {

@@ -1,6 +1,6 @@
-// Moments of the rows of all learners: batch normalisation, with the inputs and outputs
-// of TensorFlow's FusedBatchNormV3 that it takes the place of, and what programs that
-// normalise by hand need.
+// Ops for moments of the rows of all learners. One set replaces TensorFlow's
+// FusedBatchNormV3, with the same inputs and outputs; the other is for programs that
+// normalise by hand.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"

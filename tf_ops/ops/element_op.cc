@@ -1,4 +1,4 @@
-// What stands for the op that took an element from a pipeline or a queue, where a task
+// The op that replaces the source of an element, a pipeline or a queue, in a task that
 // is fed the element.
 #include <vector>
 

@@ -1,6 +1,6 @@
-// An update that a program has written in ops of its own, as one op. Takes the place of
-// these (cc/passes/task/fuse_element_updates); works as the fused optimiser ops do
-// (fused_update_ops.cc).
+// An update that a program has written with ops of its own, as one op.
+// cc/passes/task/fuse_element_updates inserts it; it works as the fused optimiser ops
+// do (fused_update_ops.cc).
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 

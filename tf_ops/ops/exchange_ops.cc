@@ -1,5 +1,5 @@
-// Values that learners which share the rows of a batch exchange within a task, and
-// values scaled by a learner's share of the rows.
+// Ops of learners that divide the rows of a batch: they exchange values within a task,
+// and scale values by a learner's share of the rows.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -12,7 +12,7 @@ namespace tf = ::tensorflow;
 using tf::shape_inference::InferenceContext;
 using tf::shape_inference::ShapeHandle;
 
-// The shape of the input but for the dimension that has the rows.
+// Sets the shape of the input except for the dimension of the rows.
 absl::Status ShapeBesideAxis(InferenceContext* context) {
   ShapeHandle shape = context->input(0);
   int axis = 0;

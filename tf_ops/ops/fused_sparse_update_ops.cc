@@ -1,8 +1,8 @@
 // Updates of some rows of a variable that correct all of it towards the central model.
 // Each is TensorFlow's op of the same name without "TensorBow": the same inputs,
 // outputs and attributes, and one attribute more, the variable's number in the trained
-// set of the run. cc/passes/task/fuse_updates puts them in the place of the program's
-// ops; they work on learners only.
+// set of the run. cc/passes/task/fuse_updates replaces the program's ops by them; they
+// work on learners only.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -28,8 +28,8 @@ absl::Status ShapesOfSparse(const char* op, tf::shape_inference::InferenceContex
 
 }  // namespace
 
-// In the macros, V is the type of a variable input ("Ref(T)" or "resource"), OUT an
-// output or nothing, and TYPE the name of the attribute that is the element type.
+// In the macros, V is the type of a variable input ("Ref(T)" or "resource"), and OUT an
+// output or nothing. TYPE is the name of the attribute that is the element type.
 #define TENSORBOW_SPARSE_OP(NAME, INPUTS, OUT, TYPE)               \
   REGISTER_OP("TensorBow" NAME)                                    \
   INPUTS OUT.Attr(TYPE ": {float, double, half, bfloat16}")        \

@@ -1,10 +1,10 @@
 // Optimiser ops that correct the replica towards the central model in the same pass
 // over memory. Each is TensorFlow's op of the same name without "TensorBow": the same
 // inputs, outputs and attributes, and one attribute more, the variable's number in the
-// trained set of the run. cc/passes/task/fuse_updates puts them in the place of the
-// program's ops; they work on learners only. cc/passes/task/fuse_products goes further
-// and has them multiply the matrices of which the gradient is the product;
-// cc/passes/task/fuse_sparse_products gives them the rows of it that are not zero.
+// trained set of the run. cc/passes/task/fuse_updates replaces the program's ops by
+// them; they work on learners only. cc/passes/task/fuse_products makes them multiply
+// the matrices whose product is the gradient; cc/passes/task/fuse_sparse_products gives
+// them its rows that are not zero.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -47,7 +47,7 @@ absl::Status ShapesOfUpdate(const char* op, tf::shape_inference::InferenceContex
   TF_RETURN_IF_ERROR(c->GetAttr("num_factors", &num_factors));
   TF_RETURN_IF_ERROR(c->GetAttr("num_rows", &num_rows));
   if (num_factors > 0 ||
-      num_rows > 0) {  // the shape of the gradient is known when it is computed
+      num_rows > 0) {  // the gradient's shape is known only when it is computed
     int num_input_gradients = 0;
     TF_RETURN_IF_ERROR(c->GetAttr("num_input_gradients", &num_input_gradients));
     int output = 0;

@@ -1,6 +1,5 @@
-// Several elements of a data pipeline at once, one behind the other.
-// cc/passes/program/batch_elements puts it in the place of TensorFlow's
-// IteratorGetNext.
+// Several elements of a data pipeline at once, concatenated.
+// cc/passes/program/batch_elements replaces TensorFlow's IteratorGetNext by it.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"

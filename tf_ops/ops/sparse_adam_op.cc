@@ -1,6 +1,6 @@
-// Adam's update of a variable of whose gradient there are some rows only. TensorFlow's
-// optimisers write it with ten ops, most of which go through the whole variable or a
-// slot; cc/passes/task/fuse_sparse_adam puts one of these in their place.
+// Adam's update of a variable by a gradient of some rows. TensorFlow's optimisers write
+// it with ten ops, most of which visit the whole variable or a slot;
+// cc/passes/task/fuse_sparse_adam replaces them by one of these.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 

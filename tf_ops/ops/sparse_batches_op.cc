@@ -1,5 +1,4 @@
-// A data set of sparse batches, cut out of compressed sparse rows: what tensorbow.data
-// reads.
+// A data set of sparse batches, cut out of compressed sparse rows, for tensorbow.data.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"

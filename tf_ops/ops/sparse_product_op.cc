@@ -1,7 +1,6 @@
-// Products with a sparse matrix, put in the place of TensorFlow's
-// SparseTensorDenseMatMul by cc/passes/task/fuse_sparse_products: the same one, and the
-// gradient of the weights that the matrix is multiplied with, by the rows of it that
-// are not empty.
+// Products with a sparse matrix, by which cc/passes/task/fuse_sparse_products replaces
+// TensorFlow's SparseTensorDenseMatMul: the same product, and the gradient of the
+// matrix's weights by its rows that are not empty.
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 

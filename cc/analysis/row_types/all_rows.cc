@@ -31,15 +31,15 @@ std::optional<Sizes> AllOf(SizeTable& sizes, const std::optional<Sizes>& own) {
   return all;
 }
 
-// Returns whether learners' rows, one after the other, are all rows, and a learner has
-// its share of them.
+// Returns whether the learners' rows, one after the other, are all rows, and each
+// learner has its share of them.
 bool AreFedRows(const RowType& type, const SizeTable& sizes) {
   return type.is(RowKind::kRows) && type.dims.has_value() &&
          (type.part == kFedRows || type.part == kAnyRows) &&
          sizes.PartOf((*type.dims)[type.axis]) == kFedRows;
 }
 
-// Ops whose inputs agree in the size of the axis of rows, or have one of 1 there.
+// Returns whether the inputs of the op must have equal sizes on the axis of rows, or 1.
 bool WantsEqualSizes(absl::string_view op) {
   static const auto* const ops =
       new absl::flat_hash_set<absl::string_view>({"Add",
@@ -71,8 +71,8 @@ bool WantsEqualSizes(absl::string_view op) {
   return ops->contains(op);
 }
 
-// The only axis that has all rows, or may have them where the op wants `all` there;
-// nullopt if there is none, or if there are several.
+// Returns the only axis that has all rows, or may have them since the op needs `all`
+// there; nullopt if there is none, or if there are several.
 std::optional<int> AxisOfAll(const OpView& op, const RowType& type, Size all,
                              const SizeTable& sizes) {
   if (!type.is(RowKind::kSame) || type.exponent != 0 || !type.dims.has_value()) {
@@ -90,7 +90,7 @@ std::optional<int> AxisOfAll(const OpView& op, const RowType& type, Size all,
   return axis;
 }
 
-// The type of input `i` when it has all rows; nullopt if it cannot.
+// Returns the type of input `i` with all rows; nullopt if it cannot have them.
 std::optional<RowType> OfAllRows(OpView& op, int i, RowType type) {
   SizeTable& sizes = op.sizes();
   type = AsRows(type, sizes);
@@ -118,7 +118,7 @@ std::optional<RowType> OfAllRows(OpView& op, int i, RowType type) {
     op.Need(Need::kWhole, i, type);
     return all;
   }
-  if (type.is(RowKind::kAxes)) {  // which follow from sizes
+  if (type.is(RowKind::kAxes)) {  // they follow from sizes
     op.Need(Need::kWhole, i, type);
     return type;
   }
@@ -135,7 +135,7 @@ std::optional<RowType> OfAllRows(OpView& op, int i, RowType type) {
 bool MayTakeAllRows(const OpView& op) {
   const tf::Node& node = op.node();
   if (node.IsControlFlow() || node.IsFunctionCall() || IsWrite(op.op())) return false;
-  // A list of all rows has another length than its users count on.
+  // Users of a list with all rows would expect another length.
   for (tf::DataType type : node.input_types()) {
     if (type == tf::DT_VARIANT || type == tf::DT_RESOURCE) return false;
   }
@@ -149,7 +149,7 @@ bool MayTakeAllRows(const OpView& op) {
 
 std::optional<Types> TakeOwnRows(OpView& op, Types in) {
   SizeTable& sizes = op.sizes();
-  Size own = kUnknownSize;  // the number of a learner's rows that the op has
+  Size own = kUnknownSize;  // the number of a learner's rows in the op
   for (const RowType& type : in) {
     if (type.own.kind != OwnPlaces::Kind::kNone) return std::nullopt;
     if (AreFedRows(type, sizes)) own = (*type.dims)[type.axis];

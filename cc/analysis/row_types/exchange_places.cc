@@ -1,4 +1,4 @@
-// The places where learners exchange partial values: as early as they are smallest.
+// The tensors at which learners exchange partial values: as early as they are smallest.
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
@@ -10,7 +10,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Ops whose exchanged result is that of their exchanged first input.
+// Returns whether exchanging the op's first input equals exchanging its result.
 bool LetsExchangesPass(absl::string_view op) {
   static const auto* const ops = new absl::flat_hash_set<absl::string_view>(
       {"CheckNumerics", "EnsureShape", "Enter", "ExpandDims", "Identity", "LoopCond",

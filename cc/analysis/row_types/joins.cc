@@ -1,4 +1,4 @@
-// The laws of values that are one of two, or fill a shape.
+// The laws of values that are one of two values, or fill a shape.
 #include <vector>
 
 #include "cc/analysis/row_types/laws.h"
@@ -7,7 +7,7 @@ namespace tensorbow {
 
 namespace {
 
-// The dims on which both agree; nullopt if their ranks differ.
+// Returns the dims on which both agree; nullopt if their ranks differ.
 std::optional<Sizes> CommonDims(const RowType& a, const RowType& b) {
   if (!a.dims.has_value() || !b.dims.has_value() || a.rank() != b.rank()) {
     return std::nullopt;

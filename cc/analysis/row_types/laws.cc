@@ -66,7 +66,8 @@ RowType Elementwise(OpView& op, Types in) {
 
 namespace {
 
-// A row's place times a number, plus what stays below that number: assumed, not shown.
+// Types a row's index times a number, plus less than that number. The bound is assumed,
+// not proved.
 std::optional<RowType> Near(const OpView& op, const Types& in) {
   if (in.size() != 2 || !op.is({"Add", "AddV2"})) return std::nullopt;
   for (int k : {0, 1}) {
@@ -97,7 +98,7 @@ Live LiveOf(const Types& in) {
   return live;
 }
 
-// The exponent that a summand has as a sum.
+// Returns the exponent that a summand has as a sum.
 int ExponentAsSum(const RowType& type) {
   return type.exponent + (type.is(RowKind::kSame) ? 1 : 0);
 }

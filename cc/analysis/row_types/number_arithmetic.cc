@@ -11,7 +11,7 @@ int64_t FloorDiv(int64_t a, int64_t b) {
   return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
 }
 
-// The larger of a polynomial and a number that it is never below.
+// Returns the larger of a polynomial and a number that is its lower bound.
 Size Larger(const SizeTable& sizes, Size a, Size b) {
   const bool first = sizes.Number(a).has_value();
   const Size small = first ? a : b, large = first ? b : a;

@@ -1,4 +1,4 @@
-// Arithmetic of two numbers of elements, by the name of the op.
+// Arithmetic on two numbers of elements, by the name of the op.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_NUMBER_ARITHMETIC_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_NUMBER_ARITHMETIC_H_
 
@@ -12,7 +12,7 @@ namespace tensorbow {
 
 bool IsArithmetic(absl::string_view op);
 
-// Returns the result of an op that is arithmetic; unknown where it is no polynomial.
+// Returns the result of an arithmetic op; unknown if it is no polynomial.
 Size Arithmetic(SizeTable& sizes, absl::string_view op, Size a, Size b);
 
 // Returns the result of a comparison; nullopt if the op is none.

@@ -1,4 +1,4 @@
-// Numbers of elements (sizes.h) in the shape of a tensor, as ops on shapes take them.
+// Numbers of elements (sizes.h) in the shape of a tensor: operands of ops on shapes.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_NUMBER_ARRAYS_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_NUMBER_ARRAYS_H_
 
@@ -22,15 +22,15 @@ struct Numbers {
 Numbers Scalar(Size value);
 Numbers Vector(Sizes values);
 
-// The numbers of a value; nullopt if it has none, or if its shape is not known.
+// Returns the numbers of a value; nullopt if it has none, or if its shape is not known.
 std::optional<Numbers> NumbersOf(const SizeTable& sizes, const RowType& type);
 RowType TypeOf(SizeTable& sizes, const Numbers& numbers);
 
-// All coordinates of a shape, in order.
+// Returns all coordinates of a shape, in order.
 std::vector<std::vector<int64_t>> Coordinates(const std::vector<int64_t>& shape);
-// The element at a coordinate, broadcast from the right.
+// Returns the element at a coordinate, broadcast from the right.
 Size At(const Numbers& numbers, absl::Span<const int64_t> at);
-// Numbers of a shape, each by its coordinate.
+// Makes numbers of a shape, each from its coordinate.
 template <typename F>
 Numbers Filled(std::vector<int64_t> shape, F value) {
   Numbers numbers;
@@ -38,7 +38,7 @@ Numbers Filled(std::vector<int64_t> shape, F value) {
   numbers.shape = std::move(shape);
   return numbers;
 }
-// The shape of an elementwise result; nullopt if the shapes do not fit.
+// Returns the shape of an elementwise result; nullopt if the shapes do not fit.
 std::optional<std::vector<int64_t>> BroadcastShape(const std::vector<Numbers>& in);
 
 }  // namespace tensorbow

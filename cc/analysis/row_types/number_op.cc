@@ -15,7 +15,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// One op on numbers, and its inputs as constants where they are.
+// One op on numbers, with the inputs that are constants.
 class NumberOp {
  public:
   NumberOp(OpView& op, std::vector<Numbers> in)
@@ -34,7 +34,7 @@ class NumberOp {
     }
   }
 
-  // nullopt: does not follow from numbers.
+  // Returns nullopt if the result does not follow from numbers.
   std::optional<Types> Evaluate() {
     std::optional<std::vector<Numbers>> outputs = Outputs();
     if (!outputs.has_value()) return std::nullopt;
@@ -109,7 +109,7 @@ class NumberOp {
       known += value.known() ? 1 : 0;
       return value;
     });
-    // A function of numbers of rows that is no polynomial is a value only.
+    // A function of numbers of rows that is no polynomial has a value, but no numbers.
     if (known < place && (shape->empty() || known == 0)) return std::nullopt;
     return One(std::move(numbers));
   }
@@ -266,7 +266,7 @@ class NumberOp {
       }
       return One(std::move(gathered));
     }
-    // By axis: the places taken, and whether the axis stays.
+    // The positions taken on each axis, and whether the axis stays.
     std::vector<std::pair<std::vector<int64_t>, bool>> taken;
     if (op_.op() == "Slice") {
       for (int d = 0; d < in_[0].rank(); ++d) {

@@ -1,4 +1,4 @@
-// An op on numbers of elements, evaluated.
+// Evaluates an op on numbers of elements.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_NUMBER_OP_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_NUMBER_OP_H_
 
@@ -11,7 +11,7 @@
 
 namespace tensorbow {
 
-// Longer arrays of numbers are not followed.
+// The length limit of arrays of numbers.
 constexpr int64_t kMostNumbers = 64;
 
 // Returns the types of the op's outputs for these inputs; nullopt if they do not follow

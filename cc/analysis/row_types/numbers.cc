@@ -1,5 +1,5 @@
-// Results that follow from numbers of elements which are known: shapes, and what is
-// computed from them.
+// Results that follow from known numbers of elements: shapes, and values computed from
+// them.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -57,9 +57,9 @@ RowType TypeOfNumbers(SizeTable& sizes, Sizes dims, Sizes numbers) {
 
 namespace {
 
-constexpr int64_t kMostElements = 4096;  // of a constant that is looked at
+constexpr int64_t kMostElements = 4096;  // in a constant to be examined
 
-// The sizes of an input; nullopt if its rank is not known.
+// Returns the sizes of an input; nullopt if its rank is not known.
 std::optional<Sizes> DimsOf(OpView& op, int i, const RowType& type) {
   if (type.dims.has_value()) return type.dims;
   const tf::PartialTensorShape& shape = op.InputShape(i);

@@ -1,4 +1,4 @@
-// Ops that may take the places of a learner's own rows (types.h: OwnPlaces).
+// Ops that may take the indices of a learner's own rows (types.h: OwnPlaces).
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_OWN_PLACES_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_OWN_PLACES_H_
 
@@ -6,11 +6,11 @@
 
 namespace tensorbow {
 
-// Returns whether the op's rule knows places at input `i`.
+// Returns whether the op's rule supports such indices at input `i`.
 bool MayBeOwnPlaces(absl::string_view op, int i);
 
-// Returns whether the op's result has places if an input has. An op that should keep
-// them and does not uses them as numbers.
+// Returns whether the op's result has such indices if an input has. An op that should
+// keep them, but does not, uses them as numbers.
 bool KeepsOwnPlaces(absl::string_view op);
 
 }  // namespace tensorbow

@@ -25,7 +25,7 @@ bool IsContraction(absl::string_view op) {
   return ops->contains(op);
 }
 
-// Returns whether the tensor is the same on all learners and has that rank at least.
+// Returns whether the tensor is the same on all learners and has at least that rank.
 bool IsSame(const RowTypes& types, const TypedGraph::Tensor& tensor, int least_rank) {
   const RowType* const type =
       types.Find(absl::StrCat(tensor.node->name(), ":", tensor.index));

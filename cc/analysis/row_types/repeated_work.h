@@ -1,4 +1,4 @@
-// Products of weights and all rows, which every learner would compute.
+// Products of weights and all rows, which every learner would repeat.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_REPEATED_WORK_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_REPEATED_WORK_H_
 
@@ -10,7 +10,7 @@
 namespace tensorbow {
 
 // Returns the reason not to divide a run whose learners would repeat the model; null if
-// they share it. `types`: of the run's graph.
+// they share its work. `types`: of the run's graph.
 std::shared_ptr<const RowReason> FindRepeatedWork(const TypedGraph& graph,
                                                   const RowTypes& types);
 

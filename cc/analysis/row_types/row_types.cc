@@ -52,7 +52,7 @@ RowType TypeOfFeed(SizeTable& sizes, const FeedOfRows& feed,
   return MakeRows(0, kFedRows, dims);
 }
 
-// The types of the indices, the values and the shape of a sparse feed.
+// Returns the types of the indices, the values and the shape of a sparse feed.
 Types TypesOfSparse(SizeTable& sizes, const std::string& name, int64_t rank) {
   const Part entries = sizes.Chosen(absl::StrCat("entries of ", name));
   const Size count = sizes.RowsOf(entries), rows = sizes.RowsOf(kFedRows);
@@ -85,8 +85,8 @@ bool HasEffects(const tf::NodeDef& node, const tf::FunctionLibraryDefinition& fu
   return false;
 }
 
-// The nodes on which the values of `fetches`, or what is written or acted on, depend:
-// not those of checks alone.
+// Returns the nodes that determine the values of `fetches`, or writes and other
+// effects, without the nodes that only serve checks.
 absl::flat_hash_set<std::string> UsedNodes(
     const TypedGraph& graph, const tf::FunctionLibraryDefinition& functions,
     std::vector<const tf::Node*> fetches) {
@@ -100,7 +100,7 @@ absl::flat_hash_set<std::string> UsedNodes(
     fetches.pop_back();
     if (!node->IsOp() || !used.insert(node->name()).second) continue;
     for (const tf::Edge* edge : node->in_edges()) {
-      // A branch is executed by control edges from where its condition switches.
+      // A branch is started by control edges from its condition's switch.
       const tf::Node* const source = edge->src();
       const bool of_branch = source->IsIdentity() && source->IsOp() &&
                              graph.inputs[source->id()][0].node->IsSwitch();
@@ -110,7 +110,7 @@ absl::flat_hash_set<std::string> UsedNodes(
   return used;
 }
 
-// The node of the run's graph that a path below it belongs to.
+// Returns the node of the run's graph to which a path below it belongs.
 absl::string_view TopOf(absl::string_view path,
                         const std::unordered_map<std::string, tf::Node*>& nodes) {
   while (nodes.count(std::string(path)) == 0) {
@@ -174,7 +174,7 @@ absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& sp
   TypeFlow flow(*graph, program.functions(), trainable, sizes, gathers);
   flow.Run(given, ends);
   RowTypes types = flow.Take();
-  // Checks look at the values of a learner's own rows.
+  // Checks may see a learner's own rows only, which does no harm.
   const auto used = UsedNodes(*graph, program.functions(), std::move(fetched));
   const auto is_check = [&](absl::string_view path) {
     return !used.contains(TopOf(ParseTensor(path).node, nodes));

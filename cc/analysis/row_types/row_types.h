@@ -1,5 +1,5 @@
-// Types every tensor of a run by how learners' values relate to those of all rows, and
-// finds the exchanges and rescales that make dividing the rows exact. Nothing is
+// Types every tensor of a run: the type relates learners' values to those of all rows.
+// Finds the exchanges and rescales that make dividing the rows exact. Nothing is
 // executed.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_ROW_TYPES_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_ROW_TYPES_H_
@@ -19,12 +19,12 @@
 
 namespace tensorbow {
 
-// A feed of a run: how its values reach the learners.
+// A feed of a run, and how its values reach the learners.
 struct FeedOfRows {
   std::string tensor;
   bool divided = false;     // its first axis has the rows
-  std::optional<int> rank;  // of the value that is fed, if it is known
-  // The shape of a row, where the graph has no shape; empty: not known.
+  std::optional<int> rank;  // the rank of the fed value, if it is known
+  // The shape of a row, if the graph has no shape; empty: not known.
   std::vector<int64_t> of_row = {};
 
   friend bool operator==(const FeedOfRows& a, const FeedOfRows& b) {
@@ -43,18 +43,18 @@ struct RowsOfRun {
   }
 };
 
-// Something that an op needs where learners divide the rows.
+// A requirement of an op if learners divide the rows.
 struct RowNeed {
   enum class Kind {
-    kRescale,  // input times r^-exponent
-    kGather,   // the slices of all learners, by their indices
-    kCount,    // a mean over rows that data choose: by the number of all of them
+    kRescale,  // the input times r^-exponent
+    kGather,   // the slices of all learners, in the order of their indices
+    kCount,    // the number of all rows, for a mean over rows chosen by data
     kMoments,  // the moments of all rows, in a fused batch normalisation
     kDraw,     // random numbers that are the same on all learners
     kWhole,    // sizes computed for all rows
     kAllRows,  // the rows of all learners, one after the other on `axis`
     kOwnRows,  // the learner's own rows of all, on `axis`
-    kAssumed,  // indices that stay within their row, which nobody checks
+    kAssumed,  // indices that stay within their row, which is not checked
   };
   Kind kind = Kind::kRescale;
   std::string node;  // its path
@@ -69,28 +69,30 @@ struct RowWrite {
   std::string node;
   std::string variable;
   int input = -1;
-  bool trained = false;  // by its gradient
+  bool trained = false;  // through its gradient
   RowType type;          // kSame, kSum with exponent 1, kZero; else kUnknown
 };
 
 struct RowTypes {
   std::shared_ptr<SizeTable> sizes;
-  // By tensor, "node:index"; those in functions below the path of the call.
+  // The types by tensor, "node:index"; tensors in functions are below the path of the
+  // call.
   absl::flat_hash_map<std::string, RowType> types;
   // Partial tensors that learners exchange.
   std::vector<std::string> exchanges;
   std::vector<RowNeed> needs;
   std::vector<RowWrite> writes;
-  // Why the rows cannot be divided; null if they can.
+  // The reason why the rows cannot be divided; null if they can.
   std::shared_ptr<const RowReason> unknown;
 
-  // Null if the tensor is not computed.
+  // Returns null if the tensor is not computed.
   const RowType* Find(absl::string_view tensor) const;
   std::string Describe(absl::string_view tensor) const;
 };
 
-// `trainable`: names of variables. `gathers`: an op that mixes rows may be given those
-// of all learners. NotFound if `spec` names what the graph has not.
+// Types a run. `trainable`: names of variables. `gathers`: whether an op that mixes
+// rows may be given those of all learners. NotFound if `spec` names a node that does
+// not exist.
 absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& spec,
                                   const absl::flat_hash_set<std::string>& trainable,
                                   const RowsOfRun& rows, bool gathers);

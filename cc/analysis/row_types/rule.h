@@ -1,4 +1,4 @@
-// The view that a rule has of one op, and the table of rules.
+// A rule's view of one op, and the table of rules.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_RULE_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_RULE_H_
 
@@ -38,7 +38,7 @@ class OpView {
   const tensorflow::PartialTensorShape& OutputShape(int k) const;
   const tensorflow::PartialTensorShape& InputShape(int i) const;
   std::string InputName(int i) const;  // of input `i` in the op's definition
-  // The tensor whose elements input `i` has, whatever its shape.
+  // Returns the tensor with the elements of input `i`, perhaps in another shape.
   std::string SourceOf(int i) const;
   template <typename T>
   T Attr(absl::string_view name, T otherwise) const {
@@ -53,11 +53,11 @@ class OpView {
 
   RowType Unknown(absl::string_view reason) const;
 
-  // The value of all rows, which learners exchange if the type is partial.
+  // Returns the value of all rows, which learners exchange if the type is partial.
   RowType Exchanged(int i, RowType type);
-  // The value times r^(exponent - its exponent).
+  // Returns the value times r^(exponent - its exponent).
   RowType Rescaled(int i, RowType type, int exponent = 0);
-  // As an op needs it that is not linear in it: no partial value, exponent 0.
+  // Returns the value for an op that is not linear in it: not partial, exponent 0.
   RowType Flat(int i, RowType type);
   Types Flats(Types types);
 
@@ -66,27 +66,27 @@ class OpView {
   void Need(RowNeed need);
   // Returns whether the op may be given the rows of all learners.
   bool gathers() const;
-  // Returns whether it is computed from the state of a random number generator, of
-  // which each learner has its own.
+  // Returns whether it is computed from the state of a random number generator; each
+  // learner has a generator of its own.
   bool FollowsFromGenerator() const;
   void Write(int input, RowType value, bool trained, absl::string_view variable);
 
-  // The numbers of a shape, or of indices; nullopt if they are not known.
+  // Returns the numbers of a shape, or of indices; null if they are not known.
   static const Sizes* Numbers(const RowType& type) {
     return type.numbers.has_value() ? &*type.numbers : nullptr;
   }
-  // The only number of a scalar that is a constant.
+  // Returns the only number of a constant scalar.
   std::optional<int64_t> Constant(const RowType& type) const;
-  // Why numbers are not known.
+  // Returns an unknown type with the reason why numbers are not known.
   RowType UnknownNumbers(const RowType& type, absl::string_view what) const;
 
   bool trains(absl::string_view variable) const;
   // Returns whether the op lies in a function, a conditional or a loop.
   bool MayNotBeExecuted() const;
-  // The output types of a function of the library for these arguments.
+  // Returns the output types of a function of the library for these arguments.
   Types Call(const std::string& function, const Types& arguments,
              absl::string_view label);
-  // The values on the stack that a handle names.
+  // Returns the values on the stack of a handle.
   RowType& StackOf(const std::string& handle);
 
  private:
@@ -101,11 +101,11 @@ using Rule = Types (*)(OpView& op, Types in);
 
 class RuleTable {
  public:
-  // The rules of all families.
+  // Returns the rules of all families.
   static const RuleTable& Get();
 
   void Set(std::initializer_list<absl::string_view> ops, Rule rule);
-  Rule Find(absl::string_view op) const;  // null: none
+  Rule Find(absl::string_view op) const;  // Returns the rule; null if there is none.
 
  private:
   absl::flat_hash_map<std::string, Rule> rules_;
@@ -122,18 +122,18 @@ void AddIndexRules(RuleTable* rules);
 void AddDataRules(RuleTable* rules);
 void AddControlFlowRules(RuleTable* rules);
 
-// Ops that hand their first input on, whatever its type.
+// Returns whether the op passes on its first input, whatever its type.
 bool HandsOn(absl::string_view op);
-// Ops that write a variable.
+// Returns whether the op writes a variable.
 bool IsWrite(absl::string_view op);
-// Returns whether an op leaves state that learners share alone, variables apart.
+// Returns whether an op changes state that learners share, other than variables.
 bool ActsOnOwnState(const tensorflow::Node& node);
 Types TypeWrite(OpView& op, Types in);
-// Types an op one of whose inputs is kBlocks.
+// Types an op with an input of kBlocks.
 Types TypeBlocks(OpView& op, Types in);
-// Types an op whose result follows from numbers of elements that are known.
+// Types an op whose result follows from known numbers of elements.
 std::optional<Types> TypeNumbers(OpView& op, const Types& in);
-// The type of an array of numbers: `dims` are its own.
+// Returns the type of an array of numbers with dimensions `dims`.
 RowType TypeOfNumbers(SizeTable& sizes, Sizes dims, Sizes numbers);
 
 }  // namespace tensorbow

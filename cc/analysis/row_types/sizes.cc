@@ -9,14 +9,14 @@ namespace tensorbow {
 
 namespace {
 
-// These begin the names of symbols.
+// Prefixes of the names of symbols.
 constexpr char kFeed[] = "fed ";
 constexpr char kAll[] = "all ";
 
 using Powers = SizeTable::Powers;
 using Polynomial = SizeTable::Polynomial;
 
-// Adds `sign` times the powers of `b` to those of `a`. nullopt if one gets negative.
+// Adds `sign` times the powers of `b` to those of `a`; nullopt if one becomes negative.
 std::optional<Powers> AddPowers(const Powers& a, const Powers& b, int sign) {
   std::map<SizeTable::Symbol, int> sum(a.begin(), a.end());
   for (const auto& [symbol, power] : b) sum[symbol] += sign * power;

@@ -3,8 +3,8 @@
 // A number that follows from shapes is a sum of products of symbols. A symbol is a
 // dimension that the graph leaves open. A symbol of rows counts the rows of one
 // learner: those that it is fed, or those that data choose. All other symbols are the
-// same on all learners. Sizes are at least 1: where one is 0 there is nothing to
-// compute.
+// same on all learners. Sizes are assumed to be at least 1: with a size of 0 there is
+// nothing to compute.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_SIZES_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_SIZES_H_
 
@@ -37,73 +37,75 @@ inline constexpr Size kOneSize{1};
 
 using Sizes = absl::InlinedVector<Size, 4>;
 
-// A set of rows that learners hold pieces of.
+// A set of rows, of which each learner holds a piece.
 using Part = int;
 inline constexpr Part kFedRows = 0;  // the rows of the run's feeds
-inline constexpr Part kAnyRows = 1;  // rows as good as any: drawn one by one
+inline constexpr Part kAnyRows = 1;  // rows that fit any part: drawn one by one
 
-// Thread-compatible.
+// The table of all polynomials. Thread-compatible.
 class SizeTable {
  public:
   using Symbol = int;
-  // Factors of a product: symbols with their powers, sorted.
+  // The factors of a product: symbols with their powers, sorted.
   using Powers = std::vector<std::pair<Symbol, int>>;
   using Polynomial = std::vector<std::pair<Powers, int64_t>>;  // sorted
 
   SizeTable();
 
   Size Constant(int64_t value);
-  // An open dimension, the same on all learners.
+  // Returns an open dimension, the same on all learners.
   Size Open(absl::string_view name);
-  // An open dimension of a tensor that every learner is fed as a whole.
+  // Returns an open dimension of a tensor that every learner is fed as a whole.
   Size OfFeed(absl::string_view name);
-  // Whether the size may be any number that a run is fed.
+  // Returns whether the size may be any number that a run is fed.
   bool IsOfFeed(Size size) const;
-  // A learner's number of rows of a simple part.
+  // Returns a learner's number of rows of a simple part.
   Size RowsOf(Part part);
-  // The number of all rows for each learner's; unknown where it counts chosen rows.
+  // Returns the number of all rows for a learner's; unknown if it counts chosen rows.
   Size OfAll(Size size);
-  // An open dimension of a tensor that depends on all rows.
+  // Returns an open dimension of a tensor that depends on all rows.
   Size OpenOfAll(absl::string_view name);
   // Returns whether the size may be, or contain, the number of all rows.
   bool CountsAll(Size size) const;
 
-  // Unknown where an operand is.
+  // Returns the product; unknown if an operand is.
   Size Times(Size a, Size b);
   Size Times(absl::Span<const Size> factors);
   Size Plus(Size a, Size b) { return Sum(a, b, 1); }
   Size Minus(Size a, Size b) { return Sum(a, b, -1); }
-  // Unknown also where the quotient is no polynomial.
+  // Returns the quotient; unknown also if it is no polynomial.
   Size Over(Size a, Size b);
 
   const Polynomial& Terms(Size size) const { return polynomials_[size.id]; }
-  // The value of a constant.
+  // Returns the value of a constant.
   std::optional<int64_t> Number(Size size) const;
-  // Begins with '#' if the symbol counts rows.
+  // Returns the name, which starts with '#' if the symbol counts rows.
   const std::string& NameOf(Symbol symbol) const { return names_[symbol]; }
-  // The symbols of rows in it.
+  // Returns the symbols of rows in it.
   std::vector<Symbol> RowSymbols(Size size) const;
   bool HasRows(Size size) const { return size.known() && has_rows_[size.id]; }
   bool HasRows(absl::Span<const Size> sizes) const;
-  // An unknown number may count rows, too.
+  // Returns whether the size counts rows, or is unknown.
   bool MayHaveRows(Size size) const { return !size.known() || HasRows(size); }
   bool MayHaveRows(absl::Span<const Size> sizes) const;
-  // The symbols of rows in each of its terms, with their powers; without repetitions.
+  // Returns the symbols of rows in its terms, with their powers; without repetitions.
   std::vector<Powers> RowPowers(Size size) const;
-  // The number of symbols of rows in each term; nullopt if terms differ.
+  // Returns the number of symbols of rows in each term; nullopt if terms differ.
   std::optional<int> Degree(Size size) const;
   // Returns whether all rows that it counts are fed ones.
   bool HasFedRowsOnly(Size size) const;
-  // The part whose rows it counts, times what is the same on all learners.
+  // Returns the part whose rows it counts, times numbers that are the same on all
+  // learners.
   std::optional<Part> PartOf(Size size) const;
   std::string ToString(Size size) const;
 
-  // Rows that data choose; `by`: the tensor that chooses them, and which of its
-  // choices.
+  // Returns rows chosen by data; `by`: the tensor that chooses them, and the index of
+  // the choice.
   Part Chosen(absl::string_view by, int choice = -1);
-  // `by` copies of `base` one after the other, one copy of each learner together.
+  // Returns `by` copies of `base` one after the other; each learner's copies lie
+  // together.
   Part Repeated(Size by, Part base);
-  // Pieces one after the other: parts with their sizes.
+  // Returns pieces one after the other: parts with their sizes.
   Part Concatenated(std::vector<std::pair<Part, Size>> pieces);
 
   struct PartInfo {

@@ -93,8 +93,8 @@ std::optional<CutRows> CutOfRows(SizeTable& sizes, const RowType& type,
 
 namespace {
 
-// The sizes of `type` with 1 in the place of an axis that is cut to its first element;
-// nullopt if another cut is made.
+// Returns the sizes of `type` with 1 on an axis that is cut to its first element;
+// nullopt for other cuts.
 std::optional<Sizes> DimsOfFirst(OpView& op, const RowType& type, const Types& in) {
   if (op.op() != "StridedSlice" || !type.dims.has_value()) return std::nullopt;
   for (size_t i = 1; i < in.size(); ++i) {

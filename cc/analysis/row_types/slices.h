@@ -1,4 +1,4 @@
-// Slices by numbers of elements: of rows, of what was put together, of others.
+// Slices by numbers of elements: of rows, of concatenations, of other tensors.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_SLICES_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_SLICES_H_
 
@@ -18,10 +18,11 @@ struct StrideEntry {
 };
 std::vector<StrideEntry> StridesOf(const OpView& op, int rank, const Sizes& begin,
                                    const Sizes& end, const Sizes& step);
-// The size of an axis that is cut; unknown if that does not follow from constants.
+// Returns the size of an axis after the cut; unknown if it does not follow from
+// constants.
 Size SizeOfStride(SizeTable& sizes, Size size, const StrideEntry& entry);
 
-// All rows, or one of the parts that were put together.
+// All rows, or one of the concatenated parts.
 struct CutRows {
   Part part;
   Size size;
@@ -31,7 +32,7 @@ std::optional<CutRows> CutOfRows(SizeTable& sizes, const RowType& type, Size beg
 std::optional<CutRows> CutOfRows(SizeTable& sizes, const RowType& type,
                                  const StrideEntry& entry);
 
-// The type of a slice of `type`, which has no rows, by the other inputs.
+// Returns the type of a slice of `type`, which has no rows, by the other inputs.
 RowType SliceOfOthers(OpView& op, const RowType& type, const Types& in);
 
 }  // namespace tensorbow

@@ -1,4 +1,4 @@
-// The law of elementwise functions: rows where any input has rows.
+// The law of elementwise functions: rows if any input has rows.
 #include <algorithm>
 #include <set>
 
@@ -9,14 +9,15 @@ namespace tensorbow {
 
 namespace {
 
-// Has no elementwise type: its values are not the tensor's own.
+// Returns whether the type has no elementwise result, since its values are not the
+// tensor's elements.
 bool IsStructure(const RowType& type) {
   return type.is(RowKind::kSizes) || type.is(RowKind::kAxes) ||
          type.is(RowKind::kSlots) || type.is(RowKind::kSlotted) ||
          type.is(RowKind::kList) || type.is(RowKind::kBlocks);
 }
 
-// The sizes of a broadcast, from the right; unknown where they are.
+// Returns the sizes of a broadcast, from the right; unknown if an input's are.
 Sizes Broadcast(const Types& in, int rank, const SizeTable& sizes) {
   Sizes dims(rank, kOneSize);
   for (int d = 1; d <= rank; ++d) {
@@ -58,7 +59,7 @@ Uniform UniformOf(const Types& in, int rank) {
   return everywhere ? Uniform::kEverywhere : along ? Uniform::kAlongRows : Uniform::kNo;
 }
 
-// The uniformity of rows made of these inputs.
+// Returns the uniformity of rows made of these inputs.
 Uniform UniformOfRows(const Types& in) {
   Uniform least = Uniform::kEverywhere;
   bool others_vary = false;

@@ -218,7 +218,7 @@ Types TypeFlow::Apply(OpView& op, const Types& in) {
   }
   const Rule rule = RuleTable::Get().Find(op.op());
   if (rule != nullptr) return rule(op, in);
-  // What is equal everywhere gives what is equal everywhere.
+  // An op on inputs that are equal everywhere gives equal outputs.
   const Types flat = op.Flats(in);
   if (const RowType* unknown = FirstUnknown(flat)) return {*unknown};
   RowType same = Make(RowKind::kSame);
@@ -289,7 +289,7 @@ RowType TypeFlow::Complete(const Frame& frame, OpView& op, int output, RowType t
     type.of_all_rows |= std::any_of(type.dims->begin(), type.dims->end(),
                                     [&](Size size) { return sizes.CountsAll(size); });
   }
-  // Whole numbers that do not depend on rows are symbols of their own.
+  // Integers that do not depend on rows become symbols of their own.
   if (type.is(RowKind::kSame) && type.exponent == 0 && !type.of_all_rows &&
       !type.numbers.has_value() && tf::DataTypeIsInteger(op.output_type(output)) &&
       type.dims.has_value() && type.rank() <= 1) {

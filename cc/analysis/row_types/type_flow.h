@@ -17,13 +17,13 @@
 
 namespace tensorbow {
 
-// Thread-compatible.
+// The types of one run while they are computed. Thread-compatible.
 class TypeFlow {
  public:
-  // Types of fed tensors, by node and output.
+  // The types of fed tensors, by node and output.
   using Given = std::map<std::pair<int, int>, RowType>;
 
-  // The graph of the run and its functions outlive the flow.
+  // The run's graph and its functions outlive the flow.
   TypeFlow(const TypedGraph& graph,
            const tensorflow::FunctionLibraryDefinition& functions,
            const absl::flat_hash_set<std::string>& trainable,
@@ -34,7 +34,7 @@ class TypeFlow {
         sizes_(std::move(sizes)),
         gathers_(gathers) {}
 
-  // Types everything that `ends` need. Called once.
+  // Types all tensors that `ends` need. Called once.
   void Run(const Given& given, const std::vector<const tensorflow::Node*>& ends);
   RowTypes Take();
 
@@ -58,28 +58,29 @@ class TypeFlow {
   };
 
   void Walk(Frame* frame, const std::vector<const tensorflow::Node*>& ends);
-  // The types of a node's outputs; empty while it cannot be typed.
+  // Returns the types of a node's outputs; empty while it cannot be typed.
   Types Evaluate(const Frame& frame, const tensorflow::Node& node);
-  // The types of an op's outputs, whose inputs are typed.
+  // Returns the types of an op's outputs, whose inputs are typed.
   Types Typed(const Frame& frame, OpView& op, const Types& in);
   Types Apply(OpView& op, const Types& in);
-  // Returns whether the op takes a learner's own number of rows as it is, as a size.
+  // Returns whether the op accepts a learner's own number of rows as a size.
   bool TakesOwnSizes(const OpView& op, const Types& in);
-  // Types an op by own rows in the place of all, or else by all rows; returns `outputs`
-  // if neither has a type.
+  // Types an op by own rows instead of all, or else by all rows; returns `outputs` if
+  // neither has a type.
   Types ApplyToOtherRows(const Frame& frame, OpView& op, const Types& in,
                          Types outputs);
-  // Fills in what static shapes know of an output.
+  // Fills in an output's static shape.
   RowType Complete(const Frame& frame, OpView& op, int output, RowType type);
-  // Returns whether the node takes a tensor with a dimension that is fed to all.
+  // Returns whether the node takes a tensor with a dimension that every learner is fed
+  // as a whole.
   bool TakesOfFeed(const Frame& frame, const tensorflow::Node& node) const;
   bool IsExchanged(const Frame& frame, const TypedGraph::Tensor& tensor) const;
-  // The tensor that is exchanged in the place of `tensor`: what all that follows from
-  // has it.
+  // Returns the tensor to exchange instead of `tensor`, from which all of its users
+  // follow.
   TypedGraph::Tensor Hoisted(const Frame& frame, const TypedGraph::Tensor& tensor,
                              RowKind kind) const;
-  // Notes that learners exchange the tensor: where it is computed, or handed to a
-  // function.
+  // Records that learners exchange the tensor, in the place where it is computed or
+  // passed to a function.
   void Exchange(const Frame& frame, const TypedGraph::Tensor& tensor, RowKind kind);
   Types Call(const std::string& function, const Types& arguments,
              const std::string& prefix, const tensorflow::Node* call,
@@ -97,7 +98,7 @@ class TypeFlow {
   std::map<std::string, Notes> notes_;  // by path of a node
   std::map<std::string, RowType> stacks_;
   absl::flat_hash_map<std::string, std::unique_ptr<TypedGraph>> bodies_;
-  Frame* frame_ = nullptr;        // being walked
+  Frame* frame_ = nullptr;        // the frame being walked
   const Given* given_ = nullptr;  // of the run
 };
 

@@ -27,7 +27,7 @@ tf::PartialTensorShape ShapeOf(tf::shape_inference::InferenceContext* context,
 }
 
 // Infers static shapes, inputs first; `arguments`: those of a function. A node whose
-// inference fails has none.
+// inference fails has no shape.
 absl::Status InferShapes(const tf::Graph& graph,
                          const std::vector<tf::PartialTensorShape>& arguments,
                          tf::ShapeRefiner* refiner) {
@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<TypedGraph>> TypedGraph::OfFunction(
   tf::ShapeRefiner refiner(version, body->graph->op_registry());
   refiner.set_function_library_for_shape_inference(&functions);
   TF_RETURN_IF_ERROR(InferShapes(*body->graph, arguments, &refiner));
-  // The graph refers to functions' definitions, which the program keeps.
+  // The graph refers to function definitions, which the program owns.
   made->graph.reset(body->graph);
   body->graph = nullptr;
   made->Index(refiner);

@@ -1,4 +1,4 @@
-// A graph that is typed: the run's, or the body of a function. With static shapes.
+// A graph to be typed, with static shapes: the run's, or the body of a function.
 #ifndef TENSORBOW_CC_ANALYSIS_ROW_TYPES_TYPED_GRAPH_H_
 #define TENSORBOW_CC_ANALYSIS_ROW_TYPES_TYPED_GRAPH_H_
 
@@ -28,19 +28,19 @@ struct TypedGraph {
   std::vector<std::vector<const tensorflow::Node*>> consumers;  // by node
   std::vector<std::vector<tensorflow::PartialTensorShape>>
       shapes;  // by node and output
-  // Of a function's body, in the order of its signature.
+  // The arguments and results of a function's body, in the order of its signature.
   std::vector<const tensorflow::Node*> arguments, results;
   NodeSet conditional;  // nodes of conditionals and loops
-  // The nodes whose execution the graph asks for, whatever its results.
+  // The nodes that the graph executes for their effect, whatever its results.
   std::vector<const tensorflow::Node*> effects;
 
   const tensorflow::Node* Find(absl::string_view name) const;
 
-  // The graph of a run. `ranks`: those of fed placeholders of unknown rank, by node.
+  // Makes the graph of a run. `ranks`: of fed placeholders of unknown rank, by node.
   static absl::StatusOr<std::unique_ptr<TypedGraph>> Of(
       const ProgramGraph& program, const RunSpec& spec,
       const absl::flat_hash_map<std::string, int>& ranks);
-  // The body of a function, for arguments of these shapes.
+  // Makes the body of a function, for arguments of these shapes.
   static absl::StatusOr<std::unique_ptr<TypedGraph>> OfFunction(
       const tensorflow::FunctionLibraryDefinition& functions, const std::string& name,
       const std::vector<tensorflow::PartialTensorShape>& arguments, int version);
@@ -49,8 +49,8 @@ struct TypedGraph {
   void Index(const tensorflow::ShapeRefiner& refiner);
 };
 
-// Returns the nodes that `ends` need, inputs first but for those of loops. `given`: by
-// node, those whose inputs are not needed.
+// Returns the nodes that `ends` need, inputs first except in loops. `given`: by node,
+// whether its inputs are not needed.
 std::vector<const tensorflow::Node*> OrderOf(
     const TypedGraph& graph, const std::vector<bool>& given,
     const std::vector<const tensorflow::Node*>& ends);

@@ -1,7 +1,7 @@
 // Row types: how the learners' values of a tensor make the value of all rows.
 //
-// Learner k holds n_k of N rows; r = N/n_k. A tensor of value v (of all rows) and v_k
-// (of learner k) is, with exponent e,
+// Learner k holds n_k of N rows; r = N/n_k. The tensor's value is v for all rows and
+// v_k on learner k. With the exponent e, the types are
 //
 //   same      v_k = r^e · v
 //   rows      the r^-e · v_k, one after the other on `axis`, are v
@@ -38,22 +38,22 @@ enum class RowKind {
   kAny,
   kZero,
   kHandle,   // a variable, a table, a stack
-  kSizes,    // numbers of elements, some of them a learner's own; as sizes only
-  kAxes,     // axes that a gradient is summed over
+  kSizes,    // numbers of elements, some of them a learner's own; usable as sizes only
+  kAxes,     // axes over which a gradient is summed
   kList,     // a TensorArray, a TensorList, an optional
   kSlots,    // the distinct indices of a learner's rows
   kSlotted,  // a value for each of the kSlots
   kBlocks,   // pieces one after the other on `axis`, some of them rows
 };
 
-// Why a tensor has no type. Names the op where the type was lost.
+// The reason why a tensor has no type, with the op that lost it.
 struct RowReason {
   std::string node;  // its path: functions' bodies are below their calls
   std::string op;
   std::string text;
 };
 
-// Rows whose values are their own places among the rows, which may index rows only.
+// Rows whose values are their own indices among the rows, and may index rows only.
 struct OwnPlaces {
   enum class Kind {
     kNone,
@@ -61,10 +61,10 @@ struct OwnPlaces {
     kColumn,  // the first column of row i is i
     kStep,    // row i is i times a number
     kNear,    // row i is i times a number, plus less than that
-    kSlot,    // row i is its place among the kSlots of `slots`
+    kSlot,    // row i is its index among the kSlots of `slots`
   };
   Kind kind = Kind::kNone;
-  Size of;            // the rows that are numbered
+  Size of;            // the rows that are counted
   std::string slots;  // of kSlot
 
   friend bool operator==(const OwnPlaces& a, const OwnPlaces& b) {
@@ -72,7 +72,7 @@ struct OwnPlaces {
   }
 };
 
-// Equal elements, which any number of rows can be made of.
+// The equality of elements, which allows any number of rows to be made of them.
 enum class Uniform {
   kNo,
   kAlongRows,  // along the first axis (of rows: all rows are equal)
@@ -86,11 +86,11 @@ struct RowType {
   Part part = kFedRows;
   std::optional<Sizes> dims;     // nullopt: the rank is not known
   std::optional<Sizes> numbers;  // the value, if its elements are numbers of elements
-  bool of_all_rows = false;      // depends on all rows: as a size, it is the whole's
+  bool of_all_rows = false;      // depends on all rows: as a size, the whole's
   Uniform uniform = Uniform::kNo;
   OwnPlaces own;
   std::shared_ptr<const RowType> element;        // of kList
-  std::vector<std::pair<Size, RowType>> blocks;  // of kBlocks: where each begins
+  std::vector<std::pair<Size, RowType>> blocks;  // of kBlocks: start and type
   std::vector<int> axes;                         // of kAxes: reduced for certain
   std::vector<int> perhaps;                      // of kAxes: perhaps reduced
   std::string variable;  // of kHandle and kSlots: the node that makes it
@@ -99,20 +99,20 @@ struct RowType {
   bool is(RowKind k) const { return kind == k; }
   bool unknown() const { return kind == RowKind::kUnknown; }
   bool typed() const { return kind != RowKind::kUntyped; }
-  // Learners exchange such a value before they use it as the whole's.
+  // Returns whether learners exchange the value before they use it as that of all rows.
   bool partial() const { return kind >= RowKind::kSum && kind <= RowKind::kAny; }
-  // Partial, but no sum.
+  // Returns whether it is partial, but no sum.
   bool extreme() const { return kind > RowKind::kSum && kind <= RowKind::kAny; }
-  // As a size, it may differ among learners, or be that of all rows.
+  // Returns whether, as a size, it may differ among learners, or be that of all rows.
   bool sizes_rows() const {
     return kind == RowKind::kSizes || of_all_rows || exponent != 0 || partial() ||
            kind == RowKind::kRows;
   }
   int rank() const { return static_cast<int>(dims->size()); }
 
-  // Copies without what no longer holds of another value of the same kind.
+  // Returns a copy without facts that only hold for this value.
   RowType WithoutNumbers() const;
-  // Likewise without own places.
+  // Returns a copy that also lacks own places.
   RowType Plain() const;
   RowType WithDims(std::optional<Sizes> dims) const;
 };
@@ -124,9 +124,10 @@ inline bool operator!=(const RowType& a, const RowType& b) { return !(a == b); }
 RowType Make(RowKind kind, std::optional<Sizes> dims = std::nullopt, int exponent = 0);
 RowType MakeRows(int axis, Part part, std::optional<Sizes> dims, int exponent = 0);
 
-// "TopKV2 'hardest' works along the rows".
+// Returns for example "TopKV2 'hardest' works along the rows".
 std::string Describe(const RowReason& reason);
-// "rows on axis 0", "mean over rows", "unknown: TopKV2 'hardest' works along the rows".
+// Returns "rows on axis 0", "mean over rows" or "unknown: TopKV2 'hardest' works along
+// the rows", for example.
 std::string Describe(const RowType& type, const SizeTable& sizes);
 
 }  // namespace tensorbow

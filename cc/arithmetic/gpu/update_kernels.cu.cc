@@ -10,8 +10,8 @@ namespace gpu {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaxGrid = 2048;  // fills any GPU
-constexpr int kPackBytes = 16;      // what a thread loads at a time
+constexpr int64_t kMaxGrid = 2048;  // enough to fill any GPU
+constexpr int kPackBytes = 16;      // bytes that a thread loads at a time
 
 template <typename T>
 struct alignas(kPackBytes) Pack {
@@ -28,7 +28,7 @@ __device__ const Pack<T>& PackAt(const T* p) {
   return *reinterpret_cast<const Pack<T>*>(p);
 }
 
-// One element or, for `wide` threads, a pack of them, from element i on.
+// Updates element i or, in `wide` threads, the pack that starts there.
 template <typename Step, typename T, typename... Slots>
 __device__ void UpdateOne(const Step& step, int64_t i, const T* __restrict__ g,
                           const T* __restrict__ z, T alpha, T* __restrict__ w,
@@ -42,7 +42,7 @@ template <typename Step, typename T, typename... Slots>
 __device__ void UpdatePack(const Step& step, int64_t i, const T* __restrict__ g,
                            const T* __restrict__ z, T alpha, T* __restrict__ w,
                            Slots* __restrict__... slots) {
-  // Everything is loaded before anything is computed.
+  // Loads everything before it computes.
   const auto update = [&](const Pack<T>& gradient, const Pack<T>& target,
                           Pack<T> weight, auto... slot) {
     for (int k = 0; k < Pack<T>::kWidth; ++k) {
@@ -111,7 +111,7 @@ CudaError LaunchUpdate(const Rule& rule, int64_t n, const T* g, Pull<T> pull, T*
   return Launch(rule, n, g, pull, w, stream, slot0, slot1);
 }
 
-// For num_slots slots.
+// The parameter types of num_slots slots.
 #define TENSORBOW_SLOTS_0(T)
 #define TENSORBOW_SLOTS_1(T) T*,
 #define TENSORBOW_SLOTS_2(T) T*, T*,

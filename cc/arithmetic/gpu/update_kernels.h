@@ -1,5 +1,5 @@
-// Enqueue updates with the correction in the same pass on a stream of the current GPU;
-// see update_rules.h, here and above. All pointers, scalars' too, are device
+// Kernels for updates with the correction in the same pass, on a stream of the current
+// GPU; see update_rules.h, here and above. All pointers, also to scalars, are device
 // memory; arrays hold n elements and do not overlap.
 #ifndef TENSORBOW_CC_ARITHMETIC_GPU_UPDATE_KERNELS_H_
 #define TENSORBOW_CC_ARITHMETIC_GPU_UPDATE_KERNELS_H_
@@ -13,7 +13,7 @@
 namespace tensorbow {
 namespace gpu {
 
-// Defined for all rules of gpu/update_rules.h, T float or double.
+// Enqueues the kernel. Defined for all rules of gpu/update_rules.h, T float or double.
 template <typename Rule, typename T>
 CudaError LaunchUpdate(const Rule& rule, int64_t n, const T* g, Pull<T> pull, T* w,
                        void* stream);

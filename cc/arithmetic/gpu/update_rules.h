@@ -1,8 +1,8 @@
-// The update rules of GPUs: a rule's scalars lie in device memory, as TensorFlow's GPU
-// kernels have them, so that nothing waits for the host and a captured CUDA graph reads
-// them again at every launch. Each rule has
+// The update rules of GPUs. A rule's scalars lie in device memory, as in TensorFlow's
+// GPU kernels. So nothing waits for the host, and a captured CUDA graph reads them
+// again at every launch. Each rule has
 //
-//   Load()      on the device: reads the scalars, and gives the step of update_steps.h
+//   Load()      on the device: reads the scalars, returns the step of update_steps.h
 #ifndef TENSORBOW_CC_ARITHMETIC_GPU_UPDATE_RULES_H_
 #define TENSORBOW_CC_ARITHMETIC_GPU_UPDATE_RULES_H_
 

@@ -18,7 +18,7 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
-// Runs what is scheduled at once, on the scheduling thread.
+// A pool that runs closures at once, on the thread that schedules them.
 class LearnerCpuDevice::InlinePool : public tsl::thread::ThreadPoolInterface {
  public:
   void Schedule(std::function<void()> fn) override { fn(); }
@@ -34,13 +34,13 @@ tf::DeviceAttributes AttributesLike(const tf::Device& central) {
       central.attributes().locality(), "TensorBow learner");
 }
 
-// A pool whose threads are bound to their CPUs, and named for people who look at them.
+// Makes a pool whose threads are bound to their CPUs and have names for debuggers.
 std::unique_ptr<tf::thread::ThreadPool> NewPool(int learner,
                                                 const LearnerThreads& threads) {
   auto pool = std::make_unique<tf::thread::ThreadPool>(
       tf::Env::Default(), absl::StrCat("tensorbow_learner_", learner), threads.count);
   const std::string name = absl::StrCat("tensorbow_", learner);
-  // Each thread waits for the others, so that each has one of these.
+  // The barrier makes every thread run exactly one of these closures.
   absl::Barrier* const all = new absl::Barrier(threads.count);
   absl::BlockingCounter bound(threads.count);
   for (int i = 0; i < threads.count; ++i) {
@@ -134,9 +134,8 @@ void LearnerCpuDevice::CopyTensorInSameDevice(const tf::Tensor* input,
 void LearnerCpuDevice::ComputeAsync(tf::AsyncOpKernel* kernel,
                                     tf::OpKernelContext* context,
                                     tf::AsyncOpKernel::DoneCallback done) {
-  // tf.data's GetNext would hop to a background thread only to wait there: a learner
-  // of one thread itself waits instead, and goes on with the element still in its
-  // cache.
+  // tf.data's GetNext would switch to a background thread only to wait there. A learner
+  // of one thread waits itself, and continues with the element still in its cache.
   if (waits_inline_ &&
       absl::StartsWith(kernel->type_string_view(), "IteratorGetNext")) {
     kernel->Compute(context);

@@ -1,19 +1,20 @@
-// The device one learner computes on: a CPU with an allocator of its own, kernels of
-// its own, and as many threads as it is given.
+// The CPU device of one learner, with an allocator, kernels and a number of threads of
+// its own.
 //
-// It carries the name of the session's CPU, so that one placed graph serves every
-// learner and the central model alike, and it shares the session's resource manager:
-// queues, iterators and tables exist once per session, while each learner's variables
-// live in a container of its own. Derives from Device, not LocalDevice: the first
-// LocalDevice of a process fixes a global thread pool.
+// It has the name of the session's CPU, so that one placed graph serves every learner
+// and the central model alike. It shares the session's resource manager: queues,
+// iterators and tables exist once per session, while each learner's variables live in a
+// container of its own. Derives from Device, not LocalDevice: the first LocalDevice of
+// a process fixes a global thread pool.
 //
-// Kernels run inline on a thread that executes the graph; with several threads they
-// share their loops among those. The completion of an asynchronous kernel is posted to
-// the learner's queue, so that the graph continues on the learner's own thread and
-// never inside the call that completed the kernel (a queue serves several learners in
-// one call). Only where several threads execute the graph and one of them completes the
-// kernel, which is usual, does it go on there: what follows goes to those threads.
-// Thread-compatible: one learning task at a time.
+// Kernels run inline on a thread that executes the graph. If a learner has several
+// threads, kernels share their loops among them. The completion of an asynchronous
+// kernel is posted to the learner's queue, so that the graph continues on the learner's
+// own thread. It never continues inside the call that completed the kernel: a queue
+// serves several learners in one call. There is one exception: if several threads
+// execute the graph, usually one of them completes the kernel. That thread continues,
+// and schedules the successors on those threads. Thread-compatible: one learning task
+// at a time.
 #ifndef TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_CPU_LEARNER_CPU_DEVICE_H_
 
@@ -28,21 +29,21 @@
 
 namespace tensorbow {
 
-// The threads that a learner computes on.
+// The threads on which a learner computes.
 struct LearnerThreads {
-  // What its kernels share their work among. 1: the thread that executes the kernel,
-  // and no other. More: so many of the learner's own. 0: those of the session's CPU,
-  // where a stock session computes.
+  // The threads that kernels share their work among. 1: only the thread that executes
+  // the kernel. More: this many threads of the learner. 0: the session's CPU threads,
+  // as in a stock session.
   int count = 1;
-  // What executes its graph. 1: the learner's own thread. More: so many beside it, as
-  // in a stock session.
+  // The threads that execute the graph. 1: the learner's own thread. More: this many
+  // beside it, as in a stock session.
   int graph = 1;
-  std::vector<int> cpus;  // that they are bound to; empty: any
+  std::vector<int> cpus;  // CPUs that they are bound to; empty: any
 };
 
 class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
  public:
-  // Says that the calling thread executes a task of the learner.
+  // Marks the calling thread as executing a task of the learner.
   class ScopedTask {
    public:
     explicit ScopedTask(const LearnerCpuDevice* device)
@@ -53,22 +54,21 @@ class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
     const LearnerCpuDevice* const before_;
   };
 
-  // `central`: the session's CPU, whose name, locality and resource manager this
-  // device takes over; must outlive it. `completions`: not owned, must outlive it.
+  // `central`: the session's CPU, whose name, locality and resource manager this device
+  // adopts; must outlive it. `completions`: not owned, must outlive it.
   LearnerCpuDevice(int learner, tensorflow::Device* central,
                    CompletionQueue* completions);
   ~LearnerCpuDevice() override;
 
-  // From here on tasks are executed, and from there on not. What a data pipeline keeps
-  // of the device after a task works in between, too. `allocator`: not owned, must live
-  // until then.
+  // Start and end the time in which tasks are executed. Parts of the device that a data
+  // pipeline keeps also work afterwards. `allocator`: not owned, must live until End().
   void Begin(tensorflow::Allocator* allocator, const LearnerThreads& threads);
   void End();
 
-  // That of the learner, for its tasks, its constants and its copies of variables.
+  // Returns the learner's allocator, for its tasks, constants and replicas.
   tensorflow::Allocator* own_allocator() const { return allocator_; }
-  // The same inside a task; elsewhere, as in a thread that fetches data ahead, the
-  // session's.
+  // Returns the learner's allocator inside a task, and the session's elsewhere, as in a
+  // thread that prefetches data.
   tensorflow::Allocator* GetAllocator(tensorflow::AllocatorAttributes) override;
 
   tensorflow::ResourceMgr* resource_manager() override;
@@ -89,14 +89,14 @@ class LearnerCpuDevice : public tensorflow::Device, public LearnerDevice {
  private:
   class InlinePool;
 
-  bool waits_inline_ = true;  // for data, since nothing else could go on meanwhile
+  bool waits_inline_ = true;  // for data: one thread has nothing else to do
   static thread_local const LearnerCpuDevice* executing_;
 
   tensorflow::Device* const central_;
   tensorflow::Allocator* allocator_ = nullptr;
   CompletionQueue* const completions_;
-  std::unique_ptr<InlinePool> inline_pool_;               // of one thread, or
-  std::unique_ptr<tensorflow::thread::ThreadPool> pool_;  // null: the session's CPU's
+  std::unique_ptr<InlinePool> inline_pool_;               // for one thread
+  std::unique_ptr<tensorflow::thread::ThreadPool> pool_;  // null: the session CPU's
   tensorflow::DeviceBase::CpuWorkerThreads worker_threads_;
   std::unique_ptr<Eigen::ThreadPoolDevice> eigen_;
 };

@@ -1,9 +1,9 @@
-// Tells whether a captured wait for an event has been shown to work on this machine.
+// The file that says that captured waits for events work on this machine.
 //
-// A CUDA graph with an external wait has to wait, at each launch, for what the event
-// was last recorded at. CUDA's documentation does not promise that, so learners capture
-// waits only where benchmarks/gpu.sh events has passed with the same driver: it leaves
-// a file behind that says so. Everywhere else waits are enqueued outside the graph.
+// A CUDA graph with an external wait must wait, at each launch, for the latest
+// recording of the event. CUDA's documentation does not promise that. So learners
+// capture waits only if benchmarks/gpu.sh events has passed with the same driver, which
+// leaves this file. Otherwise waits are enqueued outside the graph.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CAPTURED_WAITS_H_
 #define TENSORBOW_CC_DEVICE_GPU_CAPTURED_WAITS_H_
 

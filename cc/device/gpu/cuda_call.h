@@ -1,4 +1,4 @@
-// Calls the CUDA runtime. Only CUDA files (*.cu.cc) include this.
+// Calls of the CUDA runtime. Only CUDA files (*.cu.cc) include this.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_CALL_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_CALL_H_
 
@@ -10,7 +10,7 @@
 
 namespace tensorbow {
 
-// Describes `result`: what failed, and why.
+// Describes `result`: the call that failed, and the reason.
 inline CudaError CudaText(const char* call, cudaError_t result) {
   if (result == cudaSuccess) return "";
   return std::string(call) + ": " + cudaGetErrorName(result) + ", " +

@@ -1,8 +1,8 @@
-// A place in a stream's order of work that other streams, or the host, can wait for.
+// A position in a stream's work that other streams, or the host, can wait for.
 //
-// Recording it again moves it; a wait that has begun is still for the old place. Before
-// the first Record() nothing waits. Owns the CUDA event, which belongs to the GPU that
-// is current at the first Record() or Create(). Record() must not be called
+// Recording it again moves it; a wait that is already enqueued keeps the old position.
+// Before the first Record() nothing waits. Owns the CUDA event, which belongs to the
+// GPU that is current at the first Record() or Create(). Record() must not be called
 // concurrently with itself; everything else may be.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_EVENT_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_EVENT_H_
@@ -28,12 +28,12 @@ class CudaEvent {
   CudaError Create();
   // Moves the event behind everything enqueued on `stream`, one of the current GPU.
   CudaError Record(void* stream);
-  // Makes what is enqueued on `stream` from now on, of any GPU, wait for it. If the
-  // stream is being captured, the wait is part of the graph: every launch of the graph
-  // waits for the place that the event had last been recorded at (captured_waits.h says
-  // where that may be relied on). REQUIRES then: Create() or Record() was called.
+  // Makes later work on `stream`, of any GPU, wait for the event. If the stream is
+  // being captured, the wait is part of the graph: every launch of the graph waits for
+  // the latest recorded position (captured_waits.h says when that is reliable).
+  // REQUIRES then: Create() or Record() was called.
   CudaError Wait(void* stream) const;
-  // Blocks until the place has been reached.
+  // Blocks until the stream has reached the position.
   CudaError Synchronise() const;
 
  private:

@@ -49,7 +49,7 @@ CudaError CheckNode(cudaGraphNode_t node) {
   }
 }
 
-// Finds what launches of the graph cannot repeat; a graph owns no host memory.
+// Finds nodes that launches of the graph cannot repeat; a graph owns no host memory.
 CudaError CheckNodes(cudaGraph_t graph) {
   size_t count = 0;
   TENSORBOW_RETURN_IF_CUDA_ERROR(TENSORBOW_CUDA(GraphGetNodes(graph, nullptr, &count)));
@@ -84,7 +84,7 @@ CudaError CudaGraph::End(void* stream) {
     if (error.empty()) executable_ = executable;
   }
   if (graph != nullptr) cudaGraphDestroy(graph);
-  // A failed recording must not be the next call's error.
+  // Clears the error, which the next call would report otherwise.
   if (!error.empty()) cudaGetLastError();
   return error;
 }

@@ -1,4 +1,4 @@
-// Work of a stream, recorded as a CUDA graph. Includes no CUDA header.
+// A stream's work, recorded as a CUDA graph. Includes no CUDA header.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_GRAPH_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_GRAPH_H_
 
@@ -20,10 +20,10 @@ class CudaGraph {
     return *this;
   }
 
-  // Record, and do not execute, what is enqueued on `stream` between the two. End()
+  // Record the work enqueued on `stream` between the two, without executing it. End()
   // must be called if Begin() succeeded, also after an error; then the stream is as
-  // before. It is an error if the graph would touch host memory or call the host when
-  // it is launched: what was there is gone by then. Other threads may go on using CUDA.
+  // before. A graph that would touch host memory or call the host is an error, since
+  // that memory is gone at a launch. Other threads may continue to use CUDA.
   CudaError Begin(void* stream);
   CudaError End(void* stream);
 
@@ -33,8 +33,7 @@ class CudaGraph {
   void* executable_ = nullptr;
 };
 
-// Tells whether something that was enqueued on `stream` since Begin() cannot be
-// recorded.
+// Sets `*broken` if work enqueued on `stream` since Begin() cannot be recorded.
 CudaError IsRecordingBroken(void* stream, bool* broken);
 
 }  // namespace tensorbow

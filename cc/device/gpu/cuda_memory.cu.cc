@@ -7,11 +7,11 @@
 namespace tensorbow {
 namespace {
 
-// An out-of-memory message with numbers.
+// Returns an out-of-memory message with numbers.
 CudaError AllocationText(const char* call, cudaError_t result, size_t size_bytes) {
   if (result == cudaSuccess) return "";
   size_t free_bytes = 0, total_bytes = 0;
-  cudaGetLastError();  // an allocation that failed spoils nothing
+  cudaGetLastError();  // clears the error: a failed allocation does no harm
   cudaMemGetInfo(&free_bytes, &total_bytes);
   return CudaText(call, result) + " (asked for " + std::to_string(size_bytes) +
          " bytes; the GPU has " + std::to_string(free_bytes) + " free of " +

@@ -10,7 +10,7 @@
 namespace tensorbow {
 
 // Memory of fixed size and unspecified content, aligned to 256 bytes. Move-only; owns
-// it. REQUIRES at destruction: nothing that is enqueued uses it.
+// it. REQUIRES at destruction: no enqueued work uses it.
 class CudaBuffer {
  public:
   CudaBuffer() = default;
@@ -44,8 +44,8 @@ class CudaBuffer {
   bool pinned_ = false;
 };
 
-// Copies, in the stream's order. When the call returns, a copy from host memory that is
-// not page-locked has read it, and a copy to such memory is complete.
+// Copies, in the stream's order. Host memory that is not page-locked has been read, or
+// written, when the call returns.
 enum class CudaCopy { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 CudaError CopyAsync(CudaCopy kind, const void* from, size_t size_bytes, void* to,
                     void* stream);

@@ -12,8 +12,7 @@ CudaDeviceGuard::CudaDeviceGuard(int ordinal) : before_(-1) {
   int current = -1;
   error_ = TENSORBOW_CUDA(GetDevice(&current));
   if (!error_.empty()) return;
-  // Also where it is the current one already: a thread that has called nothing yet has
-  // no context.
+  // Is called even if the GPU is the current one: a new thread has no context yet.
   error_ = TENSORBOW_CUDA(SetDevice(ordinal));
   if (error_.empty() && current != ordinal) before_ = current;
 }
@@ -55,7 +54,7 @@ CudaError EnqueueHostFunction(std::function<void()> function, void* stream) {
             ->operator()();
       },
       enqueued.get())));
-  enqueued.release();  // the call's
+  enqueued.release();  // owned by the callback now
   return "";
 }
 

@@ -1,6 +1,6 @@
-// CUDA streams, and the GPU that calls go to. A stream that this code does not own is a
-// void* (a cudaStream_t): files with TensorFlow's headers include this one, so it
-// includes no CUDA header.
+// CUDA streams, and the GPU that receives a thread's calls. A stream that this code
+// does not own is a void* (a cudaStream_t): files with TensorFlow's headers include
+// this one, so it includes no CUDA header.
 #ifndef TENSORBOW_CC_DEVICE_GPU_CUDA_STREAM_H_
 #define TENSORBOW_CC_DEVICE_GPU_CUDA_STREAM_H_
 
@@ -11,8 +11,8 @@
 
 namespace tensorbow {
 
-// Sends this thread's CUDA calls to GPU `ordinal` while it lives. Kernel launches and
-// allocations need one of the stream's GPU.
+// Directs this thread's CUDA calls to GPU `ordinal` while it lives. Kernel launches and
+// allocations need a guard for the stream's GPU.
 class CudaDeviceGuard {
  public:
   explicit CudaDeviceGuard(int ordinal);
@@ -24,12 +24,12 @@ class CudaDeviceGuard {
   const CudaError& error() const { return error_; }
 
  private:
-  int before_;  // -1 if nothing is to be restored
+  int before_;  // the GPU to restore, or -1
   CudaError error_;
 };
 
 // A stream that does not wait for the default stream. Owns it; the destructor does not
-// wait for what is enqueued. Thread-safe as CUDA's streams are.
+// wait for enqueued work. Thread-safe as CUDA's streams are.
 class CudaStream {
  public:
   CudaStream() = default;
@@ -41,9 +41,8 @@ class CudaStream {
     return *this;
   }
 
-  // Makes the stream on the current GPU; `urgent`: its kernels come before those of
-  // other streams.
-  // REQUIRES: called once.
+  // Makes the stream on the current GPU. `urgent`: its kernels precede those of other
+  // streams. REQUIRES: called once.
   CudaError Create(bool urgent);
   void* get() const { return stream_; }
 
@@ -51,17 +50,18 @@ class CudaStream {
   void* stream_ = nullptr;
 };
 
-// Tells the driver's version as CUDA numbers it: 13000 for 13.0; 0 without a driver.
+// Sets `*version` to the driver's version as CUDA numbers it: 13000 for 13.0; 0 without
+// a driver.
 CudaError DriverVersion(int* version);
 
 // Blocks until everything enqueued on `stream` has been executed.
 CudaError SynchroniseStream(void* stream);
 
-// Has a thread of the driver's call `function` in the stream's order. It calls nothing
-// of CUDA.
+// Calls `function` from a thread of the driver, in the stream's order. `function` must
+// not call CUDA.
 CudaError EnqueueHostFunction(std::function<void()> function, void* stream);
 
-// Tells whether what is enqueued on `stream` becomes part of a CUDA graph.
+// Sets `*capturing` if work enqueued on `stream` becomes part of a CUDA graph.
 CudaError IsCapturing(void* stream, bool* capturing);
 
 }  // namespace tensorbow

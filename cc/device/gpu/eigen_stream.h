@@ -1,4 +1,4 @@
-// Gives Eigen's kernels of one op what they need of a learner's GPU.
+// The device that Eigen's kernels use for one op on a learner's GPU.
 //
 // TensorFlow's own class returns Eigen's temporary memory by a callback in the stream,
 // which a recorded task would repeat. Memory of a learner is used in the order of its
@@ -14,10 +14,10 @@ namespace tensorbow {
 // Returns the bytes of device memory, cleared to zero, that Eigen's reductions share.
 size_t EigenScratchBytes();
 
-// Makes a device that is given to SetEigenStream() before every op.
+// Makes a device, which SetEigenStream() sets up before every op.
 tensorflow::PerOpGpuDevice* NewEigenDevice();
 
-// Has the device use `stream`, a cudaStream_t, and `scratch`, of EigenScratchBytes().
+// Makes the device use `stream`, a cudaStream_t, and `scratch`, of EigenScratchBytes().
 void SetEigenStream(tensorflow::PerOpGpuDevice* device, int ordinal, void* stream,
                     tensorflow::Allocator* allocator, void* scratch);
 

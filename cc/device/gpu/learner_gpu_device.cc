@@ -25,8 +25,8 @@ namespace se = ::stream_executor;
 
 namespace {
 
-// Limits page-locked host memory, which is the process's: a tensor in it may outlive
-// any session.
+// The limit of page-locked host memory, which belongs to the process: a tensor in it
+// may outlive any session.
 constexpr size_t kPinnedBytes = size_t{16} << 30;
 
 absl::StatusOr<tf::Allocator*> PinnedAllocator(se::StreamExecutor* executor) {
@@ -53,14 +53,14 @@ se::DeviceAddressBase AddressOf(const tf::Tensor& tensor) {
   return se::DeviceAddressBase(tensor.data(), tensor.TotalBytes());
 }
 
-// Makes `tensor` one of this type and shape: keeps the present one if it can be
-// overwritten. `*fresh`: whether it is a new one.
+// Gives `tensor` this type and shape; keeps the present one if it can be overwritten.
+// `*fresh`: whether it is a new one.
 absl::Status Prepare(tf::Allocator* allocator, const tf::Tensor& like,
                      tf::Tensor* tensor, bool* fresh) {
   *fresh = !tensor->IsInitialized() || tensor->dtype() != like.dtype() ||
            tensor->shape() != like.shape() || !tensor->RefCountIsOne();
   if (!*fresh) return absl::OkStatus();
-  *tensor = tf::Tensor();  // gives its memory back first
+  *tensor = tf::Tensor();  // returns its memory first
   tf::Tensor made(allocator, like.dtype(), like.shape());
   if (!made.IsInitialized()) {
     return absl::ResourceExhaustedError(
@@ -73,8 +73,8 @@ absl::Status Prepare(tf::Allocator* allocator, const tf::Tensor& like,
 
 }  // namespace
 
-// Keeps tensors made while recording in memory that nothing else uses and that is not
-// given back as long as something may be launched that uses it.
+// A recording whose tensors lie in memory that nothing else uses. The memory is kept as
+// long as a launch may use it.
 class LearnerGpuDevice::GpuRecording : public AcceleratorDevice::Recording {
  public:
   GpuRecording(int ordinal, LearnerAllocator::Owner memory)
@@ -199,7 +199,7 @@ void* LearnerGpuDevice::compute_stream() const {
 // ------------------------------------------------------------------------- tasks
 
 absl::Status LearnerGpuDevice::CopyIn(const tf::Tensor& host, tf::Tensor* on_device) {
-  // The memory may have been another tensor's, which work under way still uses.
+  // The memory may have belonged to another tensor, which enqueued work still uses.
   TF_RETURN_IF_ERROR(streams_->compute->BlockHostUntilDone());
   se::DeviceAddressBase to = AddressOf(*on_device);
   return streams_->executor->SynchronousMemcpy(&to, host.data(), host.TotalBytes());
@@ -249,7 +249,7 @@ absl::Status LearnerGpuDevice::Download(const tf::Tensor& on_device, tf::Tensor*
     TF_RETURN_IF_ERROR(
         stream->Memcpy(made.data(), AddressOf(on_device), on_device.TotalBytes()));
     downloading_.push_back(on_device);
-    // A replay overwrites what it has fetched before.
+    // Waits, since a replay overwrites its previous results.
     TF_RETURN_IF_ERROR(streams_->compute->WaitFor(stream));
   }
   *host = std::move(made);

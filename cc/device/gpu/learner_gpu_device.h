@@ -1,12 +1,12 @@
-// The GPU device that one learner computes on: a stream group, a BFC allocator of its
-// own and page-locked host memory.
+// The GPU device of one learner: a stream group, a BFC allocator of its own and
+// page-locked host memory.
 //
-// The allocator and those of the learner's recordings keep together to the learner's
-// share of the GPU's memory. Tensors may outlive the device.
+// The allocator and those of the learner's recordings stay within the learner's share
+// of the GPU's memory together. Tensors may outlive the device.
 //
-// All learners' devices have the same name, "GPU:0" of the session's task, whatever GPU
-// they are on, so one placed graph fits all. They share the session's resource
-// manager, as their CPU devices do. See accelerator.h for what may be called when.
+// All learners' devices have the same name, "GPU:0" of the session's task, on any GPU.
+// So one placed graph fits all. They share the session's resource manager, as their CPU
+// devices do. See accelerator.h for the order of calls.
 #ifndef TENSORBOW_CC_DEVICE_GPU_LEARNER_GPU_DEVICE_H_
 #define TENSORBOW_CC_DEVICE_GPU_LEARNER_GPU_DEVICE_H_
 
@@ -28,8 +28,8 @@ namespace tensorbow {
 
 class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevice {
  public:
-  // Makes the device of `learner`. `host`: the session's CPU. `shared_bytes`: what the
-  // GPU's learners may use of its memory together.
+  // Makes the device of `learner`. `host`: the session's CPU. `shared_bytes`: the limit
+  // of all learners on the GPU together.
   static absl::StatusOr<std::unique_ptr<LearnerGpuDevice>> New(
       const tensorflow::SessionOptions& options, tensorflow::Device* host, int ordinal,
       int learner, int64_t shared_bytes);
@@ -89,7 +89,7 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
  private:
   class GpuRecording;
 
-  // Holds a feed's value while two tasks are under way.
+  // The value of a feed while two tasks are under way.
   struct FeedSlot {
     tensorflow::Tensor pinned;
     tensorflow::Tensor on_device;
@@ -104,23 +104,23 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
                                        bool returns_unused) const;
 
   tensorflow::ResourceMgr* const resources_;     // the session's
-  tensorflow::Allocator* const host_allocator_;  // pageable memory
+  tensorflow::Allocator* const host_allocator_;  // for pageable memory
   tensorflow::Allocator* const pinned_allocator_;
   const int64_t shared_bytes_;
   bool records_waits_ = false;
   StreamGroupHandle streams_;
-  std::shared_ptr<MemoryShare> share_;  // this and the next: from Begin() to End()
+  std::shared_ptr<MemoryShare> share_;  // set from Begin() to End(), as is the next
   LearnerAllocator::Owner allocator_;
-  tensorflow::GPUDeviceContext* context_ = nullptr;  // a reference
+  tensorflow::GPUDeviceContext* context_ = nullptr;  // owns a reference
   std::unique_ptr<AcceleratorDeviceInfo> info_;
-  stream_executor::DeviceAddressBase scratch_;  // Eigen's
+  stream_executor::DeviceAddressBase scratch_;  // for Eigen
 
-  int64_t task_ = 0;                    // the number of the task under way
+  int64_t task_ = 0;                    // the number of the current task
   std::array<CudaEvent, 2> task_done_;  // by task modulo 2
   std::array<std::vector<FeedSlot>, 2> feeds_;
-  std::vector<tensorflow::Tensor> downloading_;  // must live until Finish()
+  std::vector<tensorflow::Tensor> downloading_;  // kept alive until Finish()
 
-  GpuRecording* recording_ = nullptr;  // the one that is being made
+  GpuRecording* recording_ = nullptr;  // the recording that is being made
   RecordedOps recorded_ops_;
 };
 

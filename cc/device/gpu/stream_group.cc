@@ -20,9 +20,8 @@ namespace se = ::stream_executor;
 
 namespace {
 
-// TensorFlow keeps the convolution algorithms that it has found by GPU and model, and
-// with them plans that are bound to one cuDNN handle. So every executor is a model of
-// its own.
+// A model of its own for every executor. TensorFlow caches convolution algorithms by
+// GPU and model, with plans that are bound to one cuDNN handle.
 class LearnerExecutor : public se::gpu::CudaExecutor {
  public:
   LearnerExecutor(se::Platform* platform, int ordinal, int number)
@@ -105,7 +104,7 @@ absl::StatusOr<StreamGroupHandle> TakeStreamGroup(int ordinal,
 
 int NumGpus() {
   if (!se::ValidateGPUMachineManager().ok()) return 0;
-  return std::max(0, se::GPUMachineManager()->VisibleDeviceCount());  // -1: none
+  return std::max(0, se::GPUMachineManager()->VisibleDeviceCount());  // -1 without GPUs
 }
 
 }  // namespace tensorbow

@@ -1,11 +1,10 @@
-// Lets a learner run beside others on one GPU without sharing anything: gives it a
-// StreamExecutor of its own, hence cuDNN and cuBLAS handles of its own, streams and an
-// event manager.
+// The resources of one learner on a GPU that others use, too: a StreamExecutor of its
+// own, hence cuDNN and cuBLAS handles of its own, streams and an event manager.
 //
 // All executors of a GPU use its primary context, as TensorFlow's own does. A stream
-// group is never destroyed, since TensorFlow keeps pointers to executors for as long as
-// the process lives (autotuning results, event managers): groups are pooled. The pool
-// is thread-safe; a group belongs to one learner at a time.
+// group is never destroyed, but pooled: TensorFlow keeps pointers to executors as long
+// as the process lives (autotuning results, event managers). The pool is thread-safe; a
+// group belongs to one learner at a time.
 #ifndef TENSORBOW_CC_DEVICE_GPU_STREAM_GROUP_H_
 #define TENSORBOW_CC_DEVICE_GPU_STREAM_GROUP_H_
 
@@ -26,10 +25,10 @@ struct StreamGroup {
   std::unique_ptr<stream_executor::Stream> host_to_device;
   std::unique_ptr<stream_executor::Stream> device_to_host;
   std::unique_ptr<stream_executor::Stream> device_to_device;
-  tensorflow::EventMgr* events = nullptr;  // TensorFlow's, for as long as the process
+  tensorflow::EventMgr* events = nullptr;  // TensorFlow's, never destroyed
 };
 
-// Gives a group back to the pool.
+// Returns a group to the pool.
 struct ReturnToPool {
   void operator()(StreamGroup* group) const;
 };

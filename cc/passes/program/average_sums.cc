@@ -21,14 +21,14 @@ bool IsLinear(absl::string_view op) {
   return ops->contains(op);
 }
 
-// Returns whether both are sums with one exponent, of one shape.
+// Returns whether both are sums with equal exponents and shapes.
 bool HaveOneForm(const RowType& a, const RowType& b) {
   return a.is(RowKind::kSum) && b.is(RowKind::kSum) && a.exponent == b.exponent &&
          a.dims.has_value() && a.dims == b.dims;
 }
 
-// Returns the only input of the linear op that is not the same on all learners, if it
-// has the form of the op's output; else an empty name.
+// Returns the only input of the linear op that is not the same on all learners. Returns
+// an empty name unless it has the form of the op's output.
 std::string LinearInput(const tf::NodeDef& node, const std::string& output,
                         const RowTypes& types) {
   const auto made = types.types.find(output);
@@ -47,7 +47,7 @@ std::string LinearInput(const tf::NodeDef& node, const std::string& output,
   return sum;
 }
 
-// Returns the tensor that the written one is a linear function of.
+// Returns the tensor of which the written one is a linear function.
 std::string SourceOf(std::string written, const ProgramGraph& program,
                      const RowTypes& types, const RunEdits& edits) {
   while (true) {

@@ -16,48 +16,48 @@
 
 namespace tensorbow {
 
-// Inserts TensorBowReduceGradient ops. Optimiser ops and scatters are left out: they
+// Inserts TensorBowReduceGradient ops. Optimiser ops and scatters need none: they
 // average in the task. Thread-compatible.
 class SumAverages {
  public:
-  // `own_batches`: each learner has a batch of its own. The others outlive this.
+  // `own_batches`: each learner has a batch of its own. The other arguments outlive
+  // this.
   SumAverages(const ProgramGraph& program, const RowTypes& types, bool own_batches,
               RunEdits* edits);
 
-  // Averages a sum over rows, for all that take it.
+  // Averages a sum over rows for all of its users.
   absl::Status Average(const std::string& tensor, const RowType& type);
 
-  // Averages all sums that are written: where they leave the loss, if nothing but
-  // linear functions of them is written and no node of `exchanging` follows, else
-  // before the write.
+  // Averages all sums that are written: at the source, if all writes are linear
+  // functions of it and no node of `exchanging` follows; otherwise before the write.
   absl::Status AverageWritten(const absl::flat_hash_set<std::string>& exchanging);
 
-  // The nodes that write sums to trained variables.
+  // Returns the nodes that write sums to trained variables.
   const absl::flat_hash_set<std::string>& writes() const { return writes_; }
-  // Those that write what is averaged there, or right before.
+  // Returns the nodes whose value is averaged in the write, or right before it.
   std::set<std::string> averaging_writes() const;
-  // Returns whether the node writes what has been averaged where it leaves the loss.
+  // Returns whether the value of the write is averaged at the source.
   bool averaged_before(const std::string& write) const {
     return averaged_before_.contains(write);
   }
-  // Returns the op that averages right before the node writes, or null.
+  // Returns the op that averages right before the write, or null.
   tensorflow::NodeDef* ReductionBefore(const std::string& write) const;
 
-  // The power of r by which a sum becomes one whose mean over learners is that over all
-  // rows.
+  // Returns the power of r that scales a sum so that its mean over learners is the mean
+  // over all rows.
   int FactorOf(const RowType& type) const {
     return own_batches_ ? 0 : 1 - type.exponent;
   }
   tensorflow::PartialTensorShape ShapeOf(const RowType& type) const;
 
  private:
-  // Tensors, each with the nodes that write a linear function of it, everything else in
-  // the function being the same on all learners.
+  // Tensors, each with the nodes that write a linear function of it. Everything else in
+  // the function is the same on all learners.
   using Sources = std::map<std::string, absl::flat_hash_set<std::string>>;
 
   Sources FindSources() const;
   bool IsAveragedHere(const RowWrite& write) const;
-  // Returns what the node writes.
+  // Returns the tensor that the node writes.
   std::string WrittenBy(const RowWrite& write) const;
   absl::Status AverageBefore(const RowWrite& write);
 

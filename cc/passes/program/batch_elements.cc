@@ -11,7 +11,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// [?, known, …]
+// Returns whether the shape is [?, known, …].
 bool HasUnknownRowsOnly(const tf::TensorShapeProto& shape) {
   if (shape.unknown_rank() || shape.dim_size() == 0 || shape.dim(0).size() >= 0) {
     return false;

@@ -1,9 +1,9 @@
-// Has a run take several elements of its data pipeline at once.
+// Makes a run take several elements of its data pipeline at once.
 //
-// The batch of a learner is then as many whole elements as have so many rows together
-// (tf_ops/ops/iterator_rows_op.cc), instead of one. Elements qualify whose components
-// are known to have a number of rows that is not known, of known shape: then nothing in
-// the graph relies on how many there are. Others are left alone. Pure function.
+// A learner's batch then consists of whole elements that have the requested number of
+// rows together (tf_ops/ops/iterator_rows_op.cc). An element qualifies if its
+// components have an unknown number of rows of known shape: then nothing in the graph
+// relies on that number. Others are left alone. Pure function.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_BATCH_ELEMENTS_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_BATCH_ELEMENTS_H_
 

@@ -1,4 +1,4 @@
-// Cuts what made a task's element out of the program. Pure functions.
+// Cuts the ops that made a task's element out of the program. Pure functions.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_CUT_AT_ELEMENT_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_CUT_AT_ELEMENT_H_
 
@@ -7,12 +7,12 @@
 
 namespace tensorbow {
 
-// What stands in a task for an op that made what the task is fed.
+// The op in a task that replaces the source of a fed element.
 constexpr char kElement[] = "TensorBowElement";
 
-// `cut` ← what `spec`, which is fed an element, needs of `graph`, with kElement in the
-// place of the ops that made it: TensorFlow's optimiser would have constants wait for
-// those. Not done, and false, where none is fed.
+// `cut` ← the part of `graph` that `spec`, which is fed an element, needs. kElement
+// replaces the ops that made it: TensorFlow's optimiser would make constants wait for
+// them. Returns false, without a change, if no element is fed.
 absl::StatusOr<bool> CutAtElement(const ProgramGraph& graph, const RunSpec& spec,
                                   ProgramGraph* cut);
 

@@ -30,7 +30,7 @@ const tf::FunctionDef* FunctionOf(const tf::AttrSlice& attributes,
   return functions.Find(function.name());
 }
 
-// Inlines the calls that there are; returns whether there were any.
+// Inlines the calls in the graph once; returns whether there were any.
 absl::StatusOr<bool> InlineOnce(const tf::FunctionLibraryDefinition& functions,
                                 tf::Graph* graph) {
   std::vector<tf::Node*> calls;
@@ -55,7 +55,7 @@ absl::StatusOr<bool> InlineOnce(const tf::FunctionLibraryDefinition& functions,
       options.output_control_src =
           tf::InlineFunctionBodyOptions::OutputControlSource::kControlOutputs;
     }
-    // A function that says so stays a call.
+    // A function marked as not inlinable stays a call.
     inlined |= tf::InlineFunctionBody(functions, graph, call, body.get(), options).ok();
   }
   return inlined;
@@ -81,7 +81,7 @@ absl::StatusOr<bool> InlineFunctions(const ProgramGraph& graph, const RunSpec& s
   options.allow_internal_ops = true;
   options.expect_device_spec = false;
   const tf::VersionDef versions = closure.versions();
-  *closure.mutable_library() = tf::FunctionDefLibrary();  // the graph has it
+  *closure.mutable_library() = tf::FunctionDefLibrary();  // the graph holds the library
   status = tf::ConvertGraphDefToGraph(options, std::move(closure), &made);
   if (!status.ok()) return status;
   bool any = false;

@@ -1,4 +1,4 @@
-// Replaces calls of functions by their bodies, where learners exchange values.
+// Replaces calls of functions by their bodies in which learners exchange values.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_INLINE_FUNCTIONS_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_INLINE_FUNCTIONS_H_
 
@@ -7,9 +7,9 @@
 
 namespace tensorbow {
 
-// `inlined` ← what `spec` needs of `graph`, without calls of functions; conditionals
-// and loops that are functions stay. Calls keep their names as identities of the
-// results. Returns whether there were any. Pure function.
+// `inlined` ← the part of `graph` that `spec` needs, without calls of functions;
+// conditionals and loops that are functions stay. Identities of the results keep the
+// names of the calls. Returns whether there were any. Pure function.
 absl::StatusOr<bool> InlineFunctions(const ProgramGraph& graph, const RunSpec& spec,
                                      ProgramGraph* inlined);
 

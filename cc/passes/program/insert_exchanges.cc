@@ -52,7 +52,7 @@ class Inserter {
       if (!type.is(RowKind::kSlotted)) continue;
       const tf::NodeDef* const node = program.Find(ParseTensor(tensor).node);
       if (node != nullptr && node->op() == "UnsortedSegmentSum") {
-        exchanging_nodes_.insert(node->name());  // ReduceSlots() follows it
+        exchanging_nodes_.insert(node->name());  // ReduceSlots() depends on it
       }
     }
     for (const std::string& tensor : types.exchanges) {
@@ -69,8 +69,8 @@ class Inserter {
   }
 
   absl::Status Insert() {
-    // Common draws and exchanges take the place of a tensor; all else comes before an
-    // input.
+    // Common draws and exchanges replace a tensor for all users, so they come first;
+    // the other needs concern one input.
     for (const RowNeed& need : types_.needs) {
       if (need.kind != Need::kDraw || exchanging_ != Exchanging::kAll) continue;
       TF_RETURN_IF_ERROR(supplies_.DrawOnce(need.node));
@@ -133,7 +133,7 @@ class Inserter {
     return absl::OkStatus();
   }
 
-  // Gives an input that a learner computes from its numbers of rows those of all rows.
+  // Replaces an input computed from a learner's numbers of rows by that of all rows.
   absl::Status MakeWhole(const RowNeed& need) {
     tf::NodeDef* const node = edits_.Node(need.node);
     if (node == nullptr)
@@ -144,7 +144,7 @@ class Inserter {
     return absl::OkStatus();
   }
 
-  // Returns whether another exchange follows from the tensor or waits for it.
+  // Returns whether another exchange depends on the tensor or waits for it.
   bool LeadsToExchanges(const std::string& tensor) const {
     return edits_.LeadsTo(tensor, [this](const std::string& node, bool waits) {
       return exchanging_nodes_.contains(node) ||
@@ -152,7 +152,7 @@ class Inserter {
     });
   }
 
-  // Returns whether a variable is written from it whose value is the sum of the
+  // Returns whether a variable is written from the tensor whose value is the sum of the
   // learners' values.
   bool LeadsToSums(const std::string& tensor) const {
     return edits_.LeadsTo(tensor, [this](const std::string& node, bool waits) {
@@ -160,7 +160,7 @@ class Inserter {
     });
   }
 
-  // Returns whether an input that needs a scale makes a learner's part of such a sum.
+  // Returns whether an input that needs a scale is a learner's part of such a sum.
   bool AddsUp(const RowNeed& need) const {
     const tf::NodeDef* const node = program_.Find(need.node);
     return node != nullptr && (summed_.contains(need.node) ||
@@ -192,7 +192,7 @@ class Inserter {
         node, "is of a learner's rows in a function, where nothing scales it to all");
   }
 
-  // The rows of one learner give a mean as it is, and of a sum their part.
+  // A learner's rows estimate a mean directly, and their part of a sum.
   absl::Status Estimate(const std::string& tensor, const RowType& type) {
     estimates_ = true;
     if (!type.is(RowKind::kSum) || averages_.FactorOf(type) == 0 ||
@@ -214,7 +214,7 @@ class Inserter {
     const std::string before = Canonical(program_.Find(need.node)->input(need.input));
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(before));
     const std::string made = absl::StrCat(need.node, "/TensorBow.rescale.", need.input);
-    // Before a reduction that has been put there.
+    // Scales before a reduction that has been inserted.
     int input = need.input;
     if (tf::NodeDef* const reduction = averages_.ReductionBefore(need.node)) {
       node = reduction;
@@ -229,9 +229,9 @@ class Inserter {
     return absl::OkStatus();
   }
 
-  // The factor to scale in the place of a large product, which is computed in the
-  // update then (FuseProducts); nullopt if the input is none. Sets `*product_node` to
-  // the product.
+  // Returns the factor to scale instead of a large product, which FuseProducts() then
+  // computes in the update; nullopt if the input is no such product. Sets
+  // `*product_node` to the product.
   std::optional<int> LargeFactor(const tf::NodeDef& user, int input,
                                  tf::NodeDef** product_node) {
     std::string tensor = Canonical(user.input(input));
@@ -254,7 +254,7 @@ class Inserter {
     return 1;
   }
 
-  // Gives a write of slices those of all learners.
+  // Makes a write of slices write those of all learners.
   absl::Status Gather(const RowNeed& need) {
     TF_RETURN_IF_ERROR(edits_.Exchangeable(need.node).status());
     if (need.of == RowKind::kSlots || need.of == RowKind::kSlotted) {
@@ -264,8 +264,8 @@ class Inserter {
     return supplies_.GatherSlices(need);
   }
 
-  // Gives all that follows from the slices of a gradient, added up by the distinct
-  // indices that `unique` finds, those of all learners.
+  // Replaces the slices of a gradient, added up by the distinct indices that `unique`
+  // finds, by those of all learners.
   absl::Status ReduceSlots(const std::string& unique) {
     if (!reduced_slots_.insert(unique).second) return absl::OkStatus();
     TF_RETURN_IF_ERROR(edits_.Exchangeable(unique).status());
@@ -303,7 +303,7 @@ class Inserter {
                            .Input(unique, 0, index_type)
                            .Attr("index", 0)
                            .Finalize(&edits_.Add()));
-    // The sum itself is by the learner's own indices.
+    // The sum itself keeps the learner's own indices.
     const auto makers = edits_.MakersOf(sum);
     edits_.Replace(values, absl::StrCat(made, ":0"));
     edits_.Replace(slots, absl::StrCat(made, ":1"), makers);
@@ -321,7 +321,7 @@ class Inserter {
   absl::flat_hash_set<std::string> fetches_;  // tensors
   // Nodes that exchange values, or whose values are exchanged.
   absl::flat_hash_set<std::string> exchanging_nodes_;
-  absl::flat_hash_set<std::string> summed_;  // nodes that write sums of the learners'
+  absl::flat_hash_set<std::string> summed_;  // nodes that write sums over learners
   std::set<std::string> reduced_slots_;      // nodes that find distinct indices
 };
 

@@ -1,10 +1,9 @@
-// Makes learners that divide the rows of a run compute what one learner does: inserts
-// the exchanges and rescales that row types ask for.
+// Inserts the exchanges and rescales that row types require. Learners that divide the
+// rows then compute the result of one learner.
 //
-// Sums that no other exchange follows from are averaged as gradients are
-// (TensorBowReduceGradient), once all gradients have been computed. All other values
-// are exchanged before (TensorBowExchange), in the order that ExchangeMoments()
-// settles.
+// Sums without a later exchange are averaged as gradients (TensorBowReduceGradient),
+// once all gradients have been computed. All other values are exchanged before
+// (TensorBowExchange), in the order that ExchangeMoments() chooses.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_INSERT_EXCHANGES_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_INSERT_EXCHANGES_H_
 
@@ -18,24 +17,24 @@
 namespace tensorbow {
 
 enum class Exchanging {
-  kAll,         // every value that row types ask for
-  kGradients,   // gradients alone, as between hosts
-  kOwnBatches,  // gradients alone, of a batch for each learner
+  kAll,         // every value that row types require
+  kGradients,   // only gradients, as between hosts
+  kOwnBatches,  // only gradients, of one batch per learner
   kNothing,     // no values: models are averaged
 };
 
 struct InsertedExchanges {
-  // True if a learner estimates a value of all rows from its own, in the place of an
-  // exchange that is not wanted.
+  // A learner estimates a value of all rows from its own, since an exchange is not
+  // wanted.
   bool estimates = false;
-  // The nodes that write a sum over rows to a trained variable which is averaged where
-  // they are, not before.
+  // The nodes that write a sum over rows to a trained variable and average it
+  // themselves, not earlier.
   std::set<std::string> averaging_writes;
 };
 
-// `exchanged` ← what `spec` needs of `graph`, with the exchanges and rescales of
-// `types`. InvalidArgument if an exchange that is wanted cannot be placed; the message
-// says which. Pure function.
+// `exchanged` ← the part of `graph` that `spec` needs, with the exchanges and rescales
+// of `types`. InvalidArgument if a wanted exchange cannot be placed; the message says
+// which. Pure function.
 absl::StatusOr<InsertedExchanges> InsertExchanges(const ProgramGraph& graph,
                                                   const RunSpec& spec,
                                                   const RowTypes& types,

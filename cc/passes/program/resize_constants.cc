@@ -25,7 +25,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// Whether the op takes the shape of a tensor as that input.
+// Returns whether that input of the op is the shape of a tensor.
 bool TakesShape(absl::string_view op, int input) {
   static const auto* const first = new absl::flat_hash_set<absl::string_view>(
       {"Fill", "Empty", "BroadcastGradientArgs", "BroadcastArgs", "Conv2DBackpropInput",
@@ -50,7 +50,7 @@ std::optional<tf::Tensor> ValueOf(const tf::NodeDef* node) {
   return value;
 }
 
-// The elements of a vector, or a scalar, of integers.
+// Returns the elements of a vector, or a scalar, of integers.
 std::optional<Sizes> IntegersOf(const tf::Tensor& value) {
   if (value.dims() > 1) return std::nullopt;
   Sizes sizes;
@@ -66,14 +66,14 @@ std::optional<Sizes> IntegersOf(const tf::Tensor& value) {
   return sizes;
 }
 
-// Whether all elements are the same bytes.
+// Returns whether all elements have the same bytes.
 bool IsUniform(const tf::Tensor& value) {
   if (!tf::DataTypeCanUseMemcpy(value.dtype()) || value.NumElements() == 0) {
     return false;
   }
   const auto* const bytes = static_cast<const char*>(value.data());
   const size_t size = tf::DataTypeSize(value.dtype());
-  // Every element is the one before it.
+  // Compares every element with the one before it.
   return std::equal(bytes, bytes + value.TotalBytes() - size, bytes + size);
 }
 
@@ -116,12 +116,12 @@ class Rewriter {
     variables_.insert(std::move(shape));
   }
 
-  // How many times the rows the first of these sizes has; 0 if it has nothing to do
-  // with them.
+  // Returns the first size as a multiple of the rows; 0 if it is none, or if these are
+  // the sizes of a variable.
   int64_t TimesRows(const Sizes& sizes) const {
     return variables_.count(sizes) > 0 ? 0 : TimesRowsOfAny(sizes);
   }
-  // Also where it is the shape of a variable.
+  // Returns that also if these are the sizes of a variable.
   int64_t TimesRowsOfAny(const Sizes& sizes) const {
     if (sizes.empty() || sizes[0] <= 0 || sizes[0] % fixed_.rows != 0) return 0;
     return sizes[0] / fixed_.rows;
@@ -155,7 +155,7 @@ class Rewriter {
     return AddConst(name, value);
   }
 
-  // The number of rows that are fed, a scalar of either type of integers.
+  // Adds the number of fed rows, a scalar of each integer type.
   absl::Status AddRows() {
     const TensorName feed = ParseTensor(*fixed_.feeds.begin());
     const tf::NodeDef* const node = program_.Find(feed.node);
@@ -188,7 +188,7 @@ class Rewriter {
     return Name(dtype == tf::DT_INT32 ? "int32" : "int64");
   }
 
-  // The name of a node that gives these sizes, the first for the rows that are fed.
+  // Returns the name of a node with these sizes, the first according to the fed rows.
   absl::StatusOr<std::string> Following(tf::DataType dtype, const Sizes& sizes,
                                         bool scalar) {
     const std::string name =
@@ -212,7 +212,7 @@ class Rewriter {
     return name;
   }
 
-  // The same value for every row that is fed.
+  // Returns the name of a node with the same value for every fed row.
   absl::StatusOr<std::string> FollowingValue(const tf::NodeDef& node,
                                              const tf::Tensor& value) {
     const std::string name = Name(absl::StrCat("value/", node.name()));
@@ -244,8 +244,8 @@ class Rewriter {
     Sizes sizes;
     for (int d = 0; d < value->dims(); ++d) sizes.push_back(value->dim_size(d));
     if (TimesRows(sizes) == 0) return absl::OkStatus();
-    // A short vector of integers is a position or an axis, a long one a number for each
-    // row (lengths of sequences).
+    // A short vector of integers is a position or an axis. A long one has a number for
+    // each row (lengths of sequences).
     constexpr int64_t kShort = 8;
     if (value->dims() == 1 && tf::DataTypeIsInteger(value->dtype()) &&
         (sizes[0] <= kShort || sizes[0] != fixed_.rows)) {
@@ -255,13 +255,14 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // `producer`: of the shape that is the node's input number `i`.
+  // Rewrites the shape in the node's input number `i`, which `producer` makes.
   absl::Status RewriteShape(tf::NodeDef* node, int i, const tf::NodeDef& producer) {
     const std::optional<tf::Tensor> value = ValueOf(&producer);
     if (value.has_value()) {
       const std::optional<Sizes> sizes = IntegersOf(*value);
       if (!sizes.has_value()) return absl::OkStatus();
-      // A loss is handed on to as many rows; a bias of as many units is seldom tiled.
+      // A tiled vector is usually a loss, repeated for as many rows; a bias is seldom
+      // tiled.
       const bool one_for_each = node->op() == "Tile" && sizes->size() == 1;
       if ((one_for_each ? TimesRowsOfAny(*sizes) : TimesRows(*sizes)) == 0) {
         return absl::OkStatus();
@@ -275,7 +276,7 @@ class Rewriter {
     if (InLoop(producer)) return absl::OkStatus();
     const tf::NodeDef* const first = program_.Find(ParseTensor(producer.input(0)).node);
     if (first == nullptr) return absl::OkStatus();
-    // A shape that is put together: of its first part.
+    // A shape made of several parts depends on the rows by its first part.
     const std::string name = Name(absl::StrCat("shape/", producer.name()));
     if (made_.insert(name).second) {
       tf::NodeDef copy = producer;
@@ -291,7 +292,7 @@ class Rewriter {
     return LiesInControlFlow(program_, node.name());
   }
 
-  // What says of the rows that they are fixed.
+  // Removes attributes that fix the number of rows.
   void RelaxAttributes(tf::NodeDef* node) const {
     auto* const attributes = node->mutable_attr();
     if (absl::StartsWith(node->op(), "TensorArray") || node->op() == "EnsureShape") {
@@ -318,13 +319,13 @@ class Rewriter {
   const ProgramGraph& program_;
   const RunSpec& spec_;
   const FixedRows& fixed_;
-  std::set<const tf::NodeDef*> flat_;  // what the run needs
-  std::set<Sizes> variables_;          // their shapes
+  std::set<const tf::NodeDef*> flat_;  // the nodes that the run needs
+  std::set<Sizes> variables_;          // the shapes of variables
   std::set<std::string> made_;
   std::vector<tf::NodeDef> added_;
 };
 
-// How many rows a queue's element has that its component of this number is fed as; -1
+// Returns the rows of a queue's element by the shape of its feed for this component; -1
 // if any.
 int64_t RowsOfQueue(const ProgramGraph& graph, const tf::NodeDef& dequeue,
                     int component) {
@@ -363,7 +364,7 @@ FixedRows FindFixedRows(const RunGraph& run, const std::set<std::string>& whole)
     const tf::PartialTensorShape& shape = run.Shape(feed);
     if (!shape.unknown_rank() && shape.dims() == 0) continue;
     const tf::NodeDef* const producer = run.Find(ParseTensor(feed).node);
-    // What a Python function gives has no shape that says anything.
+    // The results of Python functions have shapes without information.
     if (producer != nullptr && FactsOf(producer->op()).calls_python) continue;
     const int64_t rows = RowsOf(run.program(), ParseTensor(feed), shape);
     if (rows < 0 || (fixed.rows > 0 && rows != fixed.rows)) return {};

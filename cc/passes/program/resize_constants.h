@@ -1,5 +1,5 @@
-// Programs that are built for batches of a fixed number of rows: made to take any. Pure
-// functions.
+// Makes programs that are built for batches of a fixed number of rows accept any
+// number. Pure functions.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_RESIZE_CONSTANTS_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_RESIZE_CONSTANTS_H_
 
@@ -12,20 +12,21 @@
 
 namespace tensorbow {
 
-// Feeds whose shape says how many rows they have, all the same number.
+// Feeds whose shape fixes their number of rows, the same for all.
 struct FixedRows {
-  int64_t rows = 0;             // 0: there are none, or they do not agree
+  int64_t rows = 0;             // 0: there are none, or they differ
   std::set<std::string> feeds;  // "x:0"
 };
 
-// `whole`: feeds that are not divided. None where another feed has any number of rows,
-// which then are those of the run; but what Python functions give has any shape.
+// Finds the feeds. `whole`: feeds that are not divided. Returns none if another feed
+// has an open number of rows, which are then those of the run. Results of Python
+// functions, whose shape is always open, do not count.
 FixedRows FindFixedRows(const RunGraph& run, const std::set<std::string>& whole);
 
-// `any` ← what `spec` needs of `graph`, with shapes that were computed from the fixed
-// number of rows when the program was built (of gradients, zeros, random numbers, …)
-// computed from the rows that are fed. What has the number for another reason may be
-// changed, too: dividing rows by it is to be proved.
+// `any` ← the part of `graph` that `spec` needs. Shapes that depended on the fixed
+// number when the program was built (of gradients, zeros, random numbers, …) follow
+// from the fed rows. Other values that equal the number may be changed, too: dividing
+// rows by it has to be proved.
 absl::Status TakeAnyRows(const ProgramGraph& graph, const RunSpec& spec,
                          const FixedRows& fixed, ProgramGraph* any);
 

@@ -1,4 +1,4 @@
-// Values of all rows at the inputs of an op: rows, slices, counts, common draws.
+// Provides ops with values of all rows: rows, slices, counts, common draws.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_ROW_SUPPLIES_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_ROW_SUPPLIES_H_
 
@@ -17,29 +17,29 @@ bool CanBeReduced(tensorflow::DataType type);
 // Returns the attribute `how` of an exchange of such values.
 const char* HowOf(RowKind kind);
 
-// InvalidArgument from each where learners cannot exchange the value.
-// Thread-compatible.
+// Edits the inputs of ops. Each method returns InvalidArgument if learners cannot
+// exchange the value. Thread-compatible.
 class RowSupplies {
  public:
-  // All outlive it.
+  // All arguments outlive this.
   RowSupplies(const ProgramGraph& program, const RowTypes& types, RunEdits* edits)
       : program_(program), types_(types), edits_(edits) {}
 
   // Gives all learners the numbers that the first one draws.
   absl::Status DrawOnce(const std::string& node);
-  // Makes a mean over rows that data choose a sum, divided by the number of all of
-  // them.
+  // Turns a mean over rows chosen by data into a sum, divided by the number of these
+  // rows on all learners.
   absl::Status CountAll(const std::string& name);
-  // Gives a write of slices those of all learners.
+  // Makes a write of slices write those of all learners.
   absl::Status GatherSlices(const RowNeed& need);
   // Gives an op the rows of all learners.
   absl::Status TakeAllRows(const RowNeed& need);
-  // Gives an op the learner's own rows of all.
+  // Gives an op the learner's own part of all rows.
   absl::Status TakeOwnRows(const RowNeed& need);
 
  private:
   struct Input {
-    tensorflow::NodeDef* node;  // that takes it
+    tensorflow::NodeDef* node;  // the user of the input
     std::string tensor;
     tensorflow::DataType dtype;
   };

@@ -1,5 +1,5 @@
-// The graph of a run while a pass edits it: adds nodes, and gives users of a tensor
-// another. Nodes keep their names.
+// The graph of a run while a pass edits it: adds nodes, and redirects the users of a
+// tensor. Nodes keep their names.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_RUN_EDITS_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_RUN_EDITS_H_
 
@@ -17,32 +17,31 @@
 
 namespace tensorbow {
 
-// Thread-compatible.
+// The edits. Thread-compatible.
 class RunEdits {
  public:
   // `graph`: of nodes of the program; both outlive the edits.
   RunEdits(const ProgramGraph& program, tensorflow::GraphDef* graph);
 
-  // Returns a new node of the graph, which it enters with Finish().
+  // Returns a new node; Finish() adds it to the graph.
   tensorflow::NodeDef& Add() { return added_.emplace_back(); }
   void Finish();
 
-  // A node as it is now; null if the graph has none of that name.
+  // Returns a node in its present form; null if the graph has none of that name.
   tensorflow::NodeDef* Node(absl::string_view name);
-  // The names of all nodes of the op.
+  // Returns the names of all nodes of the op.
   std::vector<std::string> NodesOf(absl::string_view op) const;
-  // The tensor that an input takes by now.
+  // Returns the present tensor of an input.
   TensorName InputNow(const tensorflow::NodeDef& node, int input) const;
-  // A node of the program and all nodes that it is computed from.
+  // Returns a node of the program and all nodes that it is computed from.
   absl::flat_hash_set<std::string> MakersOf(const std::string& name) const;
-  // The number of nodes that took the tensor at first.
+  // Returns the number of nodes that originally took the tensor.
   size_t NumUsers(const std::string& tensor) const;
-  // A name for `what` is made of the tensor.
+  // Returns a name for a node of the kind `what` beside the tensor.
   std::string NameBeside(const TensorName& tensor, absl::string_view what) const;
   absl::StatusOr<tensorflow::DataType> TypeOf(absl::string_view tensor) const;
 
-  // Gives the users of `tensor` that were there at first `other` instead; not those
-  // that `keep` it.
+  // Redirects the original users of `tensor` to `other`, except those in `keep`.
   void Replace(const std::string& tensor, const std::string& other,
                const absl::flat_hash_set<std::string>& keep = {});
 
@@ -58,8 +57,8 @@ class RunEdits {
   // Returns the error that an edit is not possible at the node.
   absl::Status Misplaced(absl::string_view node, absl::string_view why) const;
 
-  // Returns whether `found(name, waits)` holds for a node that follows from the tensor;
-  // `waits`: by waiting for a node that does.
+  // Returns whether `found(name, waits)` holds for a node downstream of the tensor;
+  // `waits`: the way leads through a control edge.
   template <typename Found>
   bool LeadsTo(const std::string& tensor, Found found) const {
     std::vector<int> open;
@@ -91,7 +90,7 @@ class RunEdits {
   absl::flat_hash_map<std::string, int> nodes_;        // by name
   absl::flat_hash_map<std::string, Nodes> users_;      // by tensor
   absl::flat_hash_map<std::string, Nodes> consumers_;  // by node
-  absl::flat_hash_map<std::string, Nodes> followers_;  // by node; they wait
+  absl::flat_hash_map<std::string, Nodes> followers_;  // by node, over control edges
   std::deque<tensorflow::NodeDef> added_;              // references stay valid
 };
 

@@ -1,5 +1,5 @@
-// Scales the learning rates of a run's optimisers, on each learner by its own factor.
-// Pure function.
+// Scales the learning rates of a run's optimisers by a factor of each learner. Pure
+// function.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_SCALE_RATES_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_SCALE_RATES_H_
 
@@ -10,9 +10,9 @@
 
 namespace tensorbow {
 
-// Makes `*scaled` the part of `program` that `spec` needs, in which the updates of all
-// trained variables take their learning rate multiplied by the learner's factor.
-// InvalidArgument if the rate of one is not known.
+// Sets `*scaled` to the part of `program` that `spec` needs. In it, the learning rates
+// of all trained variables are multiplied by the learner's factor. InvalidArgument if
+// the rate of one is not known.
 absl::Status ScaleRates(const ProgramGraph& program, const RunSpec& spec,
                         const RunAnalysis& analysis, tensorflow::GraphDef* scaled);
 

@@ -1,5 +1,4 @@
-// A tensor multiplied by a factor that the learner knows when it executes. Pure
-// function.
+// A tensor multiplied by a factor that each learner knows at execution. Pure function.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_SCALED_TENSOR_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_SCALED_TENSOR_H_
 
@@ -13,8 +12,8 @@
 
 namespace tensorbow {
 
-// Appends to `added` the nodes of `product`, which is `tensor` times what an op of type
-// `factor_op` gives, a scalar of the same type.
+// Appends the nodes of `product` to `added`: `tensor` times the result of an op of type
+// `factor_op`, a scalar of the same type.
 inline absl::Status AppendScaled(const TensorName& tensor, tensorflow::DataType dtype,
                                  const std::string& factor_op,
                                  const std::string& product,

@@ -19,7 +19,7 @@ absl::StatusOr<std::string> WholeNumbers::Of(const std::string& tensor) {
   const TensorName name = ParseTensor(tensor);
   const auto type = types_.types.find(tensor);
   TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_->TypeOf(tensor));
-  if (type == types_.types.end()) return tensor;  // it is fed
+  if (type == types_.types.end()) return tensor;  // a feed
   if (type->second.is(RowKind::kSame) && type->second.exponent != 0) {
     const std::string scaled = edits_->NameBeside(name, "whole");
     TF_RETURN_IF_ERROR(edits_->AddRescale(scaled, name, dtype, -type->second.exponent));
@@ -56,7 +56,7 @@ absl::StatusOr<std::string> WholeNumbers::Of(const std::string& tensor) {
                            .Attr("powers", powers)
                            .Finalize(&edits_->Add()));
   } else if (is_multiple && adds_up && !exchanges_) {
-    return tensor;  // the learner's own rows are its estimate
+    return tensor;  // the learner's own rows are the estimate
   } else if (is_multiple && adds_up) {
     TF_RETURN_IF_ERROR(edits_->Exchangeable(name.node).status());
     TF_RETURN_IF_ERROR(edits_->AddExchange(made, name, dtype, "sum", 0));

@@ -1,4 +1,4 @@
-// Numbers of all rows, for those that a learner computes from its own numbers of rows.
+// Numbers of all rows instead of those that a learner computes from its own rows.
 #ifndef TENSORBOW_CC_PASSES_PROGRAM_WHOLE_NUMBERS_H_
 #define TENSORBOW_CC_PASSES_PROGRAM_WHOLE_NUMBERS_H_
 
@@ -12,11 +12,11 @@
 
 namespace tensorbow {
 
-// Thread-compatible.
+// The edits. Thread-compatible.
 class WholeNumbers {
  public:
-  // `exchanges`: learners may add numbers up; else each has its own as an estimate. The
-  // others outlive it.
+  // `exchanges`: whether learners may add numbers up; otherwise each uses its own as an
+  // estimate. The other arguments outlive this.
   WholeNumbers(const ProgramGraph& program, const RowTypes& types, bool exchanges,
                RunEdits* edits)
       : program_(program), types_(types), exchanges_(exchanges), edits_(edits) {}

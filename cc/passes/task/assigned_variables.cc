@@ -26,7 +26,7 @@ bool HasElementType(tf::DataType dtype) {
          dtype == tf::DT_BFLOAT16;
 }
 
-// Returns the variable's writes; nothing if it may be written otherwise.
+// Returns the variable's writes; nullopt if it may be written otherwise.
 std::optional<std::vector<tf::Node*>> PlainWritesOf(const tf::Node& handle) {
   std::vector<tf::Node*> writes;
   for (const tf::Edge* edge : handle.out_edges()) {
@@ -52,7 +52,7 @@ bool SortWrites(const tf::Graph& graph, AssignedVariable* variable) {
   struct Write {
     tf::Node* node;
     Followers followers;
-    int64_t place = 0;  // the number of writes that it follows from
+    int64_t place = 0;  // the number of writes before it
   };
   std::vector<Write> writes;
   for (tf::Node* node : variable->writes) {
@@ -67,7 +67,7 @@ bool SortWrites(const tf::Graph& graph, AssignedVariable* variable) {
             [](const Write& a, const Write& b) { return a.place < b.place; });
   variable->writes.clear();
   for (Write& write : writes) {
-    // Writes in one order have distinct places.
+    // Writes have distinct positions if they have one order.
     if (write.place != static_cast<int64_t>(variable->writes.size())) return false;
     variable->writes.push_back(write.node);
     variable->after.push_back(std::move(write.followers));
@@ -97,7 +97,7 @@ std::optional<int> AssignedVariable::WritesBefore(const tf::Node& read) const {
   int count = 0;
   while (count < static_cast<int>(writes.size()) && after[count][read.id()]) ++count;
   if (count == static_cast<int>(writes.size())) return count;
-  // The rest has to follow from it.
+  // All other writes must follow from it.
   std::vector<const tf::Node*> pending{&read};
   std::set<const tf::Node*> seen;
   while (!pending.empty()) {

@@ -1,4 +1,4 @@
-// Resource variables that a task changes by assignments only, and the order of these.
+// Resource variables that a task changes by assignments only, with the order of these.
 #ifndef TENSORBOW_CC_PASSES_TASK_ASSIGNED_VARIABLES_H_
 #define TENSORBOW_CC_PASSES_TASK_ASSIGNED_VARIABLES_H_
 
@@ -12,7 +12,7 @@
 
 namespace tensorbow {
 
-// The nodes that follow from some, by node id; data and control edges.
+// The nodes downstream of others, by node id; over data and control edges.
 using Followers = std::vector<bool>;
 Followers FollowersOf(const std::vector<const tensorflow::Node*>& nodes,
                       const tensorflow::Graph& graph);
@@ -23,15 +23,15 @@ struct AssignedVariable {
   tensorflow::TensorShape shape;
   // In the order of their execution.
   std::vector<tensorflow::Node*> writes;
-  std::vector<Followers> after;  // each write
+  std::vector<Followers> after;  // by write
 
-  // Returns how many writes come before `read`; nothing if it is in no order with one.
+  // Returns the number of writes before `read`; nullopt if it has no order with one.
   std::optional<int> WritesBefore(const tensorflow::Node& read) const;
 };
 
-// Returns the variables of floating-point numbers and known shape that are written at
-// least once, never in a conditional, and each time by an assignment that follows from
-// the one before.
+// Returns variables of floating-point numbers and known shape that are written at least
+// once, and only by assignments that follow from each other. None is written in a
+// conditional.
 std::map<const tensorflow::Node*, AssignedVariable> FindAssignedVariables(
     const tensorflow::Graph& graph);
 

@@ -16,8 +16,8 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// Executes refills of queues that the task takes from before `begin`: else a learner
-// that waits for an element would wait for one that waits for its gradients.
+// Executes refills of queues that the task takes from before `begin`. Otherwise a
+// learner that waits for an element would wait for one that waits for its gradients.
 absl::Status RefillBefore(tf::Node* begin, const NodeSet& conditional,
                           const NodeSet& after, tf::Graph* graph) {
   for (tf::Node* refill : Refills(*graph)) {
@@ -36,8 +36,8 @@ absl::Status RefillBefore(tf::Node* begin, const NodeSet& conditional,
   return absl::OkStatus();
 }
 
-// Executes reads of variables before `begin`, unless they follow from updates: so does
-// a stock session, as a rule, whose gradients take longer than reads.
+// Executes reads of variables before `begin`, unless they follow from updates. That is
+// the usual order in a stock session, whose gradients take longer than reads.
 void ReadBefore(tf::Node* begin, const NodeSet& conditional, const NodeSet& after,
                 tf::Graph* graph) {
   std::vector<tf::Node*> reads;
@@ -50,10 +50,10 @@ void ReadBefore(tf::Node* begin, const NodeSet& conditional, const NodeSet& afte
   for (tf::Node* read : reads) graph->AddControlEdge(read, begin);
 }
 
-// Executes the program's assertions before `begin`, also those beside the gradients:
-// what fails there fails before anything is updated. One in a conditional is followed
-// to where the conditional ends; one that looks at what has been updated stays where it
-// is.
+// Executes the program's assertions before `begin`, also those beside the gradients, so
+// that they fail before anything is updated. An assertion in a conditional is
+// represented by the end of the conditional. One that depends on an update stays in its
+// place.
 void CheckBefore(tf::Node* begin, const NodeSet& conditional, const NodeSet& after,
                  tf::Graph* graph) {
   std::vector<tf::Node*> pending;
@@ -62,7 +62,7 @@ void CheckBefore(tf::Node* begin, const NodeSet& conditional, const NodeSet& aft
       pending.push_back(node);
     }
   }
-  std::set<tf::Node*> checks;  // that are executed in every task
+  std::set<tf::Node*> checks;  // nodes that are executed in every task
   NodeSet seen;
   while (!pending.empty()) {
     tf::Node* const node = pending.back();

@@ -12,13 +12,13 @@
 namespace tensorbow {
 
 // Ties them to `begin` by control edges. `conditional`: nodes that are not executed in
-// every task; `after`: nodes that follow from updates. InvalidArgument if a queue would
-// be refilled too late.
+// every task; `after`: nodes downstream of updates. InvalidArgument if a queue would be
+// refilled too late.
 absl::Status ExecuteBefore(tensorflow::Node* begin, const NodeSet& conditional,
                            const NodeSet& after, tensorflow::Graph* graph);
 
-// InvalidArgument if a learner would wait for the others, at one of the `exchanges`, in
-// a critical section, which the others cannot enter before it leaves.
+// Returns InvalidArgument if a learner would wait for the others, at one of the
+// `exchanges`, in a critical section: they could not enter it.
 absl::Status CheckCriticalSections(
     const std::vector<const tensorflow::Node*>& exchanges,
     const tensorflow::Graph& graph);

@@ -25,15 +25,15 @@ namespace {
 
 using Partitions = std::unordered_map<std::string, std::unique_ptr<tf::Graph>>;
 
-// Whether a fetched value of this type can be handed over in the accelerator's memory:
-// 32-bit integers (shapes, mostly) are kept on the CPU by TensorFlow, others have no
-// fixed size.
+// Returns whether a fetched value of this type can be returned in the accelerator's
+// memory. TensorFlow keeps 32-bit integers (shapes, mostly) on the CPU; other types
+// have no fixed size.
 bool LivesOnAccelerator(tf::DataType type) {
   return type != tf::DT_INT32 && tf::DataTypeCanUseMemcpy(type);
 }
 
-// Has the feed `node` give its value in `accelerator`'s memory. TensorFlow's op for
-// arguments gives 32-bit integers in host memory; it has another one for them.
+// Makes the feed `node` return its value in `accelerator`'s memory. TensorFlow's op for
+// arguments returns 32-bit integers in host memory; it has another op for them.
 absl::Status MoveFeed(const tf::Device& accelerator, tf::Graph* graph, tf::Node* node) {
   if (node->output_type(0) == tf::DT_INT32) {
     tf::NodeDef definition = node->def();
@@ -56,7 +56,7 @@ absl::Status MoveFeed(const tf::Device& accelerator, tf::Graph* graph, tf::Node*
   return absl::OkStatus();
 }
 
-// Whether `node`'s neighbour at this end of `edge` has the value in `accelerator`'s
+// Returns whether `node`, at this end of an edge, has the value in `accelerator`'s
 // memory.
 bool InDeviceMemory(const tf::Node& node, const tf::Device& accelerator, bool output,
                     int index) {
@@ -70,9 +70,9 @@ bool InDeviceMemory(const tf::Node& node, const tf::Device& accelerator, bool ou
          types[index] == tf::DEVICE_MEMORY;
 }
 
-// Assigns every node to the CPU or the accelerator. A feed that is only used on the
-// accelerator goes there directly, and a fetch that is made there comes from there:
-// then no task waits for a copy.
+// Assigns every node to the CPU or the accelerator. Feeds used only on the accelerator
+// are copied there directly, and fetches made there are returned there. So no task
+// waits for a copy.
 absl::Status PlaceOnTwo(const TaskDevices& devices, tf::Graph* graph, TaskGraph* task) {
   const tf::Device* const accelerator = devices.accelerator;
   task->feeds_accelerator.assign(task->feed_types.size(), false);
@@ -139,7 +139,7 @@ absl::Status Divide(const TaskDevices& devices,
   std::unordered_map<std::string, tf::GraphDef> definitions;
   TF_RETURN_IF_ERROR(tf::Partition(options, graph.get(), &definitions));
   for (auto& [device, definition] : definitions) {
-    definition.clear_library();  // the part finds functions where they are
+    definition.clear_library();  // the part uses the shared library
     auto part = std::make_unique<tf::Graph>(functions);
     tf::GraphConstructorOptions construction;
     construction.allow_internal_ops = true;
@@ -151,8 +151,8 @@ absl::Status Divide(const TaskDevices& devices,
   return absl::OkStatus();
 }
 
-// Gives shape inference the feeds' shapes, but for the first axis: learners have rows
-// of their own.
+// Gives shape inference the feeds' shapes without the first axis: learners have numbers
+// of rows of their own.
 void AnnotateFeeds(const ProgramGraph& program, const RunSpec& spec, tf::Graph* graph) {
   for (tf::Node* node : graph->op_nodes()) {
     int index = 0;
@@ -205,7 +205,7 @@ absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
   Partitions partitions;
   TF_RETURN_IF_ERROR(
       Divide(devices, client->flib_def.get(), std::move(graph), &partitions));
-  // Mandatory: this is where oneDNN's kernels come in.
+  // Mandatory: these passes select oneDNN's kernels.
   tf::GraphOptimizationPassOptions passes;
   passes.session_options = &options;
   passes.flib_def = client->flib_def.get();

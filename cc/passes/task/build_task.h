@@ -1,8 +1,8 @@
-// From a run of the program's graph to the graph of a task.
+// Lowers a run of the program's graph to the graph of a task.
 //
-// The graph is pruned, placed and optimised once, exactly as a stock session would do
-// it (the same passes, hence the same kernels; see onednn.h for an exception). Names
-// are kept, so error messages and checkpoints look the same. Pure functions.
+// The graph is pruned, placed and optimised once, exactly as in a stock session (the
+// same passes, hence the same kernels; see onednn.h for an exception). Names are kept,
+// so error messages and checkpoints look the same. Pure functions.
 #ifndef TENSORBOW_CC_PASSES_TASK_BUILD_TASK_H_
 #define TENSORBOW_CC_PASSES_TASK_BUILD_TASK_H_
 
@@ -19,8 +19,8 @@ absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
                             const tensorflow::SessionOptions& options,
                             const TaskDevices& devices, TaskGraph* task);
 
-// The graph optimisations that need a function library runtime (constant folding,
-// inlining); in place, once per task graph.
+// Applies the graph optimisations that need a function library runtime (constant
+// folding, inlining); in place, once per task graph.
 void OptimiseTaskGraph(const tensorflow::SessionOptions& options,
                        const tensorflow::ProcessFunctionLibraryRuntime& runtime,
                        TaskGraph* task);

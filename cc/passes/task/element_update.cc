@@ -62,7 +62,7 @@ std::optional<ElementUpdate> ElementUpdate::Read(const AssignedVariables& variab
 }
 
 bool ElementUpdate::ReadAll() {
-  for (size_t i = 0; i < arrays_.size(); ++i) {  // slots are found on the way
+  for (size_t i = 0; i < arrays_.size(); ++i) {  // the loop adds slots
     const Value result =
         After(static_cast<int>(i), static_cast<int>(arrays_[i]->writes.size()));
     if (!result.has_value()) return false;
@@ -101,7 +101,7 @@ ElementUpdate::Value ElementUpdate::After(int array, int count) {
   const auto key = std::make_pair(array, count);
   const auto known = after_.find(key);
   if (known != after_.end()) return known->second;
-  after_[key] = std::nullopt;  // it must not depend on itself
+  after_[key] = std::nullopt;  // a cycle would be no value
   const tf::Node& write = *arrays_[array]->writes[count - 1];
   const Value operand = ValueOf(InputOf(write, 1));
   Value result;
@@ -149,7 +149,7 @@ ElementUpdate::Value ElementUpdate::Compute(const NodeOutput& tensor) {
 bool ElementUpdate::IsScalar(const NodeOutput& tensor) {
   if (!shapes_->IsSingle(tensor, first().shape.dims())) return false;
   if (!shapes_->Is(tensor, first().shape)) return true;
-  // A variable of one element is updated by a value that depends on data.
+  // The value of a one-element variable's update depends on data.
   return !DependsOnVariables(tensor) && !DependsOnData(*tensor.node);
 }
 
@@ -202,7 +202,7 @@ const AssignedVariable* ElementUpdate::VariableOf(const NodeOutput& tensor) cons
 }
 
 bool ElementUpdate::MayBeGradient(const tf::Node& node) const {
-  // Nodes added since are updates.
+  // Nodes added later are updates.
   return node.id() < static_cast<int>(updated_->size()) && !(*updated_)[node.id()];
 }
 

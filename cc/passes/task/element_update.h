@@ -1,5 +1,5 @@
-// The ops by which a task updates a variable and its slots element by element, and the
-// computation that they make.
+// The ops by which a task updates a variable and its slots element by element, and
+// their computation.
 #ifndef TENSORBOW_CC_PASSES_TASK_ELEMENT_UPDATE_H_
 #define TENSORBOW_CC_PASSES_TASK_ELEMENT_UPDATE_H_
 
@@ -30,7 +30,7 @@ class StaticShapes {
   bool IsSingle(const NodeOutput& tensor, int rank) const;
 
  private:
-  // Returns nothing where the rank is not known; -1 for a size that is not.
+  // Returns nullopt if the rank is not known; -1 for an unknown size.
   std::optional<std::vector<int64_t>> Of(const NodeOutput& tensor) const;
 
   tensorflow::ShapeRefiner refiner_;
@@ -42,7 +42,7 @@ class ElementUpdate {
   struct Operand {
     enum class Kind { kArray, kGradient, kScalar, kInstruction };
     Kind kind;
-    int index;  // among those of its kind
+    int index;  // the index among those of its kind
 
     bool operator==(const Operand& other) const {
       return kind == other.kind && index == other.index;
@@ -54,26 +54,26 @@ class ElementUpdate {
     Operand a, b;
   };
 
-  // Reads the updates of `variable` and of the variables of its shape that they
-  // take. `updated`: nodes that follow from assignments. `whole_gradient`: whatever
-  // does not depend on a variable that is assigned belongs to the gradient. Keeps the
-  // references. Nothing if there is an op that is not element by element, or not
-  // exactly one gradient, computed before anything is assigned.
+  // Reads the updates of `variable` and of the variables of its shape that they take.
+  // `updated`: nodes downstream of assignments. `whole_gradient`: whether everything
+  // that does not depend on an assigned variable belongs to the gradient. Keeps the
+  // references. Returns nullopt if an op does not work element by element. There must
+  // be exactly one gradient, computed before anything is assigned.
   static std::optional<ElementUpdate> Read(const AssignedVariables& variables,
                                            const AssignedVariable& variable,
                                            const Followers& updated,
                                            const StaticShapes& shapes,
                                            bool whole_gradient);
 
-  // The variable, then its slots.
+  // Returns the variable, then its slots.
   const std::vector<const AssignedVariable*>& arrays() const { return arrays_; }
   const NodeOutput& gradient() const { return gradient_; }
   const std::vector<NodeOutput>& scalars() const { return scalars_; }
   const std::vector<Instruction>& instructions() const { return instructions_; }
-  // The instructions that give each array's new value, each a different one.
+  // Returns the instructions with each array's new value, each a different one.
   const std::vector<Operand>& results() const { return results_; }
-  // The ops besides assignments, and the reads among them with the number of
-  // assignments before.
+  // Return the ops besides assignments, and the reads among them with the number of
+  // assignments before each.
   const std::set<tensorflow::Node*>& ops() const { return ops_; }
   const std::map<tensorflow::Node*, int>& reads() const { return reads_; }
 
@@ -100,7 +100,7 @@ class ElementUpdate {
   Value Compute(const NodeOutput& tensor);
   Value ComputeOp(const tensorflow::Node& node);
   Value ValueRead(const AssignedVariable& variable, tensorflow::Node* read);
-  // Returns the assigned variable that the tensor is read from, or null.
+  // Returns the assigned variable from which the tensor is read, or null.
   const AssignedVariable* VariableOf(const NodeOutput& tensor) const;
   bool MayBeGradient(const tensorflow::Node& node) const;
   bool DependsOnVariables(const NodeOutput& tensor);

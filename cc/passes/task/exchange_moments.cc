@@ -21,7 +21,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Outputs of the op that its gradients take.
+// Outputs of the op that its gradient takes.
 constexpr int kSavedMean = 3, kSavedVariance = 4;
 
 std::string OpOf(const tf::Node& node) {
@@ -33,7 +33,7 @@ std::string OpOf(const tf::Node& node) {
 
 bool IsGradient(const tf::Node& node) { return OpOf(node) == "FusedBatchNormGradV3"; }
 
-// Of any version and in either mode.
+// Returns whether the node is a batch normalisation, of any version and in either mode.
 bool IsBatchNorm(const tf::Node& node) {
   const std::string op = OpOf(node);
   return absl::StartsWith(op, "FusedBatchNorm") && !absl::StrContains(op, "Grad");
@@ -46,7 +46,8 @@ T Attribute(const tf::Node& node, const char* name, T otherwise) {
   return value;
 }
 
-// Whether rows are normalised by their own moments, not by those of earlier batches.
+// Returns whether rows are normalised by their own moments, not by those of earlier
+// batches.
 bool UsesMoments(const tf::Node& node) { return Attribute(node, "is_training", true); }
 
 bool HasOurForm(const tf::Node& node) {
@@ -62,7 +63,7 @@ bool HasOurForm(const tf::Node& node) {
          (activation == "Identity" || activation == "Relu");
 }
 
-// The normalisation that a gradient belongs to; null if it is not to be seen.
+// Returns the normalisation of a gradient; null if it cannot be found.
 const tf::Node* NormalisationOf(const tf::Node& gradient) {
   const NodeOutput mean = InputOf(gradient, 3), variance = InputOf(gradient, 4);
   if (mean.node != variance.node || mean.index != kSavedMean ||
@@ -72,8 +73,8 @@ const tf::Node* NormalisationOf(const tf::Node& gradient) {
   return IsBatchNorm(*mean.node) ? mean.node : nullptr;
 }
 
-// The normalisations by moments, and whether they can be replaced with all of their
-// gradients.
+// Returns the normalisations by moments, and whether they can be replaced with all of
+// their gradients.
 std::map<const tf::Node*, bool> Replaceable(const std::vector<tf::Node*>& nodes,
                                             const NodeSet& conditional) {
   std::map<const tf::Node*, bool> replaceable;
@@ -87,7 +88,7 @@ std::map<const tf::Node*, bool> Replaceable(const std::vector<tf::Node*>& nodes,
     if (forward == replaceable.end()) continue;
     forward->second &= HasOurForm(*node) && conditional.count(node) == 0;
   }
-  // What else takes what is saved for the gradient would find something else.
+  // Other users of the outputs saved for the gradient would read other values.
   for (auto& [forward, fits] : replaceable) {
     for (const tf::Edge* edge : forward->out_edges()) {
       if (edge->src_output() < kSavedMean) continue;
@@ -126,9 +127,8 @@ absl::Status Replace(tf::Node* node, int index, tf::Graph* graph, tf::Node** mad
       graph->AddControlEdge(*made, user);
       continue;
     }
-    // TensorFlow's kernel has one more output, which only its gradient takes. All of
-    // the gradients are replaced, too, and ours do not take it: the edge goes with
-    // them.
+    // TensorFlow's kernel has one more output, which only its gradient takes. All
+    // gradients are replaced by ops without that input, and the edge with them.
     if (!gradient && edge->src_output() > kSavedVariance) continue;
     TF_RETURN_IF_ERROR(
         graph->UpdateEdge(*made, edge->src_output(), user, edge->dst_input()));
@@ -136,7 +136,7 @@ absl::Status Replace(tf::Node* node, int index, tf::Graph* graph, tf::Node** mad
   return absl::OkStatus();
 }
 
-// The tensor that an exchange is of.
+// Returns the name of the exchanged tensor.
 std::string NameOfValue(const tf::Node& exchange) {
   const NodeOutput value = InputOf(exchange, 0);
   return value.node == nullptr ? exchange.name() : value.node->name();
@@ -185,7 +185,7 @@ absl::Status ExchangeMoments(TaskGraph* task, int* num_exchanges) {
     if (IsOp(node, {kExchange, kMeanOfAllRows, kOwnRows})) {
       node->ClearAttr("index");
       node->AddAttr("index", index);
-      node = nullptr;  // stays
+      node = nullptr;  // keep it
     } else {
       TF_RETURN_IF_ERROR(Replace(node, index, graph, &made));
     }

@@ -8,9 +8,9 @@
 namespace tensorbow {
 
 // Orders the exchanges of a task that is a learner's part of a batch
-// (insert_exchanges.h): one order for all learners, before they average gradients. Has
-// the fused batch normalisations of TensorFlow, and their gradients, exchange moments.
-// `*num_exchanges`: of the task. After ReduceGradients().
+// (insert_exchanges.h): one order for all learners, before they average gradients.
+// Makes TensorFlow's fused batch normalisations, and their gradients, exchange moments.
+// `*num_exchanges`: of the task. Called after ReduceGradients().
 //
 // InvalidArgument if learners cannot exchange a value: in a conditional or a loop,
 // after an update, or in a normalisation of another layout or type.

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kApplyElements[] = "TensorBowResourceApplyElements";
 
-// Puts one op in the place of the ops of an update.
+// Replaces the ops of an update by one op.
 class ElementUpdateWriter {
  public:
   ElementUpdateWriter(const ElementUpdate& update, tf::Graph* graph)
@@ -30,7 +30,7 @@ class ElementUpdateWriter {
     }
   }
 
-  // Returns whether one op can take the place of all.
+  // Returns whether one op can replace all of them.
   bool IsPossible() {
     KeepWhatOthersUse();
     const Followers after = FollowersOf({writes_.begin(), writes_.end()}, *graph_);
@@ -96,7 +96,7 @@ class ElementUpdateWriter {
     return 0;
   }
 
-  // Keeps ops that others take something from or wait for, and what these take.
+  // Keeps ops that others take something from or wait for, and the inputs of these.
   void KeepWhatOthersUse() {
     std::vector<tf::Node*> pending;
     for (tf::Node* node : update_.ops()) {
@@ -113,7 +113,7 @@ class ElementUpdateWriter {
   }
 
   // Calls `f` for every edge into the ops from outside, until it returns true. Returns
-  // whether it has.
+  // whether it did.
   template <typename F>
   bool ForEachInput(const F& f) const {
     const auto any = [&](const tf::Node* node) {
@@ -236,7 +236,7 @@ absl::Status FuseElementUpdatesOf(const std::set<std::string>& names, bool same_
   for (tf::Node* handle : candidates) {
     for (const bool whole_gradient : {false, true}) {
       const auto variable = variables.find(handle);
-      if (variable == variables.end()) break;  // it was a slot of another
+      if (variable == variables.end()) break;  // it was a slot of another variable
       const auto update = ElementUpdate::Read(variables, variable->second, updated,
                                               shapes, whole_gradient);
       if (!update.has_value() || !HasNoSlotOfAnother(*update, trained) ||

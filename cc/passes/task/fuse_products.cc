@@ -24,13 +24,13 @@ namespace {
 
 // A smaller gradient stays in a core's second-level cache anyway.
 constexpr int64_t kMinDenseElements = 128 * 1024;
-// Fewer columns are not worth the width of the vectors.
+// The width of the vectors pays off only for this number of columns.
 constexpr int64_t kMinColumns = 64;
-// Some rows of the product exist at a time. More columns would not fit into a core's
-// second-level cache.
+// The limit for rows of the product, some of which exist at a time, to fit into a
+// core's second-level cache.
 constexpr int64_t kMaxColumns = CentralModel::kSliceElements;
-// The gradient of the inputs is computed from rows of the weights that lie in a slice.
-// Fewer of them would be too few.
+// The limit for the gradient of the inputs, which is computed from the rows of the
+// weights in a slice: more columns leave too few rows.
 constexpr int64_t kMaxColumnsOfInputGradient = kMaxColumns / 8;
 
 bool IsLarge(const tf::PartialTensorShape& shape, int64_t max_columns) {
@@ -51,15 +51,15 @@ bool IsFloatProduct(const tf::Node& node) {
          tf::TryGetNodeAttr(node.attrs(), "T", &type) && type == tf::DT_FLOAT;
 }
 
-// A product whose right factor is as it is.
+// Returns whether the node is a product whose right factor is not transposed.
 bool IsProduct(const tf::Node& node) {
   bool transposed = true;
   return IsFloatProduct(node) &&
          tf::TryGetNodeAttr(node.attrs(), "transpose_b", &transposed) && !transposed;
 }
 
-// Whether the tensor may lie where a variable does, so that it must be used before the
-// variable is updated.
+// Returns whether the tensor may lie in a variable's memory, so that it must be used
+// before the variable is updated.
 bool MayBeVariable(const tf::Node* node) {
   while (node->IsIdentity() || node->type_string() == "Reshape" ||
          node->type_string() == "Squeeze" || node->type_string() == "ExpandDims") {
@@ -78,7 +78,7 @@ int UsersOf(const tf::Node& node) {
   return users;
 }
 
-// The input of a fused update that could be a product, or -1.
+// Returns the input of a fused update that could be a product, or -1.
 int OperandInput(const tf::Node& update) {
   const auto& arguments = update.op_def().input_arg();
   for (int i = 0; i < arguments.size(); ++i) {
@@ -87,7 +87,8 @@ int OperandInput(const tf::Node& update) {
   return GradientInput(update);
 }
 
-// What lies between an update and its factors: first the product, then identities.
+// Returns the nodes between an update and its factors: first the product, then
+// identities.
 std::vector<tf::Node*> PathToProduct(const tf::Node& update) {
   std::vector<tf::Node*> path;
   tf::Node* node = nullptr;
@@ -101,8 +102,8 @@ std::vector<tf::Node*> PathToProduct(const tf::Node& update) {
   return {};
 }
 
-// Removes a node that nobody takes anything from any more. What waited for it waits for
-// its inputs, `user` for what it waited for besides.
+// Removes a node without users. Nodes that waited for it now wait for its inputs, and
+// `user` for the nodes that it waited for.
 void Dissolve(tf::Node* node, tf::Node* user, tf::Graph* graph) {
   std::vector<tf::Node*> inputs, before, after;
   for (const tf::Edge* edge : node->in_edges()) {
@@ -123,8 +124,8 @@ std::string TensorOf(const tf::Edge& edge) {
   return absl::StrCat(edge.src()->name(), ":", edge.src_output());
 }
 
-// Whether `node` is a float32 product of tensor `output` of `left` with the transposed
-// value of `variable`.
+// Returns whether `node` is a float32 product of tensor `output` of `left` with the
+// transposed value of `variable`.
 bool MultipliesWithTransposed(const tf::Node& node, const tf::Node& left, int output,
                               const tf::Node& variable) {
   bool transpose_a = true, transpose_b = false;
@@ -143,7 +144,7 @@ bool MultipliesWithTransposed(const tf::Node& node, const tf::Node& left, int ou
   return value == &variable;
 }
 
-// Whether `to` can be reached from `from`, not counting a direct edge.
+// Returns whether `to` can be reached from `from`, not counting a direct edge.
 bool IsBefore(const tf::Node& from, const tf::Node& to) {
   std::vector<const tf::Node*> ahead;
   std::set<const tf::Node*> seen;
@@ -162,8 +163,8 @@ bool IsBefore(const tf::Node& from, const tf::Node& to) {
   return false;
 }
 
-// The product that the update with factor `b` can give besides, or null: it must do
-// without the update's being over, and the update without its.
+// Returns the product that the update with factor `b` can also compute, or null. The
+// update and the product must not depend on each other.
 tf::Node* InputGradient(const tf::Node& update, const tf::Edge& b,
                         const tf::Node& variable) {
   for (const tf::Edge* edge : b.src()->out_edges()) {
@@ -177,7 +178,7 @@ tf::Node* InputGradient(const tf::Node& update, const tf::Edge& b,
   return nullptr;
 }
 
-// Has `update`, whose factor is `b`, give the gradient of the inputs if it can.
+// Makes `update`, whose factor is `b`, return the gradient of the inputs if it can.
 absl::Status FuseInputGradient(tf::Node* update, tf::Graph* graph) {
   const tf::Node* variable = nullptr;
   const tf::Edge* b = nullptr;
@@ -228,7 +229,7 @@ absl::Status Fuse(tf::Node* update, const std::vector<tf::Node*>& path,
   attributes["transpose"].set_b(transposed);
   auto& inputs = *definition.mutable_input();
   inputs[operand] = TensorOf(*a);
-  inputs.Add(TensorOf(*b));  // data goes before control
+  inputs.Add(TensorOf(*b));  // data precedes control
   std::rotate(inputs.begin() + factor, inputs.end() - 1, inputs.end());
 
   TF_ASSIGN_OR_RETURN(tf::Node * fused,
@@ -243,7 +244,7 @@ absl::Status Fuse(tf::Node* update, const std::vector<tf::Node*>& path,
 
 absl::Status FuseProductsOf(bool with_input_gradients, tf::Graph* graph) {
   std::vector<std::pair<tf::Node*, std::vector<tf::Node*>>> found;
-  // With branches, products and updates may be executed or not independently.
+  // Products and updates may be executed independently if there are branches.
   bool branches = false;
   for (tf::Node* node : graph->op_nodes()) {
     branches |= node->IsControlFlow();

@@ -1,17 +1,17 @@
-// Has updates multiply the matrices of which their gradient is the product.
+// Makes updates multiply the matrices whose product is their gradient.
 //
 //   update(w, …, MatMul(a, b))   becomes   update(w, …, a, factor = b)
 //
-// The gradient of a dense layer's weights is as large as they are. Where the update is
-// its only user, the fused op (tf_ops/ops/fused_update_ops.cc) computes it a few rows
-// at a time and uses them up while they are in a cache, so that it is never written to
-// memory nor read from there.
+// The gradient of a dense layer's weights is as large as they are. If the update is its
+// only user, the fused op (tf_ops/ops/fused_update_ops.cc) computes a few rows of it at
+// a time. It applies them while they are in a cache. The gradient is never written to
+// memory.
 //
 //   update(w, …, a, factor = b), MatMul(b, wᵀ)   becomes   update(…) → input_gradient
 //
-// The gradient of the layer's inputs is a product with the weights as they are before
-// the update, which reads them anyway: all of them, if the learner does not share its
-// updates with others.
+// The gradient of the layer's inputs is a product with the weights before the update.
+// The update reads all of them anyway, if the learner does not share its updates with
+// others.
 //
 // On CPUs only. Pure function.
 #ifndef TENSORBOW_CC_PASSES_TASK_FUSE_PRODUCTS_H_
@@ -23,10 +23,10 @@
 
 namespace tensorbow {
 
-// Whether FuseProducts() looks at gradients of that shape.
+// Returns whether FuseProducts() considers gradients of that shape.
 bool CanFuseProduct(const tensorflow::PartialTensorShape& shape);
 
-// REQUIRES: FuseUpdates() has been called.
+// Fuses the products. REQUIRES: FuseUpdates() has been called.
 absl::Status FuseProducts(bool with_input_gradients, TaskGraph* task);
 
 }  // namespace tensorbow

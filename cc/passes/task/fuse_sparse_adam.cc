@@ -26,13 +26,13 @@ namespace {
 struct Slot {
   tf::Node* variable = nullptr;
   NodeOutput beta;
-  NodeOutput updates;  // what is added to rows
+  NodeOutput updates;  // the terms added to rows
   NodeOutput rows;
-  std::vector<tf::Node*> nodes;  // that update it and read it, the last one first
+  std::vector<tf::Node*> nodes;  // nodes that update and read it, the last one first
 };
 
-// What stands for a variable's value: itself, an identity of it or an op that reads it.
-// Returns the variable, null if the tensor is something else.
+// Returns the variable whose value the tensor is: itself, an identity of it or a read;
+// null for other tensors.
 tf::Node* VariableOf(const NodeOutput& value) {
   tf::Node* node = value.node;
   if (IsOp(node, {"Identity", "ReadVariableOp"})) node = InputOf(*node, 0).node;
@@ -40,8 +40,7 @@ tf::Node* VariableOf(const NodeOutput& value) {
                                                                           : nullptr;
 }
 
-// The node among those that `node` waits for that is one of `ops` and writes the
-// variable.
+// Returns a node that `node` waits for, of one of `ops`, that writes the variable.
 tf::Node* WaitsFor(const tf::Node& node, std::initializer_list<const char*> ops,
                    const tf::Node& variable) {
   for (const tf::Edge* edge : node.in_edges()) {
@@ -53,8 +52,8 @@ tf::Node* WaitsFor(const tf::Node& node, std::initializer_list<const char*> ops,
   return nullptr;
 }
 
-// The slot whose new value `value` is, taken by `user` alone; without a variable if it
-// is none.
+// Returns the slot whose new value `value` is, taken by `user` alone; without a
+// variable if it is none.
 Slot FindSlot(const NodeOutput& value, const tf::Node& user) {
   Slot slot;
   tf::Node* scatter = nullptr;
@@ -93,16 +92,16 @@ Slot FindSlot(const NodeOutput& value, const tf::Node& user) {
   return slot;
 }
 
-// An update by Adam that has been found.
+// A complete update by Adam.
 struct SparseAdamUpdate {
   tf::Node* update = nullptr;  // the AssignSub
   tf::Node* variable = nullptr;
   Slot m, v;
   NodeOutput rate, epsilon;
-  std::vector<tf::Node*> nodes;  // all of them, the update first
+  std::vector<tf::Node*> nodes;  // all nodes, the update first
 };
 
-// Whether the tensor is known to have dimensions.
+// Returns whether the tensor is known to have dimensions.
 bool IsArray(const NodeOutput& value) {
   const tf::Node* node = value.node;
   if (IsOp(node, {"Identity", "ReadVariableOp"})) node = InputOf(*node, 0).node;
@@ -161,8 +160,8 @@ bool FindSparseAdam(tf::Node* update, SparseAdamUpdate* found) {
   return true;
 }
 
-// Whether something between the nodes is not one of them: one op in their place would
-// wait for itself.
+// Returns whether another node lies between these nodes: one op that replaces them
+// would wait for itself.
 bool IsInterrupted(const std::vector<tf::Node*>& nodes) {
   const std::set<const tf::Node*> own(nodes.begin(), nodes.end());
   std::vector<const tf::Node*> pending;
@@ -188,7 +187,7 @@ bool IsInterrupted(const std::vector<tf::Node*>& nodes) {
   return false;
 }
 
-// The inputs of the op.
+// Returns the inputs of the new op.
 std::array<NodeOutput, 10> InputsOf(const SparseAdamUpdate& found) {
   return {NodeOutput{found.variable, 0},
           {found.m.variable, 0},

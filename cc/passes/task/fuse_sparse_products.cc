@@ -32,7 +32,7 @@ bool IsLarge(const tf::Node& variable) {
          shape.num_elements() >= kMinSparseElements;
 }
 
-// A product with a sparse matrix that our kernels can compute.
+// Returns whether the node is a product with a sparse matrix that our kernels support.
 bool IsSparseProduct(const tf::Node& node) {
   tf::DataType type = tf::DT_INVALID, index_type = tf::DT_INVALID;
   bool adjoint_b = true;
@@ -43,14 +43,14 @@ bool IsSparseProduct(const tf::Node& node) {
          tf::TryGetNodeAttr(node.attrs(), "adjoint_b", &adjoint_b) && !adjoint_b;
 }
 
-// xᵀ·dy of a sparse x.
+// Returns whether the node is xᵀ·dy with a sparse x.
 bool IsTransposedSparseProduct(const tf::Node& node) {
   bool adjoint_a = false;
   return IsSparseProduct(node) &&
          tf::TryGetNodeAttr(node.attrs(), "adjoint_a", &adjoint_a) && adjoint_a;
 }
 
-// The product that is the update's gradient and nobody else's, or null.
+// Returns the product that is the gradient of this update alone, or null.
 tf::Node* ProductOf(const tf::Node& update, int gradient) {
   const tf::Node* user = &update;
   tf::Node* node = InputOf(update, gradient).node;
@@ -63,7 +63,7 @@ tf::Node* ProductOf(const tf::Node& update, int gradient) {
   return nullptr;
 }
 
-// The update as it will be, but for its rows; without an op if there is none.
+// Returns the new update without its rows; without an op if there is none.
 tf::NodeDef Definition(const tf::Node& update, OwnUpdates own) {
   tf::NodeDef definition = update.def();
   if (absl::StartsWith(update.type_string(), "TensorBow")) {
@@ -85,7 +85,7 @@ tf::NodeDef Definition(const tf::Node& update, OwnUpdates own) {
   return definition;
 }
 
-// Puts the update with rows in the place of the one with a dense gradient.
+// Replaces the update with a dense gradient by the one with rows.
 absl::Status Fuse(tf::Node* update, tf::Node* product, tf::NodeDef definition,
                   tf::Graph* graph) {
   tf::NodeDef rows = product->def();

@@ -1,4 +1,4 @@
-// Has updates take the rows of a gradient that are not zero.
+// Makes updates take only the rows of a gradient that are not zero.
 //
 //   update(w, …, SparseTensorDenseMatMul(x, dy, adjoint_a))
 //
@@ -6,13 +6,12 @@
 //
 //   update(w, …, values, rows = {rows, shape})
 //
-// The gradient of weights w that a sparse matrix x is multiplied with is as large as
-// they are, and has a row other than zero for those columns only that x has entries in.
-// The fused op (tf_ops/ops/fused_update_ops.cc) goes through all of w only where that
-// changes something: for a correction towards the central model, or for an optimiser
-// whose rule does something without a gradient. The numbers stay the same, but for
-// those of Adagrad without ε, where TensorFlow approximates 1 / √x by vectors: the last
-// bit.
+// The weights w multiplied with a sparse matrix x have a gradient of their own size.
+// Its rows are zero except for the columns of x with entries. The fused op
+// (tf_ops/ops/fused_update_ops.cc) visits the other rows of w only if that changes
+// them: for a correction towards the central model, or for an optimiser whose rule acts
+// without a gradient. The numbers stay the same, with one exception: for Adagrad
+// without ε, TensorFlow approximates 1 / √x in vectors, which differs in the last bit.
 //
 // Other products with a sparse matrix get a kernel that is several times as fast as
 // TensorFlow's, with the same bits.
@@ -26,12 +25,12 @@
 
 namespace tensorbow {
 
-// What becomes of updates that are not fused: nothing, as they have been left alone for
-// a reason; they become fused ones without a correction; or they do, unless that would
-// change a bit.
+// The treatment of updates that are not fused yet. They stay, since there was a reason;
+// or they become fused ones without a correction, always or only if no bit changes.
 enum class OwnUpdates { kKeep, kFuse, kFuseWithSameBits };
 
-// REQUIRES: FuseUpdates() and ReduceGradients() have been called, if they are.
+// Fuses the products. REQUIRES: FuseUpdates() and ReduceGradients() are not called
+// later.
 absl::Status FuseSparseProducts(OwnUpdates own, TaskGraph* task);
 
 }  // namespace tensorbow

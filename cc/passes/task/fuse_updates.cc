@@ -17,13 +17,14 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// The op that does the same as `update` and corrects; one of ours may do so itself.
+// Returns the op that does the same as `update` and corrects; one of ours may do so
+// itself.
 std::string FusedOp(const tf::Node& update) {
   const std::string& op = update.type_string();
   return absl::StartsWith(op, "TensorBow") ? op : absl::StrCat("TensorBow", op);
 }
 
-// Whether there is one, with a kernel for the device and element type.
+// Returns whether that op exists, with a kernel for the device and element type.
 bool HasFusedOp(const tf::Node& update) {
   tf::NodeDef fused = update.def();
   fused.set_op(FusedOp(update));

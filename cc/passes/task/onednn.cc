@@ -9,9 +9,8 @@
 
 namespace tensorflow {
 
-// TensorFlow's pass, as declared in core/common_runtime/mkl_layout_pass.h, which is
-// empty for those who do not compile with oneDNN themselves. Null where TensorFlow has
-// none.
+// TensorFlow's pass, declared in core/common_runtime/mkl_layout_pass.h, which is empty
+// for code that is not compiled with oneDNN itself. Null if TensorFlow has none.
 extern bool RunMklLayoutRewritePass(std::unique_ptr<Graph>* graph)
     __attribute__((weak));
 

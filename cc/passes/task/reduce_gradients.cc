@@ -27,9 +27,8 @@ bool IsReduction(const tf::Node& node) {
   return IsOp(&node, {kReduceGradient, kReduceRows});
 }
 
-// What differs from task to task where learners agree on everything else: what depends
-// on feeds but those that all have whole, on other data and on random numbers, but for
-// averages of it.
+// Returns the nodes whose values differ among learners: those downstream of divided
+// feeds, other data and random numbers, except through averages.
 NodeSet OfOneTask(const tf::Graph& graph, const std::set<int>& whole_feeds) {
   std::vector<const tf::Node*> sources;
   for (const tf::Node* node : graph.op_nodes()) {
@@ -49,7 +48,7 @@ NodeSet OfOneTask(const tf::Graph& graph, const std::set<int>& whole_feeds) {
   });
 }
 
-// The ops that change the reference variable.
+// Returns the ops that change the reference variable.
 std::vector<const tf::Node*> ReferenceWritersOf(const tf::Node& variable) {
   const NodeSet users = Downstream({&variable}, [](const tf::Edge& edge) {
     return !edge.IsControlEdge() &&
@@ -64,7 +63,7 @@ std::vector<const tf::Node*> ReferenceWritersOf(const tf::Node& variable) {
   return writers;
 }
 
-// The ops that change the variable, wherever they get its handle from.
+// Returns the ops that change the variable, wherever they get its handle from.
 std::vector<const tf::Node*> WritersOf(const tf::Node& variable) {
   if (variable.output_type(0) != tf::DT_RESOURCE) return ReferenceWritersOf(variable);
   const NodeSet users = Downstream({&variable}, [](const tf::Edge& edge) {
@@ -88,8 +87,8 @@ absl::Status UpdatedOtherwise(const std::string& variable) {
       "update it by an optimiser"));
 }
 
-// Makes the gradient of a fused update the learner's own, if the program averages it:
-// the update will.
+// Makes the gradient of a fused update the learner's own if the program averages it:
+// the update will do that.
 absl::Status TakeOver(tf::Node* update, tf::Graph* graph) {
   const int input = GradientInput(*update);
   tf::Node* reduction = nullptr;
@@ -107,7 +106,7 @@ absl::Status TakeOver(tf::Node* update, tf::Graph* graph) {
   return absl::OkStatus();
 }
 
-// Puts a reduction before an update with a gradient of some rows.
+// Inserts a reduction before an update with a gradient of some rows.
 absl::Status InsertForRows(const SparseGradient& gradient, tf::Node* update,
                            tf::Graph* graph) {
   const auto input = [](const NodeOutput& tensor) {
@@ -128,7 +127,7 @@ absl::Status InsertForRows(const SparseGradient& gradient, tf::Node* update,
   return graph->UpdateEdge(reduction, 1, indices.node, indices.input);
 }
 
-// The shape of what the update updates.
+// Returns the shape of the updated variable.
 tf::PartialTensorShape ShapeOf(const tf::Node& update) {
   tf::PartialTensorShape shape;
   const tf::Node* variable = nullptr;
@@ -138,7 +137,7 @@ tf::PartialTensorShape ShapeOf(const tf::Node& update) {
   return shape;
 }
 
-// Puts a reduction before the update, unless the program has one there.
+// Inserts a reduction before the update, unless the program has one there.
 absl::Status Insert(tf::Node* update, tf::Graph* graph) {
   if (IsFusedUpdate(*update)) {
     update->ClearAttr("averaged");
@@ -162,7 +161,7 @@ absl::Status Insert(tf::Node* update, tf::Graph* graph) {
   return graph->UpdateEdge(reduction, 0, update, input);
 }
 
-// Whether `node` computes from averages.
+// Returns whether `node` computes from averages.
 bool IsOfAverages(const tf::Node& node) {
   NodeSet seen;
   std::vector<const tf::Node*> pending{&node};
@@ -178,17 +177,17 @@ bool IsOfAverages(const tf::Node& node) {
   return false;
 }
 
-// Whether the update takes a gradient of some rows that is a learner's own.
+// Returns whether the update takes a gradient of some rows that is a learner's own.
 bool IsOfRows(tf::Node* update) {
   const auto gradient = SparseGradientOf(update);
   return gradient.has_value() && !IsReduction(*gradient->values.node) &&
          !IsOfAverages(*gradient->values.node);
 }
 
-// What updates the trained variables.
+// The nodes that update the trained variables.
 struct Updates {
   std::vector<tf::Node*> by_gradient;  // optimiser ops
-  std::vector<const tf::Node*> all;    // and whatever else writes a variable
+  std::vector<const tf::Node*> all;    // these and other nodes that write a variable
 };
 
 absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
@@ -217,7 +216,7 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
     }
   }
   if (!typed) return updates;
-  // Variables may be written beside their updates, too.
+  // Variables may be written outside of their updates, too.
   for (tf::Node* node : graph.op_nodes()) {
     const auto& found = updates.by_gradient;
     if (sums->count(node->name()) > 0 && (IsOfGradient(*node) || IsOfRows(node)) &&
@@ -228,8 +227,8 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
   return updates;
 }
 
-// Returns an error if a node that writes a learner's own part of a gradient is neither
-// an update that is averaged nor takes a reduction.
+// Returns an error if a learner's own part of a gradient is written by a node that is
+// no averaged update and takes no reduction.
 absl::Status CheckAveraged(const std::set<std::string>& sums, const Updates& updates,
                            const tf::Graph& graph) {
   std::set<std::string> averaged;
@@ -281,7 +280,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     TF_RETURN_IF_ERROR(by_itself ? TakeOver(update, graph) : Insert(update, graph));
   }
 
-  // Where learners meet: in one order for all.
+  // Puts the exchanges into one order for all learners.
   const NodeSet by_gradient(updates.by_gradient.begin(), updates.by_gradient.end());
   std::vector<tf::Node*> ordered, fused, reductions;
   tf::GetReversePostOrder(*graph, &ordered, tf::NodeComparatorName());
@@ -290,8 +289,8 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     if (IsFusedUpdate(*node) && by_gradient.count(node) > 0) fused.push_back(node);
   }
 
-  // Whatever can fail comes before: the gradients; then all reductions; the updates.
-  // None of it may be something that is not executed.
+  // Everything that can fail comes first: the gradients; then all reductions; the
+  // updates. All of them must be executed in every task.
   const NodeSet conditional = Conditional(*graph);
   NodeSet after = Downstream(updates.all, [](const tf::Edge&) { return true; });
   after.merge(Downstream({reductions.begin(), reductions.end()},
@@ -324,12 +323,12 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     }
   }
   for (tf::Node* node : fused) {
-    if (averaging == Averaging::kBefore) break;  // of reductions
+    if (averaging == Averaging::kBefore) break;  // chains only reductions
     TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
   }
   const auto exchanges = ExchangesOf(updates, reductions);
   TF_RETURN_IF_ERROR(CheckCriticalSections(exchanges, *graph));
-  // The nodes that follow from updates and averages, or wait for them.
+  // The nodes downstream of updates and averages, also over control edges.
   const NodeSet following = Downstream(exchanges, [](const tf::Edge&) { return true; });
   TF_RETURN_IF_ERROR(ExecuteBefore(last, conditional, following, graph));
   for (size_t i = 0; i < reductions.size(); ++i) {

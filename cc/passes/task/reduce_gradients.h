@@ -1,17 +1,16 @@
 // Prepares a program's updates for averaged gradients, for S-SGD.
 //
 // Gradients are found in TensorFlow's optimiser ops. Fused updates of dense gradients
-// average by themselves, unless that is to be done before; the gradients of others pass
-// through a TensorBowReduceGradient or, if they are of some rows, a
-// TensorBowReduceRows. A program whose updates are written otherwise has these ops
-// where its gradients are known (tensorbow/keras), and everything that its updates
-// compute comes after them.
+// average by themselves, unless that is to be done before. The gradients of other
+// updates pass through a TensorBowReduceGradient or, if they are of some rows, a
+// TensorBowReduceRows. A program with other kinds of updates has these ops after its
+// gradients (tensorbow/keras), and its updates compute everything from their results.
 //
-// All that meets other learners is chained by control edges, so that everybody comes to
-// it in the same order, and no update is executed before all gradients have been
-// computed, which is when the one node of op kBeginUpdates is executed: a task that
-// fails before has changed nothing. The program's assertions and what refills a queue
-// that the task takes from come before, too. Pure function.
+// All exchanges are chained by control edges, so that learners reach them in the same
+// order. No update is executed before all gradients have been computed. At that moment
+// the only node of op kBeginUpdates is executed: a task that fails before it has
+// changed nothing. The program's assertions and the refills of the task's queues come
+// before it, too. Pure function.
 #ifndef TENSORBOW_CC_PASSES_TASK_REDUCE_GRADIENTS_H_
 #define TENSORBOW_CC_PASSES_TASK_REDUCE_GRADIENTS_H_
 
@@ -27,24 +26,27 @@ namespace tensorbow {
 
 constexpr char kBeginUpdates[] = "TensorBowBeginUpdates";
 
-// Where dense gradients of fused updates are averaged.
+// The place where dense gradients of fused updates are averaged.
 enum class Averaging { kInUpdates, kBefore };
 
-// Whether the update is an optimiser op with a dense gradient that is still a learner's
-// own, or passes through a reduction of the program's on its way to the op.
+// Returns whether the update is an optimiser op with a dense gradient. The gradient is
+// a learner's own, or averaged only by the program's own reduction.
 bool IsOfGradient(const tensorflow::Node& update);
 
-// `trained`: names of variable nodes. `whole_feeds`: numbers of the feeds that are not
-// divided. `sums`: names of the nodes that write a learner's own part of a gradient, if
-// row types tell; everything else that is written is then the same on all learners.
-// Returns the number of reductions.
-// InvalidArgument, with the graph unusable, if
-//   - a trained variable is updated neither by one optimiser op nor by what depends on
-//   a task's rows through the program's own reductions only; with `sums`: one of them
-//   is not averaged;
-//   - a gradient is averaged in a conditional, or depends on an update or an average,
-//   also by waiting for it;
-//   - a queue that the task takes from is refilled there (refills.h).
+// Prepares all updates; returns the number of reductions. `trained`: names of variable
+// nodes. `whole_feeds`: numbers of the feeds that are not divided. `sums`: names of the
+// nodes that write a learner's own part of a gradient, if row types are known; then all
+// other written values are the same on all learners. InvalidArgument, with the graph
+// unusable, if
+//
+// - a trained variable is not updated by one optimiser op, and its value depends on a
+//   task's
+// rows other than through the program's own reductions; with `sums`: one of them is not
+// averaged;
+// - a gradient is averaged in a conditional, or depends on an update or an average,
+// also by waiting for it;
+// - a queue that the task takes from is refilled there (refills.h).
+//
 // The task graph must have been optimised, and FuseUpdates() called for updates that
 // are of a gradient.
 absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,

@@ -14,10 +14,10 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-constexpr int kLongestWay = 100;  // of a handle, which may go around a loop
+constexpr int kLongestWay = 100;  // of a handle, which may pass through a loop
 
-// What tells the store of elements that a node uses from others: container and name, of
-// the node itself (a staging area's) or of the one that its handle comes from.
+// The identity of a node's store of elements: container and name, of the node itself (a
+// staging area's) or of the source of its handle.
 using Store = std::pair<std::string, std::string>;
 
 Store StoreOf(const tf::Node& user) {

@@ -1,4 +1,4 @@
-// Which ops of a task put elements where the task takes elements from.
+// Finds the ops of a task that refill the queues it takes elements from.
 #ifndef TENSORBOW_CC_PASSES_TASK_REFILLS_H_
 #define TENSORBOW_CC_PASSES_TASK_REFILLS_H_
 
@@ -8,8 +8,9 @@
 
 namespace tensorbow {
 
-// The nodes that put an element into a queue, a barrier, a priority queue or a staging
-// area of which another node of the graph takes one, sorted by name. Pure function.
+// Returns the nodes that put an element into a store from which another node of the
+// graph takes one, sorted by name. Stores are queues, barriers, priority queues and
+// staging areas. Pure function.
 std::vector<tensorflow::Node*> Refills(const tensorflow::Graph& graph);
 
 }  // namespace tensorbow

@@ -19,13 +19,13 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// By node: how many others, one after the other, have to be executed before, at least.
+// Returns by node the length of the longest chain of nodes before it.
 std::vector<int> DepthsOf(const tf::Graph& graph) {
   std::vector<tf::Node*> ordered;
   tf::GetReversePostOrder(graph, &ordered, tf::NodeComparatorName());
   std::vector<int> depths(graph.num_node_ids(), 0);
   for (const tf::Node* node : ordered) {
-    if (node->IsNextIteration()) continue;  // a loop's way back
+    if (node->IsNextIteration()) continue;  // a loop's back edge
     for (const tf::Edge* edge : node->out_edges()) {
       int& depth = depths[edge->dst()->id()];
       depth = std::max(depth, depths[node->id()] + 1);
@@ -34,7 +34,7 @@ std::vector<int> DepthsOf(const tf::Graph& graph) {
   return depths;
 }
 
-// The reductions in the order in which their gradients are computed.
+// Returns the reductions in the order in which their gradients are computed.
 std::vector<tf::Node*> InOrder(const tf::Graph& graph) {
   const std::vector<int> depths = DepthsOf(graph);
   std::vector<std::tuple<int, std::string, tf::Node*>> found;
@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<SentGradient>> SendGradients(TaskGraph* task,
   }
   begin->ClearAttr("votes");
   begin->AddAttr("votes", true);
-  if (begin->num_inputs() == 0) {  // learners do not meet there otherwise
+  if (begin->num_inputs() == 0) {  // learners do not wait there otherwise
     begin->ClearAttr("index");
     begin->AddAttr("index", static_cast<int64_t>((*num_gradients)++));
   }

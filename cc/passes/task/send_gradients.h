@@ -1,11 +1,10 @@
 // Prepares a program whose gradients are averaged (reduce_gradients.h) for averaging
 // them over several hosts as well.
 //
-// Each gradient is sent by a TensorBowSendGradient as soon as it is computed, while
-// back-propagation goes on; in one order for all tasks, which is that of
-// back-propagation: the layers' from the last to the first. Before any update the
-// TensorBowBeginUpdates waits for the other hosts, and the reductions after it hand on
-// what has arrived. Pure function.
+// A TensorBowSendGradient sends each gradient as soon as it is computed, while
+// back-propagation continues. All tasks use the order of back-propagation: from the
+// last layer to the first. Before any update, the TensorBowBeginUpdates waits for the
+// other hosts, and the reductions after it return the received values. Pure function.
 #ifndef TENSORBOW_CC_PASSES_TASK_SEND_GRADIENTS_H_
 #define TENSORBOW_CC_PASSES_TASK_SEND_GRADIENTS_H_
 
@@ -19,13 +18,14 @@ namespace tensorbow {
 
 struct SentGradient {
   tensorflow::DataType type;
-  int64_t size;  // elements
+  int64_t size;  // in elements
 };
 
-// Returns the gradients by their numbers, the order in which they are sent.
-// `*num_gradients`: where learners meet; one more if they did not meet before updates.
-// InvalidArgument, with the graph unusable, for gradients of some rows and of unknown
-// size. REQUIRES: all gradients are averaged before updates (Averaging::kBefore).
+// Inserts the sends; returns the gradients by their numbers, the order in which they
+// are sent. `*num_gradients`: the exchanges of a task; one more if learners did not
+// wait for each other before updates. InvalidArgument, with the graph unusable, for
+// gradients of some rows and of unknown size. REQUIRES: all gradients are averaged
+// before updates (Averaging::kBefore).
 absl::StatusOr<std::vector<SentGradient>> SendGradients(TaskGraph* task,
                                                         int* num_gradients);
 

@@ -41,15 +41,15 @@ std::vector<const tf::Edge*> VariableInputs(const tf::Node& update) {
   return inputs;
 }
 
-// Whether the variable is at most a slice: its copies take less than the meeting that
-// one for all learners would need.
+// Returns whether the variable is at most a slice: copies of it cost less than the
+// exchange that a shared one would need.
 bool IsSmall(const tf::Node& variable) {
   tf::PartialTensorShape shape;
   return tf::GetNodeAttr(variable.attrs(), "shape", &shape).ok() &&
          shape.IsFullyDefined() && shape.num_elements() <= CentralModel::kSliceElements;
 }
 
-// What a task does with one variable.
+// The uses of one variable in a task.
 struct Use {
   bool sharable = true;
   tf::Node* update = nullptr;  // null: it is only read
@@ -84,8 +84,8 @@ tf::Node* FindBegin(const tf::Graph& graph) {
   return nullptr;
 }
 
-// The uses of all variables, by node; those that cannot be shared for themselves are
-// marked.
+// Returns the uses of all variables, by node. Variables that cannot be shared on their
+// own account are marked.
 std::map<const tf::Node*, Use, tf::NodeComparatorName> UsesOf(const tf::Graph& graph,
                                                               const tf::Node& begin) {
   const NodeSet after_gradients = Behind(begin), conditional = Conditional(graph);
@@ -105,7 +105,8 @@ std::map<const tf::Node*, Use, tf::NodeComparatorName> UsesOf(const tf::Graph& g
       use.sharable &= !IsSmall(*node);
       const NodeSet after_update = Behind(*use.update);
       for (const tf::Node* reader : use.readers) {
-        // Learners wait for those before, which must be executed therefore.
+        // A read before the updates must be executed in every task, since learners wait
+        // for it; any other read must follow from the variable's update.
         use.sharable &= after_gradients.count(reader) == 0
                             ? conditional.count(reader) == 0
                             : after_update.count(reader) > 0;
@@ -119,7 +120,7 @@ std::map<const tf::Node*, Use, tf::NodeComparatorName> UsesOf(const tf::Graph& g
     if (IsResource(*node) || use.update == nullptr) continue;
     const tf::DataType type = node->output_type(0);
     if (references == tf::DT_INVALID) references = type;
-    use.sharable &= type == references;  // kBeginUpdates takes them of one type only
+    use.sharable &= type == references;  // kBeginUpdates takes only one type of them
   }
   return uses;
 }
@@ -139,7 +140,7 @@ SharableVariables FindSharableVariables(const TaskGraph& task) {
       if (use.sharable) found.groups.push_back({variable->name()});
       continue;
     }
-    // A group is named by the update's first input.
+    // Groups variables by the update's first input.
     const std::vector<const tf::Edge*> inputs = VariableInputs(*use.update);
     std::vector<std::string> group;
     bool sharable = true, first = false;
@@ -185,7 +186,7 @@ absl::Status ShareVariables(const std::set<std::string>& shared, TaskGraph* task
   auto& inputs = *definition.mutable_input();
   for (const tf::Node* variable : variables) definition.add_input(variable->name());
   std::rotate(inputs.begin(), inputs.end() - static_cast<int>(variables.size()),
-              inputs.end());  // data goes before control
+              inputs.end());  // data precedes control
   TF_ASSIGN_OR_RETURN(begin, ReplaceNode(begin, std::move(definition), graph));
   for (size_t i = 0; i < variables.size(); ++i) {
     graph->AddEdge(variables[i], 0, begin, static_cast<int>(i));

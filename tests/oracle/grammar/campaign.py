@@ -1,4 +1,4 @@
-"""Thousands of drawn programs: records how each went, and goes on after a failure.
+"""Runs thousands of drawn programs, records their outcomes, and continues after failures.
 
     python -m tests.oracle.grammar.campaign --seed 1 --seconds 3000 --log build/campaign.jsonl
 

@@ -1,4 +1,4 @@
-"""Feeds of drawn programs, run by run; some values begin to act late."""
+"""Feeds of drawn programs, run by run; some values have an effect only in later runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 COLUMNS, UNITS, CLASSES, TOKENS, STEPS, FEATURES = 3, 4, 3, 8, 4, 5
 
-# By name: type and shape of a placeholder. None is the number of rows.
+# The type and shape of each placeholder, by name. None is the number of rows.
 FEEDS = {
     "x": ("float64", [None, COLUMNS]),
     "y": ("float64", [None]),
@@ -38,16 +38,16 @@ SIZES = {
 
 
 def rows_of(sizes: str, seed: int, run: int) -> int:
-    """The number of rows of a run."""
+    """Returns the number of rows of a run."""
     return int(SIZES[sizes](np.random.default_rng([seed, run, 1]), run))
 
 
 def arrays(seed: int, run: int, rows: int) -> dict[str, np.ndarray]:
-    """A value for each of FEEDS."""
+    """Returns a value for each of FEEDS."""
     random = np.random.default_rng([seed, run])
     x = random.standard_normal((rows, COLUMNS))
     if run > 20 and run % 37 == 0:
-        x[-1] *= 5.0  # a rare row, which thresholds and clips meet
+        x[-1] *= 5.0  # a rare row, which reaches thresholds and clips
     lengths = random.integers(0, STEPS + 1, rows)
     y = np.tanh(x.sum(1)) + 0.1 * random.standard_normal(rows)
     scalars = {
@@ -69,7 +69,7 @@ def arrays(seed: int, run: int, rows: int) -> dict[str, np.ndarray]:
         "weights": random.random(rows) + (0.1 if run < 40 else 0.0),
         "noise": random.random((rows, UNITS)),
         "negatives": random.integers(1, TOKENS, 4),
-        # No rows, and sometimes as many as rows.
+        # It has no rows, but sometimes as many elements.
         "anchors": random.standard_normal((6, UNITS)),
         "class_weights": 0.5 + random.random(CLASSES),
     } | scalars
@@ -77,7 +77,7 @@ def arrays(seed: int, run: int, rows: int) -> dict[str, np.ndarray]:
 
 
 def _tokens(random, run, rows, lengths):
-    """Tokens with padding, token 0, behind them; the last token is rare."""
+    """Returns tokens with padding, token 0, after them; the last token is rare."""
     ids = random.integers(1, TOKENS - 1, (rows, 3))
     if run % 5 == 0:
         ids[:] = ids[0, 0]
@@ -88,7 +88,7 @@ def _tokens(random, run, rows, lengths):
 
 
 def _mask(random, run, rows):
-    """Hides nothing at first, then some rows, and sometimes all but one."""
+    """Returns a mask that hides nothing at first, then some rows, and sometimes all but one."""
     mask = np.ones(rows)
     if run >= 30:
         mask = (random.random(rows) < 0.6).astype(float)
@@ -99,7 +99,7 @@ def _mask(random, run, rows):
 
 
 def bag(seed: int, run: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Indices, values and shape of sparse rows, few of which are full."""
+    """Returns indices, values and shape of sparse rows, few of which are full."""
     random = np.random.default_rng([seed, run, 2])
     chosen = random.random((rows, FEATURES)) < (0.5 if run < 40 else 0.2)
     chosen[:, run % FEATURES] = True
@@ -108,7 +108,7 @@ def bag(seed: int, run: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def bag_ids(seed: int, run: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The features of `bag` as ids."""
+    """Returns the features of `bag` as ids."""
     indices, _, shape = bag(seed, run, rows)
     return indices, indices[:, 1], shape
 

@@ -25,7 +25,7 @@ def of_tokens(s):
 
 
 def of_padded_tokens(s):
-    """The padding row is set to zero before every lookup."""
+    """Lookups in a table whose padding row is set to zero before each."""
     table = s.weight("table", TOKENS, UNITS)
     with tf.control_dependencies([tf1.scatter_update(table, 0, tf.zeros([UNITS], tf.float64))]):
         found = tf.nn.embedding_lookup(table, s.feed("ids"))
@@ -250,7 +250,7 @@ def centred(s, h):
 
 
 def experts(s, h):
-    """Each row by the expert of its class."""
+    """An expert for each class of rows."""
     kernels = s.weight("experts", CLASSES, UNITS, UNITS)
     return tf.tanh(tf.einsum("bi,bij->bj", h, tf.gather(kernels, s.feed("c"))))
 
@@ -265,7 +265,7 @@ def partitioned(s, h):
 
 
 def squeezed(s, h):
-    """Each unit by what it is on average (squeeze and excite), over time as in pictures."""
+    """Scales each unit by its mean (squeeze and excite), over time as in pictures."""
     return h * tf.sigmoid(tf.matmul(h, s.weight("squeeze", UNITS, UNITS)))
 
 
@@ -288,7 +288,7 @@ def spectral_norm(s, h):
 def running_centre(s, h):
     """Rows less a moving mean that the step reads before it updates it."""
     moving = s.state("centre", [0.0] * UNITS)
-    old = moving + 0.0  # a copy: what is read of a reference variable changes with it
+    old = moving + 0.0  # a copy: the value read from a reference variable changes with it
     s.after.append(tf1.assign(moving, 0.9 * old + 0.1 * mean(h, 0)))
     return h - tf.stop_gradient(old)
 
@@ -317,7 +317,7 @@ def straight_through(s, h):
 
 
 def quantised(s, h):
-    """Rounded by a range of all rows."""
+    """Rounding by a range of all rows."""
     low, high = tf.reduce_min(h), tf.reduce_max(h)
     step = (high - low + 0.1) / 7.0
     return h + tf.stop_gradient(tf.round((h - low) / step) * step + low - h)

@@ -1,4 +1,4 @@
-"""Several hundred runs of a drawn program, on learners as in a stock session."""
+"""Several hundred runs of a drawn program, compared between learners and a stock session."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ RUNS = 200
 LEARNERS = (2, 3)
 LIMIT_S = 90.0  # for one session of a program
 EVERY = 20  # runs between comparisons of all variables
-FIRST_RUNS = 3  # after each of which all variables are compared
+FIRST_RUNS = 3  # all variables are compared after each of these
 
 # Relative to the largest element. Weights are float64: only the order of sums differs.
 TOLERANCE = 1e-9
 # TensorFlow's own metrics and losses, and fused normalisation, compute in float32.
 FLOAT32_TOLERANCE = 2e-5
 FLOAT32_PROGRAM_TOLERANCE = 1e-3
-# The most that learners differ from stock, in multiples of a disturbed stock session.
+# The largest allowed difference between learners and stock, as a multiple of that of a disturbed
+# stock session.
 ROUNDING = 100.0
 
 
@@ -61,7 +62,7 @@ def _read_after(run: int) -> bool:
 
 
 def trace(built: Built, session: Any, runs: int, disturbed: bool = False) -> Trace:
-    """Trains; `disturbed`: weights begin a rounding error away."""
+    """Trains; `disturbed`: weights start a rounding error away."""
     found = Trace()
     session.run(built.init)
     if disturbed:
@@ -89,12 +90,12 @@ def stock_trace(built: Built, runs: int, disturbed: bool = False) -> Trace:
 
 
 def _size(value: np.ndarray) -> float:
-    """The largest finite element."""
+    """Returns the largest finite element."""
     return float(np.max(np.abs(value[np.isfinite(value)]), initial=0.0))
 
 
 def _far(got: Any, wanted: Any, tolerance: float, scale: float) -> str:
-    """Says how a value differs, or nothing."""
+    """Returns how a value differs, or nothing."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     if got.dtype != wanted.dtype or got.shape != wanted.shape:
         return f"is {got.dtype}{got.shape}, stock's is {wanted.dtype}{wanted.shape}"
@@ -112,7 +113,7 @@ def _far(got: Any, wanted: Any, tolerance: float, scale: float) -> str:
 
 
 def first_difference(got: Trace, wanted: Trace, tolerance: float) -> tuple[int, str]:
-    """The run and the text of the first difference; (-1, "") without one."""
+    """Returns the run and the text of the first difference; (-1, "") without one."""
     sizes: dict[str, float] = {}
     for run, fetched in enumerate(wanted.fetches):
         pairs = {f"fetch {n!r}": (v, got.fetches[run].get(n)) for n, v in fetched.items()}
@@ -123,13 +124,13 @@ def first_difference(got: Trace, wanted: Trace, tolerance: float) -> tuple[int, 
             if said:
                 return run, f"after run {run} {name} {said}"
             if np.asarray(expected).dtype.kind == "f":
-                # A value that has become small keeps the rounding of a large one.
+                # A value that becomes small keeps the rounding of a large one.
                 sizes[name] = max(0.9 * sizes.get(name, 0.0), _size(np.asarray(expected)))
     return -1, ""
 
 
 def _reason(said: list[str]) -> str:
-    """Why one learner executed a run, without names."""
+    """Returns why one learner executed a run, without names."""
     for text in said:
         if "one learner" in text:
             return re.sub(r"'[^']*'", "…", text.split(": ", 1)[-1])[:160]
@@ -166,10 +167,10 @@ class Comparison:
         return outcome
 
     def _is_rounding(self, found: Trace) -> bool:
-        """Returns whether weights that begin a rounding error away end as far from stock.
+        """Returns whether weights that start a rounding error away end as far from stock.
 
-        A program may magnify rounding, as one does that compares a mean with a threshold it
-        equals. How much is measured run by run, in a stock session.
+        A program may magnify rounding, for example one that compares a mean with a threshold equal
+        to it. The magnification is measured run by run, in a stock session.
         """
         other = within(LIMIT_S, lambda: stock_trace(self.built, self.runs, disturbed=True))
         spread = _distances(other, self.stock)
@@ -181,7 +182,7 @@ class Comparison:
 
 
 def _distances(a: Trace, b: Trace) -> list[float]:
-    """By run: the largest distance of a fetch or variable, relative to its size."""
+    """Returns, by run, the largest distance of a fetch or variable, relative to its size."""
     return [
         max(
             [_distance(a.fetches[run][n], v) for n, v in b.fetches[run].items()]
@@ -206,7 +207,7 @@ def _distance(got: Any, wanted: Any) -> float:
 def check(
     program: Program, runs: int = RUNS, learners: tuple[int, ...] = LEARNERS
 ) -> list[Outcome]:
-    """Raises AssertionError if learners compute anything but stock's; tells how they went."""
+    """Raises AssertionError if learners differ from stock; returns their outcome."""
     comparison = Comparison(program, runs)
     outcomes = []
     for number in learners:

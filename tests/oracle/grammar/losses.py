@@ -1,4 +1,4 @@
-"""The losses of drawn programs, and terms that begin to act late."""
+"""The losses of drawn programs, and terms that have an effect only in later runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ mean, total, square = tf.reduce_mean, tf.reduce_sum, tf.square
 
 @dataclasses.dataclass
 class Batch:
-    """The material of a loss: the scope, activations and a prediction for each row."""
+    """The inputs of a loss: the scope, activations and a prediction for each row."""
 
     s: Any
     h: Any
@@ -40,7 +40,7 @@ class Batch:
 
     @property
     def errors(self) -> Any:
-        """The squared error of each row."""
+        """Returns the squared error of each row."""
         return square(self.out - self.y)
 
     @property
@@ -49,7 +49,7 @@ class Batch:
 
     @property
     def entropies(self) -> Any:
-        """The cross-entropy of each row."""
+        """Returns the cross-entropy of each row."""
         return tf1.nn.sparse_softmax_cross_entropy_with_logits(labels=self.c, logits=self.logits)
 
     @property
@@ -192,13 +192,13 @@ TABLES: dict[str, Loss] = {
 
 
 def _table(b):
-    """The same table in all of a loss."""
+    """Returns the table, the same in all parts of a loss."""
     weights = b.s.weights
     return weights["outputs"] if "outputs" in weights else b.s.weight("outputs", TOKENS, UNITS)
 
 
 def _candidates(b):
-    """Sampled classes and how often either is expected, in TensorFlow's form."""
+    """Returns sampled classes and how often each is expected, in TensorFlow's form."""
     ids = tf.cast(b.s.feed("negatives"), tf.int64)
     return (
         ids,
@@ -279,7 +279,7 @@ FURTHER: dict[str, Loss] = {
 
 
 def _after_inner_step(b):
-    """The error after a step of gradient descent on the last weights (meta-learning)."""
+    """Returns the error after a step of gradient descent on the last weights (meta-learning)."""
     last = b.s.weights["last"]
     (slope,) = tf.gradients(mean(b.errors), last)
     moved = tf.linalg.matvec(b.h, last - 0.1 * slope)
@@ -287,7 +287,7 @@ def _after_inner_step(b):
 
 
 def _teacher(b):
-    """Activations by a slow copy of the first weights."""
+    """Returns activations by a slow copy of the first weights."""
     first = b.s.weights["first"]
     slow = b.s.state("teacher", [[0.1] * UNITS] * 3)
     old = slow + 0.0
@@ -326,18 +326,18 @@ MIXING: dict[str, Loss] = {
 }
 
 LOSSES = {**MEANS, **CLASSIFIERS, **TABLES, **EXTREMES, **FURTHER, **MIXING}
-# They leave predictions out, which are trained beside: else a fetch of them may come before
-# the update or after it.
+# These losses do not use predictions, which are trained separately. A fetch of predictions might
+# otherwise come before or after the update.
 WITHOUT_PREDICTIONS = {*CLASSIFIERS, *TABLES, "contrastive"} - {"dice"}
 
 
 def loss_of(name: str, batch: Batch) -> Any:
-    """The loss of that name, in float64."""
+    """Returns the loss of that name, in float64."""
     loss = tf.cast(LOSSES[name](batch), tf.float64)
     return loss + 0.1 * mean(batch.errors) if name in WITHOUT_PREDICTIONS else loss
 
 
-# ------------------------------------------------------------ terms, most of which act late
+# ------------------------------------------ terms, most of which have an effect only later
 
 TERMS: dict[str, Loss] = {
     "none": lambda b: 0.0,

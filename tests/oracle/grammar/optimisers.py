@@ -125,7 +125,7 @@ def decayed(s: Any, pairs: Pairs) -> Pairs:
 
 
 def scaled_by_state(s: Any, pairs: Pairs) -> Pairs:
-    """By a moving average of the norm of the gradients."""
+    """Scales gradients by a moving average of their norm."""
     norm = tf.linalg.global_norm([g for g, _ in pairs])
     kept = s.state("norm_seen", 1.0)
     new = tf1.assign(kept, 0.9 * kept + 0.1 * norm)
@@ -146,7 +146,7 @@ def slow_weights(s: Any, pairs: Pairs) -> Pairs:
 
 
 def loss_scaled(s: Any, pairs: Pairs) -> Pairs:
-    """A scale that grows while gradients are finite, and steps that are left out otherwise."""
+    """Scales by a number that grows while gradients are finite; skips other steps."""
     scale, good = s.state("loss_scale", 8.0), s.state("good_steps", np.int32(0))
     grads = [g for g, _ in _dense(pairs)]
     finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(g)) for g in grads])
@@ -185,7 +185,7 @@ def noisy(s: Any, pairs: Pairs) -> Pairs:
 
 
 def skipped_if_large(s: Any, pairs: Pairs) -> Pairs:
-    """No step where the gradients are much larger than they were."""
+    """Skips the step if gradients are much larger than before."""
     norm = tf.linalg.global_norm([g for g, _ in pairs])
     kept = s.state("usual_norm", 1.0)
     usual = kept + 0.0
@@ -210,7 +210,7 @@ TRANSFORMS = {
     "skipped if large": skipped_if_large,
 }
 
-# ------------------------------------------------------------------------ when it applies
+# ------------------------------------------------------------------------ conditions
 
 
 def _always(s: Any, loss: Any, apply: Any) -> Any:
@@ -254,7 +254,7 @@ def update(s: Any, program: Any, loss: Any) -> Any:
     def apply() -> Any:
         if program.optimiser in BY_HAND:
             updates = BY_HAND[program.optimiser](s, rate, pairs)
-            with tf.control_dependencies(updates):  # rates have read it before
+            with tf.control_dependencies(updates):  # after the rates have been read
                 return tf1.assign_add(s.step, 1).op
         return optimiser.apply_gradients(pairs, s.step)
 

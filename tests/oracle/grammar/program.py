@@ -129,7 +129,7 @@ class Built:
         return tf.group(*(tf1.assign(c, 0.9 * c + 0.1 * w) for c, w in zip(copies, weights)))
 
     def _second(self) -> Any:
-        """A critic of its own weights, which sees the activations of the model."""
+        """Builds a critic with weights of its own, which reads the activations of the model."""
         s = self.scope
         critic = s.state("critic", np.zeros(feeds.UNITS), trainable=True)
         optimiser = tf1.train.MomentumOptimizer(0.02, 0.5)
@@ -155,7 +155,7 @@ class Built:
     # ----------------------------------------------------------------------------- runs
 
     def fetched(self) -> dict[str, Any]:
-        """The values that training steps fetch."""
+        """Returns the values that training steps fetch."""
         found = {}
         for name in self.program.fetches:
             if name == "states":
@@ -165,7 +165,7 @@ class Built:
         return found
 
     def feed_dict(self, run: int, rows: int | None = None) -> dict[Any, Any]:
-        """The feeds of a run, made once for all sessions."""
+        """Returns the feeds of a run, made once for all sessions."""
         if (run, rows) not in self._fed:
             self._fed[run, rows] = self._feed_dict(run, rows)
         return self._fed[run, rows]
@@ -185,7 +185,7 @@ class Built:
         return fed
 
     def run(self, session: Any, run: int) -> dict[str, Any]:
-        """Executes a training step and what comes between; returns what was fetched."""
+        """Executes a training step and other runs after it; returns the fetches."""
         fed = self.feed_dict(run)
         train = self.train
         if self.program.second == "in turn" and run % 3 == 2:

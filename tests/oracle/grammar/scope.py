@@ -41,7 +41,7 @@ class Scope:
         return tf1.variable_scope(tf1.get_variable_scope(), use_resource=self.resource)
 
     def feed(self, name: str) -> Any:
-        """The placeholder of that name."""
+        """Returns the placeholder of that name."""
         if name not in self.placeholders:
             dtype, shape = feeds.FEEDS[name]
             with tf.init_scope():  # outside conditionals
@@ -49,11 +49,11 @@ class Scope:
         return self.placeholders[name]
 
     def bag(self) -> Any:
-        """The placeholder of sparse rows."""
+        """Returns the placeholder of sparse rows."""
         return self.sparse("bag")
 
     def sparse(self, name: str) -> Any:
-        """The sparse placeholder of that name."""
+        """Returns the sparse placeholder of that name."""
         if name not in self.placeholders:
             dtype = tf.int64 if name == "bag_ids" else tf.float64
             shape = [None, feeds.FEATURES]
@@ -61,14 +61,14 @@ class Scope:
         return self.placeholders[name]
 
     def weight(self, name: str, *shape: int) -> Any:
-        """A new trainable variable."""
+        """Makes a trainable variable."""
         value = 0.5 * self._random.standard_normal(shape)
         variable = self.state(name, value, trainable=True)
         self.weights[variable.op.name] = variable
         return variable
 
     def state(self, name: str, value: Any, trainable: bool = False) -> Any:
-        """A new variable; the type of its value is float64 unless the array says otherwise."""
+        """Makes a variable; the type of its value is float64 unless the array has another."""
         number = self._names[name] = self._names.get(name, -1) + 1
         return tf1.get_variable(
             f"{name}_{number}" if number else name,
@@ -79,5 +79,5 @@ class Scope:
 
     @property
     def rows(self) -> Any:
-        """The number of rows of the batch."""
+        """Returns the number of rows of the batch."""
         return tf.shape(self.feed("y"))[0]

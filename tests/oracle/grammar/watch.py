@@ -1,4 +1,4 @@
-"""A time limit for what may never return."""
+"""A time limit for calls that may never return."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """Returns what `work` returns; raises AssertionError if that takes longer.
+    """Returns the result of `work`; raises AssertionError if that takes longer.
 
-    The thread of work that hangs is left behind.
+    The thread of hanging work is left behind.
     """
     result: list[Any] = []
     failure: list[BaseException] = []

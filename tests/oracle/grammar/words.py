@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.oracle.grammar import feeds, layers, losses, optimisers, program, states
 
-# One learner executes the whole program: they need rows of others, or the types say too little.
+# One learner executes the whole program: these need rows of others, or have no types.
 MIXING_LAYERS = ("softmax over rows", "map over rows")
 MIXING_INPUTS = ("padded tokens", "distinct tokens", "time major", "scan")
 DIVIDED_INPUTS = [name for name in layers.INPUTS if name not in MIXING_INPUTS]
@@ -26,15 +26,15 @@ class Choices:
         self.of = choose
 
     def half(self, first: Any, others: Any) -> Any:
-        """The first one half of the time."""
+        """Returns the first word half of the time."""
         return self.of([first, self.of([name for name in others if name != first])])
 
     def rarely(self, names: Any, others: Any) -> Any:
-        """One of `others` in eight."""
+        """Returns one of `others` once in eight times."""
         return self.of(list(others if self.of(list(range(8))) == 7 else names))
 
     def several(self, choose: Callable[[], Any], most: int) -> tuple[Any, ...]:
-        """So many different ones, or fewer."""
+        """Returns several different ones, or fewer."""
         number = self.of(list(range(most + 1)))
         return tuple(dict.fromkeys(choose() for _ in range(number)))
 
@@ -56,7 +56,7 @@ def is_known(drawn: program.Program) -> bool:
 
 
 def compose(choose: Callable[[list[Any]], Any]) -> program.Program:
-    """Any program of the grammar; half of its parts are the plain ones."""
+    """Draws any program of the grammar; half of its parts are the plain ones."""
     one = Choices(choose)
     variables = one.of(["resource", "ref"])
     kept = one.several(lambda: one.of(list(states.STATES)), 3)
@@ -86,5 +86,5 @@ def compose(choose: Callable[[list[Any]], Any]) -> program.Program:
 
 @st.composite
 def programs(draw: Any) -> program.Program:
-    """Programs that a stock session trains alike every time."""
+    """Returns programs that a stock session always trains alike."""
     return draw(st.builds(lambda: compose(lambda names: draw(st.sampled_from(names)))).filter(fits))

@@ -1,5 +1,5 @@
 // Ops on pieces that lie one after the other on an axis, some of them rows: each piece
-// by itself.
+// is typed by itself.
 #include <algorithm>
 #include <map>
 
@@ -38,7 +38,7 @@ RowType Sum(OpView& op, const Types& in) {
   return sum;
 }
 
-// The piece that a slice takes as a whole.
+// Returns the piece that a slice takes as a whole.
 RowType Cut(OpView& op, const RowType& blocks, const Types& in) {
   SizeTable& sizes = op.sizes();
   for (size_t i = 1; i < in.size(); ++i) {

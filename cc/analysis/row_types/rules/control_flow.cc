@@ -1,4 +1,4 @@
-// Conditionals, loops, calls, and what they keep values in: stacks and lists.
+// Conditionals, loops, calls, and their containers of values: stacks and lists.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -10,7 +10,7 @@ namespace tensorbow {
 
 namespace {
 
-constexpr int kMostRounds = 12;  // of a loop's body, until its types stay
+constexpr int kMostRounds = 12;  // of a loop's body, until its types are stable
 
 RowType Condition(OpView& op, int i, const RowType& type) {
   const RowType flat = op.Flat(i, type);
@@ -25,7 +25,7 @@ Types Switch(OpView& op, Types in) {
   return {in[0]};
 }
 
-// One of the inputs, which may not all have types yet.
+// Types one of the inputs, some of which may have no type yet.
 Types Merge(OpView& op, Types in) {
   std::optional<int> exponent;  // as a sum, if there is one
   bool sums = false;
@@ -146,7 +146,7 @@ bool CountsFedRowsOnly(const SizeTable& sizes, const Sizes& numbers) {
   });
 }
 
-// Numbers that are kept may be those of another iteration.
+// Types a stored value: its numbers may be those of another iteration.
 RowType Kept(const OpView& op, const RowType& type) {
   const bool numbers = type.is(RowKind::kSame) || type.is(RowKind::kSizes);
   if (!numbers || !type.numbers.has_value() ||
@@ -189,7 +189,7 @@ RowType Added(OpView& op, const RowType& list, const RowType& element) {
   return added;
 }
 
-// The type of an element of a tensor that becomes a list.
+// Returns the type of an element of a tensor that becomes a list.
 RowType WithoutFront(OpView& op, const RowType& type) {
   if (!type.typed() || type.unknown()) return type;
   if (type.is(RowKind::kRows) && type.axis == 0) {
@@ -254,7 +254,7 @@ Types ArrayGather(OpView& op, Types in) { return WithFront(op, ElementOf(in[2]))
 Types ListStack(OpView& op, Types in) { return WithFront(op, ElementOf(in[0])); }
 
 Types ListSize(OpView& op, Types in) {
-  // The shape that the list was made with, whose sizes may be -1.
+  // The list was made with this shape, whose sizes may be -1.
   if (op.op() == "TensorListElementShape") return {Make(RowKind::kSizes)};
   return {Make(RowKind::kSame, Sizes{})};
 }

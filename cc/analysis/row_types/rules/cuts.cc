@@ -1,4 +1,4 @@
-// Ops that cut tensors, pad them, or turn them round.
+// Ops that cut, pad or reverse tensors.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -102,7 +102,7 @@ Types StridedSliceGrad(OpView& op, Types in) {
   return {op.Unknown("removes the axis of rows")};
 }
 
-// One block among zeros.
+// Types one block among zeros.
 RowType PaddedBlock(OpView& op, const RowType& type, int axis, const Sizes& pads) {
   if (!type.dims.has_value()) return op.Unknown("pads rows of unknown rank");
   for (size_t i = 0; i < pads.size(); ++i) {

@@ -1,4 +1,4 @@
-// Variables and what is written to them; data, random numbers, summaries.
+// Variables and writes to them; data, random numbers, summaries.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -12,13 +12,13 @@ namespace {
 
 using Need = RowNeed::Kind;
 
-// A draw that follows from its seed alone, where learners have no generators of their
-// own.
+// Returns whether a draw is a function of its seed. A learner's own generator is not.
 bool IsFunctionOfSeed(const OpView& op) {
   return absl::StartsWith(op.op(), "Stateless") && !op.FollowsFromGenerator();
 }
 
-// Rows draw their own numbers, as good as the whole's; all else is drawn once.
+// Types draws. Rows draw their own numbers, as good as the whole's; others are drawn
+// once.
 Types Random(OpView& op, Types in) {
   if (!in[0].numbers.has_value()) {
     return {op.UnknownNumbers(in[0], "draws random numbers")};
@@ -40,13 +40,13 @@ Types Random(OpView& op, Types in) {
   return {type};
 }
 
-// Likewise, of a generator whose state is a variable.
+// Types draws from a generator whose state is a variable.
 Types RandomOfGenerator(OpView& op, Types in) { return Random(op, {in[2]}); }
 
-// The key and the counter for a random op, which sees to common draws itself.
+// Types the key and the counter for a random op, which handles common draws itself.
 Types Skip(OpView& op, Types in) { return {Make(RowKind::kSame)}; }
 
-// Candidates, with counts that are expected of them by this draw.
+// Types candidates, with the expected counts of this draw.
 Types Candidates(OpView& op, Types in) {
   if (in[0].is(RowKind::kRows) && op.gathers()) {
     return {op.Unknown("draws candidates for all rows together")};
@@ -58,7 +58,7 @@ Types Candidates(OpView& op, Types in) {
   return {Make(RowKind::kSame), expected, Make(RowKind::kSame)};
 }
 
-// Draws by the logits of each row, or once by logits that are the same.
+// Types draws by the logits of each row, or one draw by logits that are the same.
 Types Multinomial(OpView& op, Types in) {
   const RowType logits = op.Flat(0, in[0]);
   if (logits.unknown()) return {logits};
@@ -117,7 +117,7 @@ Types Data(OpView& op, Types in) {
   return {op.Unknown("takes data or calls Python during the run")};
 }
 
-// The values of an element that is fed in part.
+// Rejects the values of an element that is fed in part.
 Types Element(OpView& op, Types in) {
   return {op.Unknown("needs a value that the run is not fed")};
 }
@@ -166,7 +166,8 @@ bool IsSlot(absl::string_view name) {
   return false;
 }
 
-// Slices of a variable's gradient: values and indices that each learner has of its own.
+// Returns whether these are slices of a variable's gradient: values and indices that
+// each learner has of its own.
 bool AreSlices(const RowType& values, const RowType& indices) {
   if (indices.is(RowKind::kSame)) return false;
   if (values.is(RowKind::kZero)) return true;
@@ -174,7 +175,7 @@ bool AreSlices(const RowType& values, const RowType& indices) {
   return values.is(RowKind::kSlotted) && indices.is(RowKind::kSlots);
 }
 
-// Slices that come in blocks, as rows; untyped if they do not.
+// Returns slices in blocks as rows; untyped if they are no blocks.
 RowType OfBlocks(OpView& op, int input, const RowType& values, const RowType& indices) {
   if (!values.is(RowKind::kBlocks) || !indices.is(RowKind::kBlocks)) return {};
   std::optional<int> exponent;
@@ -250,7 +251,7 @@ Types TypeWrite(OpView& op, Types in) {
     const bool adds = applies || absl::StrContains(op.op(), "Add") ||
                       absl::StrContains(op.op(), "Sub");
     if (value.unknown()) {
-      // stays
+      // stays as it is
     } else if (slices && !(trained && adds)) {
       op.Need(Need::kGather, at.value, value);
       value = Make(RowKind::kSame);
@@ -273,7 +274,7 @@ Types TypeWrite(OpView& op, Types in) {
   } else if (value.partial() && !(trained && value.is(RowKind::kSum))) {
     value = op.Exchanged(at.value, value);
   }
-  // Learners average gradients where they all come.
+  // Learners average gradients in places that all of them reach.
   if (value.is(RowKind::kSum) && op.MayNotBeExecuted()) {
     value = op.Exchanged(at.value, value);
   }

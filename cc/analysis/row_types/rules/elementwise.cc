@@ -10,7 +10,8 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// Homogeneous functions, f(s·x) = s^d · f(x) for s > 0: twice the degree d.
+// Returns homogeneous functions, f(s·x) = s^d · f(x) for s > 0, with twice the degree
+// d.
 const std::map<absl::string_view, int>& TwiceDegrees() {
   static const auto* const degrees =
       new std::map<absl::string_view, int>({{"Abs", 2},
@@ -73,7 +74,7 @@ Types Homogeneous(OpView& op, Types in) {
   return {Elementwise(op, std::move(in))};
 }
 
-// Homogeneous in both inputs together.
+// Types comparisons, which are homogeneous in both inputs together.
 Types Compare(OpView& op, Types in) {
   bool together = true;
   std::optional<int> exponent;
@@ -95,7 +96,7 @@ Types Compare(OpView& op, Types in) {
   return {Spread(op, std::move(in), *exponent * degree)};
 }
 
-// Linear in one input, of the gradients of activations.
+// Types gradients of activations, which are linear in one input.
 template <int k>
 Types LinearIn(OpView& op, Types in) {
   if (in[k].is(RowKind::kZero)) return {in[k]};
@@ -120,7 +121,7 @@ Types BiasAdd(OpView& op, Types in) {
   if (in[1].is(RowKind::kRows)) return {op.Unknown("adds a bias that has rows")};
   if (in[0].dims.has_value() && in[1].dims.has_value() &&
       op.Attr<std::string>("data_format", "NHWC") == "NCHW") {
-    in[1].dims->resize(in[0].rank() - 1, kOneSize);  // channels first
+    in[1].dims->resize(in[0].rank() - 1, kOneSize);  // channels come first
   }
   return {Add(op, std::move(in))};
 }

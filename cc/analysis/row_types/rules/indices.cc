@@ -1,4 +1,4 @@
-// Ops that gather, scatter and choose by indices.
+// Ops that gather, scatter and select by indices.
 #include <algorithm>
 #include <set>
 
@@ -23,7 +23,7 @@ bool Is(const RowType& type, std::initializer_list<Places> kinds) {
   return std::count(kinds.begin(), kinds.end(), type.own.kind) > 0;
 }
 
-// The rows that own places number; nullopt if they number others, too.
+// Returns the rows that the indices count; nullopt if they also count others.
 std::optional<Part> Numbered(const OpView& op, const RowType& type) {
   return op.sizes().PartOf(type.own.of);
 }
@@ -93,7 +93,7 @@ Types Range(OpView& op, Types in) {
   return {range};
 }
 
-// Sizes with those of the indices in the place of the axis that they choose from.
+// Returns sizes in which those of the indices replace the axis that they index.
 Sizes Gathered(const RowType& params, int axis, const RowType& at, int batch) {
   Sizes dims(params.dims->begin(), params.dims->begin() + axis);
   dims.insert(dims.end(), at.dims->begin() + std::min(batch, at.rank()),

@@ -1,4 +1,4 @@
-// Ops that part rows by data, and stitch the parts together again.
+// Ops that partition rows by data, and stitch the parts together again.
 #include <algorithm>
 #include <set>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Places = OwnPlaces::Kind;
 
-// Puts back together what DynamicPartition took apart.
+// Types the inverse of DynamicPartition.
 std::optional<RowType> StitchOfParts(OpView& op, const Types& in) {
   const size_t half = in.size() / 2;
   SizeTable& sizes = op.sizes();

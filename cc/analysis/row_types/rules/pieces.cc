@@ -1,4 +1,4 @@
-// Ops that put tensors together, and take them apart again.
+// Ops that concatenate or stack tensors, and split them again.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,7 +15,8 @@ namespace {
 
 using Places = OwnPlaces::Kind;
 
-// Pieces one after the other on an axis that for some of them is that of rows.
+// Types pieces one after the other on an axis that is the axis of rows for some of
+// them.
 RowType Blocks(OpView& op, const Types& pieces, int axis) {
   RowType blocks = Make(RowKind::kBlocks);
   Size at = kZeroSize;
@@ -69,7 +70,7 @@ RowType ConcatOfRows(OpView& op, const Types& pieces, const Types& rows, int axi
     const bool ranked = piece.dims.has_value() && piece.rank() > first.axis;
     const bool fixed =
         !piece.is(RowKind::kRows) && ranked &&
-        op.sizes().Number((*piece.dims)[first.axis]).value_or(1) > 1;  // zeros
+        op.sizes().Number((*piece.dims)[first.axis]).value_or(1) > 1;  // zeros may
     if ((!piece.is(RowKind::kRows) && !piece.is(RowKind::kZero)) || fixed) {
       return op.Unknown("combines rows with a constant that has as many elements");
     }
@@ -87,7 +88,7 @@ RowType ConcatOfRows(OpView& op, const Types& pieces, const Types& rows, int axi
   return type;
 }
 
-// A concatenation, or a stack, without rows.
+// Types a concatenation, or a stack, without rows.
 RowType TogetherWithoutRows(OpView& op, Types pieces, const std::vector<int>& inputs) {
   std::set<int> exponents;
   bool sums = false, of_all_rows = false;
@@ -146,7 +147,7 @@ Types Concat(OpView& op, Types in) {
     if (piece.is(RowKind::kRows)) rows.push_back(piece);
   }
   const bool ranked = rows[0].dims.has_value();
-  // Pieces of blocks have exponents of their own.
+  // Pieces of blocks keep exponents of their own.
   const bool blocks = rows.size() < pieces.size() && ranked &&
                       AxisOf(number, rows[0].rank()) == rows[0].axis;
   rows.clear();
@@ -203,7 +204,7 @@ Types Pack(OpView& op, Types in) {
   return {type};
 }
 
-// One of the pieces of a concatenation, if all of them are as large.
+// Returns the pieces of a concatenation, if they are equal and as many as the split's.
 std::optional<Types> SplitOfConcatenation(OpView& op, const RowType& type) {
   const SizeTable::PartInfo info = op.sizes().Info(type.part);
   const size_t count = info.pieces.size();

@@ -1,4 +1,5 @@
-// Products, convolutions, batch normalisation, and ops on batches whose rows are apart.
+// Products, convolutions, batch normalisation, and ops on batches with independent
+// rows.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -106,7 +107,7 @@ Types Einsum(OpView& op, Types in) {
   return {Contract(op, std::move(factors), out, dims)};
 }
 
-// Why rows are not the first axis; untyped if they are.
+// Returns why rows are not the first axis; untyped if they are.
 RowType NotFirst(OpView& op, const Types& types) {
   for (const RowType& type : types) {
     if (type.is(RowKind::kRows) && type.axis != 0) {
@@ -116,7 +117,7 @@ RowType NotFirst(OpView& op, const Types& types) {
   return {};
 }
 
-// Rows of the output, of which only the first size is known.
+// Returns the sizes of an output's rows, of which only the first is known.
 std::optional<Sizes> FirstOnly(const OpView& op, int output, const RowType& type) {
   if (!type.dims.has_value() || op.OutputShape(output).unknown_rank()) {
     return std::nullopt;
@@ -133,7 +134,7 @@ Types Convolution(OpView& op, Types in) {
   if (misplaced.typed()) return {misplaced};
   if (in[w].is(RowKind::kRows)) return {op.Unknown("has filters that depend on rows")};
   const RowType rows = in[x];
-  // Axes between the rows and the channels are alike.
+  // The axes between the rows and the channels are treated alike.
   RowType result = Contract(op, {{x, in[x], "nxyzc"}, {w, in[w], "hwdio"}}, "nxyzo");
   if (result.is(RowKind::kRows)) result.dims = FirstOnly(op, 0, rows);
   return {result};
@@ -145,10 +146,10 @@ Types FilterGradient(OpView& op, Types in) {
   return {Contract(op, {{0, in[0], "nabci"}, {2, in[2], "ndefo"}}, "xyzio")};
 }
 
-// An op that keeps rows where these inputs have them on their first axis.
+// An op that keeps rows if these inputs have them on their first axis.
 struct BatchOp {
   std::vector<int> rows;
-  int linear = -1;  // the input it is linear in
+  int linear = -1;  // the input in which it is linear
   int least_rank = 1;
 };
 const std::map<absl::string_view, BatchOp>& BatchOps() {
@@ -223,7 +224,7 @@ Types Batch(OpView& op, Types in) {
     const int at = static_cast<int>(i);
     const bool scales = in[i].is(RowKind::kRows) || in[i].is(RowKind::kSame);
     if (in[i].is(RowKind::kSizes)) {
-      shape = OpView::Numbers(in[i]);  // of the learner's own rows
+      shape = OpView::Numbers(in[i]);  // the shape of the learner's own rows
       if (shape == nullptr || shape->empty()) {
         return {op.Unknown("has an unknown shape")};
       }
@@ -356,7 +357,7 @@ Types SparseMatMul(OpView& op, Types in) {
   const bool places = at.own.kind != OwnPlaces::Kind::kNone;
   if (entries && !places && shape.is(RowKind::kSame) &&
       (dense.is(RowKind::kSame) || dense.is(RowKind::kSum) ||
-       dense.is(RowKind::kZero))) {  // its entries are divided
+       dense.is(RowKind::kZero))) {  // the entries of the sparse matrix are divided
     dense.dims.reset();
     return {Contract(op, {{1, values, "z"}, {3, dense, "y"}}, "")};
   }

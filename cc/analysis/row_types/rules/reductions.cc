@@ -15,7 +15,7 @@ bool Has(const std::vector<int>& axes, int axis) {
 }
 
 // Fills `sure` and `perhaps` with the axes that `type` names for a tensor of that rank.
-// False if they are not known.
+// Returns false if they are not known.
 bool AxesOf(const OpView& op, const RowType& type, int rank, std::vector<int>* sure,
             std::vector<int>* perhaps) {
   if (type.is(RowKind::kAxes)) {
@@ -32,11 +32,11 @@ bool AxesOf(const OpView& op, const RowType& type, int rank, std::vector<int>* s
   return true;
 }
 
-// `type` without the axis of rows, or with 1 in its place.
+// Returns `type` without the axis of rows, or with 1 instead of it.
 RowType OfReducedRows(OpView& op, const RowType& type, std::optional<Sizes> dims) {
   const bool sums = op.is({"Sum", "Mean"});
   const bool same = type.uniform != Uniform::kNo && op.sizes().IsShared(type.part);
-  if (same && (sums || op.is({"Max", "Min"}))) {  // so many times one row
+  if (same && (sums || op.is({"Max", "Min"}))) {  // a multiple of one row
     return Make(RowKind::kSame, dims, type.exponent - (op.op() == "Sum" ? 1 : 0));
   }
   if (op.op() == "Sum") return Make(RowKind::kSum, dims, type.exponent);

@@ -1,4 +1,4 @@
-// Ops that give elements another shape, repeat them, or compare shapes.
+// Ops that reshape or repeat elements, or compare shapes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,7 +15,7 @@ namespace {
 
 using Places = OwnPlaces::Kind;
 
-// Sizes that follow from others: -1, and one that is unknown, from the total.
+// Fills in sizes that follow from others: -1, and an unknown one, from the total.
 void FillIn(SizeTable& sizes, Size total, Sizes* dims) {
   for (int pass = 0; pass < 2; ++pass) {
     std::vector<size_t> open;
@@ -65,7 +65,7 @@ Types ReshapeOthers(OpView& op, const RowType& type, const RowType& shape) {
   return {reshaped};
 }
 
-// Own places in another shape.
+// Returns own places in another shape.
 OwnPlaces Reshaped(const OwnPlaces& own, const RowType& from, const Sizes& to) {
   OwnPlaces reshaped = own;
   if (own.kind == Places::kPlace && to.size() == 2 && to[1] == kOneSize) {
@@ -99,7 +99,7 @@ Types Reshape(OpView& op, Types in) {
   }
   if (axes.size() != 1) return {op.Unknown("moves rows to an unknown axis")};
   const int axis = axes[0];
-  // Elements that lie before the rows stay before them, or become a factor of the part.
+  // Elements before the rows stay before them, or become a factor of the part.
   const SizeTable::PartInfo& info = sizes.Info(type.part);
   const bool repeated = info.kind == SizeTable::PartInfo::Kind::kRepeated;
   const Part base = repeated ? info.base : type.part;
@@ -207,7 +207,7 @@ Types Transpose(OpView& op, Types in) {
   return {type};
 }
 
-// The uniformity of something repeated.
+// Returns the uniformity of a repeated value.
 Uniform UniformOfRepeated(const RowType& type, bool grows) {
   const bool single = std::all_of(type.dims->begin(), type.dims->end(),
                                   [](Size size) { return size == kOneSize; });
