@@ -1,5 +1,5 @@
-// Whether a saved state is one that a session can load: made with its settings, of its
-// graph, for its learners. Errors say what differs and what to do about it.
+// Checks of a saved state: a session can load one that was saved with its settings, of
+// its graph, for its learners. Errors name the difference and the remedy.
 //
 // Pure functions: they read no file and change nothing. Thread-safe.
 #ifndef TENSORBOW_CC_CHECKPOINT_CHECKS_H_
@@ -31,8 +31,8 @@ absl::Status CheckNames(const std::vector<std::string>& saved,
 absl::Status CheckValue(const tensorflow::NodeDef& node,
                         const tensorflow::Tensor& value);
 
-// Checks that `learners`, of whom a saved value of the variable `name` is, lists some
-// of this session's learners in ascending order.
+// Checks that `learners`, who share a saved value of the variable `name`, are learners
+// of this session in ascending order.
 absl::Status CheckLearners(const std::string& name,
                            const std::vector<int64_t>& learners, int num_learners);
 

@@ -22,7 +22,7 @@ constexpr char kFormatKey[] = "_tensorbow/format";
 // [n, 2]: names and values of the settings that a session must share with the state.
 constexpr char kSettingsKey[] = "_tensorbow/settings";
 constexpr char kLearnersKey[] = "_tensorbow/num_learners";
-// Which synchroniser has been chosen, and the central model's momentum.
+// The synchroniser, and the central model's momentum.
 constexpr char kChoiceKey[] = "_tensorbow/choice";
 constexpr char kMomentumKey[] = "_tensorbow/momentum";
 constexpr char kCountersKey[] = "_tensorbow/counters";

@@ -1,5 +1,5 @@
-// What a session saves to go on later, bit for bit, from where it is, and its form on
-// disk (state_file.h):
+// The state that a session saves to go on from it bit for bit, and its form on disk
+// (state_file.h):
 //
 //   <name>                                    of every variable of the graph its
 //                                             central value, as Saver writes it
@@ -37,7 +37,8 @@ namespace tensorbow {
 using VariableNodes = std::map<std::string, const tensorflow::NodeDef*>;
 
 struct SavedState {
-  // Names and values, in the user's words, of what a session must share with the state.
+  // The settings that a session must share with the state: names and values, in the
+  // user's words.
   using Settings = std::vector<std::pair<std::string, std::string>>;
 
   Settings settings;
@@ -57,9 +58,9 @@ struct SavedState {
 // Makes it the current state of `path`. After an error, what was saved before is as it
 // was.
 absl::Status WriteState(const SavedState& state, const std::string& path);
-// The same where other hosts have parts of the state, as its save number `last` + 1.
-// `agree` is called with what came of writing this part, when it is on the disk: what
-// it returns decides whether the state becomes the current one.
+// Makes this host's part of a state the current one, as save number `last` + 1.
+// `agree` is called with the status of writing it, when it is on the disk. The state
+// becomes the current one if `agree` returns OK.
 using AgreeOnSaving = std::function<absl::Status(const absl::Status& written)>;
 absl::Status WritePart(const SavedState& state, const std::string& path, int64_t last,
                        const AgreeOnSaving& agree);

@@ -64,7 +64,7 @@ class ConnectedHosts : public HostCoordinator {
 
   HostRounds* const rounds_;      // not owned
   HostTraining* const training_;  // not owned
-  // What the last run trained and wrote.
+  // The variables that the last run trained and wrote.
   std::unique_ptr<TrainedSet> last_set_;
   std::vector<int> last_written_;
 

@@ -27,7 +27,7 @@ absl::StatusOr<FeedPlan> PlanRun(const CompiledProgram& program,
   feed_options.task_rows = task_rows;
   FeedPlan plan;
   TF_RETURN_IF_ERROR(PlanFeeds(program.feeds, feeds, feed_options, &plan));
-  // With types, a doubt may not matter.
+  // A doubt may not matter if rows have types.
   if (plan.ambiguous.empty() && !options.proof) plan.ambiguous = plan.doubt;
   if (!plan.ambiguous.empty()) plan.tasks.clear();
   return plan;

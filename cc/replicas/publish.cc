@@ -1,6 +1,6 @@
-// What becomes of central values between learning runs: those that nobody reads give
-// their memory back (VariableTable::ReleaseStale, PublishReleased), and all hosts
-// begin with the same (AgreeOnCentral).
+// Central values between learning runs: values that nobody reads release their memory
+// (VariableTable::ReleaseStale, PublishReleased), and all hosts begin with the same
+// values (AgreeOnCentral).
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -50,7 +50,7 @@ absl::Status VariableTable::PublishReleased() {
 }
 
 absl::Status VariableTable::AgreeOnCentral(const std::vector<int>& ids,
-                                                 const Agreement& agree) {
+                                           const Agreement& agree) {
   std::map<std::string, tf::Tensor> values;
   for (int id : ids) {
     Variable& variable = variables_[id];

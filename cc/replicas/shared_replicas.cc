@@ -39,7 +39,7 @@ absl::Status VariableTable::Share(const std::vector<int>& ids) {
     variable.replicas_stale |= variable.eager;  // the central value is up to date
     if (!variable.replicas.empty() && !variable.replicas_stale) {
       TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> values, HostValues(variable));
-      // Of what every learner had for itself, all go on from the central value.
+      // If the learners' values differ, all go on from the central value.
       variable.replicas_stale = !AreEqual(values);
     }
     TF_RETURN_IF_ERROR(PublishIfStale(&variable));

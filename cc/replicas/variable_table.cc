@@ -16,10 +16,8 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
-VariableTable::VariableTable(tf::Device* central_device,
-                                         std::vector<Learner*> learners,
-                                         CentralModel* model,
-                                         Synchroniser* synchroniser)
+VariableTable::VariableTable(tf::Device* central_device, std::vector<Learner*> learners,
+                             CentralModel* model, Synchroniser* synchroniser)
     : central_device_(central_device),
       learners_(std::move(learners)),
       model_(model),
@@ -78,7 +76,7 @@ int VariableTable::Find(const std::string& name) const {
 }
 
 absl::Status VariableTable::OpenCentral(const Variable& variable,
-                                              VariableStorage* storage) const {
+                                        VariableStorage* storage) const {
   return VariableStorage::Open(variable.node, variable.container, central_device_,
                                /*create=*/false, storage);
 }
@@ -93,9 +91,8 @@ absl::StatusOr<std::optional<tf::Tensor>> VariableTable::CentralTensor(
 }
 
 absl::Status VariableTable::Broadcast(const std::vector<int>& ids,
-                                            const Agreement& agree,
-                                            std::vector<int>* uninitialised,
-                                            bool* any) {
+                                      const Agreement& agree,
+                                      std::vector<int>* uninitialised, bool* any) {
   if (agree != nullptr) TF_RETURN_IF_ERROR(AgreeOnCentral(ids, agree));
   for (int id : ids) {
     Variable& variable = variables_[id];
@@ -164,8 +161,7 @@ absl::Status VariableTable::OpenReplicas(Variable* variable) {
   return absl::OkStatus();
 }
 
-absl::Status VariableTable::BroadcastOne(Variable* variable,
-                                               const tf::Tensor& value) {
+absl::Status VariableTable::BroadcastOne(Variable* variable, const tf::Tensor& value) {
   TF_RETURN_IF_ERROR(OpenReplicas(variable));
   for (size_t j = FirstCopy(*variable); j < NumCopies(*variable); ++j) {
     tf::Tensor own = value;
@@ -203,8 +199,7 @@ absl::Status VariableTable::TakeOver(int id, const tf::Tensor& value) {
   return BroadcastOne(&variables_[id], value);
 }
 
-absl::Status VariableTable::Locate(int id, int learner, int member,
-                                         TrainedSet* set) {
+absl::Status VariableTable::Locate(int id, int learner, int member, TrainedSet* set) {
   Variable& variable = variables_[id];
   VariableStorage& replica = variable.replicas[learner];
   const CentralModel::Variable& model = model_->variable(variable.model_index);
@@ -222,7 +217,7 @@ absl::Status VariableTable::Locate(int id, int learner, int member,
 }
 
 void VariableTable::MarkLearned(const std::vector<int>& ids,
-                                      const std::vector<int>& learners) {
+                                const std::vector<int>& learners) {
   for (int id : ids) {
     variables_[id].central_stale = true;
     ++variables_[id].stale_for;
@@ -286,7 +281,7 @@ absl::Status VariableTable::Gather(const std::vector<int>& ids) {
 }
 
 absl::Status VariableTable::CopyModelTo(const Variable& variable,
-                                              CentralModel::Which which, void* values) {
+                                        CentralModel::Which which, void* values) {
   TF_RETURN_IF_ERROR(Collect(variable));
   model_->CopyTo(variable.model_index, which, values);
   return absl::OkStatus();
@@ -318,7 +313,7 @@ absl::Status VariableTable::PublishOne(Variable* variable) {
                                                      : MeanOf(first.dtype());
   const bool has_model = variable->model_index >= 0;
   const bool averages = synchroniser_->traits().averages != Traits::Averages::kNothing;
-  // Where all replicas are the same, learner 0's stands for the trained variables.
+  // All replicas are the same: learner 0's stands for the trained variables.
   if (!has_model &&
       (variable->trained || variable->shared || !averages || aggregate == nullptr)) {
     TF_ASSIGN_OR_RETURN(const tf::Tensor value,
@@ -354,7 +349,7 @@ void VariableTable::MarkAssigned(const std::string& name) {
 }
 
 absl::Status VariableTable::CopyReplicas(const std::vector<int>& ids, int from,
-                                               int to) {
+                                         int to) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (variable.generator || variable.summed || variable.shared) continue;

@@ -1,16 +1,16 @@
 // The variables of a session that learners have copies of, and the traffic between
 // the copies and the central model.
 //
-//   central variable   what reads, writes and Saver use: an ordinary variable of the
-//                      stock session
-//   replica            a learner's variable, in the learner's container; of a variable
-//                      that learners share, all are learner 0's
+//   central variable   an ordinary variable of the stock session, for reads, writes and
+//                      Saver
+//   replica            a learner's variable, in the learner's container; if learners
+//                      share the variable, all are learner 0's
 //
 // Both directions are lazy. Broadcast() brings replicas up to date after a write,
 // Publish() brings central variables up to date after learning: a trained variable
 // gets z, other floating-point state the learners' mean, everything else learner 0's
 // value; a variable's node may say otherwise (kAggregationAttribute). Not thread-safe:
-// the session calls it while no learner is running.
+// called while no learner is running.
 #ifndef TENSORBOW_CC_REPLICAS_VARIABLE_TABLE_H_
 #define TENSORBOW_CC_REPLICAS_VARIABLE_TABLE_H_
 
@@ -32,153 +32,146 @@
 
 namespace tensorbow {
 
-// Learners' side of a replicated variable, as it is saved.
+// The learners' side of a replicated variable, as it is saved.
 struct ReplicaState {
   std::string name;
   bool trained = false;
   bool generator = false;
-  // By learner; empty if the replicas have to start from the central value.
+  // The learners' values; empty if replicas have to start from the central value.
   std::vector<tensorflow::Tensor> replicas;
-  // Flat, in the accumulation type; empty where the central model does not keep them.
+  // Flat, in the accumulation type; empty if the central model does not keep them.
   tensorflow::Tensor z, previous;
   tensorflow::Tensor average;
   int64_t model_iterations = 0;
-  std::vector<int64_t> present;     // whose mean z is; empty: the model has no z
+  std::vector<int64_t> present;     // z is their mean; empty: the model has no z
   std::vector<int64_t> learned_by;  // since the replicas have been equal
 };
 
 class VariableTable {
  public:
-  // Nothing is owned; `learners` may be empty (then nothing is ever replicated).
-  VariableTable(tensorflow::Device* central_device,
-                      std::vector<Learner*> learners, CentralModel* model,
-                      Synchroniser* synchroniser);
+  // Nothing is owned. `learners` may be empty: nothing is replicated then.
+  VariableTable(tensorflow::Device* central_device, std::vector<Learner*> learners,
+                CentralModel* model, Synchroniser* synchroniser);
 
-  // Learners draw as number `first` and the following ones; 0 unless set before
+  // Sets the number of the first learner's random stream, 0 by default. Called before
   // anything is replicated.
   void set_first_random_stream(int first) { first_random_stream_ = first; }
-  // Declares all replicas equal, those of untrained variables, too; called before
-  // anything is replicated.
+  // Declares all replicas equal, untrained variables included. Called before anything
+  // is replicated.
   void set_equal_replicas() { equal_replicas_ = true; }
 
   // Deletes the replicas.
   ~VariableTable();
 
-  // Makes the variable replicated (if it is not yet) and returns its id.
+  // Adds a variable, unless the table has it. Returns its id.
   int Add(const VariableUse& use);
-  // Its id, or -1 if the variable (by node name) is not replicated.
+  // Returns the id of the variable with this node name, or -1.
   int Find(const std::string& name) const;
 
-  // From now on all learners use one copy of these variables (Share), or each learner
-  // has its own (Separate). Separate() ignores names of variables that are not
-  // replicated. REQUIRES: from now on all programs use the variables in that way. If a
-  // variable is trained, its replicas are equal.
+  // Share() gives all learners one copy of these variables, Separate() each its own.
+  // Separate() ignores names that are not replicated. REQUIRES: all programs use the
+  // variables in that way from now on. Replicas of trained variables are equal.
   absl::Status Share(const std::vector<int>& ids);
   absl::Status Separate(const std::set<std::string>& names);
 
-  // Overwrites values, by name of the variable, with those to go on from.
+  // Overwrites values, by variable, with the values to go on from.
   using Agreement =
       std::function<absl::Status(std::map<std::string, tensorflow::Tensor>*)>;
   // Copies central values to all replicas that are out of date. Lists variables whose
-  // central value is uninitialised; their replicas are left alone. With an `agree`, and
-  // if there are none of those, central values get what it makes of them before.
-  // `*any`: whether there was one to copy.
+  // central value is uninitialised, and leaves their replicas alone. If there are none,
+  // `agree`, if any, overwrites the central values first. Sets `*any` if it copied one.
   absl::Status Broadcast(const std::vector<int>& ids, const Agreement& agree,
                          std::vector<int>* uninitialised, bool* any);
-  // Whether some program trains the variable.
+  // Returns whether some program trains the variable.
   bool trained(int id) const { return variables_[id].trained; }
-  // Whether a host that had no data takes over what others have made of the variable:
-  // not of what every learner has its own of.
+  // Returns whether hosts share the variable: learners have no values of their own. A
+  // host without data takes over the others' value.
   bool follows_others(int id) const {
     const Variable& variable = variables_[id];
     return variable.trained || !(variable.generator || variable.summed);
   }
-  // Whether the replicas are what learners left, not what is still to be broadcast.
+  // Returns whether the replicas are the learners' values; else a broadcast is due.
   bool replicas_up_to_date(int id) const { return !variables_[id].replicas_stale; }
-  // Whether the central model has it: it is trained, and has been broadcast.
+  // Returns whether the central model has it: it is trained and has been broadcast.
   bool in_model(int id) const { return variables_[id].model_index >= 0; }
   int num_trained() const { return num_trained_; }
-  // The index of a trained variable in the central model. REQUIRES: it has been
+  // Returns the index of a trained variable in the central model. REQUIRES: it has been
   // broadcast.
   int model_index(int id) const { return variables_[id].model_index; }
 
-  // Tells the trained set where `learner`'s buffer of variable `id`, its member
-  // `member`, is now. The buffer is no longer shared with anybody afterwards. May be
-  // called by different learners concurrently.
+  // Sets the buffer of `learner` for the set's `member`, variable `id`. The buffer is
+  // shared with nobody afterwards. Different learners may call it concurrently.
   absl::Status Locate(int id, int learner, int member, TrainedSet* set);
 
-  // These learners have (perhaps) changed these variables.
+  // Marks the variables as changed by these learners.
   void MarkLearned(const std::vector<int>& ids, const std::vector<int>& learners);
   absl::Status Publish(const std::vector<int>& ids);
 
-  // Eager code reads and writes its variables at any time between two runs. Before a
-  // run, replicas of those it has written since the last one become out of date.
+  // Marks the replicas of variables that eager code has written since the last run as
+  // out of date. Called before a run.
   void DetectEagerWrites(const std::vector<int>& ids);
-  // After a run, central values of those among these variables are up to date, or what
-  // they were, if it has `failed`.
+  // Publishes those variables among these that eager code owns, after a run; restores
+  // them if it has `failed`.
   absl::Status PublishEager(const std::vector<int>& ids, bool failed);
 
-  // Before one learner goes on with the central model: central variables get the
-  // replicas' mean as it is (a lagging z lacks the last update of each, a moving
-  // average most of them), and replicas will restart from what that learner makes of
-  // it.
+  // Sets central variables to the replicas' mean, before one learner goes on with the
+  // central model. A lagging z lacks the last update of each learner, a moving average
+  // most of them. Replicas will restart from that learner's values.
   absl::Status Gather(const std::vector<int>& ids);
   absl::Status PublishAll();
-  // Gives back the memory of central values that have been out of date for some
-  // learning runs, until they are published again. `kept`: variables to leave alone.
-  // REQUIRES: no central run that is under way reads any, nor will one that does not
-  // call Publish() before.
+  // Releases the memory of central values that have been out of date for some learning
+  // runs, until they are published again. `kept`: variables to leave alone. REQUIRES:
+  // no central run reads any without a call of Publish() before.
   absl::Status ReleaseStale(const std::set<std::string>& kept);
-  // Publishes what has been released.
+  // Publishes all released values.
   absl::Status PublishReleased();
-  // The central variable gets z itself, not its moving average.
+  // Sets the central variable to z itself, not to its moving average.
   absl::Status PublishModel(int id);
 
-  // The central variable of this name has been assigned to; no-op if not replicated.
+  // Marks the central variable as assigned to; ignores names that are not replicated.
   void MarkAssigned(const std::string& name);
 
-  // A copy of the central value of a variable (replicated or not), or of one learner's.
+  // Return copies of the central value of a variable (replicated or not), and of a
+  // learner's.
   absl::StatusOr<tensorflow::Tensor> CentralValue(const tensorflow::NodeDef& node);
   absl::StatusOr<tensorflow::Tensor> ReplicaValue(int id, int learner);
-  // A copy of the central model's value of a trained variable; of others, the central
-  // value.
+  // Returns a copy of the central model's value of a trained variable; for others, of
+  // the central value.
   absl::StatusOr<tensorflow::Tensor> ModelValue(int id, CentralModel::Which which);
 
-  // What the central model keeps of all variables, by name, after all completed
-  // iterations. Sets it; replicas stay what they are.
+  // Return and set the values that the central model keeps, by variable, after all
+  // completed iterations. Replicas stay as they are.
   absl::StatusOr<std::map<std::string, tensorflow::Tensor>> ModelStates();
   void SetModelStates(const std::map<std::string, tensorflow::Tensor>& values);
-  // What variables there are, of which type and shape.
+  // Returns the names, dtypes and shapes of the variables, as text.
   std::string Describe() const;
-  // The first learner's values of everything that follows other hosts and that the
-  // central model does not keep, by name. Takes over another host's, for all learners.
+  // Return and set the values that hosts share and the central model does not keep, by
+  // variable: the first learner's, for all learners.
   absl::StatusOr<std::map<std::string, tensorflow::Tensor>> FollowedStates() const;
   absl::Status TakeOverStates(const std::map<std::string, tensorflow::Tensor>& values);
-  // What a learning run has left is another host's value, for all learners.
+  // Sets all learners' values to another host's.
   absl::Status TakeOver(int id, const tensorflow::Tensor& value);
 
-  // Gives one learner the values of another; random generators and what is summed over
-  // the learners stay each learner's own.
+  // Copies values from one learner to another. Random generators and summed variables
+  // stay each learner's own.
   absl::Status CopyReplicas(const std::vector<int>& ids, int from, int to);
 
-  // For saving: tensors in it share the replicas' buffers and must be gone before the
-  // next learning run.
+  // Returns the state for saving. Its tensors share the replicas' buffers: they must be
+  // destroyed before the next learning run.
   int size() const { return static_cast<int>(variables_.size()); }
   absl::StatusOr<ReplicaState> GetState(int id);
-  // The same, made ready for `num_learners` learners (2 or more). Where models are
-  // averaged, every replica of a trained variable is z. Of all other variables learners
-  // that stay keep their values, and new learners get copies of learner 0's. A learner
-  // that leaves adds its value of a summed variable to learner 0's.
+  // Returns the state for `num_learners` learners (2 or more). If models are averaged,
+  // every replica of a trained variable is z. Otherwise learners that stay keep their
+  // values, and new learners get copies of learner 0's. A learner that leaves adds its
+  // value of a summed variable to learner 0's.
   absl::StatusOr<ReplicaState> GetState(int id, int num_learners);
   const tensorflow::NodeDef& node(int id) const { return variables_[id].node; }
-  // Sets the learners' side of all variables: as in `states`, and for variables not
-  // there it will be the central value at the next learning run. `uses`, for Add(), are
-  // in the order of `states`. An error before anything has been changed, unless memory
-  // runs out.
+  // Sets the learners' side of all variables. Variables that are not in `states` start
+  // from the central value in the next learning run. `uses`, for Add(), are in the
+  // order of `states`. After an error nothing has changed, unless memory runs out.
   absl::Status SetStates(const std::vector<VariableUse>& uses,
                          const std::vector<ReplicaState>& states);
-  // A program has placed these variables: brings replicas there that have been set
-  // before.
+  // Moves the replicas of these variables to where a program has placed them.
   absl::Status Place(const std::vector<int>& ids);
 
  private:
@@ -204,34 +197,34 @@ class VariableTable {
     std::vector<VariableStorage> replicas;  // by learner
   };
 
-  // Whether FollowedStates() has it.
+  // Returns whether FollowedStates() has it.
   bool Follows(int id) const;
-  // Where a learner keeps its replica.
+  // Returns the device of a learner's replica.
   tensorflow::Device* DeviceOf(const Variable& variable, int learner) const;
   Memory MemoryOf(const Variable& variable, int learner) const;
-  // Whether the central model keeps values of trained variables.
+  // Returns whether the central model keeps values of trained variables.
   bool keeps_model() const { return model_->keeps_z() || model_->keeps_average(); }
   // Brings the central model's values of a variable up to date.
   absl::Status Collect(const Variable& variable);
-  // The values of all replicas, in host memory.
+  // Returns the values of all replicas, in host memory.
   absl::StatusOr<std::vector<tensorflow::Tensor>> HostValues(
       const Variable& variable) const;
   absl::Status OpenCentral(const Variable& variable, VariableStorage* storage) const;
-  // Of those of the variables whose replicas are out of date.
+  // Lets hosts agree on the variables with stale replicas.
   absl::Status AgreeOnCentral(const std::vector<int>& ids, const Agreement& agree);
-  // The central tensor as it is now (not a copy), or nothing if uninitialised.
+  // Returns the central tensor (not a copy), or nothing if it is uninitialised.
   absl::StatusOr<std::optional<tensorflow::Tensor>> CentralTensor(
       const Variable& variable) const;
   absl::Status BroadcastOne(Variable* variable, const tensorflow::Tensor& value);
   absl::Status PublishOne(Variable* variable);
-  // The values of a trained variable, in its own type: the central model's or, where it
-  // lags, the replicas' mean.
+  // Copies the values of a trained variable, in its own type: the central model's or,
+  // if that lags, the replicas' mean.
   absl::Status CopyModelTo(const Variable& variable, CentralModel::Which which,
                            void* values);
   absl::Status CopyMeanTo(const Variable& variable, void* values);
-  // Before replicas that are out of date go: the central value is then all there is.
+  // Publishes a variable before its replicas are deleted.
   absl::Status PublishIfStale(Variable* variable);
-  // The number of replicas that are to be written.
+  // Returns the number of replicas to write.
   size_t NumCopies(const Variable& variable) const {
     return variable.shared ? 1 : learners_.size();
   }
@@ -242,14 +235,14 @@ class VariableTable {
     return variable.eager && (variable.shared || !variable.small) && equal_replicas_ &&
            !keeps_model() && !variable.on_accelerator;
   }
-  // Copies of it are to be written, but not the central variable.
+  // Returns the first replica that is a copy, not the central variable.
   size_t FirstCopy(const Variable& variable) const { return InPlace(variable) ? 1 : 0; }
-  // Makes the central variable learner 0's, too, or has learner 0 begin without one.
+  // Makes the central variable learner 0's replica, or gives learner 0 none yet.
   absl::Status PlaceEager(const Variable& variable);
-  // Keeps a copy of an eager variable's central value, to be compared with.
+  // Keeps a copy of an eager variable's central value, for comparison.
   void RecordPublished(const std::optional<tensorflow::Tensor>& central,
                        Variable* variable) const;
-  // Makes the replicas that the variable has not got yet, uninitialised.
+  // Makes missing replicas of the variable, uninitialised.
   absl::Status OpenReplicas(Variable* variable);
   absl::Status CheckState(const VariableUse& use, const ReplicaState& state) const;
   absl::Status SetState(Variable* variable, const ReplicaState& state);

@@ -263,7 +263,7 @@ std::vector<int> LearningRun::learned() const {
   }
   std::vector<int> learners;
   for (int j = 0; j < active_; ++j) {
-    // Where rows are cut as learners ask for them, some may have got none.
+    // Rows are cut as learners ask for them: some may have got none.
     const bool had_none = batches_ != nullptr && status_[j].ok();
     if (completed[j] || !(EndsWithData(status_[j]) || had_none)) learners.push_back(j);
   }

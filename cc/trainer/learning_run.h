@@ -1,8 +1,8 @@
-// One learning run on the learners: hands its tasks out, executes them between the
-// synchroniser's calls, and keeps what each has computed. Lives as long as the run.
+// One learning run on the learners. Hands out its tasks, executes them between the
+// synchroniser's calls, and keeps their results.
 //
 // Execute() is called once, by the thread that becomes learner 0; everything else
-// before or after it. Owns nothing it is given.
+// before or after it. Nothing is owned.
 #ifndef TENSORBOW_CC_TRAINER_LEARNING_RUN_H_
 #define TENSORBOW_CC_TRAINER_LEARNING_RUN_H_
 
@@ -31,16 +31,16 @@ namespace tensorbow {
 
 class LearningRun {
  public:
-  // Called by a learner after its task, before the synchroniser hears of it: tells the
-  // trained set where the learner's replica is.
+  // Called by a learner after its task, before the synchroniser's AfterTask(): sets the
+  // buffers of its replicas in the trained set.
   using AfterTask = std::function<absl::Status(int learner)>;
 
-  // Called when a mega-batch is complete, while no learner is at work: merges.
+  // Called when a mega-batch is complete, while no learner works: merges the models.
   using Merge = std::function<absl::Status()>;
 
-  // `plan`: how `feeds` are divided. `batches`: null where tasks are those of the plan;
-  // else its rows are cut into batches of the learners' own sizes, which may be done at
-  // any time until a merge (mega_batch_merges.cc).
+  // `plan`: the division of `feeds`. `batches`: null if tasks are those of the plan;
+  // else its rows are cut into batches of the learners' own sizes
+  // (mega_batch_merges.h).
   LearningRun(Program* program, const std::vector<tensorflow::Tensor>& feeds,
               FeedPlan plan, LearnerGroup* learners, TaskScheduler* scheduler,
               Synchroniser* synchroniser, MegaBatches* batches, ActivityLog* activity,
@@ -53,28 +53,27 @@ class LearningRun {
   void Execute(SchedulingPolicy policy, int64_t timeout_ms, AfterTask after_task,
                Merge merge);
 
-  // In its place, where what all learners share has no data left: nobody learns.
+  // Called instead of Execute() if the shared data has ended: nobody learns.
   void ExecuteWithoutData(const absl::Status& end_of_data);
 
-  // How many learners had tasks: the first so many.
+  // Returns the number of learners with tasks: the first ones.
   int num_active() const { return active_; }
-  // Iterations that completed.
+  // Returns the number of completed iterations.
   int64_t completed() const { return completed_; }
-  // The learners that took part in the last of them, ascending.
+  // Returns the participants of the last of them, ascending.
   std::vector<int> present() const;
-  // The learners that had a task, but for those that found no data; ascending.
+  // Returns the learners that had a task and found data, ascending.
   std::vector<int> learned() const;
-  // Whether a learner's task failed (the end of the data is no failure).
+  // Returns whether a learner's task failed (the end of the data is no failure).
   bool failed() const;
-  // Of the run: OK, an error that is the run's, or OutOfRange where no learner found
-  // data.
+  // Returns the status of the run; OutOfRange if no learner found data.
   absl::Status status() const;
-  // What the tasks of completed iterations computed, in row order. Empties the run.
+  // Returns the results of completed iterations' tasks, in row order. Called once.
   std::vector<TaskOutcome> TakeOutcomes();
-  // Learning tasks of completed iterations, and their rows (1 where unknown).
+  // Return the learning tasks of completed iterations, and their rows (1 if unknown).
   int64_t NumTasks() const;
   int64_t NumRows() const;
-  // The execution times of every learner, on devices "…/learner:<j>".
+  // Appends the execution times of every learner, on devices "…/learner:<j>".
   void AppendStats(tensorflow::StepStats* stats);
 
  private:
@@ -82,20 +81,20 @@ class LearningRun {
     return task_iteration_[task] >= 0 && task_iteration_[task] < completed_;
   }
   bool EndsWithData(const absl::Status& status) const;
-  // Has the learners that have tasks execute them, this thread as learner 0.
+  // Calls `run` for each learner with tasks, on this thread for learner 0.
   void OnLearners(const std::function<void(int learner)>& run);
   // Executes tasks on one learner until the run has none left for it.
   void RunTasks(int learner);
-  // `rows`: of the feeds; without them all.
+  // `rows`: the task's rows of the feeds; nullopt: all.
   absl::Status RunTask(int learner, int64_t task,
                        const std::optional<FeedPlan::Rows>& rows);
-  // What ends a learner's part in the run.
+  // Ends a learner's part in the run.
   void FinishLearner(int learner);
-  // In the place of tasks: batches, from one merge to the next.
+  // Executes batches instead of tasks, from one merge to the next.
   void ExecuteBatches(SchedulingPolicy policy, const Merge& merge);
   void RunBatches(int learner);
-  // Where learners share an accelerator, learner 0's first task says how much memory
-  // one needs, before the others begin.
+  // Checks that all learners fit on a shared accelerator, after learner 0's first task,
+  // which measures one learner's memory.
   absl::Status CheckMemory(int learner, bool first, absl::Status status);
   void Fail(int learner, const absl::Status& status);
 

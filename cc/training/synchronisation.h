@@ -1,5 +1,5 @@
-// How the learners of a session are kept together: the algorithm, the central model and
-// the synchroniser, made together when the algorithm is known.
+// The algorithm, the central model and the synchroniser that keep the learners of a
+// session together. They are made at once, when the algorithm is known.
 #ifndef TENSORBOW_CC_TRAINING_SYNCHRONISATION_H_
 #define TENSORBOW_CC_TRAINING_SYNCHRONISATION_H_
 
@@ -18,23 +18,23 @@
 
 namespace tensorbow {
 
-// What has been chosen; the rest is in the options.
+// The choice of an algorithm; the rest is in the options.
 struct Choice {
   Options::Algorithm algorithm = Options::Algorithm::kAuto;  // kAuto: nothing yet
   double momentum = 0;                                       // of a lagging centre
 
-  // "SMA", "SSGD", "Independent", "AdaptiveSGD", or "" where nothing has been chosen.
+  // Returns "SMA", "SSGD", "Independent" or "AdaptiveSGD"; "" before the choice.
   std::string name() const;
-  // What learners do under it.
+  // Returns the values that learners average.
   Traits::Averages averages() const;
 };
 bool operator==(const Choice& a, const Choice& b);
-// The choice with that name(), without momentum; nothing for an unknown one.
+// Returns the choice with that name(), without momentum; kAuto for an unknown one.
 Choice ChoiceOfName(absl::string_view name);
 
-// The choice for a session whose first learning run is `analysis`. Where the options
-// leave the algorithm open: averaged gradients on the CPU, which make the step of a
-// stock session; averaged models on accelerators.
+// Returns the choice for a session whose first learning run is `analysis`. If the
+// options leave the algorithm open, it averages gradients on the CPU, which makes a
+// stock session's step, and models on accelerators.
 Choice ChoiceFor(const RunAnalysis& analysis, const Options& options,
                  const LearnerGroup& learners);
 
@@ -46,11 +46,12 @@ struct Synchronisation {
   std::unique_ptr<HostMerges> host_merges;  // of it, with other hosts
 };
 
-// Unimplemented if the algorithm does not keep several of these learners together.
+// Returns Unimplemented if the algorithm cannot keep several of these learners
+// together.
 absl::Status CheckAlgorithm(Options::Algorithm algorithm, const LearnerGroup& learners);
 
-// REQUIRES: an algorithm has been chosen. A lone learner is left alone whatever that
-// is, unless there are other hosts. `rounds`: with them, null without; not owned.
+// Makes the parts of an algorithm that has been chosen. A lone learner without other
+// hosts is left alone, whatever the algorithm. `rounds`: null on one host; not owned.
 absl::StatusOr<std::unique_ptr<Synchronisation>> NewSynchronisation(
     const Choice& choice, const Options& options, const LearnerGroup& learners,
     HostRounds* rounds);

@@ -115,7 +115,7 @@ absl::Status LocateAfterTask(TrainingState* state, Program* program, int learner
   return absl::OkStatus();
 }
 
-// With other hosts, written variables are included: they are merged before they are
+// Includes written variables if there are other hosts: they are merged before they are
 // overwritten, as on hosts that have not written them yet.
 absl::StatusOr<TrainedSet> LocateAll(TrainingState* state) {
   VariableTable* const variables = state->variables();

@@ -15,8 +15,8 @@
 
 namespace tensorbow {
 
-// Brings replicas up to date with what central runs have written, after `agree`, if
-// any, has set the values. Returns false if a variable has no value yet.
+// Copies values that central runs have written to the replicas, after `agree`, if any,
+// has set them. Returns false if a variable has no value yet.
 absl::StatusOr<bool> BroadcastWrites(TrainingState* state, Program* program,
                                      const VariableTable::Agreement& agree)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mu());

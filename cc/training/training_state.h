@@ -98,10 +98,10 @@ class TrainingState {
   // Replaces the learners between two iterations; see Trainer::SetLayout().
   absl::Status SetLayout(const Layout& layout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Marks what central runs have written: replicas start from it.
+  // Marks the variables that central runs have written: replicas start from them.
   void MarkWrites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Gives every learner its own copy of what a new program cannot share. Programs that
-  // have shared it are to be compiled again.
+  // Gives every learner its own copy of variables that a new program cannot share.
+  // Programs that have shared them are to be compiled again.
   absl::Status StopSharing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sets all replicas of all trained variables to z, if that has been requested.
   absl::Status ApplyRestarts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
