@@ -12,7 +12,7 @@ class Independent : public Algorithm {
   const Traits& traits() const override { return traits_; }
 
  private:
-  const Traits traits_;
+  const Traits traits_{};
 };
 
 }  // namespace tensorbow
