@@ -29,9 +29,6 @@ EXCEPTIONS = {
     ("coordination/merging_hosts.h", "trainer/learning_run.h"),
     ("coordination/merging_hosts.h", "trainer/trainer.h"),
     ("coordination/returning_hosts.cc", "trainer/trainer.h"),
-    ("synchroniser/hosts/host_chunks.h", "synchroniser/trained_set.h"),
-    ("synchroniser/hosts/host_merges.h", "synchroniser/algorithms/mega_batches.h"),
-    ("synchroniser/hosts/other_hosts.cc", "synchroniser/synchroniser.h"),
 }
 
 ROOT = pathlib.Path(__file__).parents[1]

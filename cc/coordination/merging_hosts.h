@@ -1,5 +1,5 @@
 // Adaptive SGD over the hosts of a cluster: when a trainer meets the other hosts
-// (cc/synchroniser/hosts/host_merges.h), and what it does then.
+// (cc/synchroniser/algorithms/host_merges.h), and what it does then.
 //
 // A run meets them when this host has trained on its share of the mega-batch. Whatever
 // all hosts do together (variables that are written, states that are saved and loaded)
@@ -19,7 +19,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cc/synchroniser/hosts/host_merges.h"
+#include "cc/synchroniser/algorithms/host_merges.h"
 #include "cc/trainer/learning_run.h"
 #include "cc/trainer/trainer.h"
 

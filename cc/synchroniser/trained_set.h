@@ -27,6 +27,7 @@ class TrainedSet {
 
   int size() const { return static_cast<int>(variables_.size()); }
   int variable(int member) const { return variables_[member]; }
+  const std::vector<int>& variables() const { return variables_; }  // by member
 
   void* weights(int learner, int member) const { return replicas_[member][learner]; }
   // By learner.

@@ -90,8 +90,8 @@ absl::Status Trainer::LocateAfterTask(Program* program, int learner) {
   Synchroniser* const synchroniser = synchronisation_->synchroniser.get();
   TrainedSet* const set = program->state.set.get();
   for (int member = 0; member < set->size(); ++member) {
-    if (synchroniser->updated(learner, member)) continue;
-    if (!synchroniser->EnterAll(learner, member)) break;  // aborted by another
+    if (synchroniser->updates(learner).updated(member)) continue;
+    if (!synchroniser->updates(learner).EnterAll(member)) break;  // aborted by another
     TF_RETURN_IF_ERROR(
         variables_->Locate(program->state.trained[member], learner, member, set));
   }

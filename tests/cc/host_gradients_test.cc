@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cc/synchroniser/algorithms/ssgd.h"
+#include "cc/synchroniser/synchroniser.h"
 #include "tests/cc/fake_hosts.h"
 
 namespace tensorbow {
@@ -234,16 +235,17 @@ class Host {
     std::vector<std::thread> threads;
     for (int j = 0; j < kLearners; ++j) {
       threads.emplace_back([&, j] {
-        if (!scheduler_.Next(j).has_value() || !synchroniser_.BeforeTask(j)) return;
-        if (knows_rows) synchroniser_.NoteRows(j, 4);
+        if (!scheduler_.Next(j).has_value() || !synchroniser_.pace(j).BeforeTask())
+          return;
+        if (knows_rows) synchroniser_.pace(j).NoteRows(4);
         if (end == End::kNoData) {
-          synchroniser_.SitOut(j);
+          synchroniser_.pace(j).SitOut();
         } else if (Task(j, value + static_cast<float>(j),
                         j == 1 ? end : End::kTrained)) {
-          synchroniser_.NoteRows(j, 4);
-          synchroniser_.AfterTask(j);
+          synchroniser_.pace(j).NoteRows(4);
+          synchroniser_.pace(j).AfterTask();
         } else {
-          synchroniser_.Abort(j);
+          synchroniser_.pace(j).Abort();
         }
       });
     }
@@ -263,14 +265,14 @@ class Host {
     const std::vector<float> first(3, value);
     const double second = value;
     if (end == End::kFailsBefore) return false;
-    if (!SendGradient(&synchroniser_, j, 0, first.data())) return false;
+    if (!SendGradient(synchroniser_.exchange(j), 0, first.data())) return false;
     if (end == End::kFailsBetween) return false;
-    if (!SendGradient(&synchroniser_, j, 1, &second)) return false;
-    const auto all = synchroniser_.AllGather(j, 2, &weights_[j]);
+    if (!SendGradient(synchroniser_.exchange(j), 1, &second)) return false;
+    const auto all = synchroniser_.exchange(j).AllGather(2, &weights_[j]);
     if (all.empty()) return false;
-    if (all.front() == &weights_[j]) synchroniser_.Vote(j, 2);
-    synchroniser_.Release(j, 2);
-    if (synchroniser_.Aborted(j)) return false;
+    if (all.front() == &weights_[j]) synchroniser_.exchange(j).Vote(2);
+    synchroniser_.exchange(j).Release(2);
+    if (synchroniser_.pace(j).Aborted()) return false;
     std::vector<float> mean(3);
     set_.host_gradients->Mean(0, mean.data());
     double other = 0;

@@ -1,6 +1,6 @@
 // Merges over several hosts, which are threads here: the same bits on all, the formula
 // of all their learners, and who waits for whom.
-#include "cc/synchroniser/hosts/host_merges.h"
+#include "cc/synchroniser/algorithms/host_merges.h"
 
 #include <gtest/gtest.h>
 

@@ -68,13 +68,13 @@ class Rig {
     scheduler_.Begin(tasks, SchedulingPolicy::kRoundRobin);
     synchroniser_.BeginRun(set_.get(), &scheduler_);
     for (int j = 0; j < tasks; ++j) {
-      EXPECT_TRUE(synchroniser_.BeforeTask(j));
+      EXPECT_TRUE(synchroniser_.pace(j).BeforeTask());
       if (!updates[j].has_value()) {
-        EXPECT_TRUE(synchroniser_.SitOut(j));
+        EXPECT_TRUE(synchroniser_.pace(j).SitOut());
         continue;
       }
       for (T& w : replicas_[j]) w = Rounded<T>(Widened(w) + *updates[j]);
-      EXPECT_TRUE(synchroniser_.AfterTask(j));
+      EXPECT_TRUE(synchroniser_.pace(j).AfterTask());
     }
     EXPECT_EQ(synchroniser_.EndRun(), 1);
   }
@@ -403,11 +403,11 @@ TEST(SmaTest, LearnerJoinsFromZWhateverRunTrainedTheVariableLast) {
       scheduler.Begin(tasks, SchedulingPolicy::kRoundRobin);
       synchroniser.BeginRun(set, &scheduler);
       for (int j = 0; j < tasks; ++j) {
-        EXPECT_TRUE(synchroniser.BeforeTask(j));
+        EXPECT_TRUE(synchroniser.pace(j).BeforeTask());
         for (int m = 0; m < set->size(); ++m) {
           *static_cast<float*>(set->weights(j, m)) += update;
         }
-        EXPECT_TRUE(synchroniser.AfterTask(j));
+        EXPECT_TRUE(synchroniser.pace(j).AfterTask());
       }
       EXPECT_EQ(synchroniser.EndRun(), 1);
     };

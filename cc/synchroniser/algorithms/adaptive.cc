@@ -190,7 +190,7 @@ void Adaptive::MergeHere(const TrainedSet& all, const std::vector<double>& weigh
 bool Adaptive::MergeOverHosts(const TrainedSet& all,
                               const std::vector<double>& weights) {
   const std::vector<double> own = batches_.OwnWeights(weights);
-  HostChunks::Layout& layout = chunks_->LayoutOf(VariablesOf(all));
+  HostChunks::Layout& layout = chunks_->LayoutOf(all.variables());
   const auto for_slices = [&](auto work) {
     for (int m = 0; m < all.size(); ++m) {
       CentralModel::Variable& v = central_->variable(all.variable(m));

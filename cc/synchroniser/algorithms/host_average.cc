@@ -42,13 +42,15 @@ void HostAverage::Fill(const TrainedSet& set, int member, int slice,
 
 void HostAverage::Send(const TrainedSet& set, const std::vector<int>& members,
                        const std::vector<int>& present) {
-  const HostChunks::Layout& layout = chunks_.LayoutOf(VariablesOf(set, members));
+  std::vector<int> variables;
+  for (int member : members) variables.push_back(set.variable(member));
+  const HostChunks::Layout& layout = chunks_.LayoutOf(variables);
   for (const auto& chunk : layout.chunks) {
     chunk->Await();  // where the last iteration has been discarded
   }
   for (size_t k = 0; k < members.size(); ++k) {
     const std::vector<HostChunks::Place>& places = layout.places[k];
-    chunks_.Sent(set.variable(members[k]), places);
+    chunks_.Sent(variables[k], places);
     for (size_t s = 0; s < places.size(); ++s) {
       Fill(set, members[k], static_cast<int>(s), present, places[s]);
     }

@@ -62,7 +62,7 @@ class LaggingOverHosts : public Sma {
         chunks_(hosts, central) {}
 
   void Begin(const TrainedSet& set) override {
-    layout_ = &chunks_.LayoutOf(VariablesOf(set));
+    layout_ = &chunks_.LayoutOf(set.variables());
   }
 
   // Takes every learner for present; Complete() takes out those that were not.

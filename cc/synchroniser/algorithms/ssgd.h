@@ -4,7 +4,7 @@
 // batch b equals, to rounding, one step of a single learner with a batch of L·b rows.
 // If the central model keeps a moving average, that takes in what the replicas are.
 //
-// Learners exchange gradients at points of their tasks (Synchroniser::AllGather): at
+// Learners exchange gradients at points of their tasks (LearnerExchange::AllGather): at
 // one for each fused update (the kernel then divides the slices among those who have
 // come, and each updates its own for all replicas), and at one for each gradient of an
 // update that is not fused. A learner that finishes its task without having come (or
@@ -19,7 +19,7 @@
 #include "cc/central_model/central_model.h"
 #include "cc/support/element.h"
 #include "cc/synchroniser/algorithm.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/learner_exchange.h"
 
 namespace tensorbow {
 
@@ -42,13 +42,12 @@ class Ssgd : public Algorithm {
 // mean ← the weighted average of all learners' `own`, n elements stored as `type`, of
 // the current set's gradient number `gradient`. Waits for the others. False if the
 // iteration was aborted.
-bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
-                    ElementType type, int64_t n, const void* own, void* mean);
+bool ReduceGradient(const LearnerExchange& exchange, int gradient, ElementType type,
+                    int64_t n, const void* own, void* mean);
 
 // With other hosts, in two steps. Sends gradient number `gradient` of the set's
 // host_gradients; waits for the other learners. False if the iteration was aborted.
-bool SendGradient(Synchroniser* synchroniser, int learner, int gradient,
-                  const void* own);
+bool SendGradient(const LearnerExchange& exchange, int gradient, const void* own);
 
 // A learner's gradient of some rows of a variable, elements stored as `type`.
 struct RowGradient {
@@ -62,8 +61,7 @@ struct RowGradient {
 // has. `allocate(rows)`: called once with these; returns where the average goes, null
 // if it cannot, which is the caller's to report. False if the iteration was aborted or
 // the learners' rows differ in size.
-bool ReduceRows(Synchroniser* synchroniser, int learner, int gradient,
-                const RowGradient& own,
+bool ReduceRows(const LearnerExchange& exchange, int gradient, const RowGradient& own,
                 const std::function<void*(const std::vector<int64_t>& rows)>& allocate);
 
 }  // namespace tensorbow

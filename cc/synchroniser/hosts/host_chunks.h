@@ -16,7 +16,6 @@
 #include "cc/central_model/central_model.h"
 #include "cc/support/mutex.h"
 #include "cc/synchroniser/hosts/hosts.h"
-#include "cc/synchroniser/trained_set.h"
 
 namespace tensorbow {
 
@@ -93,10 +92,6 @@ class HostChunks {
   std::map<std::vector<int>, Layout> layouts_;
   std::vector<std::vector<Place>> sent_;  // by variable of the model, and slice
 };
-
-// The variables of the model of some members of a set, or of all.
-std::vector<int> VariablesOf(const TrainedSet& set, const std::vector<int>& members);
-std::vector<int> VariablesOf(const TrainedSet& set);
 
 }  // namespace tensorbow
 

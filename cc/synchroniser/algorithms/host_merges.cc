@@ -1,4 +1,4 @@
-#include "cc/synchroniser/hosts/host_merges.h"
+#include "cc/synchroniser/algorithms/host_merges.h"
 
 #include <algorithm>
 

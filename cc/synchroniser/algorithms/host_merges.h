@@ -18,8 +18,8 @@
 //                                        and go on with what they came to do
 //
 // Used between runs, or while no learner is at work. Owns nothing it is given.
-#ifndef TENSORBOW_CC_SYNCHRONISER_HOSTS_HOST_MERGES_H_
-#define TENSORBOW_CC_SYNCHRONISER_HOSTS_HOST_MERGES_H_
+#ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_HOST_MERGES_H_
+#define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_HOST_MERGES_H_
 
 #include <cstdint>
 #include <memory>
@@ -76,4 +76,4 @@ class HostMerges {
 
 }  // namespace tensorbow
 
-#endif  // TENSORBOW_CC_SYNCHRONISER_HOSTS_HOST_MERGES_H_
+#endif  // TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_HOST_MERGES_H_
