@@ -19,7 +19,7 @@ namespace tf = ::tensorflow;
 namespace {
 
 struct Entry {
-  // Held by WithSession() while the session is in use, and by its destructor.
+  // Held while the session is in use (WithSession) and while it is destroyed.
   absl::Mutex in_use;
   TensorBowSession* session ABSL_GUARDED_BY(in_use) = nullptr;
 };
