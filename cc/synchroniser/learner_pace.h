@@ -27,11 +27,11 @@ class LearnerPace {
   // Returns whether the learner's iteration, or its next one between tasks, is aborted.
   bool Aborted() const;
 
-  // Sets the weight of the task in averages of gradients, relative to an equal one;
-  // before the task is executed. 1 when a run begins.
+  // Sets the weight of the task in averages of gradients, relative to an equal one,
+  // before it is executed. 1 at the start of a run.
   void SetShare(double share);
-  // Sets the factor of the learning rate; before the task is executed. 1 when a run
-  // begins.
+  // Sets the factor of the learning rate, before the task is executed. 1 at the start
+  // of a run.
   void SetRate(double rate);
   // Records the rows of the task: before AfterTask(), better before it is executed.
   void NoteRows(int64_t rows);

@@ -45,8 +45,8 @@ struct SynchroniserCore {
     std::atomic<int64_t> prepared{0};
   };
   struct alignas(64) Point {
-    // By learner, null before it has reached the point. Written before the arrival that
-    // readers have acquired.
+    // The learners' contributions; null before they have reached the point. Written
+    // before the arrival that readers have acquired.
     std::vector<const void*> brought;
     std::atomic<int> arrived{0};  // learners that have reached or will not reach it
     std::atomic<int> staying{0};  // learners that have reached it and not released

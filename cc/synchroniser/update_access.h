@@ -47,8 +47,8 @@ class UpdateAccess {
   bool updated(int member) const;
 
   CentralModel::Variable& variable(int member) const;
-  // After Enter(): the value z to correct towards; null if this iteration does not
-  // correct. `A`: the accumulation type.
+  // Returns the value z to correct towards, after Enter(); null if this iteration does
+  // not correct. `A`: the accumulation type.
   template <typename A>
   const A* Target(int member) const {
     return static_cast<const A*>(Target(member));

@@ -6,7 +6,7 @@
 namespace tensorbow {
 namespace {
 
-// sum ← Σ_j w_j, j in order; zeros for none.
+// Sets `sum` to Σ_j w_j, j in order; to zeros for none.
 template <typename S, typename A = Accumulator<S>>
 void SumOf(const std::vector<const S*>& w, int64_t n, A* __restrict sum) {
   if (w.empty()) {
@@ -46,7 +46,7 @@ void HostAverage::Send(const TrainedSet& set, const std::vector<int>& members,
   for (int member : members) variables.push_back(set.variable(member));
   const HostChunks::Layout& layout = chunks_.LayoutOf(variables);
   for (const auto& chunk : layout.chunks) {
-    chunk->Await();  // where the last iteration has been discarded
+    chunk->Await();  // the last iteration may have been discarded
   }
   for (size_t k = 0; k < members.size(); ++k) {
     const std::vector<HostChunks::Place>& places = layout.places[k];

@@ -1,23 +1,23 @@
-// Where hosts meet to merge their models under Adaptive SGD (adaptive.h). Between two
-// meetings nobody hears of the others. A host comes
+// The protocol by which hosts merge their models under Adaptive SGD (adaptive.h).
+// Between two merges a host hears nothing of the others. It visits
 //
-//   kTrained    when it has trained on its share of the mega-batch,
-//   kNoData     when its data has ended or its program does something that all hosts do
-//               together; again and again, until all others do, too,
-//   kLeft       when its session is closed; likewise,
-//   kFailed     when a learning task has failed,
+//   kTrained    after training on its share of the mega-batch,
+//   kNoData     when its data has ended, or its program does something that needs all
+//               hosts; repeatedly, until all others do so,
+//   kLeft       when its session is closed; repeatedly as well,
+//   kFailed     after a failed learning task,
 //
-// and then waits for all others. What they have done of the mega-batch is reported to
-// all in one small sum, beside that of the reports (host_rounds.h), so that all follow
-// the same rules with the same numbers:
+// and then waits for all others. A small sum beside that of the reports (host_rounds.h)
+// carries each host's part of the mega-batch, so that all apply the same rules to the
+// same numbers:
 //
-//   a task of some host has failed       everybody abandons the mega-batch
-//   else, some host has trained          they merge; hosts without a whole share bring
-//                                        what they have, perhaps nothing
-//   else all are at rest                 they merge what is left if a host wants that,
-//                                        and go on with what they came to do
+//   a task of some host has failed       all abandon the mega-batch
+//   else, some host has trained          all merge; hosts without a whole share
+//                                        contribute their part, perhaps nothing
+//   else all are at rest                 all merge the rest if a host wants that, and
+//                                        go on with their own business
 //
-// Used between runs, or while no learner is at work. Owns nothing it is given.
+// Used between runs, or while no learner works. Owns nothing it is given.
 #ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_HOST_MERGES_H_
 #define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_HOST_MERGES_H_
 
@@ -32,23 +32,23 @@ namespace tensorbow {
 
 class HostMerges {
  public:
-  // A host at a meeting.
+  // A host's part of a visit.
   struct Visit {
     HostRounds::Kind kind = HostRounds::Kind::kTrained;
-    int64_t program = 0;  // what it trains, the same on all hosts
-    bool small = false;   // all its replicas are (Adaptive::AreSmall)
-    // The host asks for a merge of an incomplete mega-batch, once no host trains.
+    int64_t program = 0;  // that it trains, the same on all hosts
+    bool small = false;   // whether all its replicas are (Adaptive::AreSmall)
+    // Asks for a merge of an incomplete mega-batch, once no host trains.
     bool wants_merge = false;
-    int64_t tasks = 0;  // since the last meeting
-    int64_t rows = 0;   // likewise
+    int64_t tasks = 0;  // since the last visit
+    int64_t rows = 0;   // since the last visit
   };
-  // What it has come to.
+  // The common decision.
   struct Outcome {
-    // kCounts and kNone: as said above. kDiscarded: everybody abandons the mega-batch.
-    // kBroken: the cluster has failed.
+    // kCounts: a host has trained; kNone: all are at rest; kDiscarded: all abandon the
+    // mega-batch; kBroken: the cluster has failed.
     HostRounds::Fate fate = HostRounds::Fate::kBroken;
     bool merges = false;
-    bool small = false;  // every replica of every host is
+    bool small = false;  // whether every replica of every host is
     int64_t tasks_of_others = 0;
     int64_t rows_of_others = 0;
     int left = -1;  // a host that has closed its session, or -1
@@ -58,9 +58,9 @@ class HostMerges {
   HostMerges(HostRounds* rounds, MegaBatches* batches)
       : rounds_(rounds), batches_(batches) {}
 
-  // Waits for the other hosts. The mega-batch knows of their parts afterwards. After a
-  // fate of kDiscarded rounds_->why() says why, until Forgive(). REQUIRES: the hosts
-  // have agreed on something before, the last round's fate has been awaited, and the
+  // Waits for the other hosts, and gives their parts to the mega-batch. After
+  // kDiscarded, rounds_->why() has the reason, until Forgive(). REQUIRES: the hosts
+  // have agreed on their state, the last round's fate has been awaited, and the
   // mega-batch knows the hosts.
   Outcome Meet(const Visit& visit);
 
@@ -71,7 +71,7 @@ class HostMerges {
 
   HostRounds* const rounds_;
   MegaBatches* const batches_;
-  std::unique_ptr<HostSum> parts_;  // of all hosts; null before the first meeting
+  std::unique_ptr<HostSum> parts_;  // of all hosts; null before the first visit
 };
 
 }  // namespace tensorbow

@@ -8,8 +8,7 @@
 
 namespace tensorbow {
 
-// Where there is an average, a fused update that was executed has moved it slice by
-// slice.
+// A fused update that was executed has already moved the average, slice by slice.
 void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& present) {
   if (present.empty()) return;  // other hosts' iteration
   for (int member = 0; member < set.size(); ++member) {

@@ -55,7 +55,7 @@ CudaError GpuSma::Open() {
 }
 
 GpuSma::~GpuSma() {
-  // Nothing that is enqueued may outlive the memory it uses.
+  // Enqueued work must not outlive its memory.
   for (const LearnerStream& learner : learners_) SynchroniseStream(learner.stream);
   for (const SmaGpu& gpu : gpus_) {
     if (gpu.stream.get() != nullptr) SynchroniseStream(gpu.stream.get());
@@ -125,7 +125,7 @@ void GpuSma::BeginRun(const TrainedSet& set) {
     corrections_[variables.back()].resize(num_learners());
   }
   if (!error_.empty() || !CheckLocked(FollowHost(variables))) return;
-  SmaPasses::Tables* tables = nullptr;  // allocated now, not in the first iteration
+  SmaPasses::Tables* tables = nullptr;  // allocated before the first iteration
   CheckLocked(passes_->Find(set, &tables));
 }
 
@@ -156,7 +156,7 @@ bool GpuSma::Prepare(const Iteration& iteration) {
 CudaError GpuSma::PrepareCurrent(const TrainedSet& set,
                                  const SmaPasses::Present& present) {
   const auto decay = [&](int member) TENSORBOW_REQUIRES(mu_) -> std::optional<double> {
-    // Replicas have been set to z, or it was read.
+    // A reset or a read has brought it up to date.
     if (states_[set.variable(member)].up_to_date()) return std::nullopt;
     return AverageDecay(set.variable(member));
   };
@@ -297,7 +297,7 @@ CudaError GpuSma::ExcludeLocked(const TrainedSet& set, const std::vector<int>& a
         gpu_index_[j], several ? SmaPass::kAddAbsent : SmaPass::kExclude, arguments,
         WithoutAverage, tables));
   }
-  // Only then may the absent change what has been read.
+  // From here on the others may change their replicas, which have been read.
   TENSORBOW_RETURN_IF_CUDA_ERROR(RecordPrepared());
   if (!several) return "";
   TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Reduce(tables));
@@ -311,21 +311,20 @@ void GpuSma::EndRun(const TrainedSet& set) {
 
 CudaError GpuSma::EndRunLocked(const TrainedSet& set) {
   if (std::exchange(advanced_, false)) {
-    // z is what the iteration began with, and its momentum is forgotten (of the whole
-    // set, since all of it has been advanced).
+    // Restores z from before the iteration and forgets the momentum, for the whole set:
+    // all of it has advanced.
     SmaPasses::Tables* tables = nullptr;
     TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Find(set, &tables));
     TENSORBOW_RETURN_IF_CUDA_ERROR(
         passes_->Launch(SmaPass::kDiscard, {}, WithoutAverage, tables));
   }
   if (some_finished_.exchange(false, std::memory_order_relaxed) && !is_current()) {
-    // The host forgets the momentum of an iteration in which nobody took part, and
-    // leads then.
+    // After an iteration without participants the host forgets the momentum, and leads.
     for (int m = 0; m < set.size(); ++m) {
       TENSORBOW_RETURN_IF_CUDA_ERROR(Download(set.variable(m)));
     }
   }
-  // What changes replicas between runs is enqueued behind what reads them.
+  // Changes of replicas between runs wait for the readers.
   for (int j : all_) TENSORBOW_RETURN_IF_CUDA_ERROR(AwaitPrepared(j));
   return "";
 }

@@ -1,4 +1,4 @@
-// GpuSma's values: where they lie, and how they and the host's follow each other.
+// GpuSma's values: their memory, uploads and downloads.
 #include <algorithm>
 #include <utility>
 
@@ -40,7 +40,7 @@ bool GpuSma::HostLeads(int v) const {
 }
 
 CudaError GpuSma::FollowHost(const std::vector<int>& variables) {
-  // What the compute streams were given since the last run belongs before this.
+  // Work enqueued on the compute streams since the last run comes first.
   TENSORBOW_RETURN_IF_CUDA_ERROR(RecordAllReady());
   TENSORBOW_RETURN_IF_CUDA_ERROR(AddVariables());
   bool awaited = false;
@@ -133,7 +133,7 @@ CudaError GpuSma::ResetLocked(const TrainedSet& set, int member,
   if (is_current()) {
     TENSORBOW_RETURN_IF_CUDA_ERROR(BringUpToDate(v, set.replicas(member), present));
   } else {
-    // The host may forget the momentum next, and leads then.
+    // The host may forget the momentum next, and then leads.
     if (learners.size() == all_.size()) TENSORBOW_RETURN_IF_CUDA_ERROR(Download(v));
     TENSORBOW_RETURN_IF_CUDA_ERROR(RecordPrepared());
   }
@@ -173,7 +173,7 @@ CudaError GpuSma::Download(int v) {
   if (HostLeads(v) || !states_[v].is_newer) return "";
   State& state = states_[v];
   CentralModel::Variable& variable = central_->variable(v);
-  const SmaGpu& gpu = gpus_[0];  // they are all the same
+  const SmaGpu& gpu = gpus_[0];  // all have the same values
   const SmaValues& values = gpu.values[v];
   CudaDeviceGuard guard(gpu.ordinal);
   const auto copy = [&](const void* from, void* to) -> CudaError {

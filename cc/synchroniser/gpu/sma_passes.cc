@@ -18,7 +18,7 @@ CudaError UploadVector(const std::vector<T>& values, CudaBuffer* buffer, void* s
                    stream);
 }
 
-// Whether all of the replicas that are present are aligned to packs of `pack_bytes`.
+// Returns whether all these replicas are aligned to packs of `pack_bytes`.
 bool AreAligned(const void* const* weights, size_t count, int64_t pack_bytes) {
   return std::all_of(weights, weights + count, [=](const void* w) {
     return reinterpret_cast<uintptr_t>(w) % pack_bytes == 0;
@@ -92,7 +92,7 @@ CudaError SmaPasses::GrowFlat(int gpu, int64_t size_bytes) {
   TENSORBOW_RETURN_IF_CUDA_ERROR(SynchroniseStream(stream));  // it may be in use
   flat = CudaBuffer();
   TENSORBOW_RETURN_IF_CUDA_ERROR(flat.Allocate(size_bytes));
-  // Also the gaps between members are added up.
+  // The gaps between members are added up as well.
   return ClearAsync(flat.data(), size_bytes, stream);
 }
 
