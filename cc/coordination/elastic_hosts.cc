@@ -11,7 +11,7 @@
 // Where gradients are averaged an iteration counts before anybody updates, and the
 // model is what the replicas are, slots included. A host that takes over an iteration
 // has not executed the rest of its run, which may have fetches: it makes the run once
-// more, alone (Synchroniser::Rehearse), and then takes the others' model.
+// more, alone (Synchroniser::RunWithoutHosts), and then takes the others' model.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -239,7 +239,8 @@ absl::Status Trainer::FollowElasticHosts(const Program& program, const LearningR
   }
   while (found.fate == HostRounds::Fate::kCounts) {
     TF_RETURN_IF_ERROR(TakeBackHosts(program.state.set->program, /*leaves=*/false));
-    found.fate = synchroniser->Attend(*program.state.set, HostRounds::Kind::kNoData);
+    found.fate =
+        synchroniser->JoinWithoutTask(*program.state.set, HostRounds::Kind::kNoData);
     if (found.fate != HostRounds::Fate::kBroken) continue;
     TF_ASSIGN_OR_RETURN(found, AwaitElasticHosts(program.state.set.get(),
                                                  /*may_rehearse=*/false));

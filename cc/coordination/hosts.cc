@@ -171,7 +171,7 @@ absl::Status Trainer::HostsError() {
   behind_hosts_ = true;
   const HostRounds::Fate fate = rounds_->Await();
   const std::string why = rounds_->why();
-  rounds_->Forgive();
+  rounds_->AcknowledgeFailure();
   if (fate == HostRounds::Fate::kBroken) return absl::UnavailableError(why);
   return absl::AbortedError(why);
 }
@@ -200,7 +200,7 @@ absl::Status Trainer::FollowHosts(const Program& program, const LearningRun& run
     program.state.set->count()->fetch_add(1);  // an iteration of the others
   }
   while (fate == HostRounds::Fate::kCounts) {
-    fate = synchroniser->Attend(*program.state.set, HostRounds::Kind::kNoData);
+    fate = synchroniser->JoinWithoutTask(*program.state.set, HostRounds::Kind::kNoData);
   }
   TF_RETURN_IF_ERROR(CatchUp(program.state.written));
   const absl::Status error = HostsError();
@@ -213,7 +213,7 @@ void Trainer::Leave() {
   turns_.Take();
   const auto end_turn = absl::MakeCleanup([this] { turns_.End(); });
   absl::MutexLock lock(&mu_);
-  if (rounds_->LostUntold()) {
+  if (rounds_->HasUnreportedFailure()) {
     warn_(absl::StrCat(
         "The last iteration before the session was closed is discarded: ",
         rounds_->why(), ". Variables have the values of the iteration before it."));
@@ -221,11 +221,11 @@ void Trainer::Leave() {
   HostRounds::Fate fate = rounds_->Await();
   if (merges_ != nullptr && merges_->Leave()) return;
   while (fate == HostRounds::Fate::kCounts || fate == HostRounds::Fate::kDiscarded) {
-    rounds_->Forgive();
+    rounds_->AcknowledgeFailure();
     if (last_trained_ != nullptr) {
       if (!TakeBackHosts(last_trained_->program, /*leaves=*/true).ok()) return;
-      fate = synchronisation_->synchroniser->Attend(*last_trained_,
-                                                    HostRounds::Kind::kLeft);
+      fate = synchronisation_->synchroniser->JoinWithoutTask(*last_trained_,
+                                                             HostRounds::Kind::kLeft);
     } else {
       rounds_->Send({HostRounds::Kind::kLeft}, nullptr);
       fate = rounds_->Await();

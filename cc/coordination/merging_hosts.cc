@@ -81,7 +81,7 @@ absl::StatusOr<HostMerges::Outcome> Trainer::MergesOfHosts::Meet(
 
 absl::Status Trainer::MergesOfHosts::Abandoned() {
   const std::string why = trainer_->rounds_->why();
-  trainer_->rounds_->Forgive();
+  trainer_->rounds_->AcknowledgeFailure();
   return absl::AbortedError(absl::StrCat(
       why, ": AdaptiveSGD discards all that hosts have trained since the last merge"));
 }
@@ -118,7 +118,7 @@ absl::Status Trainer::MergesOfHosts::Follow(const LearningRun& run) {
   if (run.failed()) {
     // The user is told why the run has failed.
     Meet({HostRounds::Kind::kFailed}, /*run=*/nullptr).IgnoreError();
-    trainer_->rounds_->Forgive();
+    trainer_->rounds_->AcknowledgeFailure();
     return absl::OkStatus();
   }
   return absl::IsOutOfRange(run.status()) ? Rest(/*wants_merge=*/true)
@@ -131,7 +131,7 @@ bool Trainer::MergesOfHosts::Leave() {
   while (true) {  // ends when all have left, or with the cluster
     const absl::StatusOr<HostMerges::Outcome> met =
         Meet({HostRounds::Kind::kLeft}, /*run=*/nullptr);
-    trainer_->rounds_->Forgive();
+    trainer_->rounds_->AcknowledgeFailure();
     if (!met.ok() || met->all_left) return true;
   }
 }

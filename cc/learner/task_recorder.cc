@@ -160,7 +160,7 @@ absl::Status TaskRecorder::Replay(const Tensors& feeds) {
   const UpdateAccess access(accelerator_->synchroniser(), accelerator_->learner());
   if (!accelerator_->records_waits()) {
     TF_RETURN_IF_ERROR(EnterAll(/*updated=*/true));
-  } else if (access.set() != nullptr && !access.EnterReplay()) {
+  } else if (access.set() != nullptr && !access.EnterRecorded()) {
     return Discarded();
   }
   for (size_t i = 0; i < feeds.size(); ++i) {

@@ -52,7 +52,7 @@ absl::StatusOr<ReplicaState> ReplicatedVariables::GetState(int id) {
       if (values != nullptr) *tensor = ModelTensor(model, values);
     }
     state.model_iterations = model.iterations();
-    const std::vector<int> present = synchroniser_->present(variable.model_index);
+    const std::vector<int> present = synchroniser_->participants(variable.model_index);
     state.present.assign(present.begin(), present.end());
   }
   return state;
@@ -94,7 +94,7 @@ void ReplicatedVariables::SetModelStates(
         values.at(absl::StrCat(variable.node.name(), "/iterations"))
             .scalar<int64_t>()();
     model.Resume(iterations, iterations);
-    synchroniser_->SetAllPresent(variable.model_index);
+    synchroniser_->SetAllParticipants(variable.model_index);
     if (!variable.replicas_stale) variable.central_stale = true;
   }
 }
@@ -243,8 +243,8 @@ absl::Status ReplicatedVariables::SetState(Variable* variable,
     std::memcpy(to, tensor->data(), tensor->TotalBytes());
   }
   model.Resume(state.model_iterations, state.model_iterations);
-  synchroniser_->SetPresent(variable->model_index,
-                            {state.present.begin(), state.present.end()});
+  synchroniser_->SetParticipants(variable->model_index,
+                                 {state.present.begin(), state.present.end()});
   return absl::OkStatus();
 }
 

@@ -194,7 +194,7 @@ absl::Status ReplicatedVariables::BroadcastOne(Variable* variable,
         value.shape().DebugString(), "; create a new session for it."));
   }
   model_->Assign(variable->model_index, value.data());
-  synchroniser_->SetAllPresent(variable->model_index);
+  synchroniser_->SetAllParticipants(variable->model_index);
   return absl::OkStatus();
 }
 
@@ -296,7 +296,8 @@ absl::Status ReplicatedVariables::CopyMeanTo(const Variable& variable, void* val
   const Aggregate mean = MeanOf(variable.replicas[0].value().dtype());
   TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> all, HostValues(variable));
   std::vector<tf::Tensor> present;
-  for (int j : synchroniser_->present(variable.model_index)) present.push_back(all[j]);
+  for (int j : synchroniser_->participants(variable.model_index))
+    present.push_back(all[j]);
   mean(present, values);
   return absl::OkStatus();
 }

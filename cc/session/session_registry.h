@@ -18,12 +18,12 @@ namespace tensorbow {
 inline constexpr absl::string_view kTargetPrefix = "tensorbow";
 
 // Keeps `options` for the session that is created next with the returned number.
-int64_t DepositOptions(Options options);
+int64_t RegisterOptions(Options options);
 // Drops options that no session was created with. No-op if one was.
-void WithdrawOptions(int64_t number);
+void UnregisterOptions(int64_t number);
 
-// Calls `f` with the session of that number and keeps it alive meanwhile. NotFound if it
-// is deleted.
+// Calls `f` with the session of that number and keeps it alive meanwhile. NotFound if
+// it is deleted.
 absl::Status WithSession(int64_t number,
                          const std::function<absl::Status(TensorBowSession*)>& f);
 

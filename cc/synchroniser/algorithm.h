@@ -45,10 +45,9 @@ class Algorithm {
   virtual void Begin(const TrainedSet& set) {}
 
   // Prepares a slice before any learner changes its part of it, once an iteration.
-  // `due`: the iteration corrects. `present`: the participants of the variable's last
-  // iteration.
+  // `due`: the iteration corrects. `participants`: of the variable's last iteration.
   virtual void PrepareSlice(const TrainedSet& set, int member, int slice, bool due,
-                            const std::vector<int>& present) {}
+                            const std::vector<int>& participants) {}
 
   // Correct a member whose update op does not, in a due iteration, once it is prepared.
   // Remember() stores the correction from the weights before the update. Correct()
@@ -57,16 +56,16 @@ class Algorithm {
   virtual void Correct(int learner, const TrainedSet& set, int member,
                        bool remembered) {}
 
-  // Completes an iteration that every learner has finished or skipped. `present`: its
-  // participants, ascending; at least one, unless other hosts have some.
+  // Completes an iteration that every learner has finished or skipped. `participants`:
+  // ascending; at least one, unless other hosts have some.
   virtual void Complete(const TrainedSet& set, bool due,
-                        const std::vector<int>& present) {}
+                        const std::vector<int>& participants) {}
 
   // Sets the replicas of `learners` to z as it was before the iteration under way, if
-  // any. `present`: as for PrepareSlice().
+  // any. `participants`: as for PrepareSlice().
   virtual void Reset(const TrainedSet& set, int member,
                      const std::vector<int>& learners,
-                     const std::vector<int>& present) {}
+                     const std::vector<int>& participants) {}
 
   // Waits for the other hosts' values of a variable in the last completed iteration.
   // Returns whether they have arrived.
@@ -75,7 +74,7 @@ class Algorithm {
   // Brings the model's values of a variable up to date in host memory, between runs.
   // `replicas`: the learners' values. Returns an error, empty on success.
   virtual std::string Collect(int variable, const std::vector<void*>& replicas,
-                              const std::vector<int>& present) {
+                              const std::vector<int>& participants) {
     return "";
   }
 };

@@ -22,7 +22,7 @@ class DeviceQueue {
     int64_t number;  // over all runs
     bool due;        // it corrects
     // The participants of the last iteration of each variable of the model.
-    const std::vector<std::vector<int>>* present;
+    const std::vector<std::vector<int>>* participants;
   };
 
   // Starts a run. Learners may have moved their replicas since the last.

@@ -20,7 +20,9 @@ TrainedSet* LearnerExchange::set() const {
 
 bool LearnerExchange::Aborted() const { return core_->Aborted(learner_); }
 
-int LearnerExchange::participants() const { return core_->participants(learner_); }
+int LearnerExchange::num_participants() const {
+  return core_->num_participants(learner_);
+}
 
 bool LearnerExchange::averages_gradients() const {
   return core_->traits.averages_gradients();
@@ -39,7 +41,7 @@ std::vector<const void*> LearnerExchange::AllGather(int point, const void* own) 
   p.staying.fetch_add(1, std::memory_order_relaxed);
   p.arrived.fetch_add(1, std::memory_order_acq_rel);
   core_->gate.Notify();
-  const int expected = participants();
+  const int expected = num_participants();
   const auto complete = [&] {
     return p.arrived.load(std::memory_order_acquire) >= expected;
   };
@@ -66,16 +68,16 @@ void LearnerExchange::Release(int point) const {
 }
 
 void LearnerExchange::Vote(int point) const {
-  if (core_->rehearses) {
+  if (core_->without_hosts) {
     core_->set->host_gradients->Await();
     return;
   }
   const ScopedActivity waiting(activity(), Activity::kWait);
   HostRounds::Report report{HostRounds::Kind::kTrained, core_->set->program};
-  std::vector<int> present;
+  std::vector<int> participants;
   for (int j = 0; j < core_->num_learners; ++j) {
     if (core_->points[point].brought[j] == nullptr) continue;
-    present.push_back(j);
+    participants.push_back(j);
     ++report.tasks;
     const int64_t rows = core_->learners[j].rows;
     const bool known = rows != HostRounds::kUnknown && report.rows >= 0;
@@ -83,7 +85,7 @@ void LearnerExchange::Vote(int point) const {
         known ? report.rows + std::max<int64_t>(1, rows) : HostRounds::kUnknown;
   }
   if (core_->VoteOn(*core_->set, report) == HostRounds::Fate::kCounts) {
-    core_->voted = std::move(present);
+    core_->voted = std::move(participants);
     return;
   }
   core_->stopped_by_hosts.store(true);

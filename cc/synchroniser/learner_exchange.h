@@ -38,7 +38,7 @@ class LearnerExchange {
   bool Aborted() const;
 
   // The number of learners with a task in this iteration.
-  int participants() const;
+  int num_participants() const;
   bool averages_gradients() const;
   // The weight of the learner's task in averages of gradients.
   double share() const;

@@ -15,7 +15,7 @@ void LearnerPace::SetShare(double share) { core_->learners[learner_].share = sha
 
 void LearnerPace::SetRate(double rate) { core_->learners[learner_].rate = rate; }
 
-void LearnerPace::NoteRows(int64_t rows) { core_->learners[learner_].rows = rows; }
+void LearnerPace::RecordRows(int64_t rows) { core_->learners[learner_].rows = rows; }
 
 bool LearnerPace::Aborted() const { return core_->Aborted(learner_); }
 
@@ -57,7 +57,7 @@ bool LearnerPace::AfterTask() {
   return Finish(/*took_part=*/true);
 }
 
-bool LearnerPace::SitOut() { return Finish(/*took_part=*/false); }
+bool LearnerPace::Skip() { return Finish(/*took_part=*/false); }
 
 bool LearnerPace::Finish(bool took_part) {
   // Before that, another learner may be completing the iteration before.

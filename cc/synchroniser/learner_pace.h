@@ -21,7 +21,7 @@ class LearnerPace {
   bool AfterTask();
   // Ends a task that found no data and contributes nothing. Returns false if the
   // iteration was aborted.
-  bool SitOut();
+  bool Skip();
   // Ends a task that failed: its iteration and all later ones are aborted.
   void Abort();
   // Returns whether the learner's iteration, or its next one between tasks, is aborted.
@@ -34,7 +34,7 @@ class LearnerPace {
   // of a run.
   void SetRate(double rate);
   // Records the rows of the task: before AfterTask(), better before it is executed.
-  void NoteRows(int64_t rows);
+  void RecordRows(int64_t rows);
 
  private:
   bool Finish(bool took_part);

@@ -20,17 +20,18 @@ bool SynchroniserCore::AwaitHosts(int learner) {
 void SynchroniserCore::CollectAll(const TrainedSet& trained_set) {
   for (int member = 0; member < trained_set.size(); ++member) {
     const int variable = trained_set.variable(member);
-    algorithm->Collect(variable, trained_set.replicas(member), present(variable));
+    algorithm->Collect(variable, trained_set.replicas(member), participants(variable));
   }
 }
 
 void SynchroniserCore::Report(const TrainedSet& trained_set, bool due,
-                              HostRounds::Kind kind, const std::vector<int>& present) {
+                              HostRounds::Kind kind,
+                              const std::vector<int>& participants) {
   HostRounds::Report report{kind, trained_set.program,
-                            static_cast<int64_t>(present.size()),
+                            static_cast<int64_t>(participants.size()),
                             /*rows=*/0};
   std::vector<int> variables;
-  for (int j : present) {
+  for (int j : participants) {
     report.rows += std::max<int64_t>(1, learners[j].finished_rows);
   }
   // A lagging centre moves in iterations that correct.
@@ -58,8 +59,8 @@ std::function<bool()> SynchroniserCore::ArrivalOf(const TrainedSet& trained_set)
   };
 }
 
-HostRounds::Fate SynchroniserCore::AttendAs(const TrainedSet& trained_set, bool due,
-                                            const HostRounds::Report& report) {
+HostRounds::Fate SynchroniserCore::JoinAs(const TrainedSet& trained_set, bool due,
+                                          const HostRounds::Report& report) {
   const ScopedFlushDenormals flush;
   const HostRounds::Fate fate = rounds->Await();
   if (fate != HostRounds::Fate::kCounts) return fate;

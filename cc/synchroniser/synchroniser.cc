@@ -27,28 +27,30 @@ void Synchroniser::set_activity(int learner, LearnerActivity* activity) {
   core_->learners[learner].activity = activity;
 }
 
-void Synchroniser::Rehearse(bool rehearses) { core_->rehearses = rehearses; }
+void Synchroniser::RunWithoutHosts(bool without_hosts) {
+  core_->without_hosts = without_hosts;
+}
 
 bool Synchroniser::stopped_by_hosts() const { return core_->stopped_by_hosts.load(); }
 
 void Synchroniser::SetAlpha(double alpha) { core_->algorithm->SetAlpha(alpha); }
 
-std::vector<int> Synchroniser::present(int variable) const {
-  return core_->present(variable);
+std::vector<int> Synchroniser::participants(int variable) const {
+  return core_->participants(variable);
 }
 
-void Synchroniser::SetPresent(int variable, std::vector<int> learners) {
-  core_->SetPresent(variable, std::move(learners));
+void Synchroniser::SetParticipants(int variable, std::vector<int> learners) {
+  core_->SetParticipants(variable, std::move(learners));
 }
 
-void Synchroniser::SetAllPresent(int variable) {
+void Synchroniser::SetAllParticipants(int variable) {
   std::vector<int> all(core_->num_learners);
   std::iota(all.begin(), all.end(), 0);
-  SetPresent(variable, std::move(all));
+  SetParticipants(variable, std::move(all));
 }
 
-void Synchroniser::ResetAbsent(const TrainedSet& set, int active) {
-  core_->ResetAbsent(set, active);
+void Synchroniser::ResetNonParticipants(const TrainedSet& set, int active) {
+  core_->ResetNonParticipants(set, active);
 }
 
 void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
@@ -75,7 +77,7 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
       slices = std::make_unique<SynchroniserCore::SliceState[]>(
           core_->variable(member).num_slices());
     }
-    SetPresent(set->variable(member), present(set->variable(member)));
+    SetParticipants(set->variable(member), participants(set->variable(member)));
   }
   const int num_points = set->num_gradients() + set->num_updates();
   if (core_->num_points < num_points) {
@@ -86,15 +88,15 @@ void Synchroniser::BeginRun(TrainedSet* set, const TaskScheduler* scheduler) {
   if (core_->queue != nullptr) core_->queue->BeginRun(*set);
   if (set->host_gradients != nullptr) {
     set->host_gradients->Open();
-    set->host_gradients->set_alone(core_->rehearses);
+    set->host_gradients->set_alone(core_->without_hosts);
   }
   core_->algorithm->Begin(*core_->set);
-  ResetAbsent(*core_->set, core_->scheduler->participants(0));
+  ResetNonParticipants(*core_->set, core_->scheduler->participants(0));
 }
 
 int64_t Synchroniser::EndRun() {
   const int64_t over = core_->completed.load(std::memory_order_acquire);
-  if (core_->rounds != nullptr && !core_->rehearses && !stopped_by_hosts() &&
+  if (core_->rounds != nullptr && !core_->without_hosts && !stopped_by_hosts() &&
       core_->first_aborted.load() != std::numeric_limits<int64_t>::max() &&
       core_->rounds->Await() == HostRounds::Fate::kCounts) {
     HostRounds::Report failed{HostRounds::Kind::kFailed, core_->set->program};
@@ -109,10 +111,11 @@ int64_t Synchroniser::EndRun() {
       }
       core_->rounds->CountOwn();
     }
-    core_->AttendAs(*core_->set, core_->Due(over), failed);
+    core_->JoinAs(*core_->set, core_->Due(over), failed);
   }
   core_->voted.clear();
-  if (std::exchange(core_->rehearses, false) && core_->set->host_gradients != nullptr) {
+  if (std::exchange(core_->without_hosts, false) &&
+      core_->set->host_gradients != nullptr) {
     core_->set->host_gradients->Await();  // a task may have failed before the vote
     core_->set->host_gradients->set_alone(false);
   }
@@ -139,8 +142,8 @@ void Synchroniser::Restart(const TrainedSet& set) {
   std::iota(all.begin(), all.end(), 0);
   for (int member = 0; member < set.size(); ++member) {
     const int variable = set.variable(member);
-    core_->algorithm->Reset(set, member, all, present(variable));
-    SetAllPresent(variable);
+    core_->algorithm->Reset(set, member, all, participants(variable));
+    SetAllParticipants(variable);
     core_->central->ForgetMomentum(variable);
   }
 }
@@ -148,12 +151,13 @@ void Synchroniser::Restart(const TrainedSet& set) {
 std::string Synchroniser::Collect(int variable, const std::vector<void*>& replicas) {
   const ScopedFlushDenormals flush;
   core_->SettleHosts();
-  return core_->algorithm->Collect(variable, replicas, present(variable));
+  return core_->algorithm->Collect(variable, replicas, participants(variable));
 }
 
-HostRounds::Fate Synchroniser::Attend(const TrainedSet& set, HostRounds::Kind kind) {
+HostRounds::Fate Synchroniser::JoinWithoutTask(const TrainedSet& set,
+                                               HostRounds::Kind kind) {
   const bool due = core_->IsDueIn(set, /*iteration=*/0);
-  const HostRounds::Fate fate = core_->AttendAs(set, due, {kind, set.program});
+  const HostRounds::Fate fate = core_->JoinAs(set, due, {kind, set.program});
   if (fate == HostRounds::Fate::kCounts) set.count()->fetch_add(1);
   return fate;
 }

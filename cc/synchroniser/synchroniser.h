@@ -95,20 +95,20 @@ class Synchroniser {
   int64_t EndRun();
   // Makes the next run without the other hosts, for its fetches alone: its updates will
   // be replaced.
-  void Rehearse(bool rehearses);
+  void RunWithoutHosts(bool without_hosts);
   // Returns whether the last run ended because an iteration does not count on all
   // hosts.
   bool stopped_by_hosts() const;
   // Takes part in one iteration of the other hosts without a task; counts it if they
   // do. REQUIRES: they train the same variables; the last iteration counts or is
   // forgiven.
-  HostRounds::Fate Attend(const TrainedSet& set, HostRounds::Kind kind);
+  HostRounds::Fate JoinWithoutTask(const TrainedSet& set, HostRounds::Kind kind);
   // Sets all replicas of the set to z, without momentum. After an aborted run, z is the
   // value from before the aborted iteration.
   void Restart(const TrainedSet& set);
   // Sets to z the replicas of the first `active` learners that did not take part in the
   // variable's last iteration.
-  void ResetAbsent(const TrainedSet& set, int active);
+  void ResetNonParticipants(const TrainedSet& set, int active);
   // Brings the central values of a variable up to date before they are read or written.
   // `replicas`: by learner. Returns an error, empty on success.
   std::string Collect(int variable, const std::vector<void*>& replicas);
@@ -117,9 +117,9 @@ class Synchroniser {
 
   // The learners that took part in the variable's last iteration, ascending: z is
   // theirs. All, if none trained it since all replicas were set to one value.
-  std::vector<int> present(int variable) const;
-  void SetPresent(int variable, std::vector<int> learners);
-  void SetAllPresent(int variable);
+  std::vector<int> participants(int variable) const;
+  void SetParticipants(int variable, std::vector<int> learners);
+  void SetAllParticipants(int variable);
 
  private:
   friend class LearnerExchange;

@@ -52,28 +52,28 @@ bool SynchroniserCore::AwaitTurn(int learner) {
 }
 
 void SynchroniserCore::Complete(int64_t iteration) {
-  std::vector<int> present;
+  std::vector<int> participants;
   for (int j = 0; j < num_learners; ++j) {
-    if (learners[j].took_part == iteration) present.push_back(j);
+    if (learners[j].took_part == iteration) participants.push_back(j);
   }
   ClearPoints();
-  if (rehearses) return;
-  nobody_took_part = present.empty();
+  if (without_hosts) return;
+  nobody_took_part = participants.empty();
   if (nobody_took_part) {
     // Hosts that average gradients join without a task between runs.
     if (rounds == nullptr || set->host_gradients != nullptr) return;
     CollectAll(*set);
   }
-  algorithm->Complete(*set, Due(iteration), present);
+  algorithm->Complete(*set, Due(iteration), participants);
   for (int member = 0; member < set->size(); ++member) {
-    present_by_variable[set->variable(member)] = present;
+    participants_by_variable[set->variable(member)] = participants;
   }
   if (rounds == nullptr) return;
   voted.clear();
   if (set->host_gradients != nullptr && rounds->counted()) return;
   Report(*set, Due(iteration),
-         present.empty() ? HostRounds::Kind::kNoData : HostRounds::Kind::kTrained,
-         present);
+         participants.empty() ? HostRounds::Kind::kNoData : HostRounds::Kind::kTrained,
+         participants);
 }
 
 void SynchroniserCore::ClearPoints() {
@@ -84,32 +84,32 @@ void SynchroniserCore::ClearPoints() {
   }
 }
 
-std::vector<int> SynchroniserCore::present(int variable) const {
-  if (variable < static_cast<int>(present_by_variable.size()) &&
-      !present_by_variable[variable].empty()) {
-    return present_by_variable[variable];
+std::vector<int> SynchroniserCore::participants(int variable) const {
+  if (variable < static_cast<int>(participants_by_variable.size()) &&
+      !participants_by_variable[variable].empty()) {
+    return participants_by_variable[variable];
   }
   return FirstLearners(num_learners);
 }
 
-void SynchroniserCore::SetPresent(int variable, std::vector<int> present) {
-  if (variable >= static_cast<int>(present_by_variable.size()))
-    present_by_variable.resize(variable + 1);
-  present_by_variable[variable] = std::move(present);
+void SynchroniserCore::SetParticipants(int variable, std::vector<int> participants) {
+  if (variable >= static_cast<int>(participants_by_variable.size()))
+    participants_by_variable.resize(variable + 1);
+  participants_by_variable[variable] = std::move(participants);
 }
 
-void SynchroniserCore::ResetAbsent(const TrainedSet& trained_set, int active) {
+void SynchroniserCore::ResetNonParticipants(const TrainedSet& trained_set, int active) {
   if (!traits.averages_models()) return;
   const std::vector<int> first = FirstLearners(active);
   const ScopedFlushDenormals flush;
   for (int member = 0; member < trained_set.size(); ++member) {
-    const std::vector<int> here = present(trained_set.variable(member));
-    std::vector<int> absent;
+    const std::vector<int> here = participants(trained_set.variable(member));
+    std::vector<int> idle;
     std::set_difference(first.begin(), first.end(), here.begin(), here.end(),
-                        std::back_inserter(absent));
-    if (absent.empty()) continue;
+                        std::back_inserter(idle));
+    if (idle.empty()) continue;
     SettleHosts();
-    algorithm->Reset(trained_set, member, absent, here);
+    algorithm->Reset(trained_set, member, idle, here);
   }
 }
 

@@ -67,7 +67,7 @@ struct SynchroniserCore {
   // learner's own was aborted.
   bool AwaitTurn(int learner);
   std::string error() const { return queue == nullptr ? "" : queue->error(); }
-  int participants(int learner) const {
+  int num_participants(int learner) const {
     return scheduler->participants(learners[learner].iteration);
   }
   // Returns whether an iteration of the run, or the learner's, corrects.
@@ -85,9 +85,9 @@ struct SynchroniserCore {
 
   void Complete(int64_t iteration);
   void ClearPoints();
-  std::vector<int> present(int variable) const;
-  void SetPresent(int variable, std::vector<int> present);
-  void ResetAbsent(const TrainedSet& trained_set, int active);
+  std::vector<int> participants(int variable) const;
+  void SetParticipants(int variable, std::vector<int> participants);
+  void ResetNonParticipants(const TrainedSet& trained_set, int active);
   // Sets z of the whole set to its value from before the iteration under way.
   void CollectAll(const TrainedSet& trained_set);
 
@@ -100,14 +100,14 @@ struct SynchroniserCore {
   void SettleHosts() {
     if (rounds != nullptr) rounds->Await();
   }
-  HostRounds::Fate AttendAs(const TrainedSet& trained_set, bool due,
-                            const HostRounds::Report& report);
+  HostRounds::Fate JoinAs(const TrainedSet& trained_set, bool due,
+                          const HostRounds::Report& report);
   // Votes on an iteration that averages gradients; waits for the other hosts' votes.
   HostRounds::Fate VoteOn(const TrainedSet& trained_set,
                           const HostRounds::Report& report);
   // Reports an iteration to the other hosts. `due`: it corrects.
   void Report(const TrainedSet& trained_set, bool due, HostRounds::Kind kind,
-              const std::vector<int>& present);
+              const std::vector<int>& participants);
   // Returns a function that waits for all that elastic hosts send of the set in an
   // iteration; null for other hosts.
   std::function<bool()> ArrivalOf(const TrainedSet& trained_set);
@@ -120,8 +120,8 @@ struct SynchroniserCore {
   const Traits traits;
   Gate gate;
   std::vector<Learner> learners;
-  std::vector<std::unique_ptr<SliceState[]>> slices;  // by variable of the model
-  std::vector<std::vector<int>> present_by_variable;  // of the model
+  std::vector<std::unique_ptr<SliceState[]>> slices;       // by variable of the model
+  std::vector<std::vector<int>> participants_by_variable;  // of the model
   std::unique_ptr<Point[]> points;
   int num_points = 0;
   int64_t first_iteration = 1;  // the number of the run's first one, over all runs
@@ -139,7 +139,7 @@ struct SynchroniserCore {
   // The first iteration of the run that a learner aborted.
   std::atomic<int64_t> first_aborted{0};
   std::atomic<bool> stopped_by_hosts{false};
-  bool rehearses = false;
+  bool without_hosts = false;
 };
 
 }  // namespace tensorbow

@@ -75,7 +75,7 @@ bool UpdateAccess::Enter(int member, int slice) const {
       const ScopedActivity averaging(core_->learners[learner_].activity,
                                      Activity::kAverage, index);
       core_->algorithm->PrepareSlice(*core_->set, member, slice, core_->IsDue(learner_),
-                                     core_->present_by_variable[index]);
+                                     core_->participants_by_variable[index]);
       state.store(done, std::memory_order_release);
       break;
     }
@@ -86,7 +86,7 @@ bool UpdateAccess::Enter(int member, int slice) const {
 bool UpdateAccess::EnterQueue(bool replays) const {
   const DeviceQueue::Iteration iteration{
       core_->set, core_->first_iteration + core_->learners[learner_].iteration,
-      core_->IsDue(learner_), &core_->present_by_variable};
+      core_->IsDue(learner_), &core_->participants_by_variable};
   if (core_->queue->Enter(learner_, iteration, replays)) return true;
   core_->Abort(learner_);
   return false;
@@ -102,7 +102,7 @@ bool UpdateAccess::EnterAll(int member) const {
   return true;
 }
 
-bool UpdateAccess::EnterReplay() const {
+bool UpdateAccess::EnterRecorded() const {
   if (!core_->AwaitTurn(learner_)) return false;
   if (core_->queue != nullptr && !EnterQueue(/*replays=*/true)) return false;
   for (int member = 0; member < core_->set->size(); ++member) {

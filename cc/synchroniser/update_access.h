@@ -41,7 +41,7 @@ class UpdateAccess {
   bool EnterAll(int member) const;
   // Enters all members that correct themselves and marks them as updated, for a
   // recorded task. Returns false if the iteration was aborted: do not replay.
-  bool EnterReplay() const;
+  bool EnterRecorded() const;
   // Marks a member whose slices were all entered and corrected in this task.
   void Updated(int member) const;
   bool updated(int member) const;

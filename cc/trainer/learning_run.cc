@@ -134,7 +134,7 @@ void LearningRun::ExecuteWithoutData(const absl::Status& end_of_data) {
     scheduler_->Next(learner);
     if (!synchroniser_->pace(learner).BeforeTask()) return;
     status_[learner] = end_of_data;
-    synchroniser_->pace(learner).SitOut();
+    synchroniser_->pace(learner).Skip();
   });
   completed_ = synchroniser_->EndRun();
 }
@@ -164,16 +164,16 @@ absl::Status LearningRun::RunTask(int learner, int64_t task,
   }
   if (rows.has_value()) {
     outcome.rows = rows->count();
-    synchroniser_->pace(learner).NoteRows(outcome.rows);
+    synchroniser_->pace(learner).RecordRows(outcome.rows);
   } else if (compiled_->rows_fetch < 0) {
-    synchroniser_->pace(learner).NoteRows(0);  // nothing tells: it counts as one
+    synchroniser_->pace(learner).RecordRows(0);  // nothing tells: it counts as one
   }
   TF_RETURN_IF_ERROR((*learners_)[learner].Execute(
       *program_->learners()->tasks[learner], execution, &outcome.fetches));
   if (plan_.tasks.empty() && compiled_->rows_fetch >= 0) {
     const tf::Tensor& data = outcome.fetches[compiled_->rows_fetch];
     outcome.rows = data.dims() > 0 ? data.dim_size(0) : 0;
-    synchroniser_->pace(learner).NoteRows(outcome.rows);
+    synchroniser_->pace(learner).RecordRows(outcome.rows);
   }
   return absl::OkStatus();
 }
@@ -216,7 +216,7 @@ void LearningRun::RunTasks(int learner) {
         CheckMemory(learner, first, RunTask(learner, assignment->task, rows));
     if (EndsWithData(status)) {
       status_[learner] = status;
-      synchroniser_->pace(learner).SitOut();
+      synchroniser_->pace(learner).Skip();
       break;
     }
     if (status.ok()) status = after_task_(learner);

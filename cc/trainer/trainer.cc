@@ -82,7 +82,7 @@ absl::Status Trainer::RefreshWhatIsRead(Program* program, int num_active) {
   TrainedSet* const set = program->state.only_read_set.get();
   if (set == nullptr || set->size() == 0) return absl::OkStatus();
   TF_RETURN_IF_ERROR(LocateReplicas(program->state.only_read, set));
-  synchronisation_->synchroniser->ResetAbsent(*set, num_active);
+  synchronisation_->synchroniser->ResetNonParticipants(*set, num_active);
   return absl::OkStatus();
 }
 
@@ -326,7 +326,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const int64_t timeout_ms = run_options.timeout_in_ms() > 0
                                  ? run_options.timeout_in_ms()
                                  : session_options_.config.operation_timeout_in_ms();
-  synchronisation_->synchroniser->Rehearse(inherited_.has_value());
+  synchronisation_->synchroniser->RunWithoutHosts(inherited_.has_value());
   activity_.BeginRun(NowNanos());
   if (!has_data) {
     run.ExecuteWithoutData(request.end_of_data);

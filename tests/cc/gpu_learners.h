@@ -107,7 +107,7 @@ class AveragingLearners {
         }
         if (!synchroniser_->pace(j).BeforeTask()) continue;
         if (is_special && first_absent >= 0 && j >= first_absent) {
-          synchroniser_->pace(j).SitOut();
+          synchroniser_->pace(j).Skip();
           continue;
         }
         Task(j);

@@ -56,7 +56,7 @@ TEST_P(GpuSmaCentreTest, CapturedTasksDoWhatTheyDidWhenCaptured) {
         Steady::Task(learner);
         graphs_[learner] = fake_cuda::EndCapture(streams_[learner]);
       } else {
-        ASSERT_TRUE(synchroniser_->updates(learner).EnterReplay());
+        ASSERT_TRUE(synchroniser_->updates(learner).EnterRecorded());
       }
       time_ = 0;
       graphs_[learner]();

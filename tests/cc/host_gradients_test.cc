@@ -237,12 +237,12 @@ class Host {
       threads.emplace_back([&, j] {
         if (!scheduler_.Next(j).has_value() || !synchroniser_.pace(j).BeforeTask())
           return;
-        if (knows_rows) synchroniser_.pace(j).NoteRows(4);
+        if (knows_rows) synchroniser_.pace(j).RecordRows(4);
         if (end == End::kNoData) {
-          synchroniser_.pace(j).SitOut();
+          synchroniser_.pace(j).Skip();
         } else if (Task(j, value + static_cast<float>(j),
                         j == 1 ? end : End::kTrained)) {
-          synchroniser_.pace(j).NoteRows(4);
+          synchroniser_.pace(j).RecordRows(4);
           synchroniser_.pace(j).AfterTask();
         } else {
           synchroniser_.pace(j).Abort();
@@ -337,7 +337,7 @@ TEST_P(FailingTest, NobodyUpdatesAnything) {
     EXPECT_EQ(host.rounds().why(),
               "a learning task of host 1 has failed; its iteration is discarded on all "
               "hosts");
-    host.rounds().Forgive();
+    host.rounds().AcknowledgeFailure();
     EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5));
     EXPECT_EQ(host.Run(3), 1);
     EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
@@ -365,7 +365,7 @@ TEST_P(RowsTest, AHostThatFailsAfterTheVoteIsAStraggler) {
     const HostRounds::Stragglers stragglers = host.rounds().TakeStragglers();
     EXPECT_EQ(stragglers.hosts, std::vector<int>{1});
     EXPECT_EQ(stragglers.leader, 0);
-    host.rounds().Forgive();
+    host.rounds().AcknowledgeFailure();
     EXPECT_EQ(host.rounds().counts().iterations, rank);
     EXPECT_EQ(host.rounds().counts().tasks, rank == 0 ? 4 : 4 + 2);
     EXPECT_EQ(host.Run(4), 1);
@@ -386,7 +386,7 @@ TEST(GradientsFateTest, AHostWithoutDataIsAStraggler) {
     Fate fate = host.rounds().Await();
     int attended = 0;
     for (; fate == Fate::kCounts; ++attended) {
-      fate = host.synchroniser().Attend(host.set(), Kind::kNoData);
+      fate = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
     }
     EXPECT_EQ(fate, Fate::kNone);
     EXPECT_EQ(attended, rank == 0 ? 1 : 3);
@@ -394,7 +394,7 @@ TEST(GradientsFateTest, AHostWithoutDataIsAStraggler) {
     EXPECT_EQ(stragglers.hosts, std::vector<int>{1});
     EXPECT_EQ(stragglers.leader, 0);
     EXPECT_TRUE(host.rounds().TakeStragglers().hosts.empty());
-    host.rounds().Forgive();
+    host.rounds().AcknowledgeFailure();
     EXPECT_EQ(host.Run(5), 1);
   });
 }
@@ -406,10 +406,10 @@ TEST(GradientsFateTest, ARehearsalUpdatesWithTheHostsOwnGradientsAndTellsNobody)
     EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5));
     const int64_t decided = host.rounds().standing().decided;
     if (rank == 1) {
-      host.synchroniser().Rehearse(true);
+      host.synchroniser().RunWithoutHosts(true);
       EXPECT_EQ(host.Run(5), 1);
       EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5 + 5.5));
-      host.synchroniser().Rehearse(true);
+      host.synchroniser().RunWithoutHosts(true);
       EXPECT_EQ(host.Run(5, Host::End::kFailsBetween), 0);
       EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
       EXPECT_EQ(host.rounds().standing().decided, decided);

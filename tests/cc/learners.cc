@@ -76,7 +76,7 @@ int64_t Learners::Run(int64_t tasks, SchedulingPolicy policy, const Task& task,
   if (algorithm_.kind ==
       Kind::kSsgd) {  // learners that sat out follow, as in a session
     for (int m = 0; m < kMembers; ++m) {
-      const int present = synchroniser_->present(set_->variable(m)).front();
+      const int present = synchroniser_->participants(set_->variable(m)).front();
       for (auto& replica : replicas_) {
         std::copy_n(replicas_[present][m].data(), kSizes[m], replica[m].data());
       }
@@ -98,7 +98,7 @@ void Learners::RunTasks(int learner, const Task& task) {
       case End::kFailed:
         return synchroniser_->pace(learner).Abort();
       case End::kNoData:
-        synchroniser_->pace(learner).SitOut();
+        synchroniser_->pace(learner).Skip();
         return;
       case End::kTrained:
         if (!synchroniser_->pace(learner).AfterTask()) return;

@@ -70,7 +70,7 @@ class Rig {
     for (int j = 0; j < tasks; ++j) {
       EXPECT_TRUE(synchroniser_.pace(j).BeforeTask());
       if (!updates[j].has_value()) {
-        EXPECT_TRUE(synchroniser_.pace(j).SitOut());
+        EXPECT_TRUE(synchroniser_.pace(j).Skip());
         continue;
       }
       for (T& w : replicas_[j]) w = Rounded<T>(Widened(w) + *updates[j]);
@@ -413,8 +413,8 @@ TEST(SmaTest, LearnerJoinsFromZWhateverRunTrainedTheVariableLast) {
     };
     run(&both, 1, 1);
     run(&second, 2, 2);
-    EXPECT_EQ(synchroniser.present(0), std::vector<int>{0});
-    EXPECT_EQ(synchroniser.present(1), (std::vector<int>{0, 1}));
+    EXPECT_EQ(synchroniser.participants(0), std::vector<int>{0});
+    EXPECT_EQ(synchroniser.participants(1), (std::vector<int>{0, 1}));
     if (options.centre == SmaOptions::Centre::kCurrent) {
       // Learner 1 began from z = 1, the first run's.
       EXPECT_EQ(weights[1][1], 3);

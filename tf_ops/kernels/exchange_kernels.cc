@@ -303,7 +303,7 @@ class RescaleKernel : public tf::OpKernel {
   double Ratio() const {
     if (device_ == nullptr || device_->synchroniser() == nullptr) return 1;
     const LearnerExchange exchange(device_->synchroniser(), device_->learner());
-    const double participants = exchange.participants();
+    const double participants = exchange.num_participants();
     return exchange.averages_gradients() ? participants / exchange.share()
                                          : participants;
   }

@@ -36,7 +36,7 @@ class Adaptive : public Algorithm {
 
   const Traits& traits() const override { return traits_; }
   std::string Collect(int variable, const std::vector<void*>& replicas,
-                      const std::vector<int>& present) override;
+                      const std::vector<int>& participants) override;
 
   // --- Between runs, or while no learner works.
 

@@ -23,10 +23,10 @@ class HostAverage {
   HostAverage(Hosts* hosts, CentralModel* central)
       : chunks_(hosts, central), central_(central) {}
 
-  // Sends the sum of the replicas of the learners `present`, at least one, for some
-  // members of the set. REQUIRES: no replica changes meanwhile.
+  // Sends the sum of the participants' replicas, at least one, for some members of the
+  // set. REQUIRES: no replica changes meanwhile.
   void Send(const TrainedSet& set, const std::vector<int>& members,
-            const std::vector<int>& present);
+            const std::vector<int>& participants);
 
   // Sets z of a slice to the mean of all hosts. Keeps it if the hosts have failed
   // (Hosts::error()). REQUIRES: the variable has been sent.
@@ -37,7 +37,7 @@ class HostAverage {
  private:
   // Adds up a slice of this host's replicas.
   void Fill(const TrainedSet& set, int member, int slice,
-            const std::vector<int>& present, const HostChunks::Place& place);
+            const std::vector<int>& participants, const HostChunks::Place& place);
 
   HostChunks chunks_;  // notes count learners
   CentralModel* const central_;

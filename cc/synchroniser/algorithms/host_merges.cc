@@ -97,7 +97,7 @@ HostMerges::Outcome HostMerges::Meet(const Visit& visit) {
     return outcome;
   }
   Read(&outcome);
-  if (outcome.fate == HostRounds::Fate::kNone) rounds_->Forgive();
+  if (outcome.fate == HostRounds::Fate::kNone) rounds_->AcknowledgeFailure();
   return outcome;
 }
 

@@ -59,9 +59,9 @@ class HostMerges {
       : rounds_(rounds), batches_(batches) {}
 
   // Waits for the other hosts, and gives their parts to the mega-batch. After
-  // kDiscarded, rounds_->why() has the reason, until Forgive(). REQUIRES: the hosts
-  // have agreed on their state, the last round's fate has been awaited, and the
-  // mega-batch knows the hosts.
+  // kDiscarded, rounds_->why() has the reason, until AcknowledgeFailure(). REQUIRES:
+  // the hosts have agreed on their state, the last round's fate has been awaited, and
+  // the mega-batch knows the hosts.
   Outcome Meet(const Visit& visit);
 
  private:

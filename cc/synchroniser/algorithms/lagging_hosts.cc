@@ -89,11 +89,11 @@ class LaggingOverHosts : public Sma {
   }
 
   void Complete(const TrainedSet& set, bool due,
-                const std::vector<int>& present) override {
+                const std::vector<int>& participants) override {
     if (!due) return;
     for (const auto& chunk : layout_->chunks) chunk->Await();  // see PrepareSlice()
     for (int member = 0; member < set.size(); ++member) {
-      Exclude(set, member, present);
+      Exclude(set, member, participants);
       CentralModel::Variable& v = variable(set, member);
       const std::vector<HostChunks::Place>& places = layout_->places[member];
       for (const HostChunks::Place& place : places) {
@@ -107,7 +107,8 @@ class LaggingOverHosts : public Sma {
 
  private:
   // Removes the corrections of learners that did not take part.
-  void Exclude(const TrainedSet& set, int member, const std::vector<int>& present) {
+  void Exclude(const TrainedSet& set, int member,
+               const std::vector<int>& participants) {
     const CentralModel::Variable& v = variable(set, member);
     WithStorageType(v.type(), [&](auto* storage) {
       using S = std::remove_pointer_t<decltype(storage)>;
@@ -116,12 +117,12 @@ class LaggingOverHosts : public Sma {
         const CentralModel::Slice part = v.slice(s);
         const HostChunks::Place& place = layout_->places[member][s];
         A* const sum = place.chunk->values<A>() + place.begin;
-        if (present.empty()) {
+        if (participants.empty()) {
           std::fill_n(sum, part.size(), A(0));
           continue;
         }
         for (int j = 0; j < num_learners_; ++j) {
-          if (std::binary_search(present.begin(), present.end(), j)) continue;
+          if (std::binary_search(participants.begin(), participants.end(), j)) continue;
           Passes<S>::TakeOut(Weights<S>(set, j, member) + part.begin,
                              v.template z<A>() + part.begin, static_cast<A>(alpha_),
                              part.size(), sum);

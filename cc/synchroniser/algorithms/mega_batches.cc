@@ -94,7 +94,7 @@ double MegaBatches::RateOf(int learner) const {
          static_cast<double>(options_.b_max);
 }
 
-void MegaBatches::NoteUpdate(int learner, int64_t rows) {
+void MegaBatches::RecordUpdate(int learner, int64_t rows) {
   ++learners_[first_ + learner].updates;
   learners_[first_ + learner].rows += rows;
 }

@@ -25,7 +25,7 @@
 //
 // All hosts know the same numbers and so choose the same (host_merges.h).
 //
-// Different learners may call NoteUpdate() concurrently. All else is called while no
+// Different learners may call RecordUpdate() concurrently. All else is called while no
 // learner works.
 #ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_MEGA_BATCHES_H_
 #define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_MEGA_BATCHES_H_
@@ -104,9 +104,9 @@ class MegaBatches {
   void set_turn(int learner) { turn_ = learner; }
 
   // Records an update from so many rows.
-  void NoteUpdate(int learner, int64_t rows);
+  void RecordUpdate(int learner, int64_t rows);
   // Records a time of training.
-  void NoteTraining(int64_t micros) { hosts_[own_].micros += micros; }
+  void RecordTraining(int64_t micros) { hosts_[own_].micros += micros; }
 
   int64_t num_updates() const { return UpdatesOf(own_); }  // in this mega-batch
   int64_t num_rows() const;                                // in this mega-batch

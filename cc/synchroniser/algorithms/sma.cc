@@ -102,19 +102,20 @@ class CurrentCentre : public Sma {
   }
 
   void PrepareSlice(const TrainedSet& set, int member, int slice, bool,
-                    const std::vector<int>& present) override {
-    PrepareSliceOf(set.variable(member), slice, set.replicas(member), present);
+                    const std::vector<int>& participants) override {
+    PrepareSliceOf(set.variable(member), slice, set.replicas(member), participants);
   }
 
-  void Complete(const TrainedSet& set, bool, const std::vector<int>& present) override {
+  void Complete(const TrainedSet& set, bool,
+                const std::vector<int>& participants) override {
     std::vector<int> meeting;  // members
     idle_.resize(central().num_variables());
     for (int m = 0; m < set.size(); ++m) {
       variable(set, m).NextIteration();
-      idle_[set.variable(m)] = present.empty();
+      idle_[set.variable(m)] = participants.empty();
       if (hosts_ != nullptr && HostsMeet(set.variable(m))) meeting.push_back(m);
     }
-    if (!meeting.empty()) hosts_->Send(set, meeting, present);
+    if (!meeting.empty()) hosts_->Send(set, meeting, participants);
   }
 
  private:
@@ -130,7 +131,7 @@ class CurrentCentre : public Sma {
   }
 
   void PrepareSliceOf(int variable, int slice, const std::vector<void*>& replicas,
-                      const std::vector<int>& present) {
+                      const std::vector<int>& participants) {
     CentralModel::Variable& v = central().variable(variable);
     if (v.up_to_date(slice)) return;  // after a reset or a read
     if (hosts_ != nullptr && HostsMeet(variable)) {
@@ -139,7 +140,7 @@ class CurrentCentre : public Sma {
       const CentralModel::Slice part = v.slice(slice);
       WithStorageType(v.type(), [&](auto* storage) {
         using S = std::remove_pointer_t<decltype(storage)>;
-        const auto w = SlicesOf<S>(replicas, present, part.begin);
+        const auto w = SlicesOf<S>(replicas, participants, part.begin);
         auto* const z = v.template z<Accumulator<S>>() + part.begin;
         PrefetchForWriting(z, part.size() * int64_t{sizeof *z});  // others have read it
         Passes<S>::Mean(w.data(), static_cast<int>(w.size()), part.size(), z);
@@ -149,10 +150,10 @@ class CurrentCentre : public Sma {
   }
 
   void BringUpToDate(int variable, const std::vector<void*>& replicas,
-                     const std::vector<int>& present) override {
+                     const std::vector<int>& participants) override {
     const int num_slices = central().variable(variable).num_slices();
     for (int s = 0; s < num_slices; ++s) {
-      PrepareSliceOf(variable, s, replicas, present);
+      PrepareSliceOf(variable, s, replicas, participants);
     }
   }
 
@@ -185,11 +186,11 @@ class LaggingCentre : public Sma {
   }
 
   void Complete(const TrainedSet& set, bool due,
-                const std::vector<int>& present) override {
+                const std::vector<int>& participants) override {
     if (!due) return;
     for (int member = 0; member < set.size(); ++member) {
       for (int j = 0; j < num_learners_; ++j) {
-        if (!std::binary_search(present.begin(), present.end(), j)) {
+        if (!std::binary_search(participants.begin(), participants.end(), j)) {
           Exclude(set, member, j);
         }
       }

@@ -62,8 +62,8 @@ class Sma : public Algorithm {
   }
 
   void Reset(const TrainedSet& set, int member, const std::vector<int>& learners,
-             const std::vector<int>& present) override {
-    BringUpToDate(set.variable(member), set.replicas(member), present);
+             const std::vector<int>& participants) override {
+    BringUpToDate(set.variable(member), set.replicas(member), participants);
     for (int j : learners) {
       central_->CopyTo(set.variable(member), CentralModel::Which::kZ,
                        set.weights(j, member));
@@ -71,15 +71,15 @@ class Sma : public Algorithm {
   }
 
   std::string Collect(int variable, const std::vector<void*>& replicas,
-                      const std::vector<int>& present) override {
-    BringUpToDate(variable, replicas, present);
+                      const std::vector<int>& participants) override {
+    BringUpToDate(variable, replicas, participants);
     return "";
   }
 
  protected:
   // Brings z of all slices up to date with the completed iterations, from the replicas.
   virtual void BringUpToDate(int variable, const std::vector<void*>& replicas,
-                             const std::vector<int>& present) = 0;
+                             const std::vector<int>& participants) = 0;
 
   bool IsUpToDate(int variable) const {
     const CentralModel::Variable& v = central_->variable(variable);

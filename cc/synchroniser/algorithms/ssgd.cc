@@ -9,12 +9,12 @@
 namespace tensorbow {
 
 // A fused update that was executed has already moved the average, slice by slice.
-void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& present) {
-  if (present.empty()) return;  // other hosts' iteration
+void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& participants) {
+  if (participants.empty()) return;  // other hosts' iteration
   for (int member = 0; member < set.size(); ++member) {
     CentralModel::Variable& variable = central_->variable(set.variable(member));
     const char* const weights =
-        static_cast<const char*>(set.weights(present.front(), member));
+        static_cast<const char*>(set.weights(participants.front(), member));
     for (int s = 0; s < variable.num_slices(); ++s) {
       if (variable.has_averaged_next(s)) continue;
       variable.AverageNext(

@@ -31,7 +31,7 @@ class Ssgd : public Algorithm {
 
   const Traits& traits() const override { return traits_; }
   void Complete(const TrainedSet& set, bool due,
-                const std::vector<int>& present) override;
+                const std::vector<int>& participants) override;
 
  private:
   CentralModel* const central_;  // not owned

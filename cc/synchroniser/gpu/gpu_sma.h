@@ -63,11 +63,11 @@ class GpuSma : public Algorithm, public DeviceQueue {
   void Correct(int learner, const TrainedSet& set, int member,
                bool remembered) override;
   void Complete(const TrainedSet& set, bool due,
-                const std::vector<int>& present) override;
+                const std::vector<int>& participants) override;
   void Reset(const TrainedSet& set, int member, const std::vector<int>& learners,
-             const std::vector<int>& present) override;
+             const std::vector<int>& participants) override;
   std::string Collect(int variable, const std::vector<void*>& replicas,
-                      const std::vector<int>& present) override;
+                      const std::vector<int>& participants) override;
 
   // DeviceQueue. Enter() enqueues a wait on the learner's compute stream once a task. A
   // wait that becomes part of a CUDA graph serves that graph alone.
@@ -106,12 +106,12 @@ class GpuSma : public Algorithm, public DeviceQueue {
   CudaError Upload(int variable) TENSORBOW_REQUIRES(mu_);
   // Brings the current centre up to date with all completed iterations. Between runs.
   CudaError BringUpToDate(int variable, const std::vector<void*>& replicas,
-                          const std::vector<int>& present) TENSORBOW_REQUIRES(mu_);
+                          const std::vector<int>& participants) TENSORBOW_REQUIRES(mu_);
   CudaError ResetLocked(const TrainedSet& set, int member,
                         const std::vector<int>& learners,
-                        const std::vector<int>& present) TENSORBOW_REQUIRES(mu_);
+                        const std::vector<int>& participants) TENSORBOW_REQUIRES(mu_);
   CudaError CollectLocked(int variable, const std::vector<void*>& replicas,
-                          const std::vector<int>& present) TENSORBOW_REQUIRES(mu_);
+                          const std::vector<int>& participants) TENSORBOW_REQUIRES(mu_);
   // Copies the GPUs' values to the host if they are newer.
   CudaError Download(int variable) TENSORBOW_REQUIRES(mu_);
   bool HostLeads(int variable) const TENSORBOW_REQUIRES(mu_);
@@ -120,11 +120,12 @@ class GpuSma : public Algorithm, public DeviceQueue {
 
   // Enqueues the iteration once. Returns false after an error.
   bool Prepare(const Iteration& iteration) TENSORBOW_EXCLUDES(mu_);
-  CudaError PrepareCurrent(const TrainedSet& set, const SmaPasses::Present& present)
+  CudaError PrepareCurrent(const TrainedSet& set,
+                           const SmaPasses::Participants& participants)
       TENSORBOW_REQUIRES(mu_);
   CudaError PrepareLagging(const TrainedSet& set) TENSORBOW_REQUIRES(mu_);
   bool WaitOnStream(int learner, int64_t number);
-  CudaError ExcludeLocked(const TrainedSet& set, const std::vector<int>& absent)
+  CudaError ExcludeLocked(const TrainedSet& set, const std::vector<int>& idle)
       TENSORBOW_REQUIRES(mu_);
   CudaError EndRunLocked(const TrainedSet& set) TENSORBOW_REQUIRES(mu_);
   // Make the sync streams wait for the compute streams and, with RecordPrepared() and

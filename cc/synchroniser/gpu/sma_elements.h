@@ -40,11 +40,11 @@ struct SmaBlock {
 // A member of a trained set on one GPU. Values are in the accumulation type.
 struct SmaMember {
   void* target;
-  void* next;       // null for the current centre
-  void* average;    // null if none is kept
-  int64_t flat;     // its begin among the elements of its accumulation type
-  int32_t packed;   // whether all replicas are aligned to kSmaWidth elements
-  int32_t present;  // participants, on all GPUs
+  void* next;            // null for the current centre
+  void* average;         // null if none is kept
+  int64_t flat;          // its begin among the elements of its accumulation type
+  int32_t packed;        // whether all replicas are aligned to kSmaWidth elements
+  int32_t participants;  // on all GPUs
 };
 
 // A trained set on one GPU; all pointers are device memory.
@@ -68,7 +68,7 @@ enum class SmaPass {
   kSumCorrections,  // flat ← Σ_j α (w_j − z), over this GPU's learners, z being `next`
   kAdvanceBy,       // kAdvance with the sum from flat
   kExclude,         // next ← next − α (w − z), z being `target` and w one learner's
-  kAddAbsent,       // flat ← flat + α (w − z), with z and w as for kExclude
+  kAddIdle,         // flat ← flat + α (w − z), with z and w as for kExclude
   kExcludeBy,       // next ← next − flat
   kDiscard,         // next ← target
 };
@@ -79,7 +79,7 @@ struct SmaArguments {
   // Used by kMean, kMeanBy, kAdvance and kAdvanceBy; negative: keeps the average.
   double average_decay = -1;
   void* flat = nullptr;
-  int learner = 0;  // on this GPU, for kExclude and kAddAbsent
+  int learner = 0;  // on this GPU, for kExclude and kAddIdle
 };
 
 // The elements that a thread handles at a time if they are aligned.
@@ -178,7 +178,8 @@ TENSORBOW_HOST_DEVICE void SumCorrections(const void* const* weights, int num_le
   }
 }
 
-// sum ← Σ_j w_j, j in order, of the elements from i on, over those present; `sum` is 0.
+// sum ← Σ_j w_j, j in order, of the elements from i on, over the participants.
+// REQUIRES: `sum` is 0.
 template <typename S, int W, typename A = Accumulator<S>>
 TENSORBOW_HOST_DEVICE void SumReplicas(const void* const* weights, int num_learners,
                                        int64_t i, A (&sum)[W]) {
@@ -205,11 +206,11 @@ TENSORBOW_HOST_DEVICE void MoveAverage(const SmaMember& member, const SmaArgumen
   Store<A, W>(mean, average);
 }
 
-// target ← z = sum / present; moves the average.
+// target ← z = sum / participants; moves the average.
 template <int W, typename A>
 TENSORBOW_HOST_DEVICE void Mean(const SmaMember& member, const SmaArguments& a,
                                 const A (&sum)[W], int64_t i) {
-  const A scale = A(1) / static_cast<A>(member.present);
+  const A scale = A(1) / static_cast<A>(member.participants);
   A z[W];
   for (int k = 0; k < W; ++k) z[k] = sum[k] * scale;
   Store<A, W>(z, At<A>(member.target, i));
@@ -271,7 +272,7 @@ TENSORBOW_HOST_DEVICE void SmaElements(const SmaMember& member,
     Load<A, W>(At<A>(member.next, i), value);
     for (int k = 0; k < W; ++k) value[k] = value[k] - sum[k];
     Store<A, W>(value, At<A>(member.next, i));
-  } else if constexpr (pass == SmaPass::kAddAbsent) {
+  } else if constexpr (pass == SmaPass::kAddIdle) {
     Load<A, W>(At<A>(member.target, i), z);
     SumCorrections<S, W>(weights + a.learner, 1, z, alpha, i, sum);
     A value[W];
@@ -310,8 +311,8 @@ decltype(auto) WithPass(SmaPass pass, F f) {
       return f(SmaPassConstant<SmaPass::kAdvanceBy>());
     case SmaPass::kExclude:
       return f(SmaPassConstant<SmaPass::kExclude>());
-    case SmaPass::kAddAbsent:
-      return f(SmaPassConstant<SmaPass::kAddAbsent>());
+    case SmaPass::kAddIdle:
+      return f(SmaPassConstant<SmaPass::kAddIdle>());
     case SmaPass::kExcludeBy:
       return f(SmaPassConstant<SmaPass::kExcludeBy>());
     case SmaPass::kDiscard:

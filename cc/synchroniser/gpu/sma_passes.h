@@ -53,10 +53,11 @@ class SmaPasses {
   // Finds the tables of the set; the first call allocates them. REQUIRES: the GPUs have
   // the values of the set's variables.
   CudaError Find(const TrainedSet& set, Tables** tables);
-  // Updates the tables' addresses of replicas. `present`: a member's participants,
+  // Updates the tables' addresses of replicas. `participants`: of a member,
   // ascending.
-  using Present = std::function<const std::vector<int>&(int member)>;
-  CudaError Refresh(const TrainedSet& set, const Present& present, Tables* tables);
+  using Participants = std::function<const std::vector<int>&(int member)>;
+  CudaError Refresh(const TrainedSet& set, const Participants& participants,
+                    Tables* tables);
 
   // Launch a pass on every GPU or one of them. `decay`: by member, for
   // SmaArguments::average_decay; members without one are left out.

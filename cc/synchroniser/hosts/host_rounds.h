@@ -77,7 +77,7 @@ class HostRounds {
   // Returns whether the last iteration is known to count.
   bool clear() const { return clear_.load(std::memory_order_acquire); }
   // Waits for the fate of the last iteration. It stays until the next report or
-  // Forgive().
+  // AcknowledgeFailure().
   Fate Await() TENSORBOW_EXCLUDES(mu_);
   // The reason why it does not count, for users; empty if it does.
   std::string why() const TENSORBOW_EXCLUDES(mu_);
@@ -99,10 +99,10 @@ class HostRounds {
   // Adds this host's last iteration to the counters. REQUIRES: nobody else here has.
   void CountOwn() TENSORBOW_EXCLUDES(mu_);
   // Marks the failure as reported to the user: the next iteration may start.
-  void Forgive() TENSORBOW_EXCLUDES(mu_);
+  void AcknowledgeFailure() TENSORBOW_EXCLUDES(mu_);
   // Waits; returns whether the last iteration does not count and the user does not
   // know.
-  bool LostUntold() TENSORBOW_EXCLUDES(mu_);
+  bool HasUnreportedFailure() TENSORBOW_EXCLUDES(mu_);
 
   // Waits for the other hosts. Returns whether all have the same state.
   bool Agree(int64_t what) TENSORBOW_EXCLUDES(mu_);
@@ -130,7 +130,7 @@ class HostRounds {
   Fate Judge() TENSORBOW_REQUIRES(mu_);
   Fate Break(const std::string& why) TENSORBOW_REQUIRES(mu_);
   void Count() TENSORBOW_REQUIRES(mu_);
-  void NoteBehind() TENSORBOW_REQUIRES(mu_);
+  void MarkBehind() TENSORBOW_REQUIRES(mu_);
 
   Hosts* const hosts_;
 
@@ -142,7 +142,7 @@ class HostRounds {
   std::function<bool()> arrived_ TENSORBOW_GUARDED_BY(mu_);
   Standing standing_ TENSORBOW_GUARDED_BY(mu_);
   std::string why_ TENSORBOW_GUARDED_BY(mu_);
-  bool told_ TENSORBOW_GUARDED_BY(mu_) = false;  // the cluster's failure
+  bool reported_ TENSORBOW_GUARDED_BY(mu_) = false;  // the cluster's failure
   Fate fate_ TENSORBOW_GUARDED_BY(mu_) = Fate::kCounts;
   Counts counts_ TENSORBOW_GUARDED_BY(mu_);
   bool votes_ TENSORBOW_GUARDED_BY(mu_) = false;  // the report under way is a vote
