@@ -8,7 +8,7 @@ import numpy as np
 tensorflow_version: str
 compiler: str
 
-def deposit_options(
+def register_options(
     *,
     learners_per_device: int,
     threads_per_learner: list[int],
@@ -58,7 +58,7 @@ def type_rows(
     sparse: list[list[str]],
     gathers: bool = True,
 ) -> dict[str, Any]: ...
-def withdraw_options(number: int) -> None: ...
+def unregister_options(number: int) -> None: ...
 def num_accelerators() -> int: ...
 def num_cores() -> int: ...
 

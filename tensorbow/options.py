@@ -372,7 +372,7 @@ class Options:
         first = 1 if tunes and gpus > 0 else self.learners_on(gpus) // max(1, gpus)
         if gpus == 0:
             self._remark_on_cores()
-        number: int = _native.deposit_options(
+        number: int = _native.register_options(
             learners_per_device=first,
             threads_per_learner=as_list(self.threads_per_learner),
             tunes_learners=tunes,

@@ -100,7 +100,7 @@ class _LearnerSession(SessionState):
         try:
             super().__init__(f"tensorbow://{number}", graph, config=config)
         finally:
-            _native.withdraw_options(number)
+            _native.unregister_options(number)
         self._native = _native.SessionHandle(number)
         if options.other_hosts is not None:
             self._hosts = options.other_hosts.join()

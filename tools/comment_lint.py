@@ -9,7 +9,7 @@ import tokenize
 
 FOLDERS = ("cc", "tf_ops", "tests", "tensorbow", "benchmarks", "examples", "tools")
 # The beginnings of paths that are still to be rewritten.
-PENDING = ("cc/config", "cc/session", "cc/synchroniser", "cc/bindings/options", "tensorbow")
+PENDING = ("cc/config", "cc/bindings/options", "tensorbow")
 MOST_WORDS = 30
 OPENINGS = "What|Which|Of|Those|Where|Whether|By|For|With|That"
 RIDDLE = re.compile(rf"\A({OPENINGS})\b|\b(of|by|with|from)\s+what\b")

@@ -38,7 +38,7 @@ PYBIND11_MODULE(_native, m) {
   DefineLibsvm(&m);
   DefineOptions(&m);
   DefineRowTypes(&m);
-  m.def("withdraw_options", &WithdrawOptions, py::arg("number"));
+  m.def("unregister_options", &UnregisterOptions, py::arg("number"));
   m.def("num_cores", &NumCores,
         "CPU cores this process may use: of its affinity mask, as many as its control "
         "groups grant time for.");

@@ -65,7 +65,7 @@ AdaptiveOptions AdaptiveOptionsOf(const std::map<std::string, double>& values) {
   return options;
 }
 
-int64_t DepositOptionsFromPython(
+int64_t RegisterOptionsFromPython(
     int learners_per_device, std::vector<int> threads_per_learner, bool tunes_learners,
     int64_t batch_size, const std::string& scheduling, const std::string& algorithm,
     const std::string& centre, double alpha, std::optional<double> momentum,
@@ -139,13 +139,13 @@ int64_t DepositOptionsFromPython(
                                       {"off", Options::TaskRecording::kOff}},
                                      cuda_graphs);
   options.collect_warnings = true;
-  return DepositOptions(std::move(options));
+  return RegisterOptions(std::move(options));
 }
 
 }  // namespace
 
 void DefineOptions(py::module_* m) {
-  m->def("deposit_options", &DepositOptionsFromPython, py::kw_only(),
+  m->def("register_options", &RegisterOptionsFromPython, py::kw_only(),
          py::arg("learners_per_device"), py::arg("threads_per_learner"),
          py::arg("tunes_learners"), py::arg("batch_size"), py::arg("scheduling"),
          py::arg("algorithm"), py::arg("centre"), py::arg("alpha"), py::arg("momentum"),

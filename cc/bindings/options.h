@@ -6,7 +6,7 @@
 
 namespace tensorbow {
 
-// Adds deposit_options().
+// Adds register_options().
 void DefineOptions(pybind11::module_* m);
 
 }  // namespace tensorbow

@@ -237,8 +237,8 @@ void DefineProgress(Class* handle) {
   handle
       ->def_property_readonly("iterations",
                               Getting([](S* s) { return s->trainer().iterations(); }))
-      .def_property_readonly(
-          "learning_tasks", Getting([](S* s) { return s->trainer().counts().tasks; }))
+      .def_property_readonly("learning_tasks",
+                             Getting([](S* s) { return s->trainer().counts().tasks; }))
       .def_property_readonly("samples_seen",
                              Getting([](S* s) { return s->trainer().counts().rows; }))
       .def_property_readonly("synchroniser",

@@ -87,7 +87,7 @@ absl::Status ConnectedHosts::IterationError() {
   training_->RequestRestart();
   const Fate fate = rounds_->Await();
   const std::string why = rounds_->why();
-  rounds_->Forgive();
+  rounds_->AcknowledgeFailure();
   if (fate == Fate::kBroken) return absl::UnavailableError(why);
   return absl::AbortedError(why);
 }
@@ -103,7 +103,7 @@ bool ConnectedHosts::TestAndSetLeaving() {
 }
 
 void ConnectedHosts::WarnOfDiscarded() {
-  if (!rounds_->LostUntold()) return;
+  if (!rounds_->HasUnreportedFailure()) return;
   training_->Warn(absl::StrCat(
       "The last iteration before the session was closed is discarded: ", rounds_->why(),
       ". Variables have the values of the iteration before it."));
@@ -121,7 +121,7 @@ void ConnectedHosts::Leave() {
   WarnOfDiscarded();
   Fate fate = rounds_->Await();
   while (fate == Fate::kCounts || fate == Fate::kDiscarded) {
-    rounds_->Forgive();
+    rounds_->AcknowledgeFailure();
     const absl::StatusOr<Fate> joined = JoinAsLeft(last_set_.get());
     if (!joined.ok()) return;
     fate = *joined;

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cc/synchroniser/algorithms/adaptive.h"
-#include "cc/synchroniser/hosts/host_merges.h"
+#include "cc/synchroniser/algorithms/host_merges.h"
 #include "cc/synchroniser/hosts/host_rounds.h"
 #include "cc/synchroniser/trained_set.h"
 #include "tensorflow/core/framework/tensor.h"

@@ -54,7 +54,7 @@ absl::StatusOr<HostMerges::Outcome> MergingHosts::Visit(HostMerges::Visit visit,
 
 absl::Status MergingHosts::Abandoned() {
   const std::string why = rounds_->why();
-  rounds_->Forgive();
+  rounds_->AcknowledgeFailure();
   return absl::AbortedError(absl::StrCat(
       why, ": AdaptiveSGD discards all that hosts have trained since the last merge"));
 }
@@ -92,7 +92,7 @@ absl::StatusOr<bool> MergingHosts::AfterRun(const HostRun& run) {
   if (run.failed) {
     // The user gets the run's own error.
     Visit({HostRounds::Kind::kFailed}, /*run=*/nullptr).IgnoreError();
-    rounds_->Forgive();
+    rounds_->AcknowledgeFailure();
     return false;
   }
   if (!run.has_data) TF_RETURN_IF_ERROR(RestUntil(/*wants_merge=*/true));
@@ -106,7 +106,7 @@ void MergingHosts::Leave() {
   while (true) {  // ends when all have left, or with the cluster
     const absl::StatusOr<HostMerges::Outcome> met =
         Visit({HostRounds::Kind::kLeft}, /*run=*/nullptr);
-    rounds_->Forgive();
+    rounds_->AcknowledgeFailure();
     if (!met.ok() || met->all_left) return;
   }
 }

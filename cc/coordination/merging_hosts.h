@@ -1,5 +1,5 @@
 // Coordinates hosts that merge their models after every mega-batch (Adaptive SGD over a
-// cluster; cc/synchroniser/hosts/host_merges.h).
+// cluster; cc/synchroniser/algorithms/host_merges.h).
 //
 // A run meets the other hosts when this host has trained its share of the mega-batch.
 // Before all hosts do something else together (variables are written, states are saved

@@ -98,7 +98,7 @@ absl::Status ReplicatedTraining::SetValues(const std::vector<int>& variables,
 HostRounds::Fate ReplicatedTraining::JoinWithoutTask(const TrainedSet& set,
                                                      HostRounds::Kind kind) {
   state_->mu().AssertHeld();
-  return state_->synchroniser()->Attend(set, kind);
+  return state_->synchroniser()->JoinWithoutTask(set, kind);
 }
 
 void ReplicatedTraining::SetHosts(const std::vector<int>& learners) {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/update_access.h"
 
 namespace tensorbow {
 
@@ -146,25 +146,21 @@ absl::Status TaskRecorder::Record(const Tensors& feeds, const Execute& execute) 
 }
 
 absl::Status TaskRecorder::EnterAll(bool updated) {
-  Synchroniser* const synchroniser = accelerator_->synchroniser();
-  if (synchroniser == nullptr || synchroniser->set() == nullptr) {
-    return absl::OkStatus();
-  }
-  const int learner = accelerator_->learner();
-  for (int member = 0; member < synchroniser->set()->size(); ++member) {
-    if (!synchroniser->set()->corrects_itself(member)) continue;
-    if (!synchroniser->EnterAll(learner, member)) return Discarded();
-    if (updated) synchroniser->Updated(learner, member);
+  const UpdateAccess access(accelerator_->synchroniser(), accelerator_->learner());
+  const TrainedSet* const set = access.set();
+  for (int member = 0; set != nullptr && member < set->size(); ++member) {
+    if (!set->corrects_itself(member)) continue;
+    if (!access.EnterAll(member)) return Discarded();
+    if (updated) access.Updated(member);
   }
   return absl::OkStatus();
 }
 
 absl::Status TaskRecorder::Replay(const Tensors& feeds) {
-  Synchroniser* const synchroniser = accelerator_->synchroniser();
+  const UpdateAccess access(accelerator_->synchroniser(), accelerator_->learner());
   if (!accelerator_->records_waits()) {
     TF_RETURN_IF_ERROR(EnterAll(/*updated=*/true));
-  } else if (synchroniser != nullptr && synchroniser->set() != nullptr &&
-             !synchroniser->EnterReplay(accelerator_->learner())) {
+  } else if (access.set() != nullptr && !access.EnterRecorded()) {
     return Discarded();
   }
   for (size_t i = 0; i < feeds.size(); ++i) {

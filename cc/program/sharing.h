@@ -21,8 +21,8 @@ class Sharing {
   // Adds a program with the variables that it can share. Returns those that it shares:
   // whole groups.
   Names Agree(const SharableVariables& program) ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the variables that Agree() has stopped sharing since the last call. Programs
-  // that share them are to be compiled again.
+  // Returns the variables that Agree() has stopped sharing since the last call.
+  // Programs that share them are to be compiled again.
   Names TakeStopped() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -46,7 +46,7 @@ absl::Status VariableTable::PlaceEager(const Variable& variable) {
 }
 
 void VariableTable::RecordPublished(const std::optional<tf::Tensor>& central,
-                                          Variable* variable) const {
+                                    Variable* variable) const {
   if (!variable->eager || InPlace(*variable) || !central.has_value()) return;
   variable->published = std::make_unique<tf::Tensor>(tf::tensor::DeepCopy(*central));
 }
@@ -71,8 +71,7 @@ void VariableTable::DetectEagerWrites(const std::vector<int>& ids) {
   }
 }
 
-absl::Status VariableTable::PublishEager(const std::vector<int>& ids,
-                                               bool failed) {
+absl::Status VariableTable::PublishEager(const std::vector<int>& ids, bool failed) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (!variable.eager || !variable.central_stale) continue;

@@ -33,7 +33,7 @@ absl::StatusOr<tf::Tensor> VariableTable::ReplicaValue(int id, int learner) {
 }
 
 absl::StatusOr<tf::Tensor> VariableTable::ModelValue(int id,
-                                                           CentralModel::Which which) {
+                                                     CentralModel::Which which) {
   const Variable& variable = variables_[id];
   if (variable.model_index < 0 || variable.replicas_stale) {
     return CentralValue(variable.node);

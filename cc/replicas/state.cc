@@ -52,7 +52,7 @@ absl::StatusOr<ReplicaState> VariableTable::GetState(int id) {
       if (values != nullptr) *tensor = ModelTensor(model, values);
     }
     state.model_iterations = model.iterations();
-    const std::vector<int> present = synchroniser_->present(variable.model_index);
+    const std::vector<int> present = synchroniser_->participants(variable.model_index);
     state.present.assign(present.begin(), present.end());
   }
   return state;
@@ -77,8 +77,7 @@ absl::StatusOr<std::map<std::string, tf::Tensor>> VariableTable::ModelStates() {
   return values;
 }
 
-void VariableTable::SetModelStates(
-    const std::map<std::string, tf::Tensor>& values) {
+void VariableTable::SetModelStates(const std::map<std::string, tf::Tensor>& values) {
   for (Variable& variable : variables_) {
     if (variable.model_index < 0) continue;
     CentralModel::Variable& model = model_->variable(variable.model_index);
@@ -94,7 +93,7 @@ void VariableTable::SetModelStates(
         values.at(absl::StrCat(variable.node.name(), "/iterations"))
             .scalar<int64_t>()();
     model.Resume(iterations, iterations);
-    synchroniser_->SetAllPresent(variable.model_index);
+    synchroniser_->SetAllParticipants(variable.model_index);
     if (!variable.replicas_stale) variable.central_stale = true;
   }
 }
@@ -183,7 +182,7 @@ absl::StatusOr<ReplicaState> VariableTable::GetState(int id, int num_learners) {
 }
 
 absl::Status VariableTable::CheckState(const VariableUse& use,
-                                             const ReplicaState& state) const {
+                                       const ReplicaState& state) const {
   if (state.replicas.empty() || !state.trained) return absl::OkStatus();
   TF_ASSIGN_OR_RETURN(const ModelShape shape,
                       ModelShapeOf(state.name, state.replicas[0]));
@@ -215,8 +214,7 @@ absl::Status VariableTable::CheckState(const VariableUse& use,
   return absl::OkStatus();
 }
 
-absl::Status VariableTable::SetState(Variable* variable,
-                                           const ReplicaState& state) {
+absl::Status VariableTable::SetState(Variable* variable, const ReplicaState& state) {
   if (variable->shared) {  // until a program shares it again
     variable->replicas.clear();
     variable->shared = false;
@@ -243,13 +241,13 @@ absl::Status VariableTable::SetState(Variable* variable,
     std::memcpy(to, tensor->data(), tensor->TotalBytes());
   }
   model.Resume(state.model_iterations, state.model_iterations);
-  synchroniser_->SetPresent(variable->model_index,
-                            {state.present.begin(), state.present.end()});
+  synchroniser_->SetParticipants(variable->model_index,
+                                 {state.present.begin(), state.present.end()});
   return absl::OkStatus();
 }
 
 absl::Status VariableTable::SetStates(const std::vector<VariableUse>& uses,
-                                            const std::vector<ReplicaState>& states) {
+                                      const std::vector<ReplicaState>& states) {
   for (size_t i = 0; i < states.size(); ++i) {
     TF_RETURN_IF_ERROR(CheckState(uses[i], states[i]));
   }

@@ -190,7 +190,7 @@ absl::Status VariableTable::BroadcastOne(Variable* variable, const tf::Tensor& v
         value.shape().DebugString(), "; create a new session for it."));
   }
   model_->Assign(variable->model_index, value.data());
-  synchroniser_->SetAllPresent(variable->model_index);
+  synchroniser_->SetAllParticipants(variable->model_index);
   return absl::OkStatus();
 }
 
@@ -291,7 +291,8 @@ absl::Status VariableTable::CopyMeanTo(const Variable& variable, void* values) {
   const Aggregate mean = MeanOf(variable.replicas[0].value().dtype());
   TF_ASSIGN_OR_RETURN(const std::vector<tf::Tensor> all, HostValues(variable));
   std::vector<tf::Tensor> present;
-  for (int j : synchroniser_->present(variable.model_index)) present.push_back(all[j]);
+  for (int j : synchroniser_->participants(variable.model_index))
+    present.push_back(all[j]);
   mean(present, values);
   return absl::OkStatus();
 }

@@ -1,5 +1,4 @@
-// A callable of the stock session, for the runs of a TensorBowSession's callable that
-// the central session executes.
+// A callable of the stock session, for runs that the central session executes.
 #ifndef TENSORBOW_CC_SESSION_CENTRAL_CALLABLE_H_
 #define TENSORBOW_CC_SESSION_CENTRAL_CALLABLE_H_
 
@@ -13,17 +12,17 @@
 
 namespace tensorbow {
 
-// The stock session builds and optimises a graph for it when the handle is first asked
-// for: a learning run, which learners execute, may never need it. Thread-safe.
+// Made on first use: the stock session builds and optimises a graph for it, which a
+// learning run may never need. Thread-safe.
 class CentralCallable {
  public:
-  // `central` must outlive this.
+  // `central` outlives this.
   CentralCallable(tensorflow::Session* central, tensorflow::CallableOptions options);
   ~CentralCallable();
   CentralCallable(const CentralCallable&) = delete;
   CentralCallable& operator=(const CentralCallable&) = delete;
 
-  // Makes it where that has not been done; an error is the stock session's.
+  // Returns the stock session's handle, which the first call makes.
   absl::StatusOr<tensorflow::Session::CallableHandle> Handle() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -1,5 +1,5 @@
-// The partial runs of a TensorBowSession: what partial_run_setup() and partial_run()
-// do. The central session executes them, as a stock session does.
+// Partial runs (partial_run_setup() and partial_run()). The central session executes
+// them.
 #include <algorithm>
 #include <utility>
 
@@ -10,29 +10,14 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
-absl::Status TensorBowSession::AnalysePartial(const RunSpec& spec,
-                                              RunAnalysis* analysis) {
-  {
-    absl::ReaderMutexLock lock(&mu_);
-    const auto run = RunGraph::Of(graph_, spec);
-    // The stock session has the words for a run that makes no sense.
-    if (!run.ok()) return absl::OkStatus();
-    TF_RETURN_IF_ERROR(AnalyseRun(**run, trainable_, ChosenKind(spec), analysis));
-  }
-  if (analysis->kind != RunAnalysis::Kind::kLearning) return absl::OkStatus();
-  const std::string why = "it is a partial run, which gets its feeds one by one";
-  if (trainer_->has_other_hosts()) return NotOnManyHosts(why);
-  if (trainer_->num_learners() > 1) WarnOfOneLearner(why);
-  return absl::OkStatus();
-}
-
 absl::Status TensorBowSession::PRunSetup(const std::vector<std::string>& inputs,
                                          const std::vector<std::string>& outputs,
                                          const std::vector<std::string>& targets,
                                          std::string* handle) {
   TF_RETURN_IF_ERROR(CheckOpen());
   auto run = std::make_shared<PartialRun>();
-  TF_RETURN_IF_ERROR(AnalysePartial({inputs, outputs, targets}, &run->analysis));
+  TF_RETURN_IF_ERROR(
+      dispatcher_->AnalysePartial({inputs, outputs, targets}, &run->analysis));
   run->open.Begin(&trainer_->central(), run->analysis);
   {
     CentralRun beside;
@@ -57,7 +42,7 @@ absl::Status TensorBowSession::PRun(const std::string& handle,
     const auto known = partial_runs_.find(handle);
     if (known != partial_runs_.end()) run = known->second;
   }
-  // The stock session has the words for a wrong handle.
+  // The stock session reports a wrong handle.
   if (run == nullptr) return central_->PRun(handle, inputs, outputs, fetches);
   absl::Status status;
   {
@@ -69,8 +54,7 @@ absl::Status TensorBowSession::PRun(const std::string& handle,
   for (const auto& [name, tensor] : inputs) {
     if (tensor.dims() > 0) run->rows = std::max(run->rows, tensor.dim_size(0));
   }
-  // The stock session forgets a run that has ended or failed. Asking for nothing has no
-  // other effect.
+  // Tests whether the run has ended or failed: then the stock session has dropped it.
   std::vector<tf::Tensor> nothing;
   if (central_->PRun(handle, {}, {}, &nothing).ok()) return status;
   if (status.ok() && run->analysis.kind == RunAnalysis::Kind::kLearning) {

@@ -19,7 +19,7 @@ namespace tf = ::tensorflow;
 namespace {
 
 struct Entry {
-  // Held by WithSession() while the session is in use, and by its destructor.
+  // Held while the session is in use (WithSession) and while it is destroyed.
   absl::Mutex in_use;
   TensorBowSession* session ABSL_GUARDED_BY(in_use) = nullptr;
 };
@@ -27,7 +27,7 @@ struct Entry {
 struct Registry {
   absl::Mutex mu;
   int64_t next_number ABSL_GUARDED_BY(mu) = 1;
-  std::map<int64_t, Options> deposited ABSL_GUARDED_BY(mu);
+  std::map<int64_t, Options> pending ABSL_GUARDED_BY(mu);
   std::map<int64_t, std::shared_ptr<Entry>> sessions ABSL_GUARDED_BY(mu);
 };
 
@@ -61,8 +61,8 @@ class Factory : public tf::SessionFactory {
     Options options;
     {
       absl::MutexLock lock(&registry.mu);
-      const auto deposited = registry.deposited.find(number);
-      if (number < 0 || (number > 0 && deposited == registry.deposited.end())) {
+      const auto pending = registry.pending.find(number);
+      if (number < 0 || (number > 0 && pending == registry.pending.end())) {
         return absl::InvalidArgumentError(
             absl::StrCat("Got session target '", session_options.target, "'; wanted '",
                          kTargetPrefix,
@@ -72,8 +72,8 @@ class Factory : public tf::SessionFactory {
       if (number == 0) {
         number = registry.next_number++;
       } else {
-        options = std::move(deposited->second);
-        registry.deposited.erase(deposited);
+        options = std::move(pending->second);
+        registry.pending.erase(pending);
       }
     }
     std::unique_ptr<TensorBowSession> session;
@@ -127,17 +127,17 @@ const bool registered = [] {
 
 }  // namespace
 
-int64_t DepositOptions(Options options) {
+int64_t RegisterOptions(Options options) {
   Registry& registry = TheRegistry();
   absl::MutexLock lock(&registry.mu);
   const int64_t number = registry.next_number++;
-  registry.deposited[number] = std::move(options);
+  registry.pending[number] = std::move(options);
   return number;
 }
 
-void WithdrawOptions(int64_t number) {
+void UnregisterOptions(int64_t number) {
   absl::MutexLock lock(&TheRegistry().mu);
-  TheRegistry().deposited.erase(number);
+  TheRegistry().pending.erase(number);
 }
 
 absl::Status WithSession(int64_t number,

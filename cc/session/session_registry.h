@@ -1,5 +1,5 @@
-// Where options and sessions meet: TensorFlow creates sessions by target string, so
-// the options travel under a number, and the session can be found by it.
+// The numbers under which sessions get their options and are found again. TensorFlow
+// creates sessions by target string, which has no room for options.
 //
 // A target is "tensorbow" (default options) or "tensorbow://<number>". Thread-safe.
 #ifndef TENSORBOW_CC_SESSION_SESSION_REGISTRY_H_
@@ -18,12 +18,12 @@ namespace tensorbow {
 inline constexpr absl::string_view kTargetPrefix = "tensorbow";
 
 // Keeps `options` for the session that is created next with the returned number.
-int64_t DepositOptions(Options options);
-// Takes back options that no session was created with. No-op if one was.
-void WithdrawOptions(int64_t number);
+int64_t RegisterOptions(Options options);
+// Drops options that no session was created with. No-op if one was.
+void UnregisterOptions(int64_t number);
 
-// Calls `f` with the session of that number, which is not deleted meanwhile; NotFound
-// if there is none (any more).
+// Calls `f` with the session of that number and keeps it alive meanwhile. NotFound if
+// it is deleted.
 absl::Status WithSession(int64_t number,
                          const std::function<absl::Status(TensorBowSession*)>& f);
 

@@ -2,9 +2,7 @@
 
 #include <utility>
 
-#include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
-#include "cc/graph/op_facts.h"
 #include "cc/replicas/offered_variables.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/session_factory.h"
@@ -20,10 +18,12 @@ namespace tf = ::tensorflow;
 
 TensorBowSession::TensorBowSession(const tf::SessionOptions& session_options,
                                    const Options& options)
-    : session_options_(session_options), options_(options) {
+    : session_options_(session_options),
+      options_(options),
+      warnings_(options.collect_warnings) {
   session_options_.target = "";
-  // The central model is on the CPU; a stock session that took the GPUs would hold the
-  // memory that learners need.
+  // Keeps the stock session, which has the central model on the CPU, off the GPUs: it
+  // would take the memory that learners need.
   const auto& counts = session_options_.config.device_count();
   const auto gpus = counts.find("GPU");
   accelerators_ = Accelerators();
@@ -33,8 +33,7 @@ TensorBowSession::TensorBowSession(const tf::SessionOptions& session_options,
   }
   (*session_options_.config.mutable_device_count())["GPU"] = 0;
   if (accelerators_ != nullptr) {
-    // What the program puts on a GPU by name goes to the learners' GPUs and, for the
-    // central model, to the CPU.
+    // Lets the central session execute on the CPU ops that the program places on a GPU.
     session_options_.config.set_allow_soft_placement(true);
   }
 }
@@ -65,17 +64,22 @@ absl::Status TensorBowSession::Start() {
         "The session has no CPU device; device_count in the ConfigProto must leave "
         "at least one");
   }
-  // The stock session has said where it puts things; saying it again for every
-  // learner would only repeat it.
+  // The stock session has logged the placement; learners would only repeat it.
   session_options_.config.set_log_device_placement(false);
   // Learners' graphs are pruned before they are placed in any case.
   session_options_.config.mutable_graph_options()->set_place_pruned_graph(false);
-  trainer_ = std::make_unique<Trainer>(session_options_, options_, central_.get(),
-                                       central_device_, accelerators_,
-                                       [this](const std::string& text) { Warn(text); });
+  trainer_ = std::make_unique<Trainer>(
+      session_options_, options_, central_.get(), central_device_, accelerators_,
+      [this](const std::string& text) { warnings_.Warn(text); });
+  tuning_ = std::make_unique<LayoutTuning>(
+      trainer_.get(), accelerators_ != nullptr, [this](const Layout& layout) {
+        return dispatcher_->ChangeLearners([&] { return trainer_->SetLayout(layout); });
+      });
+  dispatcher_ = std::make_unique<RunDispatcher>(
+      RunDispatcher::Parts{options_, session_options_.config, central_.get(),
+                           trainer_.get(), tuning_.get(), &warnings_, &cancellation_});
   TF_RETURN_IF_ERROR(trainer_->Start());
-  absl::MutexLock lock(&tuner_mu_);
-  if (options_.tunes_learners) StartTuning();
+  if (options_.tunes_learners) tuning_->Start();
   return absl::OkStatus();
 }
 
@@ -87,8 +91,9 @@ TensorBowSession::~TensorBowSession() {
     absl::MutexLock lock(&mu_);
     callables_.clear();
     partial_runs_.clear();
-    signatures_.clear();  // programs: their kernels go before the resources they use
   }
+  // Programs: their kernels are destroyed before the resources they use.
+  if (dispatcher_ != nullptr) dispatcher_->Clear();
   if (trainer_ != nullptr) trainer_->Release();
   central_.reset();
   trainer_.reset();
@@ -138,15 +143,11 @@ absl::Status TensorBowSession::AdoptVariable(const std::string& shared_name,
 }
 
 absl::Status TensorBowSession::Create(const tf::GraphDef& graph) {
-  absl::MutexLock lock(&mu_);
-  TF_RETURN_IF_ERROR(central_->Create(graph));
-  return graph_.Extend(graph);
+  return dispatcher_->Extend(graph, [&] { return central_->Create(graph); });
 }
 
 absl::Status TensorBowSession::Extend(const tf::GraphDef& graph) {
-  absl::MutexLock lock(&mu_);
-  TF_RETURN_IF_ERROR(central_->Extend(graph));
-  return graph_.Extend(graph);
+  return dispatcher_->Extend(graph, [&] { return central_->Extend(graph); });
 }
 
 absl::Status TensorBowSession::ListDevices(std::vector<tf::DeviceAttributes>* devices) {
@@ -161,14 +162,12 @@ absl::Status TensorBowSession::LocalDeviceManager(const tf::DeviceMgr** devices)
 
 namespace {
 
-using Signature = TensorBowSession::Signature;
-
-// The same run, which learners do not execute.
+// Returns the same run, without programs for learners.
 std::shared_ptr<const Signature> CentralOnly(std::shared_ptr<const Signature> run) {
-  if (run->program == nullptr && run->divided == nullptr) return run;
+  if (run->program == nullptr && run->element == nullptr) return run;
   auto central_only = std::make_shared<Signature>(*run);
   central_only->program = nullptr;
-  central_only->divided = nullptr;
+  central_only->element = nullptr;
   return central_only;
 }
 
@@ -201,7 +200,7 @@ absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
   TF_RETURN_IF_ERROR(CheckOpen());
   RunSpec spec;
   std::vector<tf::Tensor> feeds;
-  bool has_handles = false;  // tensor handles live in the stock session
+  bool has_handles = false;  // of tensors that live in the stock session
   for (const auto& [name, tensor] : inputs) {
     spec.feeds.push_back(name);
     feeds.push_back(tensor);
@@ -209,11 +208,12 @@ absl::Status TensorBowSession::Run(const tf::RunOptions& run_options,
   }
   spec.fetches = outputs;
   spec.targets = targets;
-  std::shared_ptr<const Signature> signature = FindOrAnalyse(std::move(spec));
+  std::shared_ptr<const Signature> signature =
+      dispatcher_->FindOrAnalyse(std::move(spec));
   if (has_handles) signature = CentralOnly(std::move(signature));
   tf::RunMetadata unused;
   tf::RunMetadata* const sink = metadata != nullptr ? metadata : &unused;
-  return RunSignature(*signature, {feeds, run_options, {}, fetches, sink}, [&] {
+  return dispatcher_->Run(*signature, {feeds, run_options, {}, fetches, sink}, [&] {
     std::vector<std::string> wanted = outputs;
     if (!signature->rows_tensor.empty()) wanted.push_back(signature->rows_tensor);
     return central_->Run(run_options, inputs, wanted, targets, fetches, sink,
@@ -231,7 +231,7 @@ absl::Status TensorBowSession::MakeCallable(const tf::CallableOptions& callable_
                       callable_options.target().end());
   Callable callable;
   callable.run_options = callable_options.run_options();
-  callable.signature = FindOrAnalyse(std::move(spec));
+  callable.signature = dispatcher_->FindOrAnalyse(std::move(spec));
   if (callable_options.tensor_connection_size() > 0) {
     callable.signature = CentralOnly(std::move(callable.signature));
   }
@@ -241,7 +241,7 @@ absl::Status TensorBowSession::MakeCallable(const tf::CallableOptions& callable_
   }
   callable.central =
       std::make_shared<CentralCallable>(central_.get(), std::move(with_rows));
-  // The stock session checks what it executes, and where the tensors are to be.
+  // The stock session checks runs that it executes, and the tensors' devices.
   if (!callable.signature->for_learners() || callable_options.feed_devices_size() > 0 ||
       callable_options.fetch_devices_size() > 0) {
     TF_RETURN_IF_ERROR(callable.central->Handle().status());
@@ -282,14 +282,15 @@ absl::Status TensorBowSession::RunCallable(
     TF_ASSIGN_OR_RETURN(const CallableHandle made, callable.central->Handle());
     return central_->RunCallable(made, feeds, fetches, metadata, thread_pools);
   };
-  // Let the stock session complain about a wrong number of feeds.
+  // The stock session reports a wrong number of feeds.
   if (feeds.size() != callable.signature->spec.feeds.size()) return central();
-  return RunSignature(*callable.signature,
-                      {feeds, callable.run_options, {}, fetches, metadata}, central);
+  return dispatcher_->Run(*callable.signature,
+                          {feeds, callable.run_options, {}, fetches, metadata},
+                          central);
 }
 
 absl::Status TensorBowSession::ReleaseCallable(CallableHandle handle) {
-  Callable released;  // destroyed after `lock`: the stock session takes locks, too
+  Callable released;  // destroyed after `lock`: the stock session takes locks
   absl::MutexLock lock(&mu_);
   const auto known = callables_.find(handle);
   if (known == callables_.end()) {
@@ -301,55 +302,42 @@ absl::Status TensorBowSession::ReleaseCallable(CallableHandle handle) {
   return absl::OkStatus();
 }
 
-// ------------------------------------------------------------------------ state
+// ------------------------------------------------------------- learning runs, state
 
-std::vector<const tf::NodeDef*> TensorBowSession::VariableNodes() {
-  absl::ReaderMutexLock lock(&mu_);
-  std::vector<const tf::NodeDef*> nodes;
-  for (const tf::NodeDef& node : graph_.graph_def().node()) {
-    if (FactsOf(node.op()).creates_variable) nodes.push_back(&node);
-  }
-  return nodes;
+absl::Status TensorBowSession::RunLearning(const Signature& signature,
+                                           const std::vector<tf::Tensor>& feeds,
+                                           std::vector<int64_t> task_rows,
+                                           std::vector<tf::Tensor>* fetches) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  const tf::RunOptions options;
+  return dispatcher_->Run(signature,
+                          {feeds, options, std::move(task_rows), fetches, nullptr});
+}
+
+absl::StatusOr<Decision> TensorBowSession::ExplainLearning(
+    const Signature& signature, const std::vector<tf::Tensor>& feeds) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  return dispatcher_->Explain(signature, feeds);
+}
+
+absl::Status TensorBowSession::SetLearners(int learners_per_device,
+                                           std::vector<int> threads) {
+  TF_RETURN_IF_ERROR(CheckOpen());
+  return tuning_->SetLearners(learners_per_device, std::move(threads));
 }
 
 absl::Status TensorBowSession::SaveState(const std::string& path) {
   TF_RETURN_IF_ERROR(CheckOpen());
-  return trainer_->checkpoint().Save(VariableNodes(), path);
+  return trainer_->checkpoint().Save(dispatcher_->VariableNodes(), path);
 }
 
 absl::Status TensorBowSession::LoadState(const std::string& path) {
   TF_RETURN_IF_ERROR(CheckOpen());
-  absl::MutexLock tuning(&tuner_mu_);
-  {
-    absl::MutexLock compiling(&compile_mu_);
-    TF_RETURN_IF_ERROR(trainer_->checkpoint().Load(VariableNodes(), path));
-  }
-  ForgetUncompiled();
-  if (tuner_ != nullptr) StartTuning();
-  return absl::OkStatus();
-}
-
-// --------------------------------------------------------------------- warnings
-
-void TensorBowSession::WarnOfOneLearner(const std::string& why) {
-  Warn(absl::StrCat("A learning run is executed by one learner only: ", why));
-}
-
-void TensorBowSession::Warn(const std::string& text) {
-  absl::MutexLock lock(&warnings_mu_);
-  if (!known_warnings_.insert(text).second) return;
-  if (!options_.collect_warnings) {
-    LOG(WARNING) << text;
-    return;
-  }
-  new_warnings_.push_back(text);
-  has_warnings_.store(true, std::memory_order_relaxed);
-}
-
-std::vector<std::string> TensorBowSession::TakeWarnings() {
-  absl::MutexLock lock(&warnings_mu_);
-  has_warnings_.store(false, std::memory_order_relaxed);
-  return std::exchange(new_warnings_, {});
+  return tuning_->StartAgainAfter([&] {
+    return dispatcher_->ChangeLearners([&] {
+      return trainer_->checkpoint().Load(dispatcher_->VariableNodes(), path);
+    });
+  });
 }
 
 }  // namespace tensorbow

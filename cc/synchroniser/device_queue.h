@@ -1,6 +1,6 @@
-// Orders what learners enqueue on the streams of their devices, where a learner
-// executes a task by enqueuing it. The algorithm that works on such devices implements
-// it, too. Everything may be called concurrently by different learners.
+// The order of the learners' streams, on devices where a learner executes a task by
+// enqueuing it. The algorithm for such devices implements it. Different learners may
+// call everything concurrently.
 #ifndef TENSORBOW_CC_SYNCHRONISER_DEVICE_QUEUE_H_
 #define TENSORBOW_CC_SYNCHRONISER_DEVICE_QUEUE_H_
 
@@ -16,31 +16,29 @@ class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
 
-  // An iteration of a run: its number over all runs, whether it corrects, and by
-  // variable of the model the learners that took part in the last iteration that
-  // trained it.
+  // An iteration of a run.
   struct Iteration {
     const TrainedSet* set;
-    int64_t number;
-    bool due;
-    const std::vector<std::vector<int>>* present;
+    int64_t number;  // over all runs
+    bool due;        // it corrects
+    // The participants of the last iteration of each variable of the model.
+    const std::vector<std::vector<int>>* participants;
   };
 
-  // A run over `set` begins, and learners may have moved their replicas since the last.
+  // Starts a run. Learners may have moved their replicas since the last.
   virtual void BeginRun(const TrainedSet& set) = 0;
-  // What the learner's stream executes from now on in this iteration may change its
-  // replica and read the Target(). `replays`: that is a recorded task, which has its
-  // own waits. False after an error.
+  // Lets the learner's stream change its replica and read the Target() from now on.
+  // `replays`: the task is a recorded one, with its own waits. Returns false after an
+  // error.
   virtual bool Enter(int learner, const Iteration& iteration, bool replays) = 0;
-  // The learner has enqueued its task, or sits out.
+  // Marks the learner's task as enqueued, or skipped.
   virtual void Finished(int learner) = 0;
-  // Where a variable's z is on the learner's device, in the accumulation type: the same
-  // address in all iterations.
+  // Returns the address of a variable's z on the learner's device, in the accumulation
+  // type; the same in all iterations.
   virtual const void* Target(int learner, int variable) const = 0;
-  // The run ends. What has been prepared for an iteration that was not completed is to
-  // have no effect.
+  // Ends the run and undoes the preparation of an iteration that was not completed.
   virtual void EndRun(const TrainedSet& set) = 0;
-  // What went wrong for good, empty if nothing did.
+  // Returns the permanent failure, empty if there is none.
   virtual std::string error() const = 0;
 };
 

@@ -1,9 +1,9 @@
-// The trainable variables that one kind of learning run updates, and where every
-// learner's replica of them lies.
+// The trainable variables that one kind of learning run updates, and the addresses of
+// the learners' replicas.
 //
-// The variables are fixed at construction. A learner may move a replica's buffer; it
-// says so with set_weights() before it arrives with it at the synchroniser.
-// Thread-compatible; each learner sets its own.
+// The variables are fixed at construction. A learner that moves a replica's buffer
+// calls set_weights() before it arrives with it at the synchroniser. Thread-compatible;
+// each learner sets its own.
 #ifndef TENSORBOW_CC_SYNCHRONISER_TRAINED_SET_H_
 #define TENSORBOW_CC_SYNCHRONISER_TRAINED_SET_H_
 
@@ -27,22 +27,21 @@ class TrainedSet {
 
   int size() const { return static_cast<int>(variables_.size()); }
   int variable(int member) const { return variables_[member]; }
+  const std::vector<int>& variables() const { return variables_; }  // by member
 
   void* weights(int learner, int member) const { return replicas_[member][learner]; }
-  // By learner.
+  // The replicas of a member, by learner.
   const std::vector<void*>& replicas(int member) const { return replicas_[member]; }
   void set_weights(int learner, int member, void* data) {
     replicas_[member][learner] = data;
   }
 
-  // Whether the update of `member` corrects by itself, or learners make it together
-  // (see Synchroniser).
+  // Returns whether the update op of `member` corrects, or averages, by itself.
   bool corrects_itself(int member) const { return corrects_itself_[member]; }
   void set_corrects_itself(int member) { corrects_itself_[member] = true; }
 
-  // Where learners exchange values in one task: gradients that are averaged, and
-  // updates that may be made together. The points of the updates follow those of the
-  // gradients.
+  // The points of a task at which learners exchange values: first those of averaged
+  // gradients, then those of updates that all make in parts.
   int num_gradients() const { return num_gradients_; }
   int num_updates() const { return num_updates_; }
   int update_point(int update) const { return num_gradients_ + update; }
@@ -51,13 +50,13 @@ class TrainedSet {
     num_updates_ = num_updates;
   }
 
-  // What hosts go by to tell whether they train the same.
+  // The identity of the program, by which hosts check that they train the same.
   int64_t program = 0;
-  // What they average before they update, null for nothing.
+  // The gradients that hosts average before they update; null for none.
   std::shared_ptr<HostGradients> host_gradients;
 
-  // Iterations that have trained this set and count, on all hosts. Copies of the set
-  // share them: who learns that one does not count may know of nothing else.
+  // The number of iterations that have trained this set and count on all hosts. Copies
+  // of the set share it, so that an iteration can be undone later.
   int64_t iterations() const { return iterations_->load(); }
   void set_iterations(int64_t iterations) { iterations_->store(iterations); }
   using Count = std::shared_ptr<std::atomic<int64_t>>;

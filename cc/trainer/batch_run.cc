@@ -33,11 +33,11 @@ void LearningRun::ExecuteBatches(SchedulingPolicy policy, const Merge& merge) {
     completed_ += completed;
     if (completed == 0) return;
     batches_->set_turn(next_turn);
-    batches_->NoteTraining((NowNanos() - began) / 1000);
+    batches_->RecordTraining((NowNanos() - began) / 1000);
     if (plan_.tasks.empty()) {
       for (const TaskOutcome& outcome : outcomes_) {
         if (task_iteration_[&outcome - outcomes_.data()] < 0) continue;
-        batches_->NoteUpdate(outcome.learner, std::max<int64_t>(1, outcome.rows));
+        batches_->RecordUpdate(outcome.learner, std::max<int64_t>(1, outcome.rows));
       }
     }
     if (!batches_->complete()) continue;
@@ -52,12 +52,12 @@ void LearningRun::ExecuteBatches(SchedulingPolicy policy, const Merge& merge) {
 void LearningRun::RunBatches(int learner) {
   const ScopedFlushDenormals flush;
   bool any = false;
-  while (!synchroniser_->Aborted(learner)) {
+  while (!synchroniser_->pace(learner).Aborted()) {
     const std::optional<RowCutter::Batch> batch = cutter_.Next(learner);
     if (!batch.has_value()) break;
     activity_->learner(learner)->BeginTask(NowNanos());
-    if (!synchroniser_->BeforeTask(learner)) break;
-    synchroniser_->SetRate(learner, batches_->rate(learner));
+    if (!synchroniser_->pace(learner).BeforeTask()) break;
+    synchroniser_->pace(learner).SetRate(batches_->rate(learner));
     absl::Status status =
         RunTask(learner, batch->number, FeedPlan::Rows{batch->begin, batch->end});
     if (status.ok()) status = after_task_(learner);
@@ -67,11 +67,12 @@ void LearningRun::RunBatches(int learner) {
     }
     any = true;
     task_iteration_[batch->number] = completed_;
-    batches_->NoteUpdate(learner, batch->end - batch->begin);
+    batches_->RecordUpdate(learner, batch->end - batch->begin);
     activity_->learner(learner)->EndTask(NowNanos(), completed_);
   }
-  if (!synchroniser_->Aborted(learner)) {
-    any ? synchroniser_->AfterTask(learner) : synchroniser_->SitOut(learner);
+  if (!synchroniser_->pace(learner).Aborted()) {
+    any ? synchroniser_->pace(learner).AfterTask()
+        : synchroniser_->pace(learner).Skip();
   }
   FinishLearner(learner);
 }

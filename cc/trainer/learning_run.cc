@@ -132,9 +132,9 @@ void LearningRun::ExecuteWithoutData(const absl::Status& end_of_data) {
   synchroniser_->BeginRun(program_->state.set.get(), scheduler_);
   OnLearners([this, &end_of_data](int learner) {
     scheduler_->Next(learner);
-    if (!synchroniser_->BeforeTask(learner)) return;
+    if (!synchroniser_->pace(learner).BeforeTask()) return;
     status_[learner] = end_of_data;
-    synchroniser_->SitOut(learner);
+    synchroniser_->pace(learner).Skip();
   });
   completed_ = synchroniser_->EndRun();
 }
@@ -159,21 +159,21 @@ absl::Status LearningRun::RunTask(int learner, int64_t task,
   if (plan_.one_shard_per_learner && rows.has_value()) {
     // Sizes may differ: the average of gradients is that of all rows.
     const FeedPlan::Rows all = {plan_.tasks.front().begin, plan_.tasks.back().end};
-    synchroniser_->SetShare(
-        learner, static_cast<double>(rows->count()) * num_tasks_ / all.count());
+    synchroniser_->pace(learner).SetShare(static_cast<double>(rows->count()) *
+                                          num_tasks_ / all.count());
   }
   if (rows.has_value()) {
     outcome.rows = rows->count();
-    synchroniser_->NoteRows(learner, outcome.rows);
+    synchroniser_->pace(learner).RecordRows(outcome.rows);
   } else if (compiled_->rows_fetch < 0) {
-    synchroniser_->NoteRows(learner, 0);  // nothing tells: it counts as one
+    synchroniser_->pace(learner).RecordRows(0);  // nothing tells: it counts as one
   }
   TF_RETURN_IF_ERROR((*learners_)[learner].Execute(
       *program_->learners()->tasks[learner], execution, &outcome.fetches));
   if (plan_.tasks.empty() && compiled_->rows_fetch >= 0) {
     const tf::Tensor& data = outcome.fetches[compiled_->rows_fetch];
     outcome.rows = data.dims() > 0 ? data.dim_size(0) : 0;
-    synchroniser_->NoteRows(learner, outcome.rows);
+    synchroniser_->pace(learner).RecordRows(outcome.rows);
   }
   return absl::OkStatus();
 }
@@ -188,7 +188,7 @@ absl::Status LearningRun::CheckMemory(int learner, bool first, absl::Status stat
 
 void LearningRun::Fail(int learner, const absl::Status& status) {
   status_[learner] = status;
-  synchroniser_->Abort(learner);
+  synchroniser_->pace(learner).Abort();
   // A sibling may wait for data that now will not come. But a cancelled GetNext would
   // be the end of the shared iterator.
   if (program_->analysis.may_block && !program_->analysis.reads_iterator) {
@@ -201,10 +201,11 @@ void LearningRun::RunTasks(int learner) {
   const bool averages_models = synchroniser_->traits().averages_models();
   std::optional<TaskScheduler::Assignment> assignment = scheduler_->Next(learner);
   if (learner > 0 && measures_memory_) measured_.WaitForNotification();
-  for (bool first = true; assignment.has_value() && !synchroniser_->Aborted(learner);
+  for (bool first = true;
+       assignment.has_value() && !synchroniser_->pace(learner).Aborted();
        first = false) {
     activity_->learner(learner)->BeginTask(NowNanos());
-    if (!synchroniser_->BeforeTask(learner)) break;
+    if (!synchroniser_->pace(learner).BeforeTask()) break;
     if (learner == 0 && !first && averages_models) {
       auto rates = program_->learners()->rates.Evaluate(feeds_, &(*learners_)[0]);
       if (rates.ok()) program_->state.rates.Record(*std::move(rates));
@@ -215,7 +216,7 @@ void LearningRun::RunTasks(int learner) {
         CheckMemory(learner, first, RunTask(learner, assignment->task, rows));
     if (EndsWithData(status)) {
       status_[learner] = status;
-      synchroniser_->SitOut(learner);
+      synchroniser_->pace(learner).Skip();
       break;
     }
     if (status.ok()) status = after_task_(learner);
@@ -224,7 +225,7 @@ void LearningRun::RunTasks(int learner) {
       break;
     }
     task_iteration_[assignment->task] = assignment->iteration;
-    if (!synchroniser_->AfterTask(learner)) break;
+    if (!synchroniser_->pace(learner).AfterTask()) break;
     activity_->learner(learner)->EndTask(NowNanos(), assignment->iteration);
     assignment = scheduler_->Next(learner);
   }

@@ -134,7 +134,7 @@ absl::StatusOr<bool> Trainer::Prepare(const RunRequest& request, const FeedPlan&
 void Trainer::Execute(const RunRequest& request, LearningRun* run) {
   Program* const program = request.program;
   if (IsTraced(request)) run->Trace();
-  state_.synchroniser()->Rehearse(hosts_->repeats_run());
+  state_.synchroniser()->RunWithoutHosts(hosts_->repeats_run());
   state_.activity().BeginRun(NowNanos());
   if (!request.end_of_data.ok()) {
     run->ExecuteWithoutData(request.end_of_data);

@@ -13,7 +13,7 @@
 #include "cc/config/options.h"
 #include "cc/learner/learner_group.h"
 #include "cc/synchroniser/algorithms/adaptive.h"
-#include "cc/synchroniser/hosts/host_merges.h"
+#include "cc/synchroniser/algorithms/host_merges.h"
 #include "cc/synchroniser/synchroniser.h"
 
 namespace tensorbow {

@@ -107,8 +107,8 @@ absl::Status LocateAfterTask(TrainingState* state, Program* program, int learner
   Synchroniser* const synchroniser = state->synchroniser();
   TrainedSet* const set = program->state.set.get();
   for (int member = 0; member < set->size(); ++member) {
-    if (synchroniser->updated(learner, member)) continue;
-    if (!synchroniser->EnterAll(learner, member)) break;  // aborted by another
+    if (synchroniser->updates(learner).updated(member)) continue;
+    if (!synchroniser->updates(learner).EnterAll(member)) break;  // aborted by another
     TF_RETURN_IF_ERROR(state->variables()->Locate(program->state.trained[member],
                                                   learner, member, set));
   }
@@ -137,7 +137,7 @@ absl::Status ResetUntrainedReads(TrainingState* state, Program* program, int act
   TrainedSet* const set = program->state.only_read_set.get();
   if (set == nullptr || set->size() == 0) return absl::OkStatus();
   TF_RETURN_IF_ERROR(LocateReplicas(state, program->state.only_read, set));
-  state->synchroniser()->ResetAbsent(*set, active);
+  state->synchroniser()->ResetNonParticipants(*set, active);
   return absl::OkStatus();
 }
 

@@ -102,16 +102,16 @@ class AveragingLearners {
       const bool is_special = iteration == (special < 0 ? iterations - 1 : special);
       for (int j = 0; j < scheduler_.participants(iteration); ++j) {
         if (is_special && first_failing >= 0 && j >= first_failing) {
-          if (j == first_failing) synchroniser_->Abort(j);
+          if (j == first_failing) synchroniser_->pace(j).Abort();
           continue;
         }
-        if (!synchroniser_->BeforeTask(j)) continue;
+        if (!synchroniser_->pace(j).BeforeTask()) continue;
         if (is_special && first_absent >= 0 && j >= first_absent) {
-          synchroniser_->SitOut(j);
+          synchroniser_->pace(j).Skip();
           continue;
         }
         Task(j);
-        synchroniser_->AfterTask(j);
+        synchroniser_->pace(j).AfterTask();
       }
     }
     return synchroniser_->EndRun();
@@ -233,7 +233,8 @@ class CpuLearners : public AveragingLearners {
 
  protected:
   void Train(int learner, int member) override {
-    const CentralModel::Variable& variable = synchroniser_->variable(member);
+    const CentralModel::Variable& variable =
+        synchroniser_->updates(learner).variable(member);
     void* const w = set_->weights(learner, member);
     if (!set_->corrects_itself(member)) {
       return Add(learner, variable.type(), variable.size(), w);
@@ -242,13 +243,13 @@ class CpuLearners : public AveragingLearners {
       using T = std::remove_pointer_t<decltype(storage)>;
       if constexpr (std::is_same_v<T, Accumulator<T>>) {
         for (int s = 0; s < variable.num_slices(); ++s) {
-          if (!synchroniser_->Enter(learner, member, s)) return;
+          if (!synchroniser_->updates(learner).Enter(member, s)) return;
           const CentralModel::Slice slice = variable.slice(s);
           AddAndCorrect(learner, static_cast<T*>(w),
-                        synchroniser_->Target<T>(learner, member), slice.begin,
+                        synchroniser_->updates(learner).Target<T>(member), slice.begin,
                         slice.end);
         }
-        synchroniser_->Updated(learner, member);
+        synchroniser_->updates(learner).Updated(member);
       }
     });
   }
@@ -296,8 +297,8 @@ class GpuLearners : public AveragingLearners {
     if (!set_->corrects_itself(member)) {
       return later([=] { Add(learner, type, size, w); });
     }
-    if (!synchroniser_->EnterAll(learner, member)) return;
-    const void* const z = synchroniser_->DeviceTarget(learner, member);
+    if (!synchroniser_->updates(learner).EnterAll(member)) return;
+    const void* const z = synchroniser_->updates(learner).DeviceTarget(member);
     WithStorageType(type, [&](auto* storage) {
       using T = std::remove_pointer_t<decltype(storage)>;
       if constexpr (std::is_same_v<T, Accumulator<T>>) {
@@ -306,7 +307,7 @@ class GpuLearners : public AveragingLearners {
         });
       }
     });
-    synchroniser_->Updated(learner, member);
+    synchroniser_->updates(learner).Updated(member);
   }
   void Settle() override { fake_cuda::Drain(); }
   void Execute(int learner, const std::function<void()>& work) override {

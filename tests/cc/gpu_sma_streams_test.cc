@@ -55,7 +55,7 @@ TEST_P(GpuSmaCentreTest, CapturedTasksDoWhatTheyDidWhenCaptured) {
         Steady::Task(learner);
         graphs_[learner] = fake_cuda::EndCapture(streams_[learner]);
       } else {
-        ASSERT_TRUE(synchroniser_->EnterReplay(learner));
+        ASSERT_TRUE(synchroniser_->updates(learner).EnterRecorded());
       }
       time_ = 0;
       graphs_[learner]();
@@ -98,11 +98,11 @@ TEST_P(GpuSmaCentreTest, OutcomeDoesNotDependOnWhoIsFast) {
       for (int j = 0; j < settings_.num_learners(); ++j) {
         threads.emplace_back([this, j] {
           while (scheduler_.Next(j).has_value()) {
-            if (!synchroniser_->BeforeTask(j)) return;
+            if (!synchroniser_->pace(j).BeforeTask()) return;
             for (int m = 0; m < set_->size(); ++m) {
-              if (synchroniser_->EnterAll(j, m)) Enqueue(j, m);
+              if (synchroniser_->updates(j).EnterAll(m)) Enqueue(j, m);
             }
-            if (!synchroniser_->AfterTask(j)) return;
+            if (!synchroniser_->pace(j).AfterTask()) return;
           }
         });
       }
@@ -110,11 +110,12 @@ TEST_P(GpuSmaCentreTest, OutcomeDoesNotDependOnWhoIsFast) {
       synchroniser_->EndRun();
     }
     void Enqueue(int j, int m) {
-      const auto* z = static_cast<const float*>(synchroniser_->DeviceTarget(j, m));
+      const auto* z =
+          static_cast<const float*>(synchroniser_->updates(j).DeviceTarget(m));
       auto* const w = static_cast<float*>(set_->weights(j, m));
       const int64_t size = SettingsOf(m).size;
       fake_cuda::Enqueue(streams_[j], [=] { AddAndCorrect(j, w, z, 0, size); });
-      synchroniser_->Updated(j, m);
+      synchroniser_->updates(j).Updated(m);
     }
   };
   Settings settings = OneGpu(GetParam(), 4);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cc/synchroniser/algorithms/ssgd.h"
+#include "cc/synchroniser/synchroniser.h"
 #include "tests/cc/fake_hosts.h"
 
 namespace tensorbow {
@@ -235,16 +236,17 @@ class Host {
     std::vector<std::thread> threads;
     for (int j = 0; j < kLearners; ++j) {
       threads.emplace_back([&, j] {
-        if (!scheduler_.Next(j).has_value() || !synchroniser_.BeforeTask(j)) return;
-        if (knows_rows) synchroniser_.NoteRows(j, 4);
+        if (!scheduler_.Next(j).has_value() || !synchroniser_.pace(j).BeforeTask())
+          return;
+        if (knows_rows) synchroniser_.pace(j).RecordRows(4);
         if (end == End::kNoData) {
-          synchroniser_.SitOut(j);
+          synchroniser_.pace(j).Skip();
         } else if (Task(j, value + static_cast<float>(j),
                         j == 1 ? end : End::kTrained)) {
-          synchroniser_.NoteRows(j, 4);
-          synchroniser_.AfterTask(j);
+          synchroniser_.pace(j).RecordRows(4);
+          synchroniser_.pace(j).AfterTask();
         } else {
-          synchroniser_.Abort(j);
+          synchroniser_.pace(j).Abort();
         }
       });
     }
@@ -264,14 +266,14 @@ class Host {
     const std::vector<float> first(3, value);
     const double second = value;
     if (end == End::kFailsBefore) return false;
-    if (!SendGradient(&synchroniser_, j, 0, first.data())) return false;
+    if (!SendGradient(synchroniser_.exchange(j), 0, first.data())) return false;
     if (end == End::kFailsBetween) return false;
-    if (!SendGradient(&synchroniser_, j, 1, &second)) return false;
-    const auto all = synchroniser_.AllGather(j, 2, &weights_[j]);
+    if (!SendGradient(synchroniser_.exchange(j), 1, &second)) return false;
+    const auto all = synchroniser_.exchange(j).AllGather(2, &weights_[j]);
     if (all.empty()) return false;
-    if (all.front() == &weights_[j]) synchroniser_.Vote(j, 2);
-    synchroniser_.Release(j, 2);
-    if (synchroniser_.Aborted(j)) return false;
+    if (all.front() == &weights_[j]) synchroniser_.exchange(j).Vote(2);
+    synchroniser_.exchange(j).Release(2);
+    if (synchroniser_.pace(j).Aborted()) return false;
     std::vector<float> mean(3);
     set_.host_gradients->Mean(0, mean.data());
     double other = 0;
@@ -336,7 +338,7 @@ TEST_P(FailingTest, NobodyUpdatesAnything) {
     EXPECT_EQ(host.rounds().why(),
               "a learning task of host 1 has failed; its iteration is discarded on all "
               "hosts");
-    host.rounds().Forgive();
+    host.rounds().AcknowledgeFailure();
     EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5));
     EXPECT_EQ(host.Run(3), 1);
     EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
@@ -364,7 +366,7 @@ TEST_P(RowsTest, AHostThatFailsAfterTheVoteIsAStraggler) {
     const HostRounds::Stragglers stragglers = host.rounds().TakeStragglers();
     EXPECT_EQ(stragglers.hosts, std::vector<int>{1});
     EXPECT_EQ(stragglers.leader, 0);
-    host.rounds().Forgive();
+    host.rounds().AcknowledgeFailure();
     EXPECT_EQ(host.rounds().counts().iterations, rank);
     EXPECT_EQ(host.rounds().counts().tasks, rank == 0 ? 4 : 4 + 2);
     EXPECT_EQ(host.Run(4), 1);
@@ -385,7 +387,7 @@ TEST(GradientsFateTest, AHostWithoutDataIsAStraggler) {
     Fate fate = host.rounds().Await();
     int attended = 0;
     for (; fate == Fate::kCounts; ++attended) {
-      fate = host.synchroniser().Attend(host.set(), Kind::kNoData);
+      fate = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
     }
     EXPECT_EQ(fate, Fate::kNone);
     EXPECT_EQ(attended, rank == 0 ? 1 : 3);
@@ -393,7 +395,7 @@ TEST(GradientsFateTest, AHostWithoutDataIsAStraggler) {
     EXPECT_EQ(stragglers.hosts, std::vector<int>{1});
     EXPECT_EQ(stragglers.leader, 0);
     EXPECT_TRUE(host.rounds().TakeStragglers().hosts.empty());
-    host.rounds().Forgive();
+    host.rounds().AcknowledgeFailure();
     EXPECT_EQ(host.Run(5), 1);
   });
 }
@@ -405,10 +407,10 @@ TEST(GradientsFateTest, ARehearsalUpdatesWithTheHostsOwnGradientsAndTellsNobody)
     EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5));
     const int64_t decided = host.rounds().standing().decided;
     if (rank == 1) {
-      host.synchroniser().Rehearse(true);
+      host.synchroniser().RunWithoutHosts(true);
       EXPECT_EQ(host.Run(5), 1);
       EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5 + 5.5));
-      host.synchroniser().Rehearse(true);
+      host.synchroniser().RunWithoutHosts(true);
       EXPECT_EQ(host.Run(5, Host::End::kFailsBetween), 0);
       EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
       EXPECT_EQ(host.rounds().standing().decided, decided);

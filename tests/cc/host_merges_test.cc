@@ -1,6 +1,6 @@
 // Merges over several hosts, which are threads here: the same bits on all of them, the
 // formula of all their learners, and the order of waiting.
-#include "cc/synchroniser/hosts/host_merges.h"
+#include "cc/synchroniser/algorithms/host_merges.h"
 
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ class Host {
       for (float& w : variable[j])
         w += static_cast<float>(random_() % 100) / 1000 - 0.05f;
     }
-    batches().NoteUpdate(j, rows);
+    batches().RecordUpdate(j, rows);
     rows_ += rows;
   }
   int64_t rows() const { return rows_; }
@@ -96,7 +96,7 @@ class Host {
     rows_of_others_ += met.rows_of_others;
     if (met.fate == Fate::kDiscarded) {
       adaptive_.Abandon(set_);
-      rounds_.Forgive();
+      rounds_.AcknowledgeFailure();
     } else if (met.merges) {
       Values values;
       for (int j = 0; j < num_learners_; ++j)
@@ -203,7 +203,7 @@ TEST_F(HostMergesTest, AllHostsMergeToTheSameBits) {
     Make({2, 1, 3}, by_speed);
     Do([](int rank, Host& host) {
       for (int k = 0; k < 10; ++k) {
-        host.batches().NoteTraining(1000 * (1 + rank));
+        host.batches().RecordTraining(1000 * (1 + rank));
         host.TrainOn(20);
       }
       host.Rest(/*wants_merge=*/true);
@@ -226,7 +226,7 @@ TEST_F(HostMergesTest, EveryRowIsMergedOnceWhateverHostsHave) {
     const bool by_speed = random() % 2 == 0;
     Make(learners, by_speed, mega_batch, /*perturbation=*/0);
     Do([&](int rank, Host& host) {
-      host.batches().NoteTraining(rank + 1);
+      host.batches().RecordTraining(rank + 1);
       host.TrainOn(rows[rank]);
       host.Rest(/*wants_merge=*/true);
     });
@@ -269,7 +269,7 @@ TEST_F(HostMergesTest, HostsWithDataShareOutTheWholeMegaBatch) {
 TEST_F(HostMergesTest, SharesAreAsTheSpeeds) {
   Make({1, 1}, /*by_speed=*/true);
   Do([](int rank, Host& host) {
-    host.batches().NoteTraining(rank == 0 ? 1000 : 4000);
+    host.batches().RecordTraining(rank == 0 ? 1000 : 4000);
     host.TrainOn(30);
   });
   EXPECT_EQ(host(0).batches().share_of(0), 48);

@@ -172,7 +172,7 @@ TEST(HostRoundsTest, ALostRoundIsTakenOverOrMadeAgain) {
   lose();
   EXPECT_TRUE(first.Resume({2, Fate::kDiscarded}));
   EXPECT_EQ(first.Await(), Fate::kDiscarded);
-  first.Forgive();
+  first.AcknowledgeFailure();
   lose();
   EXPECT_TRUE(first.Resume({3, Fate::kCounts}));
   EXPECT_EQ(first.Await(), Fate::kCounts);
@@ -250,7 +250,7 @@ TEST(OneFateTest, AFailureOnOneHostDiscardsTheIterationOnAll) {
               "hosts");
     EXPECT_EQ(host.rounds()->counts().iterations, rank == 0 ? -1 : 0);
     host.synchroniser().Restart(host.set());
-    host.rounds()->Forgive();
+    host.rounds()->AcknowledgeFailure();
     host.Collect();
     EXPECT_EQ(host.Central(), before[rank]);
     EXPECT_EQ(host.Replica(0), before[rank]);
@@ -274,14 +274,14 @@ TEST(OneFateTest, AHostWithoutDataTakesOverWhatTheOthersLearn) {
       Fate fate = host.rounds()->Await();
       int attended = 1;
       for (; fate == Fate::kCounts; ++attended) {
-        fate = host.synchroniser().Attend(host.set(), Kind::kNoData);
+        fate = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
       }
       EXPECT_EQ(attended, 4);
       EXPECT_EQ(host.rounds()->counts().iterations, 3);
       EXPECT_EQ(host.rounds()->counts().tasks, 4);
     }
     EXPECT_EQ(host.rounds()->Await(), Fate::kNone);
-    host.rounds()->Forgive();
+    host.rounds()->AcknowledgeFailure();
     host.Collect();
   });
   EXPECT_EQ(hosts[0].Central(), hosts[1].Central());
@@ -304,14 +304,14 @@ TEST(OneFateTest, HostsThatDoDifferentThingsFail) {
   EXPECT_EQ(second.counts().iterations, 1);
   EXPECT_EQ(second.counts().rows, 8);
   EXPECT_EQ(both({Kind::kLeft, 1}, {Kind::kNoData, 1}), Fate::kNone);
-  first.Forgive();
-  second.Forgive();
+  first.AcknowledgeFailure();
+  second.AcknowledgeFailure();
   EXPECT_EQ(both({Kind::kTrained, 1}, {Kind::kTrained, 2}), Fate::kBroken);
   EXPECT_EQ(first.why(),
             "host 1 and host 0 execute different learning runs at the same time. All "
             "hosts have to "
             "run the same program with the same options");
-  first.Forgive();
+  first.AcknowledgeFailure();
   EXPECT_EQ(first.Await(), Fate::kBroken) << "for good";
 }
 

@@ -105,12 +105,12 @@ TEST_P(LaggingHostsTest, AHostWithoutDataAddsNoCorrection) {
       Fate fate = host.rounds()->Await();
       if (fate == Fate::kCounts) host.set().count()->fetch_add(1);
       while (fate == Fate::kCounts) {
-        fate = host.synchroniser().Attend(host.set(), Kind::kNoData);
+        fate = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
       }
     }
     EXPECT_EQ(host.rounds()->Await(), Fate::kNone);
     EXPECT_EQ(host.set().iterations(), 6);
-    host.rounds()->Forgive();
+    host.rounds()->AcknowledgeFailure();
   });
   for (int64_t i = 0; i < 4; ++i) {
     for (int m = 0; m < Learners::kMembers; ++m) {
@@ -140,7 +140,7 @@ TEST_P(LaggingHostsTest, AnIterationThatFailsOnOneHostLeavesNoTrace) {
     }
     EXPECT_EQ(host.rounds()->Await(), Fate::kDiscarded);
     host.synchroniser().Restart(host.set());
-    host.rounds()->Forgive();
+    host.rounds()->AcknowledgeFailure();
   });
   for (AveragingModel& model : models_) model.Restart();
   ExpectTheModels();

@@ -76,7 +76,7 @@ int64_t Learners::Run(int64_t tasks, SchedulingPolicy policy, const Task& task,
   if (algorithm_.kind ==
       Kind::kSsgd) {  // learners that skipped it follow, as in a session
     for (int m = 0; m < kMembers; ++m) {
-      const int present = synchroniser_->present(set_->variable(m)).front();
+      const int present = synchroniser_->participants(set_->variable(m)).front();
       for (auto& replica : replicas_) {
         std::copy_n(replicas_[present][m].data(), kSizes[m], replica[m].data());
       }
@@ -92,16 +92,16 @@ int64_t Learners::Run(int64_t tasks) {
 
 void Learners::RunTasks(int learner, const Task& task) {
   auto assignment = scheduler_.Next(learner);
-  while (assignment.has_value() && !synchroniser_->Aborted(learner)) {
-    if (!synchroniser_->BeforeTask(learner)) return;
+  while (assignment.has_value() && !synchroniser_->pace(learner).Aborted()) {
+    if (!synchroniser_->pace(learner).BeforeTask()) return;
     switch (task(learner, assignment->task, assignment->iteration)) {
       case End::kFailed:
-        return synchroniser_->Abort(learner);
+        return synchroniser_->pace(learner).Abort();
       case End::kNoData:
-        synchroniser_->SitOut(learner);
+        synchroniser_->pace(learner).Skip();
         return;
       case End::kTrained:
-        if (!synchroniser_->AfterTask(learner)) return;
+        if (!synchroniser_->pace(learner).AfterTask()) return;
     }
     assignment = scheduler_.Next(learner);
   }
@@ -137,16 +137,17 @@ bool Learners::AddWithCorrection(int learner, int member, float step) {
   const CentralModel::Variable& variable = model_.variable(set_->variable(member));
   const int num_slices = variable.num_slices();
   for (int i = 0; i < num_slices; ++i) {
-    const int s = synchroniser_->SliceAt(learner, i, num_slices);
-    if (!synchroniser_->Enter(learner, member, s)) return false;
-    const float* const z = synchroniser_->Target<float>(learner, member);
-    const auto alpha = static_cast<float>(synchroniser_->Alpha(member));
+    const int s = synchroniser_->updates(learner).SliceAt(i, num_slices);
+    if (!synchroniser_->updates(learner).Enter(member, s)) return false;
+    const float* const z = synchroniser_->updates(learner).Target<float>(member);
+    const auto alpha =
+        static_cast<float>(synchroniser_->updates(learner).Alpha(member));
     const CentralModel::Slice slice = variable.slice(s);
     for (int64_t e = slice.begin; e < slice.end; ++e) {
       w[e] = z == nullptr ? w[e] + step : w[e] + step - alpha * (w[e] - z[e]);
     }
   }
-  synchroniser_->Updated(learner, member);
+  synchroniser_->updates(learner).Updated(member);
   return true;
 }
 
@@ -154,7 +155,7 @@ bool Learners::AddMean(int learner, int member, float step) {
   std::vector<float>& w = replicas_[learner][member];
   const std::vector<float> own(w.size(), step);
   std::vector<float> mean(w.size());
-  if (!ReduceGradient(synchroniser_.get(), learner, member, ElementType::kFloat32,
+  if (!ReduceGradient(synchroniser_->exchange(learner), member, ElementType::kFloat32,
                       static_cast<int64_t>(w.size()), own.data(), mean.data())) {
     return false;
   }
@@ -170,7 +171,7 @@ bool Learners::AddMeanForAll(int learner, int member, float step) {
   };
   const Share mine{step, replicas_[learner][member].data()};
   const int point = set_->update_point(member);
-  const auto shares = synchroniser_->AllGather(learner, point, &mine);
+  const auto shares = synchroniser_->exchange(learner).AllGather(point, &mine);
   if (shares.empty()) return false;
   float mean = 0;
   for (const void* s : shares) mean += static_cast<const Share*>(s)->step;
@@ -186,8 +187,8 @@ bool Learners::AddMeanForAll(int learner, int member, float step) {
     }
     variable.AverageNext(s, mine.w + slice.begin);
   }
-  synchroniser_->Release(learner, point);
-  synchroniser_->Updated(learner, member);
+  synchroniser_->exchange(learner).Release(point);
+  synchroniser_->updates(learner).Updated(member);
   return true;
 }
 

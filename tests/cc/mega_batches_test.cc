@@ -21,7 +21,7 @@ std::vector<double> Train(MegaBatches* batches, const std::vector<int64_t>& upda
                           bool small = false) {
   for (int i = 0; i < batches->num_learners(); ++i) {
     for (int64_t u = 0; u < updates[i]; ++u) {
-      batches->NoteUpdate(i, batches->size(i));
+      batches->RecordUpdate(i, batches->size(i));
     }
   }
   std::vector<double> weights = batches->Weights(small);
@@ -115,11 +115,11 @@ TEST(MegaBatchesTest, RowsAreCountedUntilTheNextOne) {
   options.b_max = 8;
   options.mega_batch = 20;
   MegaBatches batches(options, 2);
-  batches.NoteUpdate(0, 8);
-  batches.NoteUpdate(1, 8);
+  batches.RecordUpdate(0, 8);
+  batches.RecordUpdate(1, 8);
   EXPECT_EQ(batches.rows_left(), 4);
   EXPECT_FALSE(batches.complete());
-  batches.NoteUpdate(1, 4);
+  batches.RecordUpdate(1, 4);
   EXPECT_TRUE(batches.complete());
   batches.Next(batches.Weights(false));
   EXPECT_EQ(batches.rows_left(), 20);
@@ -127,7 +127,7 @@ TEST(MegaBatchesTest, RowsAreCountedUntilTheNextOne) {
   EXPECT_EQ(record.sizes, (Sizes{8, 8}));
   EXPECT_EQ(record.updates, (Sizes{1, 2}));
   EXPECT_EQ(record.rows, (Sizes{8, 12}));
-  batches.NoteUpdate(0, 8);
+  batches.RecordUpdate(0, 8);
   batches.Abandon();
   EXPECT_EQ(batches.rows_left(), 20);
   EXPECT_EQ(batches.num_updates(), 0);
@@ -139,7 +139,7 @@ TEST(MegaBatchesTest, GoesOnFromWhatWasSaved) {
   options.b_max = 64;
   MegaBatches batches(options, 2);
   Train(&batches, {5, 1});
-  batches.NoteUpdate(1, 7);
+  batches.RecordUpdate(1, 7);
   MegaBatches other(options, 2);
   ASSERT_TRUE(other.Set(batches.Get()));
   EXPECT_EQ(SizesOf(other), SizesOf(batches));
@@ -162,10 +162,10 @@ TEST(MegaBatchesTest, GoesOnFromWhatWasSavedOnAHost) {
   MegaBatches batches(options, 1);
   batches.SetHosts({2, 1}, /*own=*/1, /*by_speed=*/true);
   batches.SetPart(0, {true, false, 10, {4, 1}, {30, 8}});
-  batches.NoteUpdate(0, 8);
-  batches.NoteTraining(20);
+  batches.RecordUpdate(0, 8);
+  batches.RecordTraining(20);
   batches.Next(batches.Weights(false));
-  batches.NoteUpdate(0, 3);
+  batches.RecordUpdate(0, 3);
   MegaBatches other(options, 1);
   EXPECT_FALSE(other.Set(batches.Get())) << "of another number of hosts";
   other.SetHosts({1, 2}, /*own=*/0, /*by_speed=*/true);
@@ -186,7 +186,7 @@ TEST(MegaBatchesTest, HostsWithoutUpdatesHaveNoPartInTheRules) {
   EXPECT_EQ(batches.share_of(1), 2560);
   batches.SetPart(1, {true, false, 1, {6}, {600}});
   batches.SetPart(2, {false, false, 0, {0, 0}, {0, 0}});
-  for (int u = 0; u < 12; ++u) batches.NoteUpdate(u < 9 ? 0 : 1, 100);
+  for (int u = 0; u < 12; ++u) batches.RecordUpdate(u < 9 ? 0 : 1, 100);
   const std::vector<double> weights = batches.Weights(/*small=*/true);
   EXPECT_DOUBLE_EQ(weights[0], 0.5 * 1.1) << "9 of 18 updates, the most";
   EXPECT_DOUBLE_EQ(weights[1], 3. / 18 * 0.9);

@@ -212,8 +212,7 @@ TEST_P(SharedVariablesTest, LearnersMeetBeforeTheUpdatesOfOneCopy) {
 
 TEST(SharingTest, AGroupIsSharedWhileEveryProgramCan) {
   Sharing sharing;
-  EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}),
-            Names({"w", "m"}));
+  EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}), Names({"w", "m"}));
   EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}),
             Names({"w", "v", "f"}));
   EXPECT_EQ(sharing.TakeStopped(), Names());
@@ -222,8 +221,7 @@ TEST(SharingTest, AGroupIsSharedWhileEveryProgramCan) {
   EXPECT_EQ(sharing.TakeStopped(), Names({"m"}));
   EXPECT_EQ(sharing.Agree({{"w", "m", "step"}, {{"w", "m"}}}), Names());
   EXPECT_EQ(sharing.TakeStopped(), Names({"w"}));
-  EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}),
-            Names({"f"}));
+  EXPECT_EQ(sharing.Agree({{"w", "v", "f"}, {{"w", "v"}, {"f"}}}), Names({"f"}));
   EXPECT_EQ(sharing.TakeStopped(), Names({"v"}));
 }
 

@@ -68,13 +68,13 @@ class Rig {
     scheduler_.Begin(tasks, SchedulingPolicy::kRoundRobin);
     synchroniser_.BeginRun(set_.get(), &scheduler_);
     for (int j = 0; j < tasks; ++j) {
-      EXPECT_TRUE(synchroniser_.BeforeTask(j));
+      EXPECT_TRUE(synchroniser_.pace(j).BeforeTask());
       if (!updates[j].has_value()) {
-        EXPECT_TRUE(synchroniser_.SitOut(j));
+        EXPECT_TRUE(synchroniser_.pace(j).Skip());
         continue;
       }
       for (T& w : replicas_[j]) w = Rounded<T>(Widened(w) + *updates[j]);
-      EXPECT_TRUE(synchroniser_.AfterTask(j));
+      EXPECT_TRUE(synchroniser_.pace(j).AfterTask());
     }
     EXPECT_EQ(synchroniser_.EndRun(), 1);
   }
@@ -403,18 +403,18 @@ TEST(SmaTest, LearnerJoinsFromZWhateverRunTrainedTheVariableLast) {
       scheduler.Begin(tasks, SchedulingPolicy::kRoundRobin);
       synchroniser.BeginRun(set, &scheduler);
       for (int j = 0; j < tasks; ++j) {
-        EXPECT_TRUE(synchroniser.BeforeTask(j));
+        EXPECT_TRUE(synchroniser.pace(j).BeforeTask());
         for (int m = 0; m < set->size(); ++m) {
           *static_cast<float*>(set->weights(j, m)) += update;
         }
-        EXPECT_TRUE(synchroniser.AfterTask(j));
+        EXPECT_TRUE(synchroniser.pace(j).AfterTask());
       }
       EXPECT_EQ(synchroniser.EndRun(), 1);
     };
     run(&both, 1, 1);
     run(&second, 2, 2);
-    EXPECT_EQ(synchroniser.present(0), std::vector<int>{0});
-    EXPECT_EQ(synchroniser.present(1), (std::vector<int>{0, 1}));
+    EXPECT_EQ(synchroniser.participants(0), std::vector<int>{0});
+    EXPECT_EQ(synchroniser.participants(1), (std::vector<int>{0, 1}));
     if (options.centre == SmaOptions::Centre::kCurrent) {
       // Learner 1 started from z = 1, the first run's.
       EXPECT_EQ(weights[1][1], 3);

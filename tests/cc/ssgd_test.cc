@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "cc/synchroniser/synchroniser.h"
+
 namespace tensorbow {
 namespace {
 
@@ -31,13 +33,13 @@ class SsgdTest : public testing::TestWithParam<std::chrono::microseconds> {
     for (int j = 0; j < kLearners; ++j) {
       threads.emplace_back([&, j] {
         auto assignment = scheduler_.Next(j);
-        while (assignment.has_value() && !synchroniser_.Aborted(j)) {
-          if (!synchroniser_.BeforeTask(j)) break;
+        while (assignment.has_value() && !synchroniser_.pace(j).Aborted()) {
+          if (!synchroniser_.pace(j).BeforeTask()) break;
           if (!work(j, assignment->task)) {
-            synchroniser_.Abort(j);
+            synchroniser_.pace(j).Abort();
             break;
           }
-          if (!synchroniser_.AfterTask(j)) break;
+          if (!synchroniser_.pace(j).AfterTask()) break;
           assignment = scheduler_.Next(j);
         }
       });
@@ -59,8 +61,8 @@ TEST_P(SsgdTest, EverybodyGetsTheMeanOfItsIteration) {
     for (int gradient = 0; gradient < 2; ++gradient) {
       const std::vector<float> own = {float(task), float(10 * task + gradient)};
       std::vector<float> mean(2);
-      EXPECT_TRUE(ReduceGradient(&synchroniser_, j, gradient, ElementType::kFloat32, 2,
-                                 own.data(), mean.data()));
+      EXPECT_TRUE(ReduceGradient(synchroniser_.exchange(j), gradient,
+                                 ElementType::kFloat32, 2, own.data(), mean.data()));
       const float expected = float(first + last - 1) / 2;
       EXPECT_FLOAT_EQ(mean[0], expected);
       EXPECT_FLOAT_EQ(mean[1], 10 * expected + gradient);
@@ -75,8 +77,8 @@ TEST_P(SsgdTest, LearnerThatDoesNotComeIsLeftOut) {
     if (j == 1) return true;
     const double own = j;
     double mean = -1;
-    EXPECT_TRUE(
-        ReduceGradient(&synchroniser_, j, 1, ElementType::kFloat64, 1, &own, &mean));
+    EXPECT_TRUE(ReduceGradient(synchroniser_.exchange(j), 1, ElementType::kFloat64, 1,
+                               &own, &mean));
     EXPECT_EQ(mean, 1);  // of 0 and 2
     return true;
   });
@@ -87,7 +89,8 @@ TEST_P(SsgdTest, FailureOfOneWakesTheOthers) {
     const float own = 1;
     float mean = 0;
     if (task == kLearners + 2) return false;
-    return ReduceGradient(&synchroniser_, j, 0, ElementType::kFloat32, 1, &own, &mean);
+    return ReduceGradient(synchroniser_.exchange(j), 0, ElementType::kFloat32, 1, &own,
+                          &mean);
   });
   EXPECT_EQ(completed, 1);
   // The next run is unaffected.
@@ -95,8 +98,9 @@ TEST_P(SsgdTest, FailureOfOneWakesTheOthers) {
                 [&](int j, int64_t) {
                   const float own = 2;
                   float mean = 0;
-                  const bool done = ReduceGradient(
-                      &synchroniser_, j, 0, ElementType::kFloat32, 1, &own, &mean);
+                  const bool done =
+                      ReduceGradient(synchroniser_.exchange(j), 0,
+                                     ElementType::kFloat32, 1, &own, &mean);
                   EXPECT_EQ(mean, 2);
                   return done;
                 }),
@@ -108,8 +112,8 @@ TEST_P(SsgdTest, NarrowGradientsAreSummedInFloat) {
     // 2048 + 1 is not a half; (2048 + 1 + 1) / 3 is 683.33, in halves 683.5.
     const Half own(j == 0 ? 2048.0f : 1.0f);
     Half mean(0.0f);
-    EXPECT_TRUE(
-        ReduceGradient(&synchroniser_, j, 0, ElementType::kFloat16, 1, &own, &mean));
+    EXPECT_TRUE(ReduceGradient(synchroniser_.exchange(j), 0, ElementType::kFloat16, 1,
+                               &own, &mean));
     EXPECT_EQ(float(mean), 683.5f);
     return true;
   });
@@ -124,7 +128,7 @@ TEST_P(SsgdTest, LearnersThatGatherShareTheWork) {
     for (int update : {0, 2}) {  // nobody reaches 1
       std::vector<int>& mine = given[task];
       const std::vector<const void*> shares =
-          synchroniser_.AllGather(j, set_.update_point(update), &mine);
+          synchroniser_.exchange(j).AllGather(set_.update_point(update), &mine);
       EXPECT_EQ(shares.size(), task / kLearners < 4 ? kLearners : 2);
       const auto place =
           std::find(shares.begin(), shares.end(), &mine) - shares.begin();
@@ -133,7 +137,7 @@ TEST_P(SsgdTest, LearnersThatGatherShareTheWork) {
         auto* const theirs = static_cast<std::vector<int>*>(const_cast<void*>(other));
         (*theirs)[place] = 10 * update + j;
       }
-      synchroniser_.Release(j, set_.update_point(update));
+      synchroniser_.exchange(j).Release(set_.update_point(update));
       for (size_t i = 0; i < shares.size(); ++i) EXPECT_EQ(mine[i], 10 * update + i);
     }
     return true;
@@ -145,7 +149,7 @@ TEST_P(SsgdTest, FailureOfOneWakesThoseThatGather) {
   set_.set_exchanges(0, 1);
   const int64_t completed = Run(kLearners, [&](int j, int64_t) {
     if (j == 1) return false;
-    EXPECT_TRUE(synchroniser_.AllGather(j, set_.update_point(0), &j).empty());
+    EXPECT_TRUE(synchroniser_.exchange(j).AllGather(set_.update_point(0), &j).empty());
     return false;
   });
   EXPECT_EQ(completed, 0);
@@ -169,21 +173,21 @@ TEST_P(SsgdTest, AverageTakesInSlicesAndWholeVariables) {
   scheduler.Begin(2, SchedulingPolicy::kRoundRobin);
   ssgd.BeginRun(&set, &scheduler);
   for (int iteration = 0; iteration < 2; ++iteration) {
-    EXPECT_TRUE(ssgd.BeforeTask(0));
+    EXPECT_TRUE(ssgd.pace(0).BeforeTask());
     const int update = 0;
-    EXPECT_EQ(ssgd.AllGather(0, set.update_point(0), &update).size(), 1);
+    EXPECT_EQ(ssgd.exchange(0).AllGather(set.update_point(0), &update).size(), 1);
     for (auto& w : weights) {
       std::fill(w.begin(), w.end(), Half(iteration == 0 ? 6.0f : 8.0f));
       w.back() = Half(1.0f);
     }
     for (int s = 0; s < 2; ++s) {
-      CentralModel::Variable& variable = ssgd.variable(0);
+      CentralModel::Variable& variable = ssgd.updates(0).variable(0);
       variable.AverageNext(s, weights[0].data() + variable.slice(s).begin);
     }
     EXPECT_EQ(model.variable(0).iterations(), iteration);
-    ssgd.Release(0, set.update_point(0));
-    ssgd.Updated(0, 0);
-    EXPECT_TRUE(ssgd.AfterTask(0));
+    ssgd.exchange(0).Release(set.update_point(0));
+    ssgd.updates(0).Updated(0);
+    EXPECT_TRUE(ssgd.pace(0).AfterTask());
   }
   EXPECT_EQ(ssgd.EndRun(), 2);
 
@@ -214,8 +218,8 @@ TEST_P(SsgdTest, AverageMovesInAnIterationThatTheFusedUpdateDoesNotTouch) {
       scheduler.Begin(2, SchedulingPolicy::kRoundRobin);
       ssgd.BeginRun(&set, &scheduler);
       for (int iteration = 0; iteration < 2; ++iteration) {
-        EXPECT_TRUE(ssgd.BeforeTask(0));
-        EXPECT_TRUE(ssgd.AfterTask(0));
+        EXPECT_TRUE(ssgd.pace(0).BeforeTask());
+        EXPECT_TRUE(ssgd.pace(0).AfterTask());
       }
       EXPECT_EQ(ssgd.EndRun(), 2);
       EXPECT_EQ(model.variable(0).iterations(), 2);
@@ -243,10 +247,11 @@ TEST_P(SsgdTest, AverageIsOfWhatThoseThatTookPartHave) {
     while (scheduler.Next(j).has_value()) {
       const float own = 1;
       float mean = 0;
-      EXPECT_TRUE(ssgd.BeforeTask(j));
-      EXPECT_TRUE(ReduceGradient(&ssgd, j, 0, ElementType::kFloat32, 1, &own, &mean));
+      EXPECT_TRUE(ssgd.pace(j).BeforeTask());
+      EXPECT_TRUE(
+          ReduceGradient(ssgd.exchange(j), 0, ElementType::kFloat32, 1, &own, &mean));
       weights[j] -= mean;
-      EXPECT_TRUE(ssgd.AfterTask(j));
+      EXPECT_TRUE(ssgd.pace(j).AfterTask());
     }
   };
   std::thread other(work, 1);

@@ -138,7 +138,7 @@ class AveragingTest : public SynchroniserTest {
         EXPECT_TRUE(near(v.z<float>(), model[m].z(), v.size())) << "z " << m;
         EXPECT_TRUE(near(v.average<float>(), model[m].average(), v.size()))
             << "average " << m;
-        EXPECT_EQ(learners.synchroniser().present(m), model[m].present());
+        EXPECT_EQ(learners.synchroniser().participants(m), model[m].present());
         for (int j : model[m].present()) {
           const auto* const w = static_cast<const float*>(learners.set().weights(j, m));
           EXPECT_TRUE(near(w, model[m].w(j), v.size())) << "w " << j << " " << m;
@@ -281,7 +281,7 @@ TEST_P(AveragingTest, AbortAfterAShortIterationLeavesItsZ) {
   learners.synchroniser().Restart(learners.set());
   EXPECT_EQ(learners.Central(), reference.Central());
   for (int j = 0; j < 3; ++j) EXPECT_EQ(learners.Replica(j), reference.Central());
-  EXPECT_EQ(learners.synchroniser().present(0), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(learners.synchroniser().participants(0), (std::vector<int>{0, 1, 2}));
 }
 
 TEST_P(SynchroniserTest, FirstTaskFailingCompletesNothing) {
@@ -335,7 +335,7 @@ TEST_P(SynchroniserTest, ShortIterationsLeaveLearnersOut) {
     for (int j = 0; j < 4; ++j) {
       if (last[j] == iterations) present.push_back(j);
     }
-    EXPECT_EQ(learners.synchroniser().present(0), present);
+    EXPECT_EQ(learners.synchroniser().participants(0), present);
   }
 }
 
@@ -346,7 +346,7 @@ TEST_P(SynchroniserTest, SitOutOfEverybodyIsNoIteration) {
   const auto before = learners.Replica(0);
   EXPECT_EQ(learners.Run(2, kInTurn, no_data), 0);
   EXPECT_EQ(learners.set().iterations(), 4);
-  EXPECT_EQ(learners.synchroniser().present(1), std::vector<int>{0});
+  EXPECT_EQ(learners.synchroniser().participants(1), std::vector<int>{0});
   EXPECT_EQ(learners.Replica(0), before);
   // The next runs are unaffected, except that a z which had been prepared costs the
   // central model its momentum.
@@ -372,7 +372,7 @@ TEST_P(AveragingTest, LearnerThatSatOutBeginsItsNextTaskFromZ) {
   Learners learners = NewLearners(3);
   learners.Run(7);  // in turn: the last task is learner 0's alone
   for (int run = 0; run < 20; ++run) {
-    EXPECT_EQ(learners.synchroniser().present(0), std::vector<int>{0});
+    EXPECT_EQ(learners.synchroniser().participants(0), std::vector<int>{0});
     learners.Collect();
     const std::vector<float> z = learners.Central();
     std::vector<std::vector<float>> began(3);

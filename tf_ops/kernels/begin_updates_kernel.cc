@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cc/device/learner_device.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/learner_exchange.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_ops/kernels/learner_errors.h"
 #include "tf_ops/kernels/variable_input.h"
@@ -26,22 +26,20 @@ class BeginUpdatesKernel : public tf::OpKernel {
   void Compute(tf::OpKernelContext* context) override {
     if (num_inputs() == 0 && !votes_) return;
     OP_REQUIRES(context, device_ != nullptr, OnLearnersOnly(*this));
-    Synchroniser* const synchroniser = device_->synchroniser();
-    OP_REQUIRES(context,
-                synchroniser != nullptr && synchroniser->set() != nullptr &&
-                    index_ < synchroniser->set()->num_gradients(),
+    const LearnerExchange exchange(device_->synchroniser(), device_->learner());
+    const TrainedSet* const set = exchange.set();
+    OP_REQUIRES(context, set != nullptr && index_ < set->num_gradients(),
                 OutsideLearningRun(*this));
-    const int learner = device_->learner();
-    const auto all = synchroniser->AllGather(learner, index_, this);
+    const auto all = exchange.AllGather(index_, this);
     OP_REQUIRES(context, !all.empty(), Discarded());
     absl::Status status;
     if (all.front() == this) {
       status = Detach(context);
-      if (votes_ && status.ok()) synchroniser->Vote(learner, index_);
+      if (votes_ && status.ok()) exchange.Vote(index_);
     }
-    synchroniser->Release(learner, index_);
+    exchange.Release(index_);
     OP_REQUIRES_OK(context, status);
-    OP_REQUIRES(context, !synchroniser->Aborted(learner), Discarded());
+    OP_REQUIRES(context, !exchange.Aborted(), Discarded());
   }
 
  private:

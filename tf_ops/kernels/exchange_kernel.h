@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cc/device/learner_device.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/learner_exchange.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_ops/kernels/learner_errors.h"
 
@@ -22,10 +22,8 @@ class ExchangeKernel : public tensorflow::OpKernel {
   void Compute(tensorflow::OpKernelContext* context) override {
     if (index_ < 0) return ComputeAlone(context);
     OP_REQUIRES(context, device_ != nullptr, OnLearnersOnly(*this));
-    synchroniser_ = device_->synchroniser();
-    OP_REQUIRES(context,
-                synchroniser_ != nullptr && synchroniser_->set() != nullptr &&
-                    index_ < synchroniser_->set()->num_gradients(),
+    const TrainedSet* const set = exchange().set();
+    OP_REQUIRES(context, set != nullptr && index_ < set->num_gradients(),
                 OutsideLearningRun(*this));
     OP_REQUIRES_OK(context, ComputeTogether(context));
   }
@@ -41,23 +39,24 @@ class ExchangeKernel : public tensorflow::OpKernel {
   // `use` has returned on all learners.
   template <typename T, typename Use>
   absl::Status Exchange(const T& own, Use use) {
-    const std::vector<const void*> all =
-        synchroniser_->AllGather(device_->learner(), index_, &own);
+    const LearnerExchange learners = exchange();
+    const std::vector<const void*> all = learners.AllGather(index_, &own);
     if (all.empty()) return Discarded();
     std::vector<const T*> values;
     for (const void* value : all) values.push_back(static_cast<const T*>(value));
     use(values);
-    synchroniser_->Release(device_->learner(), index_);
+    learners.Release(index_);
     return absl::OkStatus();
   }
 
   int learner() const { return device_->learner(); }
   // Returns the learner's part of the rows, times the number of learners.
-  double share() const { return synchroniser_->share(device_->learner()); }
+  double share() const { return exchange().share(); }
 
  private:
+  LearnerExchange exchange() const { return {device_->synchroniser(), learner()}; }
+
   LearnerDevice* const device_;
-  Synchroniser* synchroniser_ = nullptr;  // of the run
   int index_ = 0;
 };
 

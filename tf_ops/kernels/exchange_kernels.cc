@@ -302,12 +302,10 @@ class RescaleKernel : public tf::OpKernel {
   // Returns the number of all rows divided by the learner's.
   double Ratio() const {
     if (device_ == nullptr || device_->synchroniser() == nullptr) return 1;
-    const Synchroniser& synchroniser = *device_->synchroniser();
-    const int learner = device_->learner();
-    const double participants = synchroniser.participants(learner);
-    return synchroniser.traits().averages_gradients()
-               ? participants / synchroniser.share(learner)
-               : participants;
+    const LearnerExchange exchange(device_->synchroniser(), device_->learner());
+    const double participants = exchange.num_participants();
+    return exchange.averages_gradients() ? participants / exchange.share()
+                                         : participants;
   }
 
   LearnerDevice* const device_;

@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 #include "cc/arithmetic/sparse_correction.h"
 #include "cc/device/learner_device.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/update_access.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
@@ -58,18 +58,18 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* context) override {
-    Synchroniser* const synchroniser = device_->synchroniser();
-    TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
+    const UpdateAccess access(device_->synchroniser(), device_->learner());
+    const TrainedSet* const set = access.set();
     OP_REQUIRES(context, set != nullptr && member_ < set->size(),
                 OutsideLearningRun(*this));
-    const ScopedActivity updating(synchroniser->activity(device_->learner()),
-                                  Activity::kUpdate, set->variable(member_));
+    const ScopedActivity updating(access.activity(), Activity::kUpdate,
+                                  set->variable(member_));
     std::unique_ptr<SparseCorrection<S>> correction;
-    OP_REQUIRES_OK(context, BeforeUpdate(context, &correction));
+    OP_REQUIRES_OK(context, BeforeUpdate(context, access, &correction));
     update_->Compute(context);
     if (!context->status().ok()) return;
     if (correction != nullptr) correction->AfterUpdate();
-    synchroniser->Updated(device_->learner(), member_);
+    access.Updated(member_);
   }
 
  private:
@@ -77,33 +77,32 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
 
   // Corrects the rows that are not updated. `correction` is for AfterUpdate(); null if
   // this iteration is not synchronised.
-  absl::Status BeforeUpdate(tf::OpKernelContext* context,
+  absl::Status BeforeUpdate(tf::OpKernelContext* context, const UpdateAccess& access,
                             std::unique_ptr<SparseCorrection<S>>* correction) {
     if (context->input_dtype(0) != tf::DT_RESOURCE) {
       if (!use_locking_) {
-        return Correct(context, context->mutable_input(0, false), correction);
+        return Correct(context, access, context->mutable_input(0, false), correction);
       }
       tf::mutex_lock lock(*context->input_ref_mutex(0));
-      return Correct(context, context->mutable_input(0, true), correction);
+      return Correct(context, access, context->mutable_input(0, true), correction);
     }
     tf::core::RefCountPtr<tf::Var> variable;
     TF_RETURN_IF_ERROR(
         tf::LookupResource(context, tf::HandleFromInput(context, 0), &variable));
     tf::mutex_lock lock(*variable->mu());
-    TF_RETURN_IF_ERROR(Detach(context, variable.get()));
-    return Correct(context, *variable->tensor(), correction);
+    TF_RETURN_IF_ERROR(Detach(context, access, variable.get()));
+    return Correct(context, access, *variable->tensor(), correction);
   }
 
   // Does the first step of TensorFlow's kernel: from now on reads make copies, so that
   // the buffer, which has no other reference, can be changed in place.
-  absl::Status Detach(tf::OpKernelContext* context, tf::Var* variable) {
+  absl::Status Detach(tf::OpKernelContext* context, const UpdateAccess& access,
+                      tf::Var* variable) {
     if (variable->copy_on_read_mode.load()) return absl::OkStatus();
     const tf::Tensor& old = *variable->tensor();
     if (old.IsInitialized() && !old.RefCountIsOne()) {
       // A learner that synchronises the iteration before may still read it.
-      if (!device_->synchroniser()->EnterAll(device_->learner(), member_)) {
-        return Discarded();
-      }
+      if (!access.EnterAll(member_)) return Discarded();
       tf::Tensor copy;
       TF_RETURN_IF_ERROR(context->allocate_temp(old.dtype(), old.shape(), &copy));
       std::copy_n(static_cast<const char*>(old.data()), old.TotalBytes(),
@@ -114,31 +113,31 @@ class FusedSparseUpdateKernel : public tf::OpKernel {
     return absl::OkStatus();
   }
 
-  absl::Status Correct(tf::OpKernelContext* context, const tf::Tensor& w,
+  absl::Status Correct(tf::OpKernelContext* context, const UpdateAccess& access,
+                       const tf::Tensor& w,
                        std::unique_ptr<SparseCorrection<S>>* correction) {
     if (!w.IsInitialized()) return absl::OkStatus();  // TensorFlow's kernel reports it
-    Synchroniser* const synchroniser = device_->synchroniser();
     const int learner = device_->learner();
-    if (synchroniser->set()->weights(learner, member_) != w.data()) {
-      if (!synchroniser->EnterAll(learner, member_)) return Discarded();
-      synchroniser->set()->set_weights(learner, member_, w.data());
+    if (access.set()->weights(learner, member_) != w.data()) {
+      if (!access.EnterAll(member_)) return Discarded();
+      access.set()->set_weights(learner, member_, w.data());
     }
-    const CentralModel::Variable& variable = synchroniser->variable(member_);
+    const CentralModel::Variable& variable = access.variable(member_);
     if (variable.size() != w.NumElements()) {
       return absl::FailedPreconditionError(
           absl::StrCat(requested_input(0), " changed its shape during a learning run"));
     }
     const int num_slices = variable.num_slices();
     for (int i = 0; i < num_slices; ++i) {
-      const int s = synchroniser->SliceAt(learner, i, num_slices);
-      if (!synchroniser->Enter(learner, member_, s)) return Discarded();
-      const A* const z = synchroniser->Target<A>(learner, member_);
+      const int s = access.SliceAt(i, num_slices);
+      if (!access.Enter(member_, s)) return Discarded();
+      const A* const z = access.Target<A>(member_);
       if (z == nullptr) continue;
       if (*correction == nullptr) {
         const int64_t num_rows = w.dims() > 0 ? w.dim_size(0) : 1;
         *correction = std::make_unique<SparseCorrection<S>>(
             RowsOf(context->input(indices_)), num_rows, w.NumElements() / num_rows,
-            Pull<S>{z, static_cast<A>(synchroniser->Alpha(member_))},
+            Pull<S>{z, static_cast<A>(access.Alpha(member_))},
             static_cast<S*>(w.data()));
       }
       const CentralModel::Slice slice = variable.slice(s);

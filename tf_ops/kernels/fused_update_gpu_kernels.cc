@@ -9,7 +9,7 @@
 #include "cc/device/gpu/cuda_memory.h"
 #include "cc/device/gpu/cuda_stream.h"
 #include "cc/device/learner_device.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/update_access.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_ops/kernels/learner_errors.h"
@@ -65,9 +65,9 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* context) override {
-    Synchroniser* const synchroniser = device_->synchroniser();
     const int learner = device_->learner();
-    TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
+    const UpdateAccess access(device_->synchroniser(), learner);
+    TrainedSet* const set = access.set();
     OP_REQUIRES(context, set != nullptr && member_ < set->size(),
                 OutsideLearningRun(*this));
     const Stream stream(context);
@@ -84,8 +84,8 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
     locks.Lock();
 
     // From here on the stream waits for all reads of this learner's weights.
-    if (!synchroniser->EnterAll(learner, member_)) {
-      return context->SetStatus(Discarded(*synchroniser));
+    if (!access.EnterAll(member_)) {
+      return context->SetStatus(Discarded(access));
     }
     Tensors tensors;
     for (int i = 0; i <= Form::kSlots; ++i) {
@@ -94,20 +94,19 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
     tf::Tensor operand = context->input(Form::kOperand);
     OP_REQUIRES_OK(context, Check(context, tensors, operand));
     const tf::Tensor& w = tensors[0];
-    OP_REQUIRES(context, synchroniser->variable(member_).size() == w.NumElements(),
+    OP_REQUIRES(context, access.variable(member_).size() == w.NumElements(),
                 absl::FailedPreconditionError(absl::StrCat(
                     requested_input(0), " changed its shape during a learning run")));
     OP_REQUIRES_OK(context, Separate(context, stream, tensors, &operand));
 
     set->set_weights(learner, member_, w.data());
-    const Pull<T> pull{
-        static_cast<const T*>(synchroniser->DeviceTarget(learner, member_)),
-        static_cast<T>(synchroniser->traits().alpha)};
+    const Pull<T> pull{static_cast<const T*>(access.DeviceTarget(member_)),
+                       static_cast<T>(access.Alpha(member_))};
     CudaDeviceGuard guard(stream.ordinal);
     OP_REQUIRES_OK(context, ToStatus(Update(form_.Rule(context), operand, pull, tensors,
                                             stream.handle,
                                             std::make_index_sequence<Form::kSlots>())));
-    synchroniser->Updated(learner, member_);
+    access.Updated(member_);
     if (!variables[0].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
   }
 
@@ -166,8 +165,8 @@ class FusedUpdateGpuKernel : public tf::OpKernel {
                              tensors[1 + slot].template flat<T>().data()..., stream);
   }
 
-  static absl::Status Discarded(const Synchroniser& synchroniser) {
-    const std::string error = synchroniser.error();
+  static absl::Status Discarded(const UpdateAccess& access) {
+    const std::string error = access.error();
     if (!error.empty()) return absl::InternalError(error);
     return tensorbow::Discarded();
   }

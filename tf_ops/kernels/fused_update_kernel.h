@@ -17,7 +17,8 @@
 #include "cc/arithmetic/update_rules.h"
 #include "cc/device/learner_device.h"
 #include "cc/support/prefetch.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/learner_exchange.h"
+#include "cc/synchroniser/update_access.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/util/work_sharder.h"
 #include "tf_ops/kernels/learner_errors.h"
@@ -63,11 +64,11 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    Synchroniser* const synchroniser =
-        device_ == nullptr || member_ < 0 ? nullptr : device_->synchroniser();
-    TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
-    const bool for_all =
-        synchroniser != nullptr && synchroniser->traits().averages_gradients();
+    const bool alone = device_ == nullptr || member_ < 0;
+    const UpdateAccess access(alone ? nullptr : device_->synchroniser(),
+                              alone ? 0 : device_->learner());
+    const TrainedSet* const set = access.set();
+    const bool for_all = set != nullptr && access.averages_gradients();
     OP_REQUIRES(context,
                 member_ < 0 || (set != nullptr &&
                                 member_ < (for_all ? set->num_updates() : set->size())),
@@ -76,7 +77,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     const bool in_set = member_ >= 0 && member_ < set->size();
     std::optional<ScopedActivity> updating;
     if (set != nullptr) {
-      updating.emplace(synchroniser->activity(device_->learner()), Activity::kUpdate,
+      updating.emplace(access.activity(), Activity::kUpdate,
                        in_set ? set->variable(member_) : -1);
     }
     Variables variables;
@@ -92,7 +93,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
 
     // A learner that synchronises the iteration before may still read the old buffer.
     if (member_ >= 0 && !for_all && variables[0].shared() &&
-        !synchroniser->EnterAll(device_->learner(), member_)) {
+        !access.EnterAll(member_)) {
       context->SetStatus(Discarded());
       return;
     }
@@ -105,30 +106,28 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     for (const tensorflow::Tensor& tensor : tensors) {
       OP_REQUIRES_OK(context, operand.DetachFrom(context, tensor));
     }
-    if (for_all) operand.SetShare(synchroniser->share(device_->learner()));
+    if (for_all) operand.SetShare(access.share());
     OP_REQUIRES_OK(context, operand.Prepare(context));
 
-    OP_REQUIRES(
-        context,
-        !in_set || synchroniser->variable(member_).size() == tensors[0].NumElements(),
-        absl::FailedPreconditionError(absl::StrCat(
-            requested_input(0), " changed its shape during a learning run")));
+    OP_REQUIRES(context,
+                !in_set || access.variable(member_).size() == tensors[0].NumElements(),
+                absl::FailedPreconditionError(absl::StrCat(
+                    requested_input(0), " changed its shape during a learning run")));
     OP_REQUIRES_OK(context, WithRule(context, [&](Rule rule) -> absl::Status {
                      if (member_ < 0) {
                        UpdateAlone(context, rule, operand, tensors);
                        return absl::OkStatus();
                      }
-                     if (!for_all)
-                       return UpdateOwn(synchroniser, rule, operand, tensors);
+                     if (!for_all) return UpdateOwn(access, rule, operand, tensors);
                      TF_RETURN_IF_ERROR(operand.PrepareMean(context));
-                     return UpdateForAll(synchroniser, rule, operand, tensors);
+                     return UpdateForAll(access, rule, operand, tensors);
                    }));
     if (shared_) {
       for (int i = 0; i <= inputs_.slots; ++i) {
         device_->held_mutexes().Unlock(variables[i].mu());
       }
     }
-    if (in_set) synchroniser->Updated(device_->learner(), member_);
+    if (in_set) access.Updated(member_);
     if (!variables[0].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
   }
 
@@ -237,35 +236,34 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
   }
 
   // Updates the learner's own variables.
-  absl::Status UpdateOwn(Synchroniser* synchroniser, Rule rule,
+  absl::Status UpdateOwn(const UpdateAccess& access, Rule rule,
                          UpdateOperand<T>& operand, const Tensors& tensors) const {
     const int learner = device_->learner();
-    TrainedSet* const set = synchroniser->set();
+    TrainedSet* const set = access.set();
     if (set->weights(learner, member_) != tensors[0].data()) {
-      if (!synchroniser->EnterAll(learner, member_)) return Discarded();
+      if (!access.EnterAll(member_)) return Discarded();
       set->set_weights(learner, member_, tensors[0].data());
     }
-    const CentralModel::Variable& variable = synchroniser->variable(member_);
+    const CentralModel::Variable& variable = access.variable(member_);
     const int at_once = operand.slices_at_once();
     const int num_blocks = (variable.num_slices() + at_once - 1) / at_once;
     for (int i = 0; i < num_blocks; ++i) {
-      const int first = synchroniser->SliceAt(learner, i, num_blocks) * at_once;
+      const int first = access.SliceAt(i, num_blocks) * at_once;
       const int end = std::min(first + at_once, variable.num_slices());
       for (int s = first; s < end; ++s) {
-        if (!synchroniser->Enter(learner, member_, s)) return Discarded();
+        if (!access.Enter(member_, s)) return Discarded();
         const CentralModel::Slice slice = variable.slice(s);
-        const Accumulator<T>* const z =
-            synchroniser->Target<Accumulator<T>>(learner, member_);
+        const Accumulator<T>* const z = access.template Target<Accumulator<T>>(member_);
         operand.AddInputGradient(slice, Elements(tensors[0]) + slice.begin);
-        ForEachPart(
-            {&operand}, slice, z != nullptr, [&](const CentralModel::Slice& part) {
-              Pull<T> pull;
-              if (z != nullptr) {
-                pull = {z + part.begin,
-                        static_cast<Accumulator<T>>(synchroniser->Alpha(member_))};
-              }
-              Update(rule, part, operand.At(part), pull, tensors);
-            });
+        ForEachPart({&operand}, slice, z != nullptr,
+                    [&](const CentralModel::Slice& part) {
+                      Pull<T> pull;
+                      if (z != nullptr) {
+                        pull = {z + part.begin,
+                                static_cast<Accumulator<T>>(access.Alpha(member_))};
+                      }
+                      Update(rule, part, operand.At(part), pull, tensors);
+                    });
       }
     }
     return absl::OkStatus();
@@ -294,11 +292,12 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
 
   // Updates a part of all learners' variables, which are equal, with the mean of their
   // operands, while the others update the rest.
-  absl::Status UpdateForAll(Synchroniser* synchroniser, Rule rule,
+  absl::Status UpdateForAll(const UpdateAccess& access, Rule rule,
                             UpdateOperand<T>& operand, const Tensors& tensors) const {
     const Share mine{&operand, &tensors};
-    const int point = synchroniser->set()->update_point(member_);
-    const auto shares = synchroniser->AllGather(device_->learner(), point, &mine);
+    const LearnerExchange exchange(device_->synchroniser(), device_->learner());
+    const int point = access.set()->update_point(member_);
+    const auto shares = exchange.AllGather(point, &mine);
     if (shares.empty()) return Discarded();
     const auto count = static_cast<int>(shares.size());
     const auto place = static_cast<int>(std::find(shares.begin(), shares.end(), &mine) -
@@ -306,7 +305,7 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     std::vector<const UpdateOperand<T>*> operands;
     std::vector<const Tensors*> others;
     const int64_t size = tensors[0].NumElements();
-    const bool in_set = member_ < synchroniser->set()->size();  // has an average
+    const bool in_set = member_ < access.set()->size();  // has an average
     bool alike = true;
     for (const void* brought : shares) {
       const auto* const share = static_cast<const Share*>(brought);
@@ -335,11 +334,10 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
                     }
                   });
       if (in_set && own.size() == slice.size()) {
-        synchroniser->variable(member_).AverageNext(s,
-                                                    Elements(tensors[0]) + slice.begin);
+        access.variable(member_).AverageNext(s, Elements(tensors[0]) + slice.begin);
       }
     }
-    synchroniser->Release(device_->learner(), point);
+    exchange.Release(point);
     return alike ? absl::OkStatus()
                  : absl::FailedPreconditionError(
                        absl::StrCat(requested_input(0),

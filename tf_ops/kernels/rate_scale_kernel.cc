@@ -1,5 +1,5 @@
 #include "cc/device/learner_device.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/update_access.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tensorbow {
@@ -16,8 +16,8 @@ class RateScaleKernel : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* context) override {
     double rate = 1;
-    if (device_ != nullptr && device_->synchroniser() != nullptr) {
-      rate = device_->synchroniser()->rate(device_->learner());
+    if (device_ != nullptr) {
+      rate = UpdateAccess(device_->synchroniser(), device_->learner()).rate();
     }
     tf::Tensor* scale = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {}, &scale));

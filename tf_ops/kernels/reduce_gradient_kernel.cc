@@ -31,19 +31,17 @@ class ReduceKernel : public tf::OpKernel {
       for (int i = 0; i < num_outputs(); ++i) context->set_output(i, context->input(i));
       return;
     }
-    Synchroniser* const synchroniser = device_->synchroniser();
-    OP_REQUIRES(context,
-                synchroniser != nullptr && synchroniser->set() != nullptr &&
-                    index_ < synchroniser->set()->num_gradients(),
+    const LearnerExchange exchange(device_->synchroniser(), device_->learner());
+    const TrainedSet* const set = exchange.set();
+    OP_REQUIRES(context, set != nullptr && index_ < set->num_gradients(),
                 OutsideLearningRun(*this));
-    OP_REQUIRES_OK(context, Reduce(context, synchroniser));
+    OP_REQUIRES_OK(context, Reduce(context, exchange));
   }
 
  protected:
   virtual absl::Status Reduce(tf::OpKernelContext* context,
-                              Synchroniser* synchroniser) = 0;
+                              const LearnerExchange& exchange) = 0;
 
-  int learner() const { return device_->learner(); }
   int index() const { return index_; }
   ElementType type() const { return type_; }
 
@@ -54,9 +52,9 @@ class ReduceKernel : public tf::OpKernel {
 };
 
 // Returns the hosts' sum of a gradient of this size; null if there is none.
-HostGradients* SumsOf(const Synchroniser& synchroniser, int index,
+HostGradients* SumsOf(const LearnerExchange& exchange, int index,
                       const tf::Tensor& gradient) {
-  HostGradients* const sums = synchroniser.set()->host_gradients.get();
+  HostGradients* const sums = exchange.set()->host_gradients.get();
   const bool known = sums != nullptr && index < sums->size() &&
                      sums->gradient(index).size == gradient.NumElements();
   return known ? sums : nullptr;
@@ -75,14 +73,13 @@ class SendGradientKernel : public ReduceKernel {
 
  private:
   absl::Status Reduce(tf::OpKernelContext* context,
-                      Synchroniser* synchroniser) override {
+                      const LearnerExchange& exchange) override {
     const tf::Tensor& gradient = context->input(0);
-    if (SumsOf(*synchroniser, index(), gradient) == nullptr) {
+    if (SumsOf(exchange, index(), gradient) == nullptr) {
       return OtherSize(*this, gradient);
     }
-    return SendGradient(synchroniser, learner(), index(), gradient.data())
-               ? absl::OkStatus()
-               : Discarded();
+    return SendGradient(exchange, index(), gradient.data()) ? absl::OkStatus()
+                                                            : Discarded();
   }
 };
 
@@ -95,11 +92,11 @@ class ReduceGradientKernel : public ReduceKernel {
 
  private:
   absl::Status Reduce(tf::OpKernelContext* context,
-                      Synchroniser* synchroniser) override {
+                      const LearnerExchange& exchange) override {
     const tf::Tensor& gradient = context->input(0);
     tf::Tensor* mean = nullptr;
     if (sent_) {
-      const HostGradients* const sums = SumsOf(*synchroniser, index(), gradient);
+      const HostGradients* const sums = SumsOf(exchange, index(), gradient);
       if (sums == nullptr) return OtherSize(*this, gradient);
       TF_RETURN_IF_ERROR(
           context->forward_input_or_allocate_output({0}, 0, gradient.shape(), &mean));
@@ -108,7 +105,7 @@ class ReduceGradientKernel : public ReduceKernel {
     }
     TF_RETURN_IF_ERROR(context->allocate_output(0, gradient.shape(), &mean));
     const bool reduced =
-        ReduceGradient(synchroniser, learner(), index(), type(), gradient.NumElements(),
+        ReduceGradient(exchange, index(), type(), gradient.NumElements(),
                        gradient.data(), mean->data());
     return reduced ? absl::OkStatus() : Discarded();
   }
@@ -122,7 +119,7 @@ class ReduceRowsKernel : public ReduceKernel {
 
  private:
   absl::Status Reduce(tf::OpKernelContext* context,
-                      Synchroniser* synchroniser) override {
+                      const LearnerExchange& exchange) override {
     const tf::Tensor& gradient = context->input(0);
     const tf::Tensor& indices = context->input(1);
     tf::TensorShape row = gradient.shape();
@@ -149,7 +146,7 @@ class ReduceRowsKernel : public ReduceKernel {
       SetRows(rows, reduced_rows);
       return mean->data();
     };
-    if (!ReduceRows(synchroniser, learner(), index(), own, allocate)) {
+    if (!ReduceRows(exchange, index(), own, allocate)) {
       return Discarded();
     }
     return status;

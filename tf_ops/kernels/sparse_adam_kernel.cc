@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/arithmetic/sparse_adam.h"
 #include "cc/device/learner_device.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/update_access.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/util/work_sharder.h"
 #include "tf_ops/kernels/indices.h"
@@ -46,14 +46,14 @@ class SparseAdamKernel : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* context) override {
-    Synchroniser* const synchroniser =
-        device_ == nullptr ? nullptr : device_->synchroniser();
-    TrainedSet* const set = synchroniser == nullptr ? nullptr : synchroniser->set();
+    const UpdateAccess access(device_ == nullptr ? nullptr : device_->synchroniser(),
+                              device_ == nullptr ? 0 : device_->learner());
+    const TrainedSet* const set = access.set();
     OP_REQUIRES(context, member_ < 0 || (set != nullptr && member_ < set->size()),
                 OutsideLearningRun(*this));
     std::optional<ScopedActivity> updating;
     if (set != nullptr) {
-      updating.emplace(synchroniser->activity(device_->learner()), Activity::kUpdate,
+      updating.emplace(access.activity(), Activity::kUpdate,
                        member_ < 0 ? -1 : set->variable(member_));
     }
 
@@ -66,8 +66,7 @@ class SparseAdamKernel : public tf::OpKernel {
     locks.Lock();
     // A learner that synchronises the iteration before may still read the old buffer.
     OP_REQUIRES(context,
-                member_ < 0 || !variables[kVar].shared() ||
-                    synchroniser->EnterAll(device_->learner(), member_),
+                member_ < 0 || !variables[kVar].shared() || access.EnterAll(member_),
                 Discarded());
     Tensors tensors;
     for (int i = kVar; i <= kV; ++i) {
@@ -91,8 +90,8 @@ class SparseAdamKernel : public tf::OpKernel {
     if (member_ < 0) {
       UpdateOnAllThreads(context, adam, tensors);
     } else {
-      OP_REQUIRES_OK(context, UpdateAndCorrect(synchroniser, adam, tensors));
-      synchroniser->Updated(device_->learner(), member_);
+      OP_REQUIRES_OK(context, UpdateAndCorrect(access, adam, tensors));
+      access.Updated(member_);
     }
     if (!variables[kVar].is_resource()) context->forward_ref_input_to_ref_output(0, 0);
   }
@@ -155,26 +154,26 @@ class SparseAdamKernel : public tf::OpKernel {
               });
   }
 
-  absl::Status UpdateAndCorrect(Synchroniser* synchroniser, const SparseAdam<T>& adam,
+  absl::Status UpdateAndCorrect(const UpdateAccess& access, const SparseAdam<T>& adam,
                                 const Tensors& tensors) const {
     const int learner = device_->learner();
     T* const w = Elements(tensors[kVar]);
-    if (synchroniser->set()->weights(learner, member_) != w) {
-      if (!synchroniser->EnterAll(learner, member_)) return Discarded();
-      synchroniser->set()->set_weights(learner, member_, w);
+    if (access.set()->weights(learner, member_) != w) {
+      if (!access.EnterAll(member_)) return Discarded();
+      access.set()->set_weights(learner, member_, w);
     }
-    const CentralModel::Variable& variable = synchroniser->variable(member_);
+    const CentralModel::Variable& variable = access.variable(member_);
     if (variable.size() != tensors[kVar].NumElements()) {
       return absl::FailedPreconditionError(absl::StrCat(
           requested_input(kVar), " changed its shape during a learning run"));
     }
     const int num_slices = variable.num_slices();
     for (int i = 0; i < num_slices; ++i) {
-      const int s = synchroniser->SliceAt(learner, i, num_slices);
-      if (!synchroniser->Enter(learner, member_, s)) return Discarded();
+      const int s = access.SliceAt(i, num_slices);
+      if (!access.Enter(member_, s)) return Discarded();
       const CentralModel::Slice slice = variable.slice(s);
-      const Pull<T> pull{synchroniser->Target<Accumulator<T>>(learner, member_),
-                         static_cast<Accumulator<T>>(synchroniser->Alpha(member_))};
+      const Pull<T> pull{access.template Target<Accumulator<T>>(member_),
+                         static_cast<Accumulator<T>>(access.Alpha(member_))};
       adam.Update(slice.begin, slice.end, pull, w, Elements(tensors[kM]),
                   Elements(tensors[kV]));
     }

@@ -13,13 +13,13 @@
 namespace tensorbow {
 namespace {
 
-// Elements handled at a time: a running sum stays in the first-level cache.
+// The elements handled at a time: a running sum stays in the first-level cache.
 constexpr int64_t kBlock = 1024;
 
-// S is how replicas are stored, A how they are computed with.
+// S is the storage type of replicas, A the accumulation type.
 
-// Σ_j p_j w_j is computed as (Σ_j p_j) z + Σ_j p_j (w_j − z): where replicas are equal
-// to z, so is their mean, bit for bit.
+// Σ_j p_j w_j is computed as (Σ_j p_j) z + Σ_j p_j (w_j − z): the mean of replicas that
+// equal z is z, bit for bit.
 
 // change ← Σ_j p_j (w_j − z)
 template <typename S, typename A = Accumulator<S>>
@@ -56,7 +56,7 @@ TENSORBOW_INLINE void Merged(const S* const* w, const A* p, int count,
   }
 }
 
-// target_clones goes with plain functions only: one of each for each type.
+// target_clones works on plain functions only: one for each type.
 template <typename S>
 struct Passes;
 #define TENSORBOW_PASSES(S)                                                           \
@@ -84,13 +84,13 @@ TENSORBOW_PASSES(Half)
 TENSORBOW_PASSES(Bfloat16)
 #undef TENSORBOW_PASSES
 
-// Σ_j p_j, which is 1 but for rounding and perturbation.
+// Returns Σ_j p_j, which is 1 but for rounding and perturbation.
 double SumOf(const std::vector<double>& weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   return std::abs(sum - 1) < 1e-12 ? 1 : sum;
 }
 
-// The replicas that weigh something, and their weights.
+// The replicas with a weight, and their weights.
 template <typename S>
 struct Weighed {
   Weighed(const std::vector<void*>& replicas, const std::vector<double>& weights) {
@@ -106,7 +106,7 @@ struct Weighed {
   std::vector<Accumulator<S>> p;
 };
 
-// out ← Σ_j p_j w_j + μ (z − out) of a variable.
+// Sets `out` to Σ_j p_j w_j + μ (z − out) of a variable.
 void MergeVariable(const CentralModel::Variable& v, const std::vector<void*>& replicas,
                    const std::vector<double>& weights, double momentum, void* out) {
   WithStorageType(v.type(), [&](auto* storage) {
@@ -119,7 +119,7 @@ void MergeVariable(const CentralModel::Variable& v, const std::vector<void*>& re
   });
 }
 
-// ‖w‖² of a learner's replica of a variable.
+// Returns ‖w‖² of a learner's replica of a variable.
 double SquaredNorm(const CentralModel::Variable& v, const void* replica) {
   double sum = 0;
   WithStorageType(v.type(), [&](auto* storage) {
@@ -190,7 +190,7 @@ void Adaptive::MergeHere(const TrainedSet& all, const std::vector<double>& weigh
 bool Adaptive::MergeOverHosts(const TrainedSet& all,
                               const std::vector<double>& weights) {
   const std::vector<double> own = batches_.OwnWeights(weights);
-  HostChunks::Layout& layout = chunks_->LayoutOf(VariablesOf(all));
+  HostChunks::Layout& layout = chunks_->LayoutOf(all.variables());
   const auto for_slices = [&](auto work) {
     for (int m = 0; m < all.size(); ++m) {
       CentralModel::Variable& v = central_->variable(all.variable(m));

@@ -1,17 +1,16 @@
-// Adaptive SGD: every learner trains its replica on batches of its own size, without
-// waiting for anybody, until a mega-batch has been trained on; then the replicas are
-// merged by weights that follow from how many updates each has made (mega_batches.h),
-// with momentum μ, and all go on from the outcome:
+// Adaptive SGD. Every learner trains its replica on batches of its own size, without
+// waiting, until all have trained on a mega-batch. Then the replicas are merged, by
+// weights that depend on each one's updates (mega_batches.h) and with momentum μ:
 //
 //   z_next = Σ_j p_j w_j + μ (z − z_prev)
 //
-// Between two merges the model that is read is Σ_j p_j w_j of the replicas as they are,
-// without momentum or perturbation; reading it changes nothing.
+// Between merges, users read Σ_j p_j w_j of the current replicas, without momentum or
+// perturbation. Reading changes nothing.
 //
-// Over several hosts j are the learners of all of them. Each adds up what its own
-// learners bring, Σ_j p_j (w_j − z); with the sum of all hosts, all compute the same
-// bits. Where some host has forgotten its momentum nobody has any. What is read is then
-// z, the last merged model: the same on all hosts, without asking them.
+// Over several hosts, j are the learners of all. Each host adds up its learners' part,
+// Σ_j p_j (w_j − z); from the sum of all hosts, all compute the same bits. If a host
+// has no momentum, none has. Users then read z, the last merged model, which is the
+// same on all hosts.
 #ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_ADAPTIVE_H_
 #define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_ADAPTIVE_H_
 
@@ -30,35 +29,35 @@ namespace tensorbow {
 
 class Adaptive : public Algorithm {
  public:
-  // `central`: keeps z, its predecessor and what is read (Keeps::kMerged). `hosts`:
-  // null where there is only this one. Neither is owned.
+  // `central`: keeps z, its predecessor and the model to read (Keeps::kMerged).
+  // `hosts`: null for one host. Neither is owned.
   Adaptive(const AdaptiveOptions& options, int num_learners, CentralModel* central,
            Hosts* hosts = nullptr);
 
   const Traits& traits() const override { return traits_; }
   std::string Collect(int variable, const std::vector<void*>& replicas,
-                      const std::vector<int>& present) override;
+                      const std::vector<int>& participants) override;
 
-  // --- Between runs, or while no learner is at work.
+  // --- Between runs, or while no learner works.
 
   MegaBatches& batches() { return batches_; }
-  // Whether the weights of every replica of this host are small, as the rules say;
-  // false where they do not ask.
+  // Returns whether every replica of this host is small by the rules; false if the
+  // rules do not depend on it.
   bool AreSmall(const TrainedSet& all) const;
-  // Merges the replicas of `all`, every variable that is trained, on all hosts
-  // together; begins the next mega-batch. `small`: every replica is. False if other
-  // hosts' part has not come: then nothing has changed.
+  // Merges the replicas of `all`, the trained variables, over all hosts; starts the
+  // next mega-batch. `small`: every replica is. Returns false, changing nothing, if the
+  // other hosts' part has not arrived.
   bool Merge(const TrainedSet& all, bool small);
-  // The mega-batch does not count: the replicas of `all` ← z, without momentum.
+  // Discards the mega-batch: sets the replicas of `all` to z, without momentum.
   void Abandon(const TrainedSet& all);
 
  private:
-  // previous ← z after the merge, of every variable of the set.
+  // Sets `previous` to z after the merge, for every variable of the set.
   void MergeHere(const TrainedSet& all, const std::vector<double>& weights);
   bool MergeOverHosts(const TrainedSet& all, const std::vector<double>& weights);
 
   CentralModel* const central_;         // not owned
-  std::unique_ptr<HostChunks> chunks_;  // whose notes count hosts without momentum
+  std::unique_ptr<HostChunks> chunks_;  // notes count hosts without momentum
   Traits traits_;
   MegaBatches batches_;
 };

@@ -1,5 +1,5 @@
 // Model averaging between learners on the streams of accelerators. The library for a
-// kind of accelerator registers how to make it when it is loaded.
+// kind of accelerator registers a factory when it is loaded.
 #ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_DEVICE_SMA_H_
 #define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_DEVICE_SMA_H_
 
@@ -15,8 +15,7 @@
 
 namespace tensorbow {
 
-// Where a learner is: its device and, as the runtime's own handle, the stream its tasks
-// execute on.
+// A learner's device, and the stream of its tasks as the runtime's handle.
 struct LearnerStream {
   int ordinal;
   void* stream;
@@ -25,7 +24,7 @@ struct LearnerStream {
 struct DeviceSma {
   std::unique_ptr<Algorithm> algorithm;
   DeviceQueue* queue = nullptr;  // owned by the algorithm; null if it needs none
-  std::string error;             // why there is no algorithm
+  std::string error;             // if there is no algorithm
 };
 
 // `learners` and their streams outlive the algorithm; `central` as in NewSma().
@@ -33,7 +32,7 @@ using DeviceSmaFactory = std::function<DeviceSma(const SmaOptions& options,
                                                  std::vector<LearnerStream> learners,
                                                  CentralModel* central)>;
 
-// Registering another replaces it for sessions to come. Thread-safe.
+// Registers the factory of sessions to come. Thread-safe.
 void RegisterDeviceSma(DeviceSmaFactory factory);
 DeviceSma NewDeviceSma(const SmaOptions& options, std::vector<LearnerStream> learners,
                        CentralModel* central);

@@ -6,7 +6,7 @@
 namespace tensorbow {
 namespace {
 
-// sum ← Σ_j w_j, j in order; zeros for none.
+// Sets `sum` to Σ_j w_j, j in order; to zeros for none.
 template <typename S, typename A = Accumulator<S>>
 void SumOf(const std::vector<const S*>& w, int64_t n, A* __restrict sum) {
   if (w.empty()) {
@@ -23,7 +23,7 @@ void SumOf(const std::vector<const S*>& w, int64_t n, A* __restrict sum) {
 }  // namespace
 
 void HostAverage::Fill(const TrainedSet& set, int member, int slice,
-                       const std::vector<int>& present,
+                       const std::vector<int>& participants,
                        const HostChunks::Place& place) {
   const CentralModel::Variable& v = central_->variable(set.variable(member));
   const CentralModel::Slice part = v.slice(slice);
@@ -31,26 +31,28 @@ void HostAverage::Fill(const TrainedSet& set, int member, int slice,
     using S = std::remove_pointer_t<decltype(storage)>;
     using A = Accumulator<S>;
     std::vector<const S*> replicas;
-    for (int j : present) {
+    for (int j : participants) {
       replicas.push_back(static_cast<const S*>(set.weights(j, member)) + part.begin);
     }
     SumOf<S>(replicas, part.size(), place.chunk->values<A>() + place.begin);
   });
-  place.chunk->SetNote(place.note, static_cast<double>(present.size()));
+  place.chunk->SetNote(place.note, static_cast<double>(participants.size()));
   place.chunk->Fill(part.size());
 }
 
 void HostAverage::Send(const TrainedSet& set, const std::vector<int>& members,
-                       const std::vector<int>& present) {
-  const HostChunks::Layout& layout = chunks_.LayoutOf(VariablesOf(set, members));
+                       const std::vector<int>& participants) {
+  std::vector<int> variables;
+  for (int member : members) variables.push_back(set.variable(member));
+  const HostChunks::Layout& layout = chunks_.LayoutOf(variables);
   for (const auto& chunk : layout.chunks) {
-    chunk->Await();  // where the last iteration has been discarded
+    chunk->Await();  // the last iteration may have been discarded
   }
   for (size_t k = 0; k < members.size(); ++k) {
     const std::vector<HostChunks::Place>& places = layout.places[k];
-    chunks_.Sent(set.variable(members[k]), places);
+    chunks_.Sent(variables[k], places);
     for (size_t s = 0; s < places.size(); ++s) {
-      Fill(set, members[k], static_cast<int>(s), present, places[s]);
+      Fill(set, members[k], static_cast<int>(s), participants, places[s]);
     }
   }
 }

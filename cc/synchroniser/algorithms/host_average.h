@@ -1,7 +1,7 @@
-// Sums of the replicas over the hosts of a cluster, made while the next iteration
-// computes: a host that has ended an iteration of a set of variables sends what its
-// learners' replicas add up to (Send), and needs the mean of all hosts' learners when
-// the first slice is updated in the next one (Receive).
+// Means of the replicas over the hosts of a cluster, which overlap with the next
+// iteration. After an iteration a host sends the sum of its learners' replicas (Send).
+// It needs the mean of all hosts' learners when the next one updates its first slice
+// (Receive).
 //
 // Send() is called between two iterations, Receive() concurrently for different slices.
 // All slices of a variable are received before it is sent again.
@@ -23,23 +23,23 @@ class HostAverage {
   HostAverage(Hosts* hosts, CentralModel* central)
       : chunks_(hosts, central), central_(central) {}
 
-  // Sends the sum of the replicas of the learners `present` of some members of the set,
-  // at least one; none of them changes before it returns.
+  // Sends the sum of the participants' replicas, at least one, for some members of the
+  // set. REQUIRES: no replica changes meanwhile.
   void Send(const TrainedSet& set, const std::vector<int>& members,
-            const std::vector<int>& present);
+            const std::vector<int>& participants);
 
-  // z of a slice ← the mean of what all hosts have sent. Leaves it as it is if the
-  // hosts have failed (Hosts::error()). REQUIRES: the variable has been sent.
+  // Sets z of a slice to the mean of all hosts. Keeps it if the hosts have failed
+  // (Hosts::error()). REQUIRES: the variable has been sent.
   void Receive(int variable, int slice);
-  // Waits for the means of all slices. Whether they are there.
+  // Waits for the means of all slices. Returns whether they have arrived.
   bool HasArrived(int variable) { return chunks_.HasArrived(variable); }
 
  private:
-  // Adds up what is sent of a slice.
+  // Adds up a slice of this host's replicas.
   void Fill(const TrainedSet& set, int member, int slice,
-            const std::vector<int>& present, const HostChunks::Place& place);
+            const std::vector<int>& participants, const HostChunks::Place& place);
 
-  HostChunks chunks_;  // whose notes count learners
+  HostChunks chunks_;  // notes count learners
   CentralModel* const central_;
 };
 

@@ -1,5 +1,5 @@
 // No synchronisation: every learner trains on its own (sweeps, ensembles, and the
-// measure of what synchronisation costs). Learner 0's replica stands for the model.
+// baseline for the cost of synchronisation). Learner 0's replica stands for the model.
 #ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_INDEPENDENT_H_
 #define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_INDEPENDENT_H_
 

@@ -26,7 +26,7 @@ TENSORBOW_INLINE void Advance(const A* __restrict sum, A momentum, int64_t n,
   }
 }
 
-// target_clones goes with plain functions only: one of each for each type.
+// target_clones works on plain functions only: one for each type.
 template <typename S>
 struct Passes;
 #define TENSORBOW_PASSES(S)                                                        \
@@ -62,10 +62,10 @@ class LaggingOverHosts : public Sma {
         chunks_(hosts, central) {}
 
   void Begin(const TrainedSet& set) override {
-    layout_ = &chunks_.LayoutOf(VariablesOf(set));
+    layout_ = &chunks_.LayoutOf(set.variables());
   }
 
-  // Takes every learner for present; Complete() takes out those that were not.
+  // Includes every learner; Complete() excludes those that did not take part.
   void PrepareSlice(const TrainedSet& set, int member, int slice, bool due,
                     const std::vector<int>&) override {
     if (!due) return;
@@ -73,7 +73,7 @@ class LaggingOverHosts : public Sma {
     const CentralModel::Variable& v = variable(set, member);
     const CentralModel::Slice part = v.slice(slice);
     const HostChunks::Place& place = layout_->places[member][slice];
-    place.chunk->Await();  // where the last iteration has been discarded
+    place.chunk->Await();  // the last iteration may have been discarded
     WithStorageType(v.type(), [&](auto* storage) {
       using S = std::remove_pointer_t<decltype(storage)>;
       using A = Accumulator<S>;
@@ -89,11 +89,11 @@ class LaggingOverHosts : public Sma {
   }
 
   void Complete(const TrainedSet& set, bool due,
-                const std::vector<int>& present) override {
+                const std::vector<int>& participants) override {
     if (!due) return;
-    for (const auto& chunk : layout_->chunks) chunk->Await();  // as above
+    for (const auto& chunk : layout_->chunks) chunk->Await();  // see PrepareSlice()
     for (int member = 0; member < set.size(); ++member) {
-      Exclude(set, member, present);
+      Exclude(set, member, participants);
       CentralModel::Variable& v = variable(set, member);
       const std::vector<HostChunks::Place>& places = layout_->places[member];
       for (const HostChunks::Place& place : places) {
@@ -106,8 +106,9 @@ class LaggingOverHosts : public Sma {
   }
 
  private:
-  // The corrections of learners that were not present ← 0.
-  void Exclude(const TrainedSet& set, int member, const std::vector<int>& present) {
+  // Removes the corrections of learners that did not take part.
+  void Exclude(const TrainedSet& set, int member,
+               const std::vector<int>& participants) {
     const CentralModel::Variable& v = variable(set, member);
     WithStorageType(v.type(), [&](auto* storage) {
       using S = std::remove_pointer_t<decltype(storage)>;
@@ -116,12 +117,12 @@ class LaggingOverHosts : public Sma {
         const CentralModel::Slice part = v.slice(s);
         const HostChunks::Place& place = layout_->places[member][s];
         A* const sum = place.chunk->values<A>() + place.begin;
-        if (present.empty()) {
+        if (participants.empty()) {
           std::fill_n(sum, part.size(), A(0));
           continue;
         }
         for (int j = 0; j < num_learners_; ++j) {
-          if (std::binary_search(present.begin(), present.end(), j)) continue;
+          if (std::binary_search(participants.begin(), participants.end(), j)) continue;
           Passes<S>::TakeOut(Weights<S>(set, j, member) + part.begin,
                              v.template z<A>() + part.begin, static_cast<A>(alpha_),
                              part.size(), sum);
@@ -130,7 +131,7 @@ class LaggingOverHosts : public Sma {
     });
   }
 
-  // z of a slice ← that after all completed iterations.
+  // Brings z of a slice up to date with all completed iterations.
   void Receive(int variable, int slice) {
     CentralModel::Variable& v = central().variable(variable);
     if (v.up_to_date(slice)) return;
@@ -157,7 +158,7 @@ class LaggingOverHosts : public Sma {
   }
 
   const int num_learners_;
-  HostChunks chunks_;                     // whose notes count hosts that have restarted
+  HostChunks chunks_;                     // notes count hosts that have restarted
   HostChunks::Layout* layout_ = nullptr;  // of the run's set
 };
 

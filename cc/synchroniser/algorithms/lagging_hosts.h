@@ -3,13 +3,12 @@
 //   c_j    = α (w_j − z)           for the learners of all hosts
 //   z_next = z + Σ_j c_j + μ (z − z_prev)
 //
-// A host adds up its learners' corrections in the iteration that makes them and sends
-// the sum when it is over. It needs the sum of all hosts, and with it z_next, when the
-// next iteration updates its first slice. Until then the slice is not up to date: z
-// and z_prev are those of before, and the iteration can be taken back.
+// A host adds up its learners' corrections during an iteration, and sends the sum after
+// it. It needs the sum of all hosts, and so z_next, when the next iteration updates its
+// first slice. Until then the slice is not up to date: z and z_prev are the old ones,
+// and the iteration can be undone.
 //
-// After a restart on some host there is no momentum on any: all have the same z, bit
-// for bit.
+// After a restart on some host, no host has momentum: all have the same z, bit for bit.
 #ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_LAGGING_HOSTS_H_
 #define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_LAGGING_HOSTS_H_
 
@@ -22,7 +21,7 @@
 
 namespace tensorbow {
 
-// `num_learners`: of this host. `hosts` and `central` are not owned.
+// Makes the algorithm. `num_learners`: of this host. `hosts`, `central`: not owned.
 std::unique_ptr<Algorithm> NewLaggingOverHosts(const SmaOptions& options,
                                                int num_learners, CentralModel* central,
                                                Hosts* hosts);

@@ -18,8 +18,7 @@ std::vector<int64_t> DivideRows(int64_t rows, const std::vector<double>& speeds,
   const size_t count = speeds.size();
   std::vector<double> exact(count);
   std::vector<bool> is_least(count, false);
-  // Who would get less than the least leaves less for the others, of whom then another
-  // may.
+  // Raising a share to the least lowers the others, which may then need raising.
   for (bool found = true; found;) {
     found = false;
     double left = static_cast<double>(rows), speed = 0;
@@ -40,7 +39,7 @@ std::vector<int64_t> DivideRows(int64_t rows, const std::vector<double>& speeds,
     shares[i] = std::max(least, static_cast<int64_t>(exact[i]));
     left -= shares[i];
   }
-  // What rounding has left goes to those who have lost most by it.
+  // Hosts that have lost most by rounding get the rest.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return exact[a] - static_cast<double>(shares[a]) >
            exact[b] - static_cast<double>(shares[b]);
@@ -71,7 +70,7 @@ void MegaBatches::SetHosts(const std::vector<int>& learners, int own, bool by_sp
   first_ = hosts_[own].first;
   learners_.assign(first, LearnerState());
   for (LearnerState& learner : learners_) learner.size = options_.b_max;
-  ShareOut();  // nobody's speed is known yet
+  ShareOut();  // no speed is known yet
   by_speed_ = by_speed;
 }
 
@@ -95,7 +94,7 @@ double MegaBatches::RateOf(int learner) const {
          static_cast<double>(options_.b_max);
 }
 
-void MegaBatches::NoteUpdate(int learner, int64_t rows) {
+void MegaBatches::RecordUpdate(int learner, int64_t rows) {
   ++learners_[first_ + learner].updates;
   learners_[first_ + learner].rows += rows;
 }
@@ -165,7 +164,7 @@ std::vector<double> MegaBatches::Weights(bool small) const {
   const auto fewer = [this](int a, int b) {
     return learners_[a].updates < learners_[b].updates;
   };
-  // Of several the first, as in the paper's argmax and argmin.
+  // The first of equals, as by the paper's argmax and argmin.
   const int most = *std::max_element(counted.begin(), counted.end(), fewer);
   const int fewest = *std::min_element(counted.begin(), counted.end(), fewer);
   const bool equal = learners_[fewest].updates == learners_[most].updates;
@@ -244,8 +243,8 @@ void MegaBatches::Abandon() {
   }
 }
 
-// By learner of all hosts its size, updates and rows; b_max; whose turn is next; by
-// host its learners and its share.
+// The format: size, updates and rows of each learner of all hosts; b_max; the learner
+// whose turn is next; learners and share of each host.
 std::vector<int64_t> MegaBatches::Get() const {
   std::vector<int64_t> saved;
   for (const LearnerState& learner : learners_) {
@@ -260,14 +259,14 @@ std::vector<int64_t> MegaBatches::Get() const {
 
 bool MegaBatches::Set(const std::vector<int64_t>& saved) {
   const size_t sizes = kSavedOfLearner * learners_.size();
-  // What was saved when nobody took turns has no more than b_max after the sizes.
+  // States from before learners took turns end with b_max.
   const bool short_form = num_hosts() == 1 && saved.size() == sizes + 1;
   if (!short_form && saved.size() != sizes + 2 + 2 * hosts_.size()) return false;
   for (int64_t value : saved) {
     if (value < 0) return false;
   }
   const int64_t b_max = saved[sizes];
-  if (b_max == 0) return true;  // nothing had begun
+  if (b_max == 0) return true;  // saved before the first run
   if (open_) {
     options_.b_max = b_max;
     Begin(0);

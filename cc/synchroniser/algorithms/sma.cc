@@ -15,10 +15,10 @@
 namespace tensorbow {
 namespace {
 
-// Elements handled at a time: a running sum stays in the first-level cache.
+// The elements handled at a time: a running sum stays in the first-level cache.
 constexpr int64_t kBlock = 1024;
 
-// S is how replicas are stored, A how they are computed with.
+// S is the storage type of replicas, A the accumulation type.
 
 // z ← Σ_j w_j / count, j in order.
 template <typename S, typename A = Accumulator<S>>
@@ -47,7 +47,7 @@ TENSORBOW_INLINE void Advance(const S* const* w, int count, const A* __restrict 
   }
 }
 
-// target_clones goes with plain functions only: one of each for each type.
+// target_clones works on plain functions only: one for each type.
 template <typename S>
 struct Passes;
 #define TENSORBOW_PASSES(S)                                                            \
@@ -102,44 +102,45 @@ class CurrentCentre : public Sma {
   }
 
   void PrepareSlice(const TrainedSet& set, int member, int slice, bool,
-                    const std::vector<int>& present) override {
-    PrepareSliceOf(set.variable(member), slice, set.replicas(member), present);
+                    const std::vector<int>& participants) override {
+    PrepareSliceOf(set.variable(member), slice, set.replicas(member), participants);
   }
 
-  void Complete(const TrainedSet& set, bool, const std::vector<int>& present) override {
+  void Complete(const TrainedSet& set, bool,
+                const std::vector<int>& participants) override {
     std::vector<int> meeting;  // members
     idle_.resize(central().num_variables());
     for (int m = 0; m < set.size(); ++m) {
       variable(set, m).NextIteration();
-      idle_[set.variable(m)] = present.empty();
+      idle_[set.variable(m)] = participants.empty();
       if (hosts_ != nullptr && HostsMeet(set.variable(m))) meeting.push_back(m);
     }
-    if (!meeting.empty()) hosts_->Send(set, meeting, present);
+    if (!meeting.empty()) hosts_->Send(set, meeting, participants);
   }
 
  private:
-  // Whether z is the mean of all hosts' learners after the iterations that have trained
-  // the variable, which are as many on all hosts.
+  // Returns whether z is now the mean over all hosts' learners. The variable's
+  // iterations are as many on all hosts.
   bool HostsMeet(int variable) const {
     return central().variable(variable).iterations() % host_period_ == 0;
   }
 
-  // Whether nobody here took part in the last iteration that trained the variable.
+  // Returns whether the variable's last iteration had no participants here.
   bool IsIdle(int variable) const {
     return variable < static_cast<int>(idle_.size()) && idle_[variable];
   }
 
   void PrepareSliceOf(int variable, int slice, const std::vector<void*>& replicas,
-                      const std::vector<int>& present) {
+                      const std::vector<int>& participants) {
     CentralModel::Variable& v = central().variable(variable);
-    if (v.up_to_date(slice)) return;  // replicas have been set to z, or it was read
+    if (v.up_to_date(slice)) return;  // after a reset or a read
     if (hosts_ != nullptr && HostsMeet(variable)) {
       hosts_->Receive(variable, slice);
-    } else if (!IsIdle(variable)) {  // else z stays what it is
+    } else if (!IsIdle(variable)) {  // else z stays
       const CentralModel::Slice part = v.slice(slice);
       WithStorageType(v.type(), [&](auto* storage) {
         using S = std::remove_pointer_t<decltype(storage)>;
-        const auto w = SlicesOf<S>(replicas, present, part.begin);
+        const auto w = SlicesOf<S>(replicas, participants, part.begin);
         auto* const z = v.template z<Accumulator<S>>() + part.begin;
         PrefetchForWriting(z, part.size() * int64_t{sizeof *z});  // others have read it
         Passes<S>::Mean(w.data(), static_cast<int>(w.size()), part.size(), z);
@@ -149,14 +150,14 @@ class CurrentCentre : public Sma {
   }
 
   void BringUpToDate(int variable, const std::vector<void*>& replicas,
-                     const std::vector<int>& present) override {
+                     const std::vector<int>& participants) override {
     const int num_slices = central().variable(variable).num_slices();
     for (int s = 0; s < num_slices; ++s) {
-      PrepareSliceOf(variable, s, replicas, present);
+      PrepareSliceOf(variable, s, replicas, participants);
     }
   }
 
-  const std::unique_ptr<HostAverage> hosts_;  // null where there is one host
+  const std::unique_ptr<HostAverage> hosts_;  // null for one host
   std::vector<bool> idle_;                    // by variable of the model
   const int64_t host_period_;
   const double host_alpha_;
@@ -167,7 +168,7 @@ class LaggingCentre : public Sma {
   LaggingCentre(const SmaOptions& options, int num_learners, CentralModel* central)
       : Sma(options, num_learners, central), num_learners_(num_learners) {}
 
-  // Takes every learner for present; Complete() takes out those that were not.
+  // Includes every learner; Complete() excludes those that did not take part.
   void PrepareSlice(const TrainedSet& set, int member, int slice, bool due,
                     const std::vector<int>&) override {
     CentralModel::Variable& v = variable(set, member);
@@ -185,11 +186,11 @@ class LaggingCentre : public Sma {
   }
 
   void Complete(const TrainedSet& set, bool due,
-                const std::vector<int>& present) override {
+                const std::vector<int>& participants) override {
     if (!due) return;
     for (int member = 0; member < set.size(); ++member) {
       for (int j = 0; j < num_learners_; ++j) {
-        if (!std::binary_search(present.begin(), present.end(), j)) {
+        if (!std::binary_search(participants.begin(), participants.end(), j)) {
           Exclude(set, member, j);
         }
       }

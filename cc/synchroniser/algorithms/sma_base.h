@@ -1,5 +1,5 @@
-// What the forms of SMA have in common (sma.h): corrections towards z, and replicas set
-// to it. For their files only.
+// The base of the forms of SMA (sma.h): corrections towards z, and replicas set to it.
+// For their files only.
 #ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_SMA_BASE_H_
 #define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_SMA_BASE_H_
 
@@ -62,8 +62,8 @@ class Sma : public Algorithm {
   }
 
   void Reset(const TrainedSet& set, int member, const std::vector<int>& learners,
-             const std::vector<int>& present) override {
-    BringUpToDate(set.variable(member), set.replicas(member), present);
+             const std::vector<int>& participants) override {
+    BringUpToDate(set.variable(member), set.replicas(member), participants);
     for (int j : learners) {
       central_->CopyTo(set.variable(member), CentralModel::Which::kZ,
                        set.weights(j, member));
@@ -71,15 +71,15 @@ class Sma : public Algorithm {
   }
 
   std::string Collect(int variable, const std::vector<void*>& replicas,
-                      const std::vector<int>& present) override {
-    BringUpToDate(variable, replicas, present);
+                      const std::vector<int>& participants) override {
+    BringUpToDate(variable, replicas, participants);
     return "";
   }
 
  protected:
-  // Slices that do not hold z after all completed iterations ← that, from the replicas.
+  // Brings z of all slices up to date with the completed iterations, from the replicas.
   virtual void BringUpToDate(int variable, const std::vector<void*>& replicas,
-                             const std::vector<int>& present) = 0;
+                             const std::vector<int>& participants) = 0;
 
   bool IsUpToDate(int variable) const {
     const CentralModel::Variable& v = central_->variable(variable);
@@ -96,7 +96,7 @@ class Sma : public Algorithm {
   static S* Weights(const TrainedSet& set, int learner, int member) {
     return static_cast<S*>(set.weights(learner, member));
   }
-  // The replicas of all learners, from element `begin` on.
+  // Returns the replicas of all learners, from element `begin` on.
   template <typename S>
   static std::vector<const S*> AllFrom(const TrainedSet& set, int member,
                                        int64_t begin) {
@@ -106,7 +106,7 @@ class Sma : public Algorithm {
     }
     return w;
   }
-  // A slice of the replicas of some learners.
+  // Returns a slice of the replicas of some learners.
   template <typename S>
   static std::vector<const S*> SlicesOf(const std::vector<void*>& replicas,
                                         const std::vector<int>& learners,
@@ -121,8 +121,8 @@ class Sma : public Algorithm {
 
  private:
   CentralModel* const central_;  // not owned
-  // Corrections of updates that do not correct by themselves, in the accumulation type:
-  // by learner, touched by its thread alone, and by variable.
+  // Stored corrections, in the accumulation type, by learner and variable. Only the
+  // learner's thread touches its own.
   std::vector<std::map<int, AlignedBuffer>> corrections_;
 };
 

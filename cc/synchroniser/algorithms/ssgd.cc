@@ -8,14 +8,13 @@
 
 namespace tensorbow {
 
-// Where there is an average, a fused update that was executed has moved it slice by
-// slice.
-void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& present) {
-  if (present.empty()) return;  // other hosts' iteration
+// A fused update that was executed has already moved the average, slice by slice.
+void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& participants) {
+  if (participants.empty()) return;  // other hosts' iteration
   for (int member = 0; member < set.size(); ++member) {
     CentralModel::Variable& variable = central_->variable(set.variable(member));
     const char* const weights =
-        static_cast<const char*>(set.weights(present.front(), member));
+        static_cast<const char*>(set.weights(participants.front(), member));
     for (int s = 0; s < variable.num_slices(); ++s) {
       if (variable.has_averaged_next(s)) continue;
       variable.AverageNext(
@@ -25,15 +24,14 @@ void Ssgd::Complete(const TrainedSet& set, bool, const std::vector<int>& present
   }
 }
 
-bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
-                    ElementType type, int64_t n, const void* own, void* mean) {
+bool ReduceGradient(const LearnerExchange& exchange, int gradient, ElementType type,
+                    int64_t n, const void* own, void* mean) {
   struct Brought {
     const void* values;
     double share;
   };
-  const Brought mine{own, synchroniser->share(learner)};
-  const std::vector<const void*> all =
-      synchroniser->AllGather(learner, gradient, &mine);
+  const Brought mine{own, exchange.share()};
+  const std::vector<const void*> all = exchange.AllGather(gradient, &mine);
   if (all.empty()) return false;
   const int64_t begin = NowNanos();
   WithStorageType(type, [&](auto* storage) {
@@ -54,20 +52,18 @@ bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
       Mean(values.data(), shares.data(), count, n, static_cast<S*>(mean));
     }
   });
-  if (synchroniser->activity(learner) != nullptr) {
-    synchroniser->activity(learner)->Note(Activity::kAverage, begin, NowNanos());
+  if (exchange.activity() != nullptr) {
+    exchange.activity()->Note(Activity::kAverage, begin, NowNanos());
   }
-  synchroniser->Release(learner, gradient);
+  exchange.Release(gradient);
   return true;
 }
 
-bool SendGradient(Synchroniser* synchroniser, int learner, int gradient,
-                  const void* own) {
-  const HostGradients::Values mine{own, synchroniser->share(learner)};
-  const std::vector<const void*> all =
-      synchroniser->AllGather(learner, gradient, &mine);
+bool SendGradient(const LearnerExchange& exchange, int gradient, const void* own) {
+  const HostGradients::Values mine{own, exchange.share()};
+  const std::vector<const void*> all = exchange.AllGather(gradient, &mine);
   if (all.empty()) return false;
-  HostGradients* const sums = synchroniser->set()->host_gradients.get();
+  HostGradients* const sums = exchange.set()->host_gradients.get();
   std::vector<HostGradients::Values> learners;
   double count = 0;
   int part = 0;
@@ -77,24 +73,23 @@ bool SendGradient(Synchroniser* synchroniser, int learner, int gradient,
     count += learners.back().share;
   }
   {
-    const ScopedActivity averaging(synchroniser->activity(learner), Activity::kAverage);
+    const ScopedActivity averaging(exchange.activity(), Activity::kAverage);
     sums->Add(gradient, learners, part, static_cast<int>(learners.size()));
   }
-  synchroniser->Release(learner, gradient);
+  exchange.Release(gradient);
   if (part == 0) sums->Send(gradient, count);
   return true;
 }
 
 bool ReduceRows(
-    Synchroniser* synchroniser, int learner, int gradient, const RowGradient& own,
+    const LearnerExchange& exchange, int gradient, const RowGradient& own,
     const std::function<void*(const std::vector<int64_t>& rows)>& allocate) {
   struct Brought {
     const RowGradient* gradient;
     double share;
   };
-  const Brought mine{&own, synchroniser->share(learner)};
-  const std::vector<const void*> all =
-      synchroniser->AllGather(learner, gradient, &mine);
+  const Brought mine{&own, exchange.share()};
+  const std::vector<const void*> all = exchange.AllGather(gradient, &mine);
   if (all.empty()) return false;
   const int64_t begin = NowNanos();
   bool alike = true;
@@ -115,10 +110,10 @@ bool ReduceRows(
       MeanOfRows(learners, rows, own.row_size, static_cast<S*>(mean));
     }
   });
-  if (synchroniser->activity(learner) != nullptr) {
-    synchroniser->activity(learner)->Note(Activity::kAverage, begin, NowNanos());
+  if (exchange.activity() != nullptr) {
+    exchange.activity()->Note(Activity::kAverage, begin, NowNanos());
   }
-  synchroniser->Release(learner, gradient);
+  exchange.Release(gradient);
   return alike;
 }
 

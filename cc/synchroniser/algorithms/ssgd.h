@@ -1,14 +1,13 @@
 // Synchronous parallel SGD: the gradients of all learners are averaged, in learner
 // order and weighted by their shares, and every replica gets the same update. All
 // replicas are equal; learner 0's stands for the model. One step with L learners of
-// batch b equals, to rounding, one step of a single learner with a batch of L·b rows.
-// If the central model keeps a moving average, that takes in what the replicas are.
+// batch b equals, to rounding, one step of a single learner with a batch of L·b rows. A
+// central model with a moving average takes in the replicas.
 //
-// Learners exchange gradients at points of their tasks (Synchroniser::AllGather): at
-// one for each fused update (the kernel then divides the slices among those who have
-// come, and each updates its own for all replicas), and at one for each gradient of an
-// update that is not fused. A learner that finishes its task without having come (or
-// sits the iteration out) contributes nothing.
+// Learners exchange gradients at points of their tasks (LearnerExchange::AllGather). A
+// fused update has one: its kernel divides the slices among the participants, and each
+// updates its own for all replicas. A gradient of another update has one, too. A
+// learner that finishes its task without reaching a point contributes nothing.
 #ifndef TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_SSGD_H_
 #define TENSORBOW_CC_SYNCHRONISER_ALGORITHMS_SSGD_H_
 
@@ -19,7 +18,7 @@
 #include "cc/central_model/central_model.h"
 #include "cc/support/element.h"
 #include "cc/synchroniser/algorithm.h"
-#include "cc/synchroniser/synchroniser.h"
+#include "cc/synchroniser/learner_exchange.h"
 
 namespace tensorbow {
 
@@ -32,23 +31,23 @@ class Ssgd : public Algorithm {
 
   const Traits& traits() const override { return traits_; }
   void Complete(const TrainedSet& set, bool due,
-                const std::vector<int>& present) override;
+                const std::vector<int>& participants) override;
 
  private:
   CentralModel* const central_;  // not owned
   Traits traits_;
 };
 
-// mean ← the weighted average of all learners' `own`, n elements stored as `type`, of
-// the current set's gradient number `gradient`. Waits for the others. False if the
-// iteration was aborted.
-bool ReduceGradient(Synchroniser* synchroniser, int learner, int gradient,
-                    ElementType type, int64_t n, const void* own, void* mean);
+// Sets `mean` to the weighted average of all learners' `own`, n elements stored as
+// `type`, of the current set's gradient number `gradient`. Waits for the others.
+// Returns false if the iteration was aborted.
+bool ReduceGradient(const LearnerExchange& exchange, int gradient, ElementType type,
+                    int64_t n, const void* own, void* mean);
 
-// With other hosts, in two steps. Sends gradient number `gradient` of the set's
-// host_gradients; waits for the other learners. False if the iteration was aborted.
-bool SendGradient(Synchroniser* synchroniser, int learner, int gradient,
-                  const void* own);
+// Sends gradient number `gradient` of the set's host_gradients to the other hosts,
+// whose mean is read later. Waits for the other learners. Returns false if the
+// iteration was aborted.
+bool SendGradient(const LearnerExchange& exchange, int gradient, const void* own);
 
 // A learner's gradient of some rows of a variable, elements stored as `type`.
 struct RowGradient {
@@ -58,12 +57,11 @@ struct RowGradient {
   const void* values;
 };
 
-// The same for gradients of some rows: gives the average of the rows that any learner
-// has. `allocate(rows)`: called once with these; returns where the average goes, null
-// if it cannot, which is the caller's to report. False if the iteration was aborted or
+// Averages gradients of some rows, over the union of all learners' rows.
+// `allocate(rows)`: called once with these; returns the memory of the average, or null
+// for an error that the caller reports. Returns false if the iteration was aborted or
 // the learners' rows differ in size.
-bool ReduceRows(Synchroniser* synchroniser, int learner, int gradient,
-                const RowGradient& own,
+bool ReduceRows(const LearnerExchange& exchange, int gradient, const RowGradient& own,
                 const std::function<void*(const std::vector<int64_t>& rows)>& allocate);
 
 }  // namespace tensorbow

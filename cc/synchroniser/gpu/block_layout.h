@@ -1,5 +1,5 @@
-// How the variables of a trained set are divided into the blocks of SMA's kernels, and
-// where their elements lie in the flat buffer that GPUs add up. The same on all GPUs.
+// The division of a trained set's variables into the blocks of SMA's kernels, and the
+// places of their elements in the flat buffer that GPUs add up. The same on all GPUs.
 // Immutable.
 #ifndef TENSORBOW_CC_SYNCHRONISER_GPU_BLOCK_LAYOUT_H_
 #define TENSORBOW_CC_SYNCHRONISER_GPU_BLOCK_LAYOUT_H_
@@ -27,11 +27,10 @@ class BlockLayout {
   const Member& member(int index) const { return members_[index]; }
   // All blocks of a member are neighbours, and so are members of one type.
   const std::vector<SmaBlock>& blocks() const { return blocks_; }
-  // Where the member begins in the flat buffer, in elements of its accumulation type.
+  // The member's begin in the flat buffer, in elements of its accumulation type.
   int64_t flat(int member) const { return flat_[member]; }
 
-  // The flat buffer: all elements that are computed with as float, then those as
-  // double.
+  // The parts of the flat buffer: elements computed as float, then those as double.
   struct Part {
     ElementType type;     // kFloat32 or kFloat64
     int64_t begin_bytes;  // a multiple of 256
@@ -39,12 +38,12 @@ class BlockLayout {
   };
   const std::vector<Part>& parts() const { return parts_; }  // none is empty
   int64_t flat_bytes() const { return flat_bytes_; }
-  // Of the member's part.
+  // Returns the begin of the member's part.
   int64_t part_begin_bytes(ElementType type) const;
 
-  // The fewest launches, each over neighbouring blocks of one storage type, that cover
-  // every block once such that all members of a launch have the same `value`; a member
-  // that has none is left out.
+  // Returns the fewest launches that cover every block once, each over neighbouring
+  // blocks of one storage type whose members have the same `value`. Leaves out members
+  // without one.
   struct Launch {
     ElementType type;
     double value;

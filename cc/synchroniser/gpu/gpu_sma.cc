@@ -55,7 +55,7 @@ CudaError GpuSma::Open() {
 }
 
 GpuSma::~GpuSma() {
-  // Nothing that is enqueued may outlive the memory it uses.
+  // Enqueued work must not outlive its memory.
   for (const LearnerStream& learner : learners_) SynchroniseStream(learner.stream);
   for (const SmaGpu& gpu : gpus_) {
     if (gpu.stream.get() != nullptr) SynchroniseStream(gpu.stream.get());
@@ -125,7 +125,7 @@ void GpuSma::BeginRun(const TrainedSet& set) {
     corrections_[variables.back()].resize(num_learners());
   }
   if (!error_.empty() || !CheckLocked(FollowHost(variables))) return;
-  SmaPasses::Tables* tables = nullptr;  // allocated now, not in the first iteration
+  SmaPasses::Tables* tables = nullptr;  // allocated before the first iteration
   CheckLocked(passes_->Find(set, &tables));
 }
 
@@ -141,11 +141,12 @@ bool GpuSma::Prepare(const Iteration& iteration) {
   if (!error_.empty()) return false;
   if (prepared_.load(std::memory_order_relaxed) >= iteration.number) return true;
   const TrainedSet& set = *iteration.set;
-  const auto present = [&](int member) -> const std::vector<int>& {
-    return (*iteration.present)[set.variable(member)];
+  const auto participants = [&](int member) -> const std::vector<int>& {
+    return (*iteration.participants)[set.variable(member)];
   };
   if (!CheckLocked(AwaitLearners()) ||
-      !CheckLocked(is_current() ? PrepareCurrent(set, present) : PrepareLagging(set)) ||
+      !CheckLocked(is_current() ? PrepareCurrent(set, participants)
+                                : PrepareLagging(set)) ||
       !CheckLocked(RecordPrepared())) {
     return false;
   }
@@ -154,15 +155,15 @@ bool GpuSma::Prepare(const Iteration& iteration) {
 }
 
 CudaError GpuSma::PrepareCurrent(const TrainedSet& set,
-                                 const SmaPasses::Present& present) {
+                                 const SmaPasses::Participants& participants) {
   const auto decay = [&](int member) TENSORBOW_REQUIRES(mu_) -> std::optional<double> {
-    // Replicas have been set to z, or it was read.
+    // A reset or a read has brought it up to date.
     if (states_[set.variable(member)].up_to_date()) return std::nullopt;
     return AverageDecay(set.variable(member));
   };
   SmaPasses::Tables* tables = nullptr;
   TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Find(set, &tables));
-  TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Refresh(set, present, tables));
+  TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Refresh(set, participants, tables));
   if (gpus_.size() == 1) {
     TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Launch(SmaPass::kMean, {}, decay, tables));
   } else {
@@ -268,36 +269,36 @@ void GpuSma::Finished(int learner) {
 }
 
 void GpuSma::Complete(const TrainedSet& set, bool due,
-                      const std::vector<int>& present) {
+                      const std::vector<int>& participants) {
   some_finished_.store(false, std::memory_order_relaxed);
   if (!is_current() && !due) return;
   MutexLock lock(&mu_);
   advanced_ = false;
-  std::vector<int> absent;
-  std::set_difference(all_.begin(), all_.end(), present.begin(), present.end(),
-                      std::back_inserter(absent));
-  if (!is_current() && !absent.empty() && error_.empty()) {
-    CheckLocked(ExcludeLocked(set, absent));
+  std::vector<int> idle;
+  std::set_difference(all_.begin(), all_.end(), participants.begin(),
+                      participants.end(), std::back_inserter(idle));
+  if (!is_current() && !idle.empty() && error_.empty()) {
+    CheckLocked(ExcludeLocked(set, idle));
   }
   for (int m = 0; m < set.size(); ++m) ++states_[set.variable(m)].iterations;
 }
 
-CudaError GpuSma::ExcludeLocked(const TrainedSet& set, const std::vector<int>& absent) {
+CudaError GpuSma::ExcludeLocked(const TrainedSet& set, const std::vector<int>& idle) {
   SmaPasses::Tables* tables = nullptr;
   TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Find(set, &tables));
   const bool several = gpus_.size() > 1;
   if (several) TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->ClearSums(tables));
-  for (int j : absent) {
+  for (int j : idle) {
     const std::vector<int>& neighbours = gpu_of(j).learners;
     const auto place = std::find(neighbours.begin(), neighbours.end(), j);
     SmaArguments arguments;
     arguments.alpha = traits_.alpha;
     arguments.learner = static_cast<int>(place - neighbours.begin());
     TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->LaunchOn(
-        gpu_index_[j], several ? SmaPass::kAddAbsent : SmaPass::kExclude, arguments,
+        gpu_index_[j], several ? SmaPass::kAddIdle : SmaPass::kExclude, arguments,
         WithoutAverage, tables));
   }
-  // Only then may the absent change what has been read.
+  // From here on the others may change their replicas, which have been read.
   TENSORBOW_RETURN_IF_CUDA_ERROR(RecordPrepared());
   if (!several) return "";
   TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Reduce(tables));
@@ -311,21 +312,20 @@ void GpuSma::EndRun(const TrainedSet& set) {
 
 CudaError GpuSma::EndRunLocked(const TrainedSet& set) {
   if (std::exchange(advanced_, false)) {
-    // z is what the iteration began with, and its momentum is forgotten (of the whole
-    // set, since all of it has been advanced).
+    // Restores z from before the iteration and forgets the momentum, for the whole set:
+    // all of it has advanced.
     SmaPasses::Tables* tables = nullptr;
     TENSORBOW_RETURN_IF_CUDA_ERROR(passes_->Find(set, &tables));
     TENSORBOW_RETURN_IF_CUDA_ERROR(
         passes_->Launch(SmaPass::kDiscard, {}, WithoutAverage, tables));
   }
   if (some_finished_.exchange(false, std::memory_order_relaxed) && !is_current()) {
-    // The host forgets the momentum of an iteration in which nobody took part, and
-    // leads then.
+    // After an iteration without participants the host forgets the momentum, and leads.
     for (int m = 0; m < set.size(); ++m) {
       TENSORBOW_RETURN_IF_CUDA_ERROR(Download(set.variable(m)));
     }
   }
-  // What changes replicas between runs is enqueued behind what reads them.
+  // Changes of replicas between runs wait for the readers.
   for (int j : all_) TENSORBOW_RETURN_IF_CUDA_ERROR(AwaitPrepared(j));
   return "";
 }

@@ -1,7 +1,7 @@
 // Synchronous model averaging (see sma.h) of learners on GPUs.
 //
 // A learner finishes a task when it has enqueued it on its compute stream; the
-// synchroniser paces that on the host. On the device, events order what is enqueued:
+// synchroniser paces that on the host. On the device, events order the streams:
 //
 //   compute stream of learner j            sync stream of its GPU
 //   ---------------------------            ----------------------
@@ -11,20 +11,18 @@
 //   wait for prepared                ←     record prepared
 //   w ← w + u − α (w − z)
 //
-// So the averaging overlaps the learners' forward and backward passes. The first
-// learner that needs it enqueues it, for all variables of the set and all GPUs. With
-// several GPUs a reducer adds the GPUs' sums between; every GPU keeps the model, with
-// the same bits.
+// So averaging overlaps the learners' forward and backward passes. The first learner
+// that needs it enqueues it, for all variables of the set and all GPUs. On several GPUs
+// a reducer adds up the GPUs' sums; every GPU keeps the model, with the same bits.
 //
-// The current centre is prepared in every iteration, so that z is known should the
-// iteration be discarded; the lagging one in iterations that correct.
+// Every iteration prepares the current centre, so that z is known if the iteration is
+// discarded. Iterations that correct prepare the lagging one.
 //
-// The values live on the GPUs (sma_elements.h says which and when), at addresses that
-// do not change while the algorithm lives, so that captured CUDA graphs stay valid. The
-// host's central model follows when Collect() is called, and leads where it has been
-// written since.
+// The values are on the GPUs (sma_elements.h), at addresses that never change, so that
+// captured CUDA graphs stay valid. Collect() updates the host's central model. The host
+// leads after it has been written.
 //
-// Owns its streams and device memory, not the learners' streams, which outlive it.
+// Owns its streams and device memory. The learners' streams outlive it.
 #ifndef TENSORBOW_CC_SYNCHRONISER_GPU_GPU_SMA_H_
 #define TENSORBOW_CC_SYNCHRONISER_GPU_GPU_SMA_H_
 
@@ -48,7 +46,7 @@
 
 namespace tensorbow {
 
-// The GPUs of these learners, in the order in which they first occur.
+// Returns the GPUs of these learners, in the order in which they first occur.
 std::vector<int> OrdinalsOf(const std::vector<LearnerStream>& learners);
 
 class GpuSma : public Algorithm, public DeviceQueue {
@@ -59,17 +57,17 @@ class GpuSma : public Algorithm, public DeviceQueue {
          CentralModel* central, std::unique_ptr<Reducer> reducer);
   ~GpuSma() override;
 
-  // Algorithm. Slices are the host's: nothing is to be done for them.
+  // Algorithm. Slices belong to the host and need no preparation.
   const Traits& traits() const override { return traits_; }
   void Remember(int learner, const TrainedSet& set, int member) override;
   void Correct(int learner, const TrainedSet& set, int member,
                bool remembered) override;
   void Complete(const TrainedSet& set, bool due,
-                const std::vector<int>& present) override;
+                const std::vector<int>& participants) override;
   void Reset(const TrainedSet& set, int member, const std::vector<int>& learners,
-             const std::vector<int>& present) override;
+             const std::vector<int>& participants) override;
   std::string Collect(int variable, const std::vector<void*>& replicas,
-                      const std::vector<int>& present) override;
+                      const std::vector<int>& participants) override;
 
   // DeviceQueue. Enter() enqueues a wait on the learner's compute stream once a task. A
   // wait that becomes part of a CUDA graph serves that graph alone.
@@ -81,9 +79,9 @@ class GpuSma : public Algorithm, public DeviceQueue {
   std::string error() const override;
 
  private:
-  // What the GPUs' values of a variable are; see CentralModel::Variable.
+  // The state of a variable's values on the GPUs; see CentralModel::Variable.
   struct State {
-    int64_t version = -1;    // of the host's values that they come from
+    int64_t version = -1;    // of the host's values they come from
     bool is_newer = false;   // than the host's
     int64_t iterations = 0;  // completed
     int64_t averaged = 0;    // of these
@@ -94,53 +92,55 @@ class GpuSma : public Algorithm, public DeviceQueue {
     bool captured = false;
   };
 
-  // Everything that returns a CudaError returns a text. The constructor and the
-  // destructor do without the lock: no other thread knows of the object.
+  // A CudaError is a text, empty on success. The constructor and the destructor need no
+  // lock: no other thread knows the object.
   CudaError Open() TENSORBOW_REQUIRES(mu_);
 
   // --- Values (gpu_sma_values.cc).
 
-  // Adds variables that are new to the central model; uploads those of `variables` that
-  // the host leads with. Between runs.
+  // Adds the central model's new variables; uploads those of `variables` that the host
+  // has changed. Between runs.
   CudaError FollowHost(const std::vector<int>& variables) TENSORBOW_REQUIRES(mu_);
   CudaError AddVariables() TENSORBOW_REQUIRES(mu_);
   CudaError AddVariablesTo(SmaGpu* gpu) TENSORBOW_REQUIRES(mu_);
   CudaError Upload(int variable) TENSORBOW_REQUIRES(mu_);
-  // The current centre: z ← that after all completed iterations. Between runs.
+  // Brings the current centre up to date with all completed iterations. Between runs.
   CudaError BringUpToDate(int variable, const std::vector<void*>& replicas,
-                          const std::vector<int>& present) TENSORBOW_REQUIRES(mu_);
+                          const std::vector<int>& participants) TENSORBOW_REQUIRES(mu_);
   CudaError ResetLocked(const TrainedSet& set, int member,
                         const std::vector<int>& learners,
-                        const std::vector<int>& present) TENSORBOW_REQUIRES(mu_);
+                        const std::vector<int>& participants) TENSORBOW_REQUIRES(mu_);
   CudaError CollectLocked(int variable, const std::vector<void*>& replicas,
-                          const std::vector<int>& present) TENSORBOW_REQUIRES(mu_);
-  // The host's values ← the GPUs', where these are newer.
+                          const std::vector<int>& participants) TENSORBOW_REQUIRES(mu_);
+  // Copies the GPUs' values to the host if they are newer.
   CudaError Download(int variable) TENSORBOW_REQUIRES(mu_);
   bool HostLeads(int variable) const TENSORBOW_REQUIRES(mu_);
 
   // --- Iterations (gpu_sma.cc).
 
-  // Enqueues the iteration unless that has been done. False after an error.
+  // Enqueues the iteration once. Returns false after an error.
   bool Prepare(const Iteration& iteration) TENSORBOW_EXCLUDES(mu_);
-  CudaError PrepareCurrent(const TrainedSet& set, const SmaPasses::Present& present)
+  CudaError PrepareCurrent(const TrainedSet& set,
+                           const SmaPasses::Participants& participants)
       TENSORBOW_REQUIRES(mu_);
   CudaError PrepareLagging(const TrainedSet& set) TENSORBOW_REQUIRES(mu_);
   bool WaitOnStream(int learner, int64_t number);
-  CudaError ExcludeLocked(const TrainedSet& set, const std::vector<int>& absent)
+  CudaError ExcludeLocked(const TrainedSet& set, const std::vector<int>& idle)
       TENSORBOW_REQUIRES(mu_);
   CudaError EndRunLocked(const TrainedSet& set) TENSORBOW_REQUIRES(mu_);
-  // Makes the sync streams wait for what is on the compute streams; the other way
-  // round, AwaitPrepared() after RecordPrepared().
+  // Make the sync streams wait for the compute streams and, with RecordPrepared() and
+  // AwaitPrepared(), vice versa.
   CudaError RecordReady(int learner);
   CudaError RecordAllReady();
   CudaError AwaitLearners();
   CudaError RecordPrepared();
   CudaError AwaitPrepared(int learner);
 
-  // Notes an error for good, if there is one, and returns whether there is none.
+  // Records an error permanently, if there is one. Returns whether there is none.
   bool Check(const CudaError& error) TENSORBOW_EXCLUDES(mu_);
   bool CheckLocked(const CudaError& error) TENSORBOW_REQUIRES(mu_);
-  // The decay with which z of the variable is to be taken in; negative if it is not.
+  // Returns the decay of the variable's moving average; negative if z does not enter
+  // it.
   double AverageDecay(int variable) const TENSORBOW_REQUIRES(mu_);
   bool is_current() const { return centre_ == SmaOptions::Centre::kCurrent; }
   int num_learners() const { return static_cast<int>(learners_.size()); }
@@ -155,22 +155,22 @@ class GpuSma : public Algorithm, public DeviceQueue {
   std::vector<int> gpu_index_;  // by learner
   std::vector<CudaEvent> ready_;
   std::vector<LearnerWait> waits_;
-  // Corrections of updates that do not correct by themselves: [variable][learner].
+  // Stored corrections: [variable][learner].
   std::vector<std::vector<CudaBuffer>> corrections_;
 
   mutable Mutex mu_;
-  // Changed with mu_ held, between runs only: tasks read addresses and streams without
-  // it, so that no annotation holds.
+  // Changed with mu_ held, between runs only. Not annotated: tasks read addresses and
+  // streams without it.
   std::vector<SmaGpu> gpus_;
   std::optional<SmaPasses> passes_ TENSORBOW_GUARDED_BY(mu_);
   std::vector<State> states_ TENSORBOW_GUARDED_BY(mu_);  // by variable of the model
-  // The lagging centre has been, for an iteration that is not over.
+  // True after the lagging centre has advanced for an iteration under way.
   bool advanced_ TENSORBOW_GUARDED_BY(mu_) = false;
   std::string error_ TENSORBOW_GUARDED_BY(mu_);
-  // The number of the iteration that has been prepared last; the release store in
-  // Prepare() pairs with the acquire load there.
+  // The number of the last prepared iteration. The release store in Prepare() pairs
+  // with the acquire load there.
   std::atomic<int64_t> prepared_{0};
-  // A learner has finished its task, or sat out, in an iteration that is not completed.
+  // True after a learner has finished or skipped its task in an iteration under way.
   std::atomic<bool> some_finished_{false};
   std::atomic<bool> failed_{false};  // error_ is not empty
 };

@@ -1,4 +1,4 @@
-// GpuSma's values: where they lie, and how they and the host's follow each other.
+// GpuSma's values: their memory, uploads and downloads.
 #include <algorithm>
 #include <utility>
 
@@ -40,7 +40,7 @@ bool GpuSma::HostLeads(int v) const {
 }
 
 CudaError GpuSma::FollowHost(const std::vector<int>& variables) {
-  // What the compute streams were given since the last run belongs before this.
+  // Work enqueued on the compute streams since the last run comes first.
   TENSORBOW_RETURN_IF_CUDA_ERROR(RecordAllReady());
   TENSORBOW_RETURN_IF_CUDA_ERROR(AddVariables());
   bool awaited = false;
@@ -108,32 +108,33 @@ CudaError GpuSma::Upload(int v) {
 // ----------------------------------------------------------------- the GPUs' lead
 
 CudaError GpuSma::BringUpToDate(int v, const std::vector<void*>& replicas,
-                                const std::vector<int>& present) {
+                                const std::vector<int>& participants) {
   if (states_[v].up_to_date()) return "";
   TrainedSet alone(num_learners(), {v});
   for (int j : all_) alone.set_weights(j, 0, replicas[j]);
   TENSORBOW_RETURN_IF_CUDA_ERROR(AwaitLearners());
-  TENSORBOW_RETURN_IF_CUDA_ERROR(
-      PrepareCurrent(alone, [&](int) -> const std::vector<int>& { return present; }));
+  TENSORBOW_RETURN_IF_CUDA_ERROR(PrepareCurrent(
+      alone, [&](int) -> const std::vector<int>& { return participants; }));
   return RecordPrepared();
 }
 
 void GpuSma::Reset(const TrainedSet& set, int member, const std::vector<int>& learners,
-                   const std::vector<int>& present) {
+                   const std::vector<int>& participants) {
   MutexLock lock(&mu_);
-  if (error_.empty()) CheckLocked(ResetLocked(set, member, learners, present));
+  if (error_.empty()) CheckLocked(ResetLocked(set, member, learners, participants));
 }
 
 CudaError GpuSma::ResetLocked(const TrainedSet& set, int member,
                               const std::vector<int>& learners,
-                              const std::vector<int>& present) {
+                              const std::vector<int>& participants) {
   const int v = set.variable(member);
   const CentralModel::Variable& variable = central_->variable(v);
   TENSORBOW_RETURN_IF_CUDA_ERROR(FollowHost({v}));
   if (is_current()) {
-    TENSORBOW_RETURN_IF_CUDA_ERROR(BringUpToDate(v, set.replicas(member), present));
+    TENSORBOW_RETURN_IF_CUDA_ERROR(
+        BringUpToDate(v, set.replicas(member), participants));
   } else {
-    // The host may forget the momentum next, and leads then.
+    // The host may forget the momentum next, and then leads.
     if (learners.size() == all_.size()) TENSORBOW_RETURN_IF_CUDA_ERROR(Download(v));
     TENSORBOW_RETURN_IF_CUDA_ERROR(RecordPrepared());
   }
@@ -150,19 +151,19 @@ CudaError GpuSma::ResetLocked(const TrainedSet& set, int member,
 }
 
 std::string GpuSma::Collect(int variable, const std::vector<void*>& replicas,
-                            const std::vector<int>& present) {
+                            const std::vector<int>& participants) {
   MutexLock lock(&mu_);
-  if (error_.empty()) CheckLocked(CollectLocked(variable, replicas, present));
+  if (error_.empty()) CheckLocked(CollectLocked(variable, replicas, participants));
   return error_;
 }
 
 CudaError GpuSma::CollectLocked(int v, const std::vector<void*>& replicas,
-                                const std::vector<int>& present) {
+                                const std::vector<int>& participants) {
   CentralModel::Variable& variable = central_->variable(v);
   if (is_current() &&
       !(HostLeads(v) ? IsUpToDate(variable) : states_[v].up_to_date())) {
     TENSORBOW_RETURN_IF_CUDA_ERROR(FollowHost({v}));
-    TENSORBOW_RETURN_IF_CUDA_ERROR(BringUpToDate(v, replicas, present));
+    TENSORBOW_RETURN_IF_CUDA_ERROR(BringUpToDate(v, replicas, participants));
   }
   TENSORBOW_RETURN_IF_CUDA_ERROR(Download(v));
   MarkUpToDate(&variable);
@@ -173,7 +174,7 @@ CudaError GpuSma::Download(int v) {
   if (HostLeads(v) || !states_[v].is_newer) return "";
   State& state = states_[v];
   CentralModel::Variable& variable = central_->variable(v);
-  const SmaGpu& gpu = gpus_[0];  // they are all the same
+  const SmaGpu& gpu = gpus_[0];  // all have the same values
   const SmaValues& values = gpu.values[v];
   CudaDeviceGuard guard(gpu.ordinal);
   const auto copy = [&](const void* from, void* to) -> CudaError {

@@ -9,8 +9,8 @@
 
 namespace tensorbow {
 
-// A DeviceSmaFactory: a GpuSma that reduces by NCCL, or on the host where NCCL cannot;
-// then it logs why.
+// Makes a GpuSma that reduces by NCCL or, logging why NCCL cannot, on the host. It is a
+// DeviceSmaFactory.
 DeviceSma NewGpuSma(const SmaOptions& options, std::vector<LearnerStream> learners,
                     CentralModel* central);
 

@@ -1,18 +1,17 @@
-// SMA's arithmetic on a GPU, element by element: what each thread of a kernel does. The
-// same code compiles for the CPU, where tests hold it against
+// SMA's arithmetic on a GPU, element by element: the work of each thread of a kernel.
+// The same code compiles for the CPU, where tests compare it with
 // cc/synchroniser/algorithms/sma.cc: both compute the same bits.
 //
-// The formulas are sma.h's. What a GPU keeps of a variable lies at addresses that never
-// change:
+// The formulas are sma.h's. The values of a variable on a GPU have fixed addresses:
 //
 //   centre              at rest          while iteration i is under way
 //   current   target    z_{i-1}          z_i, which learners correct towards
-//   lagging   target    z_{i-1}          z_i, the same
+//   lagging   target    z_{i-1}          z_i, which learners correct towards
 //             next      z_i              z_{i+1}, if every learner takes part
 //
 // kMean leads from the left to the right for the current centre, kAdvance for the
-// lagging one. A trained set's variables are worked on in blocks, one for each thread
-// block of a kernel.
+// lagging one. Each thread block of a kernel works on one block of a trained set's
+// variables.
 #ifndef TENSORBOW_CC_SYNCHRONISER_GPU_SMA_ELEMENTS_H_
 #define TENSORBOW_CC_SYNCHRONISER_GPU_SMA_ELEMENTS_H_
 
@@ -41,27 +40,26 @@ struct SmaBlock {
 // A member of a trained set on one GPU. Values are in the accumulation type.
 struct SmaMember {
   void* target;
-  void* next;       // null for the current centre
-  void* average;    // null if none is kept
-  int64_t flat;     // where its elements begin among those of its accumulation type
-  int32_t packed;   // whether all replicas are aligned to kSmaWidth elements
-  int32_t present;  // learners that are present, on all GPUs
+  void* next;            // null for the current centre
+  void* average;         // null if none is kept
+  int64_t flat;          // its begin among the elements of its accumulation type
+  int32_t packed;        // whether all replicas are aligned to kSmaWidth elements
+  int32_t participants;  // on all GPUs
 };
 
 // A trained set on one GPU; all pointers are device memory.
 struct SmaTable {
   const SmaBlock* blocks;
   const SmaMember* members;
-  // [member][learner], those of this GPU in their order; null for a learner that is not
-  // present.
+  // [member][learner of this GPU]; null for a learner that did not take part.
   const void* const* weights;
   int num_learners;  // on this GPU
 };
 
-// What a kernel does with every element of its blocks. `flat` holds an element for each
-// of the set's; it is what GPUs add up.
+// A kernel's work on every element of its blocks. `flat` has an element for each of the
+// set's; GPUs add it up.
 enum class SmaPass {
-  // The current centre, over the learners that are present:
+  // The current centre, over the participants:
   kMean,         // target ← mean_j w_j
   kSumReplicas,  // flat ← Σ_j w_j, over this GPU's learners
   kMeanBy,       // kMean with the sum from flat
@@ -70,7 +68,7 @@ enum class SmaPass {
   kSumCorrections,  // flat ← Σ_j α (w_j − z), over this GPU's learners, z being `next`
   kAdvanceBy,       // kAdvance with the sum from flat
   kExclude,         // next ← next − α (w − z), z being `target` and w one learner's
-  kAddAbsent,       // flat ← flat + α (w − z), the same
+  kAddIdle,         // flat ← flat + α (w − z), with z and w as for kExclude
   kExcludeBy,       // next ← next − flat
   kDiscard,         // next ← target
 };
@@ -78,13 +76,13 @@ enum class SmaPass {
 struct SmaArguments {
   double alpha = 0;
   double momentum = 0;
-  // For kMean, kMeanBy, kAdvance and kAdvanceBy; negative: leaves the average.
+  // Used by kMean, kMeanBy, kAdvance and kAdvanceBy; negative: keeps the average.
   double average_decay = -1;
   void* flat = nullptr;
-  int learner = 0;  // on this GPU, for kExclude and kAddAbsent
+  int learner = 0;  // on this GPU, for kExclude and kAddIdle
 };
 
-// How many elements a thread handles at a time where they are aligned.
+// The elements that a thread handles at a time if they are aligned.
 constexpr int kSmaWidth = 4;
 
 template <typename T>
@@ -92,7 +90,7 @@ struct alignas(sizeof(T) * kSmaWidth < 16 ? sizeof(T) * kSmaWidth : 16) SmaPack 
   T values[kSmaWidth];
 };
 
-// One element from and to the storage type. The GPU has instructions for 16 bits; they
+// Convert one element from and to the storage type. The GPU's instructions for 16 bits
 // round as float16.h does.
 template <typename S>
 TENSORBOW_HOST_DEVICE Accumulator<S> FromStorage(S value) {
@@ -139,7 +137,7 @@ TENSORBOW_HOST_DEVICE Bfloat16 ToStorage<Bfloat16>(float value) {
 #endif
 }
 
-// W elements, W being 1 or kSmaWidth (then aligned to as many).
+// Copy W elements, W being 1 or kSmaWidth (then aligned to as many).
 template <typename S, int W>
 TENSORBOW_HOST_DEVICE void Load(const S* from, Accumulator<S> (&to)[W]) {
   if constexpr (W == 1) {
@@ -180,7 +178,8 @@ TENSORBOW_HOST_DEVICE void SumCorrections(const void* const* weights, int num_le
   }
 }
 
-// sum ← Σ_j w_j, j in order, of the elements from i on, over those present; `sum` is 0.
+// sum ← Σ_j w_j, j in order, of the elements from i on, over the participants.
+// REQUIRES: `sum` is 0.
 template <typename S, int W, typename A = Accumulator<S>>
 TENSORBOW_HOST_DEVICE void SumReplicas(const void* const* weights, int num_learners,
                                        int64_t i, A (&sum)[W]) {
@@ -207,19 +206,19 @@ TENSORBOW_HOST_DEVICE void MoveAverage(const SmaMember& member, const SmaArgumen
   Store<A, W>(mean, average);
 }
 
-// target ← z = sum / present, and the average follows.
+// target ← z = sum / participants; moves the average.
 template <int W, typename A>
 TENSORBOW_HOST_DEVICE void Mean(const SmaMember& member, const SmaArguments& a,
                                 const A (&sum)[W], int64_t i) {
-  const A scale = A(1) / static_cast<A>(member.present);
+  const A scale = A(1) / static_cast<A>(member.participants);
   A z[W];
   for (int k = 0; k < W; ++k) z[k] = sum[k] * scale;
   Store<A, W>(z, At<A>(member.target, i));
   MoveAverage<W>(member, a, z, i);
 }
 
-// target ← z, next ← z + sum + μ (z − z_prev), and the average follows, with z what was
-// `next` and z_prev what was `target`.
+// target ← z, next ← z + sum + μ (z − z_prev); moves the average. z is the old `next`,
+// z_prev the old `target`.
 template <int W, typename A>
 TENSORBOW_HOST_DEVICE void Advance(const SmaMember& member, const SmaArguments& a,
                                    const A (&z)[W], const A (&sum)[W], int64_t i) {
@@ -237,7 +236,7 @@ TENSORBOW_HOST_DEVICE void Advance(const SmaMember& member, const SmaArguments& 
   MoveAverage<W>(member, a, z, i);
 }
 
-// A pass over the W elements from i on.
+// Makes a pass over the W elements from i on.
 template <SmaPass pass, typename S, int W>
 TENSORBOW_HOST_DEVICE void SmaElements(const SmaMember& member,
                                        const void* const* weights, int num_learners,
@@ -273,7 +272,7 @@ TENSORBOW_HOST_DEVICE void SmaElements(const SmaMember& member,
     Load<A, W>(At<A>(member.next, i), value);
     for (int k = 0; k < W; ++k) value[k] = value[k] - sum[k];
     Store<A, W>(value, At<A>(member.next, i));
-  } else if constexpr (pass == SmaPass::kAddAbsent) {
+  } else if constexpr (pass == SmaPass::kAddIdle) {
     Load<A, W>(At<A>(member.target, i), z);
     SumCorrections<S, W>(weights + a.learner, 1, z, alpha, i, sum);
     A value[W];
@@ -312,8 +311,8 @@ decltype(auto) WithPass(SmaPass pass, F f) {
       return f(SmaPassConstant<SmaPass::kAdvanceBy>());
     case SmaPass::kExclude:
       return f(SmaPassConstant<SmaPass::kExclude>());
-    case SmaPass::kAddAbsent:
-      return f(SmaPassConstant<SmaPass::kAddAbsent>());
+    case SmaPass::kAddIdle:
+      return f(SmaPassConstant<SmaPass::kAddIdle>());
     case SmaPass::kExcludeBy:
       return f(SmaPassConstant<SmaPass::kExcludeBy>());
     case SmaPass::kDiscard:
@@ -322,7 +321,7 @@ decltype(auto) WithPass(SmaPass pass, F f) {
   return f(SmaPassConstant<SmaPass::kDiscard>());
 }
 
-// What thread `thread` of `threads` does in one block.
+// Executes the part of thread `thread` of `threads` in one block.
 template <SmaPass pass, typename S>
 TENSORBOW_HOST_DEVICE void RunSmaBlock(const SmaTable& table, const SmaArguments& a,
                                        int block_index, int thread, int threads) {
@@ -340,8 +339,7 @@ TENSORBOW_HOST_DEVICE void RunSmaBlock(const SmaTable& table, const SmaArguments
   }
 }
 
-// One element of corrections of updates that do not correct by themselves, as it is
-// stored: α (w − z), w − c, and w − α (w − z).
+// Compute one stored element: α (w − z), w − c, and w − α (w − z).
 template <typename S, typename A = Accumulator<S>>
 TENSORBOW_HOST_DEVICE A StoredCorrection(S w, A z, A alpha) {
   return CorrectionOf(FromStorage<S>(w), z, alpha);

@@ -9,7 +9,7 @@ namespace tensorbow {
 namespace {
 
 constexpr int kThreads = 256;
-// Enough to fill any GPU; what is left is done by the grid's stride.
+// Enough blocks to fill any GPU; larger work loops by the grid's stride.
 constexpr int64_t kMaxGrid = 4096;
 
 template <SmaPass pass, typename S>

@@ -1,4 +1,4 @@
-// Enqueue SMA's arithmetic on a stream of the current GPU; see sma_elements.h.
+// Launches of SMA's kernels on a stream of the current GPU; see sma_elements.h.
 #ifndef TENSORBOW_CC_SYNCHRONISER_GPU_SMA_KERNELS_H_
 #define TENSORBOW_CC_SYNCHRONISER_GPU_SMA_KERNELS_H_
 
@@ -10,13 +10,13 @@
 
 namespace tensorbow {
 
-// A pass over blocks [first, first + count) of the table, which are of members stored
-// as `type`.
+// Launches a pass over blocks [first, first + count) of the table, whose members are
+// stored as `type`.
 CudaError LaunchSmaPass(SmaPass pass, ElementType type, const SmaTable& table,
                         const SmaArguments& arguments, int first, int count,
                         void* stream);
 
-// For one variable of n elements. `z` and `c` are in the accumulation type.
+// Launch the formula for one variable of n elements; `z`, `c`: accumulation type.
 // c ← α (w − z)
 CudaError LaunchRemember(ElementType type, const void* w, const void* z, double alpha,
                          int64_t n, void* c, void* stream);

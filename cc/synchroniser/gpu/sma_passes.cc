@@ -18,7 +18,7 @@ CudaError UploadVector(const std::vector<T>& values, CudaBuffer* buffer, void* s
                    stream);
 }
 
-// Whether all of the replicas that are present are aligned to packs of `pack_bytes`.
+// Returns whether all these replicas are aligned to packs of `pack_bytes`.
 bool AreAligned(const void* const* weights, size_t count, int64_t pack_bytes) {
   return std::all_of(weights, weights + count, [=](const void* w) {
     return reinterpret_cast<uintptr_t>(w) % pack_bytes == 0;
@@ -76,7 +76,7 @@ CudaError SmaPasses::MakeTable(int gpu, const TrainedSet& set,
   for (int m = 0; m < set.size(); ++m) {
     const SmaValues& values = its.values[set.variable(m)];
     table->members.push_back({values.target, values.next, values.average,
-                              layout.flat(m), /*packed=*/0, /*present=*/0});
+                              layout.flat(m), /*packed=*/0, /*participants=*/0});
   }
   table->weights.resize(set.size() * its.learners.size());
   if (num_gpus() > 1) {
@@ -92,11 +92,11 @@ CudaError SmaPasses::GrowFlat(int gpu, int64_t size_bytes) {
   TENSORBOW_RETURN_IF_CUDA_ERROR(SynchroniseStream(stream));  // it may be in use
   flat = CudaBuffer();
   TENSORBOW_RETURN_IF_CUDA_ERROR(flat.Allocate(size_bytes));
-  // Also the gaps between members are added up.
+  // The gaps between members are added up as well.
   return ClearAsync(flat.data(), size_bytes, stream);
 }
 
-CudaError SmaPasses::Refresh(const TrainedSet& set, const Present& present,
+CudaError SmaPasses::Refresh(const TrainedSet& set, const Participants& participants,
                              Tables* tables) {
   for (int g = 0; g < num_gpus(); ++g) {
     const SmaGpu& gpu = (*gpus_)[g];
@@ -104,9 +104,9 @@ CudaError SmaPasses::Refresh(const TrainedSet& set, const Present& present,
     const size_t num_learners = gpu.learners.size();
     bool changed = table.weights_buffer.data() == nullptr;
     for (int m = 0; m < set.size(); ++m) {
-      const std::vector<int>& here = present(m);
+      const std::vector<int>& here = participants(m);
       const int32_t count = static_cast<int32_t>(here.size());
-      changed |= std::exchange(table.members[m].present, count) != count;
+      changed |= std::exchange(table.members[m].participants, count) != count;
       for (size_t k = 0; k < num_learners; ++k) {
         const int j = gpu.learners[k];
         const void* const w = std::binary_search(here.begin(), here.end(), j)

@@ -1,5 +1,5 @@
-// Enqueues SMA's passes over whole trained sets, on the sync streams of all GPUs, and
-// keeps in device memory what kernels need to know of the sets.
+// SMA's passes over whole trained sets, on the sync streams of all GPUs, and the tables
+// of the sets in device memory.
 //
 // Refers to the GPUs, which outlive it; owns the tables. Thread-compatible.
 #ifndef TENSORBOW_CC_SYNCHRONISER_GPU_SMA_PASSES_H_
@@ -48,24 +48,25 @@ class SmaPasses {
             Reducer* reducer);
   ~SmaPasses();
 
-  // All of these return an error text.
+  // All methods return an error text, empty on success.
 
-  // The tables of the set, which are made when they are asked for first. Making them
-  // allocates memory. REQUIRES: the GPUs have the values of the set's variables.
+  // Finds the tables of the set; the first call allocates them. REQUIRES: the GPUs have
+  // the values of the set's variables.
   CudaError Find(const TrainedSet& set, Tables** tables);
-  // Has the tables say where the replicas lie of those learners that are `present` with
-  // a member, ascending.
-  using Present = std::function<const std::vector<int>&(int member)>;
-  CudaError Refresh(const TrainedSet& set, const Present& present, Tables* tables);
+  // Updates the tables' addresses of replicas. `participants`: of a member,
+  // ascending.
+  using Participants = std::function<const std::vector<int>&(int member)>;
+  CudaError Refresh(const TrainedSet& set, const Participants& participants,
+                    Tables* tables);
 
-  // A launch, or a few, on every GPU or one of them. `decay`: by member, for
-  // SmaArguments::average_decay; leaves out members that have none.
+  // Launch a pass on every GPU or one of them. `decay`: by member, for
+  // SmaArguments::average_decay; members without one are left out.
   using Decay = std::function<std::optional<double>(int member)>;
   CudaError Launch(SmaPass pass, const SmaArguments& arguments, const Decay& decay,
                    Tables* tables);
   CudaError LaunchOn(int gpu, SmaPass pass, const SmaArguments& arguments,
                      const Decay& decay, Tables* tables);
-  // What GPUs hold in `flat` ← 0; their sum.
+  // Clears `flat` on all GPUs; adds it up over them.
   CudaError ClearSums(Tables* tables);
   CudaError Reduce(Tables* tables);
 
@@ -89,11 +90,11 @@ class SmaPasses {
   const CentralModel* const central_;      // not owned
   Reducer* const reducer_;                 // not owned, or null
   std::map<std::vector<int>, std::unique_ptr<Tables>> tables_;
-  // By GPU, for all sets: what is added up. Empty where there is one GPU.
+  // The buffers that GPUs add up, by GPU, for all sets. Empty for one GPU.
   std::vector<CudaBuffer> flat_;
 };
 
-// Passes that have nothing to do with the average.
+// The decay of passes that keep the average.
 inline std::optional<double> WithoutAverage(int) { return -1; }
 
 }  // namespace tensorbow

@@ -8,8 +8,7 @@ void ChunkSearch::Took(double lapse) {
     best_ = chunk_;
   }
   chunk_ += chunk_ < settings_.step ? 1 : settings_.step;
-  // The paper checks the bound one interval later, and does not use what it measures in
-  // that interval.
+  // The paper checks the bound one interval later, without using that interval's time.
   if (chunk_ > most_ || chunk_ >= best_ + settings_.step * settings_.range) {
     chunk_ = best_;
     done_ = true;

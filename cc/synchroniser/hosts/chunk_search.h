@@ -1,7 +1,7 @@
-// How many gradients travel to the other hosts together, found while training: CGDP's
-// Algorithm 1 (Le et al., ICPE 2018). Sizes are tried from 1 on, each for an interval
-// of iterations: one by one at first, in steps later, and up to some steps beyond the
-// fastest so far, or to all gradients in one chunk.
+// The search for the number of gradients in a chunk, while training: CGDP's Algorithm 1
+// (Le et al., ICPE 2018). Tries sizes from 1 on, each for an interval of iterations:
+// one by one at first, later in steps. Ends some steps beyond the fastest so far, or
+// with all gradients in one chunk.
 #ifndef TENSORBOW_CC_SYNCHRONISER_HOSTS_CHUNK_SEARCH_H_
 #define TENSORBOW_CC_SYNCHRONISER_HOSTS_CHUNK_SEARCH_H_
 
@@ -24,7 +24,7 @@ class ChunkSearch {
   int chunk() const { return chunk_; }  // the size to be used now
   bool done() const { return done_; }
 
-  // Learns what the last interval took, in any unit. REQUIRES: !done().
+  // Records the time of the last interval, in any unit. REQUIRES: !done().
   void Took(double lapse);
 
  private:

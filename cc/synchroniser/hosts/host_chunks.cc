@@ -1,7 +1,5 @@
 #include "cc/synchroniser/hosts/host_chunks.h"
 
-#include <numeric>
-
 namespace tensorbow {
 
 void HostChunks::Chunk::SetNote(int64_t at, double note) {
@@ -71,18 +69,6 @@ bool HostChunks::HasArrived(int variable) {
   if (variable >= static_cast<int>(sent_.size())) return arrived;
   for (const Place& place : sent_[variable]) arrived &= place.chunk->Await();
   return arrived;
-}
-
-std::vector<int> VariablesOf(const TrainedSet& set, const std::vector<int>& members) {
-  std::vector<int> variables;
-  for (int m : members) variables.push_back(set.variable(m));
-  return variables;
-}
-
-std::vector<int> VariablesOf(const TrainedSet& set) {
-  std::vector<int> all(set.size());
-  std::iota(all.begin(), all.end(), 0);
-  return VariablesOf(set, all);
 }
 
 }  // namespace tensorbow

@@ -1,10 +1,9 @@
-// Values of a central model's slices that are added up over the hosts of a cluster, in
-// chunks: the slices of a set of variables are laid out one after the other, those of
-// one type together, and each chunk of them is a sum of its own. Beside its slices a
-// chunk carries a number for each variable that has some in it, its note.
+// Chunks of a central model's slices, each an all-reduce over the hosts of a cluster.
+// The slices of a set of variables lie one after the other, by type. A chunk also
+// carries a number for each of its variables, its note.
 //
-// Thread-safe where not said otherwise; who writes which slice when, and who starts a
-// chunk, is up to the caller.
+// Thread-safe unless stated otherwise. The caller decides who writes a slice and who
+// starts a chunk.
 #ifndef TENSORBOW_CC_SYNCHRONISER_HOSTS_HOST_CHUNKS_H_
 #define TENSORBOW_CC_SYNCHRONISER_HOSTS_HOST_CHUNKS_H_
 
@@ -16,23 +15,21 @@
 #include "cc/central_model/central_model.h"
 #include "cc/support/mutex.h"
 #include "cc/synchroniser/hosts/hosts.h"
-#include "cc/synchroniser/trained_set.h"
 
 namespace tensorbow {
 
 class HostChunks {
  public:
-  // Elements of a chunk: large enough for the network's bandwidth, small enough that
-  // one is on its way while the next is added up.
+  // The elements of a chunk: enough for the network's bandwidth, few enough to overlap
+  // sending with adding up.
   static constexpr int64_t kChunkElements = 1 << 20;
 
   class Chunk {
    public:
-    // `wide`: of doubles, else of floats.
+    // `wide`: holds doubles, else floats.
     explicit Chunk(bool wide) : wide_(wide) {}
 
-    // This host's values; after Await() the sums. Not to be touched while a sum is
-    // under way.
+    // This host's values, or the sums after Await(). REQUIRES: no sum is under way.
     template <typename A>
     A* values() {
       return sum_->as<A>();
@@ -41,17 +38,17 @@ class HostChunks {
 
     // REQUIRES: no sum is under way.
     void Start();
-    // So many more elements hold what is to be sent since the last start: starts the
-    // sum when all do. Not thread-safe.
+    // Adds to the number of elements filled since the last start; starts the sum once
+    // all are. Not thread-safe.
     void Fill(int64_t elements);
-    // Waits for the sum that has been started last, if any. Whether it has been made.
+    // Waits for the last sum, if any. Returns whether it succeeded.
     bool Await();
 
    private:
     friend class HostChunks;
 
     const bool wide_;
-    int64_t size_ = 0;  // elements of slices; notes follow
+    int64_t size_ = 0;  // elements of slices, which notes follow
     int64_t num_notes_ = 0;
     int64_t filled_ = 0;
     std::unique_ptr<HostSum> sum_;
@@ -60,7 +57,7 @@ class HostChunks {
     bool failed_ TENSORBOW_GUARDED_BY(mu_) = false;
   };
 
-  // Of a slice: its elements lie at `begin`, the variable's number at `note`.
+  // The place of a slice: its elements at `begin`, the variable's number at `note`.
   struct Place {
     Chunk* chunk = nullptr;
     int64_t begin = 0;
@@ -68,23 +65,23 @@ class HostChunks {
   };
   struct Layout {
     std::vector<std::unique_ptr<Chunk>> chunks;
-    std::vector<std::vector<Place>> places;  // by variable as they are given, and slice
+    std::vector<std::vector<Place>> places;  // by given variable, and slice
   };
 
   // Neither is owned.
   HostChunks(Hosts* hosts, CentralModel* central) : hosts_(hosts), central_(central) {}
 
-  // That of these variables of the model, the same every time. All hosts ask for
-  // layouts in the same order, between iterations. Not thread-safe.
+  // Returns the layout of these variables of the model, the same every time. All hosts
+  // call it in the same order, between iterations. Not thread-safe.
   Layout& LayoutOf(const std::vector<int>& variables);
 
-  // Where a slice has been sent last. Sent() is called between iterations only.
+  // The place at which a slice was sent last. Sent() is called between iterations only.
   void Sent(int variable, const std::vector<Place>& places);
   const Place& LastSent(int variable, int slice) const {
     return sent_[variable][slice];
   }
-  // Waits for all sums that its slices are in. Whether they have been made; also where
-  // it has not been sent.
+  // Waits for all sums of its slices. Returns whether they succeeded; true if none was
+  // sent.
   bool HasArrived(int variable);
 
  private:
@@ -93,10 +90,6 @@ class HostChunks {
   std::map<std::vector<int>, Layout> layouts_;
   std::vector<std::vector<Place>> sent_;  // by variable of the model, and slice
 };
-
-// The variables of the model of some members of a set, or of all.
-std::vector<int> VariablesOf(const TrainedSet& set, const std::vector<int>& members);
-std::vector<int> VariablesOf(const TrainedSet& set);
 
 }  // namespace tensorbow
 

@@ -83,8 +83,8 @@ bool HostGradients::Search() {
   if (iterations_++ % search_->interval() != 0) return true;
   const int64_t now = NowNanos();
   const int64_t began = std::exchange(interval_began_, now);
-  if (iterations_ == 1) return true;  // the first interval begins
-  // All hosts come to the same end by the same numbers.
+  if (iterations_ == 1) return true;  // the first interval starts
+  // All hosts end the search together: they decide by the same numbers.
   *lapse_->as<double>() = static_cast<double>(now - began);
   lapse_->Start();
   if (!lapse_->Await().empty()) return false;

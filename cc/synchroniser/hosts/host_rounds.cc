@@ -164,7 +164,7 @@ HostRounds::Fate HostRounds::Judge() {
     }
   }
   if (failed < 0) return Fate::kCounts;
-  NoteBehind();
+  MarkBehind();
   why_ = "a learning task of " + HostName(failed) +
          " has failed; its iteration is discarded on all hosts";
   return Fate::kDiscarded;
@@ -227,19 +227,19 @@ void HostRounds::CountOwn() {
   counts_.rows += std::max<int64_t>(0, own_.rows);
 }
 
-void HostRounds::Forgive() {
+void HostRounds::AcknowledgeFailure() {
   const MutexLock lock(&mu_);
-  told_ |= fate_ == Fate::kBroken;
+  reported_ |= fate_ == Fate::kBroken;
   if (under_way_ || fate_ == Fate::kBroken) return;
   fate_ = Fate::kCounts;
   why_.clear();
   clear_.store(true, std::memory_order_release);
 }
 
-bool HostRounds::LostUntold() {
+bool HostRounds::HasUnreportedFailure() {
   const Fate fate = Await();
   const MutexLock lock(&mu_);
-  return fate == Fate::kDiscarded || (fate == Fate::kBroken && !told_);
+  return fate == Fate::kDiscarded || (fate == Fate::kBroken && !reported_);
 }
 
 bool HostRounds::Agree(int64_t what) {
@@ -249,7 +249,7 @@ bool HostRounds::Agree(int64_t what) {
   return Await() == Fate::kCounts;
 }
 
-void HostRounds::NoteBehind() {
+void HostRounds::MarkBehind() {
   for (int host : hosts_->members()) {
     const Report report = ReportOf(host);
     if (report.kind == Kind::kFailed && report.rows == kBehind) behind_[host] = true;

@@ -1,9 +1,9 @@
-// The hosts of a cluster, for those who add up values over all of them. One subclass is
-// one way to reach the other hosts.
+// The hosts of a cluster, and sums over all of them. A subclass is a way to reach the
+// other hosts.
 //
-// All hosts make the same sums in the same order and start each of them equally often;
-// several different sums may be under way at a time. What differs between hosts shows
-// in an error or, at the latest, in the one that ends the cluster (Fail()).
+// All hosts make the same sums in the same order and start each equally often. Several
+// sums may be under way at a time. A difference between hosts ends in an error, at the
+// latest in that of the cluster (Fail()).
 #ifndef TENSORBOW_CC_SYNCHRONISER_HOSTS_HOSTS_H_
 #define TENSORBOW_CC_SYNCHRONISER_HOSTS_HOSTS_H_
 
@@ -15,15 +15,14 @@
 
 namespace tensorbow {
 
-// A vector that is added up over the hosts, again and again. Thread-compatible. May be
-// destroyed while a sum is under way: waits for its end.
+// A vector that hosts add up, again and again. Thread-compatible. Its destructor waits
+// for a sum that is under way.
 class HostSum {
  public:
   virtual ~HostSum() = default;
 
-  // What this host has; after Await() the sum, with the same bits on every host. Moves
-  // when a sum fails, and is then undefined. Not to be touched while a sum is under
-  // way.
+  // This host's values; after Await() the sum, with the same bits on every host. A
+  // failed sum moves them and leaves them undefined. REQUIRES: no sum is under way.
   virtual void* data() = 0;
   template <typename T>
   T* as() {
@@ -33,8 +32,8 @@ class HostSum {
   // data() ← Σ over the hosts of their data(), in the background. REQUIRES: no sum is
   // under way.
   virtual void Start() = 0;
-  // Waits until the sum is made; at once where none is under way. Returns what went
-  // wrong with the last one, or an empty text.
+  // Waits for the sum under way, if any. Returns the error of the last sum, empty if
+  // there is none.
   virtual std::string Await() = 0;
 };
 
@@ -46,42 +45,42 @@ class Hosts {
   virtual ~Hosts() = default;
 
   virtual int size() const = 0;
-  virtual int rank() const = 0;  // of this one; 0 is the chief
+  virtual int rank() const = 0;  // of this host; 0 is the chief
 
-  // A vector of n >= 1 zeros.
+  // Returns a vector of n >= 1 zeros.
   virtual std::unique_ptr<HostSum> NewSum(Type type, int64_t n) = 0;
 
-  // All sums under way and to come fail, here and on the other hosts; `why` is for
-  // people. Only the first call has an effect.
+  // Fails all sums from now on, here and on the other hosts. `why`: for users. Only the
+  // first call has an effect.
   virtual void Fail(const std::string& why) = 0;
-  // Why they do, or an empty text.
+  // The reason of the failure; empty if there is none.
   virtual std::string error() const = 0;
 
-  // Whether the hosts that are left go on without those that have died or hang.
+  // Returns whether hosts go on without those that have died or hang.
   virtual bool elastic() const { return false; }
-  // Those that take part in sums, ascending. Others bring nothing.
+  // The hosts that take part in sums, ascending.
   virtual std::vector<int> members() const {
     std::vector<int> all(size());
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  // After a sum has failed, on elastic hosts: leaves out those that do not answer and
-  // waits until all others do the same. `all` ← by host, what each member has brought,
-  // which are equally many numbers; nothing of the others. Sums can be started again,
-  // on all members in the same order. Returns why not, or an empty text: the hosts have
-  // failed for good. `takes_back`: no sum has failed, and hosts that wait to be taken
-  // back become members, too; called by all members after the same sum. REQUIRES:
-  // nobody starts or awaits a sum.
+  // Regroups elastic hosts after a failed sum: leaves out those that do not answer, and
+  // waits until all others have done so. Afterwards members can start sums again, in
+  // the same order. Sets `all`, by host, to the numbers that each member has brought,
+  // equally many; empty for other hosts. Returns the permanent failure, empty on
+  // success. `takes_back`: no sum has failed, and hosts that wait to rejoin become
+  // members; all members call it after the same sum. REQUIRES: nobody starts or awaits
+  // a sum.
   virtual std::string Regroup(const std::vector<int64_t>& brought, bool takes_back,
                               std::vector<std::vector<int64_t>>* all) {
     return error();
   }
-  // Whether this host comes back to others that train, with its first Regroup().
+  // Returns whether this host rejoins others that train, with its first Regroup().
   virtual bool returns() const { return false; }
-  // Whether another one waits to be taken back, that has described the same.
+  // Returns whether another host with the same description waits to rejoin.
   virtual bool sees_returning() const { return false; }
-  // What a host trains, and with which options: it is taken back by those that do the
-  // same. Not 0.
+  // Describes the host's program and options. A host rejoins those that have described
+  // the same. Not 0.
   virtual void Describe(int64_t program) {}
 };
 

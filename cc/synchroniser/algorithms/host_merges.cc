@@ -1,11 +1,11 @@
-#include "cc/synchroniser/hosts/host_merges.h"
+#include "cc/synchroniser/algorithms/host_merges.h"
 
 #include <algorithm>
 
 namespace tensorbow {
 namespace {
 
-// What a host reports: this, then of each learner its updates and its rows.
+// The fields of a host's report. Each learner's updates and rows follow.
 enum Field {
   kHasData,
   kLeft,
@@ -89,7 +89,7 @@ HostMerges::Outcome HostMerges::Meet(const Visit& visit) {
   rounds_->Send(report, /*undo=*/nullptr);
   parts_->Start();
   Outcome outcome;
-  // First the reports: hosts that do something else make other sums.
+  // Reports first: hosts that do something else make other sums.
   outcome.fate = rounds_->Await();
   if (outcome.fate == HostRounds::Fate::kBroken) return outcome;
   if (!parts_->Await().empty()) {
@@ -97,7 +97,7 @@ HostMerges::Outcome HostMerges::Meet(const Visit& visit) {
     return outcome;
   }
   Read(&outcome);
-  if (outcome.fate == HostRounds::Fate::kNone) rounds_->Forgive();
+  if (outcome.fate == HostRounds::Fate::kNone) rounds_->AcknowledgeFailure();
   return outcome;
 }
 
