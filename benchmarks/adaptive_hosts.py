@@ -152,7 +152,7 @@ def run_once(
     """Both hosts train for so many seconds; what they have found."""
     from adaptive import slowed as slowing
 
-    from tensorbow.launch import free_addresses
+    from tensorbow.cli.launch import free_addresses
 
     cores = sorted(os.sched_getaffinity(0))
     addresses = free_addresses(HOSTS)

@@ -50,8 +50,8 @@ class Contender:
 
 
 def facts(model: str) -> Any:
-    """What is known of a model by its name, a `tensorbow.model_names.Model`."""
-    from tensorbow.model_names import MODELS
+    """What is known of a model by its name, a `tensorbow.cli.model_names.Model`."""
+    from tensorbow.cli.model_names import MODELS
 
     return MODELS[model]
 
@@ -291,9 +291,9 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
 
 
 def _keras_network(model: str) -> Any:
-    from tensorbow.keras import networks
+    from tensorbow.cli.train import keras_networks
 
-    return networks.build(model, facts(model).shape, facts(model).classes)
+    return keras_networks.build(model, facts(model).shape, facts(model).classes)
 
 
 def _compile(network: Any, steps_per_execution: int = 1, optimiser: str = "sgd") -> None:

@@ -9,13 +9,13 @@ Example:
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tensorbow import _loader
+from tensorbow._runtime import loader as _loader
 from tensorbow.version import __version__
 
 if TYPE_CHECKING:
     from tensorbow import data, keras
     from tensorbow._function import Function, function, session_of
-    from tensorbow._messages import TensorBowWarning
+    from tensorbow._runtime.messages import TensorBowWarning
     from tensorbow.adaptive import AdaptiveSGD, MegaBatch
     from tensorbow.cluster import Cluster
     from tensorbow.explanation import Explanation
@@ -58,7 +58,7 @@ __all__ = [
 # The modules of the names above; a test compares them with the imports.
 _MODULES = {
     "_function": ("Function", "function", "session_of"),
-    "_messages": ("TensorBowWarning",),
+    "_runtime.messages": ("TensorBowWarning",),
     "adaptive": ("AdaptiveSGD", "MegaBatch"),
     "cluster": ("Cluster",),
     "explanation": ("Explanation",),

@@ -6,8 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
-from tensorbow._checks import is_int, is_number
-from tensorbow._messages import suggests_names
+from tensorbow._runtime.checks import is_int, is_number
+from tensorbow._runtime.messages import suggests_names
 
 MAX_ROWS = 2**53
 

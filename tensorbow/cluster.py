@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from tensorbow import _native
-from tensorbow._checks import is_int, is_one_of
-from tensorbow._messages import suggests_names
+from tensorbow._runtime.checks import is_int, is_one_of
+from tensorbow._runtime.messages import suggests_names
 from tensorbow.synchronisers import check_period
 
 MAX_CHUNK = 10_000

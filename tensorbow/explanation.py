@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorbow._run_plan import RunPlan, prepare_run
+from tensorbow._session.plan import RunPlan, prepare_run
 
 
 @dataclasses.dataclass(frozen=True)

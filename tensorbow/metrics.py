@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tensorbow._messages import count
+from tensorbow._runtime.messages import count
 
 
 @dataclasses.dataclass(frozen=True)

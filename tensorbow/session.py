@@ -13,11 +13,13 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 
-from tensorbow import _fork, _memory, _native
-from tensorbow._layout import as_list
-from tensorbow._messages import suggests_names, warn
-from tensorbow._run_plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
-from tensorbow._session_state import Remote, SessionState
+from tensorbow import _native
+from tensorbow._runtime import fork
+from tensorbow._runtime.messages import suggests_names, warn
+from tensorbow._session import memory
+from tensorbow._session.layout import as_list
+from tensorbow._session.plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
+from tensorbow._session.state import Remote, SessionState
 from tensorbow.explanation import Explanation, explain
 from tensorbow.options import Options, cores
 from tensorbow.tuning import TuningLog
@@ -60,7 +62,7 @@ class _LearnerSession(SessionState):
         config: tf.compat.v1.ConfigProto | None = None,
         options: Options | None = None,
     ) -> None:
-        _fork.note(self)
+        fork.note(self)
         if options is None:
             options = Options()
         if not isinstance(options, Options):
@@ -142,7 +144,7 @@ class _LearnerSession(SessionState):
         if handle is not None:
             return super()._run(handle, fetches, feed_dict, options, run_metadata)
         if self._closed:
-            _fork.refuse_closed()
+            fork.refuse_closed()
         if self._graph.version == 0:
             raise RuntimeError(
                 "The Session graph is empty. Add operations to the graph before calling run()."
@@ -229,31 +231,31 @@ class _LearnerSession(SessionState):
             return
         version, found = self._variable_bytes
         if version != self._graph.version:
-            found = _memory.variable_bytes(self._graph.get_operations())
+            found = memory.variable_bytes(self._graph.get_operations())
             self._variable_bytes = (self._graph.version, found)
-        learners, available = self._native.num_learners, _memory.available_bytes()
-        if available is None or not _memory.may_be_short(found, learners, available):
+        learners, available = self._native.num_learners, memory.available_bytes()
+        if available is None or not memory.may_be_short(found, learners, available):
             return
         # It might not fit. So what does the run need?
         self._extend_graph()
         if not plan.has_tasks(self._native):
             return
         needs = self._needs_of(plan)
-        fit = _memory.learners_to_have(needs, learners, available, self._options)
+        fit = memory.learners_to_have(needs, learners, available, self._options)
         self._checked_memory = True
         if fit == learners:
             return
         warn(
             "Memory is short, so that fewer learners train. "
-            f"{_memory.advice(needs, learners, available)}"
+            f"{memory.advice(needs, learners, available)}"
         )
         threads = self._options.threads_per_learner or (cores() // fit if fit > 1 else None)
         self._native.set_learners(fit, as_list(threads))
 
-    def _needs_of(self, plan: RunPlan) -> _memory.Needs:
+    def _needs_of(self, plan: RunPlan) -> memory.Needs:
         """What learners keep who execute a run."""
         trainable = (getattr(v, "op", None) for v in self._graph._collections.get(_TRAINABLE, ()))
-        return _memory.needs_of(
+        return memory.needs_of(
             [*(tensor.op for tensor in plan.fetches), *plan.targets],
             [op.name for op in trainable if op is not None],
             self.synchroniser,
@@ -261,7 +263,7 @@ class _LearnerSession(SessionState):
 
     def _check_memory_of_more(self, learners: int) -> None:
         runs = [plan for plan in self._plans.values() if plan.prepared is not None]
-        available = _memory.available_bytes()
+        available = memory.available_bytes()
         if learners <= 0 or not runs or not self._asks_for_memory or available is None:
             return
         needed = max(self._needs_of(plan).replica_bytes for plan in runs)
@@ -271,8 +273,8 @@ class _LearnerSession(SessionState):
                 None,
                 None,
                 "set_learners: memory is short for so many learners. Make fewer, or give this "
-                f"process more memory: {learners} more need {_memory.size(learners * needed)}, and "
-                f"it may use {_memory.size(available)} more, enough for {fit} of them.",
+                f"process more memory: {learners} more need {memory.size(learners * needed)}, and "
+                f"it may use {memory.size(available)} more, enough for {fit} of them.",
             )
 
     def _make_callable_from_options(self, callable_options: Any) -> Any:

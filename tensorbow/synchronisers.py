@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
-from tensorbow._checks import is_int, is_number, is_one_of
-from tensorbow._messages import suggests_names
+from tensorbow._runtime.checks import is_int, is_number, is_one_of
+from tensorbow._runtime.messages import suggests_names
 from tensorbow.adaptive import AdaptiveSGD
 
 MAX_SYNC_PERIOD = 2**31 - 1

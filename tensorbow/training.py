@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbow._turns import Progress
+from tensorbow.cli.train.turns import Progress
 from tensorbow.datasets import Images, Text
 from tensorbow.models import Program
 

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 
-from tensorbow._messages import count, log
+from tensorbow._runtime.messages import count, log
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -12,12 +12,12 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import tensorflow as tf
 from tensorflow.python.eager import record
 
-from tensorbow import _fork
 from tensorbow._function import _arguments
 from tensorbow._function._fallback import FallbackError
 from tensorbow._function._program import Program, TracedStep
 from tensorbow._function._variables import EagerVariables
-from tensorbow._messages import suggests_names, warn
+from tensorbow._runtime import fork
+from tensorbow._runtime.messages import suggests_names, warn
 from tensorbow.explanation import Explanation
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
@@ -141,7 +141,7 @@ class Function(Generic[P, R]):
     def _add_program(self, args: Any, kwargs: Any) -> Program | None:
         """Traces the step for the arguments of a call."""
         with self._lock:
-            _fork.check()
+            fork.check()
             try:
                 step, leaves = self._trace(args, kwargs)
             except (TypeError, ValueError):

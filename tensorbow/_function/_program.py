@@ -14,9 +14,9 @@ from tensorflow.python.ops import gen_dataset_ops
 from tensorbow._function._arguments import array_of
 from tensorbow._function._fallback import FallbackError
 from tensorbow._function._variables import EagerVariables, is_variable, watch
-from tensorbow._graph_defs import without
-from tensorbow._origins import note_traced
-from tensorbow._run_plan import prepare_run
+from tensorbow._runtime.origins import note_traced
+from tensorbow._session.graph_defs import without
+from tensorbow._session.plan import prepare_run
 from tensorbow.explanation import Explanation
 
 _PYTHON_FUNCTIONS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")

@@ -19,11 +19,11 @@ import keras
 import numpy as np
 from tensorflow import __version__ as _tensorflow
 
-from tensorbow import _loader
+from tensorbow._runtime import loader as _loader
 
 _loader.check_keras_version(keras.__version__, _tensorflow)
 
-from tensorbow._messages import suggests_names
+from tensorbow._runtime.messages import suggests_names
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.keras._replication import ATTRIBUTE, Replication, replication_of
 from tensorbow.keras.callbacks import MetricsCallback

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from tensorbow._messages import warn
+from tensorbow._runtime.messages import warn
 from tensorbow.keras import _tracing
 from tensorbow.options import Options
 from tensorbow.synchronisers import EASGD, SMA, SSGD, Synchroniser

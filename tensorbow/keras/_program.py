@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorbow._run_plan import prepare_run
+from tensorbow._session.plan import prepare_run
 from tensorbow.keras._tracing import TracedStep
 from tensorbow.keras._variables import callable_for
 

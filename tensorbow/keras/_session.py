@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorbow import _fork, _memory
-from tensorbow._messages import warn
+from tensorbow._runtime import fork
+from tensorbow._runtime.messages import warn
+from tensorbow._session import memory
 from tensorbow.keras import _choice, _tracing, _variables
 from tensorbow.keras._program import Program
 from tensorbow.keras._rates import RateWatch
@@ -139,23 +140,23 @@ class ModelSession:
             return
         graph, learners = self.session.graph, self.session.num_learners
         # The session's variables have no values yet: those are one more copy.
-        own = _memory.variable_bytes(graph.get_operations())
-        available = _memory.available_bytes()
-        if available is None or not _memory.may_be_short(own, learners, available):
+        own = memory.variable_bytes(graph.get_operations())
+        available = memory.available_bytes()
+        if available is None or not memory.may_be_short(own, learners, available):
             return
         trainable = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
-        needs = _memory.needs_of(
+        needs = memory.needs_of(
             [step.train_op], [handle.op.name for handle in trainable], self.session.synchroniser
         )
         needs = dataclasses.replace(needs, session_bytes=own)
-        fit = _memory.learners_to_have(needs, learners, available, self._options)
+        fit = memory.learners_to_have(needs, learners, available, self._options)
         if fit < learners:
-            raise FewerLearnersError(fit, _memory.advice(needs, learners, available))
+            raise FewerLearnersError(fit, memory.advice(needs, learners, available))
 
     def run(self, program: Program, arrays: list[np.ndarray]) -> Any:
         """Trains on one batch; returns what train_step returns."""
         if self.session._closed:
-            _fork.refuse_closed()
+            fork.refuse_closed()
         mirror = self.mirror
         if mirror.dirty or mirror.shared:
             mirror.push()

@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tensorbow._graph_defs import without
-from tensorbow._origins import note_traced
+from tensorbow._runtime.origins import note_traced
+from tensorbow._session.graph_defs import without
 from tensorbow.keras._variables import Mirror
 
 _READERS = frozenset(

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorbow._messages import warn
+from tensorbow._runtime.messages import warn
 from tensorbow.keras import _choice, _feeding
 from tensorbow.keras._program import Program
 from tensorbow.keras._session import FewerLearnersError, ModelSession

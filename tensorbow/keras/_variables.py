@@ -22,7 +22,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.ops import gen_resource_variable_ops as variable_ops
 
-from tensorbow._messages import warn
+from tensorbow._runtime.messages import warn
 
 _MIRRORS = "_tensorbow_mirrors"  # of a tf.Variable: [(mirror, index of the variable)]
 _AGGREGATION = "_tensorbow_aggregation"  # cc/session/replicated_variables.h

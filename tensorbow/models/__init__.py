@@ -1,6 +1,6 @@
 """Networks as TensorFlow-1 programs, for the command line, tests and benchmarks.
 
-They are ordinary programs: nothing in here knows of TensorBow. `tensorbow.model_names` tells
+They are ordinary programs: nothing in here knows of TensorBow. `tensorbow.cli.model_names` tells
 what they are trained on.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorbow import model_names
+from tensorbow.cli import model_names
 from tensorbow.models import images, text
 from tensorbow.models._layers import Layers
 

@@ -137,7 +137,7 @@ def test_a_lone_learner_has_the_threads_of_a_stock_session(monkeypatch):
     one = tensorbow.Options(learners_per_device=1)
     with tensorbow.TensorBowSession(graph=tf.Graph(), config=config, options=one) as sess:
         assert sess.threads_per_learner == 3
-    monkeypatch.setattr("tensorbow._session_learners.cores", lambda: 5)
+    monkeypatch.setattr("tensorbow._session.learners.cores", lambda: 5)
     with tensorbow.TensorBowSession(graph=tf.Graph(), options=one) as sess:
         assert sess.threads_per_learner == 5
 

@@ -1,4 +1,4 @@
-"""Plans are kept by what a run is (tensorbow/_run_plan.py): never by objects that are gone."""
+"""Plans are kept by what a run is (tensorbow/_session/plan.py): never by objects that are gone."""
 
 import gc
 import types

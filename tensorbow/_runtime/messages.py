@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from tensorbow._origins import users_frame, with_lines
+from tensorbow._runtime.origins import users_frame, with_lines
 
 # What people call an argument whose name is too different to be found by its letters.
 _SYNONYMS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from tensorbow import model_names
+from tensorbow.cli import model_names
 from tensorbow.models import check_shape
 from tensorbow.models.images import MOBILENET, SMALL, VGG16
 from tensorbow.models.text import BLOCKS, HEADS, LSTM_UNITS, WIDTH, WORD_WIDTH
@@ -134,7 +134,7 @@ def build(model: str, shape: tuple[int, ...], classes: int = 10) -> keras.Model:
     """A network that returns logits, [rows, classes] or [rows, length, classes]; not compiled.
 
     Args:
-      model: a key of `tensorbow.model_names.MODELS`.
+      model: a key of `tensorbow.cli.model_names.MODELS`.
       shape: of a row: (height, width, channels) of images, (length,) of text.
       classes: number of classes; of text, the size of the vocabulary.
 

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tensorbow import _native
-from tensorbow._messages import count
+from tensorbow._runtime.messages import count
 
 # Of text that is parsed at once, and values of a group of batches: as much that the calls
 # between TensorFlow and Python do not matter (0.2 ms a group), and so little that the memory

@@ -11,7 +11,7 @@ from typing import overload
 
 import numpy as np
 
-from tensorbow import model_names
+from tensorbow.cli import model_names
 
 SYNTHETIC = "synthetic:"
 _TEST_SHARE = 10  # one of so many pieces of a text is for the test
@@ -230,7 +230,7 @@ def large_digits(rows: int = _LARGE_ROWS, test: int = _LARGE_ROWS // 6) -> Image
 
 def from_folder(path: pathlib.Path) -> Images:
     """Reads a folder of images with one subfolder for each class; see `_image_folder.read`."""
-    from tensorbow import _image_folder  # which needs TensorFlow
+    from tensorbow.datasets import _image_folder  # which needs TensorFlow
 
     return _from_arrays(path.name, _image_folder.read(path))
 
@@ -242,7 +242,7 @@ def from_text(path: pathlib.Path, model: str) -> Text:
 
     Args:
       path: of a UTF-8 file.
-      model: what it is for; `tensorbow.model_names` tells how it reads.
+      model: what it is for; `tensorbow.cli.model_names` tells how it reads.
 
     Raises:
       ValueError: if the text is too short, or not UTF-8.
@@ -286,7 +286,7 @@ def synthetic(
     """Random rows of a model's kind, with labels that follow from them.
 
     Args:
-      model: a key of `tensorbow.model_names.MODELS`.
+      model: a key of `tensorbow.cli.model_names.MODELS`.
       shape: of a row; () is the model's usual one.
       classes: or the size of the vocabulary; 0 is the usual number.
       rows: to train on; 0 is a number that takes little memory. A tenth as many are for

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from tensorbow import _memory
+from tensorbow._session import memory
 
 _IMAGE_FILES = {".bmp", ".gif", ".jpeg", ".jpg", ".png"}
 _TEST_SHARE = 5  # every so many-th image of a class is for the test
@@ -84,11 +84,11 @@ def _decoded(path: pathlib.Path, files: list[str]) -> np.ndarray:
         try:
             height, width, _ = session.run(decode(tf.constant(files[0]))).shape
             needed = len(files) * int(height) * int(width) * 3 * 5  # as uint8 and as float32
-            there = _memory.available_bytes()
+            there = memory.available_bytes()
             if there is not None and needed > there:
                 raise MemoryError(
                     f"{path}: {len(files)} images of {height}x{width} need "
-                    f"{_memory.size(needed)}, and this process may use {_memory.size(there)} more. "
+                    f"{memory.size(needed)}, and this process may use {memory.size(there)} more. "
                     "Make the images smaller, or take fewer."
                 )
 

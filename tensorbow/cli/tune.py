@@ -17,7 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import _outputs, datasets, model_names, models
+from tensorbow import datasets, models
+from tensorbow.cli import model_names, outputs
 from tensorbow.tuning import Measurement
 
 tf1 = tf.compat.v1
@@ -211,5 +212,5 @@ def run(arguments: argparse.Namespace) -> int:
     print(table(watch.tuning))
     if not any(tried.chosen for tried in watch.tuning):
         print("The time was over before a number was settled on.")
-    fine = _outputs.write("plot", arguments.plot, lambda path: plot(watch.tuning, name, path))
+    fine = outputs.write("plot", arguments.plot, lambda path: plot(watch.tuning, name, path))
     return status or int(not fine)

@@ -1,28 +1,20 @@
-"""The `tensorbow` command: train a classifier, find the best number of learners, try several
-hosts or predict them, or say what is installed."""
+"""Flags of `tensorbow train`, and their checks. No TensorFlow."""
 
 from __future__ import annotations
 
 import argparse
-import math
 import pathlib
-import signal
-import sys
-from collections.abc import Sequence
 from typing import Any
 
-from tensorbow import _loader, _outputs, launch, model_names, plan
-from tensorbow.version import __version__
+from tensorbow.cli import model_names, outputs
+from tensorbow.cli.arguments import check_positive
 
 MAX_LEARNERS = 1024
 SYNTHETIC = "synthetic:"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tensorbow", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"tensorbow {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-
+def add_parser(commands: Any) -> None:
+    """Adds the command and its arguments."""
     train = commands.add_parser("train", help="train a classifier on several learners")
     train.set_defaults(parser=train)  # which refuses wrong arguments
     train.add_argument(
@@ -102,44 +94,10 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--json", type=pathlib.Path, help="save all numbers")
     train.add_argument("--save", type=pathlib.Path, help="save the central model as a checkpoint")
 
-    _add_tune(commands)
-    launch.add_parser(commands)
-    plan.add_parser(commands)
-    doctor = commands.add_parser(
-        "doctor", help="print versions, devices and whether everything loads"
-    )
-    doctor.set_defaults(parser=doctor)
-    return parser
 
-
-def _add_tune(commands: Any) -> None:
-    tune = commands.add_parser("tune", help="how fast a program trains with which learners")
-    tune.set_defaults(parser=tune)
-    what = tune.add_mutually_exclusive_group(required=True)
-    what.add_argument("script", nargs="?", type=pathlib.Path, help="a program that trains")
-    what.add_argument("--model", choices=sorted(model_names.MODELS), help="a model of ours instead")
-    tune.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it"
-    )
-    tune.add_argument(
-        "--batch-size", type=int, default=32, help="with --model: rows of a run, of all learners"
-    )
-    tune.add_argument("--seconds", type=float, default=120, help="at most so long")
-    tune.add_argument("--plot", type=pathlib.Path, help="save the throughputs as a picture")
-
-
-def _check_positive(
-    parser: argparse.ArgumentParser, arguments: argparse.Namespace, *names: str
-) -> None:
-    for name in names:
-        value = getattr(arguments, name)
-        if value is not None and not 0 < value < math.inf:
-            parser.error(f"--{name.replace('_', '-')} must be greater than 0, got {value}")
-
-
-def _check_train(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Refuses, before anything is loaded or trained, what could not work later."""
-    _check_positive(parser, arguments, "learners", "batch_size", "epochs", "learning_rate")
+    check_positive(parser, arguments, "learners", "batch_size", "epochs", "learning_rate")
     if arguments.learners is not None and arguments.learners > MAX_LEARNERS:
         parser.error(f"--learners must be from 1 to {MAX_LEARNERS}, got {arguments.learners}")
     if arguments.target is not None and not 0 <= arguments.target <= 1:
@@ -161,51 +119,4 @@ def _check_train(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
         path = getattr(arguments, name)
         if path is not None and not str(path).startswith(SYNTHETIC) and not path.exists():
             parser.error(f"--{name} {path}: there is no such file or directory")
-    _outputs.check(parser, arguments, "plot", "json", "save")
-
-
-def _check_tune(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    _check_positive(parser, arguments, "batch_size", "seconds")
-    if arguments.script is not None and not arguments.script.is_file():
-        parser.error(f"{arguments.script}: there is no such file")
-    _outputs.check(parser, arguments, "plot")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit status."""
-    arguments = _parser().parse_args(argv)
-    try:
-        return _command(arguments.parser, arguments)
-    except KeyboardInterrupt:
-        print("tensorbow: interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
-
-
-def _command(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    if arguments.command == "doctor":
-        from tensorbow import doctor
-
-        return doctor.run()
-    if arguments.command == "launch":
-        return launch.run(parser, arguments)
-    checks = {"train": _check_train, "tune": _check_tune, "plan": plan.check}
-    checks[arguments.command](parser, arguments)
-    print("tensorbow: loading TensorFlow", file=sys.stderr, flush=True)
-    try:
-        _loader.load()
-    except ImportError as error:
-        print(f"tensorbow: {error}", file=sys.stderr)
-        return 1
-    if arguments.command == "tune":
-        from tensorbow import tune
-
-        return tune.run(arguments)
-    if arguments.command == "plan":
-        return plan.run(arguments)
-    from tensorbow import _train
-
-    return _train.run(parser, arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    outputs.check(parser, arguments, "plot", "json", "save")

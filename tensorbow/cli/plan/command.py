@@ -12,9 +12,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tensorbow import _outputs, cost_model, model_names
-from tensorbow._messages import count
-from tensorbow.cost_model import Cluster, Exchange, Host, Network, Prediction, SumCosts, Task
+from tensorbow._runtime.messages import count
+from tensorbow.cli import model_names, outputs
+from tensorbow.cli.plan import cost_model
+from tensorbow.cli.plan.cost_model import (
+    Cluster,
+    Exchange,
+    Host,
+    Network,
+    Prediction,
+    SumCosts,
+    Task,
+)
 
 _SHOWN_LAYERS = 5
 _UNDISTURBED = 0.7  # of the time, that learners compute
@@ -174,16 +183,16 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
         parser.error(f"--cores must be at most {cores}, as this machine has, got {arguments.cores}")
     if arguments.script is not None and not arguments.script.is_file():
         parser.error(f"{arguments.script}: there is no such file")
-    _outputs.check(parser, arguments, "json")
+    outputs.check(parser, arguments, "json")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`tensorbow plan`; returns the exit status."""
     everything = sorted(os.sched_getaffinity(0))
-    from tensorbow import _plan_network, _plan_task
+    from tensorbow.cli.plan import sum_costs, task_times
 
     cores = arguments.cores or len(everything)
-    job = _plan_task.Job(
+    job = task_times.Job(
         model=arguments.model or "",
         rows=arguments.batch_size,
         script="" if arguments.model else str(arguments.script),
@@ -194,9 +203,9 @@ def run(arguments: argparse.Namespace) -> int:
     what = job.model or pathlib.Path(job.script).name
     try:
         _say(f"training {what} on this host, which takes some seconds more than {job.seconds:g}")
-        measured = _plan_task.measure(job, everything[:cores])
+        measured = task_times.measure(job, everything[:cores])
         _say("adding up numbers of two processes")
-        costs = _plan_network.measure(_shares(everything, cores))
+        costs = sum_costs.measure(_shares(everything, cores))
     except RuntimeError as error:
         print(error)
         return 1
@@ -216,7 +225,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(told_network(network, costs))
     print()
     print(table(found, task, measured.rows))
-    saved = _outputs.write(
+    saved = outputs.write(
         "numbers",
         arguments.json,
         lambda path: _save(path, measured, host, network, costs, found),

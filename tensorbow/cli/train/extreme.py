@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorbow import _libsvm, training
-from tensorbow._turns import Progress
+from tensorbow import training
+from tensorbow.cli.train.turns import Progress
+from tensorbow.data import _libsvm
 
 tf1 = tf.compat.v1
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from tensorflow.python.client.session import BaseSession
 
-from tensorbow import _fork
-from tensorbow._layout import as_list, check_number, check_threads_fit, threads_of
+from tensorbow._runtime import fork
+from tensorbow._session.layout import as_list, check_number, check_threads_fit, threads_of
 from tensorbow.adaptive import MegaBatch
 from tensorbow.metrics import Metrics, from_native
 from tensorbow.options import Options, cores
@@ -34,7 +34,7 @@ class SessionLearners(BaseSession):
 
     def _check_open(self) -> None:
         if self._closed:
-            _fork.refuse_closed()
+            fork.refuse_closed()
 
     @property
     def threads_per_learner(self) -> int | list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorbow._turns import Progress
+from tensorbow.cli.train.turns import Progress
 
 
 def training(rows: Sequence[Progress], title: str, path: pathlib.Path) -> None:

@@ -16,10 +16,12 @@ import numpy as np
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import _outputs, _report, datasets, extreme, model_names, models, training
-from tensorbow._machine import Load
-from tensorbow._messages import count
-from tensorbow._turns import LEAST_EPOCHS, Contender, Progress, doubts, take_turns
+from tensorbow import datasets, models, training
+from tensorbow._runtime.messages import count
+from tensorbow.cli import model_names, outputs
+from tensorbow.cli.machine import Load
+from tensorbow.cli.train import extreme, report
+from tensorbow.cli.train.turns import LEAST_EPOCHS, Contender, Progress, doubts, take_turns
 
 tf1 = tf.compat.v1
 
@@ -53,7 +55,7 @@ class _Race(contextlib.ExitStack):
 
     def run(self, rows: int, epochs: int | None) -> None:
         """Trains all of them; `rows` are those of an epoch."""
-        bar = _report.Bar(rows, epochs or LEAST_EPOCHS, len(self.contenders))
+        bar = report.Bar(rows, epochs or LEAST_EPOCHS, len(self.contenders))
         try:
             take_turns(
                 self.contenders,
@@ -101,9 +103,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         found = [contender.progress for contender in race.contenders]
         doubted = doubts(found, load.others(), os.cpu_count() or 1) if status == 0 else []
         if status:
-            print("\n".join(["tensorbow: interrupted", *_report.interrupted(found)]), flush=True)
+            print("\n".join(["tensorbow: interrupted", *report.interrupted(found)]), flush=True)
         title = f"{arguments.model} on {data.name}"
-        fine = _report.report(arguments, title, found, doubted, race.save)
+        fine = report.report(arguments, title, found, doubted, race.save)
     return status or int(not fine)
 
 
@@ -152,8 +154,8 @@ def _with_keras(
     import keras
 
     import tensorbow.keras
-    from tensorbow.keras import networks
-    from tensorbow.keras import training as keras_training
+    from tensorbow.cli.train import keras_networks
+    from tensorbow.cli.train import keras_training as keras_training
 
     optimisers: dict[str, Callable[[], Any]] = {
         "sgd": lambda: keras.optimizers.SGD(arguments.learning_rate),
@@ -163,7 +165,7 @@ def _with_keras(
     rate = functools.partial(_rate, arguments)
     for replicated in (False, True) if arguments.compare == "stock" else (True,):
         keras.utils.set_random_seed(arguments.seed)
-        model = networks.build(arguments.model, data.shape, data.classes)
+        model = keras_networks.build(arguments.model, data.shape, data.classes)
         name = "stock Keras"
         if replicated:
             tensorbow.keras.replicate(model, options)
@@ -171,7 +173,7 @@ def _with_keras(
             if arguments.save is not None and arguments.save.suffix != ".keras":
                 arguments.save = arguments.save.with_name(arguments.save.name + ".keras")
             weights = sum(weight.numpy().nbytes for weight in model.weights)
-            _outputs.check(parser, arguments, "save", room=4 * weights)
+            outputs.check(parser, arguments, "save", room=4 * weights)
             race.save = model.save
         progress = Progress(name, arguments.target)
         runs = keras_training.train(
@@ -221,7 +223,7 @@ def _with_sessions(
         )
     variables = program.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     size = sum(v.shape.num_elements() * v.dtype.base_dtype.size for v in variables)
-    _outputs.check(parser, arguments, "save", room=2 * size)
+    outputs.check(parser, arguments, "save", room=2 * size)
 
     def feeds_of_epoch(epoch: int) -> dict[Any, Any]:
         return {rate: np.float32(_rate(arguments, epoch))}

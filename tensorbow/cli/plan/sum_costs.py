@@ -1,6 +1,6 @@
 """What sums over hosts cost between processes of this machine, for `tensorbow plan`.
 
-    python -m tensorbow._plan_network RANK ADDRESS ADDRESS
+    python -m tensorbow.cli.plan.sum_costs RANK ADDRESS ADDRESS
 
 is one of two hosts and prints, as JSON, seconds and CPU seconds of a sum by its size in bytes,
 and CPU seconds that a small step loses when a sum goes on beside it.
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorbow.cost_model import Exchange, SumCosts
+from tensorbow.cli.plan.cost_model import Exchange, SumCosts
 
 SIZES = (1 << 10, 1 << 16, 1 << 19, 1 << 22)  # bytes
 SECONDS = 0.3  # for each
@@ -57,12 +57,12 @@ def _not_negative(rows: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
 
 def measure(shares: Iterable[Iterable[int]]) -> SumCosts:
     """Of two processes with these cores each."""
-    from tensorbow.launch import free_addresses
+    from tensorbow.cli.launch import free_addresses
 
     addresses = free_addresses(2)
     processes = []
     for rank, cores in enumerate(shares):
-        command = [sys.executable, "-m", "tensorbow._plan_network", str(rank), *addresses]
+        command = [sys.executable, "-m", "tensorbow.cli.plan.sum_costs", str(rank), *addresses]
         processes.append(_start(command, cores))
     first, _ = (_answer(process) for process in processes)
     costs = fitted({int(size): (taken[0], taken[1]) for size, taken in first["sums"].items()})
@@ -122,7 +122,7 @@ def _interruption(cluster: Any) -> float:
     """CPU seconds of a sum beside a small step, less those of the step and the sum alone."""
     import tensorflow as tf
 
-    from tensorbow import tune
+    from tensorbow.cli import tune
 
     program, feeds = tune.model_with_rows(_STEP, _STEP_ROWS)
     values = np.ones(SIZES[0] // 4, np.float32)

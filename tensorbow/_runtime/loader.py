@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 
-from tensorbow._messages import warn
-from tensorbow._releases import (
+from tensorbow._runtime.messages import warn
+from tensorbow._runtime.releases import (
     KERAS_OF,
     TENSORFLOW_WANTED,
     is_supported,
@@ -26,6 +26,7 @@ from tensorbow._releases import (
     requirement,
 )
 
+PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 _MARKER = re.compile(rb"TensorBow is built for TensorFlow ([0-9][^\0]*)\0")
 
 
@@ -93,8 +94,8 @@ def installed_beside(directory: pathlib.Path) -> pathlib.Path | None:
 
 def is_unbuilt_checkout(directory: pathlib.Path) -> bool:
     """Returns true for TensorBow's sources without a native runtime."""
-    sources = (directory / "_loader.py").exists() and (directory.parent / "setup.py").exists()
-    return sources and not any(directory.glob("_native*.so"))
+    files = (directory / "_runtime" / "loader.py", directory.parent / "setup.py")
+    return all(file.exists() for file in files) and not any(directory.glob("_native*.so"))
 
 
 def use_installation() -> bool:
@@ -105,7 +106,7 @@ def use_installation() -> bool:
     Returns:
       true if `tensorbow` is the installed package now.
     """
-    directory = pathlib.Path(__file__).resolve().parent
+    directory = PACKAGE
     installed = installed_beside(directory) if is_unbuilt_checkout(directory) else None
     if installed is None:
         return False
@@ -139,7 +140,7 @@ def explain_load_failure(error: BaseException, found: str, directory: pathlib.Pa
 def is_command() -> bool:
     """Returns true if this process is the command `tensorbow`."""
     if sys.argv[0] == "-m":
-        return not {"tensorbow", "tensorbow.cli"}.isdisjoint(sys.orig_argv)
+        return "tensorbow" in sys.orig_argv
     script = pathlib.Path(sys.argv[0])
     return script.name == "tensorbow" or script.parts[-2:] == ("tensorbow", "__main__.py")
 
@@ -224,7 +225,7 @@ def load() -> ModuleType:
             f"({error}). Fix: pip install 'tensorflow{TENSORFLOW_WANTED}'."
         ) from error
     check_tensorflow_version(tf.__version__)
-    directory = pathlib.Path(__file__).resolve().parent
+    directory = PACKAGE
     built = built_for(directory)
     if built is not None:
         check_built_for(built, tf.__version__)

@@ -12,8 +12,8 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.eager import context, execute
 
-from tensorbow import _libsvm
-from tensorbow._checks import is_int, is_one_of
+from tensorbow._runtime.checks import is_int, is_one_of
+from tensorbow.data import _libsvm
 
 
 def libsvm(

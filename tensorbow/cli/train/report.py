@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorbow import _outputs
-from tensorbow._messages import count
-from tensorbow._turns import Progress, Ratio, ratio
+from tensorbow._runtime.messages import count
+from tensorbow.cli import outputs
+from tensorbow.cli.train.turns import Progress, Ratio, ratio
 
 SECONDS_BETWEEN_METRICS = 0.5  # on the progress bar
 SECONDS_BETWEEN_LINES = 10.0  # where there is no bar
@@ -173,13 +173,13 @@ def report(
     sys.stdout.flush()
     fine = True
     if rows:
-        fine &= _outputs.write("plot", arguments.plot, lambda path: _plot(rows, title, path))
-        fine &= _outputs.write("numbers", arguments.json, lambda path: _write_numbers(rows, path))
-    return fine & _outputs.write("central model", arguments.save, save)
+        fine &= outputs.write("plot", arguments.plot, lambda path: _plot(rows, title, path))
+        fine &= outputs.write("numbers", arguments.json, lambda path: _write_numbers(rows, path))
+    return fine & outputs.write("central model", arguments.save, save)
 
 
 def _plot(rows: Sequence[Progress], title: str, path: Any) -> None:
-    from tensorbow import plots  # which takes a while to import
+    from tensorbow.cli.train import plots  # which takes a while to import
 
     plots.training(rows, title, path)
 

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
-from tensorbow._messages import count, meant, warn
-from tensorbow._session_learners import SessionLearners
+from tensorbow._runtime.messages import count, meant, warn
+from tensorbow._session.learners import SessionLearners
 from tensorbow.options import Options
 from tensorbow.synchronisers import Synchroniser, named
 

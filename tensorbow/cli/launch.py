@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tensorbow import _loader
-from tensorbow._messages import count
+from tensorbow._runtime import loader
+from tensorbow._runtime.messages import count
 
 _POLL_SECONDS = 0.05
 # What TensorFlow logs while it is imported, whatever TF_CPP_MIN_LOG_LEVEL says.
@@ -123,7 +123,7 @@ def _copy_output(host: int, process: subprocess.Popen) -> threading.Thread:
 
     TensorFlow's log is left out unless the user wants it.
     """
-    quiet = not _loader.wants_log()
+    quiet = not loader.wants_log()
 
     def copy() -> None:
         for line in process.stdout or ():

@@ -1,5 +1,5 @@
 """The models that come along: what the command line, its data sets and the benchmarks know of
-them. The networks themselves are in `tensorbow.models` and `tensorbow.keras.networks`."""
+them. The networks themselves are in `tensorbow.models` and `tensorbow.cli.train.keras_networks`."""
 
 from __future__ import annotations
 

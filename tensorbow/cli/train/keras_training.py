@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tensorbow._turns import TURN_SECONDS, Progress
+from tensorbow.cli.train.turns import TURN_SECONDS, Progress
 from tensorbow.datasets import Images, Text
 from tensorbow.training import evaluation_rows
 

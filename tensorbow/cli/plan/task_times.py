@@ -1,6 +1,6 @@
 """What a learning task takes on this machine, layer by layer, for `tensorbow plan`.
 
-    python -m tensorbow._plan_task JOB
+    python -m tensorbow.cli.plan.task_times JOB
 
 prints, as JSON, what one host measures; JOB is the JSON of `Job`.
 """
@@ -23,8 +23,8 @@ import numpy as np
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import tune
-from tensorbow.cost_model import Layer, Task
+from tensorbow.cli import tune
+from tensorbow.cli.plan.cost_model import Layer, Task
 
 tf1 = tf.compat.v1
 
@@ -84,7 +84,12 @@ def measure(job: Job, cores: Iterable[int]) -> Measured:
     environment = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         process = subprocess.run(
-            [sys.executable, "-m", "tensorbow._plan_task", json.dumps(dataclasses.asdict(job))],
+            [
+                sys.executable,
+                "-m",
+                "tensorbow.cli.plan.task_times",
+                json.dumps(dataclasses.asdict(job)),
+            ],
             capture_output=True,
             text=True,
             env=os.environ | environment,

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from typing import Any, NamedTuple
 
-from tensorbow import _loader
-from tensorbow._machine import Machine, this_machine
-from tensorbow._messages import count
+from tensorbow._runtime import loader
+from tensorbow._runtime.messages import count
+from tensorbow.cli.machine import Machine, this_machine
 
 SECONDS_TO_TRAIN = 300
 GIB = 1 << 30
@@ -34,9 +34,9 @@ try:
 except ImportError:
     pass  # tensorbow says so
 try:
-    from tensorbow import _examination
-    tell(**_examination.installed())
-    tell(**_examination.train())
+    from tensorbow.cli import examination
+    tell(**examination.installed())
+    tell(**examination.train())
 except Exception as error:
     kind = "" if isinstance(error, ImportError) else type(error).__name__ + ": "
     tell(error=kind + str(error))
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
 
 
 def examine() -> dict[str, Any]:
-    """What a fresh process finds, which trains: see `_examination`.
+    """What a fresh process finds, which trains: see `examination`.
 
     Where it does not come to the end, "error" says why, and "signal" what has ended it.
     """
@@ -182,8 +182,8 @@ def _of_the_memory(machine: Machine) -> list[Finding]:
 
 def _of_the_folder(folder: pathlib.Path) -> list[Finding]:
     """Finds sources in `folder` that have no native runtime: programs there use this package."""
-    sources, installed = folder.resolve() / "tensorbow", pathlib.Path(__file__).resolve().parent
-    if sources == installed or not _loader.is_unbuilt_checkout(sources):
+    sources, installed = folder.resolve() / "tensorbow", loader.PACKAGE
+    if sources == installed or not loader.is_unbuilt_checkout(sources):
         return []
     what = (
         f"In this folder programs use the TensorBow installed in {installed}, since the sources "
@@ -246,7 +246,7 @@ def describe(machine: Machine, report: dict[str, Any]) -> list[str]:
         lines += [
             f"keras        {report['keras']}",
             f"numpy        {report['numpy']}",
-            f"tensorbow    {report['tensorbow']} ({pathlib.Path(__file__).parent})",
+            f"tensorbow    {report['tensorbow']} ({loader.PACKAGE})",
             f"  built for  TensorFlow {report['built_for']}, compiler {report['compiler']}",
             f"cores        {report['cores']} for this process",
             f"gpus         {report['gpus']}, of which learners use {report['gpus_used']}",

@@ -13,7 +13,8 @@ def installed() -> dict[str, Any]:
     import tensorflow as tf
 
     import tensorbow
-    from tensorbow import _loader, _native
+    from tensorbow import _native
+    from tensorbow._runtime import loader
 
     found: dict[str, Any] = {
         "tensorflow": tf.__version__,
@@ -25,7 +26,7 @@ def installed() -> dict[str, Any]:
         "cores": _native.num_cores(),
         "gpus": len(tf.config.list_physical_devices("GPU")),
         "gpus_used": _native.num_accelerators(),
-        "gpu_library": _loader.load_gpu_library(pathlib.Path(tensorbow.__file__).parent),
+        "gpu_library": loader.load_gpu_library(pathlib.Path(tensorbow.__file__).parent),
     }
     try:
         import tensorbow.keras  # noqa: F401

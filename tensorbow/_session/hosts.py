@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tensorbow._checks import is_one_of
+from tensorbow._runtime.checks import is_one_of
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import AUTO, EASGD, SMA, SSGD, Synchroniser
