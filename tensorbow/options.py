@@ -12,8 +12,8 @@ from tensorflow.python.framework.sparse_tensor import SparseTensor
 from tensorbow import _native
 from tensorbow._runtime.checks import is_list, is_one_of
 from tensorbow._runtime.messages import count, first_time, suggests_names, warn
-from tensorbow._session.hosts import synchroniser_of_hosts
 from tensorbow._session.layout import MAX_LEARNERS, as_list, layout_options
+from tensorbow._session.synchroniser_of_hosts import synchroniser_of_hosts
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import (

@@ -34,7 +34,7 @@ class FewerLearnersError(Exception):
         self.learners = learners
 
 
-class _LearnerSession(TensorBowSession):
+class _KerasBackedSession(TensorBowSession):
     """Tells the synchroniser as the user knows it: Keras's side does a part of its work."""
 
     def __init__(self, synchroniser: Synchroniser, options: Options) -> None:
@@ -66,7 +66,7 @@ class ModelSession:
         self._model = model
         self._options = options
         chosen = _choice.session_options(model, options, synchroniser, learners)
-        self.session: TensorBowSession = _LearnerSession(synchroniser, chosen)
+        self.session: TensorBowSession = _KerasBackedSession(synchroniser, chosen)
         self.mirror = _variables.Mirror(self.session)
         # Whether there are replicas to keep together, here or on other hosts.
         self._several = learners > 1 or options.other_hosts is not None
