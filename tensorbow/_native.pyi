@@ -1,6 +1,5 @@
 """The C++ runtime (cc/bindings/native.cc)."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,35 +7,13 @@ import numpy as np
 tensorflow_version: str
 compiler: str
 
-def deposit_options(
-    *,
-    learners_per_device: int,
-    threads_per_learner: list[int],
-    tunes_learners: bool,
-    batch_size: int,
-    scheduling: str,
-    algorithm: str,
-    centre: str,
-    alpha: float,
-    momentum: float | None,
-    sync_period: int,
-    ema_decay: float,
-    restart: str | Callable[[int], bool],
-    adaptive: dict[str, float],
-    shard: set[str],
-    replicate: set[str],
-    combine: dict[str, str],
-    run_kind: dict[str, str],
-    seed: int | None,
-    pin_threads: bool,
-    cuda_graphs: str,
-    reduces_on_host: bool,
-    proof: bool,
-    element_for_each_learner: bool,
-    cluster: Cluster | None,
-    host_period: int,
-    host_chunk: int | None,
-) -> int: ...
+class AdaptiveOptions:
+    def __setattr__(self, name: str, value: Any) -> None: ...
+
+class Options:
+    def __setattr__(self, name: str, value: Any) -> None: ...
+
+def deposit_options(options: Options) -> int: ...
 def parse_libsvm(
     text: bytes,
     line: int,

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+from tensorbow import _native
 from tensorbow._runtime.checks import is_int, is_number
 from tensorbow._runtime.messages import suggests_names
 
@@ -126,17 +127,11 @@ class AdaptiveSGD:
         """Any number of learners is fine."""
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime; 0 is None."""
-        return dict(
-            algorithm="AdaptiveSGD",
-            centre="current",
-            alpha=0.0,
-            momentum=0.0,
-            sync_period=1,
-            ema_decay=0.0,
-            restart="never",
-            adaptive={name: float(value or 0) for name, value in vars(self).items()},
-        )
+        """Returns attributes of `_native.Options`."""
+        adaptive = _native.AdaptiveOptions()
+        for name, value in vars(self).items():
+            setattr(adaptive, name, 0 if value is None else value)
+        return dict(algorithm="AdaptiveSGD", momentum=0.0, restart="never", adaptive=adaptive)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -175,7 +175,7 @@ class SMA:
             _check_lagging_alpha("SMA", self.alpha, num_learners)
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime."""
+        """Returns attributes of `_native.Options`."""
         momentum = None if self.momentum in (None, "auto") else float(self.momentum)
         return dict(
             algorithm="SMA",
@@ -185,7 +185,6 @@ class SMA:
             sync_period=self.sync_period,
             ema_decay=float(self.ema_decay or 0),
             restart=self.restart,
-            adaptive={},
         )
 
 
@@ -218,7 +217,7 @@ class EASGD:
         _check_lagging_alpha("EASGD", self.alpha, num_learners)
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime."""
+        """Returns attributes of `_native.Options`."""
         same = SMA(self.alpha, "lagging", 0.0, self.sync_period, self.restart, self.ema_decay)
         return same.native_options()
 
@@ -254,7 +253,7 @@ class SSGD:
         """Any number of learners is fine."""
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime."""
+        """Returns attributes of `_native.Options`."""
         return _unaveraged("SSGD", self.ema_decay)
 
 
@@ -272,20 +271,16 @@ class Independent:
         """Any number of learners is fine."""
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime."""
+        """Returns attributes of `_native.Options`."""
         return _unaveraged("Independent")
 
 
 def _unaveraged(algorithm: str, ema_decay: float | None = None) -> dict[str, Any]:
     return dict(
         algorithm=algorithm,
-        centre="current",
-        alpha=0.0,
         momentum=0.0,
-        sync_period=1,
         ema_decay=float(ema_decay or 0),
         restart="never",
-        adaptive={},
     )
 
 
@@ -309,7 +304,7 @@ def check_learners(choice: Synchroniser | Literal["auto"], num_learners: int) ->
 
 
 def native_options(choice: Synchroniser | Literal["auto"]) -> dict[str, Any]:
-    """The arguments of the native runtime; for "auto" with what SMA() takes."""
+    """Returns attributes of `_native.Options`; "auto" has those of `SMA()`."""
     if isinstance(choice, str):
         return SMA().native_options() | dict(algorithm=choice)
     return choice.native_options()
