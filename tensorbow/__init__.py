@@ -74,7 +74,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
-if not TYPE_CHECKING:  # which sees the imports above, and that there is nothing else
+if not TYPE_CHECKING:  # mypy reads the imports above
 
     def __getattr__(name: str) -> Any:
         """Imports a public name at its first use, with TensorFlow and the native runtime."""
@@ -91,7 +91,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# A program gets everything, or the reason why not, here; the command parses its arguments first.
+# Programs import everything here, or get an error; the command parses its arguments first.
 if not _loader.use_installation() and not _loader.is_command():
     _loader.load()
     for _module, _names in _MODULES.items():

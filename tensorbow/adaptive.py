@@ -1,4 +1,4 @@
-"""Learners of different speed: Adaptive SGD, and what has become of its mega-batches."""
+"""Adaptive SGD for learners of different speed, and records of its mega-batches."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class AdaptiveSGD:
             raise ValueError(f"AdaptiveSGD: {name} must be finite, got {value}")
 
     def check_learners(self, num_learners: int) -> None:
-        """Any number of learners is fine."""
+        """Accepts any number of learners."""
 
     def native_options(self) -> dict[str, Any]:
         """Returns attributes of `_native.Options`."""
@@ -136,7 +136,7 @@ class AdaptiveSGD:
 
 @dataclasses.dataclass(frozen=True)
 class MegaBatch:
-    """What has become of a mega-batch; each by learner, of all hosts in their order.
+    """The record of a mega-batch; all entries by learner, over all hosts in their order.
 
     Attributes:
       sizes: rows of a batch.

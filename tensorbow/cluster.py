@@ -118,8 +118,8 @@ class Cluster:
     def from_tf_config(
         cls, environment: Mapping[str, str] = os.environ, **settings: Any
     ) -> Cluster | None:
-        """The cluster that TF_CONFIG describes, as TensorFlow reads it; None without it, and
-        where it describes one task.
+        """Returns the cluster in TF_CONFIG, as TensorFlow reads it; None without it, and if it has
+        one task.
 
         Args:
           environment: where TF_CONFIG is looked up.

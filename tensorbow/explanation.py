@@ -1,4 +1,4 @@
-"""What a session does with a run, and why, for people and for programs."""
+"""Explanations of runs: how a session executes them, and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorbow._session.plan import RunPlan, prepare_run
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """How a session executes a run; `print` it.
+    """The way a session executes a run; `print` it.
 
     Attributes:
       kind: "learning", "write" or "read".
@@ -94,7 +94,7 @@ def _check_fed(plan: RunPlan) -> None:
 
 
 def explain(native: Any, options: Any, plan: RunPlan, arrays: list[np.ndarray]) -> Explanation:
-    """The explanation of one run of a session.
+    """Returns the explanation of one run of a session.
 
     Args:
       native: the session's `_native.SessionHandle`, which knows the graph.

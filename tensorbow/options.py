@@ -1,4 +1,4 @@
-"""What the user chooses for a session."""
+"""Options of a session, as users choose them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RUN_KINDS = ("read", "write", "learning")
 
 
 def _tensor_name(what: str, element: Any) -> str:
-    """The name "node:index" of a tensor given by itself or by name.
+    """Returns the name "node:index" of a tensor given by itself or by name.
 
     A sparse one is known by its values.
     """
@@ -79,7 +79,7 @@ _RULES = {
 
 
 def cores() -> int:
-    """The number of CPU cores this process may use.
+    """Returns the number of CPU cores this process may use.
 
     Those of its affinity mask, but no more than its control groups grant the time of: a
     container with `--cpus=2` has two, whatever the machine.
@@ -90,7 +90,7 @@ def cores() -> int:
 @suggests_names()
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a session trains; everything has a default.
+    """The choices for a session; everything has a default.
 
     Args:
       learners_per_device: learners on one device, 1 to 1024. "auto" finds the best
@@ -280,12 +280,12 @@ class Options:
 
     @property
     def tunes_learners(self) -> bool:
-        """Whether it is said that the number of learners is found by measuring."""
+        """True if the options ask to find the number of learners by measuring."""
         return is_one_of(self.learners_per_device, "auto")
 
     @property
     def may_tune_learners(self) -> bool:
-        """Whether it may be found by measuring: nothing here says otherwise."""
+        """True if the number of learners may be found by measuring."""
         return self.tunes_learners or (
             self.learners_per_device is None
             and self.threads_per_learner is None
@@ -304,7 +304,7 @@ class Options:
         return self.learners_on(_native.num_accelerators())
 
     def learners_on(self, gpus: int) -> int:
-        """Learners of a session that uses so many GPUs; 0 is the CPU."""
+        """Returns the number of learners of a session that uses `gpus` GPUs; 0 is the CPU."""
         if isinstance(self.learners_per_device, int):
             return max(1, gpus) * self.learners_per_device
         if gpus == 0:
@@ -312,13 +312,12 @@ class Options:
         return gpus * LEARNERS_PER_GPU
 
     def check_learners(self, gpus: int) -> None:
-        """Raises ValueError if the synchroniser is unstable with the learners of all hosts,
-        of sessions that use so many GPUs."""
+        """Raises ValueError if the synchroniser is unstable with the learners of all hosts."""
         hosts = 1 if self.other_hosts is None else len(self.other_hosts.hosts)
         check_learners(self.synchroniser, self.learners_on(gpus) * hosts)
 
     def _remark_on_cores(self) -> None:
-        """Warns, once a process, of learners that the user wants and that have no core."""
+        """Warns, once a process, if the user wants more learners than there are cores."""
         learners, threads = self.learners_per_device, as_list(self.threads_per_learner) or [1]
         if not isinstance(learners, int):
             return

@@ -39,7 +39,7 @@ class _LearnerSession(BaseSession):
     Thread-safe as the native session is.
     """
 
-    _session: Any = None  # after an early error, too: __del__ looks at both
+    _session: Any = None  # __del__ needs both after an early error
     _closed = True
 
     def __init__(
@@ -72,10 +72,10 @@ class _LearnerSession(BaseSession):
                 "stock session. Learners need a local session (an empty target)."
             )
             return
-        # As in a stock session: device_count={"GPU": 0} keeps it off the GPUs.
+        # device_count={"GPU": 0} keeps the session off the GPUs, as a stock session.
         counts = config.device_count if isinstance(config, tf.compat.v1.ConfigProto) else {}
         off_gpus = "GPU" in counts and counts["GPU"] == 0
-        # GPUs have allocators with limits that ask for themselves.
+        # Allocators of GPUs have limits and check them by themselves.
         checks_memory = off_gpus or _native.num_accelerators() == 0
         seed = getattr(graph or tf.compat.v1.get_default_graph(), "seed", None)
         number = options.deposit(0 if off_gpus else None, seeded=seed is not None)
@@ -118,7 +118,7 @@ class _LearnerSession(BaseSession):
         """Closes the session. Its counts and its synchroniser can be read afterwards."""
         if not self._closed and not isinstance(self._native, Remote):
             self._counts.keep()
-            self._native.take_warnings()  # of runs whose outcome nobody wants
+            self._native.take_warnings()  # dropped: nobody waits for these runs
             self._native.close()
             self._warn()
         super().close()
@@ -136,7 +136,7 @@ class _LearnerSession(BaseSession):
 
     @property
     def synchroniser(self) -> Synchroniser | Literal["auto"]:
-        """What keeps the learners together.
+        """The synchroniser of the learners.
 
         With `Options(synchroniser="auto")` that is "auto" until the first learning run
         chooses `SMA()` or `SSGD()`.
@@ -218,7 +218,7 @@ class _LearnerSession(BaseSession):
 
     @property
     def tunes_learners(self) -> bool:
-        """Whether the number of learners may change by itself; see
+        """True if the number of learners may change by itself; see
         `Options.learners_per_device`."""
         self._check_open()
         return bool(self._native.tunes_learners)
@@ -231,7 +231,7 @@ class _LearnerSession(BaseSession):
         return measurements(self._native)
 
     def metrics(self) -> Metrics:
-        """How the learners fare: throughput, what they wait for, memory, how far apart they are.
+        """Returns throughput, waiting times, memory, and the spread of the replicas.
 
         Waits for the learning run that is under way in another thread. Reads all replicas once.
 
@@ -276,22 +276,22 @@ class _LearnerSession(BaseSession):
 
     @property
     def adaptive(self) -> tuple[MegaBatch, ...]:
-        """What has become of the last mega-batches, at most 1,000, oldest first; empty
-        with any synchroniser but `AdaptiveSGD`."""
+        """The records of the last mega-batches, at most 1,000, oldest first; empty with any
+        synchroniser but `AdaptiveSGD`."""
         self._check_open()
         return tuple(MegaBatch(*map(tuple, record)) for record in self._native.mega_batches)
 
     @property
     def learner_devices(self) -> list[str]:
-        """What each learner computes on, for people: its CPU, or its GPU with the stream,
-        the cuDNN and cuBLAS handles and the allocator that are its own."""
+        """The device of each learner, for people: its CPU, or its GPU with the stream, the cuDNN
+        and cuBLAS handles and the allocator that are its own."""
         self._check_open()
         return list(self._native.learner_devices)
 
     # -------------------------------------------------------------------------- models and state
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
-        """A copy of one learner's own value of a variable.
+        """Returns a copy of one learner's own value of a variable.
 
         Args:
           variable: a variable of the graph, or the name of one.
@@ -314,7 +314,7 @@ class _LearnerSession(BaseSession):
         return found
 
     def central(self, variable: Any, averaged: bool = True) -> np.ndarray:
-        """A copy of the central model's value of a variable.
+        """Returns a copy of the central model's value of a variable.
 
         Args:
           variable: a variable of the graph, or the name of one.
@@ -349,8 +349,8 @@ class _LearnerSession(BaseSession):
         self._native.restart()
 
     def merge(self) -> None:
-        """With `AdaptiveSGD`: merges what learners have trained since the last merge, though it
-        is less than a mega-batch; nothing if there is none.
+        """Merges the training since the last merge before a mega-batch is complete, with
+        `AdaptiveSGD`; does nothing if there is none.
 
         Several hosts call it at the same place of their program, before a last evaluation for
         instance: what is read between two merges is there the last merged model. It waits for
@@ -440,7 +440,7 @@ class _LearnerSession(BaseSession):
         self._keep_learners()
 
     def _keep_learners(self) -> None:
-        """The program is to do the same every time: ends tuning that nobody asked for."""
+        """Ends tuning that nobody has asked for: the program is to do the same every time."""
         if not self._options.tunes_learners:
             self._native.end_tuning()
 
@@ -456,7 +456,8 @@ class _LearnerSession(BaseSession):
     # -------------------------------------------------------------------------------------- runs
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> Explanation:
-        """What `run(fetches, feed_dict)` would do, and why; nothing is trained or written.
+        """Returns how `run(fetches, feed_dict)` would be executed, and why; nothing is trained or
+        written.
 
         The tensors of a learning run that is to be divided get their row types, which follow
         from the graph; nothing of the run is executed.
@@ -487,7 +488,7 @@ class _LearnerSession(BaseSession):
         return found
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
-        """As TensorFlow's: a partial run is executed on the central model."""
+        """Sets up a partial run as TensorFlow does; the central model executes it."""
         handle = super().partial_run_setup(fetches, feeds)
         self._warn()
         return handle
@@ -524,7 +525,8 @@ class _LearnerSession(BaseSession):
     def _new_plan(
         self, key: Any, fetches: Any, feeds: dict[Any, Any], feed_dict: dict[Any, Any]
     ) -> RunPlan:
-        """A plan, kept if `key` stands for it: `feeds` are `feed_dict` flattened."""
+        """Returns a new plan and keeps it if `key` stands for it; `feeds` are `feed_dict`
+        flattened."""
         plan = RunPlan(self._graph, fetches, feeds)
         flat = len(feeds) == len(feed_dict) and all(a is b for a, b in zip(feeds, feed_dict))
         if plan.sparse_feeds:
@@ -538,7 +540,7 @@ class _LearnerSession(BaseSession):
         return plan
 
     def _is_divided(self, plan: RunPlan, feed: str) -> bool:
-        """Whether learners divide that feed of the run among their tasks."""
+        """Returns true if learners divide that feed of the run among their tasks."""
         sparse = any(feed in parts for parts in plan.sparse_feeds)
         if feed in tuple(self._options.replicate) or sparse:
             return False
@@ -579,7 +581,7 @@ class _LearnerSession(BaseSession):
         return values
 
     def _make_callable_from_options(self, callable_options: Any) -> Any:
-        """As TensorFlow's: what Keras 2 trains by."""
+        """Returns a callable as TensorFlow does; Keras 2 trains by it."""
         execute = super()._make_callable_from_options(callable_options)
 
         def execute_and_warn(*arguments: Any, **keywords: Any) -> Any:
@@ -591,7 +593,7 @@ class _LearnerSession(BaseSession):
         return execute_and_warn
 
     def _extend_graph(self) -> None:
-        # In every run: get_collection_ref() takes a lock.
+        # get_collection_ref() takes a lock, and this is executed in every run.
         trainable = self._graph._collections.get(_TRAINABLE, ())
         if len(trainable) != self._num_trainable:
             self._num_trainable = len(trainable)
@@ -599,7 +601,7 @@ class _LearnerSession(BaseSession):
             self._native.add_trainable([op.name for op in operations if op is not None])
             if self._graph.seed is not None:
                 self._keep_learners()
-        # TensorFlow asks under a lock, in Python, in every run.
+        # TensorFlow compares versions under a lock, in Python, in every run.
         version = self._graph.version
         if version != self._extended_to:
             super()._extend_graph()

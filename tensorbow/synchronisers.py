@@ -1,4 +1,4 @@
-"""How the learners' replicas are kept together."""
+"""Synchronisers: the ways to keep the learners' replicas together."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class SMA:
             raise ValueError(f"SMA: momentum must be in [0, 1), got {momentum}")
 
     def check_learners(self, num_learners: int) -> None:
-        """Raises ValueError if this synchroniser is unstable with so many learners."""
+        """Raises ValueError if this synchroniser is unstable with this number of learners."""
         if self.centre == "lagging":
             _check_lagging_alpha("SMA", self.alpha, num_learners)
 
@@ -213,7 +213,7 @@ class EASGD:
         _check_averaging("EASGD", self.sync_period, self.restart, self.ema_decay)
 
     def check_learners(self, num_learners: int) -> None:
-        """Raises ValueError if this synchroniser is unstable with so many learners."""
+        """Raises ValueError if this synchroniser is unstable with this number of learners."""
         _check_lagging_alpha("EASGD", self.alpha, num_learners)
 
     def native_options(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class SSGD:
         _check_ema_decay("SSGD", self.ema_decay)
 
     def check_learners(self, num_learners: int) -> None:
-        """Any number of learners is fine."""
+        """Accepts any number of learners."""
 
     def native_options(self) -> dict[str, Any]:
         """Returns attributes of `_native.Options`."""
@@ -268,7 +268,7 @@ class Independent:
     """
 
     def check_learners(self, num_learners: int) -> None:
-        """Any number of learners is fine."""
+        """Accepts any number of learners."""
 
     def native_options(self) -> dict[str, Any]:
         """Returns attributes of `_native.Options`."""
@@ -292,13 +292,13 @@ AUTO: Literal["auto"] = "auto"
 
 
 def named(name: str) -> Synchroniser:
-    """The synchroniser that "auto" stands for, by the name the native runtime gives it."""
+    """Returns the synchroniser that "auto" became, by the name the native runtime gives it."""
     kinds = {"SMA": SMA, "SSGD": SSGD, "Independent": Independent, "AdaptiveSGD": AdaptiveSGD}
     return kinds[name]()
 
 
 def check_learners(choice: Synchroniser | Literal["auto"], num_learners: int) -> None:
-    """Raises ValueError if the choice is unstable with so many learners."""
+    """Raises ValueError if the choice is unstable with this number of learners."""
     if not isinstance(choice, str):
         choice.check_learners(num_learners)
 

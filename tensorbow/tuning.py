@@ -14,7 +14,7 @@ _RUNS_BETWEEN_LOGS = 32
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Measurement:
-    """How fast a program trains with so many learners.
+    """The speed of a program with one layout of its learners.
 
     Attributes:
       learners: on each device.

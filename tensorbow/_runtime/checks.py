@@ -60,7 +60,7 @@ class Number(Rule):
 
 
 class Choice(Rule):
-    """One of some texts, or None if that is among them."""
+    """A text among some, or None if that is among them."""
 
     def __init__(self, *choices: str | None) -> None:
         self._choices = choices

@@ -1,4 +1,4 @@
-"""Errors in the place of hangs in processes that are forked from one with sessions."""
+"""Errors for sessions in forked processes, which would hang without them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _in_child() -> None:
     global _forked
     _forked = _had_sessions
     for session in list(_sessions):
-        # Closing or deleting it would wait for its threads: it is left alone.
+        # Closing or deleting the session would wait for its threads.
         session._closed, session._session = True, None
 
 

@@ -1,4 +1,4 @@
-"""Loads the native runtime into the installed TensorFlow, or says why it cannot."""
+"""Loader of the native runtime into the installed TensorFlow, with errors that say the remedy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MARKER = re.compile(rb"TensorBow is built for TensorFlow ([0-9][^\0]*)\0")
 
 
 def reinstall(found: str) -> str:
-    """How to get a runtime for the TensorFlow that is installed."""
+    """Returns the command that installs a runtime for the TensorFlow that is installed."""
     major, minor = release(found)
     return (
         "reinstall tensorbow: pip install --force-reinstall --no-deps PATH, with the path of its "
@@ -61,7 +61,7 @@ def check_keras_version(found: str, tensorflow: str) -> None:
 
 
 def built_for(directory: pathlib.Path) -> str | None:
-    """The TensorFlow that the runtime in `directory` says it was compiled against.
+    """Returns the TensorFlow version that the runtime in `directory` was compiled against.
 
     Read from the file: a runtime for another TensorFlow need not even load.
     """
@@ -99,7 +99,7 @@ def is_unbuilt_checkout(directory: pathlib.Path) -> bool:
 
 
 def use_installation() -> bool:
-    """Imports the installed TensorBow in the place of sources without a native runtime.
+    """Imports the installed TensorBow if this is a checkout without a native runtime.
 
     Python imports from the folder it is started in: in a checkout, the sources.
 
@@ -121,7 +121,7 @@ def use_installation() -> bool:
 
 
 def explain_load_failure(error: BaseException, found: str, directory: pathlib.Path) -> str:
-    """The sentence for a native runtime that does not load."""
+    """Returns the error text for a native runtime that does not load."""
     modules = [file.name for file in directory.glob("_native*.so")]
     importable = {"_native" + suffix for suffix in EXTENSION_SUFFIXES}
     if not modules or not (directory / "libtensorbow.so").exists():
@@ -176,7 +176,7 @@ def _quiet() -> Iterator[None]:
 
 
 def gpu_driver() -> bool:
-    """Whether this machine has NVIDIA's driver."""
+    """Returns true if this machine has NVIDIA's driver."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -185,14 +185,14 @@ def gpu_driver() -> bool:
 
 
 def cuda_build() -> bool:
-    """Whether the installed TensorFlow computes on NVIDIA's GPUs."""
+    """Returns true if the installed TensorFlow supports NVIDIA's GPUs."""
     import tensorflow as tf
 
     return bool(tf.sysconfig.get_build_info()["is_cuda_build"])
 
 
 def load_gpu_library(directory: pathlib.Path) -> str:
-    """Loads libtensorbow_gpu.so where it can be of use; says what came of it.
+    """Loads libtensorbow_gpu.so if it is built and this machine has GPUs.
 
     Without it, learners compute on the CPU.
 
@@ -215,7 +215,7 @@ def load_gpu_library(directory: pathlib.Path) -> str:
 
 @functools.cache
 def load() -> ModuleType:
-    """Imports TensorFlow and the native runtime; ImportError with the way out if not."""
+    """Imports TensorFlow and the native runtime; raises ImportError with a remedy."""
     try:
         with _quiet() if is_command() else contextlib.nullcontext():
             import tensorflow as tf

@@ -1,4 +1,4 @@
-"""How users are spoken to: warnings at their own line, misspelt arguments, numbers of things."""
+"""Messages to users: warnings at their own line, hints for misspelt arguments, plurals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tensorbow._runtime.origins import users_frame, with_lines
 
-# What people call an argument whose name is too different to be found by its letters.
+# Names that people give an argument and that are spelt too differently to be matched.
 _SYNONYMS = {
     "learners": "learners_per_device",
     "num_learners": "learners_per_device",
@@ -39,7 +39,7 @@ class TensorBowWarning(UserWarning):
 
 
 def warn(text: str, category: type[Warning] = TensorBowWarning, graph: Any = None) -> None:
-    """Warns at the user's line, and tells the log.
+    """Warns at the user's line and logs the text.
 
     Operations of the graph that the text names get the lines that made them.
     """

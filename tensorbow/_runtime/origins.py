@@ -1,4 +1,4 @@
-"""The lines of a program that warnings are about: of a call, and of what made an operation."""
+"""Source lines for warnings: of the user's call, and of the code that made an operation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-# Frames of these are between a user's line and what is said about it.
+# Packages whose frames lie between a user's line and a warning.
 _PACKAGES = ("tensorbow", "tensorflow", "keras", "tf_keras", "tf_slim", "optree", "tree", "wrapt")
 # An attribute of a session's graph: traced functions by the scopes they are copied to.
 _TRACED = "_tensorbow_traced"
@@ -20,7 +20,7 @@ _TRACED = "_tensorbow_traced"
 
 @functools.cache
 def _inner_files() -> tuple[str, ...]:
-    """The beginnings of the file names that are not the user's."""
+    """Returns the beginnings of file names that are not the user's."""
     found = ["<frozen importlib", contextlib.__file__, functools.__file__]
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)
@@ -71,7 +71,7 @@ def with_lines(text: str, graph: Any) -> str:
 
 
 def _line_of(graph: Any, name: str) -> str | None:
-    """Returns file and line of what made an operation; None if they are not known."""
+    """Returns file and line of the code that made an operation; None if they are unknown."""
     operation = next(_operations(graph, name), None)
     for frame in reversed(getattr(operation, "traceback", None) or ()):
         if not _is_inner(frame.filename):
@@ -82,7 +82,7 @@ def _line_of(graph: Any, name: str) -> str | None:
 
 
 def _operations(graph: Any, name: str) -> Iterator[Any]:
-    """Yields what the name may be of in a graph and the functions it calls, the best first."""
+    """Yields operations that a name may mean, in a graph and its functions, the best first."""
     scope, _, rest = name.partition("/")
     traced = getattr(graph, _TRACED, {}).get(scope)
     if traced is not None:

@@ -14,28 +14,28 @@ TENSORFLOW_WANTED = f">={_OLDEST[0]}.{_OLDEST[1]},<{_NEWEST[0]}.{_NEWEST[1] + 1}
 
 
 def release(version: str) -> tuple[int, int]:
-    """The first two numbers: those of "2.21.0-rc1" are (2, 21)."""
+    """Returns the first two numbers of a version: (2, 21) for "2.21.0-rc1"."""
     major, minor = version.split(".")[:2]
     return int(major), int(minor)
 
 
 def newest() -> str:
-    """The newest release, "2.21" for example."""
+    """Returns the newest release, for example "2.21"."""
     return f"{_NEWEST[0]}.{_NEWEST[1]}"
 
 
 def is_supported(version: str) -> bool:
-    """Whether the runtime compiles against this TensorFlow and works inside it."""
+    """Returns true if the runtime works inside this TensorFlow."""
     return release(version) in KERAS_OF
 
 
 def requirement(version: str) -> str:
-    """For pip: the release that a runtime built for `version` works inside."""
+    """Returns the requirement, for pip, of a runtime that is built for `version`."""
     major, minor = release(version)
     return f"=={major}.{minor}.*"
 
 
 def keras_wanted(version: str) -> str:
-    """For pip: the Keras that `tensorbow.keras` works with in this TensorFlow."""
+    """Returns the requirement, for pip, of `tensorbow.keras` inside this TensorFlow."""
     major, minor = KERAS_OF[release(version)]
     return f">={major}.{minor},<4"

@@ -1,4 +1,4 @@
-"""Numbers of learners, and of the threads of each, as users give them."""
+"""Numbers of learners and of their threads: checks and conversions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_LEARNERS = 1024
 
 
 def check_number(who: str, name: str, value: Any, wanted: str = "an int") -> int:
-    """Of learners or threads: from 1 to 1024.
+    """Returns a number of learners or threads as an int, 1 to 1024.
 
     Raises:
       TypeError, ValueError: if it is not; `wanted` says what else there may be.
@@ -24,7 +24,7 @@ def check_number(who: str, name: str, value: Any, wanted: str = "an int") -> int
 
 
 def threads_of(who: str, name: str, value: Any) -> int | tuple[int, ...]:
-    """The threads of every learner, or of each learner of a device.
+    """Returns the threads of every learner, or of each learner of a device.
 
     Raises:
       TypeError, ValueError: if it is neither a number nor numbers.
@@ -52,7 +52,7 @@ def check_threads_fit(
 def layout_options(
     threads: Any, learners: int | str | None
 ) -> tuple[int | tuple[int, ...] | None, int | str | None]:
-    """`threads_per_learner` and `learners_per_device` of Options as they are kept.
+    """Returns `threads_per_learner` and `learners_per_device` as Options keeps them.
 
     Raises:
       TypeError, ValueError: if the threads are none, or are those of other learners.
@@ -68,7 +68,7 @@ def layout_options(
 
 
 def as_list(threads: int | Sequence[int] | None) -> list[int]:
-    """As the native runtime has it: no number, one for all learners, or one for each."""
+    """Returns threads as the native runtime takes them: none, one for all learners, or one each."""
     if threads is None:
         return []
     return [threads] if isinstance(threads, int) else list(threads)

@@ -1,9 +1,8 @@
-"""Whether what learners keep fits into the memory that this process may use.
+"""Memory that learners need, and memory that this process may still use.
 
-Asked before learners on the CPU are made: a system without memory ends the process and says
-nothing. (On GPUs, whose memory has a limit, cc/memory tells.) What is counted is what is sure
-to be there, so that nothing is refused that would fit: replicas, slots, the central model.
-Activations and gradients come on top of it.
+A system without memory kills the process without a message, so sessions ask before they make
+learners on the CPU. (GPUs have limits that allocators report.) The needs are lower bounds:
+replicas, slots and the central model, without activations and gradients.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ _READERS = frozenset(
         "VariableShape",
     ]
 )
-_UNLIMITED = 2**60  # version 1 of control groups says a number like that
+_UNLIMITED = 2**60  # version 1 of control groups has such a number
 _CENTRAL_BYTES = 4  # of an element of the central model, at least
 
 
 def size(count: float) -> str:
-    """A number of bytes for people."""
+    """Returns a number of bytes as text, "1.5 MiB"."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
@@ -48,10 +47,10 @@ def size(count: float) -> str:
 
 
 def available_bytes(root: str = "") -> int | None:
-    """How many bytes more this process may use; None if the system does not say.
+    """Returns the bytes that this process may still use; None if the system does not say.
 
-    The least of what the system has (MemAvailable) and what the control groups of the process
-    leave it, by versions 1 and 2 of their interface; memory that holds files counts as free.
+    Takes the minimum of MemAvailable and the room in the process's control groups, version 1 or 2.
+    Memory that caches files counts as free.
 
     Args:
       root: where the file system begins, for tests.
@@ -83,8 +82,8 @@ def _lines(path: str) -> list[str]:
 
 
 def _left(mount: str, path: str, limit: str, usage: str, cache: str) -> Iterable[int]:
-    """What a group and those it lies in leave. In a container the path may be the host's:
-    then the mount itself is the container's group."""
+    """Yields the room in a control group and in its parents. In a container, where the path may
+    be the host's, the mount itself is the group."""
     parts = [part for part in path.split("/") if part]
     for depth in range(len(parts) + 1):
         group = "/".join([mount, *parts[:depth]])
@@ -106,7 +105,7 @@ def _left(mount: str, path: str, limit: str, usage: str, cache: str) -> Iterable
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """What the learners of a session keep.
+    """The memory that the learners of a session keep.
 
     Attributes:
       replica_bytes: of one replica with its slots and other state; 0 where learners share one.
@@ -119,26 +118,26 @@ class Needs:
     session_bytes: int = 0
 
     def bytes_of(self, learners: int) -> int:
-        """Of so many learners together."""
+        """Returns the bytes that this number of learners needs."""
         shared = 0 if learners == 1 and self.replica_bytes else self.shared_bytes
         return learners * self.replica_bytes + shared + self.session_bytes
 
     def learners_that_fit(self, available: int) -> int:
-        """How many learners so much memory is enough for; 0 if not even for one."""
+        """Returns how many learners fit into `available` bytes; 0 if none does."""
         left = available - self.shared_bytes - self.session_bytes
         several = max(0, left // max(1, self.replica_bytes))
         return several if several > 1 else int(self.bytes_of(1) <= available)
 
 
 def variable_bytes(operations: Iterable[Any]) -> int:
-    """The size of all variables among these operations of a graph."""
+    """Returns the size of all variables among these operations of a graph."""
     return sum(_bytes_of(op) for op in operations if op.type in _VARIABLES)
 
 
 def needs_of(
     operations: Iterable[Any], trainable: Iterable[str], synchroniser: Synchroniser | str
 ) -> Needs:
-    """What learners keep who execute these operations.
+    """Returns the memory that learners keep for executing these operations.
 
     Args:
       operations: fetched or executed; what they compute from is found.
@@ -181,7 +180,7 @@ def _bytes_of(op: Any) -> int:
 
 
 def _written(operations: Iterable[Any]) -> list[Any]:
-    """The variables that operations and what they compute from write."""
+    """Returns the variables that the operations write, or those that they depend on."""
     seen: set[Any] = set()
     ahead = list(operations)
     variables, written = [], set()
@@ -206,16 +205,16 @@ def _written(operations: Iterable[Any]) -> list[Any]:
 
 
 def may_be_short(variables: int, learners: int, available: int | None) -> bool:
-    """Whether so many learners of variables of that size, in bytes, might not fit.
+    """Returns true if that many learners of variables of that size, in bytes, might not fit.
 
-    At most, there are the learners' replicas, a copy for the session, and in the central model
-    three that are in 32 bits where the variables are in 16.
+    The upper bound: a copy for each learner and one for the session, and a central model of three
+    copies in 32 bits of variables that may have 16.
     """
     return available is not None and (learners + 1 + 3 * 2) * variables > available
 
 
 def learners_to_have(needs: Needs, learners: int, available: int, options: Options) -> int:
-    """So many learners, or as many of them as fit where their number is not the user's.
+    """Returns `learners`, or fewer if memory is short and the user has given no number.
 
     Raises:
       tf.errors.ResourceExhaustedError: if there is not memory enough.
@@ -233,7 +232,7 @@ def learners_to_have(needs: Needs, learners: int, available: int, options: Optio
 
 
 def advice(needs: Needs, learners: int, available: int) -> str:
-    """What to do where so many learners do not fit, and the numbers behind it."""
+    """Returns remedies for too many learners, with the numbers."""
     fit = needs.learners_that_fit(available)
     if needs.replica_bytes == 0:
         parts = (

@@ -41,12 +41,12 @@ class MemoryCheck:
     def check(
         self, plan: RunPlan, synchroniser: Synchroniser | str, extend_graph: Callable[[], None]
     ) -> None:
-        """Lowers the number of learners before they are made, if memory is short for it.
+        """Lowers the number of learners, before they are made, if memory is short.
 
         Args:
           plan: the run that is next.
           synchroniser: of the session.
-          extend_graph: tells the native session the graph as it is now.
+          extend_graph: extends the native session's graph to the present one.
 
         Raises:
           tf.errors.ResourceExhaustedError: if memory is short for a number of the user's.
@@ -79,7 +79,7 @@ class MemoryCheck:
     def check_more(
         self, learners: int, plans: Iterable[RunPlan], synchroniser: Synchroniser | str
     ) -> None:
-        """Raises ResourceExhaustedError if memory is short for so many more learners.
+        """Raises ResourceExhaustedError if memory is short for more learners.
 
         Args:
           learners: their number on each device; 0 or less needs no memory.

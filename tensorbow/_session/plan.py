@@ -1,4 +1,4 @@
-"""What `session.run(fetches, feed_dict)` means, worked out once for each pair.
+"""Plans of runs: everything about fetches and feed keys that does not depend on values.
 
 TensorFlow resolves names, checks feeds and builds the structure of the result in every
 run. Programs run the same fetches with the same feed keys again and again, so a
@@ -21,8 +21,7 @@ from tensorflow.python.util import compat, nest, numpy_compat
 
 _SPARSE = (sparse_tensor.SparseTensor, indexed_slices.IndexedSlices)
 
-# What a fetch can be that means the same tensors whenever it is fetched; tensors and
-# operations first, which come in nearly every run.
+# Types of fetches that mean the same tensors in every run, the most frequent first.
 _LASTING = (
     tf_tensor.Tensor,
     tf_ops.Operation,
@@ -37,7 +36,7 @@ class NeedsStockRunError(Exception):
 
 
 class _Feed:
-    """One fed tensor: where a value goes, and which values it takes."""
+    """A fed tensor, with its checks of values."""
 
     def __init__(self, graph: tf.Graph, tensor: tf.Tensor) -> None:
         self.tensor = tensor
@@ -52,11 +51,11 @@ class _Feed:
             raise ValueError(f"Tensor {tensor.name} may not be fed.")
 
     def array(self, value: Any, is_divided: Callable[[str], bool]) -> np.ndarray:
-        """The value as an array of the tensor's dtype, or an error that names both.
+        """Returns the value as an array of the tensor's dtype.
 
         Args:
-          is_divided: tells whether learners divide the feed of that name in this run. Asked
-            only about several batches of a fixed number of rows.
+          is_divided: returns true if learners divide the feed of that name in this run. Only
+            called for several batches of a fixed number of rows.
         """
         if type(value) is not np.ndarray or (
             value.dtype is not self.dtype and value.dtype != self.dtype
@@ -90,7 +89,7 @@ class _Feed:
         return numpy_compat.np_asarray(value, self._type)
 
     def _takes(self, shape: tuple[int, ...]) -> bool:
-        """Whether the tensor's static shape allows a value of this shape."""
+        """Returns true if the tensor's static shape allows a value of this shape."""
         if self._dims is None:
             return True
         if len(self._dims) != len(shape):
@@ -98,7 +97,7 @@ class _Feed:
         return [shape[k] for k in self._known] == self._sizes
 
     def _takes_batches(self, shape: tuple[int, ...]) -> bool:
-        """Whether the value is several batches of the tensor's fixed number of rows."""
+        """Returns true for several batches of the tensor's fixed number of rows."""
         dims = self._dims
         if not dims or len(dims) != len(shape) or not dims[0]:
             return False
@@ -120,7 +119,7 @@ class RunPlan:
         elements = fetches if isinstance(fetches, (list, tuple)) else (fetches,)
         self._held = (*elements, *feeds)
         self.feeds: list[_Feed] = []
-        # By composite tensor: the parts of a sparse one are divided together.
+        # The parts of each sparse tensor, which are divided together.
         self.sparse_feeds: list[list[str]] = []
         self._composite = False
         for key, value in feeds.items():
@@ -152,12 +151,12 @@ class RunPlan:
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the plan holds for all values of the same feed keys."""
+        """True if the plan holds for all values of the same feed keys."""
         return not self._composite and not self._returns_feeds
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to fetch or execute."""
+        """True if there is nothing to fetch or execute."""
         return not self.fetch_outputs and not self.target_ops
 
     def prepare(self, native: Any) -> None:
@@ -172,7 +171,7 @@ class RunPlan:
         self.prepared = prepare_run(native, feeds, self._handler.fetches(), self._handler.targets())
 
     def has_tasks(self, native: Any) -> bool:
-        """Whether the run is divided into learning tasks.
+        """Returns true if the run is divided into learning tasks.
 
         Args:
           native: a `_native.SessionHandle` whose session has the graph of the run.
@@ -189,10 +188,10 @@ class RunPlan:
     def arrays(
         self, feed_dict: dict[Any, Any], is_divided: Callable[[str], bool]
     ) -> list[np.ndarray]:
-        """The values to feed, one array for each of `feeds`.
+        """Returns the values to feed, one array for each of `feeds`.
 
         Args:
-          is_divided: tells whether learners divide the feed of that name in this run.
+          is_divided: returns true if learners divide the feed of that name in this run.
 
         Raises:
           TypeError, ValueError: for values that do not fit.
@@ -213,7 +212,7 @@ class RunPlan:
 def prepare_run(
     native: Any, feeds: list[tf.Tensor], fetches: list[tf.Tensor], targets: list[tf.Operation]
 ) -> Any:
-    """A `_native.PreparedRun`; None unless learners execute the run.
+    """Returns a `_native.PreparedRun`; None unless learners execute the run.
 
     Args:
       native: a `_native.SessionHandle` whose session knows the run.
@@ -230,7 +229,7 @@ def prepare_run(
 
 
 def plan_key(fetches: Any, feed_dict: Any) -> tuple[Any, ...] | None:
-    """What identifies a plan, or None if it cannot be kept (nested structures).
+    """Returns the key of a plan; None if it cannot be kept (nested structures).
 
     Names stand for themselves, all else for what has its id: a plan that is kept holds it.
     """
@@ -251,7 +250,7 @@ def plan_key(fetches: Any, feed_dict: Any) -> tuple[Any, ...] | None:
 
 
 def flat_feed_dict(feed_dict: Any) -> dict[Any, Any]:
-    """The feed dict with nested keys flattened, as TensorFlow does it."""
+    """Flattens nested keys of a feed dict, as TensorFlow does."""
     if not feed_dict:
         return {}
     if isinstance(feed_dict, dict) and all(isinstance(k, tf_tensor.Tensor) for k in feed_dict):
@@ -260,7 +259,7 @@ def flat_feed_dict(feed_dict: Any) -> dict[Any, Any]:
 
 
 def _expanded(key: Any, value: Any) -> list[tuple[Any, Any]]:
-    """The tensors that a feed key stands for, with their values."""
+    """Returns the tensors that a feed key stands for, with their values."""
     for tensor_type, _, expand, _ in tf_session._REGISTERED_EXPANSIONS:
         if isinstance(key, tensor_type):
             return list(expand(key, value))

@@ -1,4 +1,4 @@
-"""Which synchronisers go with which clusters."""
+"""Combinations of synchronisers and clusters that Options accept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def synchroniser_of_hosts(
     elements: str | None,
     origin: str,
 ) -> Synchroniser | Literal["auto"]:
-    """The synchroniser of Options with this cluster: the one given, or what "auto" is there.
+    """Returns the synchroniser to use with a cluster: `given`, or the one that "auto" means.
 
     Raises:
       ValueError: if they do not go together; `origin` says where the cluster comes from.
@@ -32,8 +32,8 @@ def synchroniser_of_hosts(
         )
     if isinstance(given, AdaptiveSGD) and len(cluster.hosts) > 1:
         _check_adaptive(cluster, given)
-    # Gradients cannot be averaged now and then, and elastic hosts that average them have to know
-    # a run's rows before they execute it.
+    # Gradients are averaged in every iteration. Elastic hosts that average them have to know the
+    # rows of a run before they execute it.
     one_each = elements == "one_each"
     averages_models = cluster.sync_period > 1 or (cluster.elastic and one_each)
     chosen = SMA() if is_one_of(given, AUTO) and averages_models else given

@@ -1,4 +1,4 @@
-"""`tensorbow doctor`: what is installed, whether it trains, what is wrong, how to mend it."""
+"""`tensorbow doctor`: versions, devices, a training test, faults and their remedies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS_TO_TRAIN = 300
 GIB = 1 << 30
 MEMORY_WANTED_BYTES = 2 * GIB
 
-# Executed in a process of its own: whatever ends it, the doctor lives to tell.
+# The program of a process of its own: if it crashes, the doctor reports it.
 _EXAMINATION = """
 import json, os, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
 
 
 def examine() -> dict[str, Any]:
-    """What a fresh process finds, which trains: see `examination`.
+    """Returns the facts that a fresh process finds while it trains; see `examination`.
 
     Where it does not come to the end, "error" says why, and "signal" what has ended it.
     """
@@ -80,7 +80,7 @@ def examine() -> dict[str, Any]:
 
 
 def _end_of(status: int, errors: str) -> dict[str, str]:
-    """Why a process ended before it had told all, if it did."""
+    """Returns the reason if a process ended early; else nothing."""
     if status == 0:
         return {}
     last = "".join("\n  " + line for line in errors.splitlines()[-5:])
@@ -91,7 +91,7 @@ def _end_of(status: int, errors: str) -> dict[str, str]:
 
 
 def _failure(report: dict[str, Any], machine: Machine) -> Finding:
-    """Why nothing trains."""
+    """Returns the reason why nothing trains."""
     how = report.get("signal")
     if machine.cpu_flags and "avx" not in machine.cpu_flags:
         fix = (
@@ -105,7 +105,7 @@ def _failure(report: dict[str, Any], machine: Machine) -> Finding:
             "TensorFlow and tensorbow do not fit together, or one of them is damaged; reinstall "
             "both (pip install --force-reinstall), then please report what is above"
         )
-    else:  # an error of ours says by itself what to do
+    else:  # errors of ours contain the remedy
         fix = "" if "Fix:" in report["error"] else "repair what the message names"
     return Finding(True, report["error"], fix)
 
@@ -197,7 +197,7 @@ def _of_the_folder(folder: pathlib.Path) -> list[Finding]:
 
 
 def findings(machine: Machine, report: dict[str, Any]) -> list[Finding]:
-    """What is wrong, the worst first.
+    """Returns everything that is wrong, the worst first.
 
     Args:
       machine: what the process runs on.
@@ -235,7 +235,7 @@ def findings(machine: Machine, report: dict[str, Any]) -> list[Finding]:
 
 
 def describe(machine: Machine, report: dict[str, Any]) -> list[str]:
-    """What is installed, a line for each, as far as the report goes."""
+    """Returns a line for each thing that is installed, as far as the report goes."""
     memory = f"{machine.memory_bytes / GIB:.1f} GiB available"
     if machine.memory_limit_bytes is not None:
         memory += f", control groups grant {machine.memory_limit_bytes / GIB:.1f}"

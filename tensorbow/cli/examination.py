@@ -1,4 +1,4 @@
-"""What `tensorbow doctor` finds in a process of its own: versions, devices, training."""
+"""The part of `tensorbow doctor` that runs in a fresh process: versions, devices, training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def installed() -> dict[str, Any]:
-    """Versions and devices, for JSON."""
+    """Returns versions and devices, for JSON."""
     import keras
     import numpy as np
     import tensorflow as tf
@@ -36,7 +36,7 @@ def installed() -> dict[str, Any]:
 
 
 def train() -> dict[str, Any]:
-    """The weight that two learners find, which is to be 2, and where they compute."""
+    """Trains a weight towards 2 with two learners; returns it, and their devices."""
     import numpy as np
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Several hosts of a cluster on one machine: `tensorbow launch`."""
+"""`tensorbow launch`: several hosts of a cluster on one machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tensorbow._runtime import loader
 from tensorbow._runtime.messages import count
 
 _POLL_SECONDS = 0.05
-# What TensorFlow logs while it is imported, whatever TF_CPP_MIN_LOG_LEVEL says.
+# Lines that TensorFlow logs while it is imported, at any TF_CPP_MIN_LOG_LEVEL.
 _LOG = re.compile(
     r"WARNING: All log messages before absl::InitializeLog|"
     r"I\d{4} [\d:.]+ +\d+ \S+:\d+\]|To enable the following instructions: "
@@ -57,7 +57,7 @@ def add_parser(commands: Any) -> None:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Different addresses of this machine, "127.0.0.1:port", at which nobody listens yet."""
+    """Returns different addresses of this machine, "127.0.0.1:port", that are free."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for s in sockets:
@@ -66,14 +66,14 @@ def free_addresses(count: int) -> list[str]:
 
 
 def _shares(cores: Sequence[int], hosts: int) -> list[set[int]]:
-    """The cores of each host: its part of them, or all if there are too few."""
+    """Returns the cores of each host: its part of them, or all if there are too few."""
     if len(cores) < hosts:
         return [set(cores)] * hosts
     return [set(cores[k::hosts]) for k in range(hosts)]
 
 
 class _Hosts:
-    """The hosts' processes, and what prints their output."""
+    """The processes of hosts, and the threads that print their output."""
 
     def __init__(self, script: pathlib.Path, arguments: Sequence[str], hosts: int) -> None:
         self._command = [sys.executable, "-u", str(script), *arguments]
@@ -87,7 +87,7 @@ class _Hosts:
             "task": {"type": "worker", "index": host},
         }
         all_cores = sorted(os.sched_getaffinity(0))
-        # Which the process inherits.
+        # The process inherits them.
         os.sched_setaffinity(0, _shares(all_cores, len(self._addresses))[host])
         process = subprocess.Popen(
             self._command,
@@ -102,18 +102,18 @@ class _Hosts:
         return process
 
     def start_again(self, host: int) -> None:
-        """One whose process has ended."""
+        """Starts a host again whose process has ended."""
         self.processes[host] = self._start(host)
 
     def end(self) -> None:
-        """Asks what is left of them to end, and kills what does not."""
+        """Asks all running hosts to end, and kills those that do not."""
         _end(self.processes)
         for output in self._outputs:
             output.join(_GRACE_SECONDS)
 
 
 def _failure(host: int, code: int) -> tuple[int, str]:
-    """An exit status for that of a host's process, and who has failed how."""
+    """Returns an exit status for that of a host's process, and a text."""
     how = f"exit status {code}" if code > 0 else signal.Signals(-code).name
     return code if code > 0 else 128 - code, f"host {host}: {how}"
 
@@ -137,7 +137,7 @@ def _copy_output(host: int, process: subprocess.Popen) -> threading.Thread:
 
 
 def _end(processes: Sequence[subprocess.Popen]) -> None:
-    """Asks what is left of them to end, and kills what does not."""
+    """Asks all running processes to end, and kills those that do not."""
     for process in processes:
         if process.poll() is None:
             process.terminate()
@@ -152,7 +152,7 @@ def _end(processes: Sequence[subprocess.Popen]) -> None:
 
 @contextlib.contextmanager
 def _asked_to_end() -> Iterator[None]:
-    """SIGTERM is an interruption, as Ctrl-C is: the hosts end with this process."""
+    """Turns SIGTERM into an interruption, as by Ctrl-C: the hosts end with this process."""
 
     def interrupt(*unused: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What the command line reads of the machine: processor, cores, memory, load. No TensorFlow."""
+"""Facts about the machine: processor, cores, memory, load. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_LIMIT_BYTES = 1 << 60  # control groups of version 1 say "none" by a number a
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """What a process may use.
+    """The resources that a process may use.
 
     Attributes:
       cpu_flags: what /proc/cpuinfo says the processor can do; empty where it does not say.
@@ -40,7 +40,7 @@ def _text(path: pathlib.Path) -> str:
 
 
 def _field(text: str, name: str, separator: str = ":") -> list[str]:
-    """The words of the first line "name: words"."""
+    """Returns the words of the first line "name: words"."""
     for line in text.splitlines():
         key, colon, value = line.partition(separator)
         if colon and key.strip() == name:
@@ -49,7 +49,7 @@ def _field(text: str, name: str, separator: str = ":") -> list[str]:
 
 
 def memory_limit_bytes(root: pathlib.Path) -> int | None:
-    """The least that the control group of this process, or one it lies in, grants."""
+    """Returns the least that the control group of this process, or a parent, grants."""
     limits = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -60,7 +60,7 @@ def memory_limit_bytes(root: pathlib.Path) -> int | None:
             mount, file = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
-        # In a container the path may be the host's: the mount itself is the group then.
+        # The mount itself is the group if this is a container and the path is the host's.
         group = mount / path.lstrip("/")
         for directory in (group, *group.parents):
             if directory.is_relative_to(mount):
@@ -70,7 +70,7 @@ def memory_limit_bytes(root: pathlib.Path) -> int | None:
 
 
 def this_machine(root: pathlib.Path = pathlib.Path("/")) -> Machine:
-    """What this process runs on; the files are read below `root`."""
+    """Returns the machine of this process; files are read below `root`."""
     memory = _field(_text(root / "proc/meminfo"), "MemAvailable")
     return Machine(
         cpu_flags=frozenset(_field(_text(root / "proc/cpuinfo"), "flags")),

@@ -1,5 +1,7 @@
-"""The models that come along: what the command line, its data sets and the benchmarks know of
-them. The networks themselves are in `tensorbow.models` and `tensorbow.cli.train.keras_networks`."""
+"""Facts about the models that come along, by name. No TensorFlow.
+
+The networks themselves are in `tensorbow.models` and `tensorbow.cli.train.keras_networks`.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ class Model:
     """A network that can be trained by name.
 
     Attributes:
-      reads: what a row of its data is: an "image", the "characters" of a piece of text
-        (each is followed by the next one), or the "words" before a word.
+      reads: the kind of its rows: an "image", the "characters" of a piece of text (it
+        predicts each next one), or the "words" before a word.
       target: the test accuracy that counts as trained, 0 to 1.
-      shape: of a row where data are made up: (height, width, channels), or (length,).
-      classes: likewise; of text, the size of the vocabulary.
-      optimiser: what `tensorbow train` takes if nothing is said.
-      learning_rate: likewise.
+      shape: shape of a made-up row: (height, width, channels), or (length,).
+      classes: number of classes of made-up rows; for text, the size of the vocabulary.
+      optimiser: default of `tensorbow train`.
+      learning_rate: default of `tensorbow train`.
     """
 
     reads: Literal["image", "characters", "words"]

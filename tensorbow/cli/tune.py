@@ -1,4 +1,4 @@
-"""`tensorbow tune`: how fast a program trains with which number of learners."""
+"""`tensorbow tune`: measures a program with different numbers of learners."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _SettledError(BaseException):
 
 
 class _Watch:
-    """Sees the runs of sessions, until one of them has settled or the time is over."""
+    """The runs of sessions, until one of them has settled or the time is over."""
 
     def __init__(self, seconds: float, say: Callable[[str], None]) -> None:
         self._end = time.monotonic() + seconds
@@ -38,7 +38,7 @@ class _Watch:
         self.tuning: list[Measurement] = []
 
     def ran(self, session: tensorbow.TensorBowSession) -> bool:
-        """Whether there is nothing more to find."""
+        """Returns true if there is nothing more to find."""
         tuning = session.tuning
         if len(tuning) >= len(self.tuning):
             self.tuning = tuning
@@ -59,7 +59,7 @@ def _layout(tried: Measurement) -> str:
 
 
 def table(tuning: Sequence[Measurement]) -> str:
-    """What was tried as aligned text; the layout that was settled on is marked."""
+    """Returns the trials as aligned text; the chosen layout is marked."""
     best = max((tried.samples_per_second for tried in tuning), default=0.0)
     cells = [["", "samples/s", "of the best", "spread", ""]]
     for tried in tuning:
@@ -106,7 +106,7 @@ def plot(tuning: Sequence[Measurement], title: str, path: pathlib.Path) -> None:
 
 
 def model_with_rows(name: str, rows: int) -> tuple[models.Program, dict[Any, Any]]:
-    """The program of a model of ours, and feeds of so many rows that are made up."""
+    """Returns the program of a model of ours, and feeds of made-up rows."""
     facts = model_names.MODELS[name]
     program = models.build(
         name, facts.shape, facts.classes, lambda: tf1.train.GradientDescentOptimizer(0.01)
@@ -126,9 +126,8 @@ def tune_model(watch: _Watch, name: str, rows: int) -> None:
 
 
 def _version_1() -> list[Any]:
-    """The modules that are called `tf.compat.v1`: what that names is another module after
-    `import tensorflow.compat.v1`, which a script may begin with or an import of its own have
-    done."""
+    """Returns all modules that are called `tf.compat.v1`: the name means another one after
+    `import tensorflow.compat.v1`, in the script or in a library."""
     importlib.import_module("tensorflow.compat.v1")
     modules = [module for name, module in sys.modules.items() if name.endswith("compat.v1")]
     return [module for module in modules if getattr(module, "Session", None) is tf1.Session]
@@ -136,7 +135,7 @@ def _version_1() -> list[Any]:
 
 @contextlib.contextmanager
 def _watched(watch: _Watch) -> Iterator[None]:
-    """Sessions that a program makes, stock ones too, find their number of learners."""
+    """Makes sessions of a program, stock ones too, search for their number of learners."""
 
     class Watched(tensorbow.TensorBowSession):
         def __init__(
@@ -158,7 +157,7 @@ def _watched(watch: _Watch) -> Iterator[None]:
 
 @contextlib.contextmanager
 def sessions_are(kind: type) -> Iterator[None]:
-    """`tf.compat.v1.Session` and `TensorBowSession` are this class."""
+    """Replaces `tf.compat.v1.Session` and `TensorBowSession` by a class."""
     places = [(tensorbow, "TensorBowSession"), *((module, "Session") for module in _version_1())]
     before = [getattr(module, name) for module, name in places]
     for module, name in places:
@@ -183,7 +182,7 @@ def tune_script(watch: _Watch, path: pathlib.Path, arguments: Sequence[str]) -> 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`tensorbow tune`; returns the exit status."""
+    """Runs `tensorbow tune`; returns the exit status."""
 
     def say(text: str) -> None:
         print(text, flush=True)

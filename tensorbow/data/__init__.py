@@ -28,7 +28,7 @@ def libsvm(
     seed: int | None = None,
     form: Literal["sparse", "ragged"] = "sparse",
 ) -> tf.data.Dataset:
-    """Rows of files in the LIBSVM format with any number of labels, streamed.
+    """Returns a data set of rows of files in the LIBSVM format with any number of labels, streamed.
 
     A line is a row: `l1,l2,… f:v f:v …`, with labels from 0 and features in ascending order;
     `#` and what follows is ignored. Files may begin with a header as those of the extreme
@@ -114,7 +114,7 @@ def libsvm(
 
 
 def _ragged(rows: Any, ends: Any, columns: Any, values: Any, label_ends: Any, labels: Any) -> Any:
-    """Ragged tensors [batches, rows, None]."""
+    """Returns ragged tensors [batches, rows, None]."""
     batch_ends = tf.range(0, tf.shape(ends, tf.int64)[0], rows)
 
     def batches(flat: Any, ends: Any) -> Any:

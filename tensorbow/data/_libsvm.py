@@ -15,9 +15,9 @@ import numpy as np
 from tensorbow import _native
 from tensorbow._runtime.messages import count
 
-# Of text that is parsed at once, and values of a group of batches: as much that the calls
-# between TensorFlow and Python do not matter (0.2 ms a group), and so little that the memory
-# is used again. Of larger arrays the system has it back every time, which takes longer.
+# The text that is parsed at once, and the values of a group of batches. Large enough to hide
+# calls between TensorFlow and Python (0.2 ms a group), small enough for the allocator to use
+# memory again: larger arrays go back to the system, which takes longer.
 BLOCK_BYTES = 3 << 16
 _GROUP_VALUES = 1 << 14
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
@@ -80,14 +80,14 @@ class Rows:
         )
 
     def in_order(self, order: np.ndarray) -> Rows:
-        """The rows of these numbers."""
+        """Returns the rows of these numbers."""
         at, ends = _gathered(self.ends, order)
         labels_at, label_ends = _gathered(self.label_ends, order)
         return Rows(ends, self.columns[at], self.values[at], label_ends, self.labels[labels_at])
 
 
 def _gathered(ends: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the elements of these rows lie, and where they end when they are together."""
+    """Returns the places of the elements of these rows, and their ends when they are together."""
     counts = np.diff(ends)[order]
     new_ends = np.append(0, np.cumsum(counts))
     return np.arange(new_ends[-1]) + np.repeat(ends[order] - new_ends[:-1], counts), new_ends
@@ -112,7 +112,7 @@ def _damage_told(path: str, line: int) -> Iterator[None]:
 
 
 def _header_of(line: bytes) -> _Header | None:
-    """What the first line of a file says, if it is a header: three numbers."""
+    """Returns the three numbers of a file's first line, if it is a header."""
     parts = line.split()
     if len(parts) != 3 or any(b":" in part or b"," in part for part in parts):
         return None
@@ -124,7 +124,7 @@ def _header_of(line: bytes) -> _Header | None:
 
 
 class Files:
-    """The files, with what is known of them."""
+    """Files, with the facts of their headers."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Files:
         return header
 
     def blocks(self) -> Iterator[Rows]:
-        """All rows, in blocks of any size."""
+        """Yields all rows, in blocks of any size."""
         for path, header in zip(self.paths, self._headers):
             rows = 0
             for block in self._blocks_of(path, header is not None):
@@ -227,7 +227,7 @@ class Files:
 
 
 def shuffled(blocks: Iterator[Rows], rows: int, rng: np.random.Generator) -> Iterator[Rows]:
-    """The rows in random order within blocks of so many."""
+    """Yields the rows in random order within blocks of that size."""
     for group in _in_multiples(blocks, rows):
         parts = range(0, len(group), rows)
         orders = [p + rng.permutation(min(rows, len(group) - p)) for p in parts]
@@ -235,7 +235,7 @@ def shuffled(blocks: Iterator[Rows], rows: int, rng: np.random.Generator) -> Ite
 
 
 def _in_multiples(blocks: Iterator[Rows], rows: int) -> Iterator[Rows]:
-    """The rows in groups of a multiple of `rows`, but the last one."""
+    """Yields the rows in groups of a multiple of `rows`, but the last one."""
     waiting: list[Rows] = []
     count = 0
     for block in blocks:
@@ -253,8 +253,8 @@ def _in_multiples(blocks: Iterator[Rows], rows: int) -> Iterator[Rows]:
 
 
 def in_groups(rows: Iterator[Rows], batch_size: int) -> Iterator[Rows]:
-    """The rows in groups of whole batches, each of about _GROUP_VALUES values; the last one may
-    be a part of a batch."""
+    """Yields the rows in groups of whole batches, each of about _GROUP_VALUES values; the last
+    one may be a part of a batch."""
     for group in _in_multiples(rows, batch_size):
         values_of_batch = max(1, len(group.columns) * batch_size // len(group))
         size = batch_size * max(1, _GROUP_VALUES // values_of_batch)

@@ -1,4 +1,5 @@
-"""Data sets for the command line: files, MNIST, scikit-learn's digits, or made-up rows."""
+"""Data sets for examples and the command line: files, MNIST, scikit-learn's digits, made-up
+rows."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ import numpy as np
 from tensorbow.cli import model_names
 
 SYNTHETIC = "synthetic:"
-_TEST_SHARE = 10  # one of so many pieces of a text is for the test
+_TEST_SHARE = 10  # one piece of a text in ten is for the test
 _LARGE_ROWS = 6000
-_SYNTHETIC_ROWS = 2048  # at most, and
+_SYNTHETIC_ROWS = 2048  # at most
 _SYNTHETIC_BYTES = 2**28
 
 
@@ -40,7 +41,7 @@ class Images:
 
     @property
     def num_rows(self) -> int:
-        """Of the training set."""
+        """The number of training rows."""
         return len(self.x_train)
 
     @property
@@ -51,7 +52,7 @@ class Images:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row."""
+        """The shape of a row."""
         return tuple(self.x_train.shape[1:])
 
     @property
@@ -61,7 +62,7 @@ class Images:
 
     @property
     def summary(self) -> str:
-        """How many rows there are, of what, for the reader."""
+        """The numbers of rows and their size, as text."""
         size = "x".join(map(str, self.shape))
         return f"{len(self.x_train)} training and {len(self.x_test)} test images of {size}"
 
@@ -88,12 +89,12 @@ class Text:
 
     @property
     def num_rows(self) -> int:
-        """Of the training set."""
+        """The number of training rows."""
         return len(self.x_train)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row."""
+        """The shape of a row."""
         return tuple(self.x_train.shape[1:])
 
     @property
@@ -103,7 +104,7 @@ class Text:
 
     @property
     def summary(self) -> str:
-        """How many rows there are, of what, for the reader."""
+        """The numbers of rows and their size, as text."""
         what = "characters" if self.y_train.ndim == 2 else "words"
         return (
             f"{len(self.x_train)} training and {len(self.x_test)} test pieces of "
@@ -164,7 +165,7 @@ def from_file(path: str | pathlib.Path) -> Images:
 
 
 def mnist() -> Images | None:
-    """MNIST from Keras's cache; None if it is not there. Nothing is downloaded."""
+    """Reads MNIST from Keras's cache; None if it is not there. Nothing is downloaded."""
     home = pathlib.Path(os.environ.get("KERAS_HOME", pathlib.Path.home() / ".keras"))
     try:
         return dataclasses.replace(from_file(home / "datasets" / "mnist.npz"), name="MNIST")
@@ -173,7 +174,7 @@ def mnist() -> Images | None:
 
 
 def digits() -> Images:
-    """scikit-learn's 1797 handwritten digits of 8x8 pixels; every fifth is for the test.
+    """Returns scikit-learn's 1797 handwritten digits of 8x8 pixels; every fifth is for the test.
 
     Raises:
       ImportError: if scikit-learn is not installed.
@@ -194,7 +195,7 @@ def digits() -> Images:
 
 
 def large_digits(rows: int = _LARGE_ROWS, test: int = _LARGE_ROWS // 6) -> Images:
-    """scikit-learn's digits as 28x28 pixels, each of them several times: turned, moved, resized.
+    """Makes 28x28 pixels of scikit-learn's digits, each several times: turned, moved, resized.
 
     The test images are made of digits that no training image is made of.
 
@@ -212,7 +213,7 @@ def large_digits(rows: int = _LARGE_ROWS, test: int = _LARGE_ROWS // 6) -> Image
         moved = 13.5 + random.uniform(-1.5, 1.5, (2, count))
         grid = np.mgrid[:28, :28][:, None] - moved[..., None, None]
         cos, sin = (f(turned)[:, None, None] / size[:, None, None] for f in (np.cos, np.sin))
-        # Where a pixel comes from: between which pixels of the small image, and how far.
+        # The source of a pixel: its position between pixels of the small image.
         y, x = cos * grid[0] - sin * grid[1] + 3.5, sin * grid[0] + cos * grid[1] + 3.5
         padded = np.pad(images[..., 0], ((0, 0), (1, 2), (1, 2)))
         y, x = np.clip(y + 1, 0, 9), np.clip(x + 1, 0, 9)
@@ -242,7 +243,7 @@ def from_text(path: pathlib.Path, model: str) -> Text:
 
     Args:
       path: of a UTF-8 file.
-      model: what it is for; `tensorbow.cli.model_names` tells how it reads.
+      model: a key of `tensorbow.cli.model_names.MODELS` that reads text.
 
     Raises:
       ValueError: if the text is too short, or not UTF-8.
@@ -283,7 +284,7 @@ def from_text(path: pathlib.Path, model: str) -> Text:
 def synthetic(
     model: str, shape: tuple[int, ...] = (), classes: int = 0, rows: int = 0
 ) -> Images | Text:
-    """Random rows of a model's kind, with labels that follow from them.
+    """Makes random rows of a model's kind, with labels that follow from them.
 
     Args:
       model: a key of `tensorbow.cli.model_names.MODELS`.
@@ -312,7 +313,7 @@ def synthetic(
 
 
 def _labels(x: np.ndarray, classes: int, random: np.random.Generator) -> np.ndarray:
-    """Which of `classes` random directions a row points to most."""
+    """Returns, for each row, the random direction of `classes` that it points to most."""
     directions = random.standard_normal((min(x.shape[1], 4096), classes)).astype(np.float32)
     return np.argmax(x[:, : len(directions)] @ directions, axis=1).astype(np.int32)
 
@@ -325,7 +326,7 @@ def _made_digits(model: str) -> Images | Text:
 
 
 def _parsed(text: str) -> tuple[tuple[int, ...], int]:
-    """Shape and classes of "synthetic:224x224x3:1000"."""
+    """Returns shape and classes of "synthetic:224x224x3:1000"."""
     match = re.fullmatch(r"synthetic:(\d+(?:x\d+)*):(\d+)", text)
     numbers = [] if match is None else [int(n) for n in match[1].split("x")]
     if match is None or min(numbers) < 1 or int(match[2]) < 2:
@@ -345,13 +346,13 @@ def load(path: str | pathlib.Path | None, model: str) -> Images | Text: ...
 
 
 def load(path: str | pathlib.Path | None = None, model: str = "lenet") -> Images | Text:
-    """The data of `path` for a model.
+    """Returns the data of `path` for a model.
 
     Args:
       path: "synthetic:SHAPE:CLASSES"; a folder of images; an .npz file in the layout of Keras's
         MNIST; for models that read text, a text file. Without one: MNIST if Keras has it in its
         cache, else `large_digits`, else made-up rows; text has no such default.
-      model: what the data are for.
+      model: the name of the model that the data are for.
 
     Raises:
       OSError: if a file is not there.

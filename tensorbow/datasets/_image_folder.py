@@ -10,12 +10,12 @@ import tensorflow as tf
 from tensorbow._session import memory
 
 _IMAGE_FILES = {".bmp", ".gif", ".jpeg", ".jpg", ".png"}
-_TEST_SHARE = 5  # every so many-th image of a class is for the test
+_TEST_SHARE = 5  # one image of a class in five is for the test
 _ROWS = 64  # decoded at once
 
 
 def read(path: pathlib.Path) -> list[np.ndarray]:
-    """The images of a folder with one subfolder for each class, by `tf.data`.
+    """Reads a folder of images with one subfolder for each class, by `tf.data`.
 
     Args:
       path: its subfolders are the classes, in alphabetical order; or it has two, "train" and
@@ -73,7 +73,7 @@ def _files_by_class(path: pathlib.Path) -> dict[str, list[pathlib.Path]]:
 
 
 def _decoded(path: pathlib.Path, files: list[str]) -> np.ndarray:
-    """The images of these files, uint8, all of the size of the first one."""
+    """Returns the images of these files, uint8, all of the size of the first one."""
 
     def decode(file: tf.Tensor) -> tf.Tensor:
         return tf.io.decode_image(tf.io.read_file(file), channels=3, expand_animations=False)

@@ -115,7 +115,7 @@ def replicate(model: Model, options: Options | None = None) -> Model:
 
 
 def session_of(model: Any) -> TensorBowSession | None:
-    """The session that trains a replicated model.
+    """Returns the session that trains a replicated model.
 
     It tells how far training is (`iterations`, `learning_tasks`, `samples_seen`) and what
     keeps the learners together (`synchroniser`), and can `restart()` the averaging. Every
@@ -134,7 +134,7 @@ def session_of(model: Any) -> TensorBowSession | None:
 
 
 def learner_value(model: Any, variable: Any, learner: int) -> np.ndarray:
-    """A copy of one learner's own value of a variable.
+    """Returns a copy of one learner's own value of a variable.
 
     Args:
       model: what `replicate` returned.

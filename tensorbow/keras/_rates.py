@@ -26,7 +26,7 @@ class RateWatch:
         self._scheduled: list[float] = []  # after the last step
 
     def note_pushed(self, variable: Any, old: float, new: float) -> None:
-        """A scalar variable of Keras's has been written into the session."""
+        """Records that a scalar variable of Keras's has been written into the session."""
         if variable.name.split(":")[0].split("/")[-1] == "learning_rate":
             self._restart_if_dropped(old, new)
 

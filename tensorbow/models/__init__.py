@@ -1,7 +1,7 @@
-"""Networks as TensorFlow-1 programs, for the command line, tests and benchmarks.
+"""Networks as TensorFlow-1 programs, for the command line, examples, tests and benchmarks.
 
-They are ordinary programs: nothing in here knows of TensorBow. `tensorbow.cli.model_names` tells
-what they are trained on.
+They are ordinary programs that know nothing of TensorBow. `tensorbow.cli.model_names` has their
+data and learning rates.
 """
 
 from __future__ import annotations

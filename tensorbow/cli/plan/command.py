@@ -1,4 +1,4 @@
-"""`tensorbow plan`: how fast a program will train on several hosts, from what one measures."""
+"""`tensorbow plan`: predicts the speed on several hosts from measurements of one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def ways(task: Task, cluster: Cluster, periods: Sequence[int]) -> dict[str, Prediction]:
-    """The ways to train on these hosts, by name."""
+    """Returns predictions for the ways to train on these hosts, by name."""
     found = {}
     for period in periods:
         name = "SMA" if period == 1 else f"SMA, H = {period}"
@@ -95,7 +95,7 @@ def ways(task: Task, cluster: Cluster, periods: Sequence[int]) -> dict[str, Pred
 
 
 def table(found: dict[int, dict[str, Prediction]], task: Task, rows: int) -> str:
-    """Predictions by number of hosts and way, as aligned text."""
+    """Returns predictions by number of hosts and way, as aligned text."""
     cells = [["hosts", "", "ms an iteration", "samples/s", "waiting", "of hosts alone"]]
     for hosts, by_way in found.items():
         for name, predicted in by_way.items():
@@ -120,7 +120,7 @@ def table(found: dict[int, dict[str, Prediction]], task: Task, rows: int) -> str
 
 
 def told(task: Task, rows: int, host: Host) -> str:
-    """What one host measures, as text."""
+    """Returns the measurements of one host as text."""
     lines = [
         f"One host, {count(host.learners, 'learner')} on {count(int(host.cores), 'core')}: "
         f"{1e3 * task.seconds:.2f} ms an iteration of {rows} rows, {rows / task.seconds:,.0f} "
@@ -144,7 +144,7 @@ def told(task: Task, rows: int, host: Host) -> str:
 
 
 def disturbed(iterations: Sequence[float], work: Sequence[float], cores: float) -> str:
-    """A warning if the program did not have its cores to itself, else nothing."""
+    """Returns a warning if other programs used the cores; else ""."""
     share = statistics.median(work) / cores / statistics.median(iterations)
     if share >= _UNDISTURBED:
         return ""
@@ -155,7 +155,7 @@ def disturbed(iterations: Sequence[float], work: Sequence[float], cores: float) 
 
 
 def told_network(network: Network, costs: SumCosts) -> str:
-    """What is between hosts, as text."""
+    """Returns the network between hosts as text."""
     step, byte = network.latency + costs.step, max(1 / network.bandwidth, costs.byte)
     return (
         f"Sums: {1e6 * step:.0f} us a step and {1e9 * byte:.2f} ms per MB sent, of which hosts "
@@ -165,7 +165,7 @@ def told_network(network: Network, costs: SumCosts) -> str:
 
 
 def _shares(cores: Sequence[int], count: int) -> list[list[int]]:
-    """Cores of two hosts with so many each, different ones if there are enough."""
+    """Returns the cores of two hosts, different ones if there are enough."""
     first = list(cores[:count])
     return [first, list(cores[count : 2 * count]) if 2 * count <= len(cores) else first]
 
@@ -187,7 +187,7 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`tensorbow plan`; returns the exit status."""
+    """Runs `tensorbow plan`; returns the exit status."""
     everything = sorted(os.sched_getaffinity(0))
     from tensorbow.cli.plan import sum_costs, task_times
 

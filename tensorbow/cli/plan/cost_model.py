@@ -1,4 +1,4 @@
-"""How long an iteration takes on several hosts, from what its parts take on one.
+"""Times of iterations on several hosts, predicted from those of their parts on one.
 
 A learning task is a forward pass, layers of back-propagation from the last to the first, and
 what comes after. A sum over the hosts takes time on the network, where it may hide behind
@@ -12,14 +12,14 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-CHUNK_BYTES = 4 << 20  # what travels together (HostAverage, HostGradients)
+CHUNK_BYTES = 4 << 20  # the size of a chunk (HostAverage, HostGradients)
 AT_ONCE_BYTES = 256 << 10  # that a host offers in one step (TensorExchange)
 _LINE = 64  # bytes; the parts of a ring begin at multiples
 
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """One step of back-propagation, at whose end variables of so many bytes are updated."""
+    """A step of back-propagation, after which its variables are updated."""
 
     name: str
     seconds: float
@@ -46,11 +46,11 @@ class Task:
 
     @property
     def size_bytes(self) -> int:
-        """Of all variables that are averaged."""
+        """The size of all variables that are averaged."""
         return sum(layer.size_bytes for layer in self.layers)
 
     def scaled_to(self, seconds: float) -> Task:
-        """The same task, in proportion, if it takes so long."""
+        """Returns the same task, scaled to take `seconds`."""
         factor = seconds / self.seconds
         layers = [dataclasses.replace(a, seconds=a.seconds * factor) for a in self.layers]
         return Task(self.forward * factor, tuple(layers), self.rest * factor)
@@ -58,7 +58,7 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What every host has.
+    """The learners and cores of every host.
 
     Attributes:
       learners: replicas; each executes one task in an iteration, all at the same time.
@@ -73,9 +73,11 @@ class Host:
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """Attributes:
-    latency: of one message from a host to the next.
-    bandwidth: bytes per second of a host, in each direction.
+    """The network between hosts.
+
+    Attributes:
+      latency: of one message from a host to the next.
+      bandwidth: bytes per second of a host, in each direction.
     """
 
     latency: float = 0.0
@@ -84,16 +86,16 @@ class Network:
 
 @dataclasses.dataclass(frozen=True)
 class SumCosts:
-    """What the software takes for its part in a sum, beside the network.
+    """The costs of software in a sum, beside the network.
 
     In a step a host sends messages to others and gets as many; bytes are those that it sends.
 
     Attributes:
-      step: until a step of one message is done, on idle hosts that are next to each other.
-      byte: likewise, for every byte.
-      step_work: CPU time of a message, and of the one that comes, on each host.
-      byte_work: likewise, of every byte.
-      interruption: CPU time that an iteration loses when sums go on beside what it computes:
+      step: time of a step of one message, on idle hosts that are next to each other.
+      byte: time of every byte.
+      step_work: CPU time of a message that is sent and one that is received, on each host.
+      byte_work: CPU time of every byte.
+      interruption: CPU time that an iteration loses when sums run beside its computation:
         threads take turns, and find caches cold.
     """
 
@@ -106,22 +108,22 @@ class SumCosts:
 
 @dataclasses.dataclass(frozen=True)
 class Exchange:
-    """TensorBow's sums (cc/cluster/tensor_exchange): two hosts, and more for short vectors, give
-    each other all they have; else each adds up a part for all others."""
+    """A sum of TensorBow's (cc/cluster/tensor_exchange). Two hosts exchange everything, as do
+    more hosts for short vectors; else each adds up a part for all others."""
 
     hosts: int
 
     def steps(self, size_bytes: float) -> int:
-        """One after the other."""
+        """Returns the number of steps, one after the other."""
         at_once = self.hosts == 2 or size_bytes * (self.hosts - 1) <= AT_ONCE_BYTES
         return 1 if at_once else 2
 
     def messages(self, size_bytes: float) -> float:
-        """From each host, on average."""
+        """Returns the number of messages from each host, on average."""
         return self.steps(size_bytes) * (self.hosts - 1)
 
     def sent_bytes(self, size_bytes: float) -> float:
-        """By each host."""
+        """Returns the bytes that each host sends."""
         if self.steps(size_bytes) == 1:
             return (self.hosts - 1) * size_bytes
         return 2 * (self.hosts - 1) / self.hosts * size_bytes
@@ -129,8 +131,8 @@ class Exchange:
 
 @dataclasses.dataclass(frozen=True)
 class Ring:
-    """TensorFlow's ring: the vector in as many parts as hosts, each of which goes round twice,
-    once to be added up and once to be handed on."""
+    """TensorFlow's ring: each of as many parts as hosts goes round twice. The first round adds
+    it up, the second hands it on."""
 
     hosts: int
 
@@ -139,8 +141,8 @@ class Ring:
         return 2 * (self.hosts - 1)
 
     def messages(self, size_bytes: float) -> float:
-        """A part is as long as its share and the next multiple of a cache line, so that short
-        vectors have fewer parts."""
+        """Returns the number of messages from each host. Parts end at multiples of a cache line,
+        so that short vectors have fewer parts."""
         part = (math.ceil(size_bytes / self.hosts) // _LINE + 1) * _LINE
         return self.steps(size_bytes) * math.ceil(size_bytes / part) / self.hosts
 
@@ -150,8 +152,7 @@ class Ring:
 
 @dataclasses.dataclass(frozen=True)
 class Hierarchy:
-    """Exchanges in groups of `group` hosts, and between those that have the same place in their
-    groups.
+    """Exchanges in groups of `group` hosts, and between hosts of the same place in their groups.
 
     Each group adds up, so that every member has the sum of a part; the members of a place sum
     their part over the groups; each group hands its parts on. Sends as many bytes as one
@@ -184,14 +185,14 @@ Topology = Exchange | Ring | Hierarchy
 
 
 def squarest(hosts: int) -> Hierarchy:
-    """The hierarchy with the fewest messages, of long vectors."""
+    """Returns the hierarchy with the fewest messages for long vectors."""
     groups = [g for g in range(1, hosts + 1) if hosts % g == 0]
     return min((Hierarchy(hosts, g) for g in groups), key=lambda h: h.messages(1e12))
 
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """Hosts that are alike, and what is between them."""
+    """Equal hosts, and the network between them."""
 
     host: Host
     topology: Topology
@@ -200,7 +201,7 @@ class Cluster:
 
     @property
     def report_bytes(self) -> int:
-        """What says what has become of an iteration: five integers of each host."""
+        """The size of the report of an iteration: five integers of each host."""
         return 40 * self.topology.hosts
 
     @property
@@ -209,30 +210,30 @@ class Cluster:
         return self.sum_work(self.report_bytes) + self.costs.interruption
 
     def latency(self, size_bytes: float) -> float:
-        """Of a sum's time, what its bytes do not take."""
+        """Returns the part of a sum's time that does not depend on bandwidth."""
         steps = self.topology.steps(size_bytes)
         # Messages of a step are made one after the other.
         more = max(0.0, self.topology.messages(size_bytes) - steps) * self.costs.step_work
         return steps * (self.network.latency + self.costs.step) + more
 
     def bytes_seconds(self, size_bytes: float) -> float:
-        """Of a sum's time, what its bytes take."""
+        """Returns the part of a sum's time that its bytes take."""
         byte = max(1 / self.network.bandwidth, self.costs.byte)
         return self.topology.sent_bytes(size_bytes) * byte
 
     def sum_seconds(self, size_bytes: float) -> float:
-        """From the start of a sum to its end, on hosts that do nothing else."""
+        """Returns the time of a sum on hosts that do nothing else."""
         return self.latency(size_bytes) + self.bytes_seconds(size_bytes)
 
     def sum_work(self, size_bytes: float) -> float:
-        """CPU time that a sum takes on each host."""
+        """Returns the CPU time of a sum on each host."""
         sent = self.topology.sent_bytes(size_bytes)
         messages = self.topology.messages(size_bytes)
         return messages * self.costs.step_work + sent * self.costs.byte_work
 
 
 def in_chunks(size_bytes: float) -> list[float]:
-    """The sizes of the chunks in which a model travels."""
+    """Returns the sizes of the chunks in which a model travels."""
     whole, rest = divmod(size_bytes, CHUNK_BYTES)
     return [float(CHUNK_BYTES)] * int(whole) + ([rest] if rest else [])
 
@@ -243,8 +244,8 @@ class Prediction:
 
     Attributes:
       seconds: from its beginning to that of the next.
-      work: of these, what sums take of the cores.
-      waiting: of these, what the network does not hide.
+      work: the part in which sums use the cores.
+      waiting: the part in which learners wait for the network.
     """
 
     seconds: float
@@ -253,14 +254,14 @@ class Prediction:
 
 
 def _busy(task: Task, work: float, awaited: float) -> Prediction:
-    """An iteration in which something has to be there at the first update that was sent when
-    the iteration before was over, and arrives so much later; `work` is done meanwhile."""
+    """Returns an iteration that may wait, at its first update, for the sum of the iteration
+    before."""
     waiting = max(0.0, awaited - task.forward - work)
     return Prediction(task.seconds + work + waiting, work, waiting)
 
 
 def averaged_models(task: Task, cluster: Cluster, period: int = 1) -> Prediction:
-    """An iteration under `SMA()`, the mean of `period` of them.
+    """Returns an iteration under `SMA()`, the mean of `period` of them.
 
     In one of them hosts average: what their replicas add up to travels while the forward pass
     of the next iteration computes, and is awaited at its first update. A report on every
@@ -269,8 +270,8 @@ def averaged_models(task: Task, cluster: Cluster, period: int = 1) -> Prediction
     if cluster.topology.hosts == 1:
         return Prediction(task.seconds, 0.0, 0.0)
     host, size, report = cluster.host, task.size_bytes, cluster.report_bytes
-    # Arrays that are read or written beside what one host's own average takes: the sum, twice,
-    # and with one learner, who has no average of its own, replica and z, twice.
+    # Arrays that the average of hosts reads and writes beside a host's own average: the sum. One
+    # learner has no average of its own: replica and z come on top.
     arrays = 2 if host.learners > 1 else 5
     chunks = sum(map(cluster.sum_work, in_chunks(size)))
     work = cluster.report_work / host.cores
@@ -286,7 +287,7 @@ def averaged_models(task: Task, cluster: Cluster, period: int = 1) -> Prediction
 
 
 def averaged_gradients(task: Task, cluster: Cluster) -> Prediction:
-    """An iteration under `SSGD()`.
+    """Returns an iteration under `SSGD()`.
 
     Gradients leave in chunks, as soon as back-propagation has filled one. A chunk is under way
     for its time on the network, after those before it (where it has that for itself, this is
@@ -320,7 +321,8 @@ def chunked_seconds(
     accumulation: Sequence[float],
     broadcast: Sequence[float],
 ) -> float:
-    """Back-propagation with reductions in the background (Le et al., ICPE 2018).
+    """Returns the seconds of back-propagation with reductions in the background (Le et al., ICPE
+    2018).
 
     Args, by chunk in the order of back-propagation: its computation, handing it over, and adding
     it up and handing the sum on, which go on meanwhile::
@@ -339,12 +341,13 @@ def chunked_seconds(
 def plain_seconds(
     back_propagation: Sequence[float], accumulation: Sequence[float], broadcast: Sequence[float]
 ) -> float:
-    """Back-propagation, and reductions after it: T' = T_BP + sum_i (t_aa_i + t_bc_i)."""
+    """Returns the seconds of back-propagation with reductions after it: T' = T_BP + sum_i
+    (t_aa_i + t_bc_i)."""
     return sum(back_propagation) + sum(accumulation) + sum(broadcast)
 
 
 def plain_data_parallel(task: Task, cluster: Cluster) -> Prediction:
-    """An iteration that sums up all gradients when it has all of them, and then updates."""
+    """Returns an iteration that sums up all gradients at the end, and then updates."""
     if cluster.topology.hosts == 1:
         return Prediction(task.seconds, 0.0, 0.0)
     chunks = in_chunks(task.size_bytes)

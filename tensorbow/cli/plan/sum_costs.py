@@ -1,4 +1,4 @@
-"""What sums over hosts cost between processes of this machine, for `tensorbow plan`.
+"""Costs of sums over hosts, measured between processes of this machine.
 
     python -m tensorbow.cli.plan.sum_costs RANK ADDRESS ADDRESS
 
@@ -23,19 +23,20 @@ from tensorbow.cli.plan.cost_model import Exchange, SumCosts
 
 SIZES = (1 << 10, 1 << 16, 1 << 19, 1 << 22)  # bytes
 SECONDS = 0.3  # for each
-TURNS = 3  # of which the fastest is taken: others may use the machine
-STEPS = 200  # beside which there is a sum
+TURNS = 3  # the fastest counts: other programs may use the machine
+STEPS = 200  # with a sum beside them
 _STEP, _STEP_ROWS = "logistic", 32
 _PAIR = Exchange(2)
 
 
 def fitted(measured: Mapping[int, tuple[float, float]]) -> SumCosts:
-    """The costs that explain what sums of two hosts take: seconds and CPU seconds, by size."""
+    """Returns the costs that explain the seconds and CPU seconds of sums over two hosts, by
+    size."""
     sent = np.array([_PAIR.sent_bytes(size) for size in measured])
     messages = np.array([_PAIR.messages(size) for size in measured])
     lines = []
     for taken in zip(*measured.values()):
-        # By relative errors: small sums count as much as large ones.
+        # Errors are relative: small sums count as much as large ones.
         weights = 1 / np.array(taken)
         rows = np.column_stack([messages, sent]) * weights[:, None]
         lines.append(_not_negative(rows, np.ones(len(sent))))
@@ -44,7 +45,7 @@ def fitted(measured: Mapping[int, tuple[float, float]]) -> SumCosts:
 
 
 def _not_negative(rows: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
-    """Least squares with both factors 0 or more."""
+    """Returns the least-squares factors, both 0 or more."""
     factors = np.linalg.lstsq(rows, wanted, rcond=None)[0]
     for k in range(2):
         if factors[k] < 0:
@@ -56,7 +57,7 @@ def _not_negative(rows: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
 
 
 def measure(shares: Iterable[Iterable[int]]) -> SumCosts:
-    """Of two processes with these cores each."""
+    """Measures sums between two processes with these cores each."""
     from tensorbow.cli.launch import free_addresses
 
     addresses = free_addresses(2)
@@ -71,7 +72,7 @@ def measure(shares: Iterable[Iterable[int]]) -> SumCosts:
 
 def _start(command: list[str], cores: Iterable[int]) -> subprocess.Popen[str]:
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, set(cores))  # which the process inherits
+    os.sched_setaffinity(0, set(cores))  # the process inherits them
     try:
         return subprocess.Popen(
             command,
@@ -119,7 +120,7 @@ def _sums(rank: int, cluster: Any) -> dict[int, tuple[float, float]]:
 
 
 def _interruption(cluster: Any) -> float:
-    """CPU seconds of a sum beside a small step, less those of the step and the sum alone."""
+    """Returns CPU seconds of a sum beside a small step, less those of the two alone."""
     import tensorflow as tf
 
     from tensorbow.cli import tune
@@ -148,7 +149,7 @@ def _interruption(cluster: Any) -> float:
 
 
 def _work(what: Callable[[], None]) -> float:
-    """CPU seconds of it."""
+    """Returns the mean CPU seconds of a call."""
     begin = time.process_time()
     for _ in range(STEPS):
         what()

@@ -1,4 +1,4 @@
-"""What a learning task takes on this machine, layer by layer, for `tensorbow plan`.
+"""Times of a learning task on this machine, layer by layer.
 
     python -m tensorbow.cli.plan.task_times JOB
 
@@ -30,12 +30,12 @@ tf1 = tf.compat.v1
 
 WARM_UP = 10  # iterations: compiles, fills caches
 TRACES = 7
-_GRADIENTS = {"grad", "delta"}  # what update operations call them
+_GRADIENTS = {"grad", "delta"}  # as update operations call them
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What to measure.
+    """The program to measure.
 
     Attributes:
       model: a key of models.MODELS; "" for a script.
@@ -55,7 +55,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """One host without others.
+    """The times of one host without others.
 
     Attributes:
       task: an iteration; its layers are the updates of variables, in order.
@@ -73,14 +73,14 @@ class Measured:
 
 
 def measure(job: Job, cores: Iterable[int]) -> Measured:
-    """In a process of its own, on these cores.
+    """Measures a job in a process of its own, on these cores.
 
     Raises:
       RuntimeError: if nothing was learned, with what the process says.
     """
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, set(cores))  # which the process inherits
-    # A lone learner computes as a stock session does; as one of several hosts, with oneDNN.
+    os.sched_setaffinity(0, set(cores))  # the process inherits them
+    # A lone learner uses oneDNN only on one of several hosts; the prediction is for those.
     environment = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         process = subprocess.run(
@@ -106,7 +106,7 @@ def measure(job: Job, cores: Iterable[int]) -> Measured:
 
 
 def updates_of(graph: tf.Graph) -> dict[str, tuple[str, int]]:
-    """Of the graph's update operations, by name: their variable's name and its bytes."""
+    """Returns the update operations of a graph by name: their variable's name and its bytes."""
     variables = graph.get_collection(tf1.GraphKeys.TRAINABLE_VARIABLES)
     sizes = {variable.op.name: _size_bytes(variable) for variable in variables}
     found = {}
@@ -121,7 +121,7 @@ def updates_of(graph: tf.Graph) -> dict[str, tuple[str, int]]:
 
 
 def task_of(stats: Sequence[Any], updates: dict[str, tuple[str, int]]) -> Task:
-    """Of traced tasks (NodeExecStats of each) the median of every part, in microseconds.
+    """Returns the median of every part of traced tasks (NodeExecStats of each), in microseconds.
 
     A layer is from the end of the update before it to the end of its own.
     """
@@ -149,7 +149,7 @@ def task_of(stats: Sequence[Any], updates: dict[str, tuple[str, int]]) -> Task:
 
 
 def with_others(task: Task, graph: tf.Graph) -> Task:
-    """The task with the trainable variables that are updated otherwise, at its end.
+    """Returns the task with the trainable variables that are updated otherwise, at its end.
 
     Where all are, learners wait for each other before it begins: nothing hides behind it.
     """
@@ -185,7 +185,7 @@ class _Watch:
     def run(
         self, session: tensorbow.TensorBowSession, run: Callable[..., Any], *given: Any, **more: Any
     ) -> Any:
-        """One run of the program."""
+        """Measures a run of the program."""
         before, rows = session.iterations, session.samples_seen
         begin, work = time.perf_counter(), time.process_time()
         result = run(*given, **more)

@@ -76,7 +76,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     except (OSError, ValueError, ImportError, MemoryError) as error:
         parser.error(str(error))
     try:
-        # With a seed the number of learners stays what it is.
+        # A seed keeps the number of learners.
         options = tensorbow.Options(
             learners_per_device=arguments.learners,
             seed=arguments.seed,
@@ -110,12 +110,12 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 
 def _rate(arguments: argparse.Namespace, epoch: int) -> float:
-    """The learning rate of an epoch, counted from 0."""
+    """Returns the learning rate of an epoch, counted from 0."""
     return float(arguments.learning_rate * 0.1 ** sum(epoch + 1 >= d for d in arguments.drop_at))
 
 
 def _load(arguments: argparse.Namespace) -> Any:
-    """The data; puts what the model is trained with by default where nothing is said."""
+    """Returns the data; fills in the model's defaults for arguments that are not given."""
     is_xml = arguments.model == "xml"
     defaults: dict[str, Any] = extreme.DEFAULTS
     if not is_xml:
@@ -134,8 +134,8 @@ def _synchroniser(arguments: argparse.Namespace, data: Any) -> Any:
     if arguments.synchroniser == "adaptive":
         learners = tensorbow.Options(learners_per_device=arguments.learners, seed=0).num_learners
         b_max = max(1, arguments.batch_size // learners)
-        # A merge in the middle of an epoch and one at its end, at least: then momentum, which
-        # looks back over whole mega-batches, is none.
+        # At least one merge inside an epoch and one at its end: momentum, which looks back over
+        # whole mega-batches, would do harm.
         mega_batch = min(100 * b_max, -(-data.num_rows // 2))
         return tensorbow.AdaptiveSGD(b_max=b_max, mega_batch=mega_batch, momentum=0.0)
     choices = {"auto": "auto", "sma": "SMA", "ssgd": "SSGD", "easgd": "EASGD"}

@@ -16,7 +16,7 @@ SYNTHETIC = "synthetic:"
 def add_parser(commands: Any) -> None:
     """Adds the command and its arguments."""
     train = commands.add_parser("train", help="train a classifier on several learners")
-    train.set_defaults(parser=train)  # which refuses wrong arguments
+    train.set_defaults(parser=train)  # the parser that reports wrong arguments
     train.add_argument(
         "--model",
         choices=[*model_names.MODELS, "xml"],
@@ -96,7 +96,7 @@ def add_parser(commands: Any) -> None:
 
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """Refuses, before anything is loaded or trained, what could not work later."""
+    """Refuses arguments that could not work later, before anything is loaded or trained."""
     check_positive(parser, arguments, "learners", "batch_size", "epochs", "learning_rate")
     if arguments.learners is not None and arguments.learners > MAX_LEARNERS:
         parser.error(f"--learners must be from 1 to {MAX_LEARNERS}, got {arguments.learners}")

@@ -32,7 +32,7 @@ def _lenet(x: Any, classes: int) -> Any:
 
 
 def _resnet(blocks: int) -> Callable[[Any, int], Any]:
-    """The CIFAR residual network of 6 * blocks + 2 layers (He et al., 2015, section 4.2)."""
+    """Makes the CIFAR residual network of 6 * blocks + 2 layers (He et al., 2015, section 4.2)."""
 
     def network(x: Any, classes: int) -> Any:
         x = layers.ReLU()(_conv_bn(x, 16, 3))
@@ -50,7 +50,7 @@ def _resnet(blocks: int) -> Callable[[Any, int], Any]:
 
 
 def _resnet50(x: Any, classes: int) -> Any:
-    """As `tensorbow.models.images.resnet50`."""
+    """Makes the network of `tensorbow.models.images.resnet50`."""
     if x.shape[1] <= SMALL:
         x = layers.ReLU()(_conv_bn(x, 64, 3))
     else:
@@ -69,7 +69,7 @@ def _resnet50(x: Any, classes: int) -> Any:
 
 
 def _vgg16(x: Any, classes: int) -> Any:
-    """As `tensorbow.models.images.vgg16`."""
+    """Makes the network of `tensorbow.models.images.vgg16`."""
     for units in VGG16:
         if units == "pool":
             x = layers.MaxPooling2D(padding="same")(x)
@@ -83,7 +83,7 @@ def _vgg16(x: Any, classes: int) -> Any:
 
 
 def _mobilenet(x: Any, classes: int) -> Any:
-    """As `tensorbow.models.images.mobilenet`."""
+    """Makes the network of `tensorbow.models.images.mobilenet`."""
     x = layers.ReLU()(_conv_bn(x, 32, 3, 1 if x.shape[1] <= SMALL else 2))
     for filters, stride in MOBILENET:
         x = layers.DepthwiseConv2D(3, stride, padding="same", use_bias=False)(x)
@@ -97,7 +97,8 @@ def _lstm(x: Any, classes: int) -> Any:
 
 
 def _transformer(x: Any, classes: int) -> Any:
-    """As `tensorbow.models.text.transformer`, of layers that load without TensorBow."""
+    """Makes the network of `tensorbow.models.text.transformer`, of layers that load without
+    TensorBow."""
     positions = keras.ops.cumsum(keras.ops.ones_like(x), axis=1) - 1
     x = layers.Add()(
         [layers.Embedding(classes, WIDTH)(x), layers.Embedding(x.shape[1], WIDTH)(positions)]
@@ -131,7 +132,8 @@ _NETWORKS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def build(model: str, shape: tuple[int, ...], classes: int = 10) -> keras.Model:
-    """A network that returns logits, [rows, classes] or [rows, length, classes]; not compiled.
+    """Builds a network that returns logits, [rows, classes] or [rows, length, classes]; not
+    compiled.
 
     Args:
       model: a key of `tensorbow.cli.model_names.MODELS`.

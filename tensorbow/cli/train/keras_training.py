@@ -1,4 +1,4 @@
-"""Trains a Keras classifier to a target accuracy and takes the time, as `tensorbow.training`."""
+"""Training of Keras classifiers to a target accuracy, with times, as `tensorbow.training`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def train(
             samples, seconds = samples + len(rows), seconds + taken
             a_turn = len(rows) / taken * TURN_SECONDS
             if len(order) == 0:
-                found = evaluate()  # if it is interrupted, the epoch has not been
+                found = evaluate()  # an interrupted evaluation does not count the epoch
                 progress.samples.append(samples)
                 progress.seconds.append(seconds)
                 progress.accuracy.append(found)

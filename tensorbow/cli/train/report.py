@@ -1,4 +1,4 @@
-"""What `tensorbow train` shows and saves: a progress bar, a table, a picture, all numbers."""
+"""Output of `tensorbow train`: a progress bar, a table, a picture, all numbers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Bar:
         return None if bar.disable else bar
 
     def __call__(self, progress: Progress, rows: int, session: Any) -> None:
-        """Shows that a contender has trained so many rows more.
+        """Adds the rows that a contender has trained.
 
         Args:
           session: of the contender; its metrics are shown, if it has any.
@@ -97,7 +97,7 @@ def _reached(progress: Progress) -> str:
 
 
 def interrupted(contenders: Sequence[Progress]) -> list[str]:
-    """How far training was, in one line for each contender."""
+    """Returns a line about the progress of each contender."""
     lines = []
     for progress in contenders:
         epochs = count(len(progress.accuracy), "epoch")
@@ -106,14 +106,14 @@ def interrupted(contenders: Sequence[Progress]) -> list[str]:
 
 
 def _measures(progress: Progress) -> list[str]:
-    """The columns about the test set."""
+    """Returns the columns about the test set."""
     if not progress.precision:
         return ["final test accuracy"]
     return [f"precision@{k}" for k in (1, 3, 5)]
 
 
 def _table(rows: Sequence[Progress]) -> str:
-    """The contenders' results as aligned text."""
+    """Returns the contenders' results as aligned text."""
     cells = [
         ["", "samples/s", "spread", "epochs to target", "seconds to target", *_measures(rows[0])],
         *(

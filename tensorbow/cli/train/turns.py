@@ -19,7 +19,7 @@ _BUSY = 0.1  # of the cores, used by other programs
 
 @dataclasses.dataclass
 class Progress:
-    """What a training run achieved.
+    """The results of a training run.
 
     Attributes:
       name: of the contender.
@@ -87,7 +87,7 @@ class Contender:
         self._runs = runs
 
     def turn(self, epochs: int, report: Callable[[Progress, int], None]) -> None:
-        """Trains for `TURN_SECONDS`, or to the end of so many epochs."""
+        """Trains for `TURN_SECONDS`, or until it has trained `epochs`."""
         turns, rows, seconds = self.progress.turns, 0, 0.0
         try:
             while seconds < TURN_SECONDS and len(self.progress.accuracy) < epochs:
@@ -127,7 +127,7 @@ def take_turns(
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """How many times as fast the second of two contenders is.
+    """The speed of the second of two contenders, as a multiple of the first's.
 
     Attributes:
       median: over the pairs of turns.
@@ -150,7 +150,7 @@ def ratio(first: Progress, second: Progress) -> Ratio:
 
 
 def doubts(contenders: Sequence[Progress], others: float, cores: int) -> list[str]:
-    """The reasons not to trust a comparison, one sentence each.
+    """Returns the reasons not to trust a comparison, one sentence each.
 
     Args:
       others: cores that other programs have used meanwhile, on average.
