@@ -91,8 +91,8 @@ class ModelSession:
 
         Raises:
           CannotTraceError: if learners cannot execute the model's training step.
-        FewerLearnersError: if there is memory for fewer learners, whose number is not the user's.
-        tf.errors.ResourceExhaustedError: if there is not memory enough for them.
+          FewerLearnersError: if memory is short for a number of learners that is not the user's.
+          tf.errors.ResourceExhaustedError: if memory is short for a number of the user's.
         """
         if self._divides:
             spec = tf.nest.map_structure(_any_rows, spec)
