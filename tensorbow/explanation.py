@@ -18,7 +18,7 @@ class Explanation:
     Attributes:
       kind: "learning", "write" or "read".
       learners: how many execute it; 1 is the central model on all cores.
-      synchroniser: the name of what keeps the learners together; "" if nothing does.
+      synchroniser: its name; "" if the run is not learning or none has been chosen.
       feeds: by tensor name, the rows of each learning task, or None where every learner
         gets the feed whole.
       element: tensors (names) that the run takes from pipelines, queues and Python functions

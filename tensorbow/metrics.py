@@ -28,8 +28,8 @@ class LearnerMetrics:
     Attributes:
       tasks: learning tasks since the number of learners changed last.
       task_seconds: computing, by task; waiting is not counted.
-      wait_seconds: waiting for other learners, by task. What it waits at the end of a run
-        counts for its last task.
+      wait_seconds: waiting for other learners, by task. Waiting at the end of a run counts
+        for the last task.
       memory_bytes: of its allocator, in use: its copies of variables, and what is kept
         of tasks. A lone learner on the CPU trains the session's variables, which are not
         counted.

@@ -118,7 +118,7 @@ class _LearnerSession(BaseSession):
         """Closes the session. Its counts and its synchroniser can be read afterwards."""
         if not self._closed and not isinstance(self._native, Remote):
             self._counts.keep()
-            self._native.take_warnings()  # dropped: nobody waits for these runs
+            self._native.take_warnings()  # dropped: the runs are over
             self._native.close()
             self._warn()
         super().close()
@@ -249,11 +249,10 @@ class _LearnerSession(BaseSession):
     def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:
         """Records what every learner does, and when, until the block ends.
 
-        The file is in Chrome's trace event format, for https://ui.perfetto.dev or
-        chrome://tracing: a lane for the session (runs, compilations, changes of
-        the number of learners) and one for each learner (tasks, and inside of these:
-        feeding, updates, averages, corrections, waiting for others). Of 4,000,000 events, the
-        first ones are kept.
+        The file is in Chrome's trace event format, for https://ui.perfetto.dev or chrome://tracing.
+        The session has a lane: runs, compilations, changes of the number of learners. Each learner
+        has one: tasks, and inside of these feeding, updates, averages, corrections and waiting. The
+        first 4,000,000 events are kept.
 
         Args:
           path: of the file; written when the block ends, also by an error.
@@ -352,9 +351,9 @@ class _LearnerSession(BaseSession):
         """Merges the training since the last merge before a mega-batch is complete, with
         `AdaptiveSGD`; does nothing if there is none.
 
-        Several hosts call it at the same place of their program, before a last evaluation for
-        instance: what is read between two merges is there the last merged model. It waits for
-        all of them, and takes part in their merges meanwhile.
+        Several hosts call it at the same place of their program, for instance before a last
+        evaluation: between two merges they read the last merged model. It waits for all of them,
+        and takes part in their merges meanwhile.
 
         Raises:
           tf.errors.FailedPreconditionError: with another synchroniser.
@@ -371,12 +370,12 @@ class _LearnerSession(BaseSession):
         self._native.merge()
 
     def save_state(self, path: str | os.PathLike[str]) -> None:
-        """Saves all it takes to go on from here bit for bit, whatever happens meanwhile.
+        """Saves everything that training needs to continue from here bit for bit.
 
-        That is every learner's replica of every variable, the central model with its
-        momentum, the central values of all variables, all counters, the learning rates
-        of the last runs and the random state of the learners. `tf.compat.v1.train.Saver`
-        saves the central model alone; restored, training restarts from there.
+        These are every learner's replica of every variable, the central model with its momentum,
+        the central values of all variables, all counters, learning rates and random states.
+        `tf.compat.v1.train.Saver` saves the central model alone; restored, training restarts from
+        there.
 
         Args:
           path: of a local file, made or replaced. It names the files with the tensors,
@@ -414,14 +413,13 @@ class _LearnerSession(BaseSession):
         self._with_state(self._native.save_state, "save_state", path)
 
     def load_state(self, path: str | os.PathLike[str]) -> None:
-        """Goes back to a state saved by `save_state`, in this process or another.
+        """Restores a state saved by `save_state`, in this process or another.
 
-        The graph must have the same variables and the session the same synchroniser; it
-        takes over the number of learners, and keeps it unless `Options` say "auto".
-        Initialisers need not be run before; variables that had no value when the state was
-        saved are left as they are. Where several hosts train together, all of them call it,
-        each finds its own part, and there are as many hosts and learners as there were.
-        After an error the session is as it was.
+        The graph must have the same variables and the session the same synchroniser. The session
+        takes over the number of learners, and keeps it unless `Options` say "auto". Initialisers
+        need not be run before; variables that had no value in the saved state keep theirs. Several
+        hosts all call it and find their own parts; there must be as many hosts and learners as
+        there were. After an error the session is as it was.
 
         Args:
           path: as given to `save_state`. The files may have been moved together.
@@ -440,7 +438,7 @@ class _LearnerSession(BaseSession):
         self._keep_learners()
 
     def _keep_learners(self) -> None:
-        """Ends tuning that nobody has asked for: the program is to do the same every time."""
+        """Ends tuning that the options do not ask for: the program is to do the same every time."""
         if not self._options.tunes_learners:
             self._native.end_tuning()
 
@@ -619,11 +617,10 @@ _OPTIONS = tuple(field.name for field in dataclasses.fields(Options))
 class TensorBowSession(_LearnerSession, tf.compat.v1.Session):
     """A `tf.compat.v1.Session` whose training steps run on several learners.
 
-    Programs need no change but the class. Runs that train are divided among the
-    learners by the rows that are fed or taken from an input pipeline; initialisers,
-    assignments and restores run once and reach every learner; everything else, evaluation
-    and `tf.compat.v1.train.Saver` included, sees the central model, the learners'
-    consistent average.
+    Programs need no change but the class. Runs that train are divided among the learners by the
+    rows that are fed or taken from an input pipeline. Initialisers, assignments and restores run
+    once and reach every learner. Everything else, with evaluation and `tf.compat.v1.train.Saver`,
+    sees the central model, the learners' consistent average.
 
     Args:
       target: empty for a local session. A remote server's address gives a stock session

@@ -285,10 +285,10 @@ def _unaveraged(algorithm: str, ema_decay: float | None = None) -> dict[str, Any
 
 
 Synchroniser = SMA | EASGD | SSGD | Independent | AdaptiveSGD
-"""What keeps the learners of a session together."""
+"""The type of all synchronisers."""
 
 AUTO: Literal["auto"] = "auto"
-"""The choice that is left to the first learning run; see `Options`."""
+"""The synchroniser that the first learning run chooses; see `Options`."""
 
 
 def named(name: str) -> Synchroniser:

@@ -65,7 +65,7 @@ class TuningLog:
         self._runs_to_log = 1
 
     def after_run(self, native: Any) -> None:
-        """Logs news of the search, now and then, if somebody reads the log.
+        """Logs news of the search, now and then, if the log is read.
 
         Args:
           native: the handle of the native session that has executed a learning run.

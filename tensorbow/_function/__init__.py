@@ -257,8 +257,7 @@ def function(
 def session_of(step: Any) -> TensorBowSession | None:
     """Returns the session that trains a step of `tensorbow.function`.
 
-    It has `metrics()`, `trace()`, `set_learners()`, `save_state()` and counts of what has been
-    trained on.
+    It has `metrics()`, `trace()`, `set_learners()`, `save_state()` and counters.
 
     Args:
       step: what `tensorbow.function` returned, or such a method of an instance.

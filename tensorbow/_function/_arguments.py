@@ -18,7 +18,7 @@ _VALUES = (type(None), bool, int, float, complex, str, bytes, tf.DType, type)
 
 
 class _Identity:
-    """An object as part of a key: equal to itself only, and kept alive by nobody."""
+    """An object as part of a key: equal to itself only, and not kept alive."""
 
     def __init__(self, value: Any) -> None:
         self._hash = id(value)

@@ -23,7 +23,7 @@ _SYNONYMS = {
 _said: set[str] = set()
 
 log = logging.getLogger("tensorbow")
-"""What the library does of its own accord: choices at INFO, what was tried at DEBUG."""
+"""Automatic choices of the library at INFO, trials at DEBUG."""
 
 
 def count(number: int, thing: str) -> str:
@@ -69,7 +69,7 @@ def first_time(what: str) -> bool:
 
 
 def meant(name: str, known: Collection[str]) -> str | None:
-    """Returns the name among `known` that somebody meant; None if none is like it."""
+    """Returns the most similar name among `known`; None if none is similar."""
     synonym = _SYNONYMS.get(name)
     if synonym in known:
         return synonym

@@ -1,4 +1,4 @@
-"""The end of sessions that train with other hosts: hosts that wait are told."""
+"""The end of sessions that train with other hosts, which would wait for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _sessions: weakref.WeakSet[Any] = weakref.WeakSet()
 
 @atexit.register
 def _leave_hosts() -> None:
-    """Closes all sessions when the program ends: other hosts go on unless it has failed."""
+    """Closes all sessions when the program ends: other hosts continue unless it has failed."""
     for session in list(_sessions):
         report_failure(session, getattr(sys, "last_value", None))
         session.close()

@@ -189,7 +189,7 @@ def _run_elastic(
     script: pathlib.Path, arguments: Sequence[str], hosts: int, max_restarts: int
 ) -> int:
     """Runs all hosts to their ends. One that fails is started again, alone, unless another has
-    ended well: nobody trains any more then.
+    ended well: training is over then.
 
     Returns:
       An exit status, 0 if a host has ended well, else the first failure's.

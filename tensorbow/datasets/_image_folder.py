@@ -24,8 +24,8 @@ def read(path: pathlib.Path) -> list[np.ndarray]:
         images of the size of the first one.
 
     Returns:
-      Training images, uint8 [rows, height, width, 3], and classes, int32 [rows]; likewise for the
-      test.
+      Training images, uint8 [rows, height, width, 3], and classes, int32 [rows]; then the same
+      for the test.
 
     Raises:
       ValueError: if there are no such images.

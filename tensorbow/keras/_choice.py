@@ -37,9 +37,9 @@ def session_options(
 ) -> Options:
     """Returns the options of the session that trains a model with this synchroniser.
 
-    What a session works out from its graph is said outright where Keras knows it better:
-    the momentum of z by the model's optimisers, and restarts, which `RateWatch` asks for. So is
-    the number of learners, which the traced step has in it and the session must not tune.
+    Keras knows some of the session's choices better: the momentum of z, by the model's optimisers,
+    restarts, which `RateWatch` asks for, and the number of learners. The traced step contains that
+    number, so that the session must not tune it.
     """
     if isinstance(synchroniser, SMA) and synchroniser.centre == "lagging":
         synchroniser = _with_central_momentum(model, synchroniser, num_learners)

@@ -1,7 +1,7 @@
 """Restarts the averaging of a model when its learning rate drops step-wise (ALGORITHMS §1).
 
-Rates are watched on Keras's side, where every optimiser has them: one that a callback sets
-is seen when it is written into the session, one of a schedule is fetched after every step.
+Every optimiser has its rate on Keras's side. A rate that a callback sets is seen when it is written
+into the session. The rate of a schedule is fetched after every step.
 """
 
 from __future__ import annotations

@@ -325,7 +325,7 @@ def chunked_seconds(
     2018).
 
     Args, by chunk in the order of back-propagation: its computation, handing it over, and adding
-    it up and handing the sum on, which go on meanwhile::
+    it up and handing the sum on, which run meanwhile::
 
         T = max_i ( sum_{j <= i} (t_bp_j + t_as_j) + t_aa_i + t_bc_i )
     """

@@ -76,7 +76,7 @@ def measure(job: Job, cores: Iterable[int]) -> Measured:
     """Measures a job in a process of its own, on these cores.
 
     Raises:
-      RuntimeError: if nothing was learned, with what the process says.
+      RuntimeError: if nothing was learned, with the output of the process.
     """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, set(cores))  # the process inherits them

@@ -1,6 +1,6 @@
 """Contenders that train in turns, and the comparison of their speed. No TensorFlow.
 
-What else a machine does changes from one second to the next. Contenders that take turns of a
+The load of a machine changes from one second to the next. Contenders that take turns of a
 second meet the same machine, and the median of their turns is a number that comes out again.
 """
 
