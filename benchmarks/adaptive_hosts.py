@@ -151,7 +151,7 @@ def run_once(
     """Trains both hosts for a time; returns their results."""
     from adaptive import slowed as slowing
 
-    from tensorbow.launch import free_addresses
+    from tensorbow.cli.launch import free_addresses
 
     cores = sorted(os.sched_getaffinity(0))
     addresses = free_addresses(HOSTS)

@@ -49,11 +49,17 @@ class Contender:
     tree: str = ""
 
 
-def facts(model: str) -> Any:
-    """Returns the facts about a model by its name, a `tensorbow.model_names.Model`."""
-    from tensorbow.model_names import MODELS
+def _module(name: str, earlier: str) -> Any:
+    """Imports a module of the package; an earlier working tree has it under another name."""
+    try:
+        return importlib.import_module(f"tensorbow.{name}")
+    except ModuleNotFoundError:
+        return importlib.import_module(f"tensorbow.{earlier}")
 
-    return MODELS[model]
+
+def facts(model: str) -> Any:
+    """Returns the facts about a model by its name, a `tensorbow.cli.model_names.Model`."""
+    return _module("cli.model_names", "model_names").MODELS[model]
 
 
 def data(model: str) -> tuple[np.ndarray, np.ndarray]:
@@ -291,8 +297,7 @@ def tf_function(model: str, rows: int, xla: bool = False) -> Stepper:
 
 
 def _keras_network(model: str) -> Any:
-    from tensorbow.keras import networks
-
+    networks = _module("cli.train.keras_networks", "keras.networks")
     return networks.build(model, facts(model).shape, facts(model).classes)
 
 

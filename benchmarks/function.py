@@ -49,12 +49,12 @@ def _keras_model(network: str) -> tuple[Any, Any, tuple[int, ...]]:
     """Returns a network, its optimiser and the shape of a row."""
     import keras
 
-    from tensorbow.keras import networks
+    from tensorbow.cli.train import keras_networks
 
     layers, optimizers = keras.layers, keras.optimizers
     if network in ("lenet", "resnet20"):
         shape = (28, 28, 1) if network == "lenet" else (32, 32, 3)
-        return networks.build(network, shape), optimizers.SGD(0.05), shape
+        return keras_networks.build(network, shape), optimizers.SGD(0.05), shape
     if network in ("mlp", "wide"):
         units = 512 if network == "mlp" else 3400  # 0.9 and 25.8 million parameters
         made = [layers.Dense(units, "relu") for _ in range(3)]

@@ -25,7 +25,7 @@ import numpy as np
 from contenders import WITH_ONEDNN, Contender
 from interleave import Process, in_turns, machine, spread, told
 
-from tensorbow.launch import free_addresses
+from tensorbow.cli.launch import free_addresses
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 # The steps that a search for the number of gradients in a chunk takes.

@@ -36,10 +36,10 @@ def curves(data: Any, seed: int, epochs: int, synchroniser: str | None) -> dict[
     import keras
 
     import tensorbow
-    from tensorbow.keras import networks
+    from tensorbow.cli.train import keras_networks
 
     keras.utils.set_random_seed(seed)
-    model = networks.build("lenet", data.x_train.shape[1:])
+    model = keras_networks.build("lenet", data.x_train.shape[1:])
     if synchroniser is not None:
         options = tensorbow.Options(synchroniser=getattr(tensorbow, synchroniser)())
         tensorbow.keras.replicate(model, options)

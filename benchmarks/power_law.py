@@ -17,7 +17,7 @@ import pathlib
 
 import numpy as np
 
-from tensorbow._libsvm import Rows
+from tensorbow.data._libsvm import Rows
 
 EXPONENT = 1.0  # the n-th most frequent one occurs n^-EXPONENT times as often as the first
 

@@ -2,11 +2,11 @@
 
     python benchmarks/scaling.py [--check-only] [--busy] [--output NAME]
 
-First the cost model (tensorbow/cost_model.py) is compared with 2 and 4 processes of this machine
-that train together. Then iterations of up to 4,096 hosts are simulated. Their tasks take as long as
-this machine's, with its variation, on networks given by latency and bandwidth; sums cost as much as
-the software here. On a machine that others use (--busy) a task takes its CPU time. Writes
-benchmarks/results/NAME.{json,md}.
+First the cost model (tensorbow/cli/plan/cost_model.py) is compared with 2 and 4 processes of
+this machine that train together. Then iterations of up to 4,096 hosts are simulated. Their tasks
+take as long as this machine's, with its variation, on networks given by latency and bandwidth; sums
+cost as much as the software here. On a machine that others use (--busy) a task takes its CPU time.
+Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import numpy as np
 from interleave import machine, told
 from scaling_check import CHECKED, check, check_table, one_host
 
-from tensorbow import _plan_network, _plan_task, cost_model
-from tensorbow.cost_model import Cluster, Exchange, Host, Network, Ring, SumCosts, Task
+from tensorbow.cli.plan import cost_model, sum_costs, task_times
+from tensorbow.cli.plan.cost_model import Cluster, Exchange, Host, Network, Ring, SumCosts, Task
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 PROGRAMS = pathlib.Path(__file__).parent / "scaling_programs.py"
@@ -121,19 +121,19 @@ def simulated(
 # ---------------------------------------------------------------------------- report
 
 
-def undisturbed(measured: _plan_task.Measured, cores: int) -> _plan_task.Measured:
+def undisturbed(measured: task_times.Measured, cores: int) -> task_times.Measured:
     """Returns the measurement on cores that are all busy with it: its CPU time."""
     iterations = tuple(work / cores for work in measured.work)
     task = measured.task.scaled_to(float(np.median(iterations)))
     return dataclasses.replace(measured, task=task, iterations=iterations)
 
 
-def measured_tasks(cores: Sequence[int], busy: bool) -> dict[str, _plan_task.Measured]:
+def measured_tasks(cores: Sequence[int], busy: bool) -> dict[str, task_times.Measured]:
     """Returns this machine's durations of tasks, with a learner on each core."""
     found = {}
     for name, (program, rows) in TASKS.items():
         ours = program == "lenet"
-        job = _plan_task.Job(
+        job = task_times.Job(
             program if ours else "",
             rows,
             "" if ours else str(PROGRAMS),
@@ -141,7 +141,7 @@ def measured_tasks(cores: Sequence[int], busy: bool) -> dict[str, _plan_task.Mea
             learners=len(cores),
             seconds=SECONDS,
         )
-        found[name] = _plan_task.measure(job, cores)
+        found[name] = task_times.measure(job, cores)
         if busy:
             found[name] = undisturbed(found[name], len(cores))
         task = found[name].task
@@ -203,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     cores = sorted(os.sched_getaffinity(0))
     where = machine()
     half = max(1, len(cores) // 2)
-    costs = _plan_network.measure([cores[:half], cores[-half:]])
+    costs = sum_costs.measure([cores[:half], cores[-half:]])
     print(told_costs(costs), flush=True)
     singles = {(model, rows): one_host(model, rows) for model, rows in CHECKED}
     checked = {}
@@ -239,7 +239,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def written(
-    report: dict[str, Any], costs: SumCosts, tasks: dict[str, _plan_task.Measured]
+    report: dict[str, Any], costs: SumCosts, tasks: dict[str, task_times.Measured]
 ) -> list[str]:
     """Returns the report, in Markdown, by line."""
     in_work = " (in CPU time)" if report["busy"] else ""

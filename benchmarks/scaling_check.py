@@ -1,4 +1,4 @@
-"""The cost model of several hosts (tensorbow/cost_model.py) against processes of this machine."""
+"""The cost model of several hosts against processes of this machine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from contenders import WITH_ONEDNN, Contender
 from hosts import Hosts
 from interleave import in_turns
 
-from tensorbow import _plan_task, cost_model
-from tensorbow.cost_model import Cluster, Exchange, Host, Network, Prediction, SumCosts, Task
+from tensorbow.cli.plan import cost_model, task_times
+from tensorbow.cli.plan.cost_model import (
+    Cluster,
+    Exchange,
+    Host,
+    Network,
+    Prediction,
+    SumCosts,
+    Task,
+)
 
 CHECKED = [("lenet", 32), ("resnet20", 32), ("logistic", 32)]
 CHECK_PERIOD = 8
@@ -51,14 +59,14 @@ def predicted(task: Task, cluster: Cluster) -> dict[str, Prediction]:
     }
 
 
-def one_host(model: str, rows: int) -> _plan_task.Measured:
+def one_host(model: str, rows: int) -> task_times.Measured:
     """Makes a host with one learner on one core, while the others are idle."""
     cores = sorted(os.sched_getaffinity(0))
-    return _plan_task.measure(_plan_task.Job(model, rows, "", (), 1, seconds=4), cores[:1])
+    return task_times.measure(task_times.Job(model, rows, "", (), 1, seconds=4), cores[:1])
 
 
 def check(
-    model: str, rows: int, hosts: int, slices: int, one: _plan_task.Measured, costs: SumCosts
+    model: str, rows: int, hosts: int, slices: int, one: task_times.Measured, costs: SumCosts
 ) -> dict[str, Any]:
     """Returns seconds and CPU seconds of an iteration of a host, by way of training: measured, and
     predicted from hosts that do not average and from `one` host on an idle machine."""

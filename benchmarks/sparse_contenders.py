@@ -15,7 +15,8 @@ import numpy as np
 import power_law
 
 import tensorbow
-from tensorbow import data, extreme
+from tensorbow import data
+from tensorbow.cli.train import extreme
 
 BATCHES = 32  # different batches that are fed in turn
 SWEEP_LABELS = 10

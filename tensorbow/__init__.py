@@ -9,13 +9,13 @@ Example:
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tensorbow import _loader
+from tensorbow._runtime import loader as _loader
 from tensorbow.version import __version__
 
 if TYPE_CHECKING:
     from tensorbow import data, keras
     from tensorbow._function import Function, function, session_of
-    from tensorbow._messages import TensorBowWarning
+    from tensorbow._runtime.messages import TensorBowWarning
     from tensorbow.adaptive import AdaptiveSGD, MegaBatch
     from tensorbow.cluster import Cluster
     from tensorbow.explanation import Explanation
@@ -58,7 +58,7 @@ __all__ = [
 # The modules of the names above; a test compares them with the imports.
 _MODULES = {
     "_function": ("Function", "function", "session_of"),
-    "_messages": ("TensorBowWarning",),
+    "_runtime.messages": ("TensorBowWarning",),
     "adaptive": ("AdaptiveSGD", "MegaBatch"),
     "cluster": ("Cluster",),
     "explanation": ("Explanation",),
@@ -74,7 +74,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
-if not TYPE_CHECKING:  # which sees the imports above, and that there is nothing else
+if not TYPE_CHECKING:  # mypy reads the imports above
 
     def __getattr__(name: str) -> Any:
         """Imports a public name at its first use, with TensorFlow and the native runtime."""
@@ -91,7 +91,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# A program gets everything, or the reason why not, here; the command parses its arguments first.
+# Programs import everything here, or get an error; the command parses its arguments first.
 if not _loader.use_installation() and not _loader.is_command():
     _loader.load()
     for _module, _names in _MODULES.items():

@@ -1,6 +1,6 @@
 """The C++ runtime (cc/bindings/native.cc)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,35 +8,47 @@ import numpy as np
 tensorflow_version: str
 compiler: str
 
-def register_options(
-    *,
-    learners_per_device: int,
-    threads_per_learner: list[int],
-    tunes_learners: bool,
-    batch_size: int,
-    scheduling: str,
-    algorithm: str,
-    centre: str,
-    alpha: float,
-    momentum: float | None,
-    sync_period: int,
-    ema_decay: float,
-    restart: str | Callable[[int], bool],
-    adaptive: dict[str, float],
-    shard: set[str],
-    replicate: set[str],
-    combine: dict[str, str],
-    run_kind: dict[str, str],
-    seed: int | None,
-    pin_threads: bool,
-    cuda_graphs: str,
-    reduces_on_host: bool,
-    proof: bool,
-    element_for_each_learner: bool,
-    cluster: Cluster | None,
-    host_period: int,
-    host_chunk: int | None,
-) -> int: ...
+class AdaptiveOptions:
+    mega_batch: int
+    b_max: int
+    b_min: int
+    beta: float
+    perturbation: float
+    threshold: float
+    momentum: float
+    scaling: bool
+    normalisation: bool
+
+class Options:
+    learners_per_device: int
+    threads_per_learner: list[int]
+    tunes_learners: bool
+    batch_size: int
+    element_for_each_learner: bool
+    scheduling: str
+    algorithm: str
+    centre: str
+    alpha: float
+    momentum: float | None
+    sync_period: int
+    ema_decay: float
+    adaptive: AdaptiveOptions
+    restart: str | Callable[[int], bool]
+    hosts: Cluster | None
+    host_period: int
+    host_chunk: int | None
+    shard: set[str]
+    replicate: set[str]
+    combine: Mapping[str, str]
+    run_kind: Mapping[str, str]
+    proof: bool
+    seed: int | None
+    pin_threads: bool
+    task_recording: str
+    reduces_on_host: bool
+    collect_warnings: bool
+
+def register_options(options: Options) -> int: ...
 def parse_libsvm(
     text: bytes,
     line: int,

@@ -1,4 +1,4 @@
-"""Learners of different speed: Adaptive SGD, and what has become of its mega-batches."""
+"""Adaptive SGD for learners of different speed, and records of its mega-batches."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import dataclasses
 import math
 from typing import Any
 
-from tensorbow._checks import is_int, is_number
-from tensorbow._messages import suggests_names
+from tensorbow import _native
+from tensorbow._runtime.checks import is_int, is_number
+from tensorbow._runtime.messages import suggests_names
 
 MAX_ROWS = 2**53
 
@@ -123,25 +124,19 @@ class AdaptiveSGD:
             raise ValueError(f"AdaptiveSGD: {name} must be finite, got {value}")
 
     def check_learners(self, num_learners: int) -> None:
-        """Any number of learners is fine."""
+        """Accepts any number of learners."""
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime; 0 is None."""
-        return dict(
-            algorithm="AdaptiveSGD",
-            centre="current",
-            alpha=0.0,
-            momentum=0.0,
-            sync_period=1,
-            ema_decay=0.0,
-            restart="never",
-            adaptive={name: float(value or 0) for name, value in vars(self).items()},
-        )
+        """Returns attributes of `_native.Options`."""
+        adaptive = _native.AdaptiveOptions()
+        for name, value in vars(self).items():
+            setattr(adaptive, name, 0 if value is None else value)
+        return dict(algorithm="AdaptiveSGD", momentum=0.0, restart="never", adaptive=adaptive)
 
 
 @dataclasses.dataclass(frozen=True)
 class MegaBatch:
-    """What has become of a mega-batch; each by learner, of all hosts in their order.
+    """The record of a mega-batch; all entries by learner, over all hosts in their order.
 
     Attributes:
       sizes: rows of a batch.

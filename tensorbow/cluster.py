@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from tensorbow import _native
-from tensorbow._checks import is_int, is_one_of
-from tensorbow._messages import suggests_names
+from tensorbow._runtime.checks import is_int, is_one_of
+from tensorbow._runtime.messages import suggests_names
 from tensorbow.synchronisers import check_period
 
 MAX_CHUNK = 10_000
@@ -118,8 +118,8 @@ class Cluster:
     def from_tf_config(
         cls, environment: Mapping[str, str] = os.environ, **settings: Any
     ) -> Cluster | None:
-        """The cluster that TF_CONFIG describes, as TensorFlow reads it; None without it, and
-        where it describes one task.
+        """Returns the cluster in TF_CONFIG, as TensorFlow reads it; None without it, and if it has
+        one task.
 
         Args:
           environment: where TF_CONFIG is looked up.

@@ -1,4 +1,4 @@
-"""What a session does with a run, and why, for people and for programs."""
+"""Explanations of runs: how a session executes them, and why."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorbow._run_plan import RunPlan, prepare_run
+from tensorbow._session.plan import RunPlan, prepare_run
 
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """How a session executes a run; `print` it.
+    """The way a session executes a run; `print` it.
 
     Attributes:
       kind: "learning", "write" or "read".
       learners: how many execute it; 1 is the central model on all cores.
-      synchroniser: the name of what keeps the learners together; "" if nothing does.
+      synchroniser: its name; "" if the run is not learning or none has been chosen.
       feeds: by tensor name, the rows of each learning task, or None where every learner
         gets the feed whole.
       element: tensors (names) that the run takes from pipelines, queues and Python functions
@@ -94,7 +94,7 @@ def _check_fed(plan: RunPlan) -> None:
 
 
 def explain(native: Any, options: Any, plan: RunPlan, arrays: list[np.ndarray]) -> Explanation:
-    """The explanation of one run of a session.
+    """Returns the explanation of one run of a session.
 
     Args:
       native: the session's `_native.SessionHandle`, which knows the graph.
@@ -102,50 +102,35 @@ def explain(native: Any, options: Any, plan: RunPlan, arrays: list[np.ndarray]) 
       plan: the run.
       arrays: what it is fed, in the order of `plan.feeds`.
     """
-    feeds = [feed.tensor for feed in plan.feeds]
     _check_fed(plan)
+    feeds = [feed.tensor for feed in plan.feeds]
     facts = native.describe_run(
         feeds=[tensor.name for tensor in feeds],
         fetches=[tensor.name for tensor in plan.fetches],
         targets=[operation.name for operation in plan.targets],
     )
-    learners = facts["learners"] if facts["kind"] == "learning" else 1
-    why, division = facts["why_one_learner"], ""
     rows: dict[str, list[int] | None] = {tensor.name: None for tensor in feeds}
     rules: dict[str, str | None] = {tensor.name: None for tensor in plan.fetches}
-    types: dict[str, str] = {}
-    exchanges: list[str] = []
     prepared = None
     if facts["kind"] == "learning":
         prepared = prepare_run(native, feeds, plan.fetches, plan.targets)
     found = prepared.explain(arrays) if prepared is not None else None
-    if found is not None:
-        why = found["why_one_learner"] or why
-        if found["why_one_learner"]:
-            learners = 1
-        else:
-            for tensor, divided in zip(feeds, found["divided"]):
-                if divided and found["task_rows"]:
-                    rows[tensor.name] = found["task_rows"]
-            if found["typed"] and len(found["task_rows"]) > 1:
-                division = "by own rows" if found["estimates"] else "exact"
-                types = found["types"]
-                exchanges = [] if found["estimates"] else found["exchanges"]
-        for tensor in plan.fetches:
-            rules[tensor.name] = types.get(tensor.name)
-        for name in facts["variable_fetches"]:
-            rules[name] = "central"
-        for tensor in plan.fetches:
-            rules[tensor.name] = options.combine.get(tensor.name, rules[tensor.name])
+    if found is None:
+        found = dict(why_one_learner="", division="", types={}, exchanges=[])
+    else:
+        rows.update(zip(rows, found["rows"]))
+        central = dict.fromkeys(facts["variable_fetches"], "central")
+        known = {**found["types"], **central, **options.combine}
+        rules = {name: known.get(name) for name in rules}
     return Explanation(
         kind=facts["kind"],
-        learners=learners,
+        learners=1 if found["why_one_learner"] else facts["learners"],
         synchroniser=native.synchroniser if facts["kind"] == "learning" else "",
         feeds=rows,
         element=facts["element"],
-        division=division,
-        why=why,
-        types=types,
-        exchanges=exchanges,
+        division=found["division"],
+        why=found["why_one_learner"] or facts["why_one_learner"],
+        types=found["types"],
+        exchanges=found["exchanges"],
         fetches=rules,
     )

@@ -1,4 +1,4 @@
-"""What sessions that are made by others can be watched with."""
+"""Hooks for sessions that a framework creates."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class MetricsHook(tf.compat.v1.train.SessionRunHook):
         self._global_step: Any = None
 
     def begin(self) -> None:
-        """Before the session is made."""
+        """Opens the file, before the session is made."""
         self._writer = tf1.summary.FileWriter(self._output_dir)
         self._global_step = tf1.train.get_global_step()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes, if it is time to."""
+        """Writes metrics if it is time to."""
         self._runs += 1
         if self._runs % self._every_runs == 0:
             self._write(run_context.session)

@@ -1,20 +1,20 @@
-"""How learners fare."""
+"""Metrics of a session and of its learners."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from tensorbow._messages import count
+from tensorbow._runtime.messages import count
 
 
 @dataclasses.dataclass(frozen=True)
 class Quantiles:
-    """Of the last 256 tasks of a learner, in seconds.
+    """Median and 95th percentile over the last 256 tasks of a learner, in seconds.
 
     Attributes:
-      median: of them.
-      p95: what 95 % of them do not exceed.
+      median: half of the tasks take less.
+      p95: 95 % of the tasks take no more.
     """
 
     median: float
@@ -23,13 +23,13 @@ class Quantiles:
 
 @dataclasses.dataclass(frozen=True)
 class LearnerMetrics:
-    """How one learner fares.
+    """The metrics of one learner.
 
     Attributes:
       tasks: learning tasks since the number of learners changed last.
       task_seconds: computing, by task; waiting is not counted.
-      wait_seconds: waiting for other learners, by task. What it waits at the end of a run
-        counts for its last task.
+      wait_seconds: waiting for other learners, by task. Waiting at the end of a run counts
+        for the last task.
       memory_bytes: of its allocator, in use: its copies of variables, and what is kept
         of tasks. A lone learner on the CPU trains the session's variables, which are not
         counted.
@@ -48,8 +48,8 @@ class LearnerMetrics:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Metrics:
-    """How a session's learners fare: of its last learning runs, at most 256, since the number of
-    learners changed last. Runs that are executed as stock does are not counted.
+    """The metrics of a session over its last learning runs, at most 256, since the last change of
+    the number of learners. Runs that are executed as stock does are not counted.
 
     Attributes:
       runs: how many these are.
@@ -85,7 +85,7 @@ class Metrics:
         )
 
     def scalars(self) -> dict[str, float]:
-        """The numbers worth a curve, by name: a flat dict of floats, as trackers take it.
+        """Returns the numbers worth a curve, by name: a flat dict of floats, as trackers take it.
 
         Example:
           >>> wandb.log(session.metrics().scalars(), step=session.iterations)
@@ -107,7 +107,7 @@ class Metrics:
 
 
 def from_native(found: dict[str, Any]) -> Metrics:
-    """What the native runtime has found."""
+    """Returns the metrics that the native runtime has measured."""
     learners = [
         LearnerMetrics(
             **learner

@@ -28,7 +28,7 @@ class SessionManager(tf.compat.v1.train.SessionManager):
     """
 
     def __init__(self, *args: Any, options: Options | None = None, **kwargs: Any) -> None:
-        """As TensorFlow's, with `options`."""
+        """Takes the arguments of TensorFlow's, and `options`."""
         super().__init__(*args, **kwargs)
         self._options = options
 
@@ -84,7 +84,7 @@ class SessionCreator(tf.compat.v1.train.ChiefSessionCreator):
     """
 
     def __init__(self, *args: Any, options: Options | None = None, **kwargs: Any) -> None:
-        """As TensorFlow's, with `options`."""
+        """Takes the arguments of TensorFlow's, and `options`."""
         super().__init__(*args, **kwargs)
         self._options = options
         self._session_manager: SessionManager | None = None

@@ -1,4 +1,4 @@
-"""What the user chooses for a session."""
+"""Options of a session, as users choose them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from tensorflow.python.framework import config as tf_config
 from tensorflow.python.framework.sparse_tensor import SparseTensor
 
 from tensorbow import _native
-from tensorbow._checks import is_list, is_one_of
-from tensorbow._hosts import synchroniser_of_hosts
-from tensorbow._layout import MAX_LEARNERS, as_list, layout_options
-from tensorbow._messages import count, first_time, suggests_names, warn
+from tensorbow._runtime.checks import Choice, Elements, Kind, Number, is_one_of
+from tensorbow._runtime.messages import count, first_time, suggests_names, warn
+from tensorbow._session.layout import MAX_LEARNERS, as_list, layout_options
+from tensorbow._session.synchroniser_of_hosts import synchroniser_of_hosts
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.cluster import Cluster
 from tensorbow.synchronisers import (
     AUTO,
+    EASGD,
+    SMA,
+    SSGD,
     Independent,
     Synchroniser,
     check_learners,
@@ -25,13 +28,13 @@ from tensorbow.synchronisers import (
 )
 
 LEARNERS_PER_GPU = 2
-MORE_LEARNERS_THAN_CORES = "more learners than cores"  # see _messages.first_time
+MORE_LEARNERS_THAN_CORES = "more learners than cores"  # see messages.first_time
 _COMBINATIONS = ("mean", "sum", "concat", "first", "stack")
 _RUN_KINDS = ("read", "write", "learning")
 
 
 def _tensor_name(what: str, element: Any) -> str:
-    """The name "node:index" of a tensor given by itself or by name.
+    """Returns the name "node:index" of a tensor given by itself or by name.
 
     A sparse one is known by its values.
     """
@@ -52,19 +55,31 @@ def _element_name(what: str, element: Any) -> str:
     return name
 
 
-def _optional_int(name: str, value: Any, low: int, high: int | None = None) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
-        wanted = 'an int, "auto" or None' if name == "learners_per_device" else "an int or None"
-        raise TypeError(f"Options: {name} must be {wanted}, got {value!r}")
-    if value < low or (high is not None and value > high):
-        wanted = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"Options: {name} must be {wanted}, got {value}")
+_RULES = {
+    "learners_per_device": Number(1, MAX_LEARNERS, or_else=(AUTO, None)),
+    "batch_size": Number(1, or_else=(None,)),
+    "seed": Number(-(2**62), 2**62, or_else=(None,)),
+    "synchroniser": Kind(
+        (SMA, EASGD, SSGD, Independent, AdaptiveSGD),
+        '"auto", tensorbow.SMA(...), EASGD(...), SSGD(...), AdaptiveSGD(...) or Independent()',
+        or_else=AUTO,
+    ),
+    "scheduling": Choice("fcfs", "round_robin"),
+    "gpu_reducer": Choice("auto", "host"),
+    "cuda_graphs": Choice("auto", "on", "off"),
+    "proof": Choice("auto", "off"),
+    "elements": Choice("divided", "one_each", None),
+    "pin_threads": Kind((bool,), "a bool"),
+    "shard": Elements("a list of feeds"),
+    "replicate": Elements("a list of feeds"),
+    "combine": Kind((Mapping,), "a dict"),
+    "run_kind": Kind((Mapping,), "a dict"),
+}
+"""The rules for single options; `Options.__post_init__` checks their combinations."""
 
 
 def cores() -> int:
-    """The number of CPU cores this process may use.
+    """Returns the number of CPU cores this process may use.
 
     Those of its affinity mask, but no more than its control groups grant the time of: a
     container with `--cpus=2` has two, whatever the machine.
@@ -75,7 +90,7 @@ def cores() -> int:
 @suggests_names()
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a session trains; everything has a default.
+    """The choices for a session; everything has a default.
 
     Args:
       learners_per_device: learners on one device, 1 to 1024. "auto" finds the best
@@ -175,9 +190,9 @@ class Options:
     cluster: Cluster | Literal["auto"] | None = AUTO
 
     def __post_init__(self) -> None:
-        if not self.tunes_learners:
-            _optional_int("learners_per_device", self.learners_per_device, 1, MAX_LEARNERS)
-        elif self.threads_per_learner is not None:
+        for name, rule in _RULES.items():
+            rule.check("Options", name, getattr(self, name))
+        if self.tunes_learners and self.threads_per_learner is not None:
             raise ValueError(
                 'Options: learners_per_device="auto" finds the threads of each learner too; '
                 f"got threads_per_learner={self.threads_per_learner}"
@@ -185,33 +200,6 @@ class Options:
         threads, learners = layout_options(self.threads_per_learner, self.learners_per_device)
         object.__setattr__(self, "threads_per_learner", threads)
         object.__setattr__(self, "learners_per_device", learners)
-        _optional_int("batch_size", self.batch_size, 1)
-        _optional_int("seed", self.seed, -(2**62), 2**62)
-        if not isinstance(self.synchroniser, Synchroniser) and not is_one_of(
-            self.synchroniser, AUTO
-        ):
-            raise TypeError(
-                'Options: synchroniser must be "auto", tensorbow.SMA(...), EASGD(...), '
-                f"SSGD(...), AdaptiveSGD(...) or Independent(), got {self.synchroniser!r}"
-            )
-        if not is_one_of(self.scheduling, "fcfs", "round_robin"):
-            raise ValueError(
-                f'Options: scheduling must be "fcfs" or "round_robin", got {self.scheduling!r}'
-            )
-        if not is_one_of(self.gpu_reducer, "auto", "host"):
-            raise ValueError(
-                f'Options: gpu_reducer must be "auto" or "host", got {self.gpu_reducer!r}'
-            )
-        if not is_one_of(self.cuda_graphs, "auto", "on", "off"):
-            raise ValueError(
-                f'Options: cuda_graphs must be "auto", "on" or "off", got {self.cuda_graphs!r}'
-            )
-        if not is_one_of(self.proof, "auto", "off"):
-            raise ValueError(f'Options: proof must be "auto" or "off", got {self.proof!r}')
-        if self.elements is not None and not is_one_of(self.elements, "divided", "one_each"):
-            raise ValueError(
-                f'Options: elements must be "divided", "one_each" or None, got {self.elements!r}'
-            )
         if isinstance(self.synchroniser, AdaptiveSGD) and self.elements == "divided":
             raise ValueError(
                 "Options: learners take elements of their own with AdaptiveSGD; got "
@@ -228,13 +216,9 @@ class Options:
                 "AdaptiveSGD a number of them"
             )
         self._check_cluster()
-        if not isinstance(self.pin_threads, bool):
-            raise TypeError(f"Options: pin_threads must be a bool, got {self.pin_threads!r}")
         for name in ("shard", "replicate"):
-            given = getattr(self, name)
-            if not is_list(given):
-                raise TypeError(f"Options: {name} must be a list of feeds, got {given!r}")
-            object.__setattr__(self, name, tuple(_tensor_name(name, e) for e in given))
+            names = tuple(_tensor_name(name, element) for element in getattr(self, name))
+            object.__setattr__(self, name, names)
         both = set(self.shard) & set(self.replicate)
         if both:
             raise ValueError(
@@ -246,8 +230,6 @@ class Options:
             ("run_kind", _RUN_KINDS, _element_name),
         ):
             given = getattr(self, name)
-            if not isinstance(given, Mapping):
-                raise TypeError(f"Options: {name} must be a dict, got {given!r}")
             for element, choice in given.items():
                 if not is_one_of(choice, *choices):
                     raise ValueError(
@@ -298,12 +280,12 @@ class Options:
 
     @property
     def tunes_learners(self) -> bool:
-        """Whether it is said that the number of learners is found by measuring."""
+        """True if the options ask to find the number of learners by measuring."""
         return is_one_of(self.learners_per_device, "auto")
 
     @property
     def may_tune_learners(self) -> bool:
-        """Whether it may be found by measuring: nothing here says otherwise."""
+        """True if the number of learners may be found by measuring."""
         return self.tunes_learners or (
             self.learners_per_device is None
             and self.threads_per_learner is None
@@ -322,7 +304,7 @@ class Options:
         return self.learners_on(_native.num_accelerators())
 
     def learners_on(self, gpus: int) -> int:
-        """Learners of a session that uses so many GPUs; 0 is the CPU."""
+        """Returns the number of learners of a session that uses `gpus` GPUs; 0 is the CPU."""
         if isinstance(self.learners_per_device, int):
             return max(1, gpus) * self.learners_per_device
         if gpus == 0:
@@ -330,13 +312,12 @@ class Options:
         return gpus * LEARNERS_PER_GPU
 
     def check_learners(self, gpus: int) -> None:
-        """Raises ValueError if the synchroniser is unstable with the learners of all hosts,
-        of sessions that use so many GPUs."""
+        """Raises ValueError if the synchroniser is unstable with the learners of all hosts."""
         hosts = 1 if self.other_hosts is None else len(self.other_hosts.hosts)
         check_learners(self.synchroniser, self.learners_on(gpus) * hosts)
 
     def _remark_on_cores(self) -> None:
-        """Warns, once a process, of learners that the user wants and that have no core."""
+        """Warns, once a process, if the user wants more learners than there are cores."""
         learners, threads = self.learners_per_device, as_list(self.threads_per_learner) or [1]
         if not isinstance(learners, int):
             return
@@ -372,25 +353,26 @@ class Options:
         first = 1 if tunes and gpus > 0 else self.learners_on(gpus) // max(1, gpus)
         if gpus == 0:
             self._remark_on_cores()
-        number: int = _native.register_options(
-            learners_per_device=first,
-            threads_per_learner=as_list(self.threads_per_learner),
-            tunes_learners=tunes,
-            batch_size=self.batch_size or 0,
-            scheduling="round_robin" if deterministic else self.scheduling,
-            **native_options(self.synchroniser),
-            shard=set(self.shard),
-            replicate=set(self.replicate),
-            combine=dict(self.combine),
-            run_kind=dict(self.run_kind),
-            seed=self.seed,
-            pin_threads=self.pin_threads,
-            cuda_graphs=self.cuda_graphs,
-            reduces_on_host=self.gpu_reducer == "host",
-            proof=self.proof == "auto",
-            element_for_each_learner=self.elements == "one_each",
-            cluster=None if self.other_hosts is None else self.other_hosts.join(),
-            host_period=self.host_period,
-            host_chunk=self.host_chunk,
-        )
-        return number
+        native = _native.Options()
+        native.learners_per_device = first
+        native.threads_per_learner = as_list(self.threads_per_learner)
+        native.tunes_learners = tunes
+        native.batch_size = self.batch_size or 0
+        native.scheduling = "round_robin" if deterministic else self.scheduling
+        for name, value in native_options(self.synchroniser).items():
+            setattr(native, name, value)
+        native.shard = set(self.shard)
+        native.replicate = set(self.replicate)
+        native.combine = self.combine
+        native.run_kind = self.run_kind
+        native.seed = self.seed
+        native.pin_threads = self.pin_threads
+        native.task_recording = self.cuda_graphs
+        native.reduces_on_host = self.gpu_reducer == "host"
+        native.proof = self.proof == "auto"
+        native.element_for_each_learner = self.elements == "one_each"
+        native.hosts = None if self.other_hosts is None else self.other_hosts.join()
+        native.host_period = self.host_period
+        native.host_chunk = self.host_chunk
+        native.collect_warnings = True
+        return _native.register_options(native)

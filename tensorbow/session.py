@@ -1,56 +1,45 @@
-"""The session that trains on several learners."""
+"""Sessions that train on several learners."""
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import dataclasses
-import multiprocessing.util
-import sys
-import weakref
-from typing import Any
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.client.session import BaseSession
 
-from tensorbow import _fork, _memory, _native
-from tensorbow._layout import as_list
-from tensorbow._messages import suggests_names, warn
-from tensorbow._run_plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
-from tensorbow._session_state import Remote, SessionState
+from tensorbow import _native
+from tensorbow._runtime import fork
+from tensorbow._runtime.messages import count, suggests_names, warn
+from tensorbow._session import hosts, learners, variables
+from tensorbow._session.counts import Counts
+from tensorbow._session.memory_check import MemoryCheck
+from tensorbow._session.names import warn_of_unknown_names
+from tensorbow._session.plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
+from tensorbow._session.remote import Remote
+from tensorbow.adaptive import MegaBatch
 from tensorbow.explanation import Explanation, explain
-from tensorbow.options import Options, cores
-from tensorbow.tuning import TuningLog
+from tensorbow.metrics import Metrics, from_native
+from tensorbow.options import Options
+from tensorbow.synchronisers import Synchroniser, named
+from tensorbow.tuning import Measurement, TuningLog, measurements
 
 _MAX_PLANS = 1024
-_RUNS_BETWEEN_LOGS = 32
 _TRAINABLE = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
 
 
-# Sessions that train with other hosts, which wait for them.
-_with_hosts: weakref.WeakSet[Any] = weakref.WeakSet()
+class _LearnerSession(BaseSession):
+    """The members that both kinds of session have; see `TensorBowSession`.
 
+    Thread-safe as the native session is.
+    """
 
-@atexit.register
-def _leave_hosts() -> None:
-    """The program ends: other hosts go on without it, unless it has failed."""
-    for session in list(_with_hosts):
-        session._tell_hosts(getattr(sys, "last_value", None))
-        session.close()
-
-
-def _wait_for_hosts(session: Any) -> None:
-    """Has the session left its hosts when the program ends."""
-    if not _with_hosts:
-        # Processes that multiprocessing has started call this, and not what atexit knows.
-        multiprocessing.util.Finalize(None, _leave_hosts, exitpriority=0)
-    _with_hosts.add(session)
-
-
-class _LearnerSession(SessionState):
-    """What both kinds of session share; see `TensorBowSession`."""
-
-    _session: Any = None  # after an early error, too: __del__ looks at both
+    _session: Any = None  # __del__ needs both after an early error
     _closed = True
 
     def __init__(
@@ -60,7 +49,7 @@ class _LearnerSession(SessionState):
         config: tf.compat.v1.ConfigProto | None = None,
         options: Options | None = None,
     ) -> None:
-        _fork.note(self)
+        fork.note(self)
         if options is None:
             options = Options()
         if not isinstance(options, Options):
@@ -72,107 +61,401 @@ class _LearnerSession(SessionState):
         self._num_trainable = 0
         self._extended_to = -1  # the version of the graph that the session knows
         self._checked_names = False
-        self._asks_for_memory = False
-        self._checked_memory = False
-        self._variable_bytes = (-1, 0)  # of that version of the graph
-        self._last_counts = {}
         self._hosts: Any = None
-        self._chosen = ""
         self._tuning_log = TuningLog()
-        self._runs_to_log = 1
         if target:
             super().__init__(target, graph, config=config)  # checks its type, too
-            self._native = Remote()
-            self._checked_names = self._checked_memory = True  # nothing is divided
+            self._own(Remote(), checks_memory=False)
+            self._checked_names = True  # nothing is divided
             warn(
                 f"The session's target {target!r} is a remote server: its runs are those of a "
                 "stock session. Learners need a local session (an empty target)."
             )
             return
-        # As in a stock session: device_count={"GPU": 0} keeps it off the GPUs.
+        # device_count={"GPU": 0} keeps the session off the GPUs, as a stock session.
         counts = config.device_count if isinstance(config, tf.compat.v1.ConfigProto) else {}
         off_gpus = "GPU" in counts and counts["GPU"] == 0
-        # GPUs have allocators with limits that ask for themselves.
-        self._asks_for_memory = off_gpus or _native.num_accelerators() == 0
-        self._checked_memory = not self._asks_for_memory
+        # Allocators of GPUs have limits and check them by themselves.
+        checks_memory = off_gpus or _native.num_accelerators() == 0
         seed = getattr(graph or tf.compat.v1.get_default_graph(), "seed", None)
         number = options.deposit(0 if off_gpus else None, seeded=seed is not None)
         try:
             super().__init__(f"tensorbow://{number}", graph, config=config)
         finally:
             _native.unregister_options(number)
-        self._native = _native.SessionHandle(number)
+        self._own(_native.SessionHandle(number), checks_memory)
         if options.other_hosts is not None:
             self._hosts = options.other_hosts.join()
-            _wait_for_hosts(self)
+            hosts.leave_at_exit(self)
+
+    def _own(self, native: Any, checks_memory: bool) -> None:
+        """Makes the parts of the session that ask the native one."""
+        self._native = native
+        self._counts = Counts(native)
+        self._memory = MemoryCheck(native, self._graph, self._options, checks_memory)
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if self._closed:
+            return f"<{name}: closed>"
+        if isinstance(self._native, Remote):
+            return f"<{name}: on the server {self.sess_str.decode()}>"
+        kept = f", {self._native.synchroniser}" if self._native.synchroniser else ""
+        done = count(self.iterations, "iteration")
+        return f"<{name}: {count(self.num_learners, 'learner')}{kept}, {done}>"
+
+    @property
+    def sess_str(self) -> bytes:
+        """The target: empty for a local session."""
+        return self._target if isinstance(self._native, Remote) else b""
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if not isinstance(error, tf.errors.OutOfRangeError):
-            self._tell_hosts(error)
+            hosts.report_failure(self, error)
         super().__exit__(kind, error, trace)
 
-    def _tell_hosts(self, error: BaseException | None) -> None:
-        """Ends the cluster for all hosts, if the program of this one has failed."""
-        if error is None or self._hosts is None:
-            return
-        last = (str(error).strip().splitlines() or [""])[-1]
-        self._hosts.fail(f"host {self._hosts.rank} has failed: {type(error).__name__}: {last}")
-        _with_hosts.discard(self)
-        # To a process that has ended nobody can ask why.
-        self._hosts.await_told_others()
+    def close(self) -> None:
+        """Closes the session. Its counts and its synchroniser can be read afterwards."""
+        if not self._closed and not isinstance(self._native, Remote):
+            self._counts.keep()
+            self._native.take_warnings()  # dropped: the runs are over
+            self._native.close()
+            self._warn()
+        super().close()
 
-    def _extend_graph(self) -> None:
-        # In every run: get_collection_ref() takes a lock.
-        trainable = self._graph._collections.get(_TRAINABLE, ())
-        if len(trainable) != self._num_trainable:
-            self._num_trainable = len(trainable)
-            operations = (getattr(variable, "op", None) for variable in trainable)
-            self._native.add_trainable([op.name for op in operations if op is not None])
-            if self._graph.seed is not None:
-                self._keep_learners()
-        # TensorFlow asks under a lock, in Python, in every run.
-        version = self._graph.version
-        if version != self._extended_to:
-            super()._extend_graph()
-            self._extended_to = version
-
-    def _run(
-        self, handle: Any, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
-    ) -> Any:
-        if handle is not None:
-            return super()._run(handle, fetches, feed_dict, options, run_metadata)
+    def _check_open(self) -> None:
         if self._closed:
-            _fork.refuse_closed()
-        if self._graph.version == 0:
-            raise RuntimeError(
-                "The Session graph is empty. Add operations to the graph before calling run()."
-            )
-        key = plan_key(fetches, feed_dict)
-        plan = self._plans.get(key) if key is not None else None
-        if plan is not None:
-            feeds = feed_dict or {}
-        else:
-            feeds = flat_feed_dict(feed_dict)
-            plan = self._new_plan(key, fetches, feeds, feed_dict or {})
-        try:
-            arrays = plan.arrays(feeds, lambda name: self._is_divided(plan, name))
-        except NeedsStockRunError:
-            return super()._run(handle, fetches, feed_dict, options, run_metadata)
-        values = None
-        if plan.prepared is not None and options is None and run_metadata is None:
-            values = self._do_call(self._run_prepared, plan.prepared, arrays)
-        if values is None:
-            values = self._do_call(self._run_plan, plan, arrays, options, run_metadata)
-        return plan.results(self, arrays, values)
+            fork.refuse_closed()
 
-    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
-        """As TensorFlow's: a partial run is executed on the central model."""
-        handle = super().partial_run_setup(fetches, feeds)
+    # ---------------------------------------------------------------------------------- learners
+
+    @property
+    def options(self) -> Options:
+        """The options the session was created with."""
+        return self._options
+
+    @property
+    def synchroniser(self) -> Synchroniser | Literal["auto"]:
+        """The synchroniser of the learners.
+
+        With `Options(synchroniser="auto")` that is "auto" until the first learning run
+        chooses `SMA()` or `SSGD()`.
+        """
+        choice = self._options.synchroniser
+        if not isinstance(choice, str):
+            return choice
+        name = self._counts.chosen if self._closed else self._counts.read_chosen()
+        return named(name) if name else choice
+
+    @property
+    def num_learners(self) -> int:
+        """Learners in the whole system."""
+        return self._counts.read("num_learners")
+
+    @property
+    def iterations(self) -> int:
+        """Completed iterations (one learning task of every learner that had one)."""
+        return self._counts.read("iterations")
+
+    @property
+    def learning_tasks(self) -> int:
+        """Learning tasks of all learners in completed iterations."""
+        return self._counts.read("learning_tasks")
+
+    @property
+    def samples_seen(self) -> int:
+        """Rows of data that those tasks used.
+
+        A task without rows counts as one; so does one whose data is taken from a pipeline
+        inside a conditional or a loop of TensorFlow 1.
+        """
+        return self._counts.read("samples_seen")
+
+    @property
+    def threads_per_learner(self) -> int | list[int]:
+        """Threads of each learner; a list where the learners of a device have different numbers.
+
+        A lone learner computes on those of a stock session.
+        """
+        self._check_open()
+        return learners.threads_per_learner(self._native, self._config)
+
+    def set_learners(
+        self, learners_per_device: int, threads: int | Sequence[int] | None = None
+    ) -> None:
+        """Changes the number of learners and of their threads, between two learning runs.
+
+        The central model is what it was, bit for bit. Where models are averaged all
+        replicas begin at it. Learners that stay keep their optimiser slots, statistics
+        and random numbers; new ones begin with copies of learner 0's. With one learner
+        optimiser slots are the learners' mean. Learning runs are compiled again when they
+        come next; one that is under way in another thread is waited for. It
+        ends the search for the best number (`Options.learners_per_device`).
+
+        Args:
+          learners_per_device: 1 to 1024.
+          threads: of each learner, 1 to 1024, or a list with a number for each learner of a
+            device; None is as the options say.
+
+        Raises:
+          TypeError, ValueError: for an argument that is not one of these, if the
+            synchroniser does not work with this number of learners, or if the options have
+            the threads of each of another number and threads= does not say them.
+          tf.errors.UnimplementedError: for several learners on GPUs with a synchroniser that
+            works on the CPU only.
+          tf.errors.ResourceExhaustedError: if there is not memory enough for so many learners.
+
+        Example:
+          >>> sess.set_learners(4)
+        """
+        self._check_open()
+        learners.set_learners(
+            self._native, self._options, learners_per_device, threads, self._check_memory_of_more
+        )
+
+    def _check_memory_of_more(self, learners_per_device: int) -> None:
+        self._memory.check_more(learners_per_device, self._plans.values(), self.synchroniser)
+
+    @property
+    def tunes_learners(self) -> bool:
+        """True if the number of learners may change by itself; see
+        `Options.learners_per_device`."""
+        self._check_open()
+        return bool(self._native.tunes_learners)
+
+    @property
+    def tuning(self) -> list[Measurement]:
+        """The numbers of learners that have been tried, in order, each a `Measurement`; empty
+        before the first has been measured. See `Options.learners_per_device`."""
+        self._check_open()
+        return measurements(self._native)
+
+    def metrics(self) -> Metrics:
+        """Returns throughput, waiting times, memory, and the spread of the replicas.
+
+        Waits for the learning run that is under way in another thread. Reads all replicas once.
+
+        Returns:
+          A `Metrics`; times are in seconds, memory in bytes. All figures but those of memory
+          and spread are 0 before the first learning run.
+
+        Example:
+          >>> sess.metrics().samples_per_second
+        """
+        self._check_open()
+        return from_native(self._native.metrics)
+
+    @contextlib.contextmanager
+    def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:
+        """Records what every learner does, and when, until the block ends.
+
+        The file is in Chrome's trace event format, for https://ui.perfetto.dev or chrome://tracing.
+        The session has a lane: runs, compilations, changes of the number of learners. Each learner
+        has one: tasks, and inside of these feeding, updates, averages, corrections and waiting. The
+        first 4,000,000 events are kept.
+
+        Args:
+          path: of the file; written when the block ends, also by an error.
+
+        Raises:
+          TypeError: if `path` is not a path.
+          OSError: if the file cannot be written.
+          RuntimeError: if the session is being traced already.
+
+        Example:
+          >>> with sess.trace("trace.json"):
+          ...     for _ in range(100):
+          ...         sess.run(train_op, feed_dict=batch())
+        """
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"trace: path must be a str or os.PathLike, got {path!r}")
+        self._check_open()
+        with learners.trace(self._native, path):
+            yield
+
+    @property
+    def adaptive(self) -> tuple[MegaBatch, ...]:
+        """The records of the last mega-batches, at most 1,000, oldest first; empty with any
+        synchroniser but `AdaptiveSGD`."""
+        self._check_open()
+        return tuple(MegaBatch(*map(tuple, record)) for record in self._native.mega_batches)
+
+    @property
+    def learner_devices(self) -> list[str]:
+        """The device of each learner, for people: its CPU, or its GPU with the stream, the cuDNN
+        and cuBLAS handles and the allocator that are its own."""
+        self._check_open()
+        return list(self._native.learner_devices)
+
+    # -------------------------------------------------------------------------- models and state
+
+    def learner_value(self, variable: Any, learner: int) -> np.ndarray:
+        """Returns a copy of one learner's own value of a variable.
+
+        Args:
+          variable: a variable of the graph, or the name of one.
+          learner: 0 <= learner < num_learners.
+
+        Returns:
+          An array of the variable's dtype and shape. Before the first learning run that
+          reaches the variable, and with one learner, it is the central value.
+
+        Raises:
+          TypeError, ValueError: if there is no such variable or learner.
+          tf.errors.FailedPreconditionError: if the variable is not initialised.
+        """
+        learner = variables.check_learner(learner, self.num_learners)
+        operation = variables.operation_of("learner_value", self.graph, variable)
+        self._check_open()
+        found: np.ndarray = variables.read(
+            lambda name: self._native.learner_value(name, learner), self.run, variable, operation
+        )
+        return found
+
+    def central(self, variable: Any, averaged: bool = True) -> np.ndarray:
+        """Returns a copy of the central model's value of a variable.
+
+        Args:
+          variable: a variable of the graph, or the name of one.
+          averaged: with a synchroniser that has an `ema_decay`, whether to give the moving
+            average of the central model (what fetches and `Saver` see) or the central model
+            itself. Makes no difference otherwise.
+
+        Returns:
+          An array of the variable's dtype and shape.
+
+        Raises:
+          TypeError, ValueError: if there is no such variable.
+          tf.errors.FailedPreconditionError: if the variable is not initialised.
+        """
+        operation = variables.operation_of("central", self.graph, variable)
+        self._check_open()
+        found: np.ndarray = variables.read(
+            lambda name: self._native.central_value(name, bool(averaged)),
+            self.run,
+            variable,
+            operation,
+        )
+        return found
+
+    def restart(self) -> None:
+        """Sets every replica to the central model before the next learning run.
+
+        The central model's momentum is forgotten, optimiser slots are kept (CROSSBOW, VLDB
+        2019, section 3.2).
+        """
+        self._check_open()
+        self._native.restart()
+
+    def merge(self) -> None:
+        """Merges the training since the last merge before a mega-batch is complete, with
+        `AdaptiveSGD`; does nothing if there is none.
+
+        Several hosts call it at the same place of their program, for instance before a last
+        evaluation: between two merges they read the last merged model. It waits for all of them,
+        and takes part in their merges meanwhile.
+
+        Raises:
+          tf.errors.FailedPreconditionError: with another synchroniser.
+          tf.errors.AbortedError: if a learning task of another host has failed.
+          tf.errors.UnavailableError: if a host does not answer.
+
+        Example:
+          >>> for batch in batches:
+          ...     sess.run(train_op, feed_dict=batch)
+          >>> sess.merge()
+          >>> print(sess.run(accuracy, feed_dict=test))
+        """
+        self._check_open()
+        self._native.merge()
+
+    def save_state(self, path: str | os.PathLike[str]) -> None:
+        """Saves everything that training needs to continue from here bit for bit.
+
+        These are every learner's replica of every variable, the central model with its momentum,
+        the central values of all variables, all counters, learning rates and random states.
+        `tf.compat.v1.train.Saver` saves the central model alone; restored, training restarts from
+        there.
+
+        Args:
+          path: of a local file, made or replaced. It names the files with the tensors,
+            `<path>.tensorbow-<n>.*` beside it, which are an ordinary TensorFlow
+            checkpoint: of every variable the central value, under the variable's name.
+            It is replaced by renaming, when the new files are on the disk: killed at any
+            moment, the process leaves the old state or the new one, whole.
+
+        Where several hosts train together, all of them call it at the same place; each
+        saves its part as `<path>-host<rank>`, and all parts are replaced or none.
+
+        Not saved: positions in input pipelines, queues and tables; random state in the
+        stock session (initialisers, runs that learners do not execute, and one learner's
+        runs unless `Options(seed=...)` is given), in functions, and of ops other than
+        uniform, normal and truncated normal ones (with a warning where learners have
+        such).
+
+        Raises:
+          TypeError: if `path` is not a path.
+          tf.errors.FailedPreconditionError: if `path` exists and is not a saved state.
+          tf.errors.AbortedError: if another host cannot write its part.
+          tf.errors.OpError: if it cannot be written; the state saved before is intact.
+
+        Example:
+          >>> with tensorbow.TensorBowSession() as sess:
+          ...     if os.path.exists("run/state"):
+          ...         sess.load_state("run/state")
+          ...     else:
+          ...         sess.run(tf.compat.v1.global_variables_initializer())
+          ...     while sess.iterations < 10_000:
+          ...         sess.run(train_op, feed_dict=batch(sess.iterations))
+          ...         if sess.iterations % 100 == 0:
+          ...             sess.save_state("run/state")
+        """
+        self._with_state(self._native.save_state, "save_state", path)
+
+    def load_state(self, path: str | os.PathLike[str]) -> None:
+        """Restores a state saved by `save_state`, in this process or another.
+
+        The graph must have the same variables and the session the same synchroniser. The session
+        takes over the number of learners, and keeps it unless `Options` say "auto". Initialisers
+        need not be run before; variables that had no value in the saved state keep theirs. Several
+        hosts all call it and find their own parts; there must be as many hosts and learners as
+        there were. After an error the session is as it was.
+
+        Args:
+          path: as given to `save_state`. The files may have been moved together.
+
+        Raises:
+          TypeError: if `path` is not a path.
+          tf.errors.NotFoundError: if there is no such state.
+          tf.errors.FailedPreconditionError: if it is of another graph or of a session
+            with other options.
+          tf.errors.DataLossError: if its files are damaged.
+
+        Example:
+          >>> sess.load_state("run/state")
+        """
+        self._with_state(self._native.load_state, "load_state", path)
+        self._keep_learners()
+
+    def _keep_learners(self) -> None:
+        """Ends tuning that the options do not ask for: the program is to do the same every time."""
+        if not self._options.tunes_learners:
+            self._native.end_tuning()
+
+    def _with_state(self, action: Any, name: str, path: Any) -> None:
+        path = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if not isinstance(path, str) or not path:
+            raise TypeError(f"{name}: path must be a str or os.PathLike, got {path!r}")
+        self._check_open()
+        self._extend_graph()
+        action(path)
         self._warn()
-        return handle
+
+    # -------------------------------------------------------------------------------------- runs
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> Explanation:
-        """What `run(fetches, feed_dict)` would do, and why; nothing is trained or written.
+        """Returns how `run(fetches, feed_dict)` would be executed, and why; nothing is trained or
+        written.
 
         The tensors of a learning run that is to be divided get their row types, which follow
         from the graph; nothing of the run is executed.
@@ -202,93 +485,60 @@ class _LearnerSession(SessionState):
         self._warn()
         return found
 
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
+        """Sets up a partial run as TensorFlow does; the central model executes it."""
+        handle = super().partial_run_setup(fetches, feeds)
+        self._warn()
+        return handle
+
+    def _run(
+        self, handle: Any, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any
+    ) -> Any:
+        if handle is not None:
+            return super()._run(handle, fetches, feed_dict, options, run_metadata)
+        if self._closed:
+            fork.refuse_closed()
+        if self._graph.version == 0:
+            raise RuntimeError(
+                "The Session graph is empty. Add operations to the graph before calling run()."
+            )
+        key = plan_key(fetches, feed_dict)
+        plan = self._plans.get(key) if key is not None else None
+        if plan is not None:
+            feeds = feed_dict or {}
+        else:
+            feeds = flat_feed_dict(feed_dict)
+            plan = self._new_plan(key, fetches, feeds, feed_dict or {})
+        try:
+            arrays = plan.arrays(feeds, lambda name: self._is_divided(plan, name))
+        except NeedsStockRunError:
+            return super()._run(handle, fetches, feed_dict, options, run_metadata)
+        values = None
+        if plan.prepared is not None and options is None and run_metadata is None:
+            values = self._do_call(self._run_prepared, plan.prepared, arrays)
+        if values is None:
+            values = self._do_call(self._run_plan, plan, arrays, options, run_metadata)
+        return plan.results(self, arrays, values)
+
     def _new_plan(
         self, key: Any, fetches: Any, feeds: dict[Any, Any], feed_dict: dict[Any, Any]
     ) -> RunPlan:
-        """A plan, kept if `key` stands for it: `feeds` are `feed_dict` flattened."""
+        """Returns a new plan and keeps it if `key` stands for it; `feeds` are `feed_dict`
+        flattened."""
         plan = RunPlan(self._graph, fetches, feeds)
         flat = len(feeds) == len(feed_dict) and all(a is b for a, b in zip(feeds, feed_dict))
         if plan.sparse_feeds:
             self._native.add_sparse_feeds(plan.sparse_feeds)
-        if not self._checked_memory:
-            self._check_memory(plan)
+        if not self._memory.is_done:
+            self._memory.check(plan, self.synchroniser, self._extend_graph)
         if key is not None and flat and plan.is_reusable:
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
         return plan
 
-    def _check_memory(self, plan: RunPlan) -> None:
-        """Before learners are made: whether there is memory for what they keep.
-
-        Raises:
-          tf.errors.ResourceExhaustedError: if there is not, and their number is the user's.
-        """
-        if self.iterations > 0:
-            self._checked_memory = True
-            return
-        version, found = self._variable_bytes
-        if version != self._graph.version:
-            found = _memory.variable_bytes(self._graph.get_operations())
-            self._variable_bytes = (self._graph.version, found)
-        learners, available = self._native.num_learners, _memory.available_bytes()
-        if available is None or not _memory.may_be_short(found, learners, available):
-            return
-        # It might not fit. So what does the run need?
-        self._extend_graph()
-        if not plan.has_tasks(self._native):
-            return
-        needs = self._needs_of(plan)
-        fit = _memory.learners_to_have(needs, learners, available, self._options)
-        self._checked_memory = True
-        if fit == learners:
-            return
-        warn(
-            "Memory is short, so that fewer learners train. "
-            f"{_memory.advice(needs, learners, available)}"
-        )
-        threads = self._options.threads_per_learner or (cores() // fit if fit > 1 else None)
-        self._native.set_learners(fit, as_list(threads))
-
-    def _needs_of(self, plan: RunPlan) -> _memory.Needs:
-        """What learners keep who execute a run."""
-        trainable = (getattr(v, "op", None) for v in self._graph._collections.get(_TRAINABLE, ()))
-        return _memory.needs_of(
-            [*(tensor.op for tensor in plan.fetches), *plan.targets],
-            [op.name for op in trainable if op is not None],
-            self.synchroniser,
-        )
-
-    def _check_memory_of_more(self, learners: int) -> None:
-        runs = [plan for plan in self._plans.values() if plan.prepared is not None]
-        available = _memory.available_bytes()
-        if learners <= 0 or not runs or not self._asks_for_memory or available is None:
-            return
-        needed = max(self._needs_of(plan).replica_bytes for plan in runs)
-        fit = available // max(1, needed)
-        if learners > fit:
-            raise tf.errors.ResourceExhaustedError(
-                None,
-                None,
-                "set_learners: memory is short for so many learners. Make fewer, or give this "
-                f"process more memory: {learners} more need {_memory.size(learners * needed)}, and "
-                f"it may use {_memory.size(available)} more, enough for {fit} of them.",
-            )
-
-    def _make_callable_from_options(self, callable_options: Any) -> Any:
-        """As TensorFlow's: what Keras 2 trains by."""
-        execute = super()._make_callable_from_options(callable_options)
-
-        def execute_and_warn(*arguments: Any, **keywords: Any) -> Any:
-            self._check_open()
-            values = execute(*arguments, **keywords)
-            self._warn()
-            return values
-
-        return execute_and_warn
-
     def _is_divided(self, plan: RunPlan, feed: str) -> bool:
-        """Whether learners divide that feed of the run among their tasks."""
+        """Returns true if learners divide that feed of the run among their tasks."""
         sparse = any(feed in parts for parts in plan.sparse_feeds)
         if feed in tuple(self._options.replicate) or sparse:
             return False
@@ -300,16 +550,8 @@ class _LearnerSession(SessionState):
         values = prepared.run(arrays)
         if prepared.has_warnings:
             self._warn()
-        self._runs_to_log -= 1
-        if self._runs_to_log == 0:
-            self._log_tuning()
+        self._tuning_log.after_run(self._native)
         return values
-
-    def _log_tuning(self) -> None:
-        """Now and then: a search goes on as long as the session trains."""
-        self._runs_to_log = _RUNS_BETWEEN_LOGS
-        if self._tuning_log.is_read and self._native.tunes_learners:
-            self._tuning_log.tell(self.tuning)
 
     def _run_plan(
         self, plan: RunPlan, arrays: list[np.ndarray], options: Any, metadata: Any
@@ -324,7 +566,7 @@ class _LearnerSession(SessionState):
         plan.prepare(self._native)
         if not self._checked_names and self.iterations > 0:
             self._checked_names = True
-            self._warn_of_unknown_names()
+            warn_of_unknown_names(self.graph, self._options)
         return values
 
     def _call_tf_sessionrun(
@@ -336,6 +578,37 @@ class _LearnerSession(SessionState):
         self._warn()
         return values
 
+    def _make_callable_from_options(self, callable_options: Any) -> Any:
+        """Returns a callable as TensorFlow does; Keras 2 trains by it."""
+        execute = super()._make_callable_from_options(callable_options)
+
+        def execute_and_warn(*arguments: Any, **keywords: Any) -> Any:
+            self._check_open()
+            values = execute(*arguments, **keywords)
+            self._warn()
+            return values
+
+        return execute_and_warn
+
+    def _extend_graph(self) -> None:
+        # get_collection_ref() takes a lock, and this is executed in every run.
+        trainable = self._graph._collections.get(_TRAINABLE, ())
+        if len(trainable) != self._num_trainable:
+            self._num_trainable = len(trainable)
+            operations = (getattr(variable, "op", None) for variable in trainable)
+            self._native.add_trainable([op.name for op in operations if op is not None])
+            if self._graph.seed is not None:
+                self._keep_learners()
+        # TensorFlow compares versions under a lock, in Python, in every run.
+        version = self._graph.version
+        if version != self._extended_to:
+            super()._extend_graph()
+            self._extended_to = version
+
+    def _warn(self) -> None:
+        for text in self._native.take_warnings():
+            warn(text, graph=self._graph)
+
 
 _OPTIONS = tuple(field.name for field in dataclasses.fields(Options))
 
@@ -344,11 +617,10 @@ _OPTIONS = tuple(field.name for field in dataclasses.fields(Options))
 class TensorBowSession(_LearnerSession, tf.compat.v1.Session):
     """A `tf.compat.v1.Session` whose training steps run on several learners.
 
-    Programs need no change but the class. Runs that train are divided among the
-    learners by the rows that are fed or taken from an input pipeline; initialisers,
-    assignments and restores run once and reach every learner; everything else, evaluation
-    and `tf.compat.v1.train.Saver` included, sees the central model, the learners'
-    consistent average.
+    Programs need no change but the class. Runs that train are divided among the learners by the
+    rows that are fed or taken from an input pipeline. Initialisers, assignments and restores run
+    once and reach every learner. Everything else, with evaluation and `tf.compat.v1.train.Saver`,
+    sees the central model, the learners' consistent average.
 
     Args:
       target: empty for a local session. A remote server's address gives a stock session

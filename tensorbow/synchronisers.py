@@ -1,4 +1,4 @@
-"""How the learners' replicas are kept together."""
+"""Synchronisers: the ways to keep the learners' replicas together."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
-from tensorbow._checks import is_int, is_number, is_one_of
-from tensorbow._messages import suggests_names
+from tensorbow._runtime.checks import is_int, is_number, is_one_of
+from tensorbow._runtime.messages import suggests_names
 from tensorbow.adaptive import AdaptiveSGD
 
 MAX_SYNC_PERIOD = 2**31 - 1
@@ -170,12 +170,12 @@ class SMA:
             raise ValueError(f"SMA: momentum must be in [0, 1), got {momentum}")
 
     def check_learners(self, num_learners: int) -> None:
-        """Raises ValueError if this synchroniser is unstable with so many learners."""
+        """Raises ValueError if this synchroniser is unstable with this number of learners."""
         if self.centre == "lagging":
             _check_lagging_alpha("SMA", self.alpha, num_learners)
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime."""
+        """Returns attributes of `_native.Options`."""
         momentum = None if self.momentum in (None, "auto") else float(self.momentum)
         return dict(
             algorithm="SMA",
@@ -185,7 +185,6 @@ class SMA:
             sync_period=self.sync_period,
             ema_decay=float(self.ema_decay or 0),
             restart=self.restart,
-            adaptive={},
         )
 
 
@@ -214,11 +213,11 @@ class EASGD:
         _check_averaging("EASGD", self.sync_period, self.restart, self.ema_decay)
 
     def check_learners(self, num_learners: int) -> None:
-        """Raises ValueError if this synchroniser is unstable with so many learners."""
+        """Raises ValueError if this synchroniser is unstable with this number of learners."""
         _check_lagging_alpha("EASGD", self.alpha, num_learners)
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime."""
+        """Returns attributes of `_native.Options`."""
         same = SMA(self.alpha, "lagging", 0.0, self.sync_period, self.restart, self.ema_decay)
         return same.native_options()
 
@@ -251,10 +250,10 @@ class SSGD:
         _check_ema_decay("SSGD", self.ema_decay)
 
     def check_learners(self, num_learners: int) -> None:
-        """Any number of learners is fine."""
+        """Accepts any number of learners."""
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime."""
+        """Returns attributes of `_native.Options`."""
         return _unaveraged("SSGD", self.ema_decay)
 
 
@@ -269,47 +268,43 @@ class Independent:
     """
 
     def check_learners(self, num_learners: int) -> None:
-        """Any number of learners is fine."""
+        """Accepts any number of learners."""
 
     def native_options(self) -> dict[str, Any]:
-        """The arguments of the native runtime."""
+        """Returns attributes of `_native.Options`."""
         return _unaveraged("Independent")
 
 
 def _unaveraged(algorithm: str, ema_decay: float | None = None) -> dict[str, Any]:
     return dict(
         algorithm=algorithm,
-        centre="current",
-        alpha=0.0,
         momentum=0.0,
-        sync_period=1,
         ema_decay=float(ema_decay or 0),
         restart="never",
-        adaptive={},
     )
 
 
 Synchroniser = SMA | EASGD | SSGD | Independent | AdaptiveSGD
-"""What keeps the learners of a session together."""
+"""The type of all synchronisers."""
 
 AUTO: Literal["auto"] = "auto"
-"""The choice that is left to the first learning run; see `Options`."""
+"""The synchroniser that the first learning run chooses; see `Options`."""
 
 
 def named(name: str) -> Synchroniser:
-    """The synchroniser that "auto" stands for, by the name the native runtime gives it."""
+    """Returns the synchroniser that "auto" became, by the name the native runtime gives it."""
     kinds = {"SMA": SMA, "SSGD": SSGD, "Independent": Independent, "AdaptiveSGD": AdaptiveSGD}
     return kinds[name]()
 
 
 def check_learners(choice: Synchroniser | Literal["auto"], num_learners: int) -> None:
-    """Raises ValueError if the choice is unstable with so many learners."""
+    """Raises ValueError if the choice is unstable with this number of learners."""
     if not isinstance(choice, str):
         choice.check_learners(num_learners)
 
 
 def native_options(choice: Synchroniser | Literal["auto"]) -> dict[str, Any]:
-    """The arguments of the native runtime; for "auto" with what SMA() takes."""
+    """Returns attributes of `_native.Options`; "auto" has those of `SMA()`."""
     if isinstance(choice, str):
         return SMA().native_options() | dict(algorithm=choice)
     return choice.native_options()

@@ -1,4 +1,4 @@
-"""Trains a classifier to a target accuracy, with any session class, and takes the time."""
+"""A training loop for classifiers, with any session class, and its times."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from tensorbow._turns import Progress
+from tensorbow.cli.train.turns import Progress
 from tensorbow.datasets import Images, Text
 from tensorbow.models import Program
 
-_EVALUATION_ROWS = 1000  # at most, and
+_EVALUATION_ROWS = 1000  # at most
 _EVALUATION_VALUES = 2**22
 
 
 def evaluation_rows(shape: tuple[int, ...]) -> int:
-    """How many rows of this shape are evaluated at once: what a network makes of them takes
-    memory."""
+    """Returns the number of rows of this shape to evaluate at once: activations take memory."""
     return max(1, min(_EVALUATION_ROWS, _EVALUATION_VALUES // int(np.prod(shape))))
 
 
 def accuracy(session: Any, program: Program, inputs: np.ndarray, labels: np.ndarray) -> float:
-    """Fraction of labels that the session's model finds."""
+    """Returns the fraction of labels that the session's model finds."""
     hits = 0
     count = evaluation_rows(inputs.shape[1:])
     for begin in range(0, len(inputs), count):
@@ -110,7 +109,7 @@ def run_epochs(
             taken = time.perf_counter() - start
             samples, seconds = samples + len(rows), seconds + taken
             if begin + rows_per_run >= num_rows:
-                found = evaluate()  # if it is interrupted, the epoch has not been
+                found = evaluate()  # an interrupted evaluation does not count the epoch
                 progress.samples.append(samples)
                 progress.seconds.append(seconds)
                 progress.accuracy.append(found)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Sequence
+from typing import Any
 
-from tensorbow._messages import count, log
+from tensorbow._runtime.messages import count, log
+
+_RUNS_BETWEEN_LOGS = 32
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Measurement:
-    """How fast a program trains with so many learners.
+    """The speed of a program with one layout of its learners.
 
     Attributes:
       learners: on each device.
@@ -49,19 +52,30 @@ class Measurement:
         return f"<{self.layout}: {self.outcome}{spread}{chosen}>"
 
 
-class TuningLog:
-    """Tells the log "tensorbow" what a session's search finds.
+def measurements(native: Any) -> list[Measurement]:
+    """Returns the measurements of a native session, in order."""
+    return [Measurement(*tried) for tried in native.tuning]
 
-    To be called now and then; asks the session only if somebody reads the log.
-    """
+
+class TuningLog:
+    """The log "tensorbow" of a session's search for the number of learners."""
 
     def __init__(self) -> None:
         self._told: list[Measurement] = []
+        self._runs_to_log = 1
 
-    @property
-    def is_read(self) -> bool:
-        """Returns true if somebody reads the log."""
-        return log.isEnabledFor(logging.INFO)
+    def after_run(self, native: Any) -> None:
+        """Logs news of the search, now and then, if the log is read.
+
+        Args:
+          native: the handle of the native session that has executed a learning run.
+        """
+        self._runs_to_log -= 1
+        if self._runs_to_log > 0:
+            return
+        self._runs_to_log = _RUNS_BETWEEN_LOGS
+        if log.isEnabledFor(logging.INFO) and native.tunes_learners:
+            self.tell(measurements(native))
 
     def tell(self, tuning: Sequence[Measurement]) -> None:
         """Logs what is new: trials at DEBUG, decisions at INFO."""

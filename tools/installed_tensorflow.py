@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RELEASES: dict[str, Any] = runpy.run_path(str(ROOT / "tensorbow" / "_releases.py"))
+RELEASES: dict[str, Any] = runpy.run_path(str(ROOT / "tensorbow" / "_runtime" / "releases.py"))
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu")
 
 

@@ -61,7 +61,7 @@ xargs -d '\n' cp --parents --update --preserve=mode,timestamps -t "$tree" <"$wor
 [ ! -e ../shared ] || ln -sfn "$(realpath ../shared)" "$work/shared"  # data for tests
 cd "$tree"
 if [ "$series" = nightly ]; then  # the copy takes it for a release
-  cp "$root/tensorbow/_releases.py" tensorbow/_releases.py
+  cp "$root/tensorbow/_runtime/releases.py" tensorbow/_runtime/releases.py
   python - <<'END'
 import importlib.metadata
 import pathlib
@@ -70,7 +70,7 @@ import re
 version = importlib.metadata.version("tf-nightly")
 major, minor = version.split(".")[:2]
 print(f"tf-nightly {version}", flush=True)
-path = pathlib.Path("tensorbow/_releases.py")
+path = pathlib.Path("tensorbow/_runtime/releases.py")
 known = re.sub(r", \(2, 21\): (\(\d+, \d+\))\}", rf", (2, 21): \1, ({major}, {minor}): \1}}",
                path.read_text())
 assert f"({major}, {minor})" in known, "the list of releases is written otherwise"

@@ -24,7 +24,7 @@ namespace tensorbow {
 
 namespace py = ::pybind11;
 
-// The text that tensorbow/_loader.py looks for in the file, before it loads it.
+// The marker that tensorbow/_runtime/loader.py looks for before it loads the file.
 extern const char kBuiltFor[];
 __attribute__((used)) const char kBuiltFor[] =
     "TensorBow is built for TensorFlow " TENSORBOW_TENSORFLOW_VERSION;

@@ -4,10 +4,8 @@
 #include <pybind11/stl.h>
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,22 +15,114 @@
 #include "cc/cluster/cluster.h"
 #include "cc/config/options.h"
 #include "cc/session/session_registry.h"
-#include "cc/training/synchronisation.h"
 
 namespace tensorbow {
 
 namespace py = ::pybind11;
 
-namespace {
+template <typename Enum>
+using EnumNames = std::vector<std::pair<std::string, Enum>>;
 
-template <typename T>
-T Choose(const std::map<std::string, T>& choices, const std::string& name) {
-  const auto choice = choices.find(name);
-  if (choice == choices.end()) throw py::value_error("unknown choice: " + name);
-  return choice->second;
+// The names that Python gives the values of an enum.
+static EnumNames<SchedulingPolicy> NamesOf(SchedulingPolicy) {
+  return {{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
+          {"round_robin", SchedulingPolicy::kRoundRobin}};
 }
 
-// A Python predicate, called from whichever thread starts a run.
+static EnumNames<Options::Algorithm> NamesOf(Options::Algorithm) {
+  return {{"auto", Options::Algorithm::kAuto},
+          {"SMA", Options::Algorithm::kSma},
+          {"SSGD", Options::Algorithm::kSsgd},
+          {"Independent", Options::Algorithm::kIndependent},
+          {"AdaptiveSGD", Options::Algorithm::kAdaptive}};
+}
+
+static EnumNames<SmaOptions::Centre> NamesOf(SmaOptions::Centre) {
+  return {{"current", SmaOptions::Centre::kCurrent},
+          {"lagging", SmaOptions::Centre::kLagging}};
+}
+
+static EnumNames<Options::Restart> NamesOf(Options::Restart) {
+  return {{"never", Options::Restart::kNever},
+          {"lr_drop", Options::Restart::kOnLearningRateDrop}};
+}
+
+static EnumNames<Combination> NamesOf(Combination) {
+  return {{"mean", Combination::kMean},
+          {"sum", Combination::kSum},
+          {"concat", Combination::kConcat},
+          {"first", Combination::kFirst},
+          {"stack", Combination::kStack}};
+}
+
+static EnumNames<RunAnalysis::Kind> NamesOf(RunAnalysis::Kind) {
+  return {{"read", RunAnalysis::Kind::kRead},
+          {"write", RunAnalysis::Kind::kWrite},
+          {"learning", RunAnalysis::Kind::kLearning}};
+}
+
+static EnumNames<Options::TaskRecording> NamesOf(Options::TaskRecording) {
+  return {{"auto", Options::TaskRecording::kAuto},
+          {"on", Options::TaskRecording::kOn},
+          {"off", Options::TaskRecording::kOff}};
+}
+
+// Converts an enum from and to its name, as a member and inside containers.
+template <typename Enum>
+struct NamedEnumCaster {
+  PYBIND11_TYPE_CASTER(Enum, py::detail::const_name("str"));
+
+  bool load(py::handle source, bool) {
+    if (!py::isinstance<py::str>(source)) return false;
+    const auto given = py::cast<std::string>(source);
+    for (const auto& [name, choice] : NamesOf(Enum())) {
+      if (name != given) continue;
+      value = choice;
+      return true;
+    }
+    return false;
+  }
+
+  static py::handle cast(Enum choice, py::return_value_policy, py::handle) {
+    for (const auto& [name, known] : NamesOf(choice)) {
+      if (known == choice) return py::str(name).release();
+    }
+    return py::none().release();
+  }
+};
+
+}  // namespace tensorbow
+
+namespace pybind11::detail {
+
+template <>
+struct type_caster<tensorbow::SchedulingPolicy>
+    : tensorbow::NamedEnumCaster<tensorbow::SchedulingPolicy> {};
+template <>
+struct type_caster<tensorbow::Options::Algorithm>
+    : tensorbow::NamedEnumCaster<tensorbow::Options::Algorithm> {};
+template <>
+struct type_caster<tensorbow::SmaOptions::Centre>
+    : tensorbow::NamedEnumCaster<tensorbow::SmaOptions::Centre> {};
+template <>
+struct type_caster<tensorbow::Options::Restart>
+    : tensorbow::NamedEnumCaster<tensorbow::Options::Restart> {};
+template <>
+struct type_caster<tensorbow::Combination>
+    : tensorbow::NamedEnumCaster<tensorbow::Combination> {};
+template <>
+struct type_caster<tensorbow::RunAnalysis::Kind>
+    : tensorbow::NamedEnumCaster<tensorbow::RunAnalysis::Kind> {};
+template <>
+struct type_caster<tensorbow::Options::TaskRecording>
+    : tensorbow::NamedEnumCaster<tensorbow::Options::TaskRecording> {};
+
+}  // namespace pybind11::detail
+
+namespace tensorbow {
+namespace {
+
+// Returns a Python predicate as one that any thread may call that starts a run.
 std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
   // Freed with the interpreter's lock held, wherever the last copy goes.
   std::shared_ptr<py::function> shared(new py::function(std::move(function)),
@@ -50,112 +140,74 @@ std::function<absl::StatusOr<bool>(int64_t)> Predicate(py::function function) {
   };
 }
 
-AdaptiveOptions AdaptiveOptionsOf(const std::map<std::string, double>& values) {
-  AdaptiveOptions options;
-  if (values.empty()) return options;
-  options.mega_batch = static_cast<int64_t>(values.at("mega_batch"));
-  options.b_max = static_cast<int64_t>(values.at("b_max"));
-  options.b_min = static_cast<int64_t>(values.at("b_min"));
-  options.beta = values.at("beta");
-  options.perturbation = values.at("perturbation");
-  options.threshold = values.at("threshold");
-  options.momentum = values.at("momentum");
-  options.scales = values.at("scaling") != 0;
-  options.normalises = values.at("normalisation") != 0;
-  return options;
-}
-
-int64_t RegisterOptionsFromPython(
-    int learners_per_device, std::vector<int> threads_per_learner, bool tunes_learners,
-    int64_t batch_size, const std::string& scheduling, const std::string& algorithm,
-    const std::string& centre, double alpha, std::optional<double> momentum,
-    int64_t sync_period, double ema_decay, const py::object& restart,
-    const std::map<std::string, double>& adaptive, std::set<std::string> shard,
-    std::set<std::string> replicate, const std::map<std::string, std::string>& combine,
-    const std::map<std::string, std::string>& run_kind, std::optional<int64_t> seed,
-    bool pin_threads, const std::string& cuda_graphs, bool reduces_on_host, bool proof,
-    bool element_for_each_learner, std::shared_ptr<Cluster> cluster,
-    int64_t host_period, std::optional<int> host_chunk) {
-  Options options;
-  options.learners_per_device = learners_per_device;
-  options.threads_per_learner = std::move(threads_per_learner);
-  options.tunes_learners = tunes_learners;
-  options.batch_size = batch_size;
-  options.scheduling =
-      Choose<SchedulingPolicy>({{"fcfs", SchedulingPolicy::kFirstComeFirstServed},
-                                {"round_robin", SchedulingPolicy::kRoundRobin}},
-                               scheduling);
-  options.algorithm = ChoiceOfName(algorithm).algorithm;
-  if (options.algorithm == Options::Algorithm::kAuto && algorithm != "auto") {
-    throw py::value_error("unknown algorithm: " + algorithm);
-  }
-  options.centre =
-      Choose<SmaOptions::Centre>({{"current", SmaOptions::Centre::kCurrent},
-                                  {"lagging", SmaOptions::Centre::kLagging}},
-                                 centre);
-  options.alpha = alpha;
-  options.momentum = momentum;
-  options.sync_period = sync_period;
-  options.ema_decay = ema_decay;
-  options.adaptive = AdaptiveOptionsOf(adaptive);
+// Sets a name of Options::Restart, or a predicate.
+void SetRestart(Options* options, const py::object& restart) {
   if (py::isinstance<py::str>(restart)) {
-    options.restart =
-        Choose<Options::Restart>({{"never", Options::Restart::kNever},
-                                  {"lr_drop", Options::Restart::kOnLearningRateDrop}},
-                                 py::cast<std::string>(restart));
-  } else {
-    options.restart = Options::Restart::kCallback;
-    options.restart_callback = Predicate(py::reinterpret_borrow<py::function>(restart));
+    options->restart = py::cast<Options::Restart>(restart);
+    return;
   }
-  options.shard = std::move(shard);
-  options.replicate = std::move(replicate);
-  for (const auto& [tensor, how] : combine) {
-    options.combine[tensor] = Choose<Combination>({{"mean", Combination::kMean},
-                                                   {"sum", Combination::kSum},
-                                                   {"concat", Combination::kConcat},
-                                                   {"first", Combination::kFirst},
-                                                   {"stack", Combination::kStack}},
-                                                  how);
-  }
-  for (const auto& [name, kind] : run_kind) {
-    options.run_kind[name] =
-        Choose<RunAnalysis::Kind>({{"read", RunAnalysis::Kind::kRead},
-                                   {"write", RunAnalysis::Kind::kWrite},
-                                   {"learning", RunAnalysis::Kind::kLearning}},
-                                  kind);
-  }
-  options.seed = seed;
-  options.hosts = std::move(cluster);
-  options.host_period = host_period;
-  options.host_chunks.searched = !host_chunk.has_value();
-  options.host_chunks.gradients = host_chunk.value_or(0);
-  options.reduces_on_host = reduces_on_host;
-  options.proof = proof;
-  options.element_for_each_learner = element_for_each_learner;
-  options.pin_threads = pin_threads;
-  options.task_recording =
-      Choose<Options::TaskRecording>({{"auto", Options::TaskRecording::kAuto},
-                                      {"on", Options::TaskRecording::kOn},
-                                      {"off", Options::TaskRecording::kOff}},
-                                     cuda_graphs);
-  options.collect_warnings = true;
-  return RegisterOptions(std::move(options));
+  options->restart = Options::Restart::kCallback;
+  options->restart_callback = Predicate(py::cast<py::function>(restart));
 }
 
 }  // namespace
 
 void DefineOptions(py::module_* m) {
-  m->def("register_options", &RegisterOptionsFromPython, py::kw_only(),
-         py::arg("learners_per_device"), py::arg("threads_per_learner"),
-         py::arg("tunes_learners"), py::arg("batch_size"), py::arg("scheduling"),
-         py::arg("algorithm"), py::arg("centre"), py::arg("alpha"), py::arg("momentum"),
-         py::arg("sync_period"), py::arg("ema_decay"), py::arg("restart"),
-         py::arg("adaptive"), py::arg("shard"), py::arg("replicate"),
-         py::arg("combine"), py::arg("run_kind"), py::arg("seed"),
-         py::arg("pin_threads"), py::arg("cuda_graphs"), py::arg("reduces_on_host"),
-         py::arg("proof"), py::arg("element_for_each_learner"), py::arg("cluster"),
-         py::arg("host_period"), py::arg("host_chunk"),
-         "Keeps options for the session to be created; returns its number.");
+  py::class_<AdaptiveOptions>(*m, "AdaptiveOptions")
+      .def(py::init<>())
+      .def_readwrite("mega_batch", &AdaptiveOptions::mega_batch)
+      .def_readwrite("b_max", &AdaptiveOptions::b_max)
+      .def_readwrite("b_min", &AdaptiveOptions::b_min)
+      .def_readwrite("beta", &AdaptiveOptions::beta)
+      .def_readwrite("perturbation", &AdaptiveOptions::perturbation)
+      .def_readwrite("threshold", &AdaptiveOptions::threshold)
+      .def_readwrite("momentum", &AdaptiveOptions::momentum)
+      .def_readwrite("scaling", &AdaptiveOptions::scales)
+      .def_readwrite("normalisation", &AdaptiveOptions::normalises);
+
+  py::class_<Options>(*m, "Options", "The choices for one session.")
+      .def(py::init<>())
+      .def_readwrite("learners_per_device", &Options::learners_per_device)
+      .def_readwrite("threads_per_learner", &Options::threads_per_learner)
+      .def_readwrite("tunes_learners", &Options::tunes_learners)
+      .def_readwrite("batch_size", &Options::batch_size)
+      .def_readwrite("element_for_each_learner", &Options::element_for_each_learner)
+      .def_readwrite("scheduling", &Options::scheduling)
+      .def_readwrite("algorithm", &Options::algorithm)
+      .def_readwrite("centre", &Options::centre)
+      .def_readwrite("alpha", &Options::alpha)
+      .def_readwrite("momentum", &Options::momentum)
+      .def_readwrite("sync_period", &Options::sync_period)
+      .def_readwrite("ema_decay", &Options::ema_decay)
+      .def_readwrite("adaptive", &Options::adaptive)
+      .def_property("restart", nullptr,
+                    [](Options& options, const py::object& restart) {
+                      SetRestart(&options, restart);
+                    })
+      .def_property("hosts", nullptr,
+                    [](Options& options, std::shared_ptr<Cluster> cluster) {
+                      options.hosts = std::move(cluster);
+                    })
+      .def_readwrite("host_period", &Options::host_period)
+      .def_property(  // None: the number is searched
+          "host_chunk", nullptr,
+          [](Options& options, std::optional<int> gradients) {
+            options.host_chunks.searched = !gradients.has_value();
+            options.host_chunks.gradients = gradients.value_or(0);
+          })
+      .def_readwrite("shard", &Options::shard)
+      .def_readwrite("replicate", &Options::replicate)
+      .def_readwrite("combine", &Options::combine)
+      .def_readwrite("run_kind", &Options::run_kind)
+      .def_readwrite("proof", &Options::proof)
+      .def_readwrite("seed", &Options::seed)
+      .def_readwrite("pin_threads", &Options::pin_threads)
+      .def_readwrite("task_recording", &Options::task_recording)
+      .def_readwrite("reduces_on_host", &Options::reduces_on_host)
+      .def_readwrite("collect_warnings", &Options::collect_warnings);
+
+  m->def("register_options", &RegisterOptions, py::arg("options"),
+         "Keeps a copy for the session to be created; returns its number.");
 }
 
 }  // namespace tensorbow

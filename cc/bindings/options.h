@@ -1,4 +1,4 @@
-// What the user chooses for a session, from Python.
+// The choices of a user for a session, filled in from Python attribute by attribute.
 #ifndef TENSORBOW_CC_BINDINGS_OPTIONS_H_
 #define TENSORBOW_CC_BINDINGS_OPTIONS_H_
 
@@ -6,7 +6,7 @@
 
 namespace tensorbow {
 
-// Adds register_options().
+// Adds Options, AdaptiveOptions and register_options().
 void DefineOptions(pybind11::module_* m);
 
 }  // namespace tensorbow

@@ -205,22 +205,33 @@ absl::Status PreparedRun::Explain(const std::vector<py::array>& arrays,
   }
   if (!status.ok() || !found.has_value()) return status;
   py::dict facts;
-  std::vector<int64_t> rows;
-  for (const FeedPlan::Rows& task : found->plan.tasks) rows.push_back(task.count());
-  facts["task_rows"] = rows;
-  facts["divided"] = found->plan.divided;
   facts["why_one_learner"] = found->why_one_learner;
-  facts["estimates"] = found->estimates;
-  facts["typed"] = found->types != nullptr;
-  if (found->types != nullptr) {
-    const RowTypes& types = *found->types;
-    py::dict texts;
-    for (const auto& [tensor, type] : types.types) {
-      if (type.typed()) texts[py::str(tensor)] = Describe(type, *types.sizes);
+  const bool is_divided = found->why_one_learner.empty();
+  std::vector<int64_t> task_rows;
+  for (const FeedPlan::Rows& task : found->plan.tasks)
+    task_rows.push_back(task.count());
+  py::list rows;  // by feed; None: every learner gets it whole
+  for (bool by_rows : found->plan.divided) {
+    if (is_divided && by_rows && !task_rows.empty()) {
+      rows.append(task_rows);
+    } else {
+      rows.append(py::none());
     }
-    facts["types"] = texts;
-    facts["exchanges"] = types.exchanges;
   }
+  facts["rows"] = rows;
+  // Types say how several tasks make the values of all rows.
+  const bool has_types = is_divided && found->types != nullptr && task_rows.size() > 1;
+  facts["division"] = !has_types ? "" : found->estimates ? "by own rows" : "exact";
+  py::dict texts;
+  if (has_types) {
+    for (const auto& [tensor, type] : found->types->types) {
+      if (type.typed()) texts[py::str(tensor)] = Describe(type, *found->types->sizes);
+    }
+  }
+  facts["types"] = texts;
+  py::object exchanges = py::list();
+  if (has_types && !found->estimates) exchanges = py::cast(found->types->exchanges);
+  facts["exchanges"] = exchanges;
   *explanation = std::move(facts);
   return absl::OkStatus();
 }

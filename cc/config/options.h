@@ -1,5 +1,5 @@
-// What the user chose for one session. The Python package fills it in and validates it;
-// it is immutable afterwards.
+// The choices of a user for one session. The Python package validates them and fills
+// them in; they are immutable afterwards.
 #ifndef TENSORBOW_CC_CONFIG_OPTIONS_H_
 #define TENSORBOW_CC_CONFIG_OPTIONS_H_
 

@@ -12,12 +12,12 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import tensorflow as tf
 from tensorflow.python.eager import record
 
-from tensorbow import _fork
 from tensorbow._function import _arguments
 from tensorbow._function._fallback import FallbackError
 from tensorbow._function._program import Program, TracedStep
 from tensorbow._function._variables import EagerVariables
-from tensorbow._messages import suggests_names, warn
+from tensorbow._runtime import fork
+from tensorbow._runtime.messages import suggests_names, warn
 from tensorbow.explanation import Explanation
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
@@ -25,7 +25,7 @@ from tensorbow.session import TensorBowSession
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# The warning by which a session tells that it executes a run on one learner.
+# The beginning of a session's warning that one learner executes a run.
 _ONE_LEARNER = "A learning run is executed by one learner only"
 _MAX_PROGRAMS = 1024
 
@@ -52,7 +52,7 @@ class Function(Generic[P, R]):
         self._name = getattr(stock.python_function, "__name__", "step")
         self._lock = threading.RLock()
         self._learners: _Learners | None = None
-        self._programs: dict[Hashable, Program | None] = {}  # None: stock's
+        self._programs: dict[Hashable, Program | None] = {}  # None: stock TensorFlow executes it
         self._any_rows = True
         self._why_stock = ""
         self._of_instances: weakref.WeakKeyDictionary[Any, Function[..., Any]]
@@ -129,7 +129,7 @@ class Function(Generic[P, R]):
         return self._stock(*args, **kwargs)
 
     def _fall_back(self, why: str) -> None:
-        """From now on the step is stock's."""
+        """Hands the step over to stock TensorFlow for good."""
         self._why_stock = why
         graph = None if self.session is None else self.session.graph
         warn(
@@ -141,7 +141,7 @@ class Function(Generic[P, R]):
     def _add_program(self, args: Any, kwargs: Any) -> Program | None:
         """Traces the step for the arguments of a call."""
         with self._lock:
-            _fork.check()
+            fork.check()
             try:
                 step, leaves = self._trace(args, kwargs)
             except (TypeError, ValueError):
@@ -210,7 +210,7 @@ def function(
     input_signature: Any = None,
     reduce_retracing: bool = False,
 ) -> Any:
-    """Makes learners execute a step of a custom training loop; in the place of `tf.function`.
+    """Makes learners execute a step of a custom training loop; replaces `tf.function`.
 
     The rows of each call are divided among the learners. With default options they average
     gradients, statistics and metrics: the step is that of `tf.function`, to rounding. They train
@@ -255,10 +255,9 @@ def function(
 
 
 def session_of(step: Any) -> TensorBowSession | None:
-    """The session that trains a step of `tensorbow.function`.
+    """Returns the session that trains a step of `tensorbow.function`.
 
-    It has `metrics()`, `trace()`, `set_learners()`, `save_state()` and counts of what has been
-    trained on.
+    It has `metrics()`, `trace()`, `set_learners()`, `save_state()` and counters.
 
     Args:
       step: what `tensorbow.function` returned, or such a method of an instance.

@@ -13,12 +13,12 @@ import tensorflow as tf
 
 from tensorbow._function._fallback import FallbackError
 
-# Python values that a step is traced for, each anew.
+# Types of Python values; a step is traced for each value.
 _VALUES = (type(None), bool, int, float, complex, str, bytes, tf.DType, type)
 
 
 class _Identity:
-    """An object as part of a key: equal to itself only, and kept alive by nobody."""
+    """An object as part of a key: equal to itself only, and not kept alive."""
 
     def __init__(self, value: Any) -> None:
         self._hash = id(value)
@@ -104,7 +104,7 @@ class Reader:
 
 
 def specs(args: Any, kwargs: Any, any_rows: bool) -> tuple[Any, Any, list[Any]]:
-    """Returns the arguments with specs in the place of tensors, and what stands for each leaf."""
+    """Returns the arguments with specs for tensors, and the kind of each leaf."""
     reader = Reader(any_rows)
     leaves: list[Any] = []
 

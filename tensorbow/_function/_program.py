@@ -14,9 +14,9 @@ from tensorflow.python.ops import gen_dataset_ops
 from tensorbow._function._arguments import array_of
 from tensorbow._function._fallback import FallbackError
 from tensorbow._function._variables import EagerVariables, is_variable, watch
-from tensorbow._graph_defs import without
-from tensorbow._origins import note_traced
-from tensorbow._run_plan import prepare_run
+from tensorbow._runtime.origins import note_traced
+from tensorbow._session.graph_defs import without
+from tensorbow._session.plan import prepare_run
 from tensorbow.explanation import Explanation
 
 _PYTHON_FUNCTIONS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
@@ -94,7 +94,7 @@ class _Importer:
         self._variables = variables
         self._definition = step.function.as_graph_def()
         self._known = {id(v.handle): v for v in step.function.variables}
-        # By names of the function's tensors: what stands for them in the session's graph.
+        # Elements of the session's graph, by the names of the function's tensors.
         self._given: dict[str, tf.Tensor] = {}
         self.placeholders: list[tf.Tensor] = []
         self.fed: list[int] = []  # leaves, by placeholder
@@ -251,7 +251,7 @@ class Program:
         values = None
         if self._prepared is not None:
             values = self._session._do_call(self._prepared.run, arrays)
-        if values is None:  # nothing that learners execute
+        if values is None:  # learners do not execute it
             values = self._run_central(arrays)
         device = context.context().device_name
         tensors = iter([tf_ops.EagerTensor(v, device, t) for v, t in zip(values, self._types)])

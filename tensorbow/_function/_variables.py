@@ -1,7 +1,7 @@
 """Variables of eager code in a session: the session's central variable is the eager one.
 
-Nothing is copied, and nobody has to report reads or writes: the resource manager of the session
-holds the very object that the eager handle refers to (cc/replicas/offered_variables.h).
+Nothing is copied, and reads and writes need no report: the session's resource manager holds the
+object of the eager handle (cc/replicas/offered_variables.h).
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ import keras
 import numpy as np
 from tensorflow import __version__ as _tensorflow
 
-from tensorbow import _loader
+from tensorbow._runtime import loader as _loader
 
 _loader.check_keras_version(keras.__version__, _tensorflow)
 
-from tensorbow._messages import suggests_names
+from tensorbow._runtime.messages import suggests_names
 from tensorbow.adaptive import AdaptiveSGD
 from tensorbow.keras._replication import ATTRIBUTE, Replication, replication_of
 from tensorbow.keras.callbacks import MetricsCallback
@@ -115,7 +115,7 @@ def replicate(model: Model, options: Options | None = None) -> Model:
 
 
 def session_of(model: Any) -> TensorBowSession | None:
-    """The session that trains a replicated model.
+    """Returns the session that trains a replicated model.
 
     It tells how far training is (`iterations`, `learning_tasks`, `samples_seen`) and what
     keeps the learners together (`synchroniser`), and can `restart()` the averaging. Every
@@ -134,7 +134,7 @@ def session_of(model: Any) -> TensorBowSession | None:
 
 
 def learner_value(model: Any, variable: Any, learner: int) -> np.ndarray:
-    """A copy of one learner's own value of a variable.
+    """Returns a copy of one learner's own value of a variable.
 
     Args:
       model: what `replicate` returned.

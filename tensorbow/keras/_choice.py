@@ -1,4 +1,4 @@
-"""Which synchroniser keeps a model's learners together, and what its session is told of it."""
+"""Synchronisers of Keras models, and the options of the sessions that train them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Any
 
 import keras
 
-from tensorbow._messages import warn
+from tensorbow._runtime.messages import warn
 from tensorbow.keras import _tracing
 from tensorbow.options import Options
 from tensorbow.synchronisers import EASGD, SMA, SSGD, Synchroniser
 
-_CENTRAL_MOMENTUM = 0.9  # of z where the learners' optimiser has none (ALGORITHMS: μ)
-_STRONG = 0.9  # momentum of which there should not be two
+_CENTRAL_MOMENTUM = 0.9  # μ of z if the learners' optimiser has none
+_STRONG = 0.9  # two such momenta are too much
 
 
 def choose(options: Options) -> Synchroniser:
-    """The synchroniser of a model: what the user says; for "auto" what makes Keras's own step.
+    """Returns the synchroniser of a model: the user's; for "auto" the one that makes Keras's own
+    step.
 
     Where several learners cannot make it, the session has it made by one.
     """
@@ -25,7 +26,7 @@ def choose(options: Options) -> Synchroniser:
 
 
 def watches_rates(synchroniser: Synchroniser, num_learners: int) -> bool:
-    """Whether a drop of the learning rate restarts the averaging."""
+    """Returns true if a drop of the learning rate restarts the averaging."""
     if num_learners == 1 or not isinstance(synchroniser, (SMA, EASGD)):
         return False
     return synchroniser.restart == "lr_drop"
@@ -34,11 +35,11 @@ def watches_rates(synchroniser: Synchroniser, num_learners: int) -> bool:
 def session_options(
     model: Any, options: Options, synchroniser: Synchroniser, num_learners: int
 ) -> Options:
-    """The options of the session that trains a model with this synchroniser.
+    """Returns the options of the session that trains a model with this synchroniser.
 
-    What a session works out from its graph is said outright where Keras knows it better:
-    the momentum of z by the model's optimisers, and restarts, which `RateWatch` asks for. So is
-    the number of learners, which the traced step has in it and the session must not tune.
+    Keras knows some of the session's choices better: the momentum of z, by the model's optimisers,
+    restarts, which `RateWatch` asks for, and the number of learners. The traced step contains that
+    number, so that the session must not tune it.
     """
     if isinstance(synchroniser, SMA) and synchroniser.centre == "lagging":
         synchroniser = _with_central_momentum(model, synchroniser, num_learners)
@@ -49,7 +50,7 @@ def session_options(
 
 
 def _with_central_momentum(model: Any, synchroniser: SMA, num_learners: int) -> SMA:
-    """SMA with the lagging centre and a momentum that suits the model's optimisers."""
+    """Returns SMA with the lagging centre and a momentum that suits the model's optimisers."""
     momenta = [_momentum_of(optimiser) for optimiser in _tracing.optimisers_of(model)]
     central = synchroniser.momentum
     if central is None or central == "auto":
@@ -68,7 +69,7 @@ def _with_central_momentum(model: Any, synchroniser: SMA, num_learners: int) -> 
 
 
 def _momentum_of(optimiser: Any) -> float | None:
-    """Of plain gradient descent; None for optimisers that adapt."""
+    """Returns the momentum of plain gradient descent; None for optimisers that adapt."""
     optimiser = getattr(optimiser, "inner_optimizer", optimiser)
     if type(optimiser) is not keras.optimizers.SGD:
         return None

@@ -1,4 +1,4 @@
-"""Where a training step's rows come from: arrays in memory, `tf.data`, one given batch."""
+"""Sources of batches for a training step: arrays in memory, `tf.data`, one given batch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tensorbow.keras._tracing import CannotTraceError
 
 
 class Source(Protocol):
-    """What hands out batches; `spec` is the structure of one of them."""
+    """A source of batches; `spec` is the structure of one of them."""
 
     spec: Any
 
     def take(self) -> list[np.ndarray] | None:
-        """The arrays of the next batch, in the order of `spec`; None after the last one."""
+        """Returns the arrays of the next batch, in the order of `spec`; None after the last one."""
 
 
 # --------------------------------------------------------------------------- arrays
@@ -68,7 +68,7 @@ class ArrayBatches(data_adapter.DataAdapter):
         return ArrayIterator(self, order)
 
     def get_tf_dataset(self) -> Any:
-        """Itself: only asked for an iterator."""
+        """Returns itself: it is only asked for an iterator."""
         return self
 
     @property
@@ -83,7 +83,7 @@ class ArrayBatches(data_adapter.DataAdapter):
 
     @property
     def has_partial_batch(self) -> bool:
-        """Whether the last batch is smaller."""
+        """True if the last batch is smaller."""
         return self.num_rows % self.rows > 0
 
     @property
@@ -93,7 +93,7 @@ class ArrayBatches(data_adapter.DataAdapter):
 
 
 class ArrayIterator:
-    """One pass over `ArrayBatches`."""
+    """A pass over `ArrayBatches`."""
 
     def __init__(self, batches: ArrayBatches, order: np.ndarray | None) -> None:
         self._batches = batches
@@ -102,7 +102,7 @@ class ArrayIterator:
         self.spec = batches.spec
 
     def take(self) -> list[np.ndarray] | None:
-        """See `Source`."""
+        """Returns the arrays of the next batch; see `Source`."""
         batches, begin = self._batches, self._begin
         if begin >= batches.num_rows:
             return None
@@ -116,7 +116,7 @@ class ArrayIterator:
         return self
 
     def __next__(self) -> Any:
-        """One batch as stock Keras's training step takes it."""
+        """Returns a batch as stock Keras's training step takes it."""
         arrays = self.take()
         if arrays is None:
             raise StopIteration
@@ -132,7 +132,7 @@ def array_batches(
     steps: int | None,
     shuffle: Any,
 ) -> ArrayBatches | None:
-    """Batches of what fit() was given, if those are dense arrays in memory; else None.
+    """Returns batches of the arguments of fit(), if they are dense arrays in memory; else None.
 
     Raises:
       ValueError: as Keras does, for arrays that do not fit together.
@@ -165,13 +165,13 @@ def array_batches(
 
 
 def _for_kernels(array: np.ndarray) -> np.ndarray:
-    """The array, rows one after the other and in this machine's byte order."""
+    """Returns the array with contiguous rows, in this machine's byte order."""
     return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 
 # -------------------------------------------------------------------------- tf.data
 
-# What stands for None in an element; Keras's adapters use either.
+# Values for None in an element; Keras's adapters use either.
 _ABSENT = (NoneTensorSpec, tf.OptionalSpec)
 
 
@@ -197,7 +197,7 @@ class DatasetSource:
         self._shapes = iterator._flat_output_shapes
 
     def take(self) -> list[np.ndarray] | None:
-        """See `Source`."""
+        """Returns the arrays of the next batch; see `Source`."""
         try:
             element = gen_dataset_ops.iterator_get_next(
                 self._iterator._iterator_resource,
@@ -213,7 +213,7 @@ class DatasetSource:
 
 
 class BatchSource:
-    """One batch: what train_on_batch is given."""
+    """The one batch of train_on_batch."""
 
     def __init__(self, data: Any) -> None:
         self.data = data
@@ -227,6 +227,6 @@ class BatchSource:
         )
 
     def take(self) -> list[np.ndarray] | None:
-        """See `Source`."""
+        """Returns the arrays of the batch, once; see `Source`."""
         arrays, self._arrays = self._arrays, None
         return arrays

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorbow._run_plan import prepare_run
+from tensorbow._session.plan import prepare_run
 from tensorbow.keras._tracing import TracedStep
 from tensorbow.keras._variables import callable_for
 
@@ -47,7 +47,7 @@ class Program:
 
     @property
     def has_warnings(self) -> bool:
-        """Whether the session may have something to say of the last run."""
+        """True if the session may have warnings of the last run."""
         return self._prepared is None or self._prepared.has_warnings
 
     def run(self, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], Any]:
@@ -62,7 +62,7 @@ class Program:
         values = None
         if self._prepared is not None:
             values = self._prepared.run(arrays)
-        if values is None:  # nothing that learners execute
+        if values is None:  # learners do not execute it
             values = self._central_run(*arrays)
         rates, values = values[: self._num_rates], values[self._num_rates :]
         if self._names is not None:

@@ -1,7 +1,7 @@
 """Restarts the averaging of a model when its learning rate drops step-wise (ALGORITHMS §1).
 
-Rates are watched on Keras's side, where every optimiser has them: one that a callback sets
-is seen when it is written into the session, one of a schedule is fetched after every step.
+Every optimiser has its rate on Keras's side. A rate that a callback sets is seen when it is written
+into the session. The rate of a schedule is fetched after every step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RateWatch:
         self._scheduled: list[float] = []  # after the last step
 
     def note_pushed(self, variable: Any, old: float, new: float) -> None:
-        """A scalar variable of Keras's has been written into the session."""
+        """Records that a scalar variable of Keras's has been written into the session."""
         if variable.name.split(":")[0].split("/")[-1] == "learning_rate":
             self._restart_if_dropped(old, new)
 

@@ -1,4 +1,4 @@
-"""The hooks on a replicated model: which of its methods are replaced, and by what."""
+"""Hooks on a replicated model: the methods that are replaced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ATTRIBUTE = "_tensorbow"
 
 
 class Replication:
-    """What `replicate` adds to a model.
+    """The hooks and sessions that `replicate` adds to a model.
 
     Args:
       model: a Keras model; its methods are hooked.
@@ -39,7 +39,7 @@ class Replication:
 
     @property
     def num_learners(self) -> int:
-        """How many learners train the model."""
+        """The number of learners that train the model."""
         return int(self.model.num_learners)
 
     @property
@@ -85,7 +85,7 @@ class Replication:
             self.model.train_function = None
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
-        """See `tensorbow.keras.learner_value`."""
+        """Returns a learner's value; see `tensorbow.keras.learner_value`."""
         if not 0 <= learner < self.num_learners:
             raise ValueError(
                 f"learner_value: learner must be from 0 to {self.num_learners - 1}, got {learner}"
@@ -101,7 +101,7 @@ class Replication:
         self._install()
 
     def _install(self) -> None:
-        """After compile(): from now on the model trains on learners."""
+        """Makes the model train on learners, after compile()."""
         model = self.model
         self._loop.reset()
         reason = None
@@ -127,27 +127,27 @@ class Replication:
 
     def _make_eval_function(self, name: str, force: bool = False) -> Any:
         made = self._stock[name](force)
-        # A function that is traced already reads and writes variables unseen.
+        # Functions that are traced already read and write variables without the mirror.
         if self._mirror is not None:
             self._mirror.pull()
             self._mirror.mark_all_dirty()
         return made
 
     def _epoch_logs(self, logs: Any) -> Any:
-        # Callbacks come next, which may hold functions that are traced already.
+        # Callbacks come next; they may hold functions that are traced already.
         if self._mirror is not None:
             self._mirror.pull()
         return self._stock["_get_metrics_result_or_logs"](logs)
 
     def _fit(self, *args: Any, **kwargs: Any) -> Any:
-        """fit(): arrays in memory do not go through tf.data."""
+        """Trains as fit() does, but arrays in memory do not go through tf.data."""
         stock = self._stock["fit"]
         overridden = type(self.model).fit is not keras.Model.fit
         if overridden or not self._is_installed:
             return stock(*args, **kwargs)
         try:
             call = inspect.signature(keras.Model.fit).bind(self.model, *args, **kwargs)
-        except TypeError:  # a wrong call: Keras has the words for it
+        except TypeError:  # Keras reports wrong calls
             return stock(*args, **kwargs)
         call.apply_defaults()
         given = call.arguments
@@ -162,7 +162,7 @@ class Replication:
 
 
 def _take_arrays(given: dict[str, Any]) -> None:
-    """Puts `ArrayBatches` in the place of arrays among the arguments of fit()."""
+    """Replaces arrays among the arguments of fit() by `ArrayBatches`."""
     if given["validation_split"] and given["validation_data"] is None:
         arrays = (given["x"], given["y"], given["sample_weight"])
         (given["x"], given["y"], given["sample_weight"]), given["validation_data"] = (
@@ -184,6 +184,6 @@ def _take_arrays(given: dict[str, Any]) -> None:
 
 
 def replication_of(model: Any) -> Replication | None:
-    """What `replicate` has added to the model, if it has."""
+    """Returns the `Replication` of a model, if it has one."""
     found = getattr(model, "__dict__", {}).get(ATTRIBUTE)
     return found if isinstance(found, Replication) else None

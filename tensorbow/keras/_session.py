@@ -1,4 +1,4 @@
-"""The session that trains a Keras model from one compilation to the next."""
+"""The session of a Keras model from one compilation to the next."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorbow import _fork, _memory
-from tensorbow._messages import warn
+from tensorbow._runtime import fork
+from tensorbow._runtime.messages import warn
+from tensorbow._session import memory
 from tensorbow.keras import _choice, _tracing, _variables
 from tensorbow.keras._program import Program
 from tensorbow.keras._rates import RateWatch
@@ -17,15 +18,15 @@ from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
 from tensorbow.synchronisers import Synchroniser
 
-# What a session says, of feeds that a model does not show.
+# The beginning of a session's advice on feeds, which models hide.
 _SESSION_ADVICE = " Name the feeds"
 
 
 class FewerLearnersError(Exception):
-    """There is not memory enough for the learners, but for fewer; says what to do.
+    """Memory is short for the learners, but enough for fewer; the text has the remedy.
 
     Attributes:
-      learners: so many.
+      learners: the number that fits.
     """
 
     def __init__(self, learners: int, why: str) -> None:
@@ -33,19 +34,18 @@ class FewerLearnersError(Exception):
         self.learners = learners
 
 
-class _LearnerSession(TensorBowSession):
-    """Tells the synchroniser as the user knows it: Keras's side does a part of its work."""
+class _KerasBackedSession(TensorBowSession):
+    """A session without GPUs whose synchroniser is the one that the user has chosen."""
 
     def __init__(self, synchroniser: Synchroniser, options: Options) -> None:
         self._told = synchroniser
-        # Keras's own eager runtime is on the GPUs, if there are any, and shares them with
-        # nobody in the process.
+        # Keras's own eager runtime takes the GPUs and cannot share them.
         config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
         super().__init__(graph=tf.Graph(), config=config, options=options)
 
     @property
     def synchroniser(self) -> Synchroniser:
-        """What keeps the learners together."""
+        """The user's synchroniser; a part of its work may be done by Keras's side."""
         return self._told
 
 
@@ -54,9 +54,9 @@ class ModelSession:
 
     Args:
       model: a compiled Keras model.
-      options: what the user chose.
-      synchroniser: keeps the learners together.
-      learners: so many.
+      options: the user's.
+      synchroniser: of the learners.
+      learners: their number.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class ModelSession:
         self._model = model
         self._options = options
         chosen = _choice.session_options(model, options, synchroniser, learners)
-        self.session: TensorBowSession = _LearnerSession(synchroniser, chosen)
+        self.session: TensorBowSession = _KerasBackedSession(synchroniser, chosen)
         self.mirror = _variables.Mirror(self.session)
-        # Whether there are replicas to keep together, here or on other hosts.
+        # True if there are several replicas, here or on other hosts.
         self._several = learners > 1 or options.other_hosts is not None
         self._divides = learners > 1 or options.batch_size is not None
         self._rates: RateWatch | None = None
@@ -79,11 +79,11 @@ class ModelSession:
 
     @property
     def has_programs(self) -> bool:
-        """Whether any training step has been traced."""
+        """True if a training step has been traced."""
         return bool(self._programs)
 
     def program_for(self, spec: Any) -> Program:
-        """The program for batches of this spec, traced when needed.
+        """Returns the program for batches of this spec, traced when needed.
 
         Where batches are divided, a program takes any number of rows. As in stock Keras, a
         second shape for the same structure makes one program for all shapes, so that a
@@ -91,8 +91,8 @@ class ModelSession:
 
         Raises:
           CannotTraceError: if learners cannot execute the model's training step.
-        FewerLearnersError: if there is memory for fewer learners, whose number is not the user's.
-        tf.errors.ResourceExhaustedError: if there is not memory enough for them.
+          FewerLearnersError: if memory is short for a number of learners that is not the user's.
+          tf.errors.ResourceExhaustedError: if memory is short for a number of the user's.
         """
         if self._divides:
             spec = tf.nest.map_structure(_any_rows, spec)
@@ -134,28 +134,28 @@ class ModelSession:
         return program
 
     def _check_memory(self, step: _tracing.TracedStep) -> None:
-        """Before learners are made: whether there is memory for what they keep."""
+        """Raises, before learners are made, if memory is short for them."""
         if self.session.iterations > 0:
             return
         graph, learners = self.session.graph, self.session.num_learners
-        # The session's variables have no values yet: those are one more copy.
-        own = _memory.variable_bytes(graph.get_operations())
-        available = _memory.available_bytes()
-        if available is None or not _memory.may_be_short(own, learners, available):
+        # The session's variables have no values yet: they will be one more copy.
+        own = memory.variable_bytes(graph.get_operations())
+        available = memory.available_bytes()
+        if available is None or not memory.may_be_short(own, learners, available):
             return
         trainable = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
-        needs = _memory.needs_of(
+        needs = memory.needs_of(
             [step.train_op], [handle.op.name for handle in trainable], self.session.synchroniser
         )
         needs = dataclasses.replace(needs, session_bytes=own)
-        fit = _memory.learners_to_have(needs, learners, available, self._options)
+        fit = memory.learners_to_have(needs, learners, available, self._options)
         if fit < learners:
-            raise FewerLearnersError(fit, _memory.advice(needs, learners, available))
+            raise FewerLearnersError(fit, memory.advice(needs, learners, available))
 
     def run(self, program: Program, arrays: list[np.ndarray]) -> Any:
         """Trains on one batch; returns what train_step returns."""
         if self.session._closed:
-            _fork.refuse_closed()
+            fork.refuse_closed()
         mirror = self.mirror
         if mirror.dirty or mirror.shared:
             mirror.push()
@@ -170,13 +170,13 @@ class ModelSession:
         return logs
 
     def _warn(self) -> None:
-        """Hands on what the session has to say."""
+        """Passes on the warnings of the session."""
         for text in self.session._native.take_warnings():
             text = text.partition(_SESSION_ADVICE)[0]
             warn(text, graph=self.session.graph)
 
     def learner_value(self, variable: Any, learner: int) -> np.ndarray:
-        """See `tensorbow.keras.learner_value`; the learner exists."""
+        """Returns the value of a learner, which exists; see `tensorbow.keras.learner_value`."""
         self.mirror.push()
         try:
             name = self.mirror.name_of(variable.value)
@@ -201,7 +201,7 @@ def _any_shape(leaf: Any) -> Any:
 
 
 def _common(a: Any, b: Any) -> Any:
-    """The shape of both: unknown where they differ."""
+    """Returns the shape of both: unknown where they differ."""
     if a is None:
         return None
     dims = [m if m == n else None for m, n in zip(a.shape, b.shape)]

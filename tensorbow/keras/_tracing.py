@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tensorbow._graph_defs import without
-from tensorbow._origins import note_traced
+from tensorbow._runtime.origins import note_traced
+from tensorbow._session.graph_defs import without
 from tensorbow.keras._variables import Mirror
 
 _READERS = frozenset(
@@ -52,7 +52,7 @@ class TracedStep:
 
 
 def optimisers_of(model: Any) -> list[Any]:
-    """All optimisers that a model has: the compiled one and those in its attributes."""
+    """Returns all optimisers of a model: the compiled one and those in its attributes."""
     found: dict[int, Any] = {}
     for value in [getattr(model, "optimizer", None), *vars(model).values()]:
         while isinstance(value, keras.optimizers.Optimizer):
@@ -62,12 +62,12 @@ def optimisers_of(model: Any) -> list[Any]:
 
 
 def has_scheduled_rate(optimiser: Any) -> bool:
-    """Whether the learning rate is computed from the number of steps."""
+    """Returns true if the learning rate is computed from the number of steps."""
     return not isinstance(getattr(optimiser, "_learning_rate", None), keras.Variable)
 
 
 def _trainable_test(model: Any) -> Callable[[Any], bool]:
-    """Which `tf.Variable` objects belong to the model that learners train."""
+    """Returns a predicate for `tf.Variable` objects of the model that learners train."""
     trainable = {id(v.value) for v in model.trainable_variables}
     known = {id(v.value) for v in [*model.variables, *model.metrics_variables]}
     for optimiser in optimisers_of(model):
@@ -112,10 +112,10 @@ def _function_graph(model: Any, spec: Any, with_rates: bool) -> Any:
 def _captured(
     function: Any, model: Any, mirror: Mirror, graph: tf.Graph
 ) -> tuple[dict[str, Any], set[int]]:
-    """What a traced step takes from outside of it.
+    """Returns the values that a traced step captures, and the variables that it may write.
 
-    Returns what stands for it in the graph, by the names of the function's tensors, and which of
-    the mirror's variables the step may write.
+    The values are elements of the session's graph, by the names of the function's tensors; the
+    variables are indices in the mirror.
     """
     is_trainable = _trainable_test(model)
     slots = [v.value for o in optimisers_of(model) for v in o.variables]  # by their handles
@@ -142,18 +142,19 @@ def _captured(
 
 
 def _placeholder(tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """A placeholder of any number of rows for an input of the step, and what the step takes."""
+    """Returns a placeholder of any number of rows for an input of the step, and the step's
+    tensor."""
     any_rows = [None] if tensor.shape.rank else []
     placeholder = tf.compat.v1.placeholder(
         tensor.dtype, [*any_rows, *tensor.shape[1:]], f"batch/{tensor.op.name}"
     )
-    # With one learner, the optimiser sees the same static shapes as in stock Keras.
+    # One learner: the optimiser sees the same static shapes as in stock Keras.
     static = any_rows and tensor.shape[0] is not None
     return placeholder, tf.ensure_shape(placeholder, tensor.shape) if static else placeholder
 
 
 def _inputs(definition: Any) -> set[str]:
-    """The names of what the nodes of a GraphDef take."""
+    """Returns the names of the inputs of a GraphDef's nodes."""
     return {name for node in definition.node for name in node.input}
 
 
@@ -201,7 +202,7 @@ def trace(
             dropped.add(tensor.op.name)
         stripped = without(function.as_graph_def(), dropped)
         scope = graph.unique_name("train_step", mark_as_used=False)
-        # A step need not look at all that a batch has; names that nothing takes are an error.
+        # A step may ignore parts of a batch; importing unused names is an error.
         taken = {f"{name}:0" if ":" not in name else name for name in _inputs(stripped)}
         known = {name: tensor for name, tensor in captured.items() if name in taken}
         tf.import_graph_def(stripped, input_map=known, name=scope)

@@ -1,4 +1,4 @@
-"""The training loop's inner part: what takes the place of a model's train_function."""
+"""The inner training loop of a replicated model, which replaces its train_function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorbow._messages import warn
+from tensorbow._runtime.messages import warn
 from tensorbow.keras import _choice, _feeding
 from tensorbow.keras._program import Program
 from tensorbow.keras._session import FewerLearnersError, ModelSession
@@ -17,7 +17,7 @@ from tensorbow.synchronisers import Synchroniser
 
 
 class TrainingLoop:
-    """Takes batches from what Keras hands it and trains on them, on learners.
+    """A training loop on learners, on the batches that Keras hands it.
 
     A model that cannot be trained on learners is trained as stock Keras does from then
     on, until `reset`.
@@ -28,7 +28,7 @@ class TrainingLoop:
 
     Attributes:
       current: the session in use; None before the first training step.
-      program: the training step for the data in use; likewise.
+      program: the training step for the data in use; None before the first one.
     """
 
     def __init__(self, model: Any, options: Options) -> None:
@@ -43,7 +43,7 @@ class TrainingLoop:
         self._have_learners(options.learners_on(0))
 
     def _have_learners(self, count: int) -> None:
-        """The model's sessions have so many from now on."""
+        """Sets the number of learners of the model's next sessions."""
         self._learners = count
         object.__setattr__(self._model, "num_learners", count)
 
@@ -54,12 +54,12 @@ class TrainingLoop:
         self._have_learners(self._options.learners_on(0))
 
     def forget_iterator(self) -> None:
-        """The data in use is at an end."""
+        """Forgets the data in use, which are at an end."""
         self._source = None
         self._iterator = None
 
     def train(self, iterator: Any) -> Any:
-        """The model's train_function: trains on the next `steps_per_execution` batches."""
+        """Trains on the next `steps_per_execution` batches, as the model's train_function."""
         if self._stock_function is not None:
             return self._stock_function(iterator)
         if iterator is not self._iterator:
@@ -94,7 +94,7 @@ class TrainingLoop:
         self._iterator = iterator
 
     def _program_for(self, spec: Any) -> Program:
-        """The training step for batches of this spec, in a session that is made if need be."""
+        """Returns the training step for batches of this spec; makes a session if there is none."""
         source = self._source
         while True:
             try:
@@ -125,7 +125,7 @@ class TrainingLoop:
         return self._stock_function(iterator)
 
     def warn_stock(self, reason: str) -> None:
-        """Says, once, that the model trains as stock Keras does."""
+        """Warns, once, that the model trains as stock Keras does."""
         if not self._warned:
             graph = None if self.current is None else self.current.session.graph
             warn(

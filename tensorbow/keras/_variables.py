@@ -22,11 +22,11 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.ops import gen_resource_variable_ops as variable_ops
 
-from tensorbow._messages import warn
+from tensorbow._runtime.messages import warn
 
 _MIRRORS = "_tensorbow_mirrors"  # of a tf.Variable: [(mirror, index of the variable)]
-_AGGREGATION = "_tensorbow_aggregation"  # cc/session/replicated_variables.h
-_SCALAR = 16  # elements; variables up to this size are pulled apart from big ones
+_AGGREGATION = "_tensorbow_aggregation"  # cc/graph/op_facts.h
+_SCALAR = 16  # elements; small variables are pulled in transfers of their own
 _MAX_TRANSFERS = 64
 
 _OVERWRITING = ("assign",)
@@ -52,7 +52,7 @@ _UPDATING = (
 
 
 def aggregation_of(variable: Any) -> str | None:
-    """How the learners' values of a variable become one, where it is not by default.
+    """Returns how the learners' values of a variable become one; None for the default.
 
     By default: the central model for a trained variable, the learners' mean for other
     floating-point state, learner 0's value for the rest.
@@ -84,8 +84,8 @@ class Mirror:
         self._groups: list[str] = []
         self._transfers: dict[Any, Callable[..., Any]] = {}
         self.shared = False  # some variable is in another mirror, too
-        # Of indices: where Keras is behind, where the session is behind. Replaced, never
-        # changed in place: training hands out one set again and again.
+        # Indices of variables that are out of date in Keras, and in the session. The sets are
+        # replaced, never changed in place: training hands out one set again and again.
         self.stale: frozenset[int] = frozenset()
         self.dirty: frozenset[int] = frozenset()
         # Called with (variable, old value, new value) for scalars that are pushed.
@@ -96,7 +96,7 @@ class Mirror:
         return len(self._variables)
 
     def name_of(self, variable: Any) -> str:
-        """The name of the variable's node in the session's graph.
+        """Returns the name of the variable's node in the session's graph.
 
         Raises:
           KeyError: if no training step has used the variable.
@@ -104,11 +104,11 @@ class Mirror:
         return self._handles[self._index[id(variable)]].op.name
 
     def index_of(self, variable: Any) -> int:
-        """The number of a variable that has been added."""
+        """Returns the number of a variable that has been added."""
         return self._index[id(variable)]
 
     def add(self, variable: Any, trainable: bool) -> tf.Tensor:
-        """The handle, in the session's graph, of the counterpart of a `tf.Variable`."""
+        """Adds the counterpart of a `tf.Variable` to the session's graph; returns its handle."""
         known = self._index.get(id(variable))
         if known is not None:
             return self._handles[known]
@@ -150,8 +150,8 @@ class Mirror:
         return handle
 
     def mark_stale(self, written: frozenset[int]) -> None:
-        """Training has (perhaps) written these variables."""
-        if self.stale is written:  # nobody has looked since the last run
+        """Records that training may have written these variables."""
+        if self.stale is written:  # nobody has read them since the last run
             return
         union = self.stale | written
         self.stale = written if len(union) == len(written) else union
@@ -203,12 +203,12 @@ class Mirror:
         self._transfer("push", order)(*values)
 
     def mark_dirty(self, index: int) -> None:
-        """Keras's value of the variable counts from now on."""
+        """Makes Keras's value of the variable count from now on."""
         self.stale -= {index}
         self.dirty |= {index}
 
     def mark_all_dirty(self) -> None:
-        """Keras's values count from now on. REQUIRES: nothing is stale."""
+        """Makes Keras's values count from now on. REQUIRES: nothing is stale."""
         self.dirty = frozenset(range(len(self._variables)))
 
     def _transfer(self, direction: str, order: list[int]) -> Callable[..., Any]:
@@ -238,7 +238,7 @@ class Mirror:
 def callable_for(
     session: Any, fetches: list[tf.Tensor], targets: list[tf.Operation], feeds: list[tf.Tensor]
 ) -> Callable[..., Any]:
-    """A function of the fed arrays that returns the fetched ones; cheaper than run()."""
+    """Returns a function of fed arrays that returns the fetched ones; cheaper than run()."""
     from tensorflow.core.protobuf import config_pb2
 
     options = config_pb2.CallableOptions(
@@ -253,7 +253,7 @@ def callable_for(
 
 
 def _watch(variable: Any, mirror: Mirror, index: int) -> bool:
-    """Makes the variable tell the mirror of reads and writes; whether others watch, too."""
+    """Makes the variable report reads and writes to the mirror; returns true if others watch it."""
     mirrors = variable.__dict__.get(_MIRRORS)
     if mirrors is None:
         variable.__dict__[_MIRRORS] = [(mirror, index)]
@@ -300,7 +300,7 @@ def _writer(method: Callable[..., Any], reads: bool) -> Callable[..., Any]:
 
 @functools.cache
 def _watched(cls: Any) -> Any:
-    """A subclass of a `tf.Variable` class that looks at its mirrors."""
+    """Returns a subclass of a `tf.Variable` class that asks its mirrors."""
 
     def handle(self: Any) -> Any:
         for mirror, index in self.__dict__[_MIRRORS]:

@@ -40,11 +40,11 @@ class MetricsCallback(keras.callbacks.Callback):
         self._writer = tf.summary.create_file_writer(self._log_dir)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Counts."""
+        """Counts a batch."""
         self._batches += 1
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Writes."""
+        """Writes metrics."""
         replication = replication_of(self.model)
         session = None if replication is None else replication.session
         if session is None:

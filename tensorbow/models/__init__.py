@@ -1,7 +1,7 @@
-"""Networks as TensorFlow-1 programs, for the command line, tests and benchmarks.
+"""Networks as TensorFlow-1 programs, for the command line, examples, tests and benchmarks.
 
-They are ordinary programs: nothing in here knows of TensorBow. `tensorbow.model_names` tells
-what they are trained on.
+They are ordinary programs that know nothing of TensorBow. `tensorbow.cli.model_names` has their
+data and learning rates.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorbow import model_names
+from tensorbow.cli import model_names
 from tensorbow.models import images, text
 from tensorbow.models._layers import Layers
 

@@ -51,7 +51,7 @@ class Layers:
         return self._variable(name, [units], tf1.constant_initializer(value), trainable)
 
     def dense(self, x: Tensor, units: int, name: str) -> Tensor:
-        """x·W + b over the last dimension; of more than two, all but the first are static."""
+        """Adds x·W + b over the last dimension; of more than two, all but the first are static."""
         size = int(x.shape[-1])
         w = self._weights(f"{name}/kernel", [size, units])
         b = self._constant(f"{name}/bias", units, 0.0)
@@ -61,12 +61,12 @@ class Layers:
         return tf.reshape(flat, [-1, *map(int, x.shape[1:-1]), units])
 
     def conv(self, x: Tensor, filters: int, size: int, name: str, stride: int = 1) -> Tensor:
-        """A convolution without a bias, of the same size (divided by the stride)."""
+        """Adds a convolution without a bias, of the same size (divided by the stride)."""
         w = self._weights(f"{name}/kernel", [size, size, int(x.shape[-1]), filters])
         return tf.nn.conv2d(x, w, stride, "SAME")
 
     def depthwise(self, x: Tensor, size: int, name: str, stride: int = 1) -> Tensor:
-        """One filter for each channel, without a bias."""
+        """Adds one filter for each channel, without a bias."""
         # He (2015) for a filter that sees size² values; as he_normal is for conv.
         he = tf1.initializers.variance_scaling(
             2.0 * int(x.shape[-1]), "fan_in", "truncated_normal", seed=self._next_seed()
@@ -79,7 +79,7 @@ class Layers:
         return tf.nn.bias_add(x, self._constant(f"{name}/bias", int(x.shape[-1]), 0.0))
 
     def batch_norm(self, x: Tensor, name: str, training: bool, decay: float = 0.9) -> Tensor:
-        """Batch normalisation; the updates of its statistics are in UPDATE_OPS."""
+        """Adds batch normalisation; the updates of its statistics are in UPDATE_OPS."""
         units = int(x.shape[-1])
         scale = self._constant(f"{name}/scale", units, 1.0)
         offset = self._constant(f"{name}/offset", units, 0.0)
@@ -95,7 +95,7 @@ class Layers:
         return y
 
     def layer_norm(self, x: Tensor, name: str) -> Tensor:
-        """Layer normalisation over the last dimension."""
+        """Adds layer normalisation over the last dimension."""
         units = int(x.shape[-1])
         mean, variance = tf.nn.moments(x, [-1], keepdims=True)
         scale = self._constant(f"{name}/scale", units, 1.0)
@@ -104,12 +104,12 @@ class Layers:
         )
 
     def vectors(self, count: int, width: int, name: str, limit: float = 0.05) -> Any:
-        """A table of that many vectors, uniform in ±limit at first; [count, width]."""
+        """Adds a table of that many vectors, uniform in ±limit at first; [count, width]."""
         uniform = tf1.random_uniform_initializer(-limit, limit, seed=self._next_seed())
         return self._variable(name, [count, width], uniform)
 
     def lstm(self, x: Tensor, units: int, name: str, every_step: bool) -> Tensor:
-        """A layer of long short-term memory in a while_loop, as dynamic_rnn does it.
+        """Adds a layer of long short-term memory in a while_loop, as dynamic_rnn does it.
 
         Args:
           x: [rows, steps, inputs]; steps and inputs are static.
@@ -143,7 +143,7 @@ class Layers:
         return found
 
     def attention(self, x: Tensor, heads: int, name: str, causal: bool) -> Tensor:
-        """Attention of several heads; [rows, tokens, width] both, tokens and width static.
+        """Adds attention of several heads; [rows, tokens, width] both, tokens and width static.
 
         Args:
           x: what attends and is attended to.

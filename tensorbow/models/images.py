@@ -25,12 +25,12 @@ def _flat(x: Tensor) -> Tensor:
 
 
 def logistic(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
-    """A linear layer on the pixels."""
+    """Makes a linear layer on the pixels."""
     return layers.dense(_flat(x), classes, "logits")
 
 
 def lenet(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
-    """Two convolutions and a hidden layer."""
+    """Makes two convolutions and a hidden layer."""
     for k, filters in enumerate((32, 64)):
         x = tf.nn.relu(layers.bias(layers.conv(x, filters, 5, f"conv{k}"), f"conv{k}"))
         x = tf.nn.max_pool2d(x, 2, 2, "SAME")
@@ -45,7 +45,8 @@ def _conv_bn(
 
 
 def resnet(blocks: int) -> Network:
-    """The CIFAR residual network of 6 * blocks + 2 layers (He et al., 2015, section 4.2)."""
+    """Returns the CIFAR residual network of 6 * blocks + 2 layers (He et al., 2015, section
+    4.2)."""
 
     def network(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
         def conv_bn(x: Tensor, filters: int, size: int, name: str, stride: int = 1) -> Tensor:
@@ -67,7 +68,7 @@ def resnet(blocks: int) -> Network:
 
 
 def resnet50(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
-    """The residual network of 50 layers (He et al., 2015, table 1).
+    """Makes the residual network of 50 layers (He et al., 2015, table 1).
 
     Images of at most `SMALL` pixels are not reduced before the first block.
     """
@@ -93,7 +94,7 @@ def resnet50(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
 
 
 def convolutions(channels: Sequence[Any], separable: bool = False) -> Network:
-    """Plain layers of so many channels with ReLU, then the mean over the image; "pool" halves it.
+    """Makes plain layers with ReLU, then the mean over the image; "pool" halves it.
 
     Args:
       channels: of each layer, or "pool".
@@ -116,7 +117,7 @@ def convolutions(channels: Sequence[Any], separable: bool = False) -> Network:
 
 
 def vgg16(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
-    """Configuration D of Simonyan and Zisserman (2014), with batch normalisation.
+    """Makes configuration D of Simonyan and Zisserman (2014), with batch normalisation.
 
     Images that five poolings leave one pixel of (32×32) need no hidden dense layers.
     """
@@ -133,7 +134,7 @@ def vgg16(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
 
 
 def mobilenet(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
-    """MobileNet (Howard et al., 2017, table 1).
+    """Makes MobileNet (Howard et al., 2017, table 1).
 
     Images of at most `SMALL` pixels are not reduced by the first convolution.
     """

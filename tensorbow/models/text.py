@@ -26,7 +26,7 @@ def lstm(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
 def transformer_block(
     x: Tensor, layers: Layers, name: str, heads: int, causal: bool = True, normalised: bool = True
 ) -> Tensor:
-    """Attention and two dense layers, each added to what it is given; [rows, tokens, width].
+    """Makes attention and two dense layers, each added to its input; [rows, tokens, width].
 
     Args:
       x: as the result; tokens and width are static.
@@ -47,7 +47,7 @@ def transformer_block(
 
 
 def transformer(x: Tensor, classes: int, layers: Layers, training: bool) -> Tensor:
-    """A small decoder-only transformer that predicts every next character.
+    """Makes a small decoder-only transformer that predicts every next character.
 
     Logits are [rows, length, classes].
     """

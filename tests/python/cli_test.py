@@ -13,7 +13,8 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import _report, cli, datasets, models, training
+from tensorbow import cli, datasets, models, training
+from tensorbow.cli.train import report
 
 tf1 = tf.compat.v1
 
@@ -187,7 +188,7 @@ def test_progress_bar_names_the_contender(digits_file, monkeypatch, capsys):
     train(digits_file)
     assert "TensorBow, " not in capsys.readouterr().err
     monkeypatch.setenv("TENSORBOW_PROGRESS", "1")
-    monkeypatch.setattr(_report, "SECONDS_BETWEEN_METRICS", 0.0)
+    monkeypatch.setattr(report, "SECONDS_BETWEEN_METRICS", 0.0)
     train(digits_file, epochs=2)
     text = capsys.readouterr().err
     assert "TensorBow, 2 learners: " in text
@@ -287,7 +288,7 @@ def interrupt_after(epochs, monkeypatch):
         if len(progress.accuracy) == epochs:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_report.Bar, "__call__", interrupt)
+    monkeypatch.setattr(report.Bar, "__call__", interrupt)
 
 
 def test_an_interrupted_training_saves_what_there_is(digits_file, tmp_path, monkeypatch, capsys):
@@ -322,7 +323,7 @@ def test_a_file_that_cannot_be_written_in_the_end_is_one_line(
     def fail(*arguments):
         raise OSError(28, "No space left on device\nand more")
 
-    monkeypatch.setattr(_report, "_plot", fail)
+    monkeypatch.setattr(report, "_plot", fail)
     arguments = ["train", "--model", "logistic", "--data", digits_file, "--epochs", "1"]
     arguments += ["--json", tmp_path / "n.json", "--plot", tmp_path / "p.png"]
     assert cli.main([str(a) for a in arguments]) == 1
@@ -340,7 +341,7 @@ def test_without_a_bar_there_is_a_line_now_and_then(digits_file, tqdm, monkeypat
         monkeypatch.setitem(sys.modules, "tqdm", None)
     train(digits_file, epochs=2)
     assert "epoch" not in capsys.readouterr().err, "ten seconds are not over"
-    monkeypatch.setattr(_report, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(report, "SECONDS_BETWEEN_LINES", 0.0)
     train(digits_file, epochs=2)
     said = capsys.readouterr().err
     rows = re.findall(r": row ([\d,]+) of 2,874, epoch (\d) of 2", said)

@@ -139,7 +139,7 @@ def test_averages_now_and_then_are_of_models_only(synchroniser, message):
 
 def test_a_cluster_of_one_host_is_none():
     """Learners train as without it, and everything works."""
-    from tensorbow.launch import free_addresses
+    from tensorbow.cli.launch import free_addresses
     from tests.python.host_programs import Regression
 
     program = Regression(0)

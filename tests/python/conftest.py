@@ -19,7 +19,7 @@ from tests.python.warm_python import executable
 tf.compat.v1.disable_eager_execution()
 
 # Tests use more learners than cores on purpose: the remark counts as given.
-tensorbow._messages.first_time(tensorbow.options.MORE_LEARNERS_THAN_CORES)
+tensorbow._runtime.messages.first_time(tensorbow.options.MORE_LEARNERS_THAN_CORES)
 
 # The first session of a process fixes the number of threads inside stock operations for all of
 # them. One thread makes bitwise comparisons independent of the machine.

@@ -5,9 +5,8 @@ import math
 
 import pytest
 
-from tensorbow import cost_model
-from tensorbow._plan_network import fitted
-from tensorbow.cost_model import (
+from tensorbow.cli.plan import cost_model
+from tensorbow.cli.plan.cost_model import (
     CHUNK_BYTES,
     Cluster,
     Exchange,
@@ -19,6 +18,7 @@ from tensorbow.cost_model import (
     SumCosts,
     Task,
 )
+from tensorbow.cli.plan.sum_costs import fitted
 
 # Two hosts with a core each. A sum takes 2 steps of 0.5 s and 1 s a chunk; of that a host
 # computes 0.1 s a step and 0.25 s a chunk. Reports are so small that only their steps count.

@@ -12,7 +12,7 @@ import tensorflow as tf
 from sklearn.datasets import load_svmlight_file
 
 import tensorbow
-from tensorbow import _libsvm
+from tensorbow.data import _libsvm
 
 tf1 = tf.compat.v1
 

@@ -12,8 +12,9 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import _examination, _native, cli, doctor
-from tensorbow._machine import Machine, memory_limit_bytes, this_machine
+from tensorbow import _native, cli
+from tensorbow.cli import doctor, examination
+from tensorbow.cli.machine import Machine, memory_limit_bytes, this_machine
 
 GIB = 1 << 30
 MACHINE = Machine(
@@ -144,7 +145,7 @@ def test_training_that_does_nothing_is_wrong(monkeypatch):
             return None if feed_dict else super().run(fetches)
 
     monkeypatch.setattr(tensorbow, "TensorBowSession", Stuck)
-    trained = _examination.train()
+    trained = examination.train()
     assert (trained["weight"], trained["trains"]) == (0, False)
 
 
@@ -258,6 +259,6 @@ def test_a_missing_runtime_is_named(copy):
 def test_another_tensorflow_is_named(copy):
     (copy / "tensorflow").mkdir()
     (copy / "tensorflow" / "__init__.py").write_text('__version__ = "2.18.0"\n')
-    output = doctor_of(copy, "-m", "tensorbow.cli")
+    output = doctor_of(copy, "-m", "tensorbow")
     assert "tensorflow   2.18.0 (" in output
     assert "\nFAILED       TensorBow found TensorFlow 2.18.0, but wants" in output

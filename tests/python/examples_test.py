@@ -139,7 +139,7 @@ def test_traces_of_learners_are_recorded_and_drawn(tmp_path):
 def test_hosts_learn_the_digits_together():
     process = subprocess.run(
         [
-            *(sys.executable, "-m", "tensorbow.cli", "launch", "--hosts=2"),
+            *(sys.executable, "-m", "tensorbow", "launch", "--hosts=2"),
             *(str(EXAMPLES / "hosts_mnist.py"), "--steps=80"),
         ],
         capture_output=True,

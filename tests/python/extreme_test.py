@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import cli, extreme
-from tensorbow._libsvm import Rows
+from tensorbow import cli
+from tensorbow.cli.train import extreme
+from tensorbow.data._libsvm import Rows
 
 tf1 = tf.compat.v1
 

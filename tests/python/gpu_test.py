@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import _loader
+from tensorbow._runtime import loader
 
 LIBRARY = pathlib.Path(tensorbow.__file__).parent / "libtensorbow_gpu.so"
 ROOT = pathlib.Path(__file__).parents[2]
@@ -21,7 +21,7 @@ built = pytest.mark.skipif(
 )
 # This process sees no GPU (conftest.py); the ones that it starts do.
 needs_gpu = pytest.mark.skipif(
-    not _loader.gpu_driver(), reason="takes an NVIDIA GPU, and this machine has none"
+    not loader.gpu_driver(), reason="takes an NVIDIA GPU, and this machine has none"
 )
 
 
@@ -79,7 +79,7 @@ def test_library_loads_and_registers_its_kernels() -> None:
     program = PROGRAM.format(ops=OPS)
     done = run_with_gpus("-c", program)
     assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr[-3000:]
-    if not _loader.gpu_driver():  # without a driver nothing changes
+    if not loader.gpu_driver():  # without a driver nothing changes
         assert "gpus 0" in done.stdout and "GPU" not in done.stdout.partition("devices")[2]
 
 
@@ -93,15 +93,15 @@ def test_gpu_build_of_tensorflow_gets_the_library() -> None:
 def test_without_a_driver_it_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    assert "not built" in _loader.load_gpu_library(tmp_path)
+    assert "not built" in loader.load_gpu_library(tmp_path)
     (tmp_path / "libtensorbow_gpu.so").write_text("no library")
-    monkeypatch.setattr(_loader, "gpu_driver", lambda: False)
-    assert "no NVIDIA driver" in _loader.load_gpu_library(tmp_path)
-    monkeypatch.setattr(_loader, "gpu_driver", lambda: True)
-    monkeypatch.setattr(_loader, "cuda_build", lambda: False)
-    assert "built for the CPU" in _loader.load_gpu_library(tmp_path)
-    monkeypatch.setattr(_loader, "cuda_build", lambda: True)
-    assert "does not load" in _loader.load_gpu_library(tmp_path)
+    monkeypatch.setattr(loader, "gpu_driver", lambda: False)
+    assert "no NVIDIA driver" in loader.load_gpu_library(tmp_path)
+    monkeypatch.setattr(loader, "gpu_driver", lambda: True)
+    monkeypatch.setattr(loader, "cuda_build", lambda: False)
+    assert "built for the CPU" in loader.load_gpu_library(tmp_path)
+    monkeypatch.setattr(loader, "cuda_build", lambda: True)
+    assert "does not load" in loader.load_gpu_library(tmp_path)
 
 
 @needs_gpu

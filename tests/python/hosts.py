@@ -17,7 +17,7 @@ import time
 import traceback
 from typing import Any
 
-from tensorbow.launch import free_addresses
+from tensorbow.cli.launch import free_addresses
 from tests.python.own_process import CONTEXT
 
 LIMIT_SECONDS = 120

@@ -112,7 +112,7 @@ def test_all_hosts_start_again_as_often_as_allowed(script, tmp_path, capfd):
 
 
 def test_hosts_end_with_the_launcher(script, tmp_path):
-    command = [sys.executable, "-m", "tensorbow.cli", "launch", "--hosts", "2"]
+    command = [sys.executable, "-m", "tensorbow", "launch", "--hosts", "2"]
     process = subprocess.Popen(
         [*command, script("import os, time\nprint('pid', os.getpid())\ntime.sleep(300)\n")],
         stdout=subprocess.PIPE,

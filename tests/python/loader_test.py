@@ -13,7 +13,8 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import _loader, _native, _releases
+from tensorbow import _native
+from tensorbow._runtime import loader, releases
 
 PACKAGE = pathlib.Path(tensorbow.__file__).parent
 
@@ -21,7 +22,7 @@ PACKAGE = pathlib.Path(tensorbow.__file__).parent
 @pytest.mark.parametrize("version", ["2.18.1", "2.22.1", "3.0.0", "2.22.0-dev20260101"])
 def test_other_tensorflow_versions_are_named(version):
     with pytest.raises(ImportError) as error:
-        _loader.check_tensorflow_version(version)
+        loader.check_tensorflow_version(version)
     text = str(error.value)
     assert f"found TensorFlow {version}" in text
     assert ">=2.19,<2.22" in text
@@ -30,17 +31,17 @@ def test_other_tensorflow_versions_are_named(version):
 
 def test_wanted_versions_are_fine():
     for version in ("2.19.1", "2.20.0", "2.21.0", "2.21.3", "2.21.0-rc1"):
-        _loader.check_tensorflow_version(version)
+        loader.check_tensorflow_version(version)
 
 
 def test_pip_is_told_the_release_that_the_runtime_is_for():
-    assert _releases.requirement("2.20.1") == "==2.20.*"
-    assert _releases.newest() == "2.21"
+    assert releases.requirement("2.20.1") == "==2.20.*"
+    assert releases.newest() == "2.21"
 
 
 def test_runtime_built_for_another_release_is_named():
     with pytest.raises(ImportError) as error:
-        _loader.check_built_for("2.20.1", "2.21.0")
+        loader.check_built_for("2.20.1", "2.21.0")
     text = str(error.value)
     assert "built for TensorFlow 2.20.1, but TensorFlow 2.21.0 is installed" in text
     assert "pip install 'tensorflow==2.20.*'" in text
@@ -48,25 +49,25 @@ def test_runtime_built_for_another_release_is_named():
 
 
 def test_patch_releases_may_differ():
-    _loader.check_built_for("2.19.1", "2.19.0")
-    _loader.check_built_for("2.21.0", "2.21.2")
+    loader.check_built_for("2.19.1", "2.19.0")
+    loader.check_built_for("2.21.0", "2.21.2")
 
 
 def test_the_runtime_says_what_it_was_built_for_without_being_loaded():
-    assert _loader.built_for(PACKAGE) == _native.tensorflow_version
-    assert _releases.release(_native.tensorflow_version) == _releases.release(tf.__version__)
+    assert loader.built_for(PACKAGE) == _native.tensorflow_version
+    assert releases.release(_native.tensorflow_version) == releases.release(tf.__version__)
 
 
 @pytest.mark.parametrize("tensorflow", ["2.19.1", "2.20.0", "2.21.0"])
 @pytest.mark.parametrize("found", ["2.15.0", "3.4.1", "4.0.0"])
 def test_another_keras_is_refused(found, tensorflow):
-    wanted = _releases.keras_wanted(tensorflow)
+    wanted = releases.keras_wanted(tensorflow)
     with pytest.raises(ImportError, match=f"found Keras {found}, but wants Keras {wanted}"):
-        _loader.check_keras_version(found, tensorflow)
+        loader.check_keras_version(found, tensorflow)
 
 
 def test_this_keras_is_fine():
-    _loader.check_keras_version(keras.__version__, tf.__version__)
+    loader.check_keras_version(keras.__version__, tf.__version__)
 
 
 def import_copy(directory: pathlib.Path) -> str:
@@ -134,12 +135,12 @@ def test_programs_started_in_a_checkout_use_the_installation(checkout, way):
 
 def test_a_checkout_beside_no_installation_was_not_built(checkout, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(checkout)])
-    text = _loader.explain_load_failure(ImportError(), "2.21.0", checkout / "tensorbow")
+    text = loader.explain_load_failure(ImportError(), "2.21.0", checkout / "tensorbow")
     assert "was it ever built?" in text
 
 
 def test_doctor_names_a_checkout_that_hides_the_installation(checkout):
-    from tensorbow import doctor
+    from tensorbow.cli import doctor
 
     (finding,) = doctor._of_the_folder(checkout)
     assert not finding.fails
@@ -164,7 +165,7 @@ def test_why_a_runtime_does_not_load(files, reason, tmp_path):
     for name in files:
         (tmp_path / name).touch()
     error = ImportError("undefined symbol: x")
-    assert reason in _loader.explain_load_failure(error, "2.21.0", tmp_path)
+    assert reason in loader.explain_load_failure(error, "2.21.0", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -172,18 +173,17 @@ def test_why_a_runtime_does_not_load(files, reason, tmp_path):
     [
         (["/bin/tensorbow", "train"], ["python", "/bin/tensorbow", "train"], True),
         (["-m", "train"], ["python", "-m", "tensorbow", "train"], True),
-        (["-m", "train"], ["python", "-m", "tensorbow.cli", "train"], True),
         (["/x/tensorbow/__main__.py"], ["python", "-m", "tensorbow"], True),
         (["train.py", "tensorbow"], ["python", "train.py"], False),
         (["-m", "doctor"], ["python", "-m", "pytest", "doctor"], False),
-        (["-m"], ["python", "-m", "tensorbow._plan_task"], False),
+        (["-m"], ["python", "-m", "tensorbow.cli.plan.task_times"], False),
         ([""], ["python"], False),
     ],
 )
 def test_the_command_is_told_from_programs(argv, orig_argv, command, monkeypatch):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setattr(sys, "orig_argv", orig_argv)
-    assert _loader.is_command() == command
+    assert loader.is_command() == command
 
 
 def test_the_public_names_are_those_that_editors_see():

@@ -54,16 +54,25 @@ def test_what_was_tried_is_logged_at_debug(caplog):
     ]
 
 
-def test_the_session_is_asked_only_if_somebody_reads_the_log(caplog):
-    caplog.set_level(logging.WARNING, "tensorbow")
-    assert not TuningLog().is_read
-    caplog.set_level(logging.INFO, "tensorbow")
-    assert TuningLog().is_read
+@pytest.mark.parametrize(("level", "asked"), [(logging.WARNING, []), (logging.INFO, ["tuning"])])
+def test_the_session_is_asked_only_if_somebody_reads_the_log(level, asked, caplog):
+    class Native:
+        tunes_learners = True
+
+        @property
+        def tuning(self):
+            found.append("tuning")
+            return []
+
+    found = []
+    caplog.set_level(level, "tensorbow")
+    TuningLog().after_run(Native())
+    assert found == asked
 
 
 def test_a_session_that_searches_tells_the_log(logged, monkeypatch):
-    monkeypatch.setattr(tensorbow.session, "_RUNS_BETWEEN_LOGS", 1)
-    monkeypatch.setattr(tensorbow.TensorBowSession, "tuning", CHOSEN)
+    monkeypatch.setattr(tensorbow.tuning, "_RUNS_BETWEEN_LOGS", 1)
+    monkeypatch.setattr(tensorbow.tuning, "measurements", lambda native: CHOSEN)
     p = linear(columns=50)
     x, y = rows(32, columns=50)
     options = tensorbow.Options(learners_per_device="auto")
@@ -137,7 +146,7 @@ def test_a_lone_learner_has_the_threads_of_a_stock_session(monkeypatch):
     one = tensorbow.Options(learners_per_device=1)
     with tensorbow.TensorBowSession(graph=tf.Graph(), config=config, options=one) as sess:
         assert sess.threads_per_learner == 3
-    monkeypatch.setattr("tensorbow._session_learners.cores", lambda: 5)
+    monkeypatch.setattr("tensorbow._session.learners.cores", lambda: 5)
     with tensorbow.TensorBowSession(graph=tf.Graph(), options=one) as sess:
         assert sess.threads_per_learner == 5
 

@@ -1,7 +1,7 @@
 """A model whose replicas do not fit into the memory: numbers, or fewer learners.
 
 The available memory is simulated by files of the system's layout, or by a number that replaces
-`tensorbow._memory.available_bytes`: both are seams for tests, there is no option.
+`tensorbow._session.memory.available_bytes`: both are seams for tests, there is no option.
 """
 
 import warnings
@@ -14,7 +14,7 @@ from programs import linear, rows
 from tensorflow.python.eager import context
 
 import tensorbow
-from tensorbow import _memory
+from tensorbow._session import memory
 
 tf1 = tf.compat.v1
 MIB = 2**20
@@ -32,7 +32,7 @@ def adam():
 
 
 def there(monkeypatch, count):
-    monkeypatch.setattr(_memory, "available_bytes", lambda: int(count))
+    monkeypatch.setattr(memory, "available_bytes", lambda: int(count))
 
 
 def session(program, **options):
@@ -56,7 +56,7 @@ def system(tmp_path, files):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return _memory.available_bytes(str(tmp_path))
+    return memory.available_bytes(str(tmp_path))
 
 
 MEMINFO = "MemTotal: 9000 kB\nMemAvailable: 5000 kB\n"
@@ -64,8 +64,8 @@ MEMINFO = "MemTotal: 9000 kB\nMemAvailable: 5000 kB\n"
 
 def test_the_system_says_what_is_available(tmp_path):
     assert system(tmp_path, {"proc/meminfo": MEMINFO}) == 5000 * 1024
-    assert _memory.available_bytes(str(tmp_path / "elsewhere")) is None
-    assert _memory.available_bytes() > MIB
+    assert memory.available_bytes(str(tmp_path / "elsewhere")) is None
+    assert memory.available_bytes() > MIB
 
 
 def test_a_control_group_of_version_2_leaves_less(tmp_path):
@@ -124,7 +124,7 @@ def test_replicas_slots_and_the_central_model_are_counted(
     with program.graph.as_default():
         tf1.get_variable("unused", [COLUMNS], use_resource=use_resource)
     trainable = [v.op.name for v in program.graph.get_collection("trainable_variables")]
-    needs = _memory.needs_of([program.train], trainable, synchroniser)
+    needs = memory.needs_of([program.train], trainable, synchroniser)
     # Besides w and its slots there are the step and Adam's powers of β.
     assert needs.replica_bytes - replica * BYTES in range(0, 17)
     assert needs.shared_bytes - shared * BYTES in range(0, 17)

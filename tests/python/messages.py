@@ -286,7 +286,7 @@ def all_errors() -> list[Message]:
     for folder in ("cc", "tf_ops"):
         for where, source in _files(folder, ".cc", ".h"):
             found += cc_errors(source, where)
-    loader = "tensorbow/_loader.py"
+    loader = "tensorbow/_runtime/loader.py"
     source = (ROOT / loader).read_text()
     for message in python_returns(source, "explain_load_failure", loader):
         found.append(dataclasses.replace(message, kind="ImportError"))

@@ -8,7 +8,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 import tensorbow
-from tensorbow import cli, datasets, model_names, models
+from tensorbow import cli, datasets, models
+from tensorbow.cli import model_names
 
 tf1 = tf.compat.v1
 TEXT = "the cat sat on the mat. the dog ate the cat. " * 60
@@ -94,7 +95,7 @@ PARAMETERS = {"vgg16": 138_361_768, "resnet50": 25_557_032, "mobilenet": 4_231_9
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_large_images_make_the_networks_of_the_papers(name):
-    from tensorbow.keras import networks
+    from tensorbow.cli.train import keras_networks
 
     layers = models.Layers(1, True, tf.float32)
     with tf.Graph().as_default():
@@ -104,20 +105,20 @@ def test_large_images_make_the_networks_of_the_papers(name):
     assert ours == PARAMETERS[name]
     if name != "vgg16":  # half a gigabyte
         with context.eager_mode():
-            model = networks.build(name, (224, 224, 3), 1000)
+            model = keras_networks.build(name, (224, 224, 3), 1000)
             assert sum(int(np.prod(w.shape)) for w in model.trainable_weights) == ours
 
 
 @pytest.mark.parametrize("name", ["vgg16", "lstm", "transformer", "embedding"])
 def test_both_forms_have_the_same_number_of_parameters(name):
-    from tensorbow.keras import networks
+    from tensorbow.cli.train import keras_networks
 
     facts = model_names.MODELS[name]
     program = models.build(name, facts.shape, facts.classes)
     with program.graph.as_default():
         ours = sum(int(np.prod(v.shape)) for v in tf1.trainable_variables())
     with context.eager_mode():
-        model = networks.build(name, facts.shape, facts.classes)
+        model = keras_networks.build(name, facts.shape, facts.classes)
     assert sum(int(np.prod(w.shape)) for w in model.trainable_weights) == ours
 
 
@@ -208,7 +209,7 @@ def test_data_of_another_kind_are_refused(model, given, message, tmp_path, capsy
 
 
 def test_images_that_do_not_fit_into_memory_are_refused(image_folder, capsys, monkeypatch):
-    monkeypatch.setattr("tensorbow._memory.available_bytes", lambda: 1000)
+    monkeypatch.setattr("tensorbow._session.memory.available_bytes", lambda: 1000)
     message = refusal(capsys, "train", "--data", image_folder)
     assert "40 images of 8x8 need 37.5 KiB, and this process may use 1000 bytes more" in message
 

@@ -8,8 +8,10 @@ import types
 import pytest
 import tensorflow as tf
 
-from tensorbow import _plan_network, _plan_task, cli, plan
-from tensorbow.cost_model import Cluster, Exchange, Host, Layer, Network, SumCosts, Task
+from tensorbow import cli
+from tensorbow.cli.plan import command as plan
+from tensorbow.cli.plan import sum_costs, task_times
+from tensorbow.cli.plan.cost_model import Cluster, Exchange, Host, Layer, Network, SumCosts, Task
 
 PROGRAM = """
 import numpy as np
@@ -26,7 +28,7 @@ with tf.Graph().as_default():
         while True:
             session.run(train, {x: np.ones((12, 20))})
 """
-MEASURED = _plan_task.Measured(
+MEASURED = task_times.Measured(
     task=Task(0.010, (Layer("w", 0.006, 4_000_000), Layer("v", 0.003, 1_000)), 0.001),
     rows=32,
     iterations=(0.02,),
@@ -45,10 +47,8 @@ def without_measuring(monkeypatch):
         asked.update(job=job, cores=list(cores))
         return MEASURED
 
-    monkeypatch.setattr(_plan_task, "measure", task)
-    monkeypatch.setattr(
-        _plan_network, "measure", lambda shares: asked.update(shares=shares) or COSTS
-    )
+    monkeypatch.setattr(task_times, "measure", task)
+    monkeypatch.setattr(sum_costs, "measure", lambda shares: asked.update(shares=shares) or COSTS)
     return asked
 
 
@@ -120,13 +120,13 @@ def test_a_layer_ends_with_its_update():
     ]
     # Forward 60 and 70, v 10 and 30, w from there to 240 and 140, rest 5 and 15.
     expected = Task(65.0, (Layer("v", 20.0, 40), Layer("w", 55.0, 400)), 10.0)
-    assert _plan_task.task_of(traces, updates) == expected
+    assert task_times.task_of(traces, updates) == expected
 
 
 def test_a_script_is_watched_and_ended(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
-    found = _plan_task.watch(_plan_task.Job("", 0, str(script), (), learners=2, seconds=0.05))
+    found = task_times.watch(task_times.Job("", 0, str(script), (), learners=2, seconds=0.05))
     assert found.rows == 12
     assert [layer.name for layer in found.task.layers] == ["v", "w"], "back-propagation's order"
     assert [layer.size_bytes for layer in found.task.layers] == [20, 400]
@@ -145,14 +145,14 @@ def test_updates_are_found_by_what_they_are_given():
         )
         tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
         w.assign_add(tf.ones([3, 4], tf.float64))
-    updates = _plan_task.updates_of(graph)
+    updates = task_times.updates_of(graph)
     assert list(updates.values()) == [("w", 96)]
     # Other updates come last; if all are of that kind, nothing hides.
     known = Task(3.0, (Layer("w", 2.0, 96),), 1.0)
     others = Layer("other variables", 0.0, 80)
-    assert _plan_task.with_others(known, graph) == Task(3.0, (*known.layers, others), 1.0)
+    assert task_times.with_others(known, graph) == Task(3.0, (*known.layers, others), 1.0)
     everything = Layer("all variables", 6.0, 176)
-    assert _plan_task.with_others(Task(0.0, (), 6.0), graph) == Task(0.0, (everything,))
+    assert task_times.with_others(Task(0.0, (), 6.0), graph) == Task(0.0, (everything,))
 
 
 def test_the_command_measures_this_machine(tmp_path, warm_python):

@@ -1,4 +1,4 @@
-"""Plans are kept by the identity of a run (tensorbow/_run_plan.py), never by objects that are
+"""Plans are kept by the identity of a run (tensorbow/_session/plan.py), never by objects that are
 gone."""
 
 import gc

@@ -12,8 +12,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 import scaling
 import scaling_check
 
-from tensorbow import cost_model
-from tensorbow.cost_model import CHUNK_BYTES, Cluster, Host, Layer, Network, Ring, SumCosts, Task
+from tensorbow.cli.plan import cost_model
+from tensorbow.cli.plan.cost_model import (
+    CHUNK_BYTES,
+    Cluster,
+    Host,
+    Layer,
+    Network,
+    Ring,
+    SumCosts,
+    Task,
+)
 
 COSTS = SumCosts(step=0.5, byte=1 / CHUNK_BYTES, step_work=0.1, byte_work=0.25 / CHUNK_BYTES)
 TASK = Task(1.0, (Layer("last", 4.0, CHUNK_BYTES), Layer("first", 2.0, 2 * CHUNK_BYTES)), 1.0)

@@ -13,7 +13,7 @@ import power_law
 import sparse
 import sparse_contenders
 
-from tensorbow import _libsvm
+from tensorbow.data import _libsvm
 
 
 def test_rows_have_the_statistics_that_are_asked_for(tmp_path):

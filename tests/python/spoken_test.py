@@ -15,7 +15,7 @@ from programs import linear, rows, session
 from tensorflow.python.eager import context
 
 import tensorbow
-from tensorbow import _messages
+from tensorbow._runtime import messages
 from tensorbow.options import MORE_LEARNERS_THAN_CORES
 
 tf1 = tf.compat.v1
@@ -199,7 +199,7 @@ def test_a_name_without_its_scope_gets_the_whole_one(said):
 
 
 def test_one_thing_is_singular():
-    found = [_messages.count(n, "learner") for n in (0, 1, 2, 1000)]
+    found = [messages.count(n, "learner") for n in (0, 1, 2, 1000)]
     assert found == ["0 learners", "1 learner", "2 learners", "1,000 learners"]
 
 
@@ -232,7 +232,7 @@ def test_explain_refuses_a_run_that_lacks_a_feed_as_the_run_itself_does():
 
 
 def test_more_learners_than_cores_are_remarked_on_once(monkeypatch, said):
-    monkeypatch.setattr(_messages, "_said", set())
+    monkeypatch.setattr(messages, "_said", set())
     monkeypatch.setattr(tensorbow.options, "cores", lambda: 2)
     enough = tensorbow.Options(learners_per_device=2)
     many = tensorbow.Options(learners_per_device=3)
@@ -244,12 +244,12 @@ def test_more_learners_than_cores_are_remarked_on_once(monkeypatch, said):
     assert at == there
     assert text.startswith("There are more learners than cores, which take turns")
     assert text.endswith("got 3 learners of 1 thread, and 2 cores.")
-    assert MORE_LEARNERS_THAN_CORES in _messages._said
+    assert MORE_LEARNERS_THAN_CORES in messages._said
 
 
 @pytest.mark.parametrize("threads", [2, [1, 2]])
 def test_threads_of_learners_count_as_well(threads, monkeypatch, said):
-    monkeypatch.setattr(_messages, "_said", set())
+    monkeypatch.setattr(messages, "_said", set())
     monkeypatch.setattr(tensorbow.options, "cores", lambda: 2)
     options = tensorbow.Options(learners_per_device=2, threads_per_learner=threads)
     tensorbow.TensorBowSession(graph=tf.Graph(), options=options).close()
@@ -257,7 +257,7 @@ def test_threads_of_learners_count_as_well(threads, monkeypatch, said):
 
 
 def test_more_learners_than_cores_are_remarked_on_in_keras(monkeypatch, said):
-    monkeypatch.setattr(_messages, "_said", set())
+    monkeypatch.setattr(messages, "_said", set())
     monkeypatch.setattr(tensorbow.options, "cores", lambda: 1)
     with context.eager_mode():
         model = keras.Sequential([keras.layers.Dense(1)])

@@ -17,7 +17,7 @@ SLIPS = {"TypeError", "ValueError", "AttributeError", "CannotTraceError", "Inter
 
 # ValueErrors and InvalidArgumentErrors here are about files, feeds and graphs.
 NO_SLIPS = (
-    "tensorbow/data.py",
+    "tensorbow/data/__init__.py",
     *(f"{folder}/" for folder in (*messages.RUNS, *messages.GRAPHS)),
 )
 

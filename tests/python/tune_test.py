@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
-from tensorbow import cli, tune
+from tensorbow import cli
+from tensorbow.cli import tune
 from tensorbow.tuning import Measurement
 
 PROGRAM = """

@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from tensorbow._machine import Load
-from tensorbow._turns import Contender, Progress, doubts, ratio, take_turns
+from tensorbow.cli.machine import Load
+from tensorbow.cli.train.turns import Contender, Progress, doubts, ratio, take_turns
 
 
 def contender(name, rate, rows=100, epoch=1000, log=None):
@@ -85,16 +85,16 @@ def test_a_comparison_that_is_short_or_disturbed_is_doubted():
 
 
 def test_the_picture_of_a_doubted_comparison_says_so(monkeypatch, tmp_path):
-    from tensorbow import _report
+    from tensorbow.cli.train import report
 
     titles = []
-    monkeypatch.setattr(_report, "_plot", lambda rows, title, path: titles.append(title))
+    monkeypatch.setattr(report, "_plot", lambda rows, title, path: titles.append(title))
     files = argparse.Namespace(plot=tmp_path / "a.png", json=None, save=None)
     rows = [progress((100, 1.0)), progress((200, 1.0), name="b")]
     for row in rows:
         row.samples, row.seconds, row.accuracy = [100], [1.0], [0.5]
     for doubted in (["machine busy: it is", "too short: it was"], []):
-        _report.report(files, "lenet", rows, doubted, save=lambda path: None)
+        report.report(files, "lenet", rows, doubted, save=lambda path: None)
     assert titles == ["lenet: 2.00 × a (machine busy, too short)", "lenet: 2.00 × a"]
 
 
@@ -103,10 +103,10 @@ def test_the_load_of_others_is_all_work_without_ones_own(tmp_path, monkeypatch):
         (tmp_path / "proc").mkdir(exist_ok=True)
         user, steal = (int(100 * seconds) for seconds in work)
         (tmp_path / "proc/stat").write_text(f"cpu  {user} 0 0 5000 70 0 0 {steal} 40 0\ncpu0 1 2\n")
-        monkeypatch.setattr("tensorbow._machine.time.monotonic", lambda: clock)
-        monkeypatch.setattr("tensorbow._machine.time.process_time", lambda: own)
+        monkeypatch.setattr("tensorbow.cli.machine.time.monotonic", lambda: clock)
+        monkeypatch.setattr("tensorbow.cli.machine.time.process_time", lambda: own)
 
-    monkeypatch.setattr("tensorbow._machine.os.sysconf", lambda name: 100)
+    monkeypatch.setattr("tensorbow.cli.machine.os.sysconf", lambda name: 100)
     at(clock=50.0, own=3.0, work=(20, 1))
     load = Load(tmp_path)
     # In ten seconds 17 seconds of work, one of them the host's, and 12 of them this process's.

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from tensorbow import session as sessions
-from tensorbow._run_plan import RunPlan, flat_feed_dict
+from tensorbow._session.plan import RunPlan, flat_feed_dict
 from tests.row_types.runs import LearningRun
 
 tf1 = tf.compat.v1
@@ -234,8 +234,8 @@ def _distinct(names: Any) -> list[str]:
 
 def models(names: list[str] | None = None) -> list[LearningRun]:
     """Returns the runs of tensorbow.models."""
-    from tensorbow import model_names
     from tensorbow import models as made
+    from tensorbow.cli import model_names
 
     found = []
     random = np.random.default_rng(0)

@@ -1,0 +1,1 @@
+"""Foundations of the package: the native runtime, messages to users, checks of arguments."""

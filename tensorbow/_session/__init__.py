@@ -1,0 +1,1 @@
+"""The parts of sessions: plans of runs, learners, memory, saved states."""

@@ -1,0 +1,1 @@
+"""`tensorbow plan`: predicts the speed of several hosts."""

@@ -1,0 +1,1 @@
+"""`tensorbow train`: trains classifiers, alone or against stock TensorFlow."""
