@@ -25,11 +25,11 @@ class AdaptiveSGD:
         p_i = b_i / sum(b)   if all have made as many updates, else u_i / sum(u)
         z   = sum_i p_i * w_i + momentum * (z - z_prev)
 
-    u_i are the updates that learner i has made, b_i are the rows of its batch. Where
-    ||w_i|| / (number of weights) is below `threshold` for every replica, the p of the
-    learner with the most updates is multiplied by 1 + `perturbation` and that of the one
-    with the fewest by 1 - `perturbation` (which is left out where a learner has made no
-    update). Then batches follow the speed: those of a learner with more updates than the
+    u_i is the number of updates that learner i has made, b_i the rows of its batch. If
+    ||w_i|| / (number of weights) is below `threshold` for every replica, the weights p are
+    perturbed. The p of the learner with the most updates is multiplied by
+    1 + `perturbation`, that of the learner with the fewest by 1 - `perturbation` (unless
+    a learner has made no update). Then batches follow the speed: those of a learner with more updates than the
     mean grow by `beta` rows for each, those of one with fewer shrink, within b_min and
     b_max; and learning rates follow the batches, as b_i / b_max of the optimiser's.
 

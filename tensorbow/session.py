@@ -387,11 +387,11 @@ class _LearnerSession(BaseSession):
         Where several hosts train together, all of them call it at the same place; each
         saves its part as `<path>-host<rank>`, and all parts are replaced or none.
 
-        Not saved: positions in input pipelines, queues and tables; random state in the
-        stock session (initialisers, runs that learners do not execute, and one learner's
-        runs unless `Options(seed=...)` is given), in functions, and of ops other than
-        uniform, normal and truncated normal ones (with a warning where learners have
-        such).
+        Not saved: positions in input pipelines, queues and tables. Random state is not
+        saved in the stock session: initialisers, runs that learners do not execute, and
+        one learner's runs unless `Options(seed=...)` is given. Nor is it in functions,
+        and of ops other than uniform, normal and truncated normal ones; a warning says so
+        if learners have such.
 
         Raises:
           TypeError: if `path` is not a path.

@@ -82,8 +82,8 @@ class SMA:
 
     Every learner j trains a replica w_j. In one iteration it computes its optimiser's
     update u_j on a batch of its own, and a correction pulls the replica towards the
-    central model z, which is what is evaluated, fetched and saved. The learners' values
-    are summed in learner order. There are two forms.
+    central model z. The session evaluates, fetches and saves z. The learners' values are
+    summed in learner order. There are two forms.
 
     `centre="current"`: z is the mean of the replicas as they are now:
 
@@ -231,11 +231,11 @@ class SSGD:
     step of stock TensorFlow with a batch of L * b rows, if the loss is a mean over rows
     and nothing else looks at the whole batch (as batch normalisation does).
 
-    It finds gradients in TensorFlow's optimiser ops (dense ones) and in what Keras's
-    optimisers are given (`tensorbow.keras`, where sparse ones become dense); programs
-    that update their variables otherwise, or inside conditionals, run on one learner,
-    with a warning. Learning rates and other scalars of an update have to be the same for
-    all learners: each makes a part of the updates, for all replicas.
+    It finds gradients where they leave the loss: in TensorFlow's optimiser ops, Keras's
+    optimisers and updates written by hand. A run whose gradients are not found is
+    executed by one learner, with a warning. Learning rates and other scalars of an update
+    have to be the same for all learners: each makes a part of the updates, for all
+    replicas.
 
     Args:
       ema_decay: as of `SMA`; z is what all replicas are.

@@ -24,29 +24,28 @@
 namespace tensorbow {
 
 struct Options {
-  // 0: as many as keep the CPU cores that this process may use busy, two for every
-  // accelerator.
+  // Learners on each device. 0: as many as keep the process's CPU cores busy, two for
+  // every accelerator.
   int learners_per_device = 0;
-  // Of every learner, if it is one number, or of each learner of a device. None: those
-  // of a stock session for a lone learner, else one.
+  // One number for every learner, or one for each learner of a device. Empty: a lone
+  // learner has the threads of a stock session, others have one.
   std::vector<int> threads_per_learner;
-  // Whether both are found by measuring the learning runs; those above are what to
-  // begin with.
+  // Searches both numbers by measuring learning runs, beginning with those above.
   bool tunes_learners = false;
 
   // Rows of one learner's batch; 0: a run's rows are divided among the learners.
   int64_t batch_size = 0;
-  // The rows that a run is divided by, to begin with; 0 as above.
+  // Returns the rows of one task, to begin with; 0 as above.
   int64_t rows_of_batch() const {
     return algorithm == Algorithm::kAdaptive ? adaptive.b_max : batch_size;
   }
-  // Whether a run's tasks are shards of one batch, not batches of their own.
+  // Returns whether a run's tasks are shards of one batch, not batches of their own.
   bool divides_batches() const {
     return batch_size == 0 && algorithm != Algorithm::kAdaptive;
   }
 
-  // Whether each learner takes an element of its own from pipelines and queues; else a
-  // run takes one, whose rows are divided as those of feeds are.
+  // Gives each learner an element of its own from pipelines and queues. Otherwise a run
+  // takes one, whose rows are divided like a feed's.
   bool element_for_each_learner = false;
   bool divides_elements() const {
     return !element_for_each_learner && algorithm != Algorithm::kAdaptive;
@@ -54,11 +53,11 @@ struct Options {
 
   SchedulingPolicy scheduling = SchedulingPolicy::kFirstComeFirstServed;
 
-  // How the learners are kept together: by what the program's optimisers are, model
-  // averaging, averaged gradients, not, or by merges after every mega-batch.
+  // The algorithm that keeps the learners together. kAuto: averaged gradients, or models
+  // on accelerators.
   enum class Algorithm { kAuto, kSma, kSsgd, kIndependent, kAdaptive };
   Algorithm algorithm = Algorithm::kAuto;
-  // SMA's (elastic averaging is SMA with a lagging centre without momentum).
+  // SMA's centre (elastic averaging is SMA with a lagging centre without momentum).
   SmaOptions::Centre centre = SmaOptions::Centre::kCurrent;
   double alpha = 0;                // 0: 1 / number of learners
   std::optional<double> momentum;  // of a lagging centre; unset: by the optimiser
@@ -70,43 +69,42 @@ struct Options {
   // Called before a learning run with the number of completed iterations.
   std::function<absl::StatusOr<bool>(int64_t iterations)> restart_callback;
 
-  // The hosts that train together; null where there is only this one.
+  // The hosts that train together; null for one host.
   std::shared_ptr<Hosts> hosts;
   int num_hosts() const { return hosts == nullptr ? 1 : hosts->size(); }
-  // Those that are left of them.
+  // Returns the number of hosts that are not lost.
   int hosts_left() const {
     return hosts == nullptr ? 1 : static_cast<int>(hosts->members().size());
   }
-  // Iterations from one average of all of them to the next, under SMA.
+  // Iterations between two averages of all hosts, under SMA.
   int64_t host_period = 1;
-  // How gradients travel between them, under SSGD.
+  // The sizes of messages with gradients between hosts, under SSGD.
   Chunking host_chunks;
-  // The strength of corrections towards the mean of so many learners.
+  // Returns the strength of corrections towards the mean of so many learners.
   double alpha_of(int num_learners) const {
     return alpha > 0 ? alpha : 1.0 / num_learners;
   }
 
-  // By tensor name ("x:0"): feeds to divide by rows, feeds to give whole to every
-  // learner, how to combine a fetch.
+  // Tensors by name ("x:0"): feeds to divide by rows, feeds that every learner gets
+  // whole, and combinations of fetches.
   std::set<std::string> shard;
   std::set<std::string> replicate;
   std::map<std::string, Combination> combine;
-  // By the name of a fetched operation or tensor: what kind of run it makes.
+  // The kinds of runs, by the name of a fetched operation or tensor.
   std::map<std::string, RunAnalysis::Kind> run_kind;
 
-  // Whether a run proves that it may be divided before it is divided for the first
-  // time.
+  // Divides runs by the types of their rows; otherwise by the shapes of their feeds.
   bool proof = true;
 
   std::optional<int64_t> seed;
   bool pin_threads = true;
 
-  // Whether learning tasks on accelerators are recorded once and replayed: where
-  // possible, the same with a warning where not, or never.
+  // Recording of learning tasks on accelerators, for replay: if possible, the same with a
+  // warning if not, or never.
   enum class TaskRecording { kAuto, kOn, kOff };
   TaskRecording task_recording = TaskRecording::kAuto;
 
-  // Whether the accelerators of this host add up through its memory.
+  // Adds up values of this host's accelerators through its memory.
   bool reduces_on_host = false;
 
   // Keeps warnings for TakeWarnings() instead of logging them.

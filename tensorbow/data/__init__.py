@@ -156,5 +156,5 @@ class _SparseBatches(tf.data.Dataset):
 
     @property
     def element_spec(self) -> tuple[tf.SparseTensorSpec, ...]:
-        """Of the rows and of their labels."""
+        """The specs of the rows and of their labels."""
         return tuple(tf.SparseTensorSpec([None, n], tf.float32) for n in self._columns)

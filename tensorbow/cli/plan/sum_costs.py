@@ -2,8 +2,8 @@
 
     python -m tensorbow.cli.plan.sum_costs RANK ADDRESS ADDRESS
 
-is one of two hosts and prints, as JSON, seconds and CPU seconds of a sum by its size in bytes,
-and CPU seconds that a small step loses when a sum runs beside it.
+is one of two hosts. It prints, as JSON, seconds and CPU seconds of a sum by its size in bytes,
+and the CPU seconds that a small step loses to a sum beside it.
 """
 
 from __future__ import annotations
