@@ -29,9 +29,11 @@ class AdaptiveSGD:
     ||w_i|| / (number of weights) is below `threshold` for every replica, the weights p are
     perturbed. The p of the learner with the most updates is multiplied by
     1 + `perturbation`, that of the learner with the fewest by 1 - `perturbation` (unless
-    a learner has made no update). Then batches follow the speed: those of a learner with more updates than the
-    mean grow by `beta` rows for each, those of one with fewer shrink, within b_min and
-    b_max; and learning rates follow the batches, as b_i / b_max of the optimiser's.
+    a learner has made no update).
+
+    Then batches follow the speed. The batch of a learner with more updates than the mean
+    grows by `beta` rows for each of them, that of one with fewer shrinks, within b_min and
+    b_max. Learning rates follow the batches, as b_i / b_max of the optimiser's.
 
     Feed many batches in one run, best a whole mega-batch: a run ends when all its rows have
     been trained on. Between two merges, reads and `Saver` see the mean of the replicas as

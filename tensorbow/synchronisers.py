@@ -227,9 +227,9 @@ class EASGD:
 class SSGD:
     """Synchronous parallel SGD: the learners' gradients are averaged, in learner order.
 
-    All replicas stay equal. One step with L learners of batch b equals, to rounding, one
-    step of stock TensorFlow with a batch of L * b rows, if the loss is a mean over rows
-    and nothing else looks at the whole batch (as batch normalisation does).
+    All replicas stay equal. One step with L learners equals, to rounding, one step of
+    stock TensorFlow with all their rows. Learners exchange values that need all rows, such
+    as the moments of batch normalisation.
 
     It finds gradients where they leave the loss: in TensorFlow's optimiser ops, Keras's
     optimisers and updates written by hand. A run whose gradients are not found is

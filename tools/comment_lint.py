@@ -40,7 +40,6 @@ def main() -> int:
     paths = [path for folder in FOLDERS for path in pathlib.Path(folder).rglob("*.*")]
     failed = False
     for path in sorted(p for p in paths if p.suffix in (".py", ".cc", ".h")):
-            continue
         for row, text in comments(path.read_text(), path.suffix == ".py"):
             faults = [(m.start(), f"{m[0]!r}: use a verb or a noun") for m in RIDDLE.finditer(text)]
             ends = [0, *(match.end() for match in BREAK.finditer(text))]

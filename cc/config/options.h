@@ -53,8 +53,8 @@ struct Options {
 
   SchedulingPolicy scheduling = SchedulingPolicy::kFirstComeFirstServed;
 
-  // The algorithm that keeps the learners together. kAuto: averaged gradients, or models
-  // on accelerators.
+  // The algorithm that keeps the learners together. kAuto: averaged gradients, or
+  // models on accelerators.
   enum class Algorithm { kAuto, kSma, kSsgd, kIndependent, kAdaptive };
   Algorithm algorithm = Algorithm::kAuto;
   // SMA's centre (elastic averaging is SMA with a lagging centre without momentum).
@@ -99,8 +99,8 @@ struct Options {
   std::optional<int64_t> seed;
   bool pin_threads = true;
 
-  // Recording of learning tasks on accelerators, for replay: if possible, the same with a
-  // warning if not, or never.
+  // Recording of learning tasks on accelerators, for replay: if possible, the same with
+  // a warning if not, or never.
   enum class TaskRecording { kAuto, kOn, kOff };
   TaskRecording task_recording = TaskRecording::kAuto;
 
