@@ -114,15 +114,9 @@ format: $(VENV)/requirements.stamp
 cc-test: $(VENV)/build_requirements.stamp
 	$(NO_JOBS) tools/core_tests.sh $(BUILD)
 
-<<<<<<< HEAD
-# What needs TensorFlow, linked with the installed one.
+# Tests that need TensorFlow, linked with the installed one.
 runtime-test: install
 	$(NO_JOBS) tools/runtime_tests.sh $(BUILD)
-=======
-# Tests that need TensorFlow, linked with the installed one.
-runtime-test: $(VENV)/requirements.stamp
-	tools/runtime_tests.sh build/runtime
->>>>>>> 7e18b32b17412366a3a79d442cf141fa6f7453ea
 
 # Four files at a time on 2 cores: the tests of hosts wait most of the time (tests/conftest.py).
 py-test: install

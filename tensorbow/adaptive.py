@@ -25,11 +25,11 @@ class AdaptiveSGD:
         p_i = b_i / sum(b)   if all have made as many updates, else u_i / sum(u)
         z   = sum_i p_i * w_i + momentum * (z - z_prev)
 
-    u_i is the number of updates that learner i has made, b_i the rows of its batch. If
-    ||w_i|| / (number of weights) is below `threshold` for every replica, the weights p are
-    perturbed. The p of the learner with the most updates is multiplied by
-    1 + `perturbation`, that of the learner with the fewest by 1 - `perturbation` (unless
-    a learner has made no update).
+    u_i is the number of updates that learner i has made, b_i the rows of its batch. The
+    weights p are perturbed if ||w_i|| / (number of weights) is below `threshold` for every
+    replica. Then the p of the learner with the most updates is multiplied by
+    1 + `perturbation`. The p of the learner with the fewest is multiplied by
+    1 - `perturbation`, unless a learner has made no update.
 
     Then batches follow the speed. The batch of a learner with more updates than the mean
     grows by `beta` rows for each of them, that of one with fewer shrinks, within b_min and

@@ -1,8 +1,8 @@
 """Times of iterations on several hosts, predicted from those of their parts on one.
 
 A learning task is a forward pass, layers of back-propagation from the last to the first, and
-the updates. A sum over the hosts takes time on the network, which may hide behind
-computation. It also takes work on the cores, which it takes from the learners if all cores are busy.
+the updates. A sum over the hosts takes time on the network, which may hide behind computation,
+and work of cores, which the learners lack if all cores are busy.
 Times are seconds, sizes bytes. Needs neither TensorFlow nor the native runtime.
 """
 
