@@ -6,6 +6,8 @@ import pathlib
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from tests import processor_time
+
 # Their tests start several processes, and wait for them most of the time.
 _OF_HOSTS = ("hosts_", "cluster_", "launch_")
 
@@ -16,6 +18,11 @@ class _ByFile(LoadFileScheduling):
     def _split_scope(self, nodeid):
         file = super()._split_scope(nodeid)
         return "hosts" if pathlib.PurePath(file).name.startswith(_OF_HOSTS) else file
+
+
+def pytest_configure(config):
+    if processor_time.FILE:
+        config.pluginmanager.register(processor_time.ProcessorTime())
 
 
 @pytest.hookimpl(wrapper=True)
