@@ -12,17 +12,22 @@ from tests import processor_time
 _OF_HOSTS = ("hosts_", "cluster_", "launch_")
 
 
+def _is_of_hosts(file):
+    return pathlib.PurePath(file).name.startswith(_OF_HOSTS)
+
+
 class _ByFile(LoadFileScheduling):
     """Keeps a file's tests together, which share their setup; tests of hosts run one at a time."""
 
     def _split_scope(self, nodeid):
         file = super()._split_scope(nodeid)
-        return "hosts" if pathlib.PurePath(file).name.startswith(_OF_HOSTS) else file
+        return "hosts" if _is_of_hosts(file) else file
 
 
 def pytest_configure(config):
+    config.option.loadscopereorder = False  # pytest_collection_modifyitems has the order
     if processor_time.FILE:
-        config.pluginmanager.register(processor_time.ProcessorTime())
+        config.pluginmanager.register(processor_time.Recorder())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,6 +40,17 @@ def pytest_collection():
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items):
+    """Orders files for the workers: hosts first, which wait, then the longest."""
+    seconds = processor_time.recorded()
+
+    def place(item):
+        file = item.nodeid.split("::")[0]
+        return not _is_of_hosts(file), -seconds.get(file, 0)
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)

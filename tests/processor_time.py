@@ -1,7 +1,8 @@
-"""A table of processor time by test file: `TENSORBOW_TEST_TIMES=FILE pytest`.
+"""Processor time of tests: `TENSORBOW_TEST_TIMES=FILE pytest` writes it, by test file.
 
-The time is user and system time of the process that runs the test and of all processes that it
+It is the user and system time of the process that runs a test, and of all processes that the test
 has started and that have ended. Wall time says less: tests of hosts wait, and machines are shared.
+`tests/processor_seconds.txt` is such a file. Test files start in its order, the longest first.
 """
 
 from __future__ import annotations
@@ -16,8 +17,16 @@ import pytest
 from tests.python import warm_python
 
 FILE = os.environ.get("TENSORBOW_TEST_TIMES")
-_NAME = "processor_seconds"
+RECORDED = pathlib.Path(__file__).with_name("processor_seconds.txt")
+_PROPERTY = "processor seconds"
 _TICKS = os.sysconf("SC_CLK_TCK")
+_SHOWN = 40
+
+
+def recorded() -> dict[str, float]:
+    """Returns the seconds of each test file in `tests/processor_seconds.txt`."""
+    lines = RECORDED.read_text().splitlines() if RECORDED.exists() else []
+    return {file: float(seconds) for seconds, file in map(str.split, lines)}
 
 
 def _seconds() -> float:
@@ -33,11 +42,11 @@ def _seconds() -> float:
     return total
 
 
-class ProcessorTime:
-    """Measures each test where it runs, and writes the table where results are collected."""
+class Recorder:
+    """Measures tests where they run, and writes the file where results are collected."""
 
     def __init__(self) -> None:
-        self._of_tests: collections.Counter[str] = collections.Counter()
+        self._by_test: collections.Counter[str] = collections.Counter()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item):
@@ -48,16 +57,20 @@ class ProcessorTime:
     def pytest_runtest_makereport(self, item, call):
         report = yield
         if call.when == "teardown":
-            report.user_properties.append((_NAME, _seconds() - self._start))
+            report.user_properties.append((_PROPERTY, _seconds() - self._start))
         return report
 
     def pytest_runtest_logreport(self, report):
-        self._of_tests[report.nodeid] += sum(
-            value for name, value in report.user_properties if name == _NAME
-        )
+        self._by_test[report.nodeid] += dict(report.user_properties).get(_PROPERTY, 0)
 
-    def pytest_terminal_summary(self, config):
+    def pytest_terminal_summary(self, terminalreporter, config):
         if hasattr(config, "workerinput"):
             return
-        lines = [f"{seconds:8.2f} {test}\n" for test, seconds in self._of_tests.most_common()]
+        by_file: collections.Counter[str] = collections.Counter()
+        for test, seconds in self._by_test.items():
+            by_file[test.split("::")[0]] += seconds
+        lines = [f"{seconds:.1f} {file}\n" for file, seconds in by_file.most_common()]
         pathlib.Path(FILE).write_text("".join(lines))
+        terminalreporter.section(f"processor time: {by_file.total():.0f} s")
+        for test, seconds in self._by_test.most_common(_SHOWN):
+            terminalreporter.line(f"{seconds:8.2f} s {test}")
