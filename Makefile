@@ -70,7 +70,7 @@ ifdef TENSORFLOW
 WITH_RELEASE := tools/with_release.sh $(TENSORFLOW)
 
 test:
-	$(WITH_RELEASE) pytest -n 3
+	$(WITH_RELEASE) $(PYTEST) -n 3
 wheel:
 	$(WITH_RELEASE) python tools/build_wheel.py --output $(CURDIR)/dist
 else
@@ -118,16 +118,19 @@ cc-test: $(VENV)/build_requirements.stamp
 runtime-test: install
 	$(NO_JOBS) tools/runtime_tests.sh $(BUILD)
 
-# Four files at a time on 2 cores: the tests of hosts wait most of the time (tests/conftest.py).
+# The slowest tests are printed with the summary.
+PYTEST := pytest --durations=40 --durations-min=1
+
+# Three files at a time on 2 cores: the tests of hosts wait most of the time (tests/conftest.py).
 py-test: install
-	$(BIN)/pytest -n 4
+	$(BIN)/$(PYTEST) -n 3
 
 # Histories and programs of the oracle drawn at random: TENSORBOW_FUZZ of each, each at most for
-# TENSORBOW_FUZZ_SECONDS.
+# TENSORBOW_FUZZ_SECONDS. Programs with all seeds, and more processes that are killed.
 fuzz: export TENSORBOW_FUZZ ?= 10000
 fuzz: export TENSORBOW_FUZZ_SECONDS ?= 1800
 fuzz: install
-	$(BIN)/pytest tests/oracle tests/row_types
+	$(BIN)/pytest tests/oracle tests/row_types tests/programs tests/python/state_test.py
 
 bench: install
 	$(BIN)/python benchmarks/throughput.py

@@ -6,8 +6,14 @@ import pathlib
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from tests import processor_time
+
 # Their tests start several processes, and wait for them most of the time.
 _OF_HOSTS = ("hosts_", "cluster_", "launch_")
+
+
+def _is_of_hosts(file):
+    return pathlib.PurePath(file).name.startswith(_OF_HOSTS)
 
 
 class _ByFile(LoadFileScheduling):
@@ -15,7 +21,13 @@ class _ByFile(LoadFileScheduling):
 
     def _split_scope(self, nodeid):
         file = super()._split_scope(nodeid)
-        return "hosts" if pathlib.PurePath(file).name.startswith(_OF_HOSTS) else file
+        return "hosts" if _is_of_hosts(file) else file
+
+
+def pytest_configure(config):
+    config.option.loadscopereorder = False  # pytest_collection_modifyitems has the order
+    if processor_time.FILE:
+        config.pluginmanager.register(processor_time.Recorder())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -28,6 +40,17 @@ def pytest_collection():
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items):
+    """Orders files for the workers: hosts first, which wait, then the longest."""
+    seconds = processor_time.recorded()
+
+    def place(item):
+        file = item.nodeid.split("::")[0]
+        return not _is_of_hosts(file), -seconds.get(file, 0)
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)

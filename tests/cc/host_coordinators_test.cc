@@ -1,16 +1,23 @@
-// The coordinators of hosts, with hosts that are threads and a training that counts:
-// the model is the number of iterations that count on this host.
+// The coordinators of hosts, with hosts that are threads. The training counts: its
+// model is the number of iterations that count on this host. Hosts that merge have the
+// real mega-batches and merges, and replicas of two numbers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/central_model/central_model.h"
 #include "cc/coordination/host_coordinator.h"
+#include "cc/synchroniser/algorithms/adaptive.h"
+#include "cc/synchroniser/hosts/host_merges.h"
 #include "tests/cc/fake_hosts.h"
 
 namespace tensorbow {
@@ -447,6 +454,261 @@ TEST(ElasticHostsTest, UnknownRowsAreRefusedWhereGradientsAreAveraged) {
   EXPECT_TRUE(absl::IsFailedPrecondition(hosts->BeforeRun(run)));
   run.has_data = false;
   EXPECT_TRUE(hosts->BeforeRun(run).ok());
+}
+
+// ------------------------------------------------------------------------ merging
+
+constexpr int64_t kMegaBatch = 30;
+
+// A training of Adaptive SGD: its replicas are two numbers each.
+class MergingTraining : public FakeTraining {
+ public:
+  MergingTraining(Hosts* hosts, HostRounds* rounds, int learners)
+      : FakeTraining(rounds),
+        hosts_(hosts),
+        central_(CentralModel::Keeps::kMerged),
+        adaptive_(Options(), learners, &central_, hosts),
+        merges_(rounds, &adaptive_.batches()),
+        replicas_(learners, std::vector<float>(2, 1.0f)),
+        set_(learners, {0}) {
+    central_.Add(ElementType::kFloat32, 2);
+    central_.Assign(0, replicas_[0].data());
+    for (int j = 0; j < learners; ++j) set_.set_weights(j, 0, replicas_[j].data());
+    set_.program = kProgram;
+  }
+
+  int num_learners() const override { return static_cast<int>(replicas_.size()); }
+  void SetHosts(const std::vector<int>& learners) override {
+    batches().SetHosts(learners, hosts_->rank(), /*by_speed=*/false);
+  }
+  absl::StatusOr<TrainedSet> LocateModel() override {
+    if (!located.ok()) return located;
+    return set_;
+  }
+  int64_t ModelFingerprint() override { return fingerprint; }
+  Adaptive* adaptive() override { return &adaptive_; }
+  HostMerges* host_merges() override { return &merges_; }
+
+  MegaBatches& batches() { return adaptive_.batches(); }
+  TrainedSet* set() { return &set_; }
+  std::vector<float> z() const {
+    const float* const values = central_.variable(0).z<float>();
+    return {values, values + 2};
+  }
+  const std::vector<float>& replica(int j) const { return replicas_[j]; }
+  // Updates a learner from at most so many rows. Returns their number.
+  int64_t Train(int64_t most) {
+    const int j = next_++ % num_learners();
+    const int64_t rows = std::min({most, batches().size(j), batches().rows_left()});
+    for (float& w : replicas_[j]) w += 0.125f * static_cast<float>(1 + j);
+    batches().NoteUpdate(j, rows);
+    return rows;
+  }
+
+  absl::Status located;
+  int64_t fingerprint = 1;
+
+ private:
+  static AdaptiveOptions Options() {
+    AdaptiveOptions options;
+    options.b_max = 4;
+    options.b_min = 1;
+    options.mega_batch = kMegaBatch;
+    return options;
+  }
+
+  Hosts* const hosts_;
+  CentralModel central_;
+  Adaptive adaptive_;
+  HostMerges merges_;
+  std::vector<std::vector<float>> replicas_;
+  TrainedSet set_;
+  int next_ = 0;
+};
+
+class MergingHost {
+ public:
+  MergingHost(Hosts* hosts, int learners)
+      : rounds(hosts),
+        training(hosts, &rounds, learners),
+        coordinator(NewHostCoordinator(&rounds, /*merges=*/true, &training)) {
+    coordinator->ExpectTraining();
+  }
+
+  absl::Status Begin() {
+    HostValues values = ValuesOf(0);
+    return coordinator->AgreeOnValues(&values);
+  }
+  // Trains on so many rows. Returns the error that the user gets.
+  absl::Status Run(int64_t rows, Kind kind = Kind::kTrained) {
+    HostRun run;
+    run.set = training.set();
+    run.written = &written;
+    run.has_data = kind != Kind::kNoData;
+    const absl::Status ready = coordinator->BeforeRun(run);
+    if (!ready.ok()) return ready;
+    absl::Status outcome;
+    while (outcome.ok() && run.pending_rows < rows) {
+      run.pending_rows += training.Train(rows - run.pending_rows);
+      ++run.pending_tasks;
+      if (training.batches().complete()) outcome = coordinator->Merge(run).status();
+    }
+    if (kind == Kind::kFailed) outcome = absl::InternalError("its own");
+    training.own.tasks += run.pending_tasks;
+    training.own.rows += run.pending_rows;
+    run.failed = !outcome.ok();
+    const absl::StatusOr<bool> again = coordinator->AfterRun(run);
+    if (!again.ok()) return again.status();
+    EXPECT_FALSE(*again);
+    return outcome;
+  }
+  void Leave() {
+    EXPECT_TRUE(coordinator->TestAndSetLeaving());
+    coordinator->Leave();
+  }
+  int64_t AllRows() { return training.own.rows + coordinator->counts().rows; }
+  int64_t AllTasks() { return training.own.tasks + coordinator->counts().tasks; }
+  int64_t merges() { return static_cast<int64_t>(training.batches().records().size()); }
+  int64_t MergedRows() {
+    int64_t sum = 0;
+    for (const MegaBatches::Record& record : training.batches().records()) {
+      sum += std::accumulate(record.rows.begin(), record.rows.end(), int64_t{0});
+    }
+    return sum;
+  }
+
+  HostRounds rounds;
+  MergingTraining training;
+  std::unique_ptr<HostCoordinator> coordinator;
+  std::vector<int> written = {0};
+};
+
+// Two hosts, with one learner and with two.
+class MergingHostsTest : public testing::Test {
+ protected:
+  void OnAll(const std::function<void(int rank, MergingHost& host)>& body) {
+    std::thread other([&] { body(1, second_); });
+    body(0, first_);
+    other.join();
+  }
+  void ExpectOneModel() {
+    EXPECT_EQ(first_.training.z(), second_.training.z());
+    EXPECT_EQ(first_.merges(), second_.merges());
+  }
+
+  FakeCluster fake_{2};
+  MergingHost first_{fake_.host(0), 1};
+  MergingHost second_{fake_.host(1), 2};
+};
+
+TEST_F(MergingHostsTest, MergeEveryRowOnce) {
+  OnAll([](int rank, MergingHost& host) {
+    EXPECT_TRUE(host.Begin().ok());
+    EXPECT_TRUE(host.Run(rank == 0 ? 25 : 70).ok());
+    EXPECT_TRUE(host.Run(rank == 0 ? 16 : 3).ok());
+    EXPECT_TRUE(host.Run(0, Kind::kNoData).ok()) << "stays until the other has none";
+    EXPECT_EQ(host.MergedRows(), 25 + 70 + 16 + 3);
+    EXPECT_EQ(host.AllRows(), host.MergedRows());
+    EXPECT_EQ(host.coordinator->counts().iterations, 0);
+    EXPECT_EQ(host.training.replica(0), host.training.z());
+  });
+  ExpectOneModel();
+  EXPECT_EQ(first_.AllTasks(), second_.AllTasks());
+  EXPECT_GE(first_.merges(), 4);
+}
+
+TEST_F(MergingHostsTest, AHostThatSavesFirstJoinsTheMergesOfTheOthers) {
+  OnAll([](int rank, MergingHost& host) {
+    EXPECT_TRUE(host.Begin().ok());
+    EXPECT_TRUE(host.Run(rank == 0 ? 5 : 65).ok());
+    EXPECT_TRUE(host.coordinator->Enter("save_state", "path").ok());
+    EXPECT_LT(host.MergedRows(), 70) << "the rest is saved as it is";
+    EXPECT_EQ(host.coordinator->Gather(rank)->at(1), 1);
+    const absl::StatusOr<bool> flushed = host.coordinator->FlushMegaBatch();
+    EXPECT_TRUE(flushed.ok() && *flushed);
+    EXPECT_EQ(host.MergedRows(), 70);
+  });
+  ExpectOneModel();
+}
+
+TEST_F(MergingHostsTest, AHostThatHasLeftIsReportedToOneThatSaves) {
+  OnAll([](int rank, MergingHost& host) {
+    EXPECT_TRUE(host.Begin().ok());
+    EXPECT_TRUE(host.Run(rank == 0 ? 65 : 5).ok());
+    if (rank == 0) {
+      const absl::Status saved = host.coordinator->Enter("save_state", "path");
+      EXPECT_TRUE(absl::IsFailedPrecondition(saved)) << saved;
+      EXPECT_NE(saved.message().find("Host 1 has closed its session"),
+                std::string::npos);
+    }
+    host.Leave();
+  });
+  ExpectOneModel();
+  EXPECT_GE(first_.merges(), 2) << "the host that has left takes part";
+}
+
+TEST_F(MergingHostsTest, AFailureDiscardsWhatIsNotMergedOnAllHosts) {
+  OnAll([](int rank, MergingHost& host) {
+    EXPECT_TRUE(host.Begin().ok());
+    EXPECT_TRUE(host.Run(rank == 0 ? 10 : 20).ok());
+    EXPECT_EQ(host.merges(), 1);
+    const std::vector<float> merged = host.training.z();
+    if (rank == 1) {
+      EXPECT_TRUE(absl::IsInternal(host.Run(3, Kind::kFailed)))
+          << "the run's own error";
+    } else {
+      const absl::Status stopped = host.Run(host.training.batches().rows_left());
+      EXPECT_TRUE(absl::IsAborted(stopped)) << stopped;
+      EXPECT_NE(stopped.message().find("host 1 has failed"), std::string::npos);
+      EXPECT_NE(stopped.message().find("discards all that hosts have trained"),
+                std::string::npos);
+    }
+    EXPECT_EQ(host.training.z(), merged);
+    EXPECT_EQ(host.training.replica(0), merged);
+    EXPECT_EQ(host.training.batches().num_updates(), 0);
+    EXPECT_TRUE(host.Run(host.training.batches().rows_left()).ok());
+    EXPECT_EQ(host.merges(), 2);
+    EXPECT_NE(host.training.z(), merged);
+  });
+  ExpectOneModel();
+}
+
+TEST_F(MergingHostsTest, DifferentModelsEndTheCluster) {
+  second_.training.fingerprint = 2;
+  OnAll([](int, MergingHost& host) {
+    EXPECT_TRUE(host.Begin().ok());
+    const absl::Status stopped = host.Run(30);
+    EXPECT_TRUE(absl::IsUnavailable(stopped)) << stopped;
+    EXPECT_NE(stopped.message().find("different learning runs"), std::string::npos);
+  });
+}
+
+TEST_F(MergingHostsTest, AHostWithoutAModelEndsTheWaitOfTheOthers) {
+  second_.training.located = absl::NotFoundError("w has no value");
+  OnAll([](int rank, MergingHost& host) {
+    EXPECT_TRUE(host.Begin().ok());
+    const absl::Status stopped = host.Run(30);
+    EXPECT_TRUE(rank == 0 ? absl::IsUnavailable(stopped) : absl::IsNotFound(stopped));
+    EXPECT_NE(stopped.message().find("w has no value"), std::string::npos) << stopped;
+  });
+}
+
+TEST_F(MergingHostsTest, LoadedCountersAreNotReportedAgain) {
+  OnAll([](int rank, MergingHost& host) {
+    EXPECT_TRUE(host.coordinator->Enter("load_state", "path").ok());
+    EXPECT_TRUE(host.coordinator->BeginLoad().ok());
+    EXPECT_EQ(host.training.batches().num_hosts(), 2);
+    host.training.own.rows = 100;
+    host.training.own.tasks = 50;
+    host.coordinator->CountersLoaded();
+    EXPECT_TRUE(host.Run(rank == 0 ? 10 : 20).ok());
+    EXPECT_EQ(host.AllRows(), 100 + 30);
+  });
+}
+
+TEST_F(MergingHostsTest, HostsThatHaveNotMetLeaveAtOnce) {
+  OnAll([](int, MergingHost& host) { host.Leave(); });
+  EXPECT_EQ(first_.merges(), 0);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ import random
 import re
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -207,7 +207,7 @@ def differences(stock: Outcome, ours: Outcome) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """A program on stock sessions and on TensorBow's, over `SEEDS`.
+    """A program on stock sessions and on TensorBow's, over some seeds.
 
     Attributes:
         title: the subject of the program.
@@ -264,21 +264,21 @@ class Comparison:
         return "; ".join(sorted(set(reasons)))
 
 
-def compare(name: str, learners: int = 2) -> Comparison:
-    """Runs a program over all seeds on stock sessions and on `learners` learners, once on one.
+def compare(name: str, learners: int = 2, seeds: Sequence[int] = SEEDS) -> Comparison:
+    """Runs a program over all `seeds` on stock sessions and on `learners` learners, once on one.
 
     A stock session may read a reference variable before or after its update in the same run, and
     may not repeat itself. One learner differs if it equals stock in none of several runs.
     """
     module = program(name)
-    stock = [run(name, seed) for seed in SEEDS]
-    one = run(name, SEEDS[0], learners=1)
+    stock = [run(name, seed) for seed in seeds]
+    one = run(name, seeds[0], learners=1)
     different = differences(stock[0].outcome, one.outcome)
     for _ in range(_STOCK_RUNS - 1):
         if not different:
             break
-        different = differences(run(name, SEEDS[0]).outcome, one.outcome)
-    several = [run(name, seed, learners) for seed in SEEDS]
+        different = differences(run(name, seeds[0]).outcome, one.outcome)
+    several = [run(name, seed, learners) for seed in seeds]
     return Comparison(
         title=module.__doc__.strip(),
         quality=module.QUALITY,

@@ -96,6 +96,11 @@ def rows() -> dict[str, str]:
     return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
 
 
+def stock(line: str) -> list[float]:
+    """Returns stock's quality by seed, by a line of the table."""
+    return [float(value) for value in line.strip("| ").split(" | ")[3].split(" · ")]
+
+
 def trained_by(line: str) -> str:
     """Returns the learners that trained by a line of the table, and the reason."""
     return line.strip("| ").split(" | ")[-1]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 import tensorbow
+from tests.python.host_programs import end_together
 
 tf1 = tf.compat.v1
 
@@ -27,9 +28,7 @@ class Program:
     """Least squares in float64 under gradient descent with momentum; initial weights differ by
     host."""
 
-    def __init__(
-        self, rank: int, elements: list[int] | None = None, sparse: bool = False, pause: float = 0
-    ) -> None:
+    def __init__(self, rank: int, elements: list[int] | None = None, sparse: bool = False) -> None:
         self.graph = tf.Graph()
         with self.graph.as_default():
             if elements is not None:
@@ -55,15 +54,6 @@ class Program:
                 predicted = tf.sparse.sparse_dense_matmul(self.x, self.w[:, None])[:, 0]
             else:
                 predicted = tf.linalg.matvec(self.x, self.w)
-            if pause:
-
-                def slow(predicted: np.ndarray) -> np.ndarray:
-                    time.sleep(pause * len(predicted))  # a slow host's work
-                    return predicted
-
-                late = tf.numpy_function(slow, [predicted], tf.float64)
-                with tf.control_dependencies([late]):
-                    predicted = tf.identity(predicted)
             with tf.control_dependencies(
                 [tf.debugging.check_numerics(self.bad, "bad is not a number")]
             ):
@@ -242,18 +232,24 @@ def goes_on(
         return {"replicas": replicas, "last": last, "record": sizes, "counts": _counts(session)}
 
 
-def differ(
-    rank: int, addresses: list[str], learners: list[int], adaptive: list[dict[str, Any]]
+def differ_in_turn(
+    rank: int, addresses: list[str], learners: list[int], clusters: list[list[Any]]
 ) -> list[str]:
-    """Runs hosts with different options; returns the error, if there is one."""
-    program = Program(rank)
-    try:
-        with program.session(addresses, rank, learners[rank], adaptive[rank]) as session:
-            session.run(program.init)
-            session.run(program.train, program.feeds(rank, 0, 40))
-    except tf.errors.OpError as error:
-        return [_told(error)]
-    return []
+    """Runs hosts with different options, in one cluster after the other; returns the errors.
+    `clusters`: addresses, and options by host."""
+    errors = []
+    with contextlib.ExitStack() as stack:
+        for cluster, *adaptive in clusters:
+            program = Program(rank)
+            session = program.session(cluster, rank, learners[rank], adaptive[rank])
+            stack.callback(session.close)
+            try:
+                session.run(program.init)
+                session.run(program.train, program.feeds(rank, 0, 40))
+            except tf.errors.OpError as error:
+                errors.append(_told(error))
+        end_together(len(addresses))
+    return errors
 
 
 def writes(rank: int, addresses: list[str], adaptive: dict[str, Any], path: str) -> dict[str, Any]:
@@ -272,34 +268,3 @@ def writes(rank: int, addresses: list[str], adaptive: dict[str, Any], path: str)
         session.save_state(path)  # waits for all
         last = [session.run(v).tolist() for v in (program.w, program.bias)]
         return {"merges": before, "written": written, "last": last}
-
-
-def speeds(
-    rank: int, addresses: list[str], pause: list[float], runs: int, adaptive: dict[str, Any]
-) -> dict[str, Any]:
-    """Trains on hosts that take longer for a row; for the given mega-batches, or more."""
-    program = Program(rank, pause=pause[rank])
-    with program.session(addresses, rank, 1, adaptive, scheduling="fcfs") as session:
-        session.run(program.init)
-        run = 0
-        while len(session.adaptive) < runs:
-            session.run(program.train, program.feeds(rank, run, 40))
-            run += 1
-        return {"records": _records(session), "last": session.run(program.w).tolist()}
-
-
-def one_leaves(rank: int, addresses: list[str], adaptive: dict[str, Any], path: str) -> list[str]:
-    """Closes host 1's session; host 0 trains on, and then tries to save."""
-    program = Program(rank)
-    found = []
-    with program.session(addresses, rank, 1, adaptive) as session:
-        session.run(program.init)
-        for run in range(1 if rank == 1 else 6):
-            session.run(program.train, program.feeds(rank, run, 40))
-        if rank == 0:
-            found.append(str(len(session.adaptive)))
-            try:
-                session.save_state(path)
-            except tf.errors.OpError as error:
-                found.append(_told(error))
-    return found

@@ -10,6 +10,7 @@ import tensorflow as tf
 from programs import session
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -116,8 +117,7 @@ def assert_alike(found, wanted, rtol=1e-3):
         np.testing.assert_allclose(found[1][name], value, rtol=rtol, atol=1e-4, err_msg=name)
 
 
-@pytest.mark.parametrize("rows", [8, 7, 3])
-@pytest.mark.parametrize("learners", [2, 3, 4])
+@pytest.mark.parametrize("learners, rows", [(2, 7), (3, 8), (4, 3)])
 @pytest.mark.parametrize("normalise", [fused, by_hand, keeping_dimensions, mean_of_squares])
 def test_all_rows_are_normalised_together(normalise, learners, rows):
     wanted = by_stock(rows, normalise=normalise)
@@ -128,8 +128,7 @@ def test_all_rows_are_normalised_together(normalise, learners, rows):
     assert_alike(found, wanted)
 
 
-@pytest.mark.parametrize("rows", [8, 7])
-@pytest.mark.parametrize("normalise", [fused, by_hand])
+@pytest.mark.parametrize("normalise, rows", [(fused, 7), (by_hand, 8)])
 def test_a_loss_that_sums_over_rows(normalise, rows):
     wanted = by_stock(rows, reduce=tf.reduce_sum, normalise=normalise)
     with warnings.catch_warnings():
@@ -198,7 +197,7 @@ OF_ALL_ROWS = {
 }
 
 
-@pytest.mark.parametrize("normalise", [fused, by_hand, mean_of_squares])
+@pytest.mark.parametrize("normalise", [fused, by_hand])
 @pytest.mark.parametrize("reduce", OF_ALL_ROWS)
 def test_a_loss_of_all_rows_is_divided_together_too(reduce, normalise):
     network = {"reduce": OF_ALL_ROWS[reduce], "normalise": normalise}
@@ -244,9 +243,9 @@ MASKED = {
 }
 
 
-@pytest.mark.parametrize("rows", [12, 13])
-@pytest.mark.parametrize("normalise", [fused, by_hand, mean_of_squares])
-@pytest.mark.parametrize("reduce", MASKED)
+@pytest.mark.parametrize(
+    "reduce, normalise, rows", in_turn(MASKED, [fused, by_hand, mean_of_squares], [12, 13])
+)
 def test_a_mean_over_unmasked_rows_is_divided_together_too(reduce, normalise, rows):
     network = {"reduce": MASKED[reduce], "normalise": normalise}
     wanted = by_stock(rows, **network)

@@ -7,7 +7,8 @@ fetches, by name. `data` gives values for the feeds.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,20 @@ import tensorflow as tf
 
 tf1 = tf.compat.v1
 ROWS, COLUMNS, CLASSES = 32, 20, 5
+
+
+def in_turn(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Returns all combinations of the axes' values but of the last axis, whose values take turns.
+
+    Each value of another axis meets each of the last one, if there are two other axes of at least
+    so many values. Values of the last axis may be tuples, for several arguments.
+    """
+    *others, last = map(list, axes)
+    turns = [value if isinstance(value, tuple) else (value,) for value in last]
+    return [
+        (*(value for _, value in one), *turns[sum(place for place, _ in one) % len(turns)])
+        for one in itertools.product(*map(enumerate, others))
+    ]
 
 
 @dataclasses.dataclass

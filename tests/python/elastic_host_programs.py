@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tensorbow
 from tests.python import host_programs
-from tests.python.host_programs import MOMENTUM, RATE, Regression
+from tests.python.host_programs import MOMENTUM, Regression
 
 
 def lost_hosts(warned: list[warnings.WarningMessage]) -> list[str]:
@@ -102,17 +102,6 @@ def descends_on(
     }
 
 
-def keras_descends_on(
-    rank: int, addresses: list[str], learners: int, runs: int, deaths: dict[str, list[float]]
-) -> dict[str, Any]:
-    """Trains the same in `fit`, by gradient descent with momentum in float64."""
-    import keras
-
-    return host_programs.keras_goes_on(
-        rank, addresses, learners, runs, deaths, "SSGD", keras.optimizers.SGD(RATE, MOMENTUM)
-    )
-
-
 def comes_and_goes(
     rank: int,
     addresses: list[str],
@@ -120,13 +109,12 @@ def comes_and_goes(
     synchroniser: str,
     options: dict[str, Any] | None = None,
     waits: bool = False,
-    saved: str | None = None,
 ) -> dict[str, Any]:
     """Trains on elastic hosts until as many iterations count as the file "until" says. It may be
     killed at any time and started again.
 
     Logs every run before it and after it, with the variables that it has left. If it `waits`, the
-    last run does, for a file "go". With `saved` it goes on from that state, if it can.
+    last run does, for a file "go".
     """
     program = Regression(rank, momentum=MOMENTUM if synchroniser == "SSGD" else 0.0)
     until = host_programs.MARK.parent / "until"
@@ -139,7 +127,6 @@ def comes_and_goes(
         with program.session(
             addresses, rank, learners, elastic=True, synchroniser=chosen
         ) as session:
-            refused = "" if saved is None else _load(session, saved)
             session.run(program.init)
             while not until.exists() or session.iterations < int(until.read_text()):
                 rows = session.iterations
@@ -153,16 +140,7 @@ def comes_and_goes(
             last = values_of(session, program)
             counts = session.iterations, session.learning_tasks, session.samples_seen
     texts = [str(w.message) for w in warned]
-    return {"last": last, "counts": counts, "warned": texts, "refused": refused}
-
-
-def _load(session: Any, path: str) -> str:
-    """Loads the state; returns the reason if it could not."""
-    try:
-        session.load_state(path)
-    except tf.errors.OpError as error:
-        return f"{type(error).__name__}: {error.message}"
-    return ""
+    return {"last": last, "counts": counts, "warned": texts}
 
 
 def _await(file: pathlib.Path) -> None:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from programs import session
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -158,9 +159,7 @@ def assert_alike(found, wanted):
         np.testing.assert_allclose(value, other, rtol=1e-3, atol=2e-6)
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
-@pytest.mark.parametrize("learners", [2, 5])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name, optimiser, learners", in_turn(PROGRAMS, OPTIMISERS, [2, 5]))
 def test_one_batch_of_a_fixed_number_of_rows_is_divided(name, learners, optimiser):
     build, optimiser = PROGRAMS[name], OPTIMISERS[optimiser]
     wanted = train(stock, build, optimiser)
@@ -171,8 +170,7 @@ def test_one_batch_of_a_fixed_number_of_rows_is_divided(name, learners, optimise
     assert_alike(found, wanted)
 
 
-@pytest.mark.parametrize("learners", [2, 5])
-def test_a_loop_for_a_fixed_number_of_rows(learners):
+def test_a_loop_for_a_fixed_number_of_rows():
     """Divided or not, the trained weights are those of a stock session."""
 
     def build():
@@ -182,7 +180,7 @@ def test_a_loop_for_a_fixed_number_of_rows(learners):
     wanted = train(stock, build, OPTIMISERS["Adam"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tensorbow.TensorBowWarning)
-        assert_alike(train(ours(learners), build, OPTIMISERS["Adam"]), wanted)
+        assert_alike(train(ours(5), build, OPTIMISERS["Adam"]), wanted)
 
 
 def stateful():

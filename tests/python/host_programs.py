@@ -37,7 +37,7 @@ def _await_marks(count: int) -> None:
         time.sleep(0.01)
 
 
-def _end_together(hosts: int) -> None:
+def end_together(hosts: int) -> None:
     """Waits until all hosts have arrived: a host that ends at once may lose its last messages."""
     mark()
     _await_marks(hosts)
@@ -75,7 +75,7 @@ def sums(rank: int, addresses: list[str], cases: list[list[Any]], turns: int) ->
             for other in range(1, len(addresses)):
                 expected = expected + values_of(other, dtype, size, turn)
             np.testing.assert_array_equal(s.wait(), expected)
-    _end_together(len(addresses))
+    end_together(len(addresses))
 
 
 def different_sums(rank: int, addresses: list[str]) -> str:
@@ -85,7 +85,7 @@ def different_sums(rank: int, addresses: list[str]) -> str:
     s.start(np.ones(1000 + rank, np.float32))
     with pytest.raises(tf.errors.UnavailableError) as raised:
         s.wait()
-    _end_together(len(addresses))
+    end_together(len(addresses))
     return str(raised.value)
 
 
@@ -98,7 +98,7 @@ def one_after_the_other(rank: int, addresses: list[str]) -> list[float]:
         s.start(np.full(size, rank + 1, dtype))
         found.append(float(s.wait().sum()))
         del cluster, s
-    _end_together(len(addresses))
+    end_together(len(addresses))
     return found
 
 
@@ -139,7 +139,7 @@ def fail(rank: int, addresses: list[str], size: int) -> dict[str, Any]:
         s.wait()
     except tf.errors.UnavailableError as error:
         waited = time.monotonic() - begin
-        _end_together(len(addresses))
+        end_together(len(addresses))
         return {"error": str(error), "seconds": waited}
     raise AssertionError("the sum did not fail")
 
@@ -422,12 +422,22 @@ def looks_alone(rank: int, addresses: list[str], runs: int) -> dict[str, Any]:
             with program.session(addresses, rank, 1) as session:
                 program.w.load(np.array(found[-1][0]), session)
                 assert session.run(program.w).tolist() == found[-1][0]
-    _end_together(len(addresses))
+    end_together(len(addresses))
     return {"found": found}
 
 
-def differs(rank: int, addresses: list[str], how: str) -> str:
-    """Differs from host 0 in one way; returns the error."""
+def differs_in_turn(
+    rank: int, addresses: list[str], clusters: dict[str, list[str]]
+) -> dict[str, str]:
+    """Differs from host 0 in one way after the other, in a cluster each; returns the errors."""
+    with contextlib.ExitStack() as stack:
+        found = {how: _differs(rank, clusters[how], how, stack) for how in clusters}
+        end_together(len(addresses))
+        return found
+
+
+def _differs(rank: int, addresses: list[str], how: str, stack: contextlib.ExitStack) -> str:
+    """Differs from host 0 in one way; returns the error. The session stays open."""
     other = rank > 0
     program = Regression(rank)
     if other and how == "variables":
@@ -440,22 +450,22 @@ def differs(rank: int, addresses: list[str], how: str) -> str:
     if other and how == "period":
         options["period"] = 2
     learners = 2 if other and how == "learners" else 1
-    with program.session(addresses, rank, learners, **options) as session:
-        session.run(program.init)
-        try:
-            for run in range(4):
-                if other and how == "writes" and run == 2:
-                    program.w.load(weights_of(0), session)
-                if other and how == "order" and run == 2:
-                    with program.graph.as_default():
-                        only_b = tf.compat.v1.train.GradientDescentOptimizer(RATE).minimize(
-                            program.loss, var_list=[program.b]
-                        )
-                    session.run(only_b, program.feeds(rank, run))
-                session.run(program.train, program.feeds(rank, run))
-        except tf.errors.OpError as error:
-            _end_together(len(addresses))
-            return f"{type(error).__name__}: {error.message}"
+    session = program.session(addresses, rank, learners, **options)
+    stack.callback(session.close)
+    session.run(program.init)
+    try:
+        for run in range(4):
+            if other and how == "writes" and run == 2:
+                program.w.load(weights_of(0), session)
+            if other and how == "order" and run == 2:
+                with program.graph.as_default():
+                    only_b = tf.compat.v1.train.GradientDescentOptimizer(RATE).minimize(
+                        program.loss, var_list=[program.b]
+                    )
+                session.run(only_b, program.feeds(rank, run))
+            session.run(program.train, program.feeds(rank, run))
+    except tf.errors.OpError as error:
+        return f"{type(error).__name__}: {error.message}"
     return ""
 
 
@@ -558,29 +568,21 @@ def trains_on(rank: int, addresses: list[str], synchroniser: str = "SMA") -> dic
     raise AssertionError("no run failed")
 
 
-def ends(rank: int, addresses: list[str], dies: bool) -> dict[str, Any]:
-    """Ends host 1 in its last iteration, without closing its session, before host 0 makes its own.
-
-    `dies`: ends it when host 0 has made its own, without the last iteration. Host 0 reads, and
-    closes its session.
-    """
+def ends(rank: int, addresses: list[str]) -> dict[str, Any]:
+    """Ends host 1 in its last iteration, without closing its session, before host 0 makes its own,
+    reads, and closes its session."""
     program = Regression(rank)
     session = program.session(addresses, rank, 1)
     session.run(program.init)
     for run in range(2):
         session.run(program.train, program.feeds(rank, run))
-    if rank == 1 and dies:
-        _await_marks(1)
-        os._exit(0)
-    if rank == 0 and not dies:
+    if rank == 0:
         _await_marks(1)
     session.run(program.train, program.feeds(rank, 2))
     if rank == 1:
         globals()["kept"] = session  # until the process ends
         multiprocessing.util.Finalize(None, mark, exitpriority=100)  # just before its end
         return {}
-    if dies:
-        mark()
     z = session.run(program.w).tolist()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -615,13 +617,11 @@ def goes_on(
     synchroniser: str = "SMA",
     options: dict[str, Any] | None = None,
     elements: bool = False,
-    watched: int | None = None,
 ) -> dict[str, Any]:
     """Trains by gradient descent on elastic hosts, some of which die. `deaths`: by rank, the run
     and the seconds after its start. Returns z after every run.
 
-    With `elements` they are those of a tf.data pipeline. The lowest rank but `watched` notices
-    the death of that one at once.
+    With `elements` they are those of a tf.data pipeline.
     """
     program = Regression(rank, momentum=0.0, elements=runs if elements else None)
     chosen = getattr(tensorbow, synchroniser)(**(options or {}))
@@ -640,8 +640,6 @@ def goes_on(
                     mark()
                 if run == run_of_death:
                     _die_soon(delay)
-                if watched is not None and rank == (watched == 0) and run == 15:
-                    _fail_when_it_has_died(session._hosts, watched, addresses[watched])
                 begin = time.monotonic()
                 session.run(program.train, {} if elements else program.feeds(rank, run))
                 seconds.append(time.monotonic() - begin)
@@ -670,42 +668,6 @@ def keras_regression(
     tensorbow.keras.replicate(model, options)
     model.compile(optimiser or keras.optimizers.SGD(RATE), "mse")
     return model
-
-
-def keras_goes_on(
-    rank: int,
-    addresses: list[str],
-    learners: int,
-    runs: int,
-    deaths: dict[str, list[float]],
-    synchroniser: str = "SMA",
-    optimiser: Any = None,
-) -> dict[str, Any]:
-    """Trains the same in `fit`, by gradient descent in float64."""
-    import keras
-
-    model = keras_regression(rank, addresses, learners, synchroniser, optimiser)
-    run_of_death, delay = deaths.get(str(rank), [-1, 0.0])
-    z: list[Any] = []
-
-    def die_if_it_is_time(run: int, logs: Any = None) -> None:
-        if run == run_of_death:
-            _die_soon(delay)
-
-    def remember(run: int, logs: Any = None) -> None:
-        z.append([w.ravel().tolist() for w in model.get_weights()])
-
-    callback = keras.callbacks.LambdaCallback(
-        on_train_batch_begin=die_if_it_is_time, on_train_batch_end=remember
-    )
-    x, y = map(np.concatenate, zip(*(rows_of(rank, k) for k in range(runs))))
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        model.fit(x, y, ROWS, shuffle=False, verbose=0, callbacks=[callback])
-    session = tensorbow.keras.session_of(model)
-    counts = session.iterations, session.learning_tasks, session.samples_seen
-    texts = [str(w.message) for w in warned if "host of the cluster is lost" in str(w.message)]
-    return {"z": z, "counts": counts, "warned": texts}
 
 
 def goes_on_until_told(rank: int, addresses: list[str]) -> dict[str, Any]:

@@ -3,10 +3,8 @@ NumPy."""
 
 import copy
 import random
-import signal
 
 import numpy as np
-import pytest
 
 from tests.python.host_programs import ROWS, rows_of
 from tests.python.hosts import Hosts
@@ -63,33 +61,9 @@ def check(results, learners, hosts=3):
     return lost
 
 
-@pytest.mark.parametrize("victim", [0, 1, 2])
-@pytest.mark.parametrize("learners", [1, 2])
-def test_those_that_are_left_go_on_with_equal_weights_and_slots(victim, learners):
-    """Kills any host, including the chief, at any time."""
-    moment = [20 + random.randrange(5), random.random() * 0.03]
-    with Hosts(3, "descends_on", learners, RUNS, {str(victim): moment}) as running:
-        results = survivors(running, {victim})
-        running.processes[victim].join(10)
-        assert running.processes[victim].exitcode == -signal.SIGKILL
-    assert check(results, learners) >= moment[0]
-    for result in results.values():
-        assert result["seconds"] < 15
-
-
-@pytest.mark.parametrize("victim", [0, 2])
-def test_who_hangs_is_left_behind(victim):
-    with Hosts(3, "descends_on", 1, 300, {}) as running:
-        for rank in range(3):
-            running.await_mark(rank)
-        running.signal(victim, signal.SIGSTOP)
-        results = survivors(running, {victim})
-    check(results, 1)
-
-
-@pytest.mark.parametrize("victim", [0, 1, 2])
-def test_who_lacks_the_last_sums_takes_over_weights_and_slots(victim):
+def test_who_lacks_the_last_sums_takes_over_weights_and_slots():
     """One host notices the death at once, when another may have received the awaited sum."""
+    victim = random.randrange(3)
     moment = [20, random.random() * 0.03]
     arguments = 2, RUNS, {str(victim): moment}, None, victim
     with Hosts(3, "descends_on", *arguments) as running:
@@ -110,8 +84,8 @@ def test_hosts_are_lost_one_after_the_other():
     check(results, 2, hosts=2)
 
 
-@pytest.mark.parametrize("learners", [1, 2])
-def test_elements_of_pipelines_are_trained_once(learners):
+def test_elements_of_pipelines_are_trained_once():
+    learners = 2
     arguments = learners, RUNS, {"1": [20, 0.01]}, [RUNS] * 3
     with Hosts(3, "descends_on", *arguments) as running:
         results = survivors(running, {1})
@@ -136,19 +110,3 @@ def test_who_has_no_data_cannot_go_on_without_those_that_have():
         alone = running.result(0)
     assert f"host 1 ({running.addresses[1]}) does not answer" in alone["error"]
     assert "No remaining host has the last update of the lost hosts" in alone["error"]
-
-
-def test_keras_models_go_on():
-    with Hosts(3, "keras_descends_on", 2, RUNS, {"0": [20, 0.01]}) as running:
-        results = survivors(running, {0})
-    assert results[1]["z"] == results[2]["z"]
-    model, lost = Model(2), None
-    for run, seen in enumerate(results[1]["z"]):
-        before = copy.deepcopy(model)
-        model.train([rows_of(host, run) for host in ((1, 2) if lost is not None else (0, 1, 2))])
-        if lost is None and not np.allclose(np.append(*seen), model.w, 1e-5, 1e-7):
-            lost, model = run, before
-            model.train([rows_of(host, run) for host in (1, 2)])
-        np.testing.assert_allclose(np.append(*seen), model.w, 1e-5, 1e-7, err_msg=f"run {run}")
-    assert lost >= 20
-    assert results[1]["counts"] == results[2]["counts"]

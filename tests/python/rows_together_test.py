@@ -98,11 +98,11 @@ def classes_seen(x, y, logits):
     return [tf1.assign_add(state(tf.float32, 5), tf.reduce_sum(tf.one_hot(y, 5), 0)).op]
 
 
-@pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize(
-    "extra",
-    [accuracy, rows_seen, rows_seen_by_hand, moving_mean, assigned_mean, classes_seen],
-    ids=lambda extra: extra.__name__,
+    "extra, count",
+    programs.in_turn(
+        [rows_seen, accuracy, rows_seen_by_hand, moving_mean, classes_seen, assigned_mean], [2, 3]
+    ),
 )
 def test_state_that_is_computed_from_rows_is_stocks(extra, count):
     """32 rows on three learners are shards of 11, 11 and 10."""
@@ -141,11 +141,11 @@ def any_class(x, y, logits):
     return [tf1.assign(state(tf.bool, 5), tf.reduce_any(tf.one_hot(y, 5) > 0, 0)).op]
 
 
-@pytest.mark.parametrize("loss", [tf.reduce_mean, tf.reduce_sum])
 @pytest.mark.parametrize(
-    "extra",
-    [centres, centre_of_rows, largest, deviation, any_class],
-    ids=lambda extra: extra.__name__,
+    "extra, loss",
+    programs.in_turn(
+        [centres, centre_of_rows, largest, deviation, any_class], [tf.reduce_mean, tf.reduce_sum]
+    ),
 )
 def test_state_that_is_no_mean_and_no_sum_is_stocks(extra, loss):
     def slowly(each):
@@ -158,9 +158,8 @@ def hardest_class(x, y, logits):
     return [tf1.assign(state(tf.int32), y[tf.argmax(tf.reduce_max(logits, 1))]).op]
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_state_that_mixes_rows_is_stocks(count):
-    assert_stocks(classifier(hardest_class), programs.plain, count)
+def test_state_that_mixes_rows_is_stocks():
+    assert_stocks(classifier(hardest_class), programs.plain, 3)
 
 
 def counted_after_the_update():
@@ -170,9 +169,8 @@ def counted_after_the_update():
     return feeds, [counted, loss]
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_state_that_is_computed_after_an_update_is_stocks(count):
-    assert_stocks(counted_after_the_update, programs.plain, count)
+def test_state_that_is_computed_after_an_update_is_stocks():
+    assert_stocks(counted_after_the_update, programs.plain, 2)
 
 
 def masked(divide):
@@ -208,8 +206,7 @@ def and_regularised(each, mask):
 DENOMINATORS = [by_number, by_tf1_losses, by_normalised_weights, and_regularised, without_nan]
 
 
-@pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("divide", DENOMINATORS, ids=lambda divide: divide.__name__)
+@pytest.mark.parametrize("divide, count", programs.in_turn(DENOMINATORS, [2, 3]))
 def test_means_over_what_is_not_masked_are_stocks(divide, count):
     assert_stocks(masked(divide), programs.masked_data, count)
 
@@ -234,17 +231,15 @@ def test_a_batch_without_any_row_that_counts():
     assert_stocks(masked(without_nan), data, 2)
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_a_mean_over_chosen_rows_is_stocks(count):
+def test_a_mean_over_chosen_rows_is_stocks():
     def chosen(each, mask):
         return tf.reduce_mean(tf.boolean_mask(each, mask > 0))
 
-    assert_stocks(masked(chosen), programs.masked_data, count)
+    assert_stocks(masked(chosen), programs.masked_data, 3)
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_a_loss_of_the_variance_of_the_batch_is_stocks(count):
+def test_a_loss_of_the_variance_of_the_batch_is_stocks():
     def spread(each):
         return tf.square(tf1.nn.moments(each, [0])[1] - 1) + tf.reduce_mean(each)
 
-    assert_stocks(classifier(loss=spread), programs.plain, count)
+    assert_stocks(classifier(loss=spread), programs.plain, 2)

@@ -16,6 +16,7 @@ import tensorflow as tf
 from state_programs import network, session, step
 
 import tensorbow
+from tests import fuzz
 
 tf1 = tf.compat.v1
 
@@ -614,7 +615,7 @@ class Machine:
 
 
 def test_killed_at_any_moment_a_process_resumes_bit_for_bit(tmp_path):
-    kills = 60
+    kills = 60 if fuzz.FUZZ else 24
     random.seed(20)
     machine = Machine(tmp_path)
     state = tmp_path / "killed" / "state"
@@ -629,8 +630,8 @@ def test_killed_at_any_moment_a_process_resumes_bit_for_bit(tmp_path):
     for _ in range(kills):
         at.append(machine.train(state, never, 2, random.uniform(0.3, 2) * one_life_s))
     # Kills occur during all activities of a process, not only at its start.
-    assert at.count(state_machine.SAVING) >= 5
-    assert at.count(state_machine.TRAINING) + at.count(state_machine.SAVING) >= 20
+    assert at.count(state_machine.SAVING) >= kills // 12
+    assert at.count(state_machine.TRAINING) + at.count(state_machine.SAVING) >= kills // 3
 
     iterations = int(np.frombuffer(contents(state)["_tensorbow/counters"][2], np.int64)[0])
     assert iterations > kills

@@ -61,9 +61,12 @@ def unit_length(gradients):
     return [g / (tf.norm(g) + 1e-8) for g in gradients]
 
 
-@pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("loss", [tf.reduce_mean, tf.reduce_sum])
-@pytest.mark.parametrize("transform", [clip_by_global_norm, clip_each, unit_length])
+@pytest.mark.parametrize(
+    "transform, loss, count",
+    programs.in_turn(
+        [clip_by_global_norm, clip_each, unit_length], [tf.reduce_mean, tf.reduce_sum], [2, 3]
+    ),
+)
 def test_transformed_gradients_are_those_of_all_rows(transform, loss, count):
     if loss is tf.reduce_mean:
         assert_stocks(program(by_optimiser(transform)), rows, count)
@@ -113,12 +116,13 @@ def by_squares(loss, rate, x):
     return updates
 
 
-@pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("reduce", [tf.reduce_mean, tf.reduce_sum])
 @pytest.mark.parametrize(
-    "train_op",
-    [by_optimiser(clip_by_global_norm), by_hand, by_squares],
-    ids=["clip", "by_hand", "by_squares"],
+    "train_op, reduce, count",
+    programs.in_turn(
+        [by_optimiser(clip_by_global_norm), by_hand, by_squares],
+        [tf.reduce_mean, tf.reduce_sum],
+        [2, 3],
+    ),
 )
 def test_an_offset_after_a_normalisation(train_op, reduce, count):
     build = two_normalised_layers(train_op, reduce)
@@ -144,9 +148,9 @@ def test_norms_and_clipped_gradients_are_fetched_as_they_are():
     assert_stocks(program(train_op), rows, 2)
 
 
-@pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("loss", [tf.reduce_mean, tf.reduce_sum])
-@pytest.mark.parametrize("clips", [False, True])
+@pytest.mark.parametrize(
+    "clips, loss, count", programs.in_turn([False, True], [tf.reduce_mean, tf.reduce_sum], [2, 3])
+)
 def test_what_is_computed_from_gradients_and_fetched_is_stocks(clips, loss, count):
     """The optimiser takes them unchanged or not, and they are scaled (sums) or not."""
 
@@ -195,9 +199,10 @@ def largest_norm(norm):
     return tf1.assign(seen, tf.maximum(seen, norm)).op
 
 
-@pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("loss", [tf.reduce_mean, tf.reduce_sum])
-@pytest.mark.parametrize("state", [mean_norm, largest_norm])
+@pytest.mark.parametrize(
+    "state, loss, count",
+    programs.in_turn([mean_norm, largest_norm], [tf.reduce_mean, tf.reduce_sum], [2, 3]),
+)
 def test_state_that_follows_from_gradients_is_stocks(state, loss, count):
     def train_op(loss, rate, x):
         optimiser = tf1.train.GradientDescentOptimizer(rate / 8)
@@ -378,9 +383,8 @@ def rare(bound):
     return weigh
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_deviations_that_are_computed_apart_from_the_mean_are_those_of_all_rows(count):
-    assert_stocks(weighted(advantage), labelled, count)
+def test_deviations_that_are_computed_apart_from_the_mean_are_those_of_all_rows():
+    assert_stocks(weighted(advantage), labelled, 3)
 
 
 def getting_rarer():
@@ -407,12 +411,11 @@ def test_totals_held_up_by_a_constant_are_those_of_all_rows():
     np.testing.assert_allclose(ours["out"], stock["out"], rtol=1e-4)
 
 
-@pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize(
-    "weigh",
+    "weigh, count",
     [
-        lambda each, x, y: tf.reduce_logsumexp(each),
-        lambda each, x, y: tf.reduce_mean(each) + 0.5 * tf.math.reduce_variance(each),
+        (lambda each, x, y: tf.reduce_logsumexp(each), 2),
+        (lambda each, x, y: tf.reduce_mean(each) + 0.5 * tf.math.reduce_variance(each), 3),
     ],
     ids=["logsumexp", "variance"],
 )
@@ -474,20 +477,18 @@ def momentum(rate):
     return tf1.train.MomentumOptimizer(rate, 0.9)
 
 
-OF_ROWS = pytest.mark.parametrize(
-    "optimiser",
-    [
-        tf1.train.GradientDescentOptimizer,
-        momentum,
-        tf1.train.AdamOptimizer,
-        tf1.train.AdagradOptimizer,
-    ],
+OF_ROWS = [
+    tf1.train.GradientDescentOptimizer,
+    momentum,
+    tf1.train.AdamOptimizer,
+    tf1.train.AdagradOptimizer,
+]
+
+
+@pytest.mark.parametrize(
+    "transform, optimiser, resource",
+    programs.in_turn([clip_by_global_norm, clip_lengths, clip_values], OF_ROWS, [True, False]),
 )
-
-
-@pytest.mark.parametrize("resource", [True, False])
-@OF_ROWS
-@pytest.mark.parametrize("transform", [clip_by_global_norm, clip_lengths, clip_values])
 def test_gradients_of_rows_that_are_clipped_are_stocks(transform, optimiser, resource):
     """All rows are clipped, before equal ones are added up; also if the first are too small to be
     clipped."""
@@ -496,8 +497,7 @@ def test_gradients_of_rows_that_are_clipped_are_stocks(transform, optimiser, res
         assert_stocks(embedded(by_optimiser(transform_now, optimiser), resource), words_of, 2)
 
 
-@pytest.mark.parametrize("resource", [True, False])
-@OF_ROWS
+@pytest.mark.parametrize("optimiser, resource", programs.in_turn(OF_ROWS, [True, False]))
 def test_gradients_of_rows_that_are_only_scaled_are_averaged(optimiser, resource):
     def halve(gradients):
         return [tf1.scalar_mul(0.5, gradient) for gradient in gradients]
@@ -515,8 +515,9 @@ def control_flow(request):
     switches[functional]()
 
 
-@pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("transform", [clip_by_global_norm, clip_lengths, clip_values])
+@pytest.mark.parametrize(
+    "transform, count", [(clip_by_global_norm, 2), (clip_lengths, 3), (clip_values, 3)]
+)
 def test_gradients_that_leave_a_loop_together_are_those_of_all_rows(transform, count, control_flow):
     """TensorFlow makes them wait for each other, where learners would wait for all of them."""
 

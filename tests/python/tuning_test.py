@@ -15,11 +15,10 @@ def momentum():
     return tf1.train.MomentumOptimizer(0.05, 0.9)
 
 
-@pytest.mark.parametrize("said", ["auto", None])
-def test_the_number_of_learners_is_found_while_a_program_trains(said):
+def test_the_number_of_learners_is_found_while_a_program_trains():
     p = linear(optimiser=momentum, columns=50)
     x, y = rows(32, columns=50)
-    options = tensorbow.Options(learners_per_device=said, synchroniser=tensorbow.SMA())
+    options = tensorbow.Options(synchroniser=tensorbow.SMA())
     with tensorbow.TensorBowSession(graph=p.graph, options=options) as sess:
         cores = sess.num_learners
         assert cores == options.num_learners

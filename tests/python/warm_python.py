@@ -19,6 +19,7 @@ import sys
 from tests.python.warm_python_client import short
 
 HERE = pathlib.Path(__file__).parent
+server: int | None = None  # the process started by this one, for tests/processor_time.py
 CLIENT = """#!/bin/sh
 exec '{python}' -I -S '{client}' '{address}' '{python}' "$0" "$@"
 """
@@ -41,7 +42,8 @@ def executable(directory: pathlib.Path, lives_with: int) -> str:
                 listener.bind(short(str(address)))
                 listener.listen(64)
                 numbers = str(listener.fileno()), str(lives_with)
-                subprocess.Popen(
+                global server
+                server = subprocess.Popen(
                     [sys.executable, HERE / "warm_python_server.py", *numbers],
                     pass_fds=[listener.fileno()],
                     stdin=subprocess.DEVNULL,
@@ -49,7 +51,7 @@ def executable(directory: pathlib.Path, lives_with: int) -> str:
                     stderr=log,
                     cwd=HERE.parents[1],
                     env=os.environ | {"PYTHONPATH": str(HERE.parents[1])},
-                )
+                ).pid
             client = HERE / "warm_python_client.py"
             text = CLIENT.format(python=sys.executable, client=client, address=address)
             path.write_text(text)
