@@ -72,7 +72,7 @@ absl::Status LayoutTuning::SetLearners(int learners_per_device,
   return set_layout_(layout);
 }
 
-void LayoutTuning::Record(const void* run, const RunOutcome& outcome, double seconds) {
+void LayoutTuning::Record(const void* run, const Executed& outcome, double seconds) {
   // While one thread changes the layout, the runs of others say nothing.
   if (!mu_.TryLock()) return;
   if (tuner_ != nullptr && outcome.layout == EffectiveLayout(tuner_->layout())) {

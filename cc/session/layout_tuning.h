@@ -40,7 +40,7 @@ class LayoutTuning {
 
   // Records a run that learners have executed, and may try another layout. `run`
   // identifies it.
-  void Record(const void* run, const RunOutcome& outcome, double seconds)
+  void Record(const void* run, const Executed& outcome, double seconds)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Takes fewer learners after a run that had too little memory in this layout. Returns
   // whether there are fewer now.

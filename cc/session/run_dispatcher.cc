@@ -117,7 +117,8 @@ absl::Status RunDispatcher::Run(const Signature& signature, const Call& call,
     TF_RETURN_IF_ERROR(CheckPool(options, session_.config));
   }
   const bool learning = signature.analysis.kind == RunAnalysis::Kind::kLearning;
-  const std::string why_now = learning ? session_.trainer->central().WhyOneLearner() : "";
+  const std::string why_now =
+      learning ? session_.trainer->central().WhyOneLearner() : "";
   if (!why_now.empty()) {
     if (session_.trainer->has_other_hosts()) return NotOnManyHosts(why_now);
     session_.warnings->WarnOfOneLearner(why_now);
@@ -136,18 +137,22 @@ absl::Status RunDispatcher::Run(const Signature& signature, const Call& call,
     request.feeds = &call.feeds;
     request.run_options = &options;
     request.task_rows = call.task_rows;
-    request.has_element = call.feeds_element;
+    request.feeds_element = call.feeds_element;
     request.cancellation = session_.cancellation;
     request.metadata = call.metadata;
     TF_ASSIGN_OR_RETURN(RunOutcome outcome, RunOnLearners(signature, request));
-    if (outcome.executed) {
-      if (call.on_one_learner != nullptr) *call.on_one_learner = outcome.undivided;
-      *call.fetches = std::move(outcome.fetches);
+    if (auto* const executed = std::get_if<Executed>(&outcome)) {
+      if (call.on_one_learner != nullptr) {
+        *call.on_one_learner = executed->on_one_learner;
+      }
+      *call.fetches = std::move(executed->fetches);
       return absl::OkStatus();
     }
     if (call.on_one_learner != nullptr) *call.on_one_learner = true;
-    if (session_.trainer->has_other_hosts() && !outcome.uninitialised)
+    if (session_.trainer->has_other_hosts() &&
+        !std::get<OnCentral>(outcome).uninitialised) {
       return NotOnManyHosts("");
+    }
   } else if (learning && session_.trainer->has_other_hosts()) {
     return NotOnManyHosts(debugging ? "a debugger watches it" : signature.why_central);
   }
@@ -164,21 +169,25 @@ absl::StatusOr<RunOutcome> RunDispatcher::RunOnLearners(const Signature& signatu
     const int64_t iterations = may_give_up ? trainer->iterations() : 0;
     const absl::Time begin = absl::Now();
     absl::StatusOr<RunOutcome> outcome = trainer->Run(request);
-    if (outcome.ok() && outcome->recompile) {
-      Recompile(signature, outcome->rows.has_value() ? &*outcome->rows : nullptr);
-      continue;
+    if (outcome.ok()) {
+      if (const auto* const stale = std::get_if<Stale>(&*outcome)) {
+        Recompile(signature, stale->rows.has_value() ? &*stale->rows : nullptr);
+        continue;
+      }
+      if (std::holds_alternative<Again>(*outcome)) continue;
+      const auto* const executed = std::get_if<Executed>(&*outcome);
+      if (tunes && executed != nullptr) {
+        session_.tuning->Record(&signature, *executed,
+                                absl::ToDoubleSeconds(absl::Now() - begin));
+      }
+      return outcome;
     }
-    if (outcome.ok() && outcome->again) continue;
     if (may_give_up && absl::IsResourceExhausted(outcome.status())) {
       const bool changed =
           session_.tuning->GiveUp(layout, std::string(outcome.status().message()));
       const bool took_data =
           signature.analysis.takes_data || signature.analysis.calls_take_data;
       if (changed && !took_data && trainer->iterations() == iterations) continue;
-    }
-    if (tunes && outcome.ok() && outcome->executed) {
-      session_.tuning->Record(&signature, *outcome,
-                              absl::ToDoubleSeconds(absl::Now() - begin));
     }
     return outcome;
   }

@@ -92,8 +92,8 @@ class RunDispatcher {
     std::vector<int64_t> task_rows;  // see RunRequest
     std::vector<tensorflow::Tensor>* fetches;
     tensorflow::RunMetadata* metadata;  // may be null
-    bool feeds_element = false;         // see RunRequest::has_element
-    bool* on_one_learner = nullptr;     // see RunOutcome::undivided
+    bool feeds_element = false;         // see RunRequest::feeds_element
+    bool* on_one_learner = nullptr;     // see Executed
   };
   // Runs on the learners if possible, otherwise through `central`.
   absl::Status Run(const Signature& signature, const Call& call,

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,7 +26,7 @@ struct RunRequest {
   std::vector<int64_t> task_rows;
   // The run is fed an element that has been taken. Learner 0 executes it undivided if
   // it has to: TensorFlow's optimiser may have a stock session take another element.
-  bool has_element = false;
+  bool feeds_element = false;
   // Not OK: the data of the run has ended. It learns nothing, and takes part in the
   // iterations of other hosts.
   absl::Status end_of_data;
@@ -34,20 +34,26 @@ struct RunRequest {
   tensorflow::RunMetadata* metadata = nullptr;              // may be null
 };
 
-struct RunOutcome {
-  // False: learners cannot execute the run without guessing, or for want of an initial
-  // value. Nothing has been executed; the caller runs it on the central model.
-  bool executed = false;
-  // The layout that executed it, and the rows of its completed tasks.
-  Layout layout;
-  int64_t num_rows = 0;
+// Learners have executed the run.
+struct Executed {
+  Layout layout;         // of the learners
+  int64_t num_rows = 0;  // of completed tasks
   std::vector<tensorflow::Tensor> fetches;
-  bool uninitialised = false;  // for want of an initial value
-  bool undivided = false;      // learner 0 has executed all of it
-  bool recompile = false;      // the program must be compiled again, and the run made
-  std::optional<RowsOfRun> rows;  // to compile it for
-  bool again = false;             // the run has left no trace and must be made again
+  bool on_one_learner = false;  // its feeds could not be divided
 };
+// Nothing has been executed: the caller runs it on the central model.
+struct OnCentral {
+  bool uninitialised = false;  // for want of an initial value
+};
+// Nothing has been executed: the program must be compiled again, for these rows
+// (nullopt: by the declarations of the feeds).
+struct Stale {
+  std::optional<RowsOfRun> rows;
+};
+// The run has left no trace and must be made again.
+struct Again {};
+
+using RunOutcome = std::variant<Executed, OnCentral, Stale, Again>;
 
 }  // namespace tensorbow
 

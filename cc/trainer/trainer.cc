@@ -81,20 +81,21 @@ absl::StatusOr<bool> Trainer::AskForRestart() {
   return state_.options().restart_callback(iterations());
 }
 
-bool Trainer::LearnersExecute(const RunRequest& request, const FeedPlan& plan,
-                              int planned_for, RunOutcome* outcome) {
+std::optional<RunOutcome> Trainer::Refuse(const RunRequest& request,
+                                          const FeedPlan& plan, int planned_for) {
   const Program& program = *request.program;
-  if (!WhyOne(program).empty()) return false;
+  if (!WhyOne(program).empty()) return OnCentral();
   const auto compiled = program.compiled();
-  outcome->rows =
+  std::optional<RowsOfRun> rows =
       RowsToCompile(*compiled, *request.feeds, plan, state_.options(), num_learners());
   // Learners may have come or gone.
-  outcome->recompile = outcome->rows.has_value() || program.learners() == nullptr ||
-                       num_learners() != planned_for;
-  if (outcome->recompile) return false;
-  if (!HasTooFewRows(*compiled, plan, state_.options())) return true;
+  if (rows.has_value() || program.learners() == nullptr ||
+      num_learners() != planned_for) {
+    return Stale{std::move(rows)};
+  }
+  if (!HasTooFewRows(*compiled, plan, state_.options())) return std::nullopt;
   state_.warn()(TooFewRowsText());
-  return false;
+  return OnCentral();
 }
 
 absl::StatusOr<bool> Trainer::Prepare(const RunRequest& request, const FeedPlan& plan,
@@ -199,7 +200,7 @@ absl::Status Trainer::CollectFetches(const Program& program, LearningRun* run,
 
 absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   Program* const program = request.program;
-  RunOutcome outcome;
+  Executed outcome;
   FeedPlan plan;
   const int planned_for = num_learners();
   const bool has_data = request.end_of_data.ok();
@@ -207,19 +208,18 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
     TF_ASSIGN_OR_RETURN(plan, Plan(request));
   }
   if (planned_for > 1 && !plan.ambiguous.empty()) {
-    if (!request.has_element) return outcome;
+    if (!request.feeds_element) return OnCentral();
     plan = WithoutDivision(plan, *request.feeds);
-    outcome.undivided = true;
+    outcome.on_one_learner = true;
   }
   TF_ASSIGN_OR_RETURN(const bool restart, AskForRestart());
 
   const Turn turn(&state_);
   const ScopedFlushDenormals flush;
   TF_RETURN_IF_ERROR(state_.StopSharing());
-  if (!LearnersExecute(request, plan, planned_for, &outcome)) return outcome;
-  TF_ASSIGN_OR_RETURN(outcome.executed, Prepare(request, plan, restart));
-  outcome.uninitialised = !outcome.executed;
-  if (!outcome.executed) return outcome;
+  if (auto refused = Refuse(request, plan, planned_for)) return *std::move(refused);
+  TF_ASSIGN_OR_RETURN(const bool ready, Prepare(request, plan, restart));
+  if (!ready) return OnCentral{/*uninitialised=*/true};
   TF_RETURN_IF_ERROR(
       central_.PrepareRun(*program, MayBlock(*program), turn.central_bypasses()));
 
@@ -237,8 +237,8 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   HostRun ended = HostRunOf(*program, !absl::IsOutOfRange(run.status()));
   ended.failed = run.failed();
   ended.stopped_by_hosts = synchroniser->stopped_by_hosts();
-  TF_ASSIGN_OR_RETURN(outcome.again, hosts_->AfterRun(ended));
-  if (outcome.again) return outcome;
+  TF_ASSIGN_OR_RETURN(const bool again, hosts_->AfterRun(ended));
+  if (again) return Again();
   TF_RETURN_IF_ERROR(run.status());
   outcome.layout = state_.learners().layout();
   outcome.num_rows = run.NumRows();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -114,9 +115,10 @@ class Trainer {
 
   // Asks the user's callback, which may use the session, for a restart from z.
   absl::StatusOr<bool> AskForRestart();
-  // Returns whether learners execute the run; else sets the outcome's reason.
-  bool LearnersExecute(const RunRequest& request, const FeedPlan& plan, int planned_for,
-                       RunOutcome* outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu());
+  // Returns nothing if learners execute the run.
+  std::optional<RunOutcome> Refuse(const RunRequest& request, const FeedPlan& plan,
+                                   int planned_for)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu());
   // Brings the replicas to where the next iteration starts. Returns false if a variable
   // has no value yet.
   absl::StatusOr<bool> Prepare(const RunRequest& request, const FeedPlan& plan,
