@@ -15,10 +15,8 @@ Sharing::Names Sharing::Agree(const SharableVariables& program) {
   for (size_t before = unshared_.size() + 1; before != unshared_.size();) {
     before = unshared_.size();
     for (const auto& group : program.groups) {
-      const Names& unshared = unshared_;
-      const bool breaks =
-          std::any_of(group.begin(), group.end(),
-                      [&](const auto& name) { return unshared.count(name) > 0; });
+      bool breaks = false;
+      for (const std::string& name : group) breaks |= unshared_.count(name) > 0;
       if (breaks) unshared_.insert(group.begin(), group.end());
     }
   }

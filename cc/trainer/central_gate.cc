@@ -23,6 +23,7 @@ std::string CentralGate::WhyOneLearner() const {
 
 absl::Status CentralGate::PrepareRun(const Program& program, bool may_block,
                                      bool central_bypasses) {
+  state_->mu().AssertHeld();
   VariableTable* const variables = state_->variables();
   if (!may_block) {
     if (!state_->replicates() || active_.load() > 0) return absl::OkStatus();

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "cc/analysis/run_analysis.h"
 #include "cc/program/program.h"
@@ -25,9 +24,9 @@ class CentralGate {
 
   // Prepares a learning run: releases stale central values that nobody reads. If the
   // run `may_block`, publishes them instead, and lets central runs go on beside it.
-  // `central_bypasses`: some do so already.
-  absl::Status PrepareRun(const Program& program, bool may_block, bool central_bypasses)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu());
+  // `central_bypasses`: some do so already. REQUIRES: the caller has a Turn.
+  absl::Status PrepareRun(const Program& program, bool may_block,
+                          bool central_bypasses);
 
  private:
   friend class CentralRun;
