@@ -49,7 +49,7 @@ def replicas_are_equal(model):
     )
 
 
-# keras_ssgd_test.py has all others.
+# function_updates_test.py and keras_ssgd_test.py have the others.
 @pytest.mark.parametrize("optimiser", ["sgd", "adam", "muon", "ema", "accumulation"])
 def test_gradients_are_averaged_under_optimisers_of_every_kind(optimiser, digits):
     model = classifier(auto(), OPTIMISERS[optimiser], small)

@@ -1,4 +1,4 @@
-"""S-SGD of Keras models: a step is stock Keras's at the same batch size, for every optimiser."""
+"""S-SGD of Keras models: a step is stock Keras's at the same batch size."""
 
 import warnings
 
@@ -13,6 +13,7 @@ from keras_one_learner_test import OPTIMISERS
 
 import tensorbow
 from tensorbow.keras import learner_value, session_of
+from tests.python.divided_programs import in_turn
 
 layers = keras.layers
 
@@ -54,10 +55,15 @@ def assert_replicas_equal(model, variables):
             )
 
 
-@pytest.mark.parametrize(
-    ("optimiser", "learners"), [(name, 2 + k % 2) for k, name in enumerate(OPTIMISERS)]
-)
-def test_every_optimiser_equals_stock(optimiser, learners, digits):
+# function_updates_test.py has the others.
+OF_KERAS = [
+    *("sgd", "adam", "lamb", "muon", "adafactor", "clip by value", "clip by global norm"),
+    *("schedule", "cosine", "ema overwrites", "accumulation", "loss scaling"),
+]
+
+
+@pytest.mark.parametrize("optimiser, learners", in_turn(OF_KERAS, [2, 3]))
+def test_optimisers_equal_stock(optimiser, learners, digits):
     iterations = 8
     x, y = (a[: iterations * learners * ROWS] for a in digits)
     network = dense if optimiser in ("adam", "muon") else single
