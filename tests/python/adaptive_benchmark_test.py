@@ -45,20 +45,20 @@ def test_every_contender_is_measured_and_what_is_not_reached_is_said(tmp_path, m
         write(tmp_path / f"bibtex_{part}.libsvm.gz", rows, seed=rows)
     arguments = ["--data", tmp_path, "--results", tmp_path, "--rates", 0.01, "--seeds", 1]
     monkeypatch.setattr(
-        sys, "argv", ["adaptive", *map(str, arguments), "--slowed", "1", "2", "--epochs", "3"]
+        sys, "argv", ["adaptive", *map(str, arguments), "--slowed", "2", "--epochs", "2"]
     )
     adaptive.main()
     report = json.loads((tmp_path / "adaptive.json").read_text())
     names = list(adaptive.synchronisers(100))
-    assert [row["contender"] for row in report["rows"]] == names * 3
-    assert [row["threads"] for row in report["rows"][:: len(names)]] == [None, None, [2, 1]]
+    assert [row["contender"] for row in report["rows"]] == names * 2
+    assert [row["threads"] for row in report["rows"][:: len(names)]] == [None, [2, 1]]
     text = (tmp_path / "adaptive.md").read_text()
     for row in report["rows"]:
         (run,) = row["runs"]
-        assert 0.2 < run["best"] <= 1 and run["rows"] <= 3 * 256
+        assert 0.2 < run["best"] <= 1 and run["rows"] <= 2 * 256
         assert (run["seconds"] is None) == (run["best"] < 0.6)
         assert f"| {row['contender']} | 0.01 |" in text
-    assert "| 1× | 2× | threads 2 and 1 |" in text
+    assert "| 2× | threads 2 and 1 |" in text
 
 
 def test_momenta_are_compared_at_their_best_rates(tmp_path, monkeypatch):
@@ -82,15 +82,6 @@ def test_momenta_are_compared_at_their_best_rates(tmp_path, monkeypatch):
         assert f"| {row['momentum']:g} | 128 | {cells} |" in text
 
 
-def test_what_is_not_reached_has_its_best_precision():
-    def run(seconds, rows, best):
-        return {"seconds": seconds, "rows": rows, "best": best}
-
-    reached, missed = run(1.0, 3000, 0.61), run(None, 9000, 0.55)
-    assert adaptive_momentum.cell([reached, run(2.0, 1000, 0.6)]) == "2,000 [1.50 s]"
-    assert adaptive_momentum.cell([reached, missed, missed]) == "not in 2 of 3 (55.0%)"
-
-
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a core for each of two hosts")
 def test_hosts_of_different_speed_are_measured(tmp_path, monkeypatch, warm_python):
     for part, rows in (("train", 256), ("test", 64)):
@@ -109,8 +100,3 @@ def test_hosts_of_different_speed_are_measured(tmp_path, monkeypatch, warm_pytho
         assert f"| {run['contender']} | 0.01 | {run['seconds']:.2f} " in text
     (rows,) = report["runs"][1]["rows"]
     assert sum(rows) == 256 and f"AdaptiveSGD, 1×: {rows[0]} and {rows[1]}; batches of" in text
-
-
-def test_hosts_that_do_not_reach_the_goal_are_counted():
-    runs = [{"samples_per_second": speed, "seconds": None} for speed in (100.0, 300.0)]
-    assert adaptive_hosts.cells(runs) == ("200 (150–250)", "not in 2 of 2")

@@ -9,6 +9,7 @@ import tensorflow as tf
 from programs import linear, rows
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -47,8 +48,7 @@ def replicas_are_equal(sess, variable):
     return np.array_equal(*(sess.learner_value(variable, j) for j in range(2)))
 
 
-@KINDS
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("optimiser, use_resource", in_turn(OPTIMISERS, [True, False]))
 def test_gradients_are_averaged_under_every_optimiser(optimiser, use_resource):
     program = linear(use_resource, OPTIMISERS[optimiser])
     with session(program.graph) as s:
@@ -73,8 +73,7 @@ def assert_trains_as_stock(program, learners, one_thread, runs=30, rtol=1e-4):
     np.testing.assert_allclose(weights[1], weights[0], rtol=rtol)
 
 
-@pytest.mark.parametrize("learners", [2, 4])
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("optimiser, learners", in_turn(OPTIMISERS, [2, 4]))
 def test_default_options_train_as_a_stock_session_does(optimiser, learners, one_thread):
     assert_trains_as_stock(linear(optimiser=OPTIMISERS[optimiser]), learners, one_thread)
 

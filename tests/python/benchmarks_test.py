@@ -12,7 +12,6 @@ import tensorflow as tf
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
-import accuracy_report
 import accuracy_runs
 import accuracy_tuning
 import synchronisation_cost
@@ -300,42 +299,6 @@ def test_seconds_are_samples_by_samples_per_second():
     # Two seeds of three did not reach the target: neither did the median.
     assert dataclasses.replace(row, samples=[300.0, None, None]).middle is None
     assert dataclasses.replace(row, samples=[300.0, None, None]).seconds is None
-
-
-def test_the_best_of_both_sides_are_compared():
-    rows = [
-        Row(Recipe("stock", 16, 0.0), True, 0.1, samples=[100.0], speeds=[10.0]),
-        Row(Recipe("stock", 64, 0.0), True, 0.1, samples=[150.0], speeds=[30.0]),
-        Row(Recipe("SMA", 16, 0.0, 2), True, 0.1, samples=[120.0], speeds=[30.0]),
-        Row(Recipe("SMA", 16, 0.0, 2), False, 0.1, samples=[None], speeds=[30.0]),
-    ]
-    samples, seconds = accuracy_report.comparison(rows, seeds=1)
-    assert "SMA, 2 learners, batch 16 + average needs 1.20 times" in samples
-    assert samples.endswith("tf.Session, batch 16 + average.")
-    assert "needs 0.80 times" in seconds  # 4 s against 5 s
-    assert seconds.endswith("tf.Session, batch 64 + average.")
-
-
-def test_incomplete_contenders_are_not_compared():
-    rows = [
-        Row(Recipe("stock", 16, 0.0), True, 0.1, samples=[100.0, 100.0]),
-        Row(Recipe("SMA", 16, 0.0, 2), True, 0.1, samples=[50.0]),
-        Row(Recipe("SMA", 16, 0.0, 2), True, 0.2, tuned=False, samples=[50.0, 50.0]),
-    ]
-    (line,) = accuracy_report.comparison(rows, seeds=2)
-    assert "too few" in line
-
-
-def test_what_was_not_run_is_said():
-    rows = [
-        Row(recipe, averaged, 0.1)
-        for recipe in accuracy_runs.grid("lenet", quick=False)
-        for averaged in (False, True)
-    ]
-    assert accuracy_report.not_run("lenet", rows) == []
-    assert accuracy_report.not_run("lenet", rows[1:]) == [
-        "- tf.Session: batch 16, momentum 0.9 without average"
-    ]
 
 
 def test_a_line_is_fitted_with_its_error():

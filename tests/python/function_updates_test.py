@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "sgd": lambda: keras.optimizers.SGD(0.1),
@@ -204,8 +205,7 @@ FUSED = [
 NOT_FUSED = [value_in_between, norm_of_the_new_slot, a_row_for_all, two_gradients]
 
 
-@pytest.mark.parametrize("learners", [1, 2, 3])
-@pytest.mark.parametrize("update", [*FUSED, *NOT_FUSED])
+@pytest.mark.parametrize("update, learners", in_turn([*FUSED, *NOT_FUSED], [2, 3, 1]))
 def test_updates_by_hand(update, learners, num_fused):
     expected = hand_written(update, tf.function)
     trained = hand_written(update, on_learners(learners))
@@ -214,7 +214,7 @@ def test_updates_by_hand(update, learners, num_fused):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("update", [*FUSED, *NOT_FUSED])
+@pytest.mark.parametrize("update", [momentum, swapped, norm_of_the_new_slot, two_gradients])
 def test_a_slot_may_be_trainable(update):
     expected = hand_written(update, tf.function, trainable=True)
     trained = hand_written(update, on_learners(2), trainable=True)

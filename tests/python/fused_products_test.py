@@ -12,12 +12,13 @@ import numpy as np
 import programs
 import pytest
 import tensorflow as tf
-from fused_updates_test import APPLY, KINDS, of_op
+from fused_updates_test import APPLY, BOTH, KINDS, of_op
 from sma_model import SMAModel, StockGradients
 from stock_sessions import loader
 
 import tensorbow
 from tensorbow import models
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -137,10 +138,9 @@ def check(update, products, iterations=4, fetch=None, centre="current", close=CL
 # ------------------------------------------------------------------------ fused products
 
 
-@KINDS
-@pytest.mark.parametrize("centre", ["current", "lagging"])
-@pytest.mark.parametrize("op", APPLY)
+@pytest.mark.parametrize("op, centre, use_resource", in_turn(APPLY, BOTH))
 def test_every_optimiser_takes_a_product(op, centre, use_resource):
+    use_resource |= "Keras" in op  # which is of resources only
     check(Update(op, use_resource), products=1, centre=centre)
 
 
@@ -268,10 +268,9 @@ class Layer:
             assert fused[1] == input_gradients
 
 
-@KINDS
-@pytest.mark.parametrize("op", APPLY)
+@pytest.mark.parametrize("op, use_resource", in_turn(APPLY, [True, False]))
 def test_every_optimiser_gives_the_gradient_of_the_inputs(op, use_resource):
-    Layer(op, use_resource).check(input_gradients=1)
+    Layer(op, use_resource or "Keras" in op).check(input_gradients=1)
 
 
 @pytest.mark.parametrize("batch", [1, 4, 16, 29])
@@ -429,9 +428,9 @@ def data(rows, seed=0):
     )
 
 
-@KINDS
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("rows", [2, 7, 32], ids=["one row each", "uneven", "even"])
+@pytest.mark.parametrize(
+    "rows, momentum, use_resource", in_turn([2, 7, 32], [0.0, 0.9], [True, False])
+)
 def test_twenty_steps_equal_the_model(rows, momentum, use_resource):
     p = perceptron(use_resource, momentum)
     gradients = StockGradients(p)

@@ -5,6 +5,8 @@ time. SMA's formulas are computed in NumPy, in the accumulation type, operation 
 (w + u) − α(w − z) and z ← z + Σ α(w − z) + μ(z − z_prev). Bits must agree.
 """
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import tensorflow as tf
 from stock_sessions import loader
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 raw = tf.raw_ops
@@ -283,20 +286,26 @@ def check(
     assert sparse == 0 or np.any(state[0][0] != state[1][0])
 
 
-CENTRES = pytest.mark.parametrize("centre", ["current", "lagging"])
+CENTRES = ["current", "lagging"]
+BOTH = list(itertools.product(CENTRES, [True, False]))
+TYPES = [tf.float32, tf.float64, tf.float16, tf.bfloat16]
 KINDS = pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
-ALL_TYPES = pytest.mark.parametrize(
-    "dtype",
-    [tf.float32, tf.float64, tf.float16, tf.bfloat16],
-    ids=["float32", "float64", "half", "bfloat16"],
+
+
+def name_of(value):
+    """Returns a readable name of a test's argument."""
+    if isinstance(value, tf.DType):
+        return value.name
+    if isinstance(value, bool):
+        return "resource" if value else "reference"
+    return None
+
+
+@pytest.mark.parametrize(
+    "op, dtype, centre, use_resource", in_turn(APPLY, TYPES, BOTH), ids=name_of
 )
-
-
-@ALL_TYPES
-@KINDS
-@CENTRES
-@pytest.mark.parametrize("op", APPLY)
 def test_dense_update_is_fused_and_exact(op, centre, use_resource, dtype):
+    use_resource |= "Keras" in op  # which is of resources only
     if op.split(":")[0] == "ApplyAdagrad" and dtype != tf.float64:
         # TensorFlow's reciprocal square root is an approximation and a Newton step. For a 16-bit
         # number it is rounded once in a packet and twice outside of one.
@@ -306,66 +315,62 @@ def test_dense_update_is_fused_and_exact(op, centre, use_resource, dtype):
     check(of_op(op, use_resource), dtype, use_resource, fused=True, centre=centre, **exactness)
 
 
-SPARSE = pytest.mark.parametrize(
-    "update",
-    [
-        lambda use_resource, name=name: of_op(name, use_resource, sparse=True)
-        for name in APPLY
-        if not name.startswith(("ApplyGradientDescent", "ApplyAdam", "ApplyKeras"))
-    ]
-    + [lambda _, form=form: written_by_hand(form) for form in ("scatter_add", "scatter_sub")],
-    ids=[n for n in APPLY if not n.startswith(("ApplyGradientDescent", "ApplyAdam", "ApplyKeras"))]
-    + ["scatter_add", "scatter_sub"],
+SPARSE = [n for n in APPLY if not n.startswith(("ApplyGradientDescent", "ApplyAdam", "ApplyKeras"))]
+SPARSE += ["scatter_add", "scatter_sub"]
+INDICES = list(itertools.product([tf.int32, tf.int64], [True, False]))
+
+
+def sparse_update(name, use_resource):
+    """Returns the same, of some rows."""
+    if name.startswith("scatter"):
+        return written_by_hand(name)
+    return of_op(name, use_resource, sparse=True)
+
+
+@pytest.mark.parametrize(
+    "name, dtype, index_type, use_resource", in_turn(SPARSE, TYPES, INDICES), ids=name_of
 )
-INDICES = pytest.mark.parametrize("index_type", [tf.int32, tf.int64], ids=["int32", "int64"])
-
-
-@ALL_TYPES
-@INDICES
-@KINDS
-@SPARSE
-def test_sparse_update_is_fused_and_exact(request, update, use_resource, index_type, dtype):
-    if dtype == tf.bfloat16 and "RMSProp" in request.node.name:
+def test_sparse_update_is_fused_and_exact(name, dtype, index_type, use_resource):
+    if dtype == tf.bfloat16 and "RMSProp" in name:
         pytest.skip("TensorFlow has no such kernel")
-    check(update(use_resource), dtype, use_resource, fused=True, sparse=11, index_type=index_type)
+    update = sparse_update(name, use_resource)
+    check(update, dtype, use_resource, fused=True, sparse=11, index_type=index_type)
 
 
-@KINDS
-@SPARSE
-def test_sparse_update_of_no_rows_still_corrects(update, use_resource):
-    check(update(use_resource), tf.float32, use_resource, fused=True, sparse=0)
+@pytest.mark.parametrize("name, use_resource", in_turn(SPARSE, [True, False]), ids=name_of)
+def test_sparse_update_of_no_rows_still_corrects(name, use_resource):
+    check(sparse_update(name, use_resource), tf.float32, use_resource, fused=True, sparse=0)
 
 
-@KINDS
-@CENTRES
-@pytest.mark.parametrize("sparse", [None, 11], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "sparse, centre, use_resource", in_turn([None, 11], CENTRES, [True, False]), ids=name_of
+)
 def test_updates_are_plain_between_corrections(use_resource, centre, sparse):
     update = of_op("ApplyMomentum", use_resource, sparse=sparse is not None)
     seldom = dict(sync_period=3, iterations=7)
     check(update, tf.float32, use_resource, fused=True, sparse=sparse, centre=centre, **seldom)
 
 
-@KINDS
+OPTIMISERS = {
+    "sgd": lambda: tf1.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
+    "adagrad": lambda: tf1.train.AdagradOptimizer(0.1),
+    "rmsprop": lambda: tf1.train.RMSPropOptimizer(0.1),
+    "adam": lambda: tf1.train.AdamOptimizer(0.1),
+}
+
+
 @pytest.mark.parametrize(
-    "optimiser",
-    [
-        lambda: tf1.train.GradientDescentOptimizer(0.1),
-        lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
-        lambda: tf1.train.AdagradOptimizer(0.1),
-        lambda: tf1.train.RMSPropOptimizer(0.1),
-        lambda: tf1.train.AdamOptimizer(0.1),
-    ],
-    ids=["sgd", "momentum", "adagrad", "rmsprop", "adam"],
+    "optimiser, centre, use_resource", in_turn(OPTIMISERS, CENTRES, [True, False]), ids=name_of
 )
-@CENTRES
 def test_optimiser_given_indexed_slices_is_fused_and_exact(centre, optimiser, use_resource):
-    check(by_optimiser(optimiser), tf.float32, use_resource, fused=True, sparse=11, centre=centre)
+    update = by_optimiser(OPTIMISERS[optimiser])
+    check(update, tf.float32, use_resource, fused=True, sparse=11, centre=centre)
 
 
-@KINDS
-@SPARSE
-def test_index_outside_of_the_variable_is_stocks_error_and_changes_nothing(update, use_resource):
-    program = Program(update(use_resource), tf.float32, use_resource, sparse=11)
+@pytest.mark.parametrize("name, use_resource", in_turn(SPARSE, [False, True]), ids=name_of)
+def test_index_outside_of_the_variable_is_stocks_error_and_changes_nothing(name, use_resource):
+    program = Program(sparse_update(name, use_resource), tf.float32, use_resource, sparse=11)
     gradient, indices = random_feeds(program, 0, tf.float32)
     good = {program.gradient: gradient, program.indices: indices}
     indices = indices.copy()
@@ -424,9 +429,11 @@ def test_value_read_before_a_sparse_update_is_not_changed_by_it():
             np.testing.assert_allclose(session.learner_value(w, 1)[:, 0], w_1, rtol=1e-6)
 
 
-@ALL_TYPES
-@KINDS
-@pytest.mark.parametrize("form", ["assign", "assign_add", "assign_sub"])
+@pytest.mark.parametrize(
+    "form, dtype, use_resource",
+    in_turn(["assign", "assign_add", "assign_sub"], TYPES, [True, False]),
+    ids=name_of,
+)
 def test_assignment_is_fused_and_exact(form, use_resource, dtype):
     check(written_by_hand(form), dtype, use_resource, fused=True)
 

@@ -60,17 +60,6 @@ def test_every_number_of_learners_is_measured_with_and_without_graphs_and_averag
     assert {c.device for c in compared} == {"gpu"}
 
 
-def test_the_cost_of_averaging_is_taken_slice_by_slice():
-    speeds = {
-        "tf.Session": [100.0, 200.0],
-        "2 learners, SMA, graphs on": [190.0, 380.0],
-        "2 learners, no averaging, graphs on": [200.0, 400.0],
-    }
-    row = gpu_throughput.table(speeds)[3]
-    # 1.9 times stock in both slices; 190 of 200 and 380 of 400.
-    assert "1.90 (1.90–1.90)" in row and "5.0%" in row
-
-
 def test_a_check_that_has_passed_is_not_made_again(tmp_path):
     made = []
 

@@ -37,7 +37,7 @@ def _await_marks(count: int) -> None:
         time.sleep(0.01)
 
 
-def end_together(hosts: int) -> None:
+def _end_together(hosts: int) -> None:
     """Waits until all hosts have arrived: a host that ends at once may lose its last messages."""
     mark()
     _await_marks(hosts)
@@ -75,7 +75,7 @@ def sums(rank: int, addresses: list[str], cases: list[list[Any]], turns: int) ->
             for other in range(1, len(addresses)):
                 expected = expected + values_of(other, dtype, size, turn)
             np.testing.assert_array_equal(s.wait(), expected)
-    end_together(len(addresses))
+    _end_together(len(addresses))
 
 
 def different_sums(rank: int, addresses: list[str]) -> str:
@@ -85,7 +85,7 @@ def different_sums(rank: int, addresses: list[str]) -> str:
     s.start(np.ones(1000 + rank, np.float32))
     with pytest.raises(tf.errors.UnavailableError) as raised:
         s.wait()
-    end_together(len(addresses))
+    _end_together(len(addresses))
     return str(raised.value)
 
 
@@ -98,7 +98,7 @@ def one_after_the_other(rank: int, addresses: list[str]) -> list[float]:
         s.start(np.full(size, rank + 1, dtype))
         found.append(float(s.wait().sum()))
         del cluster, s
-    end_together(len(addresses))
+    _end_together(len(addresses))
     return found
 
 
@@ -139,7 +139,7 @@ def fail(rank: int, addresses: list[str], size: int) -> dict[str, Any]:
         s.wait()
     except tf.errors.UnavailableError as error:
         waited = time.monotonic() - begin
-        end_together(len(addresses))
+        _end_together(len(addresses))
         return {"error": str(error), "seconds": waited}
     raise AssertionError("the sum did not fail")
 
@@ -422,22 +422,12 @@ def looks_alone(rank: int, addresses: list[str], runs: int) -> dict[str, Any]:
             with program.session(addresses, rank, 1) as session:
                 program.w.load(np.array(found[-1][0]), session)
                 assert session.run(program.w).tolist() == found[-1][0]
-    end_together(len(addresses))
+    _end_together(len(addresses))
     return {"found": found}
 
 
-def differs_in_turn(
-    rank: int, addresses: list[str], clusters: dict[str, list[str]]
-) -> dict[str, str]:
-    """Differs from host 0 in one way after the other, in a cluster each; returns the errors."""
-    with contextlib.ExitStack() as stack:
-        found = {how: _differs(rank, clusters[how], how, stack) for how in clusters}
-        end_together(len(addresses))
-        return found
-
-
-def _differs(rank: int, addresses: list[str], how: str, stack: contextlib.ExitStack) -> str:
-    """Differs from host 0 in one way; returns the error. The session stays open."""
+def differs(rank: int, addresses: list[str], how: str) -> str:
+    """Differs from host 0 in one way; returns the error."""
     other = rank > 0
     program = Regression(rank)
     if other and how == "variables":
@@ -450,22 +440,16 @@ def _differs(rank: int, addresses: list[str], how: str, stack: contextlib.ExitSt
     if other and how == "period":
         options["period"] = 2
     learners = 2 if other and how == "learners" else 1
-    session = program.session(addresses, rank, learners, **options)
-    stack.callback(session.close)
-    session.run(program.init)
-    try:
-        for run in range(4):
-            if other and how == "writes" and run == 2:
-                program.w.load(weights_of(0), session)
-            if other and how == "order" and run == 2:
-                with program.graph.as_default():
-                    only_b = tf.compat.v1.train.GradientDescentOptimizer(RATE).minimize(
-                        program.loss, var_list=[program.b]
-                    )
-                session.run(only_b, program.feeds(rank, run))
-            session.run(program.train, program.feeds(rank, run))
-    except tf.errors.OpError as error:
-        return f"{type(error).__name__}: {error.message}"
+    with program.session(addresses, rank, learners, **options) as session:
+        session.run(program.init)
+        try:
+            for run in range(4):
+                if other and how == "writes" and run == 2:
+                    program.w.load(weights_of(0), session)
+                session.run(program.train, program.feeds(rank, run))
+        except tf.errors.OpError as error:
+            _end_together(len(addresses))
+            return f"{type(error).__name__}: {error.message}"
     return ""
 
 

@@ -51,14 +51,25 @@ def log_of(running, rank):
 
 def await_iteration(running, rank, wanted, trained=0):
     """Waits until the host has logged an iteration after `trained` lines; returns the lines."""
+    path = running.directory / f"log{rank}"
     deadline = time.monotonic() + LIMIT_SECONDS
+    position = entries = 0
     while True:
         assert time.monotonic() < deadline, f"host {rank} does not come to iteration {wanted}"
-        path = running.directory / f"log{rank}"
-        log = log_of(running, rank) if path.exists() else []
-        if any("counts" in entry and entry["counts"][0] >= wanted for entry in log[trained:]):
-            return log
         time.sleep(0.01)
+        if not path.exists():
+            continue
+        with path.open("rb") as log:
+            log.seek(position)
+            written = log.read()
+        complete = written[: written.rfind(b"\n") + 1]
+        position += len(complete)
+        for line in complete.splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                entry = json.loads(line)
+                entries += 1
+                if entries > trained and entry.get("counts", [-1])[0] >= wanted:
+                    return log_of(running, rank)
 
 
 def iteration_of(running, rank):
@@ -179,7 +190,7 @@ def check_averages(logs, iterations):
 def test_hosts_that_are_killed_come_back_with_weights_and_slots():
     """Kills any host, including the chief, three times, at any moment."""
     learners = 2
-    results, logs = come_back_three_times((learners, "SSGD"))
+    results, logs = come_back((learners, "SSGD"), times=3)
     iterations = results[0]["counts"][0]
     _, tasks = check_descent(logs, learners, iterations)
     for result in results:
@@ -189,11 +200,11 @@ def test_hosts_that_are_killed_come_back_with_weights_and_slots():
     assert any("A lost host has rejoined the cluster: " in text for text in warned)
 
 
-def come_back_three_times(arguments):
+def come_back(arguments, times):
     with Hosts(3, "comes_and_goes", *arguments) as running:
         for rank in range(3):
             await_iteration(running, rank, 20)
-        for victim in random.sample(range(3), 3):
+        for victim in random.sample(range(3), times):
             time.sleep(random.random() * 0.05)  # the moment is random
             kill_and_start_again(running, victim, arguments)
         results = end(running)
@@ -201,17 +212,17 @@ def come_back_three_times(arguments):
 
 
 def test_hosts_that_are_killed_come_back_with_the_central_model():
-    results, logs = come_back_three_times((1, "SMA"))
+    results, logs = come_back((1, "SMA"), times=2)
     iterations = results[0]["counts"][0]
     restarts, tasks = check_averages(logs, iterations)
-    assert 6 < restarts < 20, "the first iteration, and at each loss and return"
+    assert 4 < restarts < 14, "the first iteration, and at each loss and return"
     for result in results:
         assert result["counts"] == [iterations, tasks[-1], tasks[-1] * ROWS]
 
 
 def test_who_comes_back_keeps_to_the_schedule_and_the_counts():
     options = {"centre": "lagging", "momentum": 0.9, "sync_period": 3}
-    results, logs = come_back_three_times((2, "SMA", options))
+    results, logs = come_back((2, "SMA", options), times=1)
     values_by_iteration(logs)
     for result in results:
         assert [result["last"][w] for w in "wb"] == [results[0]["last"][w] for w in "wb"]
@@ -261,6 +272,7 @@ def test_a_member_dies_while_another_host_comes_back():
         deadline = time.monotonic() + LIMIT_SECONDS
         while len(log_of(running, first)) == lines[first]:  # it starts its first run
             assert time.monotonic() < deadline
+            time.sleep(0.05)
         time.sleep(random.random() * 1.5)  # the moment is random: it rejoins in this time
         lines[second] = len(log_of(running, second))
         running.signal(second, signal.SIGKILL)
@@ -306,7 +318,7 @@ def test_who_comes_back_when_all_others_have_ended_has_what_they_have():
         deadline = time.monotonic() + LIMIT_SECONDS
         while len(log_of(running, 2)) == before:
             assert time.monotonic() < deadline
-            time.sleep(0.01)
+            time.sleep(0.05)
         time.sleep(3)  # until the others' watchdogs, which look every second, have seen it
         (running.directory / "go").touch()
         results = running.results()

@@ -20,6 +20,7 @@ from keras_models import (
 
 import tensorbow
 from tensorbow.keras import learner_value, session_of
+from tests.python.divided_programs import in_turn
 
 COUNT = 5 * ROWS
 UNEVEN = COUNT + 3  # the last step has two rows for one learner and one for the other
@@ -63,8 +64,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("rows", [COUNT, UNEVEN, SHORT], ids=["even", "uneven", "short"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind, rows", in_turn(KINDS, [UNEVEN, SHORT, COUNT]))
 def test_every_row_is_trained_on_once(kind, rows, digits):
     x, y = digits[0][:rows], digits[1][:rows]
     model = logistic(options(), rate=0.0)
@@ -77,10 +77,9 @@ def test_every_row_is_trained_on_once(kind, rows, digits):
     assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("rows", [COUNT, UNEVEN], ids=["even", "uneven"])
 @pytest.mark.parametrize("kind", ["numpy", "shuffled", "tf.data", "PyDataset"])
-def test_one_learner_equals_stock_on_all_of_it(kind, rows, digits):
-    x, y = digits[0][:rows], digits[1][:rows]
+def test_one_learner_equals_stock_on_all_of_it(kind, digits):
+    x, y = digits[0][:UNEVEN], digits[1][:UNEVEN]
     models, histories = [], []
     for given in (None, independent()):
         model = classifier(given, "adam", small)

@@ -41,7 +41,7 @@ OPTIMISERS = {
 }
 
 
-# keras_ssgd_test.py has all optimisers.
+# function_updates_test.py and keras_ssgd_test.py have the others.
 CASES = [("adam", network)] + [
     (name, small)
     for name in (

@@ -3,7 +3,6 @@
 import json
 import pathlib
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -62,16 +61,6 @@ def test_ratios_are_formed_within_each_window():
     assert long_run.late_by_early(ours) == pytest.approx(40 / 150)
 
 
-def test_a_table_of_a_long_run_names_the_steps_of_its_windows():
-    speeds = {"tf.Session": slices(100, 100, 50), "SMA": slices(150, 120, 60)}
-    header, _, stock, sma = long_run.table(speeds, {"tf.Session": 0.5, "SMA": 0.25}, 100)
-    for span in ("0–600", "600–1,200", "1,200–3,000"):
-        assert f"samples/s, steps {span}" in header and f"÷ tf.Session, {span}" in header
-    assert stock.endswith("| 0.50 | 0.5000 |")
-    assert "150 (150–150)" in sma and "1.50 (1.50–1.50)" in sma and "1.20 (1.20–1.20)" in sma
-    assert sma.endswith("| 0.40 | 0.2500 |")
-
-
 def test_who_slows_down_or_is_not_faster_than_stock_is_found():
     stock = slices(100, 100, 100)
     good = {"tf.Session": stock, "SMA": slices(150, 150, 149)}
@@ -127,7 +116,6 @@ def test_a_tiny_long_run_writes_its_report(monkeypatch, tmp_path, warm_python):
 # --- drop_in -------------------------------------------------------------------------------
 
 STOCK_LOSSES = [[2.0, 1.0], [2.2, 1.2], [1.8, 0.8]]  # worst seed: 2.2, 1.2; mean: 2.0, 1.0
-POINTS = [30, 100]
 
 
 def test_within_is_no_worse_than_the_worst_seed_and_a_hundredth():
@@ -136,58 +124,6 @@ def test_within_is_no_worse_than_the_worst_seed_and_a_hundredth():
     assert drop_in.within(STOCK_LOSSES, [[2.1, 1.21], [2.3, 1.23]]) == [True, False]
     assert drop_in.within(STOCK_LOSSES, [[0.1, np.nan]]) == [True, False]
     assert drop_in.within([[np.inf, 1.0]], [[1.0, 1.0]]) == [False, True]
-
-
-def test_a_verdict_states_the_distance_to_the_mean_where_it_is_worse():
-    assert drop_in.verdict(STOCK_LOSSES, [[2.0, 1.0]], POINTS) == "within"
-    assert drop_in.verdict(STOCK_LOSSES, [[2.0, 1.5]], POINTS) == "worse: +50% at 100"
-
-
-def made_row(optimiser="adam", two=1.0):
-    losses = {"tf.Session": STOCK_LOSSES, "2 learners": [[2.0, two]], "4 learners": [[2.0, 1.5]]}
-    if optimiser == "adam":
-        losses |= {f"{n} learners, SMA": [[2.0, 3.0]] for n in (2, 4)}
-    return {
-        "program": "mlp",
-        "optimiser": optimiser,
-        "rate": 0.001,
-        "loss": losses,
-        "took_part": {name: 4 for name in losses},
-    }
-
-
-def test_sma_under_adam_has_a_line_of_its_own_and_does_not_count():
-    rows = {"mlp adam": made_row(), "mlp sgd": made_row("sgd", two=1.1)}
-    lines = drop_in.table(rows, POINTS, [2, 4])[2:]
-    assert [line.split(" | ")[1:4] for line in lines] == [
-        ["adam", "0.001", "default"],
-        ["adam", "0.001", "`SMA()`"],
-        ["sgd", "0.001", "default"],
-    ]
-    assert "| 2 (1.8–2.2) · 1 (0.8–1.2) | 2 · 1 | 2 · 1.5 |" in lines[0]
-    assert lines[0].endswith("2: within; 4: worse: +50% at 100 |")
-    assert lines[1].endswith("2: worse: +200% at 100; 4: worse: +200% at 100 |")
-    assert drop_in.summary(rows).startswith("Default options: 2 of 4 within")
-    assert drop_in.summary(rows).endswith("at every point.")
-
-
-def test_learners_that_did_not_take_part_are_said():
-    row = made_row("sgd")
-    row["took_part"]["4 learners"] = 1
-    assert drop_in.table({"mlp sgd": row}, POINTS, [2, 4])[-1].endswith(
-        "2: within; 4: worse: +50% at 100 (by 1 only) |"
-    )
-    assert drop_in.summary({"mlp sgd": row}).endswith("1 of them not all learners took part.")
-
-
-def test_sma_is_named_beside_the_default():
-    assert [drop_in.name_of(*c) for c in drop_in.contenders([2, 4])] == [
-        "tf.Session",
-        "2 learners",
-        "4 learners",
-        "2 learners, SMA",
-        "4 learners, SMA",
-    ]
 
 
 @pytest.mark.parametrize("name", drop_in_programs.PROGRAMS)
@@ -233,24 +169,6 @@ def test_rows_made_in_another_way_are_not_merged(tmp_path):
         drop_in.merged(path, {**header, "seeds": 3})
 
 
-def test_programs_are_judged_by_their_own_metric_and_noise():
-    def comparison(several, worse_by):
-        return types.SimpleNamespace(
-            quality=types.SimpleNamespace(name="accuracy", higher_is_better=True),
-            stock=[0.9, 0.8],
-            several=several,
-            noise=0.1,
-            worse_by=worse_by,
-        )
-
-    found = {"cnn": {2: comparison([0.85, 0.9], -0.025), 4: comparison([0.5, 0.6], 0.3)}}
-    (line,) = drop_in.programs_table(found)[2:]
-    assert line == (
-        "| `cnn` | accuracy ↑ | 0.9 · 0.8 | 0.85 · 0.9 | 0.5 · 0.6 | 0.1 "
-        "| 2: within; 4: worse by 0.3 |"
-    )
-
-
 # --- memory --------------------------------------------------------------------------------
 
 
@@ -259,12 +177,6 @@ def test_the_network_has_about_as_many_parameters_as_asked_for():
     assert memory.count(512) == 401_920 + 2 * 262_656 + 5_130
     assert memory.hidden_units(memory.count(512)) == 512
     assert memory.count(memory.hidden_units(25_000_000)) == pytest.approx(25e6, rel=1e-3)
-
-
-def test_bytes_are_divided_by_parameters_and_by_learners():
-    row = {"parameters": 10, "learners": 2, "resident": [200, 240, 220], "peak": [300, 300, 300]}
-    (line,) = memory.table({"SMA": row})[2:]
-    assert line == "| SMA | 2 | 22.0 (21.0–23.0) | 11.0 | 30.0 (30.0–30.0) | 15.0 |"
 
 
 def test_a_process_grows_at_least_by_its_weights():

@@ -1,6 +1,5 @@
 """Small runs of benchmarks that compare networks of many kinds."""
 
-import json
 import pathlib
 import sys
 
@@ -12,7 +11,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
 import hosts
 import layout_changes
-import network_table
 import networks
 import never_slower
 import observability
@@ -65,24 +63,6 @@ def test_what_changing_the_number_of_learners_costs_is_measured():
     assert last.startswith("| logistic 32 | ") and last.endswith(" | 4.0 | 1.5 | 2 | 1 |")
 
 
-def test_a_table_of_networks_is_written_row_by_row(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(network_table, "RESULTS", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["benchmark", "--networks", "LeNet 32", "--slices", "3"])
-
-    def measure(name, slices, seconds):
-        return {"name": name, "slices": slices, "seconds": seconds}
-
-    def document(where, rows, slices, seconds):
-        return f"{where['cores']} cores\n" + "\n".join(rows) + "\n"
-
-    numbers = {"slices": 9, "seconds": 0.5}
-    network_table.make("A table.", "table", ["LSTM 32"], numbers, measure, document)
-    assert capsys.readouterr().out == "LeNet 32\n"
-    assert (tmp_path / "table.md").read_text().splitlines()[1:] == ["LeNet 32"]
-    (found,) = json.loads((tmp_path / "table.json").read_text())["networks"].values()
-    assert found == {"name": "LeNet 32", "slices": 3, "seconds": 0.5}
-
-
 def test_hosts_take_their_steps_together():
     found = hosts.contenders(2, 8, 2)
     of_two_hosts = [c for c in found if c[0].name.endswith("2 hosts × 1 learners")]
@@ -99,7 +79,3 @@ def test_gradients_of_hosts_travel_in_the_chunks_that_are_asked_for():
     found = hosts.chunked(2, 8, 2, ["3", "search"])
     assert [c.settings.get("chunk") for c, _ in found] == [None, 3, "search"]
     assert {c.settings["synchroniser"] for c, _ in found} == {"SSGD"}
-    speeds = hosts.measure(found[1:2], "logistic", slices=1, seconds=0.05)
-    (name,) = speeds
-    assert name == "3 gradients" and min(speeds[name]) > 0
-    assert hosts.table(speeds)[0].endswith("÷ 3 gradients |")

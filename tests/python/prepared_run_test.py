@@ -13,6 +13,7 @@ import tensorflow as tf
 from programs import linear, rows, session
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -73,8 +74,7 @@ STRINGS = {
 }
 
 
-@pytest.mark.parametrize("learners", LEARNERS)
-@pytest.mark.parametrize("form", STRINGS)
+@pytest.mark.parametrize("form, learners", in_turn(STRINGS, LEARNERS))
 def test_strings_are_fed_and_fetched_as_tensorflow_does(form, learners):
     p = linear()
     with p.graph.as_default():
@@ -149,8 +149,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("learners", LEARNERS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form, learners", in_turn(FORMS, LEARNERS))
 def test_arrays_of_every_form(form, learners):
     p = linear(columns=5)
     batches = [rows(7, seed=k, columns=5) for k in range(3)]

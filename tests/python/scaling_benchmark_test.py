@@ -10,7 +10,6 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
 import scaling
-import scaling_check
 
 from tensorbow.cli.plan import cost_model
 from tensorbow.cli.plan.cost_model import (
@@ -61,23 +60,3 @@ def test_draws_are_relative_to_the_median():
     pace = scaling.paces([1.0, 2.0, 4.0], hosts=5)
     assert pace.shape == (scaling.ITERATIONS, 5)
     assert set(pace.ravel()) == {0.5, 1.0, 2.0}
-
-
-def test_tables_say_how_fast_a_host_is_and_how_far_predictions_are_off():
-    seconds = {"SMA, H = 1": [16.0] * 6 + [800.0], "S-SGD, hierarchy, equal": [8.0] * 7}
-    lines = scaling.scaling_table(TASK, seconds)
-    assert lines[2:] == ["| SMA, H = 1 | 50% | 50% | 50% | 50% | 50% | 50% | 1.0% |"]
-    checked = {
-        "measured": {"alone": 0.1, "SMA": 0.2},
-        "measured_work": {"alone": 0.09, "SMA": 0.1},
-        "predicted": {"alone": 0.1, "SMA": 0.22},
-        "predicted_from_one": {"alone": 0.09, "SMA": 0.19},
-        "predicted_work": {"alone": 0.09, "SMA": 0.12},
-    }
-    assert scaling_check.check_table({"lenet": checked}, busy=False)[2:] == [
-        "| lenet | alone | 90.00 |  |  | 100.00 |  |  | 90.00 | -10% |",
-        "| lenet | SMA | 100.00 | 120.00 | +20% | 200.00 | 220.00 | +10% | 190.00 | -5% |",
-    ]
-    assert scaling_check.check_table({"lenet": checked}, busy=True)[3:] == [
-        "| lenet | SMA | 100.00 | 120.00 | +20% |"
-    ]

@@ -8,6 +8,7 @@ from stock_sessions import loader
 from text_programs import Program
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -46,10 +47,10 @@ class Gradients:
         self._session.close()
 
 
-@pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
-@pytest.mark.parametrize("learners", [2, 3, 4])
-@pytest.mark.parametrize("synchroniser", SYNCHRONISERS)
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize(
+    "optimiser, synchroniser, learners, use_resource",
+    in_turn(OPTIMISERS, SYNCHRONISERS, [(2, True), (3, False), (4, True), (3, True), (2, False)]),
+)
 def test_replicas_and_z_after_20_iterations(optimiser, synchroniser, learners, use_resource):
     of_tensorflow, formula = OPTIMISERS[optimiser]
     sma = SYNCHRONISERS[synchroniser]

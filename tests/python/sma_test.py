@@ -10,6 +10,7 @@ from sma_model import SMAModel, StockGradients
 
 import tensorbow
 from tensorbow import models
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -106,10 +107,14 @@ class Comparison:
         self.gradients.close()
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=["float32", "float64"])
-@pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
-@pytest.mark.parametrize("model", ["logistic", "lenet"])
-@pytest.mark.parametrize("num_learners", [2, 3, 4])
+@pytest.mark.parametrize(
+    "model, num_learners, use_resource, dtype",
+    in_turn(
+        ["logistic", "lenet"],
+        [2, 3, 4],
+        [(True, tf.float32), (False, tf.float64), (True, tf.float64), (False, tf.float32)],
+    ),
+)
 @CENTRES
 def test_replicas_and_z_after_20_iterations(
     digits, sma, expected_momentum, num_learners, model, use_resource, dtype

@@ -57,21 +57,3 @@ def test_readers_go_through_the_file(tmp_path, monkeypatch):
             assert step.value() > 0
         found = sparse_contenders.resident_while_streaming(**settings, rows=30)
     assert found["rows"] == [30] and found["resident"][0] > 0
-
-
-def test_tables_show_medians_and_ratios():
-    speeds = {"stock": [100.0, 200.0, 300.0], "SSGD": [200.0, 400.0, 900.0]}
-    lines = sparse._training_lines({"adam": speeds})
-    assert lines[-1] == "| adam | SSGD | 400 (300–650) | 2.00 (2.00–2.50) |"
-    found = {"sgd": {"stock": {"10": {"milliseconds": [1.0, 2.0, 3.0], "bytes": 3 << 20}}}}
-    assert sparse._features_lines(found, 64)[-1] == "| sgd | stock | 2.00 (1.50–2.50) [3] |"
-    rows = {"scikit-learn": [10.0, 10.0], "other": [40.0, 60.0]}
-    by_core = {"scikit-learn": [1e6, 1e6], "other": [7e6, 9e6]}
-    lines = sparse._reader_lines(
-        {"bytes_a_row": 1e5, "rows_per_s": rows, "bytes_per_core_second": by_core}
-    )
-    assert lines[-1] == "| other | 50 (45–55) | 5.0 (4.5–5.5) | 5 (4–6) | 8 (8–8) |"
-    lines = sparse._stream_lines(
-        {"file_bytes": 2e6, "rows": [10, 20], "resident": [1 << 20, 3 << 20]}
-    )
-    assert lines[-1] == "| MiB | 1 | 3 |"

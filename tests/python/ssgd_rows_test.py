@@ -6,6 +6,7 @@ import tensorflow as tf
 from text_programs import WIDTH, WORDS, Program
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -36,9 +37,10 @@ def train(session, program, steps, rows):
     return losses, session.run(program.variables)
 
 
-@KINDS
-@pytest.mark.parametrize("learners, rows", [(2, 16), (3, 17)])
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize(
+    "optimiser, learners, rows, use_resource",
+    in_turn(OPTIMISERS, [(2, 16, True), (3, 17, False), (2, 17, False), (3, 16, True)]),
+)
 def test_weights_and_slots_are_stocks(optimiser, learners, rows, use_resource):
     program = Program(use_resource, tf.float64, OPTIMISERS[optimiser], rate=0.05)
     with tf1.Session(graph=program.graph) as stock:

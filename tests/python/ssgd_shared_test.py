@@ -13,6 +13,7 @@ from fused_updates_test import KINDS
 from ssgd_updates_test import LEARNERS, assert_replicas, mean_of, normal
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -94,9 +95,10 @@ def test_there_is_one_copy_until_a_program_writes_it_otherwise(use_resource, one
             assert not shares(session, op, zeros)
 
 
-@KINDS
-@pytest.mark.parametrize("average", [None, 0.5], ids=["", "average"])
-@pytest.mark.parametrize("size", [1, 2047, 2049, 5003, 16_384])
+@pytest.mark.parametrize(
+    "size, average, use_resource",
+    in_turn([1, 2047, 2049, 5003, 16_384], [None, 0.5], [True, False]),
+)
 def test_what_is_not_more_than_a_slice_has_copies(size, average, use_resource, one_thread):
     """Learners make equal parts of its update, in all copies."""
     program = Trained(use_resource, size)

@@ -5,14 +5,17 @@ over the learners in their order, in the accumulation type, times 1 / learners. 
 agree, and all replicas.
 """
 
+import itertools
+
 import numpy as np
 import programs
 import pytest
 import tensorflow as tf
 from fused_products_test import COLUMNS, ROWS, WIDE, Update, fused_in_updates
-from fused_updates_test import ALL_TYPES, APPLY, KINDS, Program, assert_within, of_op
+from fused_updates_test import APPLY, KINDS, TYPES, Program, assert_within, name_of, of_op
 
 import tensorbow
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -46,11 +49,13 @@ def assert_replicas(session, variable, value, learners=LEARNERS, compare=None):
         (compare or np.testing.assert_array_equal)(session.learner_value(variable, j), value)
 
 
-@ALL_TYPES
-@KINDS
-@pytest.mark.parametrize("average", [None, 0.5], ids=["", "average"])
-@pytest.mark.parametrize("op", APPLY)
+@pytest.mark.parametrize(
+    "op, dtype, average, use_resource",
+    in_turn(APPLY, TYPES, list(itertools.product([None, 0.5], [True, False]))),
+    ids=name_of,
+)
 def test_every_update_is_made_together(op, average, use_resource, dtype, one_thread):
+    use_resource |= "Keras" in op  # which is of resources only
     program = Program(of_op(op, use_resource), dtype, use_resource, sparse=None)
     variables = [program.w, *program.slots]
     # TensorFlow's reciprocal square root is an approximation there.
@@ -85,11 +90,16 @@ def test_every_update_is_made_together(op, average, use_resource, dtype, one_thr
                 assert np.any(session.central(program.w) != replica)
 
 
-@KINDS
-@pytest.mark.parametrize("op", ["ApplyMomentum", "ApplyAdagradV2"])
 @pytest.mark.parametrize(
-    ("inner", "shape"),
-    [(1, NARROW), (4, NARROW), (300, NARROW), *((4, shape) for shape in WIDE)],
+    ("op", "inner", "shape", "use_resource"),
+    [
+        (op, *size, use_resource)
+        for size, op, use_resource in in_turn(
+            [(1, NARROW), (4, NARROW), (300, NARROW), *((4, shape) for shape in WIDE)],
+            ["ApplyMomentum", "ApplyAdagradV2"],
+            [True, False],
+        )
+    ],
 )
 def test_product_is_summed_over_all_rows(op, inner, shape, use_resource):
     """A dense layer's gradient: the mean over learners of aᵀ·b, summed by every learner."""

@@ -17,6 +17,7 @@ from state_programs import network, session, step
 
 import tensorbow
 from tests import fuzz
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -61,46 +62,33 @@ def train(program, sess, steps):
     return [step(program, sess, begin + i) for i in range(steps)]
 
 
+SESSIONS = {
+    "auto": dict(),
+    "sma": dict(synchroniser=tensorbow.SMA()),
+    "one_learner": dict(learners=1, seed=1),
+    "independent": dict(learners=3, synchroniser=tensorbow.Independent()),
+    "period_2": dict(synchroniser=tensorbow.SMA(sync_period=2)),
+    "lagging": dict(synchroniser=tensorbow.SMA(0.3, "lagging", momentum=0.5)),
+    "alpha": dict(synchroniser=tensorbow.SMA(alpha=0.3)),
+    "average": dict(synchroniser=tensorbow.SMA(ema_decay=0.99)),
+    "easgd": dict(learners=3, synchroniser=tensorbow.EASGD(sync_period=4)),
+    "ssgd": dict(learners=3, synchroniser=tensorbow.SSGD()),
+    "easgd_average": dict(synchroniser=tensorbow.EASGD(sync_period=2, ema_decay=0.99)),
+    "ssgd_average": dict(learners=3, synchroniser=tensorbow.SSGD(ema_decay=0.99)),
+    "round_robin": dict(learners=3, batch_size=2, scheduling="round_robin"),
+    "period_3": dict(
+        batch_size=5, scheduling="round_robin", synchroniser=tensorbow.SMA(sync_period=3)
+    ),
+}
+OPTIMISERS = {"momentum": momentum, "adam": ADAM, "sgd": GRADIENT_DESCENT}
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        dict(),
-        dict(synchroniser=tensorbow.SMA()),
-        dict(learners=1, seed=1),
-        dict(learners=3, synchroniser=tensorbow.Independent()),
-        dict(synchroniser=tensorbow.SMA(sync_period=2)),
-        dict(synchroniser=tensorbow.SMA(0.3, "lagging", momentum=0.5)),
-        dict(synchroniser=tensorbow.SMA(alpha=0.3)),
-        dict(synchroniser=tensorbow.SMA(ema_decay=0.99)),
-        dict(learners=3, synchroniser=tensorbow.EASGD(sync_period=4)),
-        dict(learners=3, synchroniser=tensorbow.SSGD()),
-        dict(synchroniser=tensorbow.EASGD(sync_period=2, ema_decay=0.99)),
-        dict(learners=3, synchroniser=tensorbow.SSGD(ema_decay=0.99)),
-        dict(learners=3, batch_size=2, scheduling="round_robin"),
-        dict(batch_size=5, scheduling="round_robin", synchroniser=tensorbow.SMA(sync_period=3)),
-    ],
-    ids=[
-        "auto",
-        "sma",
-        "one_learner",
-        "independent",
-        "period_2",
-        "lagging",
-        "alpha",
-        "average",
-        "easgd",
-        "ssgd",
-        "easgd_average",
-        "ssgd_average",
-        "round_robin",
-        "period_3",
-    ],
+    "options, optimiser, use_resource",
+    [*in_turn(SESSIONS, ["momentum", "adam"], [True, False]), ("auto", "sgd", False)],
 )
-@pytest.mark.parametrize(
-    "optimiser", [GRADIENT_DESCENT, momentum, ADAM], ids=["sgd", "mom", "adam"]
-)
-@pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
 def test_a_new_session_goes_on_bit_for_bit(tmp_path, optimiser, use_resource, options):
+    options, optimiser = SESSIONS[options], OPTIMISERS[optimiser]
     program = network(optimiser, use_resource)
     with session(program, **options) as sess:
         sess.run(program.init)

@@ -8,6 +8,7 @@ from sma_test import Comparison
 
 import tensorbow
 from tensorbow import models
+from tests.python.divided_programs import in_turn
 
 tf1 = tf.compat.v1
 
@@ -33,9 +34,9 @@ def variables_of(program):
 # ------------------------------------------------------------------------------ S-SGD
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
-@pytest.mark.parametrize("learners", [2, 3])
-@pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
+@pytest.mark.parametrize(
+    "optimiser, learners, use_resource", in_turn(OPTIMISERS, [2, 3], [True, False])
+)
 def test_ssgd_equals_stock_with_one_big_batch(digits, optimiser, learners, use_resource):
     data = digits[0].astype(np.float64), digits[1]
     program = models.build(
@@ -204,11 +205,13 @@ def test_easgd_is_sma_without_momentum_every_third_task(digits):
 
 
 @pytest.mark.parametrize(
-    "synchroniser",
-    [tensorbow.SMA(alpha=1e-30), tensorbow.EASGD(sync_period=10**9)],
+    "synchroniser, model, optimiser",
+    [
+        (tensorbow.SMA(alpha=1e-30), "resnet20", "adam"),
+        (tensorbow.EASGD(sync_period=10**9), "lenet", "sgd"),
+    ],
     ids=["no strength", "no synchronisation"],
 )
-@pytest.mark.parametrize("model, optimiser", [("resnet20", "adam"), ("lenet", "sgd")])
 def test_averaging_that_does_nothing_leaves_learners_independent(
     digits, synchroniser, model, optimiser
 ):
@@ -252,11 +255,9 @@ def test_one_learner_is_stock(digits, synchroniser, one_thread):
 
 
 @pytest.mark.parametrize(
-    "make",
-    [tensorbow.SMA, tensorbow.EASGD, tensorbow.SSGD],
-    ids=["SMA", "EASGD", "SSGD"],
+    "make, use_resource",
+    [(tensorbow.SMA, True), (tensorbow.EASGD, False), (tensorbow.SSGD, False)],
 )
-@pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "reference"])
 def test_ema_of_the_central_model(digits, tmp_path, make, use_resource):
     program = models.build(
         "logistic",
