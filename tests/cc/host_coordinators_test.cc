@@ -501,7 +501,7 @@ class MergingTraining : public FakeTraining {
     const int j = next_++ % num_learners();
     const int64_t rows = std::min({most, batches().size(j), batches().rows_left()});
     for (float& w : replicas_[j]) w += 0.125f * static_cast<float>(1 + j);
-    batches().NoteUpdate(j, rows);
+    batches().RecordUpdate(j, rows);
     return rows;
   }
 
