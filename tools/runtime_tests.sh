@@ -14,9 +14,9 @@ if [ -z "$config" ]; then
   echo "C++ runtime tests SKIPPED: GoogleTest is not installed (tools/core_tests.sh fetches it)"
   exit 0
 fi
-options=(-DTENSORBOW_TESTS=ON -DPython_EXECUTABLE="$(command -v python3)"
-  -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@")
-[ -e "$build/CMakeCache.txt" ] || options+=(-DTENSORBOW_GPU=OFF)
+options=(-DTENSORBOW_TESTS=ON -DGTest_DIR="$(realpath "$(dirname "$config")")" "$@")
+[ -e "$build/CMakeCache.txt" ] ||
+  options+=(-DTENSORBOW_GPU=OFF -DPython_EXECUTABLE="$(command -v python3)")
 cmake -S . -B "$build" -G Ninja "${options[@]}" >"$build.log" 2>&1 ||
   { cat "$build.log"; exit 1; }
 cmake --build "$build" --target tensorbow_runtime_test

@@ -17,7 +17,7 @@
 #include "cc/central_model/central_model.h"
 #include "cc/coordination/host_coordinator.h"
 #include "cc/synchroniser/algorithms/adaptive.h"
-#include "cc/synchroniser/hosts/host_merges.h"
+#include "cc/synchroniser/algorithms/host_merges.h"
 #include "tests/cc/fake_hosts.h"
 
 namespace tensorbow {
