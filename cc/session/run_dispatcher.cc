@@ -32,11 +32,6 @@ absl::Status CheckPool(const tf::RunOptions& options, const tf::ConfigProto& con
       absl::StrCat("Invalid inter_op_thread_pool: ", options.inter_op_thread_pool()));
 }
 
-// Leaves an element that cannot be divided to the central session from now on.
-void RecordRefusal(ElementRuns* element) {
-  element->retry_after_runs.store(int64_t{1} << 40);
-}
-
 }  // namespace
 
 absl::Status RunDispatcher::NotOnManyHosts(const std::string& why) {
@@ -91,7 +86,7 @@ absl::Status RunDispatcher::RunWithElement(const Signature& signature,
   fed.feeds_element = !session_.trainer->has_other_hosts();
   fed.on_one_learner = &on_one_learner;
   TF_RETURN_IF_ERROR(Run(fed_run, fed));
-  if (on_one_learner) RecordRefusal(signature.element.get());
+  if (on_one_learner) signature.element->refused.store(true);
 
   // Fetches of the element itself get the tensors that were taken.
   const std::vector<std::string>& tensors = input_run.spec.fetches;
@@ -126,7 +121,7 @@ absl::Status RunDispatcher::Run(const Signature& signature, const Call& call,
   }
   if (signature.element != nullptr && !debugging) {
     if (signature.element->fed_run->program != nullptr &&
-        signature.element->retry_after_runs.fetch_sub(1) <= 0) {
+        !signature.element->refused.load()) {
       return RunWithElement(signature, call);
     }
     return RunOnCentral(signature, call, central);

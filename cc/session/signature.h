@@ -34,8 +34,8 @@ struct Signature {
 struct ElementRuns {
   std::shared_ptr<const Signature> input_run;  // fetches the element's tensors
   std::shared_ptr<const Signature> fed_run;    // is fed them
-  // After a refusal, the number of runs before dividing is tried again.
-  std::atomic<int64_t> retry_after_runs{0};
+  // An element could not be divided: the central session executes all later runs.
+  std::atomic<bool> refused{false};
 };
 
 bool Signature::for_learners() const {
