@@ -15,7 +15,7 @@ from tests import fuzz
 from tests.oracle.grammar import long_runs, watch, words
 from tests.oracle.grammar.program import Program
 
-PROGRAMS = 90
+PROGRAMS = 45
 budget = fuzz.Budget()
 
 

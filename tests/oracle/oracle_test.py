@@ -12,7 +12,7 @@ from tests.oracle import strategies
 budget = fuzz.Budget()
 
 
-@fuzz.settings(60)
+@fuzz.settings(40)
 @hypothesis.given(strategies.case())
 def test_every_history_is_that_of_stock_sessions_and_numpy(case):
     if budget.is_spent():

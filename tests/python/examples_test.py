@@ -16,13 +16,12 @@ from tensorbow import models
 pytestmark = pytest.mark.usefixtures("warm_python")
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
-PYTHON = sys.executable
 
 
-def example(name, *flags, python=None, returncode=0, **environment):
+def example(name, *flags, returncode=0, **environment):
     """Runs an example in a process of its own; returns its output."""
     process = subprocess.run(
-        [python or sys.executable, str(EXAMPLES / name), *map(str, flags)],
+        [sys.executable, str(EXAMPLES / name), *map(str, flags)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -49,7 +48,7 @@ def test_swap_session_finds_the_same_law_before_and_after():
 
 def test_swap_session_runs_the_session_asked_for():
     flags = "--session=tensorbow", "--steps=5"
-    (line,) = example("swap_session.py", *flags, python=PYTHON).splitlines()
+    (line,) = example("swap_session.py", *flags).splitlines()
     assert line.startswith("tensorbow ")
 
 

@@ -341,7 +341,7 @@ def test_functions_that_are_dropped_leave_no_threads_and_no_sessions():
     train_one()
     gc.collect()
     threads = len(os.listdir("/proc/self/task"))
-    sessions = [train_one() for _ in range(15)]
+    sessions = [train_one() for _ in range(6)]
     gc.collect()
     assert not any(session() for session in sessions)
     assert len(os.listdir("/proc/self/task")) <= threads + 1

@@ -81,14 +81,6 @@ def test_learning_rate_scheduler(data):
     assert [learner_value(model, rate, j) for j in range(2)] == [0, 0]
 
 
-def test_reduce_lr_on_plateau(data):
-    def make():
-        return [callbacks.ReduceLROnPlateau("val_loss", 0.5, patience=1, min_delta=10.0)]
-
-    _, (_, history, _) = both(data, make)
-    assert history["learning_rate"][-1] < history["learning_rate"][0]
-
-
 def test_csv_logger_and_terminate_on_nan(data, tmp_path):
     both(data, lambda: [callbacks.TerminateOnNaN()])
     model = logistic(options())
@@ -98,15 +90,6 @@ def test_csv_logger_and_terminate_on_nan(data, tmp_path):
     model = logistic(options(), rate=float("inf"))
     model.compile(keras.optimizers.SGD(float("inf")), LOSS)
     assert len(fit(model, data, callbacks.TerminateOnNaN()).history["loss"]) < 4
-
-
-def test_tensorboard(data, tmp_path):
-    pytest.importorskip("tensorboard")
-    model = logistic(options())
-    board = callbacks.TensorBoard(tmp_path, histogram_freq=1, update_freq=1)
-    fit(model, data, board, epochs=2)
-    for part in ("train", "validation"):
-        assert list((tmp_path / part).glob("events.out.tfevents.*"))
 
 
 def test_lambda_callback_on_batches_sees_the_model_of_that_moment(data):
@@ -235,25 +218,6 @@ def test_model_checkpoint_and_reload_resumes(data, tmp_path):
         np.testing.assert_array_equal(a, b)
     fit(model, data, epochs=1)
     assert session_of(model).learning_tasks == 12
-
-
-def test_backup_and_restore(data, tmp_path):
-    model = logistic(options())
-    with pytest.raises(RuntimeError, match="interrupted"):
-
-        def interrupt(epoch, logs):
-            if epoch == 2:
-                raise RuntimeError("interrupted")
-
-        fit(
-            model,
-            data,
-            callbacks.BackupAndRestore(tmp_path / "backup"),
-            callbacks.LambdaCallback(on_epoch_begin=interrupt),
-        )
-    again = logistic(options())
-    history = fit(again, data, callbacks.BackupAndRestore(tmp_path / "backup"))
-    assert history.epoch == [2, 3]
 
 
 def test_swap_ema_weights_evaluates_the_averages(data):

@@ -20,9 +20,11 @@ RUNS = (
     "cc/program",
     "cc/replicas",
     "cc/trainer",
+    "cc/training",
 )
 GRAPHS = ("cc/analysis", "cc/graph", "cc/passes")
 HOLE = "…"
+_SENTENCE = 40  # characters of the shortest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,11 +171,19 @@ def _line(source: str, at: int) -> int:
 
 
 def cc_warnings(source: str, where: str = "") -> Iterator[Message]:
-    """Returns the arguments of the warning sinks, `warn_(…)`, `Warn(…)` and `LOG(WARNING)`."""
+    """Returns the arguments of the warning sinks `warn_(…)`, `warn()(…)`, `Warn(…)` and
+    `LOG(WARNING)`, and what functions `…Text(…)` return for them."""
     handed_on = {"text", "std::move(warn)"}
     found = []
-    for call in re.finditer(r"(?<![\w:.>])(?:warn_|Warn)\(", source):
-        found.append((call.start(), balanced(source, call.end() - 1)))
+    for call in re.finditer(r"(?<![\w:.>])(?:warn_|Warn)\(|training_->Warn\(|\bwarn\(\)\(", source):
+        argument = balanced(source, call.end() - 1)
+        if not re.fullmatch(r"\w+Text\(.*\)", argument.strip(), re.S):
+            found.append((call.start(), argument))
+    for made in re.finditer(r"^std::string \w+Text\(.*?^}", source, re.M | re.S):
+        for call in re.finditer(r"\breturn ", made[0]):
+            returned = statement(made[0], call.end())
+            if literal_length(cc_text(returned)) >= _SENTENCE:
+                found.append((made.start() + call.start(), returned))
     for call in re.finditer(r"LOG\((?:WARNING|ERROR)\)\s*<<", source):
         found.append((call.start(), statement(source, call.end())))
     for at, argument in found:
@@ -252,9 +262,13 @@ def all_reasons() -> list[Message]:
     for folder in (*RUNS, "cc/session"):
         for where, source in _files(folder, ".cc"):
             found += cc_reasons(source, where)
-    facts, rows = "cc/graph/op_facts.cc", "cc/feeds/sparse_rows.cc"
+    facts = "cc/graph/op_facts.cc"
     found += cc_reasons((ROOT / facts).read_text(), facts)
-    found += cc_returns((ROOT / rows).read_text(), "WhyNotByRows", rows)
+    for file, function in (
+        ("cc/feeds/sparse_rows.cc", "WhyNotByRows"),
+        ("cc/trainer/central_gate.cc", "CentralGate::WhyOneLearner"),
+    ):
+        found += cc_returns((ROOT / file).read_text(), function, file)
     return found
 
 

@@ -142,7 +142,9 @@ def test_new_warnings_are_found():
     python = 'warnings.warn(f"Odd: {x} is " "odd, wanted even", TensorBowWarning)'
     (found,) = messages.python_warnings(python)
     assert found.text == "Odd: … is odd, wanted even"
-    (found,) = messages.cc_warnings('warn_(absl::StrCat("Odd: ", x, " is odd, "\n "wanted even"));')
+    (found,) = messages.cc_warnings(
+        'state_.warn()(absl::StrCat("Odd: ", x, " is odd, "\n "wanted even"));'
+    )
     assert found.text == "Odd: … is odd, wanted even"
     (found,) = messages.cc_warnings('LOG(WARNING) << "Odd: " << x;')
     assert found.text == "Odd: …"
@@ -160,4 +162,4 @@ def test_a_warning_that_cannot_be_read_is_an_error(source):
     with pytest.raises(AssertionError, match="no text"):
         list(messages.python_warnings(source))
     with pytest.raises(AssertionError, match="no text"):
-        list(messages.cc_warnings("warn_(made);"))
+        list(messages.cc_warnings("state_.warn()(made);"))
