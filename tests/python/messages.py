@@ -175,7 +175,8 @@ def cc_warnings(source: str, where: str = "") -> Iterator[Message]:
     `LOG(WARNING)`, and what functions `…Text(…)` return for them."""
     handed_on = {"text", "std::move(warn)"}
     found = []
-    for call in re.finditer(r"(?<![\w:.>])(?:warn_|Warn)\(|(?:training_|warnings)->Warn\(|\bwarn\(\)\(", source):
+    sinks = r"(?<![\w:.>])(?:warn_|Warn)\(|(?:training_|warnings)->Warn\(|\bwarn\(\)\("
+    for call in re.finditer(sinks, source):
         argument = balanced(source, call.end() - 1)
         if not re.fullmatch(r"\w+Text\(.*\)", argument.strip(), re.S):
             found.append((call.start(), argument))
