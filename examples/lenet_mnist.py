@@ -24,7 +24,7 @@ flags.DEFINE_float("learning_rate", 0.02, "of the momentum optimiser", lower_bou
 
 
 def batches(data: datasets.Images, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields batches of `rows` rows, shuffled anew in every epoch, for ever."""
+    """Yields batches of `rows` rows without end, in a new order every epoch."""
     random = np.random.default_rng(0)
     while True:
         order = random.permutation(len(data.x_train))

@@ -56,7 +56,7 @@ def augmented(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def batches(data: datasets.Images, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields augmented batches of `rows` rows, shuffled anew in every epoch, for ever."""
+    """Yields augmented batches of `rows` rows without end, in a new order every epoch."""
     random = np.random.default_rng(0)
     while True:
         order = random.permutation(len(data.x_train))

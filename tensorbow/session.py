@@ -1,4 +1,7 @@
-"""Sessions that train on several learners."""
+"""Sessions that train on several learners.
+
+All public methods stand here with their reference texts; their work is in `_session/`.
+"""
 
 from __future__ import annotations
 

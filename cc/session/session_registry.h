@@ -1,5 +1,5 @@
-// The numbers under which sessions get their options and are found again. TensorFlow
-// creates sessions by target string, which has no room for options.
+// The registry of sessions and of their options, by number. TensorFlow creates sessions
+// by a target string, which cannot carry options.
 //
 // A target is "tensorbow" (default options) or "tensorbow://<number>". Thread-safe.
 #ifndef TENSORBOW_CC_SESSION_SESSION_REGISTRY_H_

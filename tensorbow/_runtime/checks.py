@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
@@ -27,12 +28,12 @@ def is_list(value: Any) -> TypeGuard[Iterable[Any]]:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and not scalar
 
 
-class Rule:
+class Rule(abc.ABC):
     """A rule for the values of one argument."""
 
+    @abc.abstractmethod
     def check(self, who: str, name: str, value: Any) -> None:
         """Raises TypeError or ValueError, "{who}: {name} must be …", for a wrong value."""
-        raise NotImplementedError
 
 
 class Number(Rule):

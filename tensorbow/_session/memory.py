@@ -49,8 +49,8 @@ def size(count: float) -> str:
 def available_bytes(root: str = "") -> int | None:
     """Returns the bytes that this process may still use; None if the system does not say.
 
-    Takes the minimum of MemAvailable and the room in the process's control groups, version 1 or 2.
-    Memory that caches files counts as free.
+    Takes the minimum of MemAvailable and the free bytes of the process's control groups, version 1
+    or 2. Memory that caches files counts as free.
 
     Args:
       root: where the file system begins, for tests.
@@ -82,8 +82,10 @@ def _lines(path: str) -> list[str]:
 
 
 def _left(mount: str, path: str, limit: str, usage: str, cache: str) -> Iterable[int]:
-    """Yields the room in a control group and in its parents. In a container, where the path may
-    be the host's, the mount itself is the group."""
+    """Yields the free bytes of a control group and of its parents.
+
+    In a container the path may be the host's; then the mount itself is the group.
+    """
     parts = [part for part in path.split("/") if part]
     for depth in range(len(parts) + 1):
         group = "/".join([mount, *parts[:depth]])

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 # The formats of matplotlib that people mean.
 PICTURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".eps", ".ps")
-ROOM_BYTES = 16 << 20
+LEAST_BYTES = 16 << 20
 
 
-def fault_of(path: pathlib.Path, room_bytes: int = ROOM_BYTES) -> str:
+def fault_of(path: pathlib.Path, wanted_bytes: int = LEAST_BYTES) -> str:
     """Returns why a file could not be written there; "" if nothing is in the way."""
     folder = path.resolve().parent
     if not folder.is_dir():
@@ -30,23 +30,26 @@ def fault_of(path: pathlib.Path, room_bytes: int = ROOM_BYTES) -> str:
     except OSError as error:
         return f"cannot be written ({error.strerror}); name a file in another directory"
     free = shutil.disk_usage(folder).free
-    if free < room_bytes:
+    if free < wanted_bytes:
         return (
             f"the disk is full; name a file on another one, or make room: {free / 1e6:.0f} MB are "
-            f"free, wanted {room_bytes / 1e6:.0f} MB"
+            f"free, wanted {wanted_bytes / 1e6:.0f} MB"
         )
     return ""
 
 
 def check(
-    parser: argparse.ArgumentParser, arguments: argparse.Namespace, *names: str, room: int = 0
+    parser: argparse.ArgumentParser,
+    arguments: argparse.Namespace,
+    *names: str,
+    wanted_bytes: int = 0,
 ) -> None:
     """Refuses files, by the names of their flags, that could not be written."""
     for name in names:
         path = getattr(arguments, name)
         if path is None:
             continue
-        fault = fault_of(path, max(room, ROOM_BYTES))
+        fault = fault_of(path, max(wanted_bytes, LEAST_BYTES))
         if name == "plot" and not fault:
             fault = _fault_of_picture(path)
         if fault:

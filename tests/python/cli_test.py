@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorbow
 from tensorbow import cli, datasets, models, training
 from tensorbow.cli.train import report
+from tensorbow.cli.train.turns import Progress
 
 tf1 = tf.compat.v1
 
@@ -351,6 +352,17 @@ def test_without_a_bar_there_is_a_line_now_and_then(digits_file, tqdm, monkeypat
     # An epoch ends with its last run.
     assert [epoch for _, epoch in rows] == ["1"] * (len(done) - 1) + ["2"] * (len(done) + 1)
     assert len(re.findall(r"epoch 2 of 2, test accuracy 0\.\d{4}$", said, re.M)) == len(done) + 1
+
+
+def test_lines_count_epochs_beyond_those_asked_for(monkeypatch, capsys):
+    monkeypatch.setattr(report, "SECONDS_BETWEEN_LINES", 0.0)
+    shown = report.Bar(rows=100, epochs=2, contenders=1)
+    progress = Progress("stock", 0.9, accuracy=[0.5, 0.6])
+    for rows in (200, 10):
+        shown(progress, rows, session=None)
+    shown.close()
+    lines = re.findall(r"row (\d+ of \d+, epoch \d of \d)", capsys.readouterr().err)
+    assert lines == ["200 of 200, epoch 2 of 2", "210 of 300, epoch 3 of 3"]
 
 
 @pytest.mark.parametrize(

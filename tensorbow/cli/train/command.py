@@ -173,7 +173,7 @@ def _with_keras(
             if arguments.save is not None and arguments.save.suffix != ".keras":
                 arguments.save = arguments.save.with_name(arguments.save.name + ".keras")
             weights = sum(weight.numpy().nbytes for weight in model.weights)
-            outputs.check(parser, arguments, "save", room=4 * weights)
+            outputs.check(parser, arguments, "save", wanted_bytes=4 * weights)
             race.save = model.save
         progress = Progress(name, arguments.target)
         runs = keras_training.train(
@@ -223,7 +223,7 @@ def _with_sessions(
         )
     variables = program.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     size = sum(v.shape.num_elements() * v.dtype.base_dtype.size for v in variables)
-    outputs.check(parser, arguments, "save", room=2 * size)
+    outputs.check(parser, arguments, "save", wanted_bytes=2 * size)
 
     def feeds_of_epoch(epoch: int) -> dict[Any, Any]:
         return {rate: np.float32(_rate(arguments, epoch))}

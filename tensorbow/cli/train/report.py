@@ -56,6 +56,9 @@ class Bar:
         """
         self._done += rows
         self._epochs = max(self._epochs, len(progress.accuracy))
+        # Contenders train more epochs than asked for if they are to be measured for longer.
+        while self._done > self._total:
+            self._epochs += 1
         if self._bar is None:
             self._say(progress)
             return

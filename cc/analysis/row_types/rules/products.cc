@@ -1,5 +1,4 @@
-// Products, convolutions, batch normalisation, and ops on batches with independent
-// rows.
+// Products, convolutions, batch normalisation, and ops on independent rows.
 #include <algorithm>
 #include <map>
 #include <set>
