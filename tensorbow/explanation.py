@@ -29,7 +29,8 @@ class Explanation:
       why: the reason why one learner executes a learning run; else "".
       types: by tensor name, how the learners' values make that of all rows: "mean over
         rows", "rows on axis 0", "same on all learners", … Those of operations in functions
-        are below the name of the call.
+        are below the name of the call. Fetches that no update needs and that take long
+        (histograms), or mix rows, are "computed once, for all rows", after the step.
       exchanges: tensors (names) that learners exchange within a step.
       fetches: by tensor name, its type, "central" (a variable's central value), the rule
         of `Options(combine=...)`, or None.

@@ -227,6 +227,11 @@ absl::Status PreparedRun::Explain(const std::vector<py::array>& arrays,
     for (const auto& [tensor, type] : found->types->types) {
       if (type.typed()) texts[py::str(tensor)] = Describe(type, *found->types->sizes);
     }
+    const auto compiled = signature->program->compiled();
+    for (const FetchSource& fetch : compiled->fetches) {
+      const py::str name(fetch.declaration.name);
+      if (fetch.deferred) texts[name] = "computed once, for all rows";
+    }
   }
   facts["types"] = texts;
   py::object exchanges = py::list();

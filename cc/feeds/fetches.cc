@@ -1,6 +1,7 @@
 #include "cc/feeds/fetches.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -32,12 +33,18 @@ tf::Tensor WeightedSum(const std::vector<TaskOutcome>& tasks, size_t fetch,
   for (const TaskOutcome& task : tasks) {
     values.push_back(task.fetches[fetch].flat<T>().data());
   }
-  for (int64_t i = 0; i < out.size(); ++i) {
-    Accumulator sum(0);
+  constexpr int64_t kBlock = 256;
+  std::array<Accumulator, kBlock> sums;
+  for (int64_t begin = 0; begin < out.size(); begin += kBlock) {
+    const int64_t count = std::min(kBlock, out.size() - begin);
+    sums.fill(Accumulator(0));
     for (size_t k = 0; k < values.size(); ++k) {
-      sum += Accumulator(weights[k]) * static_cast<Accumulator>(values[k][i]);
+      const Accumulator weight(weights[k]);
+      for (int64_t i = 0; i < count; ++i) {
+        sums[i] += weight * static_cast<Accumulator>(values[k][begin + i]);
+      }
     }
-    out(i) = static_cast<T>(sum);
+    for (int64_t i = 0; i < count; ++i) out(begin + i) = static_cast<T>(sums[i]);
   }
   return result;
 }

@@ -36,7 +36,7 @@ struct CompileInput {
   CompileInput(const RunSpec& spec, const RunAnalysis& analysis, const Options& options)
       : spec(spec), analysis(analysis), options(options) {}
 
-  const RunSpec& spec;
+  RunSpec spec;
   const RunAnalysis& analysis;
   const Options& options;
   Traits::Averages averages = Traits::Averages::kNothing;

@@ -20,11 +20,19 @@
 
 namespace tensorbow {
 
-// The source of a fetch's value: a fetch of the tasks, or a variable.
+// The source of a fetch's value: a fetch of the tasks, a variable, or deferred nodes.
 struct FetchSource {
   FetchDeclaration declaration;
   int task_fetch = -1;                          // number among the tasks' fetches
   std::optional<tensorflow::NodeDef> variable;  // set instead of a fetch
+  bool deferred = false;
+};
+
+// An input of the deferred nodes (deferred_fetches.h).
+struct DeferredInput {
+  FetchDeclaration declaration;
+  int task_fetch = -1;  // number among the tasks' fetches, or -1
+  int run_feed = -1;    // number among the run's feeds, or -1
 };
 
 struct CompiledProgram {
@@ -32,7 +40,8 @@ struct CompiledProgram {
   RunSpec task;                        // the feeds, fetches and targets of a task
   std::vector<FeedDeclaration> feeds;  // of the run, in order
   std::vector<FetchSource> fetches;    // of the run, in order
-  int rows_fetch = -1;                 // the task's fetch whose size is its rows, or -1
+  std::vector<DeferredInput> deferred_inputs;
+  int rows_fetch = -1;  // the task's fetch whose size is its rows, or -1
   // The rows that it was compiled for; nullopt if rows are not typed, for one learner
   // or by the options.
   std::optional<RowsOfRun> rows;

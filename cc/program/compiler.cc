@@ -15,6 +15,7 @@
 #include "cc/learner/specialise.h"
 #include "cc/passes/pipeline.h"
 #include "cc/passes/task/build_task.h"
+#include "cc/program/deferred_fetches.h"
 #include "cc/program/run_rules.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -58,7 +59,8 @@ void Dump(const CompiledProgram& program, const LearnerPrograms& learners) {
         " combination ",
         declared.combination.has_value() ? static_cast<int>(*declared.combination) : -1,
         " task_fetch ", fetch.task_fetch, " variable ",
-        fetch.variable.has_value() ? fetch.variable->name() : "", "\n");
+        fetch.variable.has_value() ? fetch.variable->name() : "",
+        fetch.deferred ? " deferred" : "", "\n");
   }
   const TaskTraits& traits = program.traits;
   absl::StrAppend(&text, "task ", KeyOf(program.task), "\nrows_fetch ",
@@ -132,19 +134,36 @@ absl::Status Compiler::ChooseRows(const RunToCompile& run, CompiledProgram* prog
   return absl::OkStatus();
 }
 
-absl::Status Compiler::PlaceExchanges(const CompileInput& in, ProgramDraft* draft,
-                                      CompiledProgram* program) const {
-  ProgramDraft before = *draft;
-  TaskTraits traits = program->traits;
-  absl::Status placed = ExchangePipeline().RunOnProgram(in, draft, &traits);
-  if (placed.ok() && traits.types != nullptr) {
-    placed = SetFetchRules(*traits.types, traits.estimates, program);
-  }
-  if (placed.ok()) {
+absl::Status Compiler::PlaceTyped(CompileInput in, const ProgramGraph& users_graph,
+                                  ProgramDraft* draft, CompiledProgram* program) const {
+  const ProgramDraft before = *draft;
+  TF_ASSIGN_OR_RETURN(Deferral deferral,
+                      Deferral::Of(users_graph, before.graph(), *program));
+  const RunSpec all = in.spec;
+  for (;;) {
+    in.spec = deferral.Rest(all);
+    TaskTraits traits = program->traits;
+    *draft = before;
+    TF_RETURN_IF_ERROR(ExchangePipeline().RunOnProgram(in, draft, &traits));
+    const auto types = traits.types;
+    if (in.exchanging == Exchanging::kAll && deferral.Extend(*types)) continue;
+    TF_RETURN_IF_ERROR(deferral.Apply(*types, program));
     program->traits = std::move(traits);
-    return absl::OkStatus();
+    return SetFetchRules(*types, program->traits.estimates, program);
   }
-  if (in.rows == nullptr || !absl::IsInvalidArgument(placed)) return placed;
+}
+
+absl::Status Compiler::PlaceExchanges(const CompileInput& in,
+                                      const ProgramGraph& users_graph,
+                                      ProgramDraft* draft,
+                                      CompiledProgram* program) const {
+  if (in.rows == nullptr) {
+    return ExchangePipeline().RunOnProgram(in, draft, &program->traits);
+  }
+  const ProgramDraft before = *draft;
+  const CompiledProgram untouched = *program;
+  const absl::Status placed = PlaceTyped(in, users_graph, draft, program);
+  if (placed.ok() || !absl::IsInvalidArgument(placed)) return placed;
   const bool takes_own = in.analysis.takes_data && !options_.divides_elements();
   if (!takes_own && !AllNamed(program->feeds, *program->rows, options_)) {
     const bool averages_models = in.averages == Traits::Averages::kModels;
@@ -159,7 +178,8 @@ absl::Status Compiler::PlaceExchanges(const CompileInput& in, ProgramDraft* draf
   // data. That holds whatever the types are.
   CompileInput untyped = in;
   untyped.rows = nullptr;
-  *draft = std::move(before);
+  *draft = before;
+  *program = untouched;
   return ExchangePipeline().RunOnProgram(untyped, draft, &program->traits);
 }
 
@@ -183,7 +203,7 @@ absl::StatusOr<Compilation> Compiler::Compile(const RunToCompile& run,
                                   options_, in_step, &program));
   TF_RETURN_IF_ERROR(ChooseRows(run, &program, &in));
   if (program.awaits_feeds) return made;
-  TF_RETURN_IF_ERROR(PlaceExchanges(in, &draft, &program));
+  TF_RETURN_IF_ERROR(PlaceExchanges(in, run.graph, &draft, &program));
   TaskGraph task;
   TF_RETURN_IF_ERROR(MakeTask(in, draft.graph(), &made, &task));
   if (in.averages == Traits::Averages::kGradients && !in.on_accelerators &&

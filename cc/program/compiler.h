@@ -58,8 +58,11 @@ class Compiler {
   absl::Status ChooseRows(const RunToCompile& run, CompiledProgram* program,
                           CompileInput* in) const;
   // Inserts exchanges between learners into the graph of the program.
-  absl::Status PlaceExchanges(const CompileInput& in, ProgramDraft* draft,
-                              CompiledProgram* program) const;
+  absl::Status PlaceExchanges(const CompileInput& in, const ProgramGraph& users_graph,
+                              ProgramDraft* draft, CompiledProgram* program) const;
+  // Does so by types, and defers fetches.
+  absl::Status PlaceTyped(CompileInput in, const ProgramGraph& users_graph,
+                          ProgramDraft* draft, CompiledProgram* program) const;
   // Lowers and rewrites the graph of a task.
   absl::Status MakeTask(const CompileInput& in, const ProgramGraph& graph,
                         Compilation* made, TaskGraph* task) const;

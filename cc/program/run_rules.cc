@@ -209,9 +209,10 @@ std::optional<FetchRule> RuleForCounts(const RowType& type, const SizeTable& siz
   return rule;
 }
 
-// Returns the rule for a fetch of such a type; nullopt if there is none.
-std::optional<FetchRule> RuleFor(const RowType& type, const SizeTable& sizes,
-                                 bool estimates) {
+}  // namespace
+
+std::optional<FetchRule> RuleForFetch(const RowType& type, const SizeTable& sizes,
+                                      bool estimates) {
   using Kind = SizeTable::PartInfo::Kind;
   const auto rule = [&type](How how) {
     return FetchRule{how, std::max(0, type.axis), type.exponent, {}};
@@ -245,21 +246,26 @@ std::optional<FetchRule> RuleFor(const RowType& type, const SizeTable& sizes,
   }
 }
 
-}  // namespace
+absl::StatusOr<FetchRule> CombinationOf(const std::string& tensor,
+                                        const RowTypes& types, bool estimates) {
+  const RowType* const type = types.Find(Canonical(tensor));
+  if (type == nullptr) return absl::InternalError(absl::StrCat(tensor, " has no type"));
+  const auto rule = RuleForFetch(*type, *types.sizes, estimates);
+  if (rule.has_value()) return *rule;
+  if (type->unknown()) return absl::InvalidArgumentError(Describe(*type->why));
+  return absl::InvalidArgumentError(absl::StrCat("learners' values of fetch '", tensor,
+                                                 "' cannot be combined: it is ",
+                                                 Describe(*type, *types.sizes)));
+}
 
 absl::Status SetFetchRules(const RowTypes& types, bool estimates,
                            CompiledProgram* program) {
   for (FetchSource& fetch : program->fetches) {
     FetchDeclaration& declaration = fetch.declaration;
-    if (fetch.variable.has_value() || declaration.combination.has_value()) continue;
-    const RowType* const type = types.Find(Canonical(declaration.name));
-    if (type == nullptr) continue;  // it is a feed
-    declaration.rule = RuleFor(*type, *types.sizes, estimates);
-    if (declaration.rule.has_value()) continue;
-    if (type->unknown()) return absl::InvalidArgumentError(Describe(*type->why));
-    return absl::InvalidArgumentError(
-        absl::StrCat("learners' values of fetch '", declaration.name,
-                     "' cannot be combined: it is ", Describe(*type, *types.sizes)));
+    if (fetch.task_fetch < 0 || declaration.combination.has_value()) continue;
+    if (types.Find(Canonical(declaration.name)) == nullptr) continue;  // it is a feed
+    TF_ASSIGN_OR_RETURN(declaration.rule,
+                        CombinationOf(declaration.name, types, estimates));
   }
   return absl::OkStatus();
 }

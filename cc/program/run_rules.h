@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cc/analysis/row_types/row_types.h"
 #include "cc/config/options.h"
 #include "cc/feeds/feeds.h"
@@ -39,8 +40,15 @@ RowsOfRun PlannedRows(const std::vector<FeedDeclaration>& declarations,
                       const FeedPlan& plan,
                       const std::vector<tensorflow::Tensor>& feeds);
 
-// Sets the combination of each fetch's values, by its type. InvalidArgument if a fetch
-// cannot be combined.
+// Returns the rule for a fetch of such a type; nullopt if there is none.
+std::optional<FetchRule> RuleForFetch(const RowType& type, const SizeTable& sizes,
+                                      bool estimates);
+// Returns the rule for a typed tensor. InvalidArgument if there is none.
+absl::StatusOr<FetchRule> CombinationOf(const std::string& tensor,
+                                        const RowTypes& types, bool estimates);
+
+// Sets the combination of the tasks' fetches, by their types. InvalidArgument if a
+// fetch cannot be combined.
 absl::Status SetFetchRules(const RowTypes& types, bool estimates,
                            CompiledProgram* program);
 

@@ -170,7 +170,8 @@ absl::StatusOr<RunOutcome> RunDispatcher::RunOnLearners(const Signature& signatu
         continue;
       }
       if (std::holds_alternative<Again>(*outcome)) continue;
-      const auto* const executed = std::get_if<Executed>(&*outcome);
+      auto* const executed = std::get_if<Executed>(&*outcome);
+      if (executed != nullptr) TF_RETURN_IF_ERROR(ComputeDeferred(request, executed));
       if (tunes && executed != nullptr) {
         session_.tuning->Record(&signature, *executed,
                                 absl::ToDoubleSeconds(absl::Now() - begin));
@@ -186,6 +187,25 @@ absl::StatusOr<RunOutcome> RunDispatcher::RunOnLearners(const Signature& signatu
     }
     return outcome;
   }
+}
+
+absl::Status RunDispatcher::ComputeDeferred(const RunRequest& request,
+                                            Executed* outcome) {
+  const DeferredRun& rest = outcome->deferred;
+  if (rest.fetches.empty()) return absl::OkStatus();
+  const ScopedMark marked(&session_.trainer->activity(), "deferred fetches");
+  std::vector<tf::Tensor> values;
+  tf::RunMetadata metadata;
+  TF_RETURN_IF_ERROR(session_.central->Run(*request.run_options, rest.feeds,
+                                           rest.fetches, /*target_node_names=*/{},
+                                           &values, &metadata));
+  for (size_t i = 0; i < values.size(); ++i) {
+    outcome->fetches[rest.places[i]] = std::move(values[i]);
+  }
+  if (request.metadata != nullptr) {
+    request.metadata->mutable_step_stats()->MergeFrom(metadata.step_stats());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RunDispatcher::RunOnCentral(const Signature& signature, const Call& call,

@@ -134,6 +134,8 @@ class RunDispatcher {
   absl::StatusOr<RunOutcome> RunOnLearners(const Signature& signature,
                                            const RunRequest& request)
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
+  // Has the central session compute what the learners have left of a run.
+  absl::Status ComputeDeferred(const RunRequest& request, Executed* outcome);
   absl::Status RunOnCentral(const Signature& signature, const Call& call,
                             const std::function<absl::Status()>& central);
   // Takes the element, then runs the signature that is fed it.

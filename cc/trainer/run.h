@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "cc/learner/learner_group.h"
+#include "cc/program/deferred_fetches.h"
 #include "cc/program/program.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -39,6 +40,7 @@ struct Executed {
   Layout layout;         // of the learners
   int64_t num_rows = 0;  // of completed tasks
   std::vector<tensorflow::Tensor> fetches;
+  DeferredRun deferred;         // fetches that the caller computes
   bool on_one_learner = false;  // its feeds could not be divided
 };
 // Nothing has been executed: the caller runs it on the central model.

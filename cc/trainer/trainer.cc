@@ -183,11 +183,18 @@ absl::Status Trainer::Conclude(Program* program, LearningRun* run) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::CollectFetches(const Program& program, LearningRun* run,
-                                     std::vector<tf::Tensor>* fetches) {
+absl::Status Trainer::CollectFetches(const RunRequest& request, LearningRun* run,
+                                     Executed* outcome) {
   const std::vector<TaskOutcome> outcomes = run->TakeOutcomes();
-  const auto compiled = program.compiled();
+  const auto compiled = request.program->compiled();
+  std::vector<tf::Tensor>* const fetches = &outcome->fetches;
+  TF_ASSIGN_OR_RETURN(outcome->deferred,
+                      DeferredRunOf(*compiled, *request.feeds, outcomes));
   for (const FetchSource& fetch : compiled->fetches) {
+    if (fetch.deferred) {
+      fetches->emplace_back();
+      continue;
+    }
     absl::StatusOr<tf::Tensor> value =
         fetch.variable.has_value()
             ? state_.variables()->CentralValue(*fetch.variable)
@@ -242,7 +249,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   TF_RETURN_IF_ERROR(run.status());
   outcome.layout = state_.learners().layout();
   outcome.num_rows = run.NumRows();
-  TF_RETURN_IF_ERROR(CollectFetches(*program, &run, &outcome.fetches));
+  TF_RETURN_IF_ERROR(CollectFetches(request, &run, &outcome));
   return outcome;
 }
 

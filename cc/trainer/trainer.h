@@ -128,8 +128,8 @@ class Trainer {
   // Counts the run, marks what it changed, undoes what was discarded.
   absl::Status Conclude(Program* program, LearningRun* run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu());
-  absl::Status CollectFetches(const Program& program, LearningRun* run,
-                              std::vector<tensorflow::Tensor>* fetches)
+  absl::Status CollectFetches(const RunRequest& request, LearningRun* run,
+                              Executed* outcome)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu());
 
   // Returns the id of a variable that learners have copies of; or NotFound.

@@ -563,9 +563,27 @@ def test_fetches_are_what_one_learner_computes_from_all_rows(count):
     assert list(explanation.fetches.values())[1:] == list(FETCHES.values())
 
 
-def test_a_fetch_that_cannot_be_put_together_is_one_learners():
+@COUNTS
+def test_a_fetch_that_cannot_be_put_together_is_computed_once(count):
     explanation = assert_stocks(
-        programs.classifier(), programs.plain, 2, 3, fetch=["halves apart"], executed_by=1
+        programs.classifier(), programs.plain, count, 3, fetch=["halves apart"]
+    )
+    assert explanation.fetches["concat:0"] == "computed once, for all rows"
+
+
+def test_a_fetch_that_cannot_be_put_together_before_the_update_is_one_learners():
+    def train(loss):
+        with tf.control_dependencies([tf1.get_default_graph().get_tensor_by_name("concat:0")]):
+            return programs.train_op(loss)
+
+    explanation = assert_stocks(
+        programs.classifier(),
+        programs.plain,
+        2,
+        3,
+        fetch=["halves apart"],
+        executed_by=1,
+        train=train,
     )
     assert "fetch 'concat:0'" in explanation.why and "cannot be combined" in explanation.why
 
