@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tensorbow._runtime.messages import TensorBowWarning
     from tensorbow.adaptive import AdaptiveSGD, MegaBatch
     from tensorbow.cluster import Cluster
+    from tensorbow.comparison import Comparison, Difference
     from tensorbow.explanation import Explanation
     from tensorbow.hooks import MetricsHook
     from tensorbow.metrics import LearnerMetrics, Metrics, Quantiles
@@ -33,6 +34,8 @@ __all__ = [
     "SSGD",
     "AdaptiveSGD",
     "Cluster",
+    "Comparison",
+    "Difference",
     "Explanation",
     "Function",
     "Independent",
@@ -61,6 +64,7 @@ _MODULES = {
     "_runtime.messages": ("TensorBowWarning",),
     "adaptive": ("AdaptiveSGD", "MegaBatch"),
     "cluster": ("Cluster",),
+    "comparison": ("Comparison", "Difference"),
     "explanation": ("Explanation",),
     "hooks": ("MetricsHook",),
     "metrics": ("LearnerMetrics", "Metrics", "Quantiles"),

@@ -25,7 +25,9 @@ from tensorbow._session.memory_check import MemoryCheck
 from tensorbow._session.names import warn_of_unknown_names
 from tensorbow._session.plan import NeedsStockRunError, RunPlan, flat_feed_dict, plan_key
 from tensorbow._session.remote import Remote
+from tensorbow._session.stock_comparison import compare
 from tensorbow.adaptive import MegaBatch
+from tensorbow.comparison import Comparison
 from tensorbow.explanation import Explanation, explain
 from tensorbow.metrics import Metrics, from_native
 from tensorbow.options import Options
@@ -487,6 +489,31 @@ class _LearnerSession(BaseSession):
         found = explain(self._native, self._options, plan, arrays)
         self._warn()
         return found
+
+    def compare_with_stock(self, fetches: Any, feed_dict: Any = None, steps: int = 3) -> Comparison:
+        """Returns how far training steps on learners are from a stock session's.
+
+        The steps begin at the session's variables and are executed in sessions of their own:
+        stock's; stock's with variables a rounding error away, which shows what rounding does to
+        the program; and one with this session's options and at least two learners. This session
+        keeps its state.
+
+        Args:
+          fetches, feed_dict: a training step, as for `tf.compat.v1.Session.run`; the same rows
+            in every step.
+          steps: the number of steps.
+
+        Returns:
+          A `Comparison`, which prints readably: the relative difference of every fetch and of
+          every variable in the graph's collections.
+
+        Raises:
+          TypeError, ValueError: if the fetches do not train or take data from the graph, or
+            the options average models.
+          tf.errors.FailedPreconditionError: if variables have no values yet.
+        """
+        self._check_open()
+        return compare(self, fetches, feed_dict, steps)
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
         """Sets up a partial run as TensorFlow does; the central model executes it."""

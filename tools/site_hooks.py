@@ -35,7 +35,14 @@ PAGES = {
 API = {
     "session": (
         "Sessions",
-        ["TensorBowSession", "InteractiveSession", "TensorBowWarning", "Explanation"]
+        [
+            "TensorBowSession",
+            "InteractiveSession",
+            "TensorBowWarning",
+            "Explanation",
+            "Comparison",
+            "Difference",
+        ]
         + ["SessionCreator", "SessionManager"],
     ),
     "options": (
