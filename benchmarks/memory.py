@@ -5,8 +5,8 @@
 A dense network is trained for some steps on few rows, so that activations are small compared with
 weights, gradients and slots. Every contender is a fresh process, and each of its measurements
 another one. *Resident* is the growth of the process since its graph and session exist, before a
-variable is initialised; *peak* is the growth at its largest moment. Writes
-benchmarks/results/NAME.{json,md}.
+variable is initialised; *peak* is the growth at its largest moment, until the end of the first step
+and later. Writes benchmarks/results/NAME.{json,md}.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 ROWS_PER_LEARNER = 2
 STEPS = 10
 HIDDEN_LAYERS = 3
+KINDS = ("resident", "first", "later")
 
 
 def hidden_units(parameters: int) -> int:
@@ -71,7 +72,9 @@ def growth(
     arguments: dict[str, Any],
     learners: int,
 ) -> dict[str, int]:
-    """Returns the bytes by which this process grows when it trains: afterwards, and at its peak."""
+    """Returns the bytes by which this process grows: after training, and at its largest until the
+    first step has ended and later.
+    """
     import fully_connected
     from ways import session
 
@@ -91,9 +94,13 @@ def growth(
             forget_peak()
             before = resident_bytes()
             trained.run(program["init"])
-            for _ in range(steps):
+            trained.run(program["train_op"], feeds)
+            first = peak_bytes() - before
+            forget_peak()
+            for _ in range(steps - 1):
                 trained.run(program["train_op"], feeds)
-            return {"resident": resident_bytes() - before, "peak": peak_bytes() - before}
+            later = peak_bytes() - before
+            return {"resident": resident_bytes() - before, "first": first, "later": later}
 
     train([4] * HIDDEN_LAYERS, 2)  # from now on threads, kernels and libraries exist
     return train([units] * HIDDEN_LAYERS, steps)
@@ -104,7 +111,7 @@ def measure(
 ) -> dict[str, list[int]]:
     """Returns `growth` in each of several fresh processes."""
     job = {"units": units, "optimiser": optimiser, "steps": steps, **way.settings(learners)}
-    found: dict[str, list[int]] = {"resident": [], "peak": []}
+    found: dict[str, list[int]] = {kind: [] for kind in KINDS}
     for _ in range(repeats):
         output = subprocess.run(
             [sys.executable, __file__, "--job", json.dumps(job)],
@@ -119,17 +126,16 @@ def measure(
 
 
 def table(rows: dict[str, dict[str, Any]]) -> list[str]:
-    """Returns Markdown: bytes per parameter, and per parameter and learner."""
+    """Returns Markdown: bytes per parameter."""
     lines = [
-        "| | learners | resident, bytes per parameter | … and learner | peak, bytes per parameter "
-        "| … and learner |",
-        "|---|---|---|---|---|---|",
+        "| | learners | resident | peak, first step | peak, later steps |",
+        "|---|---|---|---|---|",
     ]
     for name, row in rows.items():
         cells = [name, str(row["learners"])]
-        for kind in ("resident", "peak"):
+        for kind in KINDS:
             median, low, high = spread(np.divide(row[kind], row["parameters"]).tolist())
-            cells += [f"{median:.1f} ({low:.1f}–{high:.1f})", f"{median / row['learners']:.1f}"]
+            cells.append(f"{median:.1f} ({low:.1f}–{high:.1f})")
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -161,8 +167,9 @@ def main() -> None:
         f"{where['tensorflow']}, Python {where['python']}; {where['date']}.",
         f"A dense network of {parameters:,} parameters of 4 bytes, {arguments.steps} steps with "
         f"{ROWS_PER_LEARNER} rows per learner; {arguments.repeats} processes each, medians with "
-        "quartiles. Resident: growth of the process from the session without variables to the "
-        "end of training; peak: to its largest size in between.",
+        "quartiles. Bytes per parameter by which the process has grown, from the session without "
+        "variables to the end of training (resident), and at its largest until the end of the first "
+        "step, and later.",
         *absent,
     ]
     report: dict[str, Any] = {"machine": where, "rows": {}}
