@@ -81,6 +81,12 @@ double NumElements(const RowType* type, const SizeTable& sizes) {
   return elements;
 }
 
+bool IsCombinable(const std::string& tensor, const RowTypes& types) {
+  const RowType* const type = types.Find(tensor);
+  return type != nullptr &&
+         RuleForFetch(*type, *types.sizes, /*estimates=*/false).has_value();
+}
+
 double NumElementsOfInputs(const tf::NodeDef& node, const RowTypes& types) {
   double elements = 0;
   for (const std::string& input : node.input()) {
@@ -137,7 +143,7 @@ void Deferral::FindCandidates(const ProgramGraph& original,
     const std::string tensor = std::move(pending.back());
     pending.pop_back();
     const Node* const node = run_->Find(ParseTensor(tensor).node);
-    if (node == nullptr || run_->IsFed(tensor) || candidates_.contains(node->name()) ||
+    if (node == nullptr || run_->IsFed(tensor) || candidates_.count(node->name()) > 0 ||
         !IsCandidate(original, *node)) {
       continue;
     }
@@ -161,7 +167,7 @@ bool Deferral::IsCandidate(const ProgramGraph& original, const Node& node) const
   const auto consumers = run_->consumers(node.name());
   return std::all_of(consumers.begin(), consumers.end(),
                      [this](const RunGraph::Use& use) {
-                       return candidates_.contains(use.node->name());
+                       return candidates_.count(use.node->name()) > 0;
                      });
 }
 
@@ -170,42 +176,61 @@ void Deferral::Defer(const Node& node) {
   for (const RunGraph::Use& use : run_->consumers(node.name())) Defer(*use.node);
 }
 
-std::vector<std::string> Deferral::Inputs() const {
+bool Deferral::TryDefer(absl::string_view node, const RowTypes& types) {
+  if (candidates_.count(node) == 0) return false;
+  const absl::flat_hash_set<std::string> before = deferred_;
+  Defer(*run_->Find(node));
+  if (DeferUncombinable(types)) return true;
+  deferred_ = before;
+  return false;
+}
+
+bool Deferral::DeferUncombinable(const RowTypes& types) {
+  size_t before;
+  do {
+    before = deferred_.size();
+    for (const std::string& input : Inputs()) {
+      if (run_->IsFed(input) || IsCombinable(input, types)) continue;
+      const absl::string_view producer = ParseTensor(input).node;
+      if (candidates_.count(producer) == 0) return false;
+      Defer(*run_->Find(producer));
+    }
+  } while (deferred_.size() > before);
+  return true;
+}
+
+std::set<std::string> Deferral::Inputs() const {
   std::set<std::string> inputs;
-  for (const Node* node : run_->nodes()) {
-    if (!deferred_.contains(node->name())) continue;
-    for (const std::string& input : node->input()) {
+  for (const std::string& name : deferred_) {
+    for (const std::string& input : run_->Find(name)->input()) {
       const absl::string_view producer = ParseTensor(input).node;
       if (!deferred_.contains(producer) && !constants_.contains(producer)) {
         inputs.insert(Canonical(input));
       }
     }
   }
-  return {inputs.begin(), inputs.end()};
+  return inputs;
 }
 
 void Deferral::DeferUntyped(const RowTypes& types) {
   for (const RowNeed& need : types.needs) {
-    if (need.kind == RowNeed::Kind::kAllRows && candidates_.contains(need.node)) {
-      Defer(*run_->Find(need.node));
+    if (need.kind == RowNeed::Kind::kAllRows) TryDefer(need.node, types);
+  }
+  for (const std::string& name : candidates_) {
+    for (const std::string& input : run_->Find(name)->input()) {
+      const RowType* const type = types.Find(Canonical(input));
+      if (type != nullptr && type->unknown()) TryDefer(ParseTensor(input).node, types);
     }
   }
-  for (const auto& [tensor, type] : types.types) {
-    const absl::string_view producer = ParseTensor(tensor).node;
-    if (type.unknown() && candidates_.contains(producer)) Defer(*run_->Find(producer));
-  }
   for (const std::string& fetch : run_->spec().fetches) {
-    const RowType* const type = types.Find(Canonical(fetch));
-    const absl::string_view producer = ParseTensor(fetch).node;
-    if (type != nullptr && candidates_.contains(producer) &&
-        !RuleForFetch(*type, *types.sizes, /*estimates=*/false).has_value()) {
-      Defer(*run_->Find(producer));
+    if (!IsCombinable(Canonical(fetch), types)) {
+      TryDefer(ParseTensor(fetch).node, types);
     }
   }
 }
 
 void Deferral::DeferLongWork(const RowTypes& types) {
-  std::vector<std::pair<const Node*, double>> nodes;
+  std::vector<std::pair<std::string, double>> nodes;
   double all = 0;
   for (const std::string& name : candidates_) {
     const RowType* const type = types.Find(absl::StrCat(name, ":0"));
@@ -213,32 +238,29 @@ void Deferral::DeferLongWork(const RowTypes& types) {
         type->exponent != 0) {
       continue;
     }
-    nodes.emplace_back(run_->Find(name), WorkOf(*run_->Find(name), types));
+    nodes.emplace_back(name, WorkOf(*run_->Find(name), types));
     all += nodes.back().second;
   }
   if (all < kLeastWork && deferred_.empty()) return;
   for (const auto& [node, work] : nodes) {
-    if (work >= kLeastWork / 10) Defer(*node);
+    if (work >= kLeastWork / 10) TryDefer(node, types);
   }
 }
 
-// Defers producers of inputs that cannot be combined, or that only save an exchange.
-void Deferral::DeferProducers(const RowTypes& types) {
+void Deferral::DeferScalars(const RowTypes& types) {
   size_t before;
   do {
     before = deferred_.size();
     for (const std::string& input : Inputs()) {
       const absl::string_view producer = ParseTensor(input).node;
-      if (run_->IsFed(input) || !candidates_.contains(producer)) continue;
-      const Node& node = *run_->Find(producer);
-      const RowType* const type = types.Find(input);
-      const bool combines =
-          type != nullptr && RuleForFetch(*type, *types.sizes, false).has_value();
       const auto consumers = run_->consumers(producer);
       const bool only_deferred = std::all_of(
           consumers.begin(), consumers.end(),
           [this](const auto& use) { return deferred_.contains(use.node->name()); });
-      if (!combines || (only_deferred && HasFewElements(node, types))) Defer(node);
+      if (only_deferred && candidates_.count(producer) > 0 &&
+          HasFewElements(*run_->Find(producer), types)) {
+        TryDefer(producer, types);
+      }
     }
   } while (deferred_.size() > before);
 }
@@ -247,7 +269,7 @@ bool Deferral::Extend(const RowTypes& types) {
   const size_t before = deferred_.size();
   DeferUntyped(types);
   DeferLongWork(types);
-  DeferProducers(types);
+  DeferScalars(types);
   return deferred_.size() > before;
 }
 

@@ -6,7 +6,9 @@
 #ifndef TENSORBOW_CC_PROGRAM_DEFERRED_FETCHES_H_
 #define TENSORBOW_CC_PROGRAM_DEFERRED_FETCHES_H_
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,19 +53,25 @@ class Deferral {
   bool IsCandidate(const ProgramGraph& original, const Node& node) const;
   // Defers a candidate and all that depends on it.
   void Defer(const Node& node);
+  // Does so for a candidate, and for producers of inputs that cannot be combined.
+  // Returns false, and defers nothing, if one of these is no candidate.
+  bool TryDefer(absl::string_view node, const RowTypes& types);
+  bool DeferUncombinable(const RowTypes& types);
   void DeferUntyped(const RowTypes& types);
   void DeferLongWork(const RowTypes& types);
-  void DeferProducers(const RowTypes& types);
+  // Defers producers of deferred nodes' inputs that have few inputs themselves: tasks
+  // then need not exchange these.
+  void DeferScalars(const RowTypes& types);
   bool IsDeferred(absl::string_view tensor) const {
     return deferred_.contains(ParseTensor(tensor).node);
   }
   // Returns the inputs of deferred nodes that are not deferred themselves.
-  std::vector<std::string> Inputs() const;
+  std::set<std::string> Inputs() const;
 
   std::shared_ptr<const RunGraph> run_;
-  absl::flat_hash_set<std::string> kept_;        // nodes whose outputs tasks return
-  absl::flat_hash_set<std::string> constants_;   // nodes of the user's graph
-  absl::flat_hash_set<std::string> candidates_;  // nodes
+  absl::flat_hash_set<std::string> kept_;          // nodes whose outputs tasks return
+  absl::flat_hash_set<std::string> constants_;     // nodes of the user's graph
+  std::set<std::string, std::less<>> candidates_;  // nodes
   absl::flat_hash_set<std::string> deferred_;
 };
 
