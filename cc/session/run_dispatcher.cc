@@ -169,6 +169,10 @@ absl::StatusOr<RunOutcome> RunDispatcher::RunOnLearners(const Signature& signatu
         Recompile(signature, stale->rows.has_value() ? &*stale->rows : nullptr);
         continue;
       }
+      if (const auto* const recurring = std::get_if<Recurring>(&*outcome)) {
+        CompileForShapes(signature, recurring->shapes);
+        continue;
+      }
       if (std::holds_alternative<Again>(*outcome)) continue;
       const auto* const executed = std::get_if<Executed>(&*outcome);
       if (tunes && executed != nullptr) {

@@ -31,7 +31,7 @@ class IdleGpu : public tf::Device, public AcceleratorDevice {
         const_cast<CpuWorkerThreads*>(host->tensorflow_cpu_worker_threads()));
   }
 
-  void Begin(int) override {}
+  void Begin(int, int64_t) override {}
   void End() override {}
   std::string Description() override { return "idle"; }
   tf::Device* device() override { return this; }
