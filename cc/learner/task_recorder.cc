@@ -107,7 +107,7 @@ absl::Status TaskRecorder::Enqueue(const Tensors& feeds, const Execute& execute,
       tf::Tensor own(accelerator_->device()->GetAllocator({}), fetch.dtype(),
                      fetch.shape());
       if (!own.IsInitialized()) {
-        return absl::ResourceExhaustedError("there is no memory for a fetched value");
+        return absl::ResourceExhaustedError("there is no memory for a copy of a fetch");
       }
       TF_RETURN_IF_ERROR(accelerator_->Copy(fetch, &own));
       fetch = std::move(own);
