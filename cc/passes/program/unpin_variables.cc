@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "cc/graph/op_facts.h"
 #include "cc/graph/program_graph.h"
 #include "tensorflow/core/framework/types.h"
@@ -22,6 +24,17 @@ bool TakesAny(const tf::NodeDef& node, const Names& variables) {
                        const TensorName tensor = ParseTensor(input);
                        return !tensor.control && variables.contains(tensor.node);
                      });
+}
+
+// Returns whether the node has to be where one of the variables is.
+bool IsWithAny(const tf::NodeDef& node, const Names& variables) {
+  constexpr absl::string_view kBeside = "loc:@";
+  const auto groups = node.attr().find("_class");
+  if (groups == node.attr().end()) return false;
+  for (absl::string_view group : groups->second.list().s()) {
+    if (absl::ConsumePrefix(&group, kBeside) && variables.contains(group)) return true;
+  }
+  return false;
 }
 
 // Returns whether the device is the session's CPU. (Another CPU is an emulated
@@ -54,7 +67,10 @@ bool UnpinVariables(const std::vector<std::string>& trained, tf::GraphDef* graph
   bool changed = false;
   for (tf::NodeDef& node : *graph->mutable_node()) {
     if (!IsSessionCpu(node.device())) continue;
-    if (!variables.contains(node.name()) && !TakesAny(node, variables)) continue;
+    if (!variables.contains(node.name()) && !TakesAny(node, variables) &&
+        !IsWithAny(node, variables)) {
+      continue;
+    }
     node.clear_device();
     changed = true;
   }

@@ -14,7 +14,7 @@
 namespace tensorbow {
 
 // Clears the requests for the session's CPU of these trained variables, of their slots
-// and of the ops that take them. Returns whether there are any.
+// and of the ops that take them or belong beside them. Returns whether there are any.
 bool UnpinVariables(const std::vector<std::string>& trained,
                     tensorflow::GraphDef* graph);
 

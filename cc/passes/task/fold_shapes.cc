@@ -63,6 +63,21 @@ absl::StatusOr<ShapeMap> InferShapes(const std::vector<tf::TensorShape>& feeds,
   return shapes;
 }
 
+// Has what waits for `node`, whose value nobody needs any more, wait for `constant`,
+// which follows the same nodes.
+void TakeControl(tf::Node* node, tf::Node* constant, tf::Graph* graph) {
+  const std::vector<const tf::Edge*> edges(node->out_edges().begin(),
+                                           node->out_edges().end());
+  for (const tf::Edge* edge : edges) {
+    if (!edge->IsControlEdge()) return;
+  }
+  for (const tf::Edge* edge : edges) {
+    if (edge->dst()->IsSink()) continue;
+    graph->AddControlEdge(constant, edge->dst());
+    graph->RemoveControlEdge(edge);
+  }
+}
+
 // Returns whether no other op needs the node.
 bool IsEnd(const tf::Node& node) {
   return std::all_of(node.out_edges().begin(), node.out_edges().end(),
@@ -95,12 +110,12 @@ absl::StatusOr<bool> FoldShapes(const std::vector<tf::TensorShape>& feeds,
   TF_RETURN_IF_ERROR(tf::ConstantFold(options, /*function_library=*/nullptr,
                                       tf::Env::Default(), /*partition_device=*/nullptr,
                                       graph, &changed));
-  std::unordered_map<std::string, std::string> old_names(made.begin(), made.end());
-  for (tf::Node* node : graph->op_nodes()) {
-    const auto old = old_names.find(node->name());
-    if (old != old_names.end()) {
-      node->set_assigned_device_name(devices[old->second]);
-    }
+  const auto nodes = graph->BuildNodeNameIndex();
+  for (const auto& [name, old] : made) {
+    const auto constant = nodes.find(name);
+    if (constant == nodes.end()) continue;
+    constant->second->set_assigned_device_name(devices[old]);
+    TakeControl(nodes.at(old), constant->second, graph);
   }
   if (changed) tf::PruneForReverseReachability(graph, std::move(ends));
   return changed;
