@@ -156,7 +156,7 @@ def later_learners_have_equal_shares(emulator: Emulator) -> None:
     rows = 4000
     program = Program("momentum", True)
     emulator.start()
-    emulator.start(memory_bytes=_peak(program, rows) * 9 // 4)
+    emulator.start(memory_bytes=_peak(program, rows) * 14 // 5)
     with new_session(program, learners_per_device=1, batch_size=rows) as session:
         session.run(program.init)
         session.run(program.train, program.feeds(0, rows))
