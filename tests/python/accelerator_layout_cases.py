@@ -151,20 +151,6 @@ def what_does_not_fit_is_skipped(emulator: Emulator) -> None:
         assert session.num_learners == 1
 
 
-def later_learners_have_equal_shares(emulator: Emulator) -> None:
-    """Checks that a learner made while another one holds memory gets half of all of it."""
-    rows = 4000
-    program = Program("momentum", True)
-    emulator.start()
-    emulator.start(memory_bytes=_peak(program, rows) * 14 // 5)
-    with new_session(program, learners_per_device=1, batch_size=rows) as session:
-        session.run(program.init)
-        session.run(program.train, program.feeds(0, rows))
-        session.set_learners(2)
-        session.run(program.train, program.feeds(1, 2 * rows))
-        assert session.num_learners == 2
-
-
 def run_without_memory_is_made_by_fewer(emulator: Emulator) -> None:
     """Checks that a run with too many learners does not fail during the search for the number."""
     rows = 4000
@@ -194,7 +180,6 @@ CASES: dict[str, Callable[[Emulator], None]] = {
         state_brings_its_learners,
         number_is_found,
         what_does_not_fit_is_skipped,
-        later_learners_have_equal_shares,
         run_without_memory_is_made_by_fewer,
     )
 }
