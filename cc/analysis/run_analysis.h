@@ -80,6 +80,15 @@ struct RunAnalysis {
   double optimiser_momentum = 0;
 };
 
+// Returns the variables that the run trains, in the analysis' order.
+inline std::vector<std::string> TrainedVariables(const RunAnalysis& analysis) {
+  std::vector<std::string> trained;
+  for (const auto& [name, use] : analysis.variables) {
+    if (use.trained) trained.push_back(name);
+  }
+  return trained;
+}
+
 // Analyses a run. `trainable`: names of trainable variables (node names). `forced`: the
 // kind of the run, whatever the graph says; a learning run that is forced trains all
 // trainable floating-point variables that it writes.

@@ -32,10 +32,10 @@ class AcceleratorDevice : public LearnerDevice {
     virtual ~Recording() = default;
   };
 
-  // Take and return memory: an equal part of the bytes that `learners` share. Tasks are
+  // Take and return memory: an equal part of `bytes`, which `learners` share. Tasks are
   // executed in between only. Tensors may outlive End(). REQUIRES at End(): no kernel
   // and no recording is left.
-  virtual void Begin(int learners) = 0;
+  virtual void Begin(int learners, int64_t bytes) = 0;
   virtual void End() = 0;
 
   // Describes the device and the learner's part of it in a text for users.
@@ -81,8 +81,8 @@ class AcceleratorDevice : public LearnerDevice {
   // Enqueues a copy from one tensor on the device to another on it.
   virtual absl::Status Copy(const tensorflow::Tensor& from, tensorflow::Tensor* to) = 0;
 
-  // Return bytes of the device's memory: the peak of this learner, and the limit of all
-  // learners on the device together.
+  // Return bytes of the device's memory: the peak of this learner, and those that were
+  // free for all learners when this one was made.
   virtual int64_t PeakBytes() = 0;
   virtual int64_t LimitBytes() = 0;
 };

@@ -20,6 +20,7 @@ TaskGraph CopyOf(const TaskGraph& task) {
   copy.fetch_types = task.fetch_types;
   copy.feeds_accelerator = task.feeds_accelerator;
   copy.fetches_accelerator = task.fetches_accelerator;
+  copy.fixed_shapes = task.fixed_shapes;
   return copy;
 }
 

@@ -32,6 +32,7 @@ struct TaskGraph {
   // True if the value is fed to, or fetched from, the accelerator's memory.
   std::vector<bool> feeds_accelerator;
   std::vector<bool> fetches_accelerator;
+  bool fixed_shapes = false;  // the graph is that of feeds of certain shapes
 };
 
 TaskGraph CopyOf(const TaskGraph& task);

@@ -103,14 +103,14 @@ Learner::Learner(int id, const LearnerEnvironment& environment,
 Learner::~Learner() { End(); }
 
 void Learner::Begin(const LearnerThreads& threads, std::chrono::microseconds spin,
-                    int neighbours) {
+                    int neighbours, int64_t bytes) {
   working_ = true;
   allocator_ = LearnerAllocator::New(absl::StrCat("tensorbow_learner_", id_),
                                      PhysicalMemoryBytes());
   device_->Begin(allocator_.get(), threads);
   device_->op_segment()->AddHold(kSessionHandle);
   if (accelerator_ != nullptr) {
-    accelerator_->Begin(neighbours);
+    accelerator_->Begin(neighbours, bytes);
     accelerator_->device()->op_segment()->AddHold(kSessionHandle);
   }
   if (id_ > 0) worker_ = std::make_unique<Worker>(threads.cpus, spin);
@@ -203,7 +203,7 @@ absl::Status Learner::Compile(const TaskGraph& task,
                         NewExecutor(task.parts[i], *made->graphs_[i], *made->runtime_));
     made->executors_.push_back(std::move(executor));
   }
-  if (accelerator_ != nullptr && environment_.record_tasks) {
+  if (accelerator_ != nullptr && environment_.record_tasks && task.fixed_shapes) {
     made->recorder_ = std::make_unique<TaskRecorder>(
         accelerator_, TaskVariables(made->graphs_, accelerator_),
         ObstacleToRecording(made->graphs_, accelerator_->device()->name()),

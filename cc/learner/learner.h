@@ -98,10 +98,10 @@ class Learner {
   ~Learner();
 
   // Makes the learner ready for programs, with these threads, as one of `neighbours`
-  // learners that share its accelerator, itself included. Learner 0 works on the
-  // calling thread and has no worker.
+  // learners that share the `bytes` of its accelerator, itself included. Learner 0
+  // works on the calling thread and has no worker.
   void Begin(const LearnerThreads& threads, std::chrono::microseconds spin,
-             int neighbours);
+             int neighbours, int64_t bytes);
   // Deletes its kernels, ends its threads and returns its memory, until Begin() is
   // called again. REQUIRES: its programs and its copies of variables are gone, or the
   // session ends. Called before the session's resources are released, to which kernels

@@ -144,7 +144,11 @@ void LearnerGroup::SetLayout(const Layout& layout) {
               : std::max(1, tf::NumInterOpThreadsFromSessionOptions(session_options_));
     }
     if (options_.pin_threads) threads.cpus = CpusOf(j, size, num_devices(), layout);
-    learners_[j]->Begin(threads, spin_, layout.learners);
+    // The bytes that the device's first learner found free: those made later find less,
+    // since other learners hold memory until then.
+    AcceleratorDevice* const first = learners_[j % num_devices()]->accelerator();
+    learners_[j]->Begin(threads, spin_, layout.learners,
+                        first == nullptr ? 0 : first->LimitBytes());
   }
 }
 

@@ -41,7 +41,7 @@ void TaskRecorder::Refuse(const std::string& why) {
 }
 
 void TaskRecorder::Forget() {
-  executed_ = 0;
+  warm_ = false;
   if (recording_ == nullptr) return;
   // A replay may be under way.
   accelerator_->Finish().IgnoreError();
@@ -50,20 +50,11 @@ void TaskRecorder::Forget() {
   fetches_.clear();
 }
 
-bool TaskRecorder::Fits(const Tensors& feeds) const {
-  bool fits = feeds.size() == kinds_.size();
-  for (size_t i = 0; fits && i < feeds.size(); ++i) {
-    fits = feeds[i].dtype() == kinds_[i].dtype && feeds[i].shape() == kinds_[i].shape;
-  }
-  return fits;
-}
-
 absl::Status TaskRecorder::Run(const Tensors& feeds, int64_t generation,
                                const Execute& execute, Tensors* fetches) {
   if (!obstacle_.empty()) return execute(feeds, fetches);
   if (generation != std::exchange(generation_, generation)) Forget();
   if (recording_ != nullptr) {
-    if (!Fits(feeds)) return execute(feeds, fetches);
     TaskVariables::Addresses now;
     TF_RETURN_IF_ERROR(variables_.Locate(&now));
     const std::string moved = variables_.Moved(addresses_, now);
@@ -79,16 +70,13 @@ absl::Status TaskRecorder::Run(const Tensors& feeds, int64_t generation,
       return execute(feeds, fetches);
     }
   }
-  if (!Fits(feeds)) {
-    executed_ = 0;
-    kinds_.clear();
-    for (const tf::Tensor& feed : feeds) kinds_.push_back({feed.dtype(), feed.shape()});
-  }
-  if (executed_ < kWarmUpTasks) return WarmUp(feeds, execute, fetches);
+  if (!warm_) return WarmUp(feeds, execute, fetches);
   const absl::Status recorded = Record(feeds, execute);
   if (absl::IsCancelled(recorded)) return recorded;
   if (!recorded.ok()) {
-    Refuse(std::string(recorded.message()));
+    const bool for_good = absl::IsUnimplemented(recorded) || ++failed_ == kAttempts;
+    if (for_good) Refuse(std::string(recorded.message()));
+    warm_ = false;
     return execute(feeds, fetches);
   }
   TF_RETURN_IF_ERROR(Replay(feeds));
@@ -102,15 +90,30 @@ absl::Status TaskRecorder::WarmUp(const Tensors& feeds, const Execute& execute,
   TF_RETURN_IF_ERROR(variables_.Locate(&before));
   TF_RETURN_IF_ERROR(execute(feeds, fetches));
   TF_RETURN_IF_ERROR(variables_.Locate(&after));
-  const std::string moved = variables_.Moved(before, after);
-  if (moved.empty()) {
-    ++executed_;
-    moving_ = 0;
-    return absl::OkStatus();
-  }
-  executed_ = 0;
-  if (++moving_ == kWarmUpTasks) Refuse(MovesItself(moved));
+  variables_.AddMoved(before, after, &moving_);
+  warm_ = true;
   return absl::OkStatus();
+}
+
+absl::Status TaskRecorder::Enqueue(const Tensors& feeds, const Execute& execute,
+                                   Tensors* fetches) {
+  Tensors held;
+  TF_RETURN_IF_ERROR(variables_.Hold(moving_, &held));
+  TF_RETURN_IF_ERROR(execute(feeds, fetches));
+  // A fetched value of before the task stays what it was.
+  for (tf::Tensor& fetch : *fetches) {
+    for (const tf::Tensor& buffer : held) {
+      if (!fetch.IsInitialized() || !fetch.SharesBufferWith(buffer)) continue;
+      tf::Tensor own(accelerator_->device()->GetAllocator({}), fetch.dtype(),
+                     fetch.shape());
+      if (!own.IsInitialized()) {
+        return absl::ResourceExhaustedError("there is no memory for a copy of a fetch");
+      }
+      TF_RETURN_IF_ERROR(accelerator_->Copy(fetch, &own));
+      fetch = std::move(own);
+    }
+  }
+  return variables_.MoveBack(held);
 }
 
 absl::Status TaskRecorder::Record(const Tensors& feeds, const Execute& execute) {
@@ -128,7 +131,7 @@ absl::Status TaskRecorder::Record(const Tensors& feeds, const Execute& execute) 
   TF_RETURN_IF_ERROR(variables_.Locate(&before));
   TF_RETURN_IF_ERROR(variables_.Save(&values));
   if (!accelerator_->records_waits()) TF_RETURN_IF_ERROR(EnterAll(/*updated=*/false));
-  auto recording = accelerator_->Record([&] { return execute(fixed, &made); });
+  auto recording = accelerator_->Record([&] { return Enqueue(fixed, execute, &made); });
   TF_RETURN_IF_ERROR(variables_.Locate(&after));
   const std::string moved = variables_.Moved(before, after);
   if (!recording.ok() || !moved.empty()) {
@@ -136,7 +139,8 @@ absl::Status TaskRecorder::Record(const Tensors& feeds, const Execute& execute) 
     // holds no value.
     TF_RETURN_IF_ERROR(variables_.Restore(before, values));
     TF_RETURN_IF_ERROR(recording.status());
-    return absl::UnimplementedError(MovesItself(moved));
+    variables_.AddMoved(before, after, &moving_);
+    return absl::AbortedError(MovesItself(moved));
   }
   recording_ = *std::move(recording);
   addresses_ = std::move(before);

@@ -2,15 +2,17 @@
 // a CUDA graph), so that the host need not issue every kernel.
 //
 // A task can be recorded if all of it is on the accelerator. Its shapes must not depend
-// on values, and nothing on the host may change from task to task. The first few tasks
-// are executed as usual, so that kernels have been chosen and compiled. Tasks with
-// other shapes than the recorded one are executed as usual, too.
+// on values, and nothing on the host may change from task to task. The first task is
+// executed as usual, which shows the variables that it moves. All tasks of a recorder
+// have the same shapes: other ones have executed them before, so that kernels have been
+// chosen and compiled.
 //
 // A recording reads and writes its variables at their recorded addresses. The recorder
 // compares them before every replay and drops the recording if a variable has moved,
-// for whatever reason. A task that moves its variables itself is never replayed. If a
-// recording fails, the variables are restored and the task is executed as usual. The
-// program is not recorded again.
+// for whatever reason. A variable that the task itself moves, as AssignVariableOp does,
+// is copied back to its recorded buffer at the end of the recording. If a recording
+// fails, the variables are restored and the task is executed as usual. The program is
+// recorded again a few times, unless an op cannot be recorded at all.
 //
 // Owned by the learner's program; used by the learner's thread.
 #ifndef TENSORBOW_CC_LEARNER_TASK_RECORDER_H_
@@ -34,9 +36,8 @@ class TaskRecorder {
   // Executes the task with these feeds, all of them on the accelerator.
   using Execute = std::function<absl::Status(const Tensors& feeds, Tensors* fetches)>;
 
-  // The tasks executed before one is recorded, none of which moves a variable. After as
-  // many in a row that move one, the program is not recorded.
-  static constexpr int kWarmUpTasks = 3;
+  // The limit of failed recordings.
+  static constexpr int kAttempts = 3;
   // The limit of recordings dropped because a variable has moved. Then the program is
   // not recorded again: it costs more than it saves.
   static constexpr int kForgottenRecordings = 8;
@@ -53,14 +54,10 @@ class TaskRecorder {
                    Tensors* fetches);
 
  private:
-  struct Kind {
-    tensorflow::DataType dtype;
-    tensorflow::TensorShape shape;
-  };
-
-  bool Fits(const Tensors& feeds) const;
-  // Executes a task and checks whether it moves its variables.
+  // Executes a task and finds the variables that it moves.
   absl::Status WarmUp(const Tensors& feeds, const Execute& execute, Tensors* fetches);
+  // Enqueues the task and the copies of moved variables to their buffers.
+  absl::Status Enqueue(const Tensors& feeds, const Execute& execute, Tensors* fetches);
   // Records the task; on errors, restores the variables.
   absl::Status Record(const Tensors& feeds, const Execute& execute);
   absl::Status Replay(const Tensors& feeds);
@@ -74,9 +71,9 @@ class TaskRecorder {
   std::string obstacle_;
   const std::function<void(const std::string&)> refused_;
   int64_t generation_ = -1;
-  std::vector<Kind> kinds_;  // of the feeds of tasks that are, or will be, recorded
-  int executed_ = 0;         // in a row, without moving a variable
-  int moving_ = 0;           // in a row, while moving one
+  bool warm_ = false;         // a task has been executed
+  std::vector<bool> moving_;  // by variable: tasks move it
+  int failed_ = 0;
   int forgotten_ = 0;
 
   std::unique_ptr<AcceleratorDevice::Recording> recording_;

@@ -68,6 +68,42 @@ std::string TaskVariables::Moved(const Addresses& before,
   return "";
 }
 
+void TaskVariables::AddMoved(const Addresses& before, const Addresses& after,
+                             std::vector<bool>* moving) const {
+  moving->resize(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (before[i] != after[i]) (*moving)[i] = true;
+  }
+}
+
+absl::Status TaskVariables::Hold(const std::vector<bool>& moving,
+                                 std::vector<tf::Tensor>* held) {
+  TF_RETURN_IF_ERROR(Open());
+  held->assign(nodes_.size(), tf::Tensor());
+  for (size_t i = 0; i < moving.size(); ++i) {
+    if (moving[i] && storages_[i].initialised()) (*held)[i] = storages_[i].value();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TaskVariables::MoveBack(const std::vector<tf::Tensor>& held) {
+  TF_RETURN_IF_ERROR(Open());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (held[i].TotalBytes() == 0 || AddressOf(storages_[i]) == held[i].data()) {
+      continue;
+    }
+    const tf::Tensor& value = storages_[i].value();
+    if (value.dtype() != held[i].dtype() || value.shape() != held[i].shape()) {
+      return absl::UnimplementedError(absl::StrCat(
+          "the task changes the shape of variable '", nodes_[i].name(), "'"));
+    }
+    tf::Tensor buffer = held[i];
+    TF_RETURN_IF_ERROR(accelerator_->Copy(value, &buffer));
+    storages_[i].Replace(buffer);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TaskVariables::Save(std::vector<tf::Tensor>* values) {
   TF_RETURN_IF_ERROR(Open());
   values->clear();

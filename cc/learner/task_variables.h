@@ -34,6 +34,17 @@ class TaskVariables {
   // `after`: from Locate().
   std::string Moved(const Addresses& before, const Addresses& after) const;
 
+  // Adds the variables that have moved to `moving`, a flag by variable.
+  void AddMoved(const Addresses& before, const Addresses& after,
+                std::vector<bool>* moving) const;
+
+  // Holds the buffers of these variables, which ops then replace but do not overwrite.
+  absl::Status Hold(const std::vector<bool>& moving,
+                    std::vector<tensorflow::Tensor>* held);
+  // Enqueues copies of the present values into the held buffers, which become the
+  // variables' own again.
+  absl::Status MoveBack(const std::vector<tensorflow::Tensor>& held);
+
   // Copies the values, in the device's order of work.
   absl::Status Save(std::vector<tensorflow::Tensor>* values);
   // Restores the saved values of variables that are no longer at `addresses`.

@@ -24,6 +24,8 @@
 #include "cc/passes/task/send_gradients.h"
 #include "cc/passes/task/share_variables.h"
 #include "cc/synchroniser/algorithm.h"
+#include "tensorflow/core/framework/device.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace tensorbow {
 
@@ -48,6 +50,12 @@ struct CompileInput {
   FixedRows fixed;  // feeds of a fixed number of rows
   // The feeds that are divided; null: rows are not typed.
   const RowsOfRun* rows = nullptr;
+  // The shapes of a task's feeds; null: any.
+  const std::vector<tensorflow::TensorShape>* shapes = nullptr;
+  // The device of learners beside the CPU; null: none.
+  const tensorflow::Device* accelerator = nullptr;
+  // Divides a lowered task between the devices.
+  std::function<absl::Status(TaskGraph*)> divide;
   // Applies the optimisations that need a learner's runtime.
   std::function<void(TaskGraph*)> optimise;
   AgreeOnSharing agree;

@@ -25,14 +25,17 @@ Pipeline ExchangePipeline() {
   p.Add<InsertExchangesPass>();
   p.Add<ScaleRatesPass>();
   p.Add<BatchElementsPass>();
+  p.Add<UnpinVariablesPass>();
   return p;
 }
 
-// Returns the passes after lowering. BuildTaskGraph() prunes, places and optimises the
-// run as a stock session does.
+// Returns the passes after lowering. LowerTask() prunes, places and optimises the run
+// as a stock session does.
 
 Pipeline TaskPipeline() {
   Pipeline p;
+  p.Add<FoldShapesPass>();
+  p.Add<DivideTaskPass>();
   p.Add<UseOneDnnPass>();
   p.Add<OptimisePass>();
   p.Add<FuseSparseAdamPass>();

@@ -8,6 +8,7 @@
 #include "cc/passes/program/inline_functions.h"
 #include "cc/passes/program/insert_exchanges.h"
 #include "cc/passes/program/scale_rates.h"
+#include "cc/passes/program/unpin_variables.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
@@ -91,6 +92,17 @@ absl::StatusOr<bool> BatchElementsPass::Run(const CompileInput& in, ProgramDraft
   tf::GraphDef graph;
   TF_RETURN_IF_ERROR(draft->graph().Closure(in.spec, &graph));
   BatchElements(rows, &graph);
+  TF_RETURN_IF_ERROR(draft->Replace(graph));
+  return true;
+}
+
+absl::StatusOr<bool> UnpinVariablesPass::Run(const CompileInput& in,
+                                             ProgramDraft* draft,
+                                             TaskTraits* traits) const {
+  if (!in.on_accelerators) return false;
+  tf::GraphDef graph;
+  TF_RETURN_IF_ERROR(draft->graph().Closure(in.spec, &graph));
+  if (!UnpinVariables(TrainedVariables(in.analysis), &graph)) return false;
   TF_RETURN_IF_ERROR(draft->Replace(graph));
   return true;
 }

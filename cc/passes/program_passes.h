@@ -57,6 +57,14 @@ class BatchElementsPass : public ProgramPass {
                            TaskTraits* traits) const override;
 };
 
+// Moves pinned variables to the learners' accelerator.
+class UnpinVariablesPass : public ProgramPass {
+ public:
+  absl::string_view name() const override { return "UnpinVariables"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, ProgramDraft* draft,
+                           TaskTraits* traits) const override;
+};
+
 }  // namespace tensorbow
 
 #endif  // TENSORBOW_CC_PASSES_PROGRAM_PASSES_H_

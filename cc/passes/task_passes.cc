@@ -1,9 +1,12 @@
 #include "cc/passes/task_passes.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cc/passes/task/exchange_moments.h"
+#include "cc/passes/task/fold_shapes.h"
 #include "cc/passes/task/fuse_element_updates.h"
 #include "cc/passes/task/fuse_products.h"
 #include "cc/passes/task/fuse_sparse_adam.h"
@@ -36,15 +39,38 @@ bool AveragesGradients(const CompileInput& in) {
   return in.averages == Traits::Averages::kGradients;
 }
 
-std::vector<std::string> TrainedVariables(const RunAnalysis& analysis) {
-  std::vector<std::string> trained;
-  for (const auto& [name, use] : analysis.variables) {
-    if (use.trained) trained.push_back(name);
+// Returns InvalidArgument if a trained variable is not on the accelerator, which
+// averages those in its memory.
+absl::Status CheckTrained(const CompileInput& in, const TaskGraph& task) {
+  const std::vector<std::string> trained = TrainedVariables(in.analysis);
+  for (const TaskPart& part : task.parts) {
+    if (part.device == in.accelerator) continue;
+    for (const tf::Node* node : part.graph->op_nodes()) {
+      if (std::count(trained.begin(), trained.end(), node->name()) == 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", node->name(), "' is trained on the CPU, where learners on ",
+          in.accelerator->device_type(), "s do not average it"));
+    }
   }
-  return trained;
+  return absl::OkStatus();
 }
 
 }  // namespace
+
+absl::StatusOr<bool> FoldShapesPass::Run(const CompileInput& in, TaskGraph* task,
+                                         TaskTraits* traits) const {
+  if (in.shapes == nullptr) return false;
+  task->fixed_shapes = true;
+  return FoldShapes(*in.shapes, task);
+}
+
+absl::StatusOr<bool> DivideTaskPass::Run(const CompileInput& in, TaskGraph* task,
+                                         TaskTraits* traits) const {
+  TF_RETURN_IF_ERROR(in.divide(task));
+  if (in.accelerator == nullptr) return false;
+  if (AveragesInRuns(in)) TF_RETURN_IF_ERROR(CheckTrained(in, *task));
+  return true;
+}
 
 absl::StatusOr<bool> UseOneDnnPass::Run(const CompileInput& in, TaskGraph* task,
                                         TaskTraits* traits) const {

@@ -8,6 +8,22 @@
 
 namespace tensorbow {
 
+// Computes what follows from the shapes of the feeds, if they are known.
+class FoldShapesPass : public TaskPass {
+ public:
+  absl::string_view name() const override { return "FoldShapes"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, TaskGraph* task,
+                           TaskTraits* traits) const override;
+};
+
+// Divides the task between the CPU and the accelerator.
+class DivideTaskPass : public TaskPass {
+ public:
+  absl::string_view name() const override { return "DivideTask"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, TaskGraph* task,
+                           TaskTraits* traits) const override;
+};
+
 // Uses oneDNN's kernels if the processor supports them.
 class UseOneDnnPass : public TaskPass {
  public:

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/analysis/row_types/row_types.h"
@@ -15,6 +16,7 @@
 #include "cc/learner/learner.h"
 #include "cc/passes/pass.h"
 #include "cc/program/learning_rates.h"
+#include "cc/program/task_shapes.h"
 #include "cc/synchroniser/hosts/host_gradients.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 
@@ -54,7 +56,16 @@ struct CompiledProgram {
 
 // The executables of a compiled program. Destroyed before the learners.
 struct LearnerPrograms {
-  std::vector<std::unique_ptr<Learner::Program>> tasks;  // by learner
+  using Tasks = std::vector<std::unique_ptr<Learner::Program>>;  // by learner
+
+  // Returns the executable for a task with these feeds.
+  const Learner::Program& Of(int learner,
+                             const std::vector<tensorflow::Tensor>& feeds) const;
+
+  Tasks tasks;
+  // Executables for tasks of certain shapes, and the shapes so far; on accelerators.
+  std::vector<std::pair<TaskShapes, Tasks>> by_shapes;
+  ShapeCounts counts;
   LearningRates rates;  // watched only if a drop restarts
 };
 

@@ -111,6 +111,7 @@ CompileInput Compiler::InputFor(const RunToCompile& run,
                                                 : Exchanging::kAll;
   }
   in.threads = learners_.layout().threads;
+  in.shapes = run.shapes;
   in.optimise = [this](TaskGraph* task) { learners_[0].Optimise(task); };
   in.agree = agree_;
   return in;
@@ -214,7 +215,7 @@ absl::StatusOr<Compilation> Compiler::Compile(const RunToCompile& run,
   return made;
 }
 
-absl::Status Compiler::MakeTask(const CompileInput& in, const ProgramGraph& graph,
+absl::Status Compiler::MakeTask(CompileInput in, const ProgramGraph& graph,
                                 Compilation* made, TaskGraph* task) const {
   TF_RETURN_IF_ERROR(learners_.EnsureSharedKernels(graph, in.analysis.shared_kernels));
   if (learners_.shares_random_state() && in.analysis.keeps_random_state) {
@@ -224,8 +225,12 @@ absl::Status Compiler::MakeTask(const CompileInput& in, const ProgramGraph& grap
   CompiledProgram& program = *made->compiled;
   program.traits.whole_feeds = WholeFeeds(program.feeds);
   tf::DeviceSet device_set;
-  TF_RETURN_IF_ERROR(BuildTaskGraph(graph, program.task, session_options_,
-                                    learners_.Devices(&device_set), task));
+  const TaskDevices devices = learners_.Devices(&device_set);
+  TF_RETURN_IF_ERROR(LowerTask(graph, program.task, session_options_, devices, task));
+  in.accelerator = devices.accelerator;
+  in.divide = [&](TaskGraph* lowered) {
+    return DivideTask(graph, program.task, session_options_, devices, lowered);
+  };
   return TaskPipeline().RunOnTask(in, task, &program.traits);
 }
 

@@ -28,6 +28,8 @@ struct RunToCompile {
   const RunAnalysis& analysis;
   const SparseFeeds& sparse_feeds;  // feeds that are parts of sparse tensors
   const RowsOfRun* rows;            // of the feeds; null: by their declarations
+  // Shapes of a task's feeds; null: any.
+  const std::vector<tensorflow::TensorShape>* shapes = nullptr;
 };
 
 struct Compilation {
@@ -64,8 +66,8 @@ class Compiler {
   absl::Status PlaceTyped(CompileInput in, const ProgramGraph& users_graph,
                           ProgramDraft* draft, CompiledProgram* program) const;
   // Lowers and rewrites the graph of a task.
-  absl::Status MakeTask(const CompileInput& in, const ProgramGraph& graph,
-                        Compilation* made, TaskGraph* task) const;
+  absl::Status MakeTask(CompileInput in, const ProgramGraph& graph, Compilation* made,
+                        TaskGraph* task) const;
   absl::Status CompileLearners(const RunToCompile& run, const ProgramGraph& graph,
                                const TaskGraph& task, Compilation* made) const;
   bool is_alone() const { return learners_.size() == 1 && options_.num_hosts() == 1; }

@@ -27,9 +27,10 @@ absl::Status LearningRates::Compile(const ProgramGraph& graph,
   }
   if (spec.fetches.empty()) return absl::OkStatus();
   tf::DeviceSet device_set;
+  const TaskDevices devices = learners->Devices(&device_set);
   TaskGraph task;
-  TF_RETURN_IF_ERROR(
-      BuildTaskGraph(graph, spec, options, learners->Devices(&device_set), &task));
+  TF_RETURN_IF_ERROR(LowerTask(graph, spec, options, devices, &task));
+  TF_RETURN_IF_ERROR(DivideTask(graph, spec, options, devices, &task));
   return (*learners)[0].Compile(task, Specialisation(), &computed_);
 }
 

@@ -5,6 +5,17 @@
 
 namespace tensorbow {
 
+const Learner::Program& LearnerPrograms::Of(
+    int learner, const std::vector<tensorflow::Tensor>& feeds) const {
+  if (!by_shapes.empty()) {
+    const TaskShapes shapes = ShapesOf(feeds);
+    for (const auto& [known, programs] : by_shapes) {
+      if (known == shapes) return *programs[learner];
+    }
+  }
+  return *tasks[learner];
+}
+
 void Program::Replace(std::shared_ptr<const CompiledProgram> compiled,
                       std::unique_ptr<LearnerPrograms> learners) {
   learners_ = std::move(learners);

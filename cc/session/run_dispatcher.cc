@@ -169,6 +169,10 @@ absl::StatusOr<RunOutcome> RunDispatcher::RunOnLearners(const Signature& signatu
         Recompile(signature, stale->rows.has_value() ? &*stale->rows : nullptr);
         continue;
       }
+      if (const auto* const recurring = std::get_if<Recurring>(&*outcome)) {
+        CompileForShapes(signature, recurring->shapes);
+        continue;
+      }
       if (std::holds_alternative<Again>(*outcome)) continue;
       auto* const executed = std::get_if<Executed>(&*outcome);
       if (executed != nullptr) TF_RETURN_IF_ERROR(ComputeDeferred(request, executed));

@@ -128,6 +128,9 @@ class RunDispatcher {
   // Compiles the run once more, for the learners there are; see Trainer::Recompile.
   void Recompile(const Signature& signature, const RowsOfRun* rows)
       ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
+  // Compiles the run for tasks of these shapes, too; see Trainer::CompileForShapes.
+  void CompileForShapes(const Signature& signature, const TaskShapes& shapes)
+      ABSL_LOCKS_EXCLUDED(compile_mu_, mu_);
 
   // Runs on the learners until they have a result. Takes fewer of them if the tuner has
   // tried too many for an accelerator's memory and the run has changed nothing.

@@ -238,4 +238,12 @@ void RunDispatcher::Recompile(const Signature& signature, const RowsOfRun* rows)
                               signature.program.get());
 }
 
+void RunDispatcher::CompileForShapes(const Signature& signature,
+                                     const TaskShapes& shapes) {
+  absl::MutexLock compiling(&compile_mu_);
+  absl::ReaderMutexLock lock(&mu_);
+  session_.trainer->CompileForShapes(graph_, signature.spec, sparse_feeds_, shapes,
+                                     signature.program.get());
+}
+
 }  // namespace tensorbow

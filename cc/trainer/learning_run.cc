@@ -169,7 +169,7 @@ absl::Status LearningRun::RunTask(int learner, int64_t task,
     synchroniser_->pace(learner).RecordRows(0);  // nothing tells: it counts as one
   }
   TF_RETURN_IF_ERROR((*learners_)[learner].Execute(
-      *program_->learners()->tasks[learner], execution, &outcome.fetches));
+      program_->learners()->Of(learner, feeds), execution, &outcome.fetches));
   if (plan_.tasks.empty() && compiled_->rows_fetch >= 0) {
     const tf::Tensor& data = outcome.fetches[compiled_->rows_fetch];
     outcome.rows = data.dims() > 0 ? data.dim_size(0) : 0;

@@ -85,6 +85,23 @@ void Trainer::Recompile(const ProgramGraph& graph, const RunSpec& spec,
   program->state.num_trained = -1;  // its set is to be made again
 }
 
+void Trainer::CompileForShapes(const ProgramGraph& graph, const RunSpec& spec,
+                               const SparseFeeds& sparse_feeds,
+                               const TaskShapes& shapes, Program* program) {
+  const ScopedMark marked(&activity(), "compile");
+  const auto compiled = program->compiled();
+  const RowsOfRun* const rows = compiled->rows.has_value() ? &*compiled->rows : nullptr;
+  absl::StatusOr<Compilation> made = NewCompiler().Compile(
+      {graph, spec, program->analysis, sparse_feeds, rows, &shapes},
+      choice().averages());
+  absl::MutexLock lock(&state_.mu());
+  // Without it, such tasks are executed as all others.
+  if (!made.ok() || program->learners() == nullptr || program->compiled() != compiled) {
+    return;
+  }
+  program->learners()->by_shapes.emplace_back(shapes, std::move(made->learners->tasks));
+}
+
 void Trainer::WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum) {
   constexpr double kStrong = 0.9 - 1e-6;  // 0.9 as a float is a little less
   if (analysis.optimiser_momentum < kStrong || momentum < kStrong) return;

@@ -52,10 +52,15 @@ struct OnCentral {
 struct Stale {
   std::optional<RowsOfRun> rows;
 };
+// Nothing has been executed: the program must be compiled for tasks of these shapes,
+// too.
+struct Recurring {
+  TaskShapes shapes;
+};
 // The run has left no trace and must be made again.
 struct Again {};
 
-using RunOutcome = std::variant<Executed, OnCentral, Stale, Again>;
+using RunOutcome = std::variant<Executed, OnCentral, Stale, Recurring, Again>;
 
 }  // namespace tensorbow
 

@@ -93,9 +93,17 @@ std::optional<RunOutcome> Trainer::Refuse(const RunRequest& request,
       num_learners() != planned_for) {
     return Stale{std::move(rows)};
   }
-  if (!HasTooFewRows(*compiled, plan, state_.options())) return std::nullopt;
-  state_.warn()(TooFewRowsText());
-  return OnCentral();
+  if (HasTooFewRows(*compiled, plan, state_.options())) {
+    state_.warn()(TooFewRowsText());
+    return OnCentral();
+  }
+  if (state_.learners().accelerators() == nullptr || !request.end_of_data.ok()) {
+    return std::nullopt;
+  }
+  std::optional<TaskShapes> shapes =
+      program.learners()->counts.Count(ShapesOfTasks(plan, *request.feeds));
+  if (!shapes.has_value()) return std::nullopt;
+  return Recurring{*std::move(shapes)};
 }
 
 absl::StatusOr<bool> Trainer::Prepare(const RunRequest& request, const FeedPlan& plan,

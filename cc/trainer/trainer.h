@@ -57,6 +57,10 @@ class Trainer {
   void Recompile(const ProgramGraph& graph, const RunSpec& spec,
                  const SparseFeeds& sparse_feeds, const RowsOfRun* rows,
                  Program* program);
+  // Compiles the program for tasks of these shapes, too.
+  void CompileForShapes(const ProgramGraph& graph, const RunSpec& spec,
+                        const SparseFeeds& sparse_feeds, const TaskShapes& shapes,
+                        Program* program);
 
   // Gives every device so many learners, of so many threads, between two iterations.
   // The central model stays. If models are averaged, all replicas start from it;

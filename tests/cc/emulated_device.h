@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,6 +29,7 @@
 #include "cc/memory/memory_share.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/resource_var.h"
 #include "tensorflow/core/framework/tensor_util.h"
 
 namespace tensorbow {
@@ -39,6 +41,7 @@ struct Emulation {
   bool records_waits = false;
   bool reduces_on_host = false;  // argument of the last averages
   std::string unrecordable;      // the name of an op that breaks recordings
+  std::map<int, std::atomic<int64_t>> held_bytes;  // by device
   std::atomic<int> uploads{0}, downloads{0}, recordings{0}, replays{0};
 };
 
@@ -51,14 +54,20 @@ inline Emulation& TheEmulation() {
 class EmulatedRegions : public tsl::SubAllocator {
  public:
   using Held = std::map<char*, size_t>;
-  explicit EmulatedRegions(std::shared_ptr<Held> held)
-      : SubAllocator({}, {}), regions_(HostRegions()), held_(std::move(held)) {}
+  EmulatedRegions(std::shared_ptr<Held> held, int ordinal)
+      : SubAllocator({}, {}),
+        regions_(HostRegions()),
+        held_(std::move(held)),
+        held_bytes_(TheEmulation().held_bytes[ordinal]) {}
   void* Alloc(size_t alignment, size_t size_bytes, size_t* received) override {
     void* const region = regions_->Alloc(alignment, size_bytes, received);
-    if (region != nullptr) (*held_)[static_cast<char*>(region)] = *received;
+    if (region == nullptr) return nullptr;
+    (*held_)[static_cast<char*>(region)] = *received;
+    held_bytes_ += *received;
     return region;
   }
   void Free(void* region, size_t size_bytes) override {
+    held_bytes_ -= (*held_)[static_cast<char*>(region)];
     held_->erase(static_cast<char*>(region));
     regions_->Free(region, size_bytes);
   }
@@ -67,6 +76,7 @@ class EmulatedRegions : public tsl::SubAllocator {
  private:
   const std::unique_ptr<tsl::SubAllocator> regions_;
   const std::shared_ptr<Held> held_;
+  std::atomic<int64_t>& held_bytes_;  // of the device
 };
 
 // A tensor at an address that it does not own.
@@ -159,13 +169,13 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
       : Device(tensorflow::Env::Default(), Attributes(*host)),
         AcceleratorDevice(learner),
         ordinal_(ordinal),
+        free_bytes_(TheEmulation().limit_bytes - TheEmulation().held_bytes[ordinal]),
         like_(learner, host, &completions_) {}
   ~EmulatedDevice() override { End(); }
 
-  void Begin(int learners) override {
-    share_ = std::make_shared<MemoryShare>(TheEmulation().limit_bytes / learners);
-    allocator_ =
-        New(AllocatorName(learner(), learners, TheEmulation().limit_bytes), memory_);
+  void Begin(int learners, int64_t bytes) override {
+    share_ = std::make_shared<MemoryShare>(bytes / learners);
+    allocator_ = New(AllocatorName(learner(), learners, bytes), memory_);
     like_.Begin(allocator_.get(), LearnerThreads());
     set_tensorflow_cpu_worker_threads(
         const_cast<CpuWorkerThreads*>(like_.tensorflow_cpu_worker_threads()));
@@ -194,7 +204,13 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
     if (from.TotalBytes() != to->TotalBytes()) {
       return absl::InternalError("copy between tensors of different size");
     }
-    std::memcpy(to->data(), from.data(), from.TotalBytes());
+    const auto copy = [source = from.data(), target = to->data(),
+                       size = from.TotalBytes()](tensorflow::Device*) {
+      std::memcpy(target, source, size);
+      return absl::OkStatus();
+    };
+    if (recording_ == nullptr) return copy(this);
+    recording_->work.push_back(copy);
     return absl::OkStatus();
   }
   absl::Status Upload(int feed, const tensorflow::Tensor& host,
@@ -227,7 +243,7 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
     std::shared_ptr<EmulatedRegions::Held> regions =
         std::make_shared<EmulatedRegions::Held>();
     LearnerAllocator::Owner memory;
-    std::vector<RecordedKernel> kernels;
+    std::vector<std::function<absl::Status(tensorflow::Device*)>> work;
   };
   absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& enqueue) override {
@@ -254,14 +270,14 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
   }
   absl::Status Replay(Recording* recording) override {
     ++TheEmulation().replays;
-    for (RecordedKernel& kernel : static_cast<Kernels*>(recording)->kernels) {
-      TF_RETURN_IF_ERROR(kernel.Execute(this));
+    for (const auto& work : static_cast<Kernels*>(recording)->work) {
+      TF_RETURN_IF_ERROR(work(this));
     }
     return absl::OkStatus();
   }
   bool records_waits() const override { return TheEmulation().records_waits; }
   int64_t PeakBytes() override { return allocator_->GetStats()->peak_bytes_in_use; }
-  int64_t LimitBytes() override { return TheEmulation().limit_bytes; }
+  int64_t LimitBytes() override { return free_bytes_; }
 
   tensorflow::ResourceMgr* resource_manager() override {
     return like_.resource_manager();
@@ -279,12 +295,14 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
       kernel->Compute(context);
       return CheckVariable(*kernel, context);
     }
-    RecordedKernel recorded(kernel, context);
+    auto recorded = std::make_shared<RecordedKernel>(kernel, context);
     kernel->Compute(context);
     if (kernel->name() == TheEmulation().unrecordable) ops_.Fail(*kernel, context);
     if (!context->status().ok()) return;
-    recorded.Made(context);
-    recording_->kernels.push_back(std::move(recorded));
+    if (kernel->type_string() == "AssignVariableOp") return RecordAssignment(context);
+    recorded->Made(context);
+    recording_->work.push_back(
+        [recorded](tensorflow::Device* device) { return recorded->Execute(device); });
   }
   void ComputeAsync(tensorflow::AsyncOpKernel* kernel,
                     tensorflow::OpKernelContext* context,
@@ -306,6 +324,17 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
   absl::Status Sync() override { return absl::OkStatus(); }
 
  private:
+  // Records what an assignment does on a device: nothing if the variable has become the
+  // value, else a copy.
+  void RecordAssignment(tensorflow::OpKernelContext* context) {
+    tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+    OP_REQUIRES_OK(
+        context,
+        LookupResource(context, tensorflow::HandleFromInput(context, 0), &variable));
+    tensorflow::Tensor* const tensor = variable->tensor();
+    if (tensor->data() == context->input(1).data()) return;
+    OP_REQUIRES_OK(context, Copy(context->input(1), tensor));
+  }
   // Fails if a variable is in host memory, where a GPU cannot read it.
   void CheckVariable(const tensorflow::OpKernel& kernel,
                      tensorflow::OpKernelContext* context) const {
@@ -333,11 +362,13 @@ class EmulatedDevice : public tensorflow::Device, public AcceleratorDevice {
                               std::shared_ptr<EmulatedRegions::Held> held) const {
     return LearnerAllocator::New(
         name, share_->limit_bytes(),
-        RegionsWithin(share_, std::make_unique<EmulatedRegions>(std::move(held))),
+        RegionsWithin(share_,
+                      std::make_unique<EmulatedRegions>(std::move(held), ordinal_)),
         /*returns_unused=*/false);
   }
 
   const int ordinal_;
+  const int64_t free_bytes_;     // when it was made
   CompletionQueue completions_;  // stays empty: kernels are executed at once
   std::shared_ptr<MemoryShare> share_;
   const std::shared_ptr<EmulatedRegions::Held> memory_ =

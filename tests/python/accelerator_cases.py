@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import tempfile
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,39 @@ def data_from_the_host(emulator: Emulator) -> None:
             pass
         assert runs == 10 and session.samples_seen >= 20
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)[:, 0]), np.arange(40))
+
+
+def variables_of_the_cpu_are_trained_by_one_learner(emulator: Emulator) -> None:
+    """Checks that one learner trains a variable that is not on the accelerator, as a stock session
+    does, and that the warning names it."""
+    emulator.start()
+    graph = tf1.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None, 2])
+        with tf1.device("/CPU:0"):
+            w = tf1.get_variable("pinned", [2, 1], initializer=tf1.ones_initializer())
+        with tf1.device("/CPU:1"):
+            loss = tf.reduce_mean(tf.matmul(x, w) ** 2)
+            train = tf1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+        init = tf1.global_variables_initializer()
+    values = np.random.default_rng(1).normal(size=(6, 8, 2)).astype(np.float32)
+
+    def trained(session: Any) -> np.ndarray:
+        with session:
+            session.run(init)
+            for rows in values:
+                session.run(train, {x: rows})
+            return np.asarray(session.run(w))
+
+    config = tf1.ConfigProto(allow_soft_placement=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = trained(
+            tensorbow.TensorBowSession(graph=graph, config=config, options=options(shard=[x]))
+        )
+    texts = [str(warning.message) for warning in caught]
+    assert any("one learner only: variable 'pinned'" in text for text in texts), texts
+    np.testing.assert_array_equal(found, trained(tf1.Session(graph=graph, config=config)))
 
 
 def failures_are_discarded(emulator: Emulator) -> None:
@@ -215,6 +249,7 @@ CASES: dict[str, Callable[[Emulator], None]] = (
             same_as_on_the_cpu,
             one_learner_is_stock,
             data_from_the_host,
+            variables_of_the_cpu_are_trained_by_one_learner,
             failures_are_discarded,
             state_goes_on,
             memory_is_refused,

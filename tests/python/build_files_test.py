@@ -18,7 +18,7 @@ TARGETS = {
 # The variables of the GPU library, which Bazel does not build.
 CMAKE_ONLY = {"TENSORBOW_CUDA_SOURCES", "TENSORBOW_GPU_SOURCES"}
 
-COMPILED_BY_TESTS = {"tests/cc/emulated_accelerator.cc"}
+COMPILED_BY_TESTS = {"tests/cc/emulated_accelerator.cc", "tests/cc/idle_gpu.cc"}
 
 
 def cmake_sources() -> dict[str, list[str]]:

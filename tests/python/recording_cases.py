@@ -64,24 +64,33 @@ class OnDevice:
             self.train = made.minimize(self.loss)
             with tf.control_dependencies([self.train]):
                 self.train_and_scale = tf1.assign(scale, scale * 1.5).op
+            names = [op.name for op in self.graph.get_operations()]
+            # As the update reads them.
+            reads = [n for n in names if n.endswith("ReadVariableOp") and "update_net/w1" in n]
+            self.powers = [tf.identity(self.graph.get_tensor_by_name(f"{n}:0")) for n in reads]
             self.weights = [w1, w2, scale]
             self.init = tf1.global_variables_initializer()
 
-    def feeds(self, number: int) -> dict[Any, np.ndarray]:
+    def feeds(self, number: int, rows: int = ROWS) -> dict[Any, np.ndarray]:
         """Returns the feeds of the run of that number."""
         random = np.random.default_rng(number)
-        x = random.normal(size=(ROWS, 6)).astype(np.float32)
+        x = random.normal(size=(rows, 6)).astype(np.float32)
         if self._classes:
-            return {self.x: x, self.y: random.integers(3, size=ROWS).astype(np.int32)}
-        return {self.x: x, self.y: random.normal(size=(ROWS, 3)).astype(np.float32)}
+            return {self.x: x, self.y: random.integers(3, size=rows).astype(np.int32)}
+        return {self.x: x, self.y: random.normal(size=(rows, 3)).astype(np.float32)}
 
 
 def on_device(
-    program: OnDevice, graphs: str, scaled: tuple[int, ...] = ()
+    program: OnDevice,
+    graphs: str,
+    scaled: tuple[int, ...] = (),
+    rows: tuple[int, ...] = (ROWS,) * 12,
+    powers: bool = False,
 ) -> tuple[list[np.ndarray], list[str]]:
-    """Returns the final values and fetches of 12 runs, and the warnings about recordings.
+    """Returns the final values and fetches of runs, and the warnings about recordings.
 
-    Runs whose number is in `scaled` assign to `scale` as well.
+    Runs whose number is in `scaled` assign to `scale` as well. `rows`: of each run. `powers`:
+    whether runs fetch Adam's powers of beta.
     """
     with (
         warnings.catch_warnings(record=True) as caught,
@@ -90,9 +99,11 @@ def on_device(
         warnings.simplefilter("always")
         session.run(program.init)
         found = []
-        for number in range(12):
+        for number, count in enumerate(rows):
             train = program.train_and_scale if number in scaled else program.train
-            found += session.run([train, program.loss, program.out], program.feeds(number))[1:]
+            feeds = program.feeds(number, count)
+            fetches = [train, program.loss, program.out, *(program.powers if powers else [])]
+            found += session.run(fetches, feeds)[1:]
         found += session.run(program.weights)
         for learner in range(session.num_learners):
             found += [session.learner_value(w, learner) for w in program.weights]
@@ -126,23 +137,45 @@ def recorded_tasks(emulator: Emulator) -> None:
             assert_same(found, expected)
 
 
+def recurring_rows(emulator: Emulator) -> None:
+    """Checks that tasks are recorded for three numbers of rows, each after three runs."""
+    emulator.start()
+    for rows, recorded in (
+        # Two runs, a warm-up, then two replays, of each number.
+        ((12, 8) * 5, (4, 8)),
+        # Learners have 5 and 4 rows: each records one size only.
+        ((9,) * 6, (2, 6)),
+        # Only three sizes are recorded.
+        ((12, 8, 4, 6) * 4, (6, 6)),
+        (tuple(range(4, 64, 4)), (0, 0)),
+    ):
+        expected, _ = on_device(OnDevice(), "off", rows=rows)
+        emulator.record()
+        found, texts = on_device(OnDevice(), "on", rows=rows)
+        assert texts == [], texts
+        assert emulator.recorded == recorded, (rows, emulator.recorded)
+        assert_same(found, expected)
+
+
 def moving_variables(emulator: Emulator) -> None:
     """Checks that variables moved by an op are never read or written at the old address."""
     emulator.start()
-    # Every task assigns to Adam's powers of beta.
-    expected, _ = on_device(OnDevice("adam", True), "off")
-    emulator.record()
-    found, texts = on_device(OnDevice("adam", True), "on")
-    assert emulator.recorded == (0, 0)
-    assert len(texts) == 1 and "_power" in texts[0], texts
-    assert_same(found, expected)
+    # Every task assigns to Adam's powers of beta, which are read before. They are fetched, too:
+    # the values of before the task.
+    for fetched in (False, True):
+        expected, _ = on_device(OnDevice("adam", True), "off", powers=fetched)
+        emulator.record()
+        found, texts = on_device(OnDevice("adam", True), "on", powers=fetched)
+        assert texts == [], texts
+        assert emulator.recorded == (2, 18), emulator.recorded
+        assert_same(found, expected)
     # One run does, to a variable that the recorded tasks only read.
     expected, _ = on_device(OnDevice("momentum", True), "off", scaled=(6,))
     emulator.record()
     found, texts = on_device(OnDevice("momentum", True), "on", scaled=(6,))
     assert texts == []
-    # Recorded, replayed as numbers 3 to 5; then 3 warm-up tasks, recorded again.
-    assert emulator.recorded == (4, 10), emulator.recorded
+    # Recorded, replayed as numbers 3 to 5; then a warm-up task, recorded again.
+    assert emulator.recorded == (4, 14), emulator.recorded
     assert_same(found, expected)
 
 
@@ -212,6 +245,7 @@ CASES: dict[str, Callable[[Emulator], None]] = {
     for case in (
         recorder,
         recorded_tasks,
+        recurring_rows,
         moving_variables,
         unrecordable_ops,
         reasons_against_recording,

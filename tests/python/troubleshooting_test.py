@@ -48,6 +48,7 @@ WITHOUT_ENTRY = {
     "The saved sizes of batches make no sense": "a damaged file has a checksum before that",
     "there is no memory for a copy of": "a task is executed op by op then",
     "variable '…' is of type …, which has no fixed size": "a task is executed op by op then",
+    "the task changes the shape of variable '…'": "a task is executed op by op then",
     "No page-locked memory for a fetched tensor": "of the host's memory nothing is left",
     "No memory for a constant": "the tensors before it fail",
     "… does not have the same size in all learners": "an assertion",

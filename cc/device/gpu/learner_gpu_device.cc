@@ -150,9 +150,9 @@ absl::Status LearnerGpuDevice::Start() {
   return streams_->executor->SynchronousMemZero(&scratch_, EigenScratchBytes());
 }
 
-void LearnerGpuDevice::Begin(int learners) {
-  share_ = std::make_shared<MemoryShare>(shared_bytes_ / learners);
-  allocator_ = NewAllocator(AllocatorName(learner(), learners, shared_bytes_),
+void LearnerGpuDevice::Begin(int learners, int64_t bytes) {
+  share_ = std::make_shared<MemoryShare>(bytes / learners);
+  allocator_ = NewAllocator(AllocatorName(learner(), learners, bytes),
                             /*returns_unused=*/true);
 }
 

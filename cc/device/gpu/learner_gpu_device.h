@@ -38,7 +38,7 @@ class LearnerGpuDevice : public tensorflow::LocalDevice, public AcceleratorDevic
   void* compute_stream() const;  // a cudaStream_t
 
   // AcceleratorDevice
-  void Begin(int learners) override;
+  void Begin(int learners, int64_t bytes) override;
   void End() override;
   std::string Description() override;
   tensorflow::Device* device() override { return this; }

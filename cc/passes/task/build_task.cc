@@ -174,9 +174,9 @@ void AnnotateFeeds(const ProgramGraph& program, const RunSpec& spec, tf::Graph* 
 
 }  // namespace
 
-absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
-                            const tf::SessionOptions& options,
-                            const TaskDevices& devices, TaskGraph* task) {
+absl::Status LowerTask(const ProgramGraph& program, const RunSpec& spec,
+                       const tf::SessionOptions& options, const TaskDevices& devices,
+                       TaskGraph* task) {
   tf::GraphDef closure;
   TF_RETURN_IF_ERROR(program.Closure(spec, &closure));
   tf::GraphExecutionStateOptions state_options;
@@ -201,20 +201,29 @@ absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
   tf::CopyGraph(client->graph, graph.get());
   task->feed_types = client->feed_types;
   task->fetch_types = client->fetch_types;
+  task->functions = std::move(client->flib_def);
+  task->parts.push_back({devices.cpu, std::move(graph)});
+  return absl::OkStatus();
+}
+
+absl::Status DivideTask(const ProgramGraph& program, const RunSpec& spec,
+                        const tf::SessionOptions& options, const TaskDevices& devices,
+                        TaskGraph* task) {
+  std::unique_ptr<tf::Graph> graph = std::move(task->parts[0].graph);
+  task->parts.clear();
   TF_RETURN_IF_ERROR(PlaceOnTwo(devices, graph.get(), task));
   Partitions partitions;
   TF_RETURN_IF_ERROR(
-      Divide(devices, client->flib_def.get(), std::move(graph), &partitions));
+      Divide(devices, task->functions.get(), std::move(graph), &partitions));
   // Mandatory: these passes select oneDNN's kernels.
   tf::GraphOptimizationPassOptions passes;
   passes.session_options = &options;
-  passes.flib_def = client->flib_def.get();
+  passes.flib_def = task->functions.get();
   passes.partition_graphs = &partitions;
   passes.device_set = devices.all;
   TF_RETURN_IF_ERROR(tf::OptimizationPassRegistry::Global()->RunGrouping(
       tf::OptimizationPassRegistry::POST_PARTITIONING, passes));
 
-  task->functions = std::move(client->flib_def);
   for (tf::Device* device : {devices.cpu, devices.accelerator}) {
     if (device == nullptr) continue;
     const auto part = partitions.find(device->name());

@@ -14,10 +14,15 @@
 
 namespace tensorbow {
 
-// Prunes, places and optimises.
-absl::Status BuildTaskGraph(const ProgramGraph& program, const RunSpec& spec,
-                            const tensorflow::SessionOptions& options,
-                            const TaskDevices& devices, TaskGraph* task);
+// Prunes, places and optimises. The task has one part, with the nodes of all devices.
+absl::Status LowerTask(const ProgramGraph& program, const RunSpec& spec,
+                       const tensorflow::SessionOptions& options,
+                       const TaskDevices& devices, TaskGraph* task);
+
+// Divides a lowered task between the CPU and the accelerator, and selects kernels.
+absl::Status DivideTask(const ProgramGraph& program, const RunSpec& spec,
+                        const tensorflow::SessionOptions& options,
+                        const TaskDevices& devices, TaskGraph* task);
 
 // Applies the graph optimisations that need a function library runtime (constant
 // folding, inlining); in place, once per task graph.

@@ -10,6 +10,7 @@
 #include "cc/passes/task/assigned_variables.h"
 #include "cc/passes/task/element_update.h"
 #include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
