@@ -134,6 +134,7 @@ fuzz: install
 
 bench: install
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/programs.py
 
 # PyTorch and JAX, in an environment of their own.
 peers: build/peers/requirements.stamp

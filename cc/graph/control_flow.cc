@@ -26,6 +26,11 @@ bool BeginsIterations(const ProgramGraph& graph, const tf::NodeDef& node) {
 
 }  // namespace
 
+bool BeginsControlFlow(const tf::NodeDef& node) {
+  return node.op() == "Switch" || node.op() == "RefSwitch" || node.op() == "Enter" ||
+         node.op() == "RefEnter";
+}
+
 bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
   // A node, and the numbers of loops and of conditionals entered backwards on the way
   // to it. Inside a loop only loops count.

@@ -10,6 +10,9 @@
 
 namespace tensorbow {
 
+// Returns true if a value enters a conditional or a loop at the node.
+bool BeginsControlFlow(const tensorflow::NodeDef& node);
+
 // Returns whether `tensor` ("node:index" or a node) lies inside a conditional or a
 // loop: a run that fetches it may find no value, or several. Tensors behind them have
 // one.

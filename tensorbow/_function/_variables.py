@@ -67,7 +67,7 @@ class EagerVariables:
             execute.execute(b"TensorBowOfferVariable", 0, inputs, (), context.context())
         graph = self._session.graph
         with graph.as_default(), tf.device(None):
-            name = graph.unique_name(name)
+            name = graph.unique_name(name.lstrip("_") or "variable")
             inner = variable_ops.var_handle_op(
                 dtype=dtype, shape=shape, shared_name=name, name=name
             )

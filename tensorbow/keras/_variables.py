@@ -115,8 +115,8 @@ class Mirror:
         index = len(self._variables)
         graph = self._session.graph
         with graph.as_default():
-            # Paths of Keras variables are not unique.
-            name = graph.unique_name(variable.name.split(":")[0])
+            # Paths of Keras variables are not unique. A private layer's begins with "_".
+            name = graph.unique_name(variable.name.split(":")[0].lstrip("_") or "variable")
             handle = variable_ops.var_handle_op(
                 dtype=variable.dtype, shape=variable.shape, shared_name=name, name=name
             )

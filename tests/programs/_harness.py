@@ -140,7 +140,7 @@ class Run:
 
 
 @contextlib.contextmanager
-def _version_1_behaviour() -> Iterator[None]:
+def version_1_behaviour() -> Iterator[None]:
     """Sets reference variables and control flow of 1.x, as after tf.disable_v2_behavior()."""
     flow, resource = tf1.control_flow_v2_enabled(), tf1.resource_variables_enabled()
     tf1.disable_control_flow_v2()
@@ -175,7 +175,7 @@ def run(name: str, seed: int, learners: int | None = None) -> Run:
         directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         caught = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
-        stack.enter_context(_version_1_behaviour())
+        stack.enter_context(version_1_behaviour())
         stack.enter_context(tf.Graph().as_default())
         tf1.set_random_seed(seed)
         outcome = module.train(sessions, seed, directory)

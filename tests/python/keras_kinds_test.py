@@ -74,7 +74,7 @@ def test_several_inputs_outputs_and_losses(digits):
 
     def make():
         a, b = keras.Input((8, 8, 1), name="a"), keras.Input((8, 8, 1), name="b")
-        hidden = layers.Dense(12, "relu")(layers.Flatten()(a + b))
+        hidden = layers.Dense(12, "relu", name="_hidden")(layers.Flatten()(a + b))
         outputs = {"digit": layers.Dense(10, name="digit")(hidden), "odd": layers.Dense(1)(hidden)}
         return keras.Model({"a": a, "b": b}, outputs)
 

@@ -1,19 +1,23 @@
 """Small runs of benchmarks that compare networks of many kinds."""
 
+import ast
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
 
 import hosts
 import layout_changes
 import networks
 import never_slower
 import observability
+import programs
 
 pytestmark = pytest.mark.usefixtures("warm_python")
 
@@ -61,6 +65,28 @@ def test_what_changing_the_number_of_learners_costs_is_measured():
     rows = {"logistic 32": {"changes": taken, "finding": tuned}}
     last = layout_changes.document(WHERE, rows, 2).splitlines()[-1]
     assert last.startswith("| logistic 32 | ") and last.endswith(" | 4.0 | 1.5 | 2 | 1 |")
+
+
+@pytest.mark.parametrize("name", ["cnn", "CNN, 4 towers", "Keras: graph convolution"])
+def test_a_program_is_compared_with_stock_step_by_step(name):
+    found = programs.in_turns(sys.executable, name, seconds=0.2, stock_first=True)
+    assert min(len(turns) for turns in found.values()) > programs.FIRST_STEPS
+    rows = {kind: programs.summary([turns]) for kind, turns in found.items()}
+    last = programs.document(WHERE, {name: rows}, repetitions=1).splitlines()[-1]
+    assert last.startswith(f"| {name} | ")
+
+
+def test_the_programs_to_compare_are_those_that_there_are():
+    listed = f"""
+import sys; sys.path[:0] = {[str(BENCHMARKS)]}
+import keras_programs, session_programs
+print([*keras_programs.PROGRAMS], [*session_programs.PROGRAMS], sep=chr(10))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", listed], capture_output=True, text=True, check=True
+    )
+    kerases, sessions = map(ast.literal_eval, done.stdout.splitlines())
+    assert (tuple(kerases), tuple(sessions)) == (programs.KERAS, programs.SESSIONS)
 
 
 def test_hosts_take_their_steps_together():

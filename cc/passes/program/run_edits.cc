@@ -16,6 +16,7 @@ RunEdits::RunEdits(const ProgramGraph& program, tf::GraphDef* graph)
     : program_(program), graph_(graph) {
   for (int i = 0; i < graph->node_size(); ++i) {
     nodes_[graph->node(i).name()] = i;
+    has_control_flow_ |= BeginsControlFlow(graph->node(i));
     for (const std::string& input : graph->node(i).input()) {
       const TensorName tensor = ParseTensor(input);
       if (tensor.control) {
@@ -102,7 +103,7 @@ absl::StatusOr<const tf::NodeDef*> RunEdits::Exchangeable(
     absl::string_view node) const {
   const tf::NodeDef* const found = program_.Find(node);
   if (found == nullptr) return Misplaced(node, "is to be exchanged in a function");
-  if (LiesInControlFlow(program_, node)) {
+  if (has_control_flow_ && LiesInControlFlow(program_, node)) {
     return Misplaced(node, "is to be exchanged in a conditional or a loop");
   }
   return found;

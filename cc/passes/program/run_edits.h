@@ -91,6 +91,7 @@ class RunEdits {
   absl::flat_hash_map<std::string, Nodes> users_;      // by tensor
   absl::flat_hash_map<std::string, Nodes> consumers_;  // by node
   absl::flat_hash_map<std::string, Nodes> followers_;  // by node, over control edges
+  bool has_control_flow_ = false;                      // conditionals or loops
   std::deque<tensorflow::NodeDef> added_;              // references stay valid
 };
 

@@ -256,6 +256,12 @@ std::vector<const tf::Node*> ExchangesOf(const Updates& updates,
 
 }  // namespace
 
+absl::Status ComputedLate(absl::string_view gradient, absl::string_view when) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "S-SGD cannot average '", ProgramsName(gradient), "', which is computed ", when,
+      ": it averages all gradients before the first update. Use tensorbow.SMA()"));
+}
+
 bool IsOfGradient(const tf::Node& update) {
   const int input = GradientInput(update);
   const tf::Node* gradient = nullptr;
@@ -309,10 +315,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                              : after.count(gradient) > 0 ? "after another update"
                                                          : nullptr;
     if (what != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "S-SGD cannot average '", ProgramsName(gradient->name()),
-          "', which is computed ", what,
-          ": it averages all gradients before the first update. Use tensorbow.SMA()"));
+      return ComputedLate(gradient->name(), what);
     }
     graph->AddControlEdge(gradient, last);
     return absl::OkStatus();

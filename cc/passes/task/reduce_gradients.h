@@ -20,9 +20,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cc/graph/task_graph.h"
 
 namespace tensorbow {
+
+// Returns the error that a gradient is computed where learners cannot average it.
+absl::Status ComputedLate(absl::string_view gradient, absl::string_view when);
 
 constexpr char kBeginUpdates[] = "TensorBowBeginUpdates";
 
