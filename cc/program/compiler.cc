@@ -132,19 +132,30 @@ absl::Status Compiler::ChooseRows(const RunToCompile& run, CompiledProgram* prog
   return absl::OkStatus();
 }
 
+absl::Status Compiler::PlaceByTypes(const CompileInput& in, ProgramDraft* draft,
+                                    CompiledProgram* program) const {
+  TaskTraits traits = program->traits;
+  TF_RETURN_IF_ERROR(ExchangePipeline().RunOnProgram(in, draft, &traits));
+  if (traits.types != nullptr) {
+    TF_RETURN_IF_ERROR(SetFetchRules(*traits.types, traits.estimates, program));
+  }
+  program->traits = std::move(traits);
+  return absl::OkStatus();
+}
+
 absl::Status Compiler::PlaceExchanges(const CompileInput& in, ProgramDraft* draft,
                                       CompiledProgram* program) const {
   ProgramDraft before = *draft;
-  TaskTraits traits = program->traits;
-  absl::Status placed = ExchangePipeline().RunOnProgram(in, draft, &traits);
-  if (placed.ok() && traits.types != nullptr) {
-    placed = SetFetchRules(*traits.types, traits.estimates, program);
+  const absl::Status placed = PlaceByTypes(in, draft, program);
+  if (placed.ok() || in.rows == nullptr || !absl::IsInvalidArgument(placed)) {
+    return placed;
   }
-  if (placed.ok()) {
-    program->traits = std::move(traits);
-    return absl::OkStatus();
+  if (in.exchanging == Exchanging::kAll) {
+    CompileInput lowered = in;
+    lowered.lowers_conditionals = true;
+    *draft = before;
+    if (PlaceByTypes(lowered, draft, program).ok()) return absl::OkStatus();
   }
-  if (in.rows == nullptr || !absl::IsInvalidArgument(placed)) return placed;
   const bool takes_own = in.analysis.takes_data && !options_.divides_elements();
   if (!takes_own && !AllNamed(program->feeds, *program->rows, options_)) {
     const bool averages_models = in.averages == Traits::Averages::kModels;

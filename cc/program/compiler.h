@@ -57,7 +57,10 @@ class Compiler {
   // Sets the rows that `program` is compiled for, and whether they are typed.
   absl::Status ChooseRows(const RunToCompile& run, CompiledProgram* program,
                           CompileInput* in) const;
-  // Inserts exchanges between learners into the graph of the program.
+  // Inserts exchanges between learners, as the types of rows require.
+  absl::Status PlaceByTypes(const CompileInput& in, ProgramDraft* draft,
+                            CompiledProgram* program) const;
+  // The same, or leaves the graph if the user has named all divided feeds.
   absl::Status PlaceExchanges(const CompileInput& in, ProgramDraft* draft,
                               CompiledProgram* program) const;
   // Lowers and rewrites the graph of a task.

@@ -216,6 +216,12 @@ Types TypeFlow::Apply(OpView& op, const Types& in) {
                   [](const RowType& type) { return type.is(RowKind::kBlocks); })) {
     return TypeBlocks(op, in);
   }
+  const bool of_slots = std::any_of(in.begin(), in.end(), [](const RowType& type) {
+    return type.is(RowKind::kOfSlots);
+  });
+  if (of_slots && !MayTakeValuesOfSlots(op.op()) && !HandsOn(op.op())) {
+    return {op.Unknown("computes with distinct values of each learner's rows")};
+  }
   const Rule rule = RuleTable::Get().Find(op.op());
   if (rule != nullptr) return rule(op, in);
   // An op on inputs that are equal everywhere gives equal outputs.

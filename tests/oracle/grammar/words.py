@@ -80,6 +80,7 @@ def compose(choose: Callable[[list[Any]], Any]) -> program.Program:
         variables=variables,
         flow="v1" if variables == "ref" else one.of(["v2", "v1"]),
         sizes=one.of(list(feeds.SIZES)),
+        called=one.of([True, False, True]),
         seed=one.of(list(range(100))),
     )
 
