@@ -45,8 +45,8 @@ struct CompileInput {
   bool may_divide = false;  // runs can have more than one task
   bool on_accelerators = false;
   bool lowers_conditionals = false;  // that are functions
-  int threads = 1;  // of a learner
-  FixedRows fixed;  // feeds of a fixed number of rows
+  int threads = 1;                   // of a learner
+  FixedRows fixed;                   // feeds of a fixed number of rows
   // The feeds that are divided; null: rows are not typed.
   const RowsOfRun* rows = nullptr;
   // Applies the optimisations that need a learner's runtime.

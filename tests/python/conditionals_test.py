@@ -61,14 +61,14 @@ def sum_or_mean(m):
 
 def masked(m):
     mask = tf.cast(m.y > 0, tf.float64)
-    loss = m.choose(
-        lambda: total(m.errors * mask) / (1.0 + total(mask)), lambda: mean(m.errors)
-    )
+    loss = m.choose(lambda: total(m.errors * mask) / (1.0 + total(mask)), lambda: mean(m.errors))
     return adam(loss), loss
 
 
 def variance(m):
-    loss = m.choose(lambda: mean(square(m.out - mean(m.out))) + mean(m.errors), lambda: mean(m.errors))
+    loss = m.choose(
+        lambda: mean(square(m.out - mean(m.out))) + mean(m.errors), lambda: mean(m.errors)
+    )
     return adam(loss), loss
 
 

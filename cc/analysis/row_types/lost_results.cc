@@ -1,6 +1,8 @@
 #include "cc/analysis/row_types/lost_results.h"
 
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/graph/downstream.h"
@@ -37,14 +39,17 @@ bool IsNeverExecuted(const TypedGraph& graph, const tf::Node& node) {
   return false;
 }
 
+std::shared_ptr<const RowReason> Unknown(const tf::Node* node, std::string text) {
+  return std::make_shared<RowReason>(
+      RowReason{node->name(), node->type_string(), std::move(text)});
+}
+
 }  // namespace
 
 std::shared_ptr<const RowReason> FindLostResult(const TypedGraph& graph) {
   for (const tf::Node* node : graph.graph->op_nodes()) {
     if (!node->IsExit() || !IsNeverExecuted(graph, *node)) continue;
-    return std::make_shared<RowReason>(
-        RowReason{node->name(), node->type_string(),
-                  "is the result of a loop that TensorFlow loses"});
+    return Unknown(node, "is the result of a loop that TensorFlow loses");
   }
   return nullptr;
 }

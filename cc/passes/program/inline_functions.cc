@@ -38,9 +38,9 @@ const tf::FunctionDef* FunctionOf(const tf::AttrSlice& attributes,
 bool IsLowered(const tf::AttrSlice& attributes, absl::string_view op) {
   bool lowers = false;
   return (op == "If" || op == "StatelessIf") &&
-         tf::TryGetNodeAttr(
-             attributes, tf::LowerFunctionalOpsConstants::kLowerUsingSwitchMergeAttr,
-             &lowers) &&
+         tf::TryGetNodeAttr(attributes,
+                            tf::LowerFunctionalOpsConstants::kLowerUsingSwitchMergeAttr,
+                            &lowers) &&
          lowers;
 }
 
@@ -139,7 +139,8 @@ void BypassMerges(tf::Graph* graph) {
   for (tf::Node* node : graph->op_nodes()) {
     if (!node->IsSwitch() || node->output_type(0) != tf::DT_VARIANT) continue;
     const tf::OutputTensor merged = SourceOf(*node, 0), predicate = SourceOf(*node, 1);
-    if (merged.node == nullptr || !merged.node->IsMerge() || merged.index != 0) continue;
+    if (merged.node == nullptr || !merged.node->IsMerge() || merged.index != 0)
+      continue;
     for (int k = 0; k < merged.node->num_inputs(); ++k) {
       const tf::Edge* value = nullptr;
       if (!merged.node->input_edge(k, &value).ok()) continue;
@@ -158,7 +159,7 @@ void BypassMerges(tf::Graph* graph) {
   }
 }
 
-// Returns the graph of what `spec` needs.
+// Returns the graph of a run.
 absl::StatusOr<std::unique_ptr<tf::Graph>> GraphOf(const ProgramGraph& graph,
                                                    const RunSpec& spec,
                                                    tf::VersionDef* versions) {
@@ -179,8 +180,8 @@ absl::StatusOr<std::unique_ptr<tf::Graph>> GraphOf(const ProgramGraph& graph,
 // Rewrites what `spec` needs with `once` until it changes nothing; returns whether it
 // has changed anything.
 template <typename Once>
-absl::StatusOr<bool> RewriteWith(const ProgramGraph& graph, const RunSpec& spec, Once once,
-                             ProgramGraph* rewritten) {
+absl::StatusOr<bool> RewriteWith(const ProgramGraph& graph, const RunSpec& spec,
+                                 Once once, ProgramGraph* rewritten) {
   tf::VersionDef versions;
   absl::StatusOr<std::unique_ptr<tf::Graph>> made = GraphOf(graph, spec, &versions);
   if (!made.ok()) return made.status();

@@ -195,10 +195,9 @@ class Inserter {
   absl::Status ExchangeInBranch(const std::string& tensor, const RowType& type,
                                 const std::vector<Branch>& branches) {
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
-    TF_ASSIGN_OR_RETURN(
-        const std::string made,
-        edits_.AddExchangeInBranch(ParseTensor(tensor), branches, dtype,
-                                   HowOf(type.kind), type.exponent));
+    TF_ASSIGN_OR_RETURN(const std::string made,
+                        edits_.AddExchangeInBranch(ParseTensor(tensor), branches, dtype,
+                                                   HowOf(type.kind), type.exponent));
     edits_.Replace(tensor, made);
     return absl::OkStatus();
   }

@@ -252,6 +252,18 @@ FURTHER: dict[str, Loss] = {
         mean(b.errors) + 0.5 * total(b.entropies * b.mask) / tf.maximum(total(b.mask), 1.0)
     ),
     "learned weights": lambda b: _by_learned_variance(b),
+    "root on a flag": lambda b: tf1.cond(
+        b.s.feed("often"), lambda: tf.sqrt(mean(b.errors) + 0.1), lambda: mean(b.errors)
+    ),
+    "sum or mean": lambda b: tf1.cond(
+        b.s.feed("flag"), lambda: 0.1 * total(b.errors), lambda: mean(b.errors)
+    ),
+    "masked on a flag": lambda b: tf1.cond(
+        b.s.feed("often"),
+        lambda: total(b.errors * b.mask) / tf.maximum(total(b.mask), 1.0),
+        lambda: mean(b.errors * b.weights),
+    ),
+    "conditional in a conditional": lambda b: _nested(b),
     "largest of means": lambda b: tf.maximum(mean(b.errors), mean(tf.abs(b.out)) + 0.2),
     "by columns": lambda b: total(tf.norm(b.h, axis=0)) * 0.1 + mean(b.errors),
     "correlation": lambda b: (
@@ -288,6 +300,17 @@ def _after_inner_step(b):
     (slope,) = tf.gradients(mean(b.errors), last)
     moved = tf.linalg.matvec(b.h, last - 0.1 * slope)
     return mean(b.errors) + mean(square(moved - b.y))
+
+
+def _nested(b):
+    """Returns a loss by a flag, and by whether the mean error is small."""
+
+    def inner():
+        error = mean(b.errors)
+        small = lambda: tf.square(error) + mean(tf.abs(b.out))  # noqa: E731
+        return tf1.cond(error < 0.5, small, lambda: tf.sqrt(error))
+
+    return tf1.cond(b.s.feed("often"), inner, lambda: mean(b.errors))
 
 
 def _by_learned_variance(b):

@@ -110,6 +110,14 @@ def best_in_cond(b: Batch, loss: Any):
     return _kept(when, update)
 
 
+def largest_on_a_flag(b: Batch, loss: Any):
+    """The largest error of some batches, in a conditional."""
+    top = b.s.state("largest_on_a_flag", 0.0)
+    largest_error = lambda: tf1.assign(top, tf.maximum(top, tf.reduce_max(b.errors)))  # noqa: E731
+    update = tf1.cond(b.s.feed("often"), largest_error, lambda: tf.identity(top))
+    return _kept(top, update)
+
+
 def confusion(b: Batch, loss: Any):
     matrix = b.s.state("confusion", np.zeros((CLASSES, CLASSES), np.int32))
     guessed = tf.argmax(b.apart[:, :CLASSES], 1, tf.int32)
@@ -306,6 +314,7 @@ STATES = {
     "largest": largest,
     "smallest loss": smallest_loss,
     "best in cond": best_in_cond,
+    "largest on a flag": largest_on_a_flag,
     "confusion": confusion,
     "histogram": histogram,
     "tokens seen": tokens_seen,
