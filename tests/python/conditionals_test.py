@@ -113,7 +113,17 @@ def whole_step(m):
 PROGRAMS = [root, sum_or_mean, masked, variance, nested, largest, whole_step]
 
 
-def trained(build, version, options=None):
+def checked(m):
+    """Fails in a branch if a row is no number."""
+
+    def root_of_numbers():
+        return tf.sqrt(mean(tf.debugging.check_numerics(m.errors, "a row")))
+
+    loss = m.choose(root_of_numbers, lambda: mean(m.errors))
+    return adam(loss), loss
+
+
+def trained(build, version, options=None, fails_in=()):
     """Returns all fetches and variables, and the warnings."""
     before = tf1.control_flow_v2_enabled()
     (tf1.enable_control_flow_v2 if version == 2 else tf1.disable_control_flow_v2)()
@@ -131,7 +141,15 @@ def trained(build, version, options=None):
         kind = tf1.Session if options is None else tensorbow.TensorBowSession
         with kind(graph=graph, **({} if options is None else {"options": options})) as session:
             session.run(initialise)
-            found = [session.run([step, value], model.feeds(run))[1] for run in range(RUNS)]
+            found = []
+            for run in range(RUNS):
+                feeds = model.feeds(run)
+                if run in fails_in:
+                    feeds[model.y][-1] = np.nan
+                    with pytest.raises(tf.errors.InvalidArgumentError, match="a row"):
+                        session.run([step, value], feeds)
+                else:
+                    found.append(session.run([step, value], feeds)[1])
             found += session.run(variables)
             tasks = getattr(session, "learning_tasks", 0)
     said = [str(w.message) for w in caught if w.category is tensorbow.TensorBowWarning]
@@ -146,5 +164,16 @@ def test_values_of_all_rows_in_a_branch_are_stocks(build, version, count):
     stock, _, _ = trained(build, version)
     ours, tasks, said = trained(build, version, options)
     assert (said, tasks) == ([], RUNS * count)
+    for a, b in zip(ours, stock):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_fails_in_a_branch_of_one_learner_fails_for_all(version, count):
+    options = tensorbow.Options(learners_per_device=count)
+    stock, _, _ = trained(checked, version, None, (5, 6, 15))
+    ours, _, said = trained(checked, version, options, (5, 6, 15))
+    assert said == []
     for a, b in zip(ours, stock):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)

@@ -186,22 +186,6 @@ class Built:
                 fed[placeholder] = values[name]
         return fed
 
-    def arrays(self, run: int) -> list[Any]:
-        """Returns the feeds of a run in the order of `inputs`."""
-        fed = self.feed_dict(run)
-        parts = ([*v] if isinstance(v, tf1.SparseTensorValue) else [v] for v in fed.values())
-        return [part for several in parts for part in several]
-
-    def inputs(self) -> list[Any]:
-        """Returns the fed tensors; a sparse one has three."""
-        found = []
-        for placeholder in self.scope.placeholders.values():
-            if isinstance(placeholder, tf.SparseTensor):
-                found += [placeholder.indices, placeholder.values, placeholder.dense_shape]
-            else:
-                found.append(placeholder)
-        return found
-
 
 class Runs:
     """The runs of a program in one session."""
@@ -221,11 +205,13 @@ class Runs:
     def _step(self, train: Any, run: int) -> dict[str, Any]:
         built = self._built
         fetches = {"train": train, **built.fetched()}
-        if not built.program.called:
+        sparse = any(isinstance(p, tf.SparseTensor) for p in built.scope.placeholders.values())
+        if sparse or not built.program.called:  # the parts of sparse rows are not divided
             return self._session.run(fetches, built.feed_dict(run))
         if train not in self._steps:
-            self._steps[train] = self._session.make_callable(fetches, built.inputs())
-        return self._steps[train](*built.arrays(run))
+            inputs = list(built.scope.placeholders.values())
+            self._steps[train] = self._session.make_callable(fetches, inputs)
+        return self._steps[train](*built.feed_dict(run).values())
 
     def _interlude(self, run: int) -> dict[str, Any]:
         built, session = self._built, self._session
