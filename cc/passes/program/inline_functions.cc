@@ -1,6 +1,7 @@
 #include "cc/passes/program/inline_functions.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -133,30 +134,46 @@ std::optional<int> ValueFor(const tf::OutputTensor& predicate, const tf::Node* n
   return std::nullopt;
 }
 
+// Returns the inputs of a merge by the value of the predicate with which each is
+// executed; null unless the merge ends a conditional on the predicate.
+std::array<const tf::Edge*, 2> InputsByValue(const tf::OutputTensor& merged,
+                                             const tf::OutputTensor& predicate) {
+  std::array<const tf::Edge*, 2> inputs = {nullptr, nullptr};
+  if (merged.node == nullptr || !merged.node->IsMerge() || merged.index != 0 ||
+      merged.node->num_inputs() != 2) {
+    return inputs;
+  }
+  for (int k = 0; k < 2; ++k) {
+    const tf::Edge* input = nullptr;
+    if (!merged.node->input_edge(k, &input).ok()) continue;
+    const std::optional<int> value = ValueFor(predicate, input->src());
+    if (value.has_value()) inputs[*value] = input;
+  }
+  if (inputs[0] == nullptr || inputs[1] == nullptr) inputs.fill(nullptr);
+  return inputs;
+}
+
 // Gives the branches of a gradient the optional values of the same branch. TensorFlow
 // passes values of both branches, which may have different types, in one tensor.
-void BypassMerges(tf::Graph* graph) {
+// Returns whether there were any.
+absl::StatusOr<bool> BypassMerges(tf::Graph* graph) {
+  bool any = false;
   for (tf::Node* node : graph->op_nodes()) {
     if (!node->IsSwitch() || node->output_type(0) != tf::DT_VARIANT) continue;
-    const tf::OutputTensor merged = SourceOf(*node, 0), predicate = SourceOf(*node, 1);
-    if (merged.node == nullptr || !merged.node->IsMerge() || merged.index != 0)
-      continue;
-    for (int k = 0; k < merged.node->num_inputs(); ++k) {
-      const tf::Edge* value = nullptr;
-      if (!merged.node->input_edge(k, &value).ok()) continue;
-      const auto executed = ValueFor(predicate, value->src());
-      if (!executed.has_value()) continue;
-      const std::vector<const tf::Edge*> uses(node->out_edges().begin(),
-                                              node->out_edges().end());
-      for (const tf::Edge* use : uses) {
-        if (use->IsControlEdge() || use->src_output() != *executed) continue;
-        graph
-            ->UpdateEdge(value->src(), value->src_output(), use->dst(),
-                         use->dst_input())
-            .IgnoreError();
-      }
+    const auto inputs = InputsByValue(SourceOf(*node, 0), SourceOf(*node, 1));
+    if (inputs[0] == nullptr) continue;
+    const std::vector<const tf::Edge*> uses(node->out_edges().begin(),
+                                            node->out_edges().end());
+    for (const tf::Edge* use : uses) {
+      if (use->IsControlEdge()) continue;
+      const tf::Edge& value = *inputs[use->src_output()];
+      const absl::Status moved = graph->UpdateEdge(value.src(), value.src_output(),
+                                                   use->dst(), use->dst_input());
+      if (!moved.ok()) return moved;
+      any = true;
     }
   }
+  return any;
 }
 
 // Returns the graph of a run.
@@ -239,8 +256,8 @@ absl::StatusOr<bool> LowerConditionals(const ProgramGraph& graph, const RunSpec&
         if (!some.ok()) return some;
         const absl::StatusOr<bool> inlined = InlineOnce(made->flib_def(), made);
         if (!inlined.ok()) return inlined;
-        if (!*some && !*inlined) BypassMerges(made);
-        return *some || *inlined;
+        if (*some || *inlined) return true;
+        return BypassMerges(made);
       },
       lowered);
 }
