@@ -22,6 +22,9 @@ FOUND = {
         optimiser="sgd by hand", rate="fed", loss="sum by a constant", fetches=()
     ),
     "sparse gradients applied in a conditional": Program(layers=("experts",), guard="on a flag"),
+    "gradients of given candidates applied in a conditional": Program(
+        loss="given candidates", guard="on a flag", fetches=()
+    ),
     "a loop whose gradient TensorFlow loses": Program(
         layers=("repeated",),
         states=("metrics.mean_iou",),

@@ -197,6 +197,7 @@ Types OpView::Call(const std::string& function, const Types& arguments,
   for (size_t i = 0; i < arguments.size(); ++i) {
     shapes.push_back(InputShape(static_cast<int>(first + i)));
   }
+  flow_->called_.insert(path_);
   Types outputs =
       flow_->Call(function, arguments, absl::StrCat(path_, "/", label), node_, shapes);
   if (outputs.empty() && num_outputs() > 0) {

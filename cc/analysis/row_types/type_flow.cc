@@ -125,6 +125,7 @@ bool TypeFlow::IsExchanged(const Frame& frame, const TypedGraph::Tensor& tensor)
 Types TypeFlow::Evaluate(const Frame& frame, const tf::Node& node) {
   OpView op(this, *frame.graph, &node, absl::StrCat(frame.prefix, node.name()));
   notes_.erase(op.path());
+  called_.erase(op.path());
   Types in;
   bool all_typed = true;
   for (const TypedGraph::Tensor& input : frame.graph->inputs[node.id()]) {
@@ -150,6 +151,10 @@ Types TypeFlow::Evaluate(const Frame& frame, const tf::Node& node) {
   outputs = Typed(frame, op, in);
   if (!outputs.empty() && FirstUnknown(outputs) != nullptr) {
     outputs = ApplyToOtherRows(frame, op, in, std::move(outputs));
+  }
+  const RowType* const lost = FirstUnknown(outputs);
+  if (lost != nullptr && MayWrite(node) && !called_.contains(op.path())) {
+    op.Write(0, *lost, /*trained=*/false, "");  // what its functions write is not typed
   }
   return outputs;
 }
