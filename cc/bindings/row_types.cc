@@ -23,9 +23,10 @@ namespace {
 using Names = std::vector<std::string>;
 
 const char* NameOf(RowKind kind) {
-  static const char* const names[] = {
-      "untyped", "unknown", "same",  "rows", "sum",  "max",   "min",     "all",   "any",
-      "zero",    "handle",  "sizes", "axes", "list", "slots", "slotted", "blocks"};
+  static const char* const names[] = {"untyped", "unknown",  "same",  "rows", "sum",
+                                      "max",     "min",      "all",   "any",  "zero",
+                                      "handle",  "sizes",    "axes",  "list", "slots",
+                                      "slotted", "of_slots", "blocks"};
   return names[static_cast<int>(kind)];
 }
 

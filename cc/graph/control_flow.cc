@@ -1,8 +1,11 @@
 #include "cc/graph/control_flow.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace tensorbow {
@@ -62,6 +65,76 @@ bool LiesInControlFlow(const ProgramGraph& graph, absl::string_view tensor) {
     }
   }
   return false;
+}
+
+namespace {
+
+// Returns the tensor that identities pass on as `tensor`.
+std::string SourceOf(const ProgramGraph& graph, std::string tensor) {
+  const tf::NodeDef* node = graph.Find(ParseTensor(tensor).node);
+  while (node != nullptr && node->op() == "Identity") {
+    tensor = node->input(0);
+    node = graph.Find(ParseTensor(tensor).node);
+  }
+  return Canonical(tensor);
+}
+
+// Returns the value of each predicate on which the node's execution depends; nullopt if
+// it lies in a loop, or if they are not known.
+std::optional<std::map<std::string, bool>> ConditionsOf(const ProgramGraph& graph,
+                                                        absl::string_view start) {
+  using Place = std::pair<std::string, int>;  // a tensor, and conditionals entered
+  std::map<std::string, bool> conditions;
+  std::set<Place> seen;
+  std::vector<Place> pending{{std::string(start), 0}};
+  while (!pending.empty()) {
+    const Place place = pending.back();
+    pending.pop_back();
+    if (!seen.insert(place).second) continue;
+    int conditionals = place.second;
+    const TensorName tensor = ParseTensor(place.first);
+    const tf::NodeDef* const node = graph.Find(tensor.node);
+    if (node == nullptr) continue;
+    const std::string& op = node->op();
+    if (op == "Enter" || op == "RefEnter" || op == "Exit" || op == "RefExit" ||
+        op == "_SwitchN" || BeginsIterations(graph, *node)) {
+      return std::nullopt;
+    }
+    if (op == "Merge" || op == "RefMerge") {
+      ++conditionals;
+    } else if ((op == "Switch" || op == "RefSwitch") && !tensor.control) {
+      if (conditionals > 0) {
+        --conditionals;
+      } else {
+        const bool value = tensor.index == 1;
+        const auto known = conditions.emplace(SourceOf(graph, node->input(1)), value);
+        if (known.first->second != value) return std::nullopt;
+      }
+    }
+    for (const std::string& input : node->input()) {
+      pending.emplace_back(input, conditionals);
+    }
+  }
+  return conditions;
+}
+
+}  // namespace
+
+std::optional<std::vector<Branch>> BranchesOf(const ProgramGraph& graph,
+                                              absl::string_view node) {
+  const auto conditions = ConditionsOf(graph, node);
+  if (!conditions.has_value()) return std::nullopt;
+  std::vector<std::pair<size_t, Branch>> branches;  // with their depths
+  for (const auto& [predicate, value] : *conditions) {
+    const auto outer = ConditionsOf(graph, predicate);
+    if (!outer.has_value()) return std::nullopt;
+    branches.push_back({outer->size(), {predicate, value}});
+  }
+  std::stable_sort(branches.begin(), branches.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Branch> ordered;
+  for (auto& [depth, branch] : branches) ordered.push_back(std::move(branch));
+  return ordered;
 }
 
 std::string BeforeLoop(const ProgramGraph& graph, const std::string& tensor) {

@@ -46,8 +46,9 @@ struct CompileInput {
   bool alone = false;       // one learner computes the same as a stock session
   bool may_divide = false;  // runs can have more than one task
   bool on_accelerators = false;
-  int threads = 1;  // of a learner
-  FixedRows fixed;  // feeds of a fixed number of rows
+  bool lowers_conditionals = false;  // that are functions
+  int threads = 1;                   // of a learner
+  FixedRows fixed;                   // feeds of a fixed number of rows
   // The feeds that are divided; null: rows are not typed.
   const RowsOfRun* rows = nullptr;
   // The shapes of a task's feeds; null: any.

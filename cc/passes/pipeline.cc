@@ -22,6 +22,7 @@ Pipeline ProgramPipeline() {
 Pipeline ExchangePipeline() {
   Pipeline p;
   p.Add<InlineFunctionsPass>();
+  p.Add<LowerConditionalsPass>();
   p.Add<InsertExchangesPass>();
   p.Add<ScaleRatesPass>();
   p.Add<BatchElementsPass>();

@@ -45,6 +45,17 @@ absl::StatusOr<bool> InlineFunctionsPass::Run(const CompileInput& in,
   return changed;
 }
 
+absl::StatusOr<bool> LowerConditionalsPass::Run(const CompileInput& in,
+                                                ProgramDraft* draft,
+                                                TaskTraits* traits) const {
+  if (in.rows == nullptr || !in.lowers_conditionals) return false;
+  auto lowered = std::make_unique<ProgramGraph>();
+  TF_ASSIGN_OR_RETURN(const bool changed,
+                      LowerConditionals(draft->graph(), in.spec, lowered.get()));
+  if (changed) draft->Replace(std::move(lowered));
+  return changed;
+}
+
 absl::StatusOr<bool> InsertExchangesPass::Run(const CompileInput& in,
                                               ProgramDraft* draft,
                                               TaskTraits* traits) const {

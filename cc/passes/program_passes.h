@@ -32,6 +32,14 @@ class InlineFunctionsPass : public ProgramPass {
                            TaskTraits* traits) const override;
 };
 
+// Replaces conditionals that are functions, in which learners cannot exchange values.
+class LowerConditionalsPass : public ProgramPass {
+ public:
+  absl::string_view name() const override { return "LowerConditionals"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, ProgramDraft* draft,
+                           TaskTraits* traits) const override;
+};
+
 // Types rows, and inserts the exchanges and rescales that the types require.
 // InvalidArgument if learners cannot divide the rows.
 class InsertExchangesPass : public ProgramPass {

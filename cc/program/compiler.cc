@@ -166,6 +166,13 @@ absl::Status Compiler::PlaceExchanges(const CompileInput& in,
   const CompiledProgram untouched = *program;
   const absl::Status placed = PlaceTyped(in, users_graph, draft, program);
   if (placed.ok() || !absl::IsInvalidArgument(placed)) return placed;
+  if (in.exchanging == Exchanging::kAll) {
+    CompileInput lowered = in;
+    lowered.lowers_conditionals = true;
+    *draft = before;
+    *program = untouched;
+    if (PlaceTyped(lowered, users_graph, draft, program).ok()) return absl::OkStatus();
+  }
   const bool takes_own = in.analysis.takes_data && !options_.divides_elements();
   if (!takes_own && !AllNamed(program->feeds, *program->rows, options_)) {
     const bool averages_models = in.averages == Traits::Averages::kModels;

@@ -59,7 +59,8 @@ class Compiler {
   // Sets the rows that `program` is compiled for, and whether they are typed.
   absl::Status ChooseRows(const RunToCompile& run, CompiledProgram* program,
                           CompileInput* in) const;
-  // Inserts exchanges between learners into the graph of the program.
+  // Inserts exchanges between learners, or leaves the graph if the user has named all
+  // divided feeds.
   absl::Status PlaceExchanges(const CompileInput& in, const ProgramGraph& users_graph,
                               ProgramDraft* draft, CompiledProgram* program) const;
   // Does so by types, and defers fetches.

@@ -22,6 +22,16 @@ FOUND = {
         optimiser="sgd by hand", rate="fed", loss="sum by a constant", fetches=()
     ),
     "sparse gradients applied in a conditional": Program(layers=("experts",), guard="on a flag"),
+    "gradients of given candidates applied in a conditional": Program(
+        loss="given candidates", guard="on a flag", fetches=()
+    ),
+    "a loop whose gradient TensorFlow loses": Program(
+        layers=("repeated",),
+        states=("metrics.mean_iou",),
+        when="before",
+        variables="ref",
+        flow="v1",
+    ),
     "rows that mix, and a step in a conditional": Program(
         loss="first row", guard="on a flag", fetches=()
     ),

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "cc/analysis/row_types/lost_results.h"
 #include "cc/analysis/row_types/repeated_work.h"
 #include "cc/analysis/row_types/type_flow.h"
 #include "cc/graph/dataflow.h"
@@ -189,7 +190,8 @@ absl::StatusOr<RowTypes> TypeRows(const ProgramGraph& program, const RunSpec& sp
     return is_check(write.node) && node != nullptr &&
            !CallsOf(node->def(), program.functions()).empty();
   });
-  types.unknown = FindRepeatedWork(*graph, types);
+  types.unknown = FindLostResult(*graph);
+  if (types.unknown == nullptr) types.unknown = FindRepeatedWork(*graph, types);
   for (const RowWrite& write : types.writes) {
     if (types.unknown == nullptr && write.type.unknown()) {
       types.unknown = write.type.why;

@@ -168,6 +168,24 @@ RowType OpView::UnknownNumbers(const RowType& type, absl::string_view what) cons
       what, type.of_all_rows ? " by the number of all rows" : " by unknown numbers"));
 }
 
+bool OpView::IsOnlyLookedUp() const {
+  std::vector<const tf::Node*> open = {node_};
+  while (!open.empty()) {
+    const tf::Node* const node = open.back();
+    open.pop_back();
+    for (const tf::Edge* edge : node->out_edges()) {
+      if (edge->IsControlEdge()) continue;
+      const tf::Node* const user = edge->dst();
+      if (user->IsIdentity()) {
+        open.push_back(user);
+      } else if (!MayTakeValuesOfSlots(user->type_string()) || edge->dst_input() > 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 bool OpView::trains(absl::string_view variable) const {
   return flow_->trainable_.contains(std::string(variable));
 }
@@ -179,6 +197,7 @@ Types OpView::Call(const std::string& function, const Types& arguments,
   for (size_t i = 0; i < arguments.size(); ++i) {
     shapes.push_back(InputShape(static_cast<int>(first + i)));
   }
+  flow_->called_.insert(path_);
   Types outputs =
       flow_->Call(function, arguments, absl::StrCat(path_, "/", label), node_, shapes);
   if (outputs.empty() && num_outputs() > 0) {

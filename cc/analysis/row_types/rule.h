@@ -81,6 +81,8 @@ class OpView {
   RowType UnknownNumbers(const RowType& type, absl::string_view what) const;
 
   bool trains(absl::string_view variable) const;
+  // Returns whether all users of the output accept values of distinct indices.
+  bool IsOnlyLookedUp() const;
   // Returns whether the op lies in a function, a conditional or a loop.
   bool MayNotBeExecuted() const;
   // Returns the output types of a function of the library for these arguments.
@@ -131,6 +133,12 @@ bool ActsOnOwnState(const tensorflow::Node& node);
 Types TypeWrite(OpView& op, Types in);
 // Types an op with an input of kBlocks.
 Types TypeBlocks(OpView& op, Types in);
+// Types the distinct indices of rows.
+Types TypeUnique(OpView& op, Types in);
+// Types lookups by distinct indices, and lookups in their results; nullopt for others.
+std::optional<RowType> TypeLookup(OpView& op, const Types& in);
+// Returns whether an op may take values of distinct indices (kOfSlots).
+bool MayTakeValuesOfSlots(absl::string_view op);
 // Types an op whose result follows from known numbers of elements.
 std::optional<Types> TypeNumbers(OpView& op, const Types& in);
 // Returns the type of an array of numbers with dimensions `dims`.

@@ -14,7 +14,8 @@ namespace {
 bool IsStructure(const RowType& type) {
   return type.is(RowKind::kSizes) || type.is(RowKind::kAxes) ||
          type.is(RowKind::kSlots) || type.is(RowKind::kSlotted) ||
-         type.is(RowKind::kList) || type.is(RowKind::kBlocks);
+         type.is(RowKind::kOfSlots) || type.is(RowKind::kList) ||
+         type.is(RowKind::kBlocks);
 }
 
 // Returns the sizes of a broadcast, from the right; unknown if an input's are.

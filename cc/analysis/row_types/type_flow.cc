@@ -125,6 +125,7 @@ bool TypeFlow::IsExchanged(const Frame& frame, const TypedGraph::Tensor& tensor)
 Types TypeFlow::Evaluate(const Frame& frame, const tf::Node& node) {
   OpView op(this, *frame.graph, &node, absl::StrCat(frame.prefix, node.name()));
   notes_.erase(op.path());
+  called_.erase(op.path());
   Types in;
   bool all_typed = true;
   for (const TypedGraph::Tensor& input : frame.graph->inputs[node.id()]) {
@@ -150,6 +151,10 @@ Types TypeFlow::Evaluate(const Frame& frame, const tf::Node& node) {
   outputs = Typed(frame, op, in);
   if (!outputs.empty() && FirstUnknown(outputs) != nullptr) {
     outputs = ApplyToOtherRows(frame, op, in, std::move(outputs));
+  }
+  const RowType* const lost = FirstUnknown(outputs);
+  if (lost != nullptr && MayWrite(node) && !called_.contains(op.path())) {
+    op.Write(0, *lost, /*trained=*/false, "");  // what its functions write is not typed
   }
   return outputs;
 }
@@ -215,6 +220,12 @@ Types TypeFlow::Apply(OpView& op, const Types& in) {
   if (std::any_of(in.begin(), in.end(),
                   [](const RowType& type) { return type.is(RowKind::kBlocks); })) {
     return TypeBlocks(op, in);
+  }
+  const bool of_slots = std::any_of(in.begin(), in.end(), [](const RowType& type) {
+    return type.is(RowKind::kOfSlots);
+  });
+  if (of_slots && !MayTakeValuesOfSlots(op.op()) && !HandsOn(op.op())) {
+    return {op.Unknown("computes with distinct values of each learner's rows")};
   }
   const Rule rule = RuleTable::Get().Find(op.op());
   if (rule != nullptr) return rule(op, in);

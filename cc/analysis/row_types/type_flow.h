@@ -97,6 +97,7 @@ class TypeFlow {
   absl::flat_hash_map<std::string, RowType> types_;
   std::map<std::string, Notes> notes_;  // by path of a node
   std::map<std::string, RowType> stacks_;
+  absl::flat_hash_set<std::string> called_;  // paths of nodes whose functions are typed
   absl::flat_hash_map<std::string, std::unique_ptr<TypedGraph>> bodies_;
   Frame* frame_ = nullptr;        // the frame being walked
   const Given* given_ = nullptr;  // of the run

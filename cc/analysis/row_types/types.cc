@@ -112,6 +112,8 @@ std::string Describe(const RowType& type, const SizeTable& sizes) {
       return "distinct indices";
     case RowKind::kSlotted:
       return "sum over rows by distinct index";
+    case RowKind::kOfSlots:
+      return "values of distinct indices";
     case RowKind::kBlocks:
       return absl::StrCat("rows and others on axis ", type.axis);
   }

@@ -42,7 +42,8 @@ enum class RowKind {
   kAxes,     // axes over which a gradient is summed
   kList,     // a TensorArray, a TensorList, an optional
   kSlots,    // the distinct indices of a learner's rows
-  kSlotted,  // a value for each of the kSlots
+  kSlotted,  // a sum for each of the kSlots
+  kOfSlots,  // a value for each of the kSlots, which follows from the index alone
   kBlocks,   // pieces one after the other on `axis`, some of them rows
 };
 
@@ -93,7 +94,7 @@ struct RowType {
   std::vector<std::pair<Size, RowType>> blocks;  // of kBlocks: start and type
   std::vector<int> axes;                         // of kAxes: reduced for certain
   std::vector<int> perhaps;                      // of kAxes: perhaps reduced
-  std::string variable;  // of kHandle and kSlots: the node that makes it
+  std::string variable;  // of kHandle and slots: the node that makes them
   std::shared_ptr<const RowReason> why;  // of kUnknown
 
   bool is(RowKind k) const { return kind == k; }

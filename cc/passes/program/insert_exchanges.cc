@@ -174,6 +174,11 @@ class Inserter {
     if (exchanging_ != Exchanging::kAll && !exchangeable.ok()) {
       return Estimate(tensor, type);
     }
+    if (!exchangeable.ok() && program_.Find(name.node) != nullptr) {
+      if (const auto branches = BranchesOf(program_, name.node)) {
+        return ExchangeInBranch(tensor, type, *branches);
+      }
+    }
     TF_RETURN_IF_ERROR(exchangeable.status());
     TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
     if (type.is(RowKind::kSum) && CanBeReduced(dtype) && !LeadsToExchanges(tensor)) {
@@ -183,6 +188,16 @@ class Inserter {
     const std::string made = edits_.NameBeside(name, "exchange");
     TF_RETURN_IF_ERROR(
         edits_.AddExchange(made, name, dtype, HowOf(type.kind), type.exponent));
+    edits_.Replace(tensor, made);
+    return absl::OkStatus();
+  }
+
+  absl::Status ExchangeInBranch(const std::string& tensor, const RowType& type,
+                                const std::vector<Branch>& branches) {
+    TF_ASSIGN_OR_RETURN(const tf::DataType dtype, edits_.TypeOf(tensor));
+    TF_ASSIGN_OR_RETURN(const std::string made,
+                        edits_.AddExchangeInBranch(ParseTensor(tensor), branches, dtype,
+                                                   HowOf(type.kind), type.exponent));
     edits_.Replace(tensor, made);
     return absl::OkStatus();
   }
@@ -303,8 +318,11 @@ class Inserter {
                            .Input(unique, 0, index_type)
                            .Attr("index", 0)
                            .Finalize(&edits_.Add()));
-    // The sum itself keeps the learner's own indices.
-    const auto makers = edits_.MakersOf(sum);
+    // The sum itself, and what looks up the values of indices, keep the learner's own.
+    auto makers = edits_.MakersOf(sum);
+    for (const auto& [tensor, type] : types_.types) {
+      if (type.is(RowKind::kOfSlots)) makers.emplace(ParseTensor(tensor).node);
+    }
     edits_.Replace(values, absl::StrCat(made, ":0"));
     edits_.Replace(slots, absl::StrCat(made, ":1"), makers);
     return absl::OkStatus();

@@ -7,10 +7,22 @@
 #include "cc/graph/op_facts.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/tensor.pb.h"
 
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
+
+namespace {
+
+tf::TensorProto ZeroOf(tf::DataType dtype) {
+  tf::TensorProto zero;
+  zero.set_dtype(dtype);
+  zero.mutable_tensor_shape();
+  return zero;  // a value that is not given is zero
+}
+
+}  // namespace
 
 RunEdits::RunEdits(const ProgramGraph& program, tf::GraphDef* graph)
     : program_(program), graph_(graph) {
@@ -89,6 +101,53 @@ absl::Status RunEdits::AddExchange(const std::string& made, const TensorName& te
       .Attr("how", how)
       .Attr("exponent", exponent)
       .Finalize(&Add());
+}
+
+absl::StatusOr<std::string> RunEdits::AddExchangeInBranch(
+    const TensorName& tensor, const std::vector<Branch>& branches, tf::DataType dtype,
+    const char* how, int exponent) {
+  // Zeros take the place of the tensor where its branch is not executed, and nobody
+  // reads the result there.
+  const std::string made = NameBeside(tensor, "exchange");
+  TensorName value = tensor;
+  std::deque<std::string> names;  // which `value` views
+  for (size_t k = branches.size(); k-- > 0;) {
+    const TensorName predicate = ParseTensor(branches[k].predicate);
+    const std::string pivot = absl::StrCat(made, "/switch.", k);
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(pivot, "Switch")
+                           .Input(predicate.node, predicate.index, tf::DT_BOOL)
+                           .Input(predicate.node, predicate.index, tf::DT_BOOL)
+                           .Finalize(&Add()));
+    const std::string other = absl::StrCat(made, "/other.", k);
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(other, "Identity")
+                           .Input(pivot, branches[k].value ? 0 : 1, tf::DT_BOOL)
+                           .Finalize(&Add()));
+    const std::string zero = absl::StrCat(made, "/zero.", k);
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(zero, "Const")
+                           .Attr("dtype", dtype)
+                           .Attr("value", ZeroOf(dtype))
+                           .ControlInput(other)
+                           .Finalize(&Add()));
+    names.push_back(absl::StrCat(made, "/merge.", k));
+    TF_RETURN_IF_ERROR(
+        tf::NodeDefBuilder(names.back(), "Merge")
+            .Input({{std::string(value.node), value.index, dtype}, {zero, 0, dtype}})
+            .Finalize(&Add()));
+    value = {names.back(), 0, false};
+  }
+  TF_RETURN_IF_ERROR(AddExchange(made, value, dtype, how, exponent));
+  std::string result = absl::StrCat(made, ":0");
+  for (size_t k = 0; k < branches.size(); ++k) {
+    const TensorName predicate = ParseTensor(branches[k].predicate);
+    const TensorName now = ParseTensor(result);
+    const std::string back = absl::StrCat(made, "/back.", k);
+    TF_RETURN_IF_ERROR(tf::NodeDefBuilder(back, "Switch")
+                           .Input(now.node, now.index, dtype)
+                           .Input(predicate.node, predicate.index, tf::DT_BOOL)
+                           .Finalize(&Add()));
+    result = absl::StrCat(back, branches[k].value ? ":1" : ":0");
+  }
+  return result;
 }
 
 absl::Status RunEdits::AddRescale(const std::string& made, const TensorName& tensor,

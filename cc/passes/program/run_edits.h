@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cc/graph/control_flow.h"
 #include "cc/graph/program_graph.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/types.h"
@@ -48,6 +49,12 @@ class RunEdits {
   // Adds an exchange of the tensor, or a rescale by r^power.
   absl::Status AddExchange(const std::string& made, const TensorName& tensor,
                            tensorflow::DataType dtype, const char* how, int exponent);
+  // Adds an exchange of a tensor in a branch, outside of all conditionals. Returns the
+  // tensor that has the result in the branch.
+  absl::StatusOr<std::string> AddExchangeInBranch(const TensorName& tensor,
+                                                  const std::vector<Branch>& branches,
+                                                  tensorflow::DataType dtype,
+                                                  const char* how, int exponent);
   absl::Status AddRescale(const std::string& made, const TensorName& tensor,
                           tensorflow::DataType dtype, int power);
 

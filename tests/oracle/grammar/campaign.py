@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 import faulthandler
+import gc
 import json
 import pathlib
 import time
@@ -47,6 +48,8 @@ def record(program: Any, learners: tuple[int, ...] = long_runs.LEARNERS) -> dict
 def draw(seed: int, seconds: float, log: pathlib.Path) -> None:
     """Records drawn programs until the time is up."""
     end = time.monotonic() + seconds
+    gc.freeze()  # what has been imported need not be searched again and again
+    gc.set_threshold(100_000, 20, 100)
     current = log.with_suffix(".current")
 
     random = np.random.default_rng(seed)

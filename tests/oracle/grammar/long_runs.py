@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import tensorbow
-from tests.oracle.grammar.program import Built, Program
+from tests.oracle.grammar.program import Built, Program, Runs
 from tests.oracle.grammar.watch import within
 
 tf1 = tf.compat.v1
@@ -27,6 +27,8 @@ TOLERANCE = 1e-9
 # TensorFlow's own metrics and losses, and fused normalisation, compute in float32.
 FLOAT32_TOLERANCE = 2e-5
 FLOAT32_PROGRAM_TOLERANCE = 1e-3
+# The rounding errors by which a disturbed stock session starts.
+ROUNDING_ERROR, FLOAT32_ROUNDING = 4e-16, 6e-8
 # The largest allowed difference between learners and stock, as a multiple of that of a disturbed
 # stock session.
 ROUNDING = 100.0
@@ -67,9 +69,10 @@ def trace(built: Built, session: Any, runs: int, disturbed: bool = False) -> Tra
     session.run(built.init)
     if disturbed:
         _disturb(built, session)
+    steps = Runs(built, session)
     for run in range(runs):
         try:
-            found.fetches.append(built.run(session, run))
+            found.fetches.append(steps.run(run))
         except Exception as error:
             raise AssertionError(f"run {run}: {type(error).__name__}: {error}") from error
         if _read_after(run):
@@ -79,9 +82,10 @@ def trace(built: Built, session: Any, runs: int, disturbed: bool = False) -> Tra
 
 def _disturb(built: Built, session: Any) -> None:
     random = np.random.default_rng(5)
+    rounding = FLOAT32_ROUNDING if built.program.is_float32 else ROUNDING_ERROR
     for variable in built.scope.weights.values():
         value = session.run(variable)
-        variable.load(value * (1 + 4e-16 * random.choice([-1, 1], value.shape)), session)
+        variable.load(value * (1 + rounding * random.choice([-1, 1], value.shape)), session)
 
 
 def stock_trace(built: Built, runs: int, disturbed: bool = False) -> Trace:

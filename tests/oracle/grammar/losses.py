@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tests.oracle.grammar.feeds import CLASSES, TOKENS, UNITS
@@ -37,6 +38,11 @@ class Batch:
     @property
     def weights(self) -> Any:
         return self.s.feed("weights")
+
+    @property
+    def apart(self) -> Any:
+        """Returns the activations, with equal units apart, whose order would be by rounding."""
+        return self.h + 1e-3 * np.arange(1.0, 1.0 + UNITS)
 
     @property
     def errors(self) -> Any:
@@ -241,13 +247,23 @@ FURTHER: dict[str, Loss] = {
     "gradient of the mean": lambda b: (
         mean(b.errors) + total(square(tf.gradients(mean(b.errors), b.s.weights["last"])[0]))
     ),
-    "teacher": lambda b: mean(b.errors) + mean(square(b.h - tf.stop_gradient(_teacher(b)))),
+    "teacher": lambda b: _by_teacher(b),
     "two heads": lambda b: (
         mean(b.errors) + 0.5 * total(b.entropies * b.mask) / tf.maximum(total(b.mask), 1.0)
     ),
-    "learned weights": lambda b: (
-        mean(b.errors) * tf.exp(-b.s.weight("log_variance")) + b.s.weights["log_variance"]
+    "learned weights": lambda b: _by_learned_variance(b),
+    "root on a flag": lambda b: tf1.cond(
+        b.s.feed("often"), lambda: tf.sqrt(mean(b.errors) + 0.1), lambda: mean(b.errors)
     ),
+    "sum or mean": lambda b: tf1.cond(
+        b.s.feed("flag"), lambda: 0.1 * total(b.errors), lambda: mean(b.errors)
+    ),
+    "masked on a flag": lambda b: tf1.cond(
+        b.s.feed("often"),
+        lambda: total(b.errors * b.mask) / tf.maximum(total(b.mask), 1.0),
+        lambda: mean(b.errors * b.weights),
+    ),
+    "conditional in a conditional": lambda b: _nested(b),
     "largest of means": lambda b: tf.maximum(mean(b.errors), mean(tf.abs(b.out)) + 0.2),
     "by columns": lambda b: total(tf.norm(b.h, axis=0)) * 0.1 + mean(b.errors),
     "correlation": lambda b: (
@@ -286,13 +302,32 @@ def _after_inner_step(b):
     return mean(b.errors) + mean(square(moved - b.y))
 
 
-def _teacher(b):
-    """Returns activations by a slow copy of the first weights."""
-    first = b.s.weights["first"]
+def _nested(b):
+    """Returns a loss by a flag, and by whether the mean error is small."""
+
+    def inner():
+        error = mean(b.errors)
+        small = lambda: tf.square(error) + mean(tf.abs(b.out))  # noqa: E731
+        return tf1.cond(error < 0.5, small, lambda: tf.sqrt(error))
+
+    return tf1.cond(b.s.feed("often"), inner, lambda: mean(b.errors))
+
+
+def _by_learned_variance(b):
+    # The gradient takes this read, so that it comes before the update.
+    log_variance = tf.identity(b.s.weight("log_variance"))
+    return mean(b.errors) * tf.exp(-log_variance) + log_variance
+
+
+def _by_teacher(b):
+    """Returns the error, and the distance to activations by a slow copy of the first weights."""
+    # The gradient of the last term takes this read, so that it comes before the update.
+    first = tf.identity(b.s.weights["first"])
     slow = b.s.state("teacher", [[0.1] * UNITS] * 3)
     old = slow + 0.0
-    b.s.after.append(tf1.assign(slow, 0.9 * old + 0.1 * tf.stop_gradient(first + 0.0)))
-    return tf.tanh(tf.matmul(b.s.feed("x"), old))
+    b.s.after.append(tf1.assign(slow, 0.9 * old + 0.1 * tf.stop_gradient(first)))
+    taught = tf.stop_gradient(tf.tanh(tf.matmul(b.s.feed("x"), old)))
+    return mean(b.errors) + mean(square(b.h - taught)) + 1e-4 * total(square(first))
 
 
 MIXING: dict[str, Loss] = {

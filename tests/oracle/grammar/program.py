@@ -28,6 +28,7 @@ class Program(Described):
       when: state is updated "beside" the step, "before" or "after" it.
       fetches: of "loss", "rows", "states", "norm".
       interlude: another run between training steps.
+      called: steps are calls of callables, instead of runs of a session.
     """
 
     inputs: str = "columns"
@@ -48,6 +49,7 @@ class Program(Described):
     variables: str = "resource"
     flow: str = "v2"
     sizes: str = "varied"
+    called: bool = False
     seed: int = 0
 
     @property
@@ -184,25 +186,43 @@ class Built:
                 fed[placeholder] = values[name]
         return fed
 
-    def run(self, session: Any, run: int) -> dict[str, Any]:
-        """Executes a training step and other runs after it; returns the fetches."""
-        fed = self.feed_dict(run)
-        train = self.train
-        if self.program.second == "in turn" and run % 3 == 2:
-            train = self.second
-        found = session.run({"train": train, **self.fetched()}, fed)
-        del found["train"]
-        return found | self._interlude(session, run)
 
-    def _interlude(self, session: Any, run: int) -> dict[str, Any]:
-        kind = self.program.interlude
+class Runs:
+    """The runs of a program in one session."""
+
+    def __init__(self, built: Built, session: Any) -> None:
+        self._built, self._session = built, session
+        self._steps: dict[Any, Any] = {}
+
+    def run(self, run: int) -> dict[str, Any]:
+        """Executes a training step and other runs after it; returns the fetches."""
+        built = self._built
+        in_turn = built.program.second == "in turn" and run % 3 == 2
+        found = self._step(built.second if in_turn else built.train, run)
+        del found["train"]
+        return found | self._interlude(run)
+
+    def _step(self, train: Any, run: int) -> dict[str, Any]:
+        built = self._built
+        fetches = {"train": train, **built.fetched()}
+        sparse = any(isinstance(p, tf.SparseTensor) for p in built.scope.placeholders.values())
+        if sparse or not built.program.called:  # the parts of sparse rows are not divided
+            return self._session.run(fetches, built.feed_dict(run))
+        if train not in self._steps:
+            inputs = list(built.scope.placeholders.values())
+            self._steps[train] = self._session.make_callable(fetches, inputs)
+        return self._steps[train](*built.feed_dict(run).values())
+
+    def _interlude(self, run: int) -> dict[str, Any]:
+        built, session = self._built, self._session
+        kind = built.program.interlude
         if kind == "none" or run % 41 != 40:
             return {}
         if kind == "evaluate":
-            reads = {"evaluated loss": self.loss, "evaluated rows": self.batch.out}
-            return session.run(reads, self.feed_dict(run + 1, 5))
+            reads = {"evaluated loss": built.loss, "evaluated rows": built.batch.out}
+            return session.run(reads, built.feed_dict(run + 1, 5))
         if kind == "load":
-            self.first.load(0.5 * session.run(self.first), session)
+            built.first.load(0.5 * session.run(built.first), session)
         else:
-            session.run({"clip": self.clip, "reset": self.reset}[kind])
+            session.run({"clip": built.clip, "reset": built.reset}[kind])
         return {}

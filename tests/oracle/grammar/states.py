@@ -36,7 +36,7 @@ def rows_seen(b: Batch, loss: Any):
 
 def hits(b: Batch, loss: Any):
     """A streaming number of rows that are right."""
-    right = tf.equal(tf.argmax(b.h, 1, tf.int32), b.c)
+    right = tf.equal(tf.argmax(b.apart, 1, tf.int32), b.c)
     count = b.s.state("hits", 0.0)
     return _kept(count, tf1.assign_add(count, total(tf.cast(right, tf.float64))))
 
@@ -110,9 +110,17 @@ def best_in_cond(b: Batch, loss: Any):
     return _kept(when, update)
 
 
+def largest_on_a_flag(b: Batch, loss: Any):
+    """The largest error of some batches, in a conditional."""
+    top = b.s.state("largest_on_a_flag", 0.0)
+    largest_error = lambda: tf1.assign(top, tf.maximum(top, tf.reduce_max(b.errors)))  # noqa: E731
+    update = tf1.cond(b.s.feed("often"), largest_error, lambda: tf.identity(top))
+    return _kept(top, update)
+
+
 def confusion(b: Batch, loss: Any):
     matrix = b.s.state("confusion", np.zeros((CLASSES, CLASSES), np.int32))
-    guessed = tf.argmax(b.h[:, :CLASSES], 1, tf.int32)
+    guessed = tf.argmax(b.apart[:, :CLASSES], 1, tf.int32)
     return _kept(matrix, tf1.assign_add(matrix, tf.math.confusion_matrix(b.c, guessed, CLASSES)))
 
 
@@ -262,7 +270,7 @@ def cosine(b: Batch, loss: Any):
 
 
 def in_top(b: Batch, loss: Any):
-    right = tf.nn.in_top_k(b.c, tf.cast(b.h, tf.float32), 2)
+    right = tf.nn.in_top_k(b.c, tf.cast(b.apart, tf.float32), 2)
     kept = b.s.state("in_top", np.int64(0))
     return _kept(kept, tf1.assign_add(kept, total(tf.cast(right, tf.int64))))
 
@@ -273,7 +281,7 @@ def metrics_mean(b: Batch, loss: Any):
 
 
 def metrics_accuracy(b: Batch, loss: Any):
-    value, update = tf1.metrics.accuracy(b.c, tf.argmax(b.h, 1, tf.int32), b.mask)
+    value, update = tf1.metrics.accuracy(b.c, tf.argmax(b.apart, 1, tf.int32), b.mask)
     return update, update
 
 
@@ -288,7 +296,7 @@ def metrics_auc(b: Batch, loss: Any):
 
 
 def metrics_iou(b: Batch, loss: Any):
-    guessed = tf.argmax(b.h[:, :CLASSES], 1, tf.int32)
+    guessed = tf.argmax(b.apart[:, :CLASSES], 1, tf.int32)
     value, update = tf1.metrics.mean_iou(b.c, guessed, CLASSES)
     return update, _after(update, lambda: tf.identity(update))[1]
 
@@ -306,6 +314,7 @@ STATES = {
     "largest": largest,
     "smallest loss": smallest_loss,
     "best in cond": best_in_cond,
+    "largest on a flag": largest_on_a_flag,
     "confusion": confusion,
     "histogram": histogram,
     "tokens seen": tokens_seen,

@@ -103,6 +103,7 @@ Sizes Gathered(const RowType& params, int axis, const RowType& at, int batch) {
 }
 
 Types Gather(OpView& op, Types in) {
+  if (const std::optional<RowType> looked = TypeLookup(op, in)) return {*looked};
   RowType params = in[0];
   const RowType at = op.Flat(1, in[1]);
   if (at.unknown()) return {at};
@@ -233,6 +234,15 @@ Types Segments(OpView& op, Types in) {
     slotted.variable = at.own.slots;
     return {slotted};
   }
+  if (at.is(RowKind::kOfSlots)) {
+    if (at.own.kind == Places::kSlot && values.is(RowKind::kSlotted) &&
+        values.variable == at.variable && op.op() == "UnsortedSegmentSum") {
+      RowType slotted = values;
+      slotted.variable = at.own.slots;
+      return {slotted};
+    }
+    return {op.Unknown("computes with distinct values of each learner's rows")};
+  }
   const bool rows = values.is(RowKind::kRows), rows_at = at.is(RowKind::kRows);
   if (!rows && !rows_at) {
     if (values.is(RowKind::kSum) && absl::EndsWith(op.op(), "Sum")) {
@@ -270,24 +280,6 @@ Types Segments(OpView& op, Types in) {
     return {MakeRows(values.axis - at.rank() + 1, values.part, dims, values.exponent)};
   }
   return {op.Unknown("reduces rows by segment numbers without rows")};
-}
-
-Types Unique(OpView& op, Types in) {
-  if (in[0].is(RowKind::kRows)) {
-    RowType slots = Make(RowKind::kSlots);
-    slots.variable = op.path();
-    RowType places = in[0].WithoutNumbers();
-    places.own = {Places::kSlot, kUnknownSize, op.path()};
-    Types types = {slots, places};
-    if (op.num_outputs() > 2)
-      types.push_back(op.Unknown("counts values on each learner separately"));
-    return types;
-  }
-  const RowType flat = op.Flat(0, in[0]);
-  if (flat.unknown()) return {flat};
-  RowType same = Same({flat});
-  same.of_all_rows |= !in[0].is(RowKind::kSame);
-  return {same};
 }
 
 Types Where(OpView& op, Types in) {
@@ -359,7 +351,7 @@ void AddIndexRules(RuleTable* rules) {
   rules->Set({"SegmentMax", "SegmentMean", "SegmentMin", "SegmentSum",
               "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentSum"},
              &Segments);
-  rules->Set({"Unique", "UniqueV2", "UniqueWithCounts"}, &Unique);
+  rules->Set({"Unique", "UniqueV2", "UniqueWithCounts"}, &TypeUnique);
   rules->Set({"Where"}, &Where);
   rules->Set({"OneHot"}, &OneHot);
   rules->Set({"ComputeAccidentalHits"}, &AccidentalHits);

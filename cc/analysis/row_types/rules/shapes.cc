@@ -73,7 +73,7 @@ OwnPlaces Reshaped(const OwnPlaces& own, const RowType& from, const Sizes& to) {
   } else if (own.kind == Places::kColumn && to.size() == 1 && from.rank() == 2 &&
              (*from.dims)[1] == kOneSize) {
     reshaped.kind = Places::kPlace;
-  } else if (static_cast<int>(to.size()) != from.rank()) {
+  } else if (own.kind != Places::kSlot && static_cast<int>(to.size()) != from.rank()) {
     reshaped = OwnPlaces();
   }
   return reshaped;
