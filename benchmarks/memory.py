@@ -168,8 +168,8 @@ def main() -> None:
         f"A dense network of {parameters:,} parameters of 4 bytes, {arguments.steps} steps with "
         f"{ROWS_PER_LEARNER} rows per learner; {arguments.repeats} processes each, medians with "
         "quartiles. Bytes per parameter by which the process has grown, from the session without "
-        "variables to the end of training (resident), and at its largest until the end of the first "
-        "step, and later.",
+        "variables to the end of training (resident), and at its largest until the end of the "
+        "first step, and later.",
         *absent,
     ]
     report: dict[str, Any] = {"machine": where, "rows": {}}

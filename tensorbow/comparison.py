@@ -26,7 +26,7 @@ class Difference:
 
     @property
     def is_rounding(self) -> bool:
-        """Whether rounding explains the difference."""
+        """True if rounding explains the difference."""
         return self.relative <= _MARGIN * self.rounding
 
 
@@ -50,12 +50,12 @@ class Comparison:
 
     @property
     def is_erratic(self) -> bool:
-        """Whether stock strays from itself, so that no comparison tells anything."""
+        """True if stock strays from itself, so that no comparison is possible."""
         return any(found.rounding > _ERRATIC for found in self._all().values())
 
     @property
     def is_equal(self) -> bool:
-        """Whether all differences are rounding, and stock does not stray from itself."""
+        """True if all differences are rounding, and stock does not stray from itself."""
         return not self.is_erratic and all(found.is_rounding for found in self._all().values())
 
     def _all(self) -> dict[str, Difference]:

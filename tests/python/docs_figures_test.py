@@ -157,7 +157,9 @@ def memory() -> Table:
     for optimiser, rows in results("memory")["rows"].items():
         for name in (STOCK, "SSGD", "SMA", "SMA, lagging centre", "Independent"):
             row = rows[name]
-            bytes_ = [median(row[what]) / row["parameters"] for what in ("resident", "first", "later")]
+            bytes_ = [
+                median(row[what]) / row["parameters"] for what in ("resident", "first", "later")
+            ]
             table.append(
                 [
                     {"sgd": "gradient descent", "adam": "Adam"}[optimiser],

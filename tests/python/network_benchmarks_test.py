@@ -1,6 +1,7 @@
 """Small runs of benchmarks that compare networks of many kinds."""
 
 import ast
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -17,7 +18,11 @@ import layout_changes
 import networks
 import never_slower
 import observability
-import programs
+
+# tests/python has a module of the same name.
+_spec = importlib.util.spec_from_file_location("benchmark_programs", BENCHMARKS / "programs.py")
+programs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(programs)
 
 pytestmark = pytest.mark.usefixtures("warm_python")
 

@@ -15,6 +15,7 @@ import collections
 import contextlib
 import ctypes
 import pathlib
+import re
 import tempfile
 import threading
 import warnings
@@ -247,7 +248,9 @@ def of(name: str, library: str) -> list[str]:
     tf.load_op_library(library)
     ctypes.CDLL(library).OfferIdleGpu()
     kind, program = name.split(": ")
-    return {"program": of_program, "network": of_network, "keras": of_keras}[kind](program)
+    of_kind = {"program": of_program, "network": of_network, "keras": of_keras}[kind]
+    # TensorFlow numbers the nodes that it inserts.
+    return [re.sub(r"/TensorBow\.\d+", "/TensorBow", finding) for finding in of_kind(program)]
 
 
 # ------------------------------------------------------------------------------------- the table
