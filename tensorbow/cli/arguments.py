@@ -1,9 +1,24 @@
-"""Checks of arguments that several commands share."""
+"""Arguments that several commands share, and their checks."""
 
 from __future__ import annotations
 
 import argparse
 import math
+import pathlib
+
+from tensorbow.cli import model_names
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """Adds the program to train: a script with its arguments, or a model by name."""
+    program = parser.add_mutually_exclusive_group(required=True)
+    program.add_argument("script", nargs="?", type=pathlib.Path, help="a program that trains")
+    program.add_argument(
+        "--model", choices=sorted(model_names.MODELS), help="a model of ours instead"
+    )
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it"
+    )
 
 
 def check_positive(

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorbow._runtime import loader
-from tensorbow.cli import launch, model_names, outputs
-from tensorbow.cli.arguments import check_positive
+from tensorbow.cli import launch, outputs
+from tensorbow.cli.arguments import add_program, check_positive
 from tensorbow.cli.plan import command as plan
 from tensorbow.cli.train import flags
 from tensorbow.version import __version__
@@ -37,12 +37,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_tune(commands: Any) -> None:
     tune = commands.add_parser("tune", help="how fast a program trains with which learners")
     tune.set_defaults(parser=tune)
-    what = tune.add_mutually_exclusive_group(required=True)
-    what.add_argument("script", nargs="?", type=pathlib.Path, help="a program that trains")
-    what.add_argument("--model", choices=sorted(model_names.MODELS), help="a model of ours instead")
-    tune.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it"
-    )
+    add_program(tune)
     tune.add_argument(
         "--batch-size", type=int, default=32, help="with --model: rows of a run, of all learners"
     )

@@ -137,6 +137,49 @@ def test_small_values_are_not_worth_another_run():
     assert "Sqrt" in ops
 
 
+def test_a_check_that_fails_leaves_no_trace():
+    program = Program()
+    with program.graph.as_default():
+        checked = tf.debugging.check_numerics(program.weights * program.scale, "no number")
+        norm = tf.norm(checked)
+    with session(program.graph, 2, synchroniser="auto") as s:
+        s.run(program.init)
+        s.run([program.train, norm], program.feeds)
+        before = s.run(program.w)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="no number"):
+            s.run([program.train, norm], {**program.feeds, program.scale: np.inf})
+        np.testing.assert_array_equal(s.run(program.w), before)
+
+
+def test_callables_and_repeated_fetches_get_deferred_values():
+    program = Program()
+    merged = program.summaries()
+    with session(program.graph, 2, synchroniser="auto") as s:
+        s.run(program.init)
+        step = s.make_callable([program.train, merged, merged], list(program.feeds))
+        _, first, second = step(*program.feeds.values())
+    assert first == second
+    assert len(tf1.Summary.FromString(first).value) == 4
+
+
+def test_a_histogram_of_an_element_is_that_of_all_rows():
+    with tf.Graph().as_default() as graph:
+        data = tf.data.Dataset.range(64).batch(8).map(lambda x: tf.cast(x, tf.float64))
+        x = tf1.data.make_one_shot_iterator(data).get_next()
+        w = tf1.get_variable("w", [], tf.float64, initializer=tf1.ones_initializer())
+        loss = tf.reduce_mean(tf.square(w * x - x))
+        train = tf1.train.GradientDescentOptimizer(0.0001).minimize(loss)
+        summary = tf1.summary.histogram("x", 2 * x)
+        init = tf1.global_variables_initializer()
+    with session(graph, 2, synchroniser="auto") as s:
+        s.run(init)
+        for k in range(3):
+            (value,) = tf1.Summary.FromString(s.run([train, summary])[1]).value
+            assert value.histo.num == 8
+            assert (value.histo.min, value.histo.max) == (16 * k, 2 * (8 * k + 7))
+        assert s.learning_tasks == 6
+
+
 def test_an_error_of_the_deferred_part_is_stocks():
     program = Program()
     merged = program.summaries()

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorbow._runtime.messages import count
-from tensorbow.cli import model_names, outputs
+from tensorbow.cli import outputs
+from tensorbow.cli.arguments import add_program
 from tensorbow.cli.plan import cost_model
 from tensorbow.cli.plan.cost_model import (
     Cluster,
@@ -35,12 +36,7 @@ def add_parser(commands: Any) -> None:
         "plan", help="predict how fast a program trains on several hosts, from what one measures"
     )
     plan.set_defaults(parser=plan)
-    what = plan.add_mutually_exclusive_group(required=True)
-    what.add_argument("script", nargs="?", type=pathlib.Path, help="a program that trains")
-    what.add_argument("--model", choices=sorted(model_names.MODELS), help="a model of ours instead")
-    plan.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="of the script: all that follows it"
-    )
+    add_program(plan)
     plan.add_argument(
         "--hosts",
         type=_numbers,
