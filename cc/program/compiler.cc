@@ -14,7 +14,6 @@
 #include "cc/learner/random_state.h"
 #include "cc/learner/specialise.h"
 #include "cc/passes/pipeline.h"
-#include "cc/passes/program/gradients_first.h"
 #include "cc/passes/task/build_task.h"
 #include "cc/program/deferred_fetches.h"
 #include "cc/program/run_rules.h"
@@ -213,10 +212,6 @@ absl::StatusOr<Compilation> Compiler::Compile(const RunToCompile& run,
   TF_RETURN_IF_ERROR(ChooseRows(run, &program, &in));
   if (program.awaits_feeds) return made;
   TF_RETURN_IF_ERROR(PlaceExchanges(in, run.graph, &draft, &program));
-  if (in.averages == Traits::Averages::kGradients) {
-    TF_ASSIGN_OR_RETURN(const auto placed, RunGraph::Of(draft.graph(), program.task));
-    TF_RETURN_IF_ERROR(CheckGradientsFirst(*placed, run.analysis));
-  }
   TaskGraph task;
   TF_RETURN_IF_ERROR(MakeTask(in, draft.graph(), &made, &task));
   if (in.averages == Traits::Averages::kGradients && !in.on_accelerators &&

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -152,17 +153,70 @@ TEST(ReduceGradientsTest, AnUpdateWithoutAGradientIsRefusedByName) {
   EXPECT_TRUE(absl::StrContains(status.message(), "'a'")) << status;
 }
 
-TEST(ReduceGradientsTest, AGradientThatDependsOnAnUpdateIsRefused) {
+// Makes two variables; the gradient of "b" follows from the update of "a".
+Nodes LateGradient() {
   Nodes nodes = Variables({"a", "b"});
   nodes.push_back(Descend("a", "gradient"));
   nodes.push_back(NodeOf("later", "Neg", {"gradient", "^update_a"}));
   nodes.push_back(Descend("b", "later"));
-  Task task(nodes);
+  return nodes;
+}
+
+std::string NameOfBegin(const Task& task) {
+  for (const tf::Node* node : task.get()->parts[0].graph->op_nodes()) {
+    if (node->type_string() == kBeginUpdates) return node->name();
+  }
+  return "";
+}
+
+TEST(ReduceGradientsTest, AGradientAfterAnUpdateIsAveragedAfterIt) {
+  for (const bool fused : {false, true}) {
+    SCOPED_TRACE(fused);
+    Task task(LateGradient());
+    if (fused) {
+      ASSERT_TRUE(FuseUpdates({"a", "b"}, IsOfGradient, task.get()).ok());
+    }
+    const auto count = ReduceGradients({"a", "b"}, {}, std::nullopt,
+                                       Averaging::kInUpdates, task.get());
+    ASSERT_TRUE(count.ok()) << count.status();
+    EXPECT_EQ(*count, fused ? 0 : 2);
+    const std::string begin = NameOfBegin(task);
+    EXPECT_TRUE(task.Waits(begin, "gradient"));
+    EXPECT_FALSE(task.Waits(begin, "later"));
+    EXPECT_TRUE(task.Waits("update_a", begin));
+    EXPECT_TRUE(task.Waits("later", "update_a"));
+    EXPECT_TRUE(task.Waits("update_b", "later"));
+    if (!fused) {
+      // The first update does not wait for the second average, which waits for it.
+      EXPECT_EQ(Numbers(task)["update_a/TensorBow.average"], 0);
+      EXPECT_TRUE(
+          task.Waits("update_b/TensorBow.average", "update_a/TensorBow.average"));
+    }
+  }
+}
+
+TEST(ReduceGradientsTest, HostsRefuseAGradientAfterAnUpdate) {
+  Task task(LateGradient());
   const absl::Status status =
-      ReduceGradients({"a", "b"}, {}, std::nullopt, Averaging::kInUpdates, task.get())
+      ReduceGradients({"a", "b"}, {}, std::nullopt, Averaging::kBefore, task.get())
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(status.message(), "'later'")) << status;
+}
+
+TEST(ReduceGradientsTest, AWriteBeforeTheGradientsIsNoUpdate) {
+  Nodes nodes = Variables({"a"});
+  nodes.push_back(NodeOf("project", "AssignVariableOp", {"a", "rate"}));
+  nodes.push_back(NodeOf("later", "Neg", {"gradient", "^project"}));
+  nodes.push_back(NodeOf("update_a", "ResourceApplyGradientDescent",
+                         {"a", "rate", "later"}));
+  Task task(nodes);
+  const auto count = ReduceGradients({"a"}, {}, std::set<std::string>{"update_a"},
+                                     Averaging::kBefore, task.get());
+  ASSERT_TRUE(count.ok()) << count.status();
+  EXPECT_EQ(*count, 1);
+  EXPECT_TRUE(task.Waits(NameOfBegin(task), "later"));
+  EXPECT_FALSE(task.Waits("project", NameOfBegin(task)));
 }
 
 }  // namespace

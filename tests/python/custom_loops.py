@@ -273,7 +273,7 @@ def two_updates_in_a_python_loop() -> Loop:
             loss = once(x, y)
         return loss
 
-    return Loop(step, net.weights, divided=False)
+    return Loop(step, net.weights)
 
 
 @loop
@@ -380,7 +380,7 @@ def forward_compiled_by_xla() -> Loop:
         descend(tape.gradient(loss, net.weights), net.weights)
         return loss
 
-    return Loop(step, net.weights, divided=False)
+    return Loop(step, net.weights)
 
 
 @loop

@@ -156,11 +156,14 @@ class Gan(keras.Model):
     def metrics(self):
         return [self.d_loss, self.g_loss]
 
+    def noise(self, images):
+        return keras.random.normal([tf.shape(images)[0], 4], seed=self.seeds)
+
     def train_step(self, data):
         images = tf.reshape(data[0] if isinstance(data, tuple) else data, [-1, 64])
         rows = tf.shape(images)[0]
         cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True)
-        fake = self.generator(keras.random.normal([rows, 4], seed=self.seeds))
+        fake = self.generator(self.noise(images))
         both = tf.concat([images, fake], 0)
         labels = tf.concat([tf.ones([rows, 1]), tf.zeros([rows, 1])], 0)
         with tf.GradientTape() as tape:
@@ -168,7 +171,7 @@ class Gan(keras.Model):
         weights = self.discriminator.trainable_weights
         self.d_optimizer.apply_gradients(zip(tape.gradient(d_loss, weights), weights))
         with tf.GradientTape() as tape:
-            fake = self.generator(keras.random.normal([rows, 4], seed=self.seeds))
+            fake = self.generator(self.noise(images))
             g_loss = cross_entropy(tf.ones([rows, 1]), self.discriminator(fake))
         weights = self.generator.trainable_weights
         self.g_optimizer.apply_gradients(zip(tape.gradient(g_loss, weights), weights))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from fused_products_test import products_in_updates
-from keras_kinds_test import Gan
 from keras_models import LOSS, ROWS, classifier, logistic, options, small, state
 from keras_one_learner_test import OPTIMISERS
 
@@ -312,26 +311,6 @@ def test_updates_without_an_optimiser_are_of_all_rows(kind, digits):
     assert session.learning_tasks == 2 * session.iterations == 12
     for a, b in zip(ours, stock):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-
-
-def test_a_second_optimiser_after_the_first_is_for_one_learner(digits):
-    weights = []
-    for given in (None, ssgd()):
-        keras.utils.set_random_seed(11)
-        model = Gan()
-        if given is not None:
-            tensorbow.keras.replicate(model, given)
-        model.compile(keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.1))
-        if given is None:
-            model.fit(digits[0][: 8 * ROWS], batch_size=ROWS, verbose=0)
-        else:
-            with pytest.warns(tensorbow.TensorBowWarning, match="after another update") as said:
-                model.fit(digits[0][: 8 * ROWS], batch_size=ROWS, verbose=0)
-            assert len(said) == 1
-        weights.append(model.get_weights())
-    assert session_of(model).learning_tasks == session_of(model).iterations == 8
-    for a, b in zip(*weights):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_a_failing_batch_changes_no_weight(digits):

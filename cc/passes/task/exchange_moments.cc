@@ -11,6 +11,7 @@
 #include "cc/graph/downstream.h"
 #include "cc/graph/node_inputs.h"
 #include "cc/graph/op_facts.h"
+#include "cc/graph/updates.h"
 #include "cc/passes/task/reduce_gradients.h"
 #include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/graph/node_builder.h"
@@ -98,6 +99,10 @@ std::map<const tf::Node*, bool> Replaceable(const std::vector<tf::Node*>& nodes,
   return replaceable;
 }
 
+bool IsExchangeOfGradient(const tf::Node& node) {
+  return IsOp(&node, {kReduceGradient, kReduceRows}) || IsFusedUpdate(node);
+}
+
 absl::Status Replace(tf::Node* node, int index, tf::Graph* graph, tf::Node** made) {
   const auto input = [node](int i) {
     const NodeOutput tensor = InputOf(*node, i);
@@ -152,22 +157,23 @@ absl::Status ExchangeMoments(TaskGraph* task, int* num_exchanges) {
   for (tf::Node* node : ordered) {
     if (node->type_string() == kBeginUpdates) begin = node;
   }
+  if (begin == nullptr) return absl::InternalError("No gradients were averaged before");
   const NodeSet conditional = Conditional(*graph);
-  const NodeSet late = begin == nullptr
-                           ? NodeSet()
-                           : Downstream({begin}, [](const tf::Edge&) { return true; });
+  const NodeSet late = Downstream({begin}, [](const tf::Edge&) { return true; });
   const auto replaceable = Replaceable(ordered, conditional);
-  std::vector<tf::Node*> exchanges;
+  std::vector<tf::Node*> early, behind;  // exchanges; behind `begin` also of gradients
   for (tf::Node* node : ordered) {
     const bool exchanges_values = IsOp(node, {kExchange, kMeanOfAllRows, kOwnRows});
     const tf::Node* const forward = IsBatchNorm(*node)  ? node
                                     : IsGradient(*node) ? NormalisationOf(*node)
                                                         : nullptr;
     const auto known = replaceable.find(forward);
-    if (!exchanges_values && known == replaceable.end()) continue;
+    if (!exchanges_values && known == replaceable.end()) {
+      if (IsExchangeOfGradient(*node)) behind.push_back(node);
+      continue;
+    }
     const char* const why =
-        conditional.count(node) > 0                ? " is in a conditional or a loop"
-        : begin == nullptr || late.count(node) > 0 ? " comes after an update"
+        conditional.count(node) > 0           ? " is in a conditional or a loop"
         : !exchanges_values && !known->second ? " normalises in another layout or type"
                                               : nullptr;
     if (why != nullptr) {
@@ -176,25 +182,35 @@ absl::Status ExchangeMoments(TaskGraph* task, int* num_exchanges) {
           ProgramsName(exchanges_values ? NameOfValue(*node) : node->name()), "'",
           why));
     }
-    exchanges.push_back(node);
+    (late.count(node) > 0 ? behind : early).push_back(node);
   }
-  tf::Node* last = nullptr;
-  for (tf::Node*& node : exchanges) {
-    tf::Node* made = node;
+  const auto number = [&](tf::Node** node) -> absl::Status {
     const int index = (*num_exchanges)++;
-    if (IsOp(node, {kExchange, kMeanOfAllRows, kOwnRows})) {
-      node->ClearAttr("index");
-      node->AddAttr("index", index);
-      node = nullptr;  // keep it
-    } else {
-      TF_RETURN_IF_ERROR(Replace(node, index, graph, &made));
+    if (IsOp(*node, {kExchange, kMeanOfAllRows, kOwnRows})) {
+      (*node)->ClearAttr("index");
+      (*node)->AddAttr("index", index);
+      return absl::OkStatus();
     }
-    if (last != nullptr) graph->AddControlEdge(last, made);
-    last = made;
+    tf::Node* const replaced = *node;
+    TF_RETURN_IF_ERROR(Replace(replaced, index, graph, node));
+    graph->RemoveNode(replaced);
+    return absl::OkStatus();
+  };
+  tf::Node* last = nullptr;
+  for (tf::Node* node : early) {
+    TF_RETURN_IF_ERROR(number(&node));
+    if (last != nullptr) graph->AddControlEdge(last, node);
+    last = node;
   }
   if (last != nullptr) graph->AddControlEdge(last, begin);
-  for (auto node = exchanges.rbegin(); node != exchanges.rend(); ++node) {
-    if (*node != nullptr) graph->RemoveNode(*node);
+  // The nodes are in topological order. Exchanges of gradients are chained already.
+  last = nullptr;
+  for (tf::Node* node : behind) {
+    const bool of_gradient = IsExchangeOfGradient(*node);
+    const bool chained = of_gradient && last != nullptr && IsExchangeOfGradient(*last);
+    if (!of_gradient) TF_RETURN_IF_ERROR(number(&node));
+    if (last != nullptr && !chained) graph->AddControlEdge(last, node);
+    last = node;
   }
   return absl::OkStatus();
 }

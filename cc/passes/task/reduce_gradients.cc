@@ -1,6 +1,8 @@
 #include "cc/passes/task/reduce_gradients.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "cc/graph/sparse_gradient.h"
 #include "cc/graph/updates.h"
 #include "cc/passes/task/before_updates.h"
+#include "cc/passes/task/exchange_levels.h"
 #include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/graph/node_builder.h"
 #include "tensorflow/core/platform/errors.h"
@@ -246,21 +249,47 @@ absl::Status CheckAveraged(const std::set<std::string>& sums, const Updates& upd
   return absl::OkStatus();
 }
 
-// Returns the nodes at which learners may wait for each other.
-std::vector<const tf::Node*> ExchangesOf(const Updates& updates,
-                                         const std::vector<tf::Node*>& reductions) {
-  std::vector<const tf::Node*> exchanges = updates.all;
-  exchanges.insert(exchanges.end(), reductions.begin(), reductions.end());
-  return exchanges;
-}
-
-}  // namespace
-
+// Returns the error that a gradient is computed where learners cannot average it.
 absl::Status ComputedLate(absl::string_view gradient, absl::string_view when) {
   return absl::InvalidArgumentError(absl::StrCat(
       "S-SGD cannot average '", ProgramsName(gradient), "', which is computed ", when,
       ": it averages all gradients before the first update. Use tensorbow.SMA()"));
 }
+
+// The exchanges of a level, in the order of all learners.
+struct LevelExchanges {
+  std::vector<tf::Node*> reductions;
+  std::vector<tf::Node*> fused;  // updates that average by themselves
+};
+
+// Chains the exchanges behind `begin`, level by level. Updates of `by_gradient` that
+// are not fused follow all averages of the levels before.
+void Chain(const std::map<int, LevelExchanges>& exchanges, const ExchangeLevels& levels,
+           const std::vector<tf::Node*>& by_gradient, tf::Node* begin,
+           tf::Graph* graph) {
+  int64_t index = 0;
+  tf::Node* last = begin;
+  std::map<int, tf::Node*> last_reductions{{-1, begin}};
+  for (const auto& [level, at_level] : exchanges) {
+    for (tf::Node* reduction : at_level.reductions) {
+      reduction->ClearAttr("index");
+      reduction->AddAttr("index", index++);
+      graph->AddControlEdge(last, reduction);
+      last = last_reductions[level] = reduction;
+    }
+    for (tf::Node* update : at_level.fused) {
+      graph->AddControlEdge(last, update);
+      last = update;
+    }
+  }
+  for (tf::Node* update : by_gradient) {
+    if (IsFusedUpdate(*update)) continue;
+    const auto before = std::prev(last_reductions.lower_bound(levels.Of(*update)));
+    graph->AddControlEdge(before->second, update);
+  }
+}
+
+}  // namespace
 
 bool IsOfGradient(const tf::Node& update) {
   const int input = GradientInput(update);
@@ -286,69 +315,66 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
     TF_RETURN_IF_ERROR(by_itself ? TakeOver(update, graph) : Insert(update, graph));
   }
 
-  // Puts the exchanges into one order for all learners.
-  const NodeSet by_gradient(updates.by_gradient.begin(), updates.by_gradient.end());
-  std::vector<tf::Node*> ordered, fused, reductions;
+  std::vector<tf::Node*> ordered;
   tf::GetReversePostOrder(*graph, &ordered, tf::NodeComparatorName());
+  const NodeSet by_gradient(updates.by_gradient.begin(), updates.by_gradient.end());
+  const ExchangeLevels levels(ordered, by_gradient,
+                              {updates.all.begin(), updates.all.end()});
+  TF_RETURN_IF_ERROR(CheckOrderOfWrites(levels.early_writes()));
+  std::map<int, LevelExchanges> exchanges;
+  int num_reductions = 0;
+  std::vector<const tf::Node*> waiting(levels.updates().begin(),
+                                       levels.updates().end());
   for (tf::Node* node : ordered) {
-    if (IsReduction(*node)) reductions.push_back(node);
-    if (IsFusedUpdate(*node) && by_gradient.count(node) > 0) fused.push_back(node);
+    if (IsReduction(*node)) {
+      exchanges[levels.Of(*node)].reductions.push_back(node);
+      waiting.push_back(node);
+      ++num_reductions;
+    } else if (averaging == Averaging::kInUpdates && IsFusedUpdate(*node) &&
+               by_gradient.count(node) > 0) {
+      exchanges[levels.Of(*node)].fused.push_back(node);
+    }
   }
 
-  // Everything that can fail comes first: the gradients; then all reductions; the
-  // updates. All of them must be executed in every task.
+  // Everything that can fail comes before the first level. All exchanges must be
+  // executed in every task.
   const NodeSet conditional = Conditional(*graph);
-  NodeSet after = Downstream(updates.all, [](const tf::Edge&) { return true; });
-  after.merge(Downstream({reductions.begin(), reductions.end()},
-                         [](const tf::Edge& edge) { return !edge.IsControlEdge(); }));
-  tf::Node* last = nullptr;
+  tf::Node* begin = nullptr;
   TF_RETURN_IF_ERROR(tf::NodeBuilder(graph->NewName("TensorBow.gradients"),
                                      kBeginUpdates, graph->op_registry())
                          .Input(std::vector<tf::NodeBuilder::NodeOut>())
                          .Input(std::vector<tf::NodeBuilder::NodeOut>())
                          .AssignedDevice(task->parts[0].device->name())
-                         .Finalize(graph, &last));
-  auto follow_gradient = [&](tf::Node* node, int input) -> absl::Status {
-    tf::Node* gradient = nullptr;
-    TF_RETURN_IF_ERROR(node->input_node(input, &gradient));
+                         .Finalize(graph, &begin));
+  const auto follow_gradient = [&](tf::Node* node, int input) -> absl::Status {
+    const tf::Edge* gradient = nullptr;
+    TF_RETURN_IF_ERROR(node->input_edge(input, &gradient));
+    const bool late = levels.Through(*gradient) > 0;
     const char* const what = conditional.count(node) > 0 ? "in a conditional"
-                             : after.count(gradient) > 0 ? "after another update"
-                                                         : nullptr;
-    if (what != nullptr) {
-      return ComputedLate(gradient->name(), what);
-    }
-    graph->AddControlEdge(gradient, last);
+                             : late && averaging == Averaging::kBefore
+                                 ? "after another update"
+                                 : nullptr;
+    if (what != nullptr) return ComputedLate(gradient->src()->name(), what);
+    if (!late) graph->AddControlEdge(gradient->src(), begin);
     return absl::OkStatus();
   };
-  for (tf::Node* node : reductions) {
-    for (int i = 0; i < node->num_inputs(); ++i) {
-      TF_RETURN_IF_ERROR(follow_gradient(node, i));
+  for (const auto& [level, at_level] : exchanges) {
+    for (tf::Node* node : at_level.reductions) {
+      for (int i = 0; i < node->num_inputs(); ++i) {
+        TF_RETURN_IF_ERROR(follow_gradient(node, i));
+      }
+    }
+    for (tf::Node* node : at_level.fused) {
+      TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
     }
   }
-  for (tf::Node* node : fused) {
-    if (averaging == Averaging::kBefore) break;  // chains only reductions
-    TF_RETURN_IF_ERROR(follow_gradient(node, GradientInput(*node)));
-  }
-  const auto exchanges = ExchangesOf(updates, reductions);
-  TF_RETURN_IF_ERROR(CheckCriticalSections(exchanges, *graph));
+  TF_RETURN_IF_ERROR(CheckCriticalSections(waiting, *graph));
   // The nodes downstream of updates and averages, also over control edges.
-  const NodeSet following = Downstream(exchanges, [](const tf::Edge&) { return true; });
-  TF_RETURN_IF_ERROR(ExecuteBefore(last, conditional, following, graph));
-  for (size_t i = 0; i < reductions.size(); ++i) {
-    reductions[i]->ClearAttr("index");
-    reductions[i]->AddAttr("index", static_cast<int64_t>(i));
-    graph->AddControlEdge(last, reductions[i]);
-    last = reductions[i];
-  }
-  for (tf::Node* update : updates.by_gradient) {
-    if (!IsFusedUpdate(*update)) graph->AddControlEdge(last, update);
-  }
-  for (tf::Node* update : fused) {
-    graph->AddControlEdge(last, update);
-    last = update;
-  }
+  const NodeSet following = Downstream(waiting, [](const tf::Edge&) { return true; });
+  TF_RETURN_IF_ERROR(ExecuteBefore(begin, conditional, following, graph));
+  Chain(exchanges, levels, updates.by_gradient, begin, graph);
   TF_RETURN_IF_ERROR(CheckAcyclic(*graph));
-  return static_cast<int>(reductions.size());
+  return num_reductions;
 }
 
 }  // namespace tensorbow

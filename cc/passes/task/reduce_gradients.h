@@ -7,10 +7,11 @@
 // gradients (tensorbow/keras), and its updates compute everything from their results.
 //
 // All exchanges are chained by control edges, so that learners reach them in the same
-// order. No update is executed before all gradients have been computed. At that moment
-// the only node of op kBeginUpdates is executed: a task that fails before it has
-// changed nothing. The program's assertions and the refills of the task's queues come
-// before it, too. Pure function.
+// order. No update is executed before all gradients have been computed, except those
+// that follow from an update (exchange_levels.h). At that moment the only node of op
+// kBeginUpdates is executed: a task that fails before it has averaged nothing. The
+// program's assertions and the refills of the task's queues come before it, too. Pure
+// function.
 #ifndef TENSORBOW_CC_PASSES_TASK_REDUCE_GRADIENTS_H_
 #define TENSORBOW_CC_PASSES_TASK_REDUCE_GRADIENTS_H_
 
@@ -20,13 +21,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "cc/graph/task_graph.h"
 
 namespace tensorbow {
-
-// Returns the error that a gradient is computed where learners cannot average it.
-absl::Status ComputedLate(absl::string_view gradient, absl::string_view when);
 
 constexpr char kBeginUpdates[] = "TensorBowBeginUpdates";
 
@@ -44,11 +41,10 @@ bool IsOfGradient(const tensorflow::Node& update);
 // unusable, if
 //
 // - a trained variable is not updated by one optimiser op, and its value depends on a
-//   task's
-// rows other than through the program's own reductions; with `sums`: one of them is not
-// averaged;
-// - a gradient is averaged in a conditional, or depends on an update or an average,
-// also by waiting for it;
+//   task's rows other than through the program's own reductions; with `sums`: one of
+//   them is not averaged;
+// - a gradient is averaged in a conditional or, with kBefore, depends on an update or an
+//   average, also by waiting for it;
 // - a queue that the task takes from is refilled there (refills.h).
 //
 // The task graph must have been optimised, and FuseUpdates() called for updates that

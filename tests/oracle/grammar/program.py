@@ -24,9 +24,9 @@ class Program(Described):
       accumulated: gradients of four steps are applied at once.
       averaged: "weights" has moving averages of the weights, "slow" a slow copy of them.
       second: another optimiser on another loss: "beside" the step, "after" it, or
-        "in turn" with it.
+        "in turn" with it; or on the weights that the step has updated, "again".
       when: state is updated "beside" the step, "before" or "after" it.
-      fetches: of "loss", "rows", "states", "norm".
+      fetches: of "loss", "rows", "states", "norm", "loss again".
       interlude: another run between training steps.
       called: steps are calls of callables, instead of runs of a session.
     """
@@ -58,7 +58,7 @@ class Program(Described):
         return "fused batch norm" in self.layers or self.loss.startswith("losses")
 
 
-SECONDS = ("no", "beside", "after", "in turn")
+SECONDS = ("no", "beside", "after", "again", "in turn")
 INTERLUDES = ("none", "evaluate", "load", "clip", "reset")
 
 
@@ -119,7 +119,8 @@ class Built:
         if program.averaged != "no":
             with tf.control_dependencies([self.train]):
                 self.train = self._averages()
-        self.second = None if program.second == "no" else self._second()
+        seconds = {"no": lambda: None, "again": self._again}
+        self.second = seconds.get(program.second, self._second)()
 
     def _averages(self) -> Any:
         weights = list(self.scope.weights.values())
@@ -145,6 +146,19 @@ class Built:
             step = optimiser.minimize(loss, var_list=[critic])
         if self.program.second != "in turn":
             self.train = tf.group(self.train, step)
+        return step
+
+    def _again(self) -> Any:
+        """Builds a step on the updated weights of the last layer, with sums of all rows."""
+        last = self.scope.weights["last"]
+        with tf.control_dependencies([self.train]):
+            h = tf.stop_gradient(self.batch.h)
+            out = tf.linalg.matvec(h, last.read_value())
+            centre, variance = tf.nn.moments(out, 0)
+            loss = tf.reduce_mean(tf.square((out - centre) / tf.sqrt(variance + 0.1) - self.batch.y))
+            step = tf1.train.AdamOptimizer(0.01).minimize(loss, var_list=[last])
+        self.scope.values["loss again"] = loss
+        self.train = tf.group(self.train, step)
         return step
 
     def _interludes(self) -> None:
