@@ -98,7 +98,7 @@ def test_what_one_learner_executes_is_logged_with_the_reason(logged):
         sess.run(both, {p.x: x, p.y: y})
     (text,) = logged.messages
     assert text.startswith("A learning run is executed by one learner only: ")
-    assert "computes with row numbers" in without_lines(text)
+    assert "takes the rows apart one by one" in without_lines(text)
 
 
 @pytest.mark.filterwarnings("ignore")
