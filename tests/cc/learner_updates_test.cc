@@ -208,8 +208,8 @@ TEST(ReduceGradientsTest, AWriteBeforeTheGradientsIsNoUpdate) {
   Nodes nodes = Variables({"a"});
   nodes.push_back(NodeOf("project", "AssignVariableOp", {"a", "rate"}));
   nodes.push_back(NodeOf("later", "Neg", {"gradient", "^project"}));
-  nodes.push_back(NodeOf("update_a", "ResourceApplyGradientDescent",
-                         {"a", "rate", "later"}));
+  nodes.push_back(
+      NodeOf("update_a", "ResourceApplyGradientDescent", {"a", "rate", "later"}));
   Task task(nodes);
   const auto count = ReduceGradients({"a"}, {}, std::set<std::string>{"update_a"},
                                      Averaging::kBefore, task.get());

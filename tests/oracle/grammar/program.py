@@ -155,7 +155,8 @@ class Built:
             h = tf.stop_gradient(self.batch.h)
             out = tf.linalg.matvec(h, last.read_value())
             centre, variance = tf.nn.moments(out, 0)
-            loss = tf.reduce_mean(tf.square((out - centre) / tf.sqrt(variance + 0.1) - self.batch.y))
+            errors = (out - centre) / tf.sqrt(variance + 0.1) - self.batch.y
+            loss = tf.reduce_mean(tf.square(errors))
             step = tf1.train.AdamOptimizer(0.01).minimize(loss, var_list=[last])
         self.scope.values["loss again"] = loss
         self.train = tf.group(self.train, step)
