@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/graph/node_inputs.h"
-#include "cc/graph/op_facts.h"
 #include "cc/passes/task/refills.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -83,24 +82,6 @@ NodeSet Following(std::vector<const tf::Node*> nodes) {
 }
 
 }  // namespace
-
-absl::Status CheckOrderOfWrites(const std::vector<tf::Node*>& writes) {
-  for (const tf::Node* write : writes) {
-    const tf::Node* const variable = InputOf(*write, 0).node;
-    const NodeSet following = Following({write});
-    for (const tf::Edge* edge : variable->out_edges()) {
-      const tf::Node* const user = edge->dst();
-      if (edge->IsControlEdge() || user == write || following.count(user) > 0 ||
-          Following({user}).count(write) > 0) {
-        continue;
-      }
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", ProgramsName(user->name()), "' uses variable '", variable->name(),
-          "' in no order with '", ProgramsName(write->name()), "', which writes it"));
-    }
-  }
-  return absl::OkStatus();
-}
 
 absl::Status CheckCriticalSections(const std::vector<const tf::Node*>& exchanges,
                                    const tf::Graph& graph) {

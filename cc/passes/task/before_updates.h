@@ -17,10 +17,6 @@ namespace tensorbow {
 absl::Status ExecuteBefore(tensorflow::Node* begin, const NodeSet& conditional,
                            const NodeSet& after, tensorflow::Graph* graph);
 
-// Returns InvalidArgument if a variable of one of `writes` is also used in no order
-// with it: a stock session chooses the order by chance.
-absl::Status CheckOrderOfWrites(const std::vector<tensorflow::Node*>& writes);
-
 // Returns InvalidArgument if a learner would wait for the others, at one of the
 // `exchanges`, in a critical section: they could not enter it.
 absl::Status CheckCriticalSections(

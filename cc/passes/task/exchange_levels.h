@@ -27,7 +27,8 @@ class ExchangeLevels {
 
   // Returns the updates and writers that count.
   const NodeSet& updates() const { return updates_; }
-  // Returns the other writers.
+  // Returns the other writers. A read that has no order with them is before or after
+  // them by chance.
   const std::vector<tensorflow::Node*>& early_writes() const { return early_writes_; }
 
  private:

@@ -320,11 +320,9 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
   const NodeSet by_gradient(updates.by_gradient.begin(), updates.by_gradient.end());
   const ExchangeLevels levels(ordered, by_gradient,
                               {updates.all.begin(), updates.all.end()});
-  TF_RETURN_IF_ERROR(CheckOrderOfWrites(levels.early_writes()));
   std::map<int, LevelExchanges> exchanges;
   int num_reductions = 0;
-  std::vector<const tf::Node*> waiting(levels.updates().begin(),
-                                       levels.updates().end());
+  std::vector<const tf::Node*> waiting = updates.all;
   for (tf::Node* node : ordered) {
     if (IsReduction(*node)) {
       exchanges[levels.Of(*node)].reductions.push_back(node);
@@ -346,14 +344,18 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                          .Input(std::vector<tf::NodeBuilder::NodeOut>())
                          .AssignedDevice(task->parts[0].device->name())
                          .Finalize(graph, &begin));
+  const NodeSet after_writes =
+      Downstream({levels.early_writes().begin(), levels.early_writes().end()},
+                 [](const tf::Edge&) { return true; });
   const auto follow_gradient = [&](tf::Node* node, int input) -> absl::Status {
     const tf::Edge* gradient = nullptr;
     TF_RETURN_IF_ERROR(node->input_edge(input, &gradient));
     const bool late = levels.Through(*gradient) > 0;
+    const bool refused = (late && averaging == Averaging::kBefore) ||
+                         after_writes.count(gradient->src()) > 0;
     const char* const what = conditional.count(node) > 0 ? "in a conditional"
-                             : late && averaging == Averaging::kBefore
-                                 ? "after another update"
-                                 : nullptr;
+                             : refused                   ? "after another update"
+                                                         : nullptr;
     if (what != nullptr) return ComputedLate(gradient->src()->name(), what);
     if (!late) graph->AddControlEdge(gradient->src(), begin);
     return absl::OkStatus();
