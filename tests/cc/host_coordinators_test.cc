@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -389,10 +390,12 @@ TEST(ElasticHostsTest, ARestartedHostRejoinsWithTheOthersModelAndCounters) {
   cluster[1].before_report = [&] {
     if (cluster[1].runs == 2) cluster.fake.Kill(1);
   };
+  std::atomic<bool> dead = false;
   std::unique_ptr<TestHost> restarted;
   std::thread second;
   cluster[0].before_report = [&] {
     if (cluster[0].runs != 5) return;
+    while (!dead) std::this_thread::yield();
     cluster.fake.Restart(1);
     restarted = std::make_unique<TestHost>(cluster.fake.host(1));
     second = std::thread([&] {
@@ -405,9 +408,11 @@ TEST(ElasticHostsTest, ARestartedHostRejoinsWithTheOthersModelAndCounters) {
     });
     while (!cluster.fake.host(0)->sees_returning()) std::this_thread::yield();
   };
-  cluster.OnAll([](int rank, TestHost& host) {
+  cluster.OnAll([&dead](int rank, TestHost& host) {
     for (int run = 0; run < 9; ++run) {
-      if (!host.Run().ok()) return;
+      if (host.Run().ok()) continue;
+      dead = true;
+      return;
     }
     EXPECT_TRUE(host.Run(Kind::kNoData).ok());
   });
