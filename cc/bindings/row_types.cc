@@ -33,7 +33,7 @@ const char* NameOf(RowKind kind) {
 const char* NameOf(RowNeed::Kind kind) {
   static const char* const names[] = {"rescale",  "gather",   "count",
                                       "moments",  "draw",     "whole",
-                                      "all_rows", "own_rows", "assumed"};
+                                      "all_rows", "own_rows", "assumed", "several"};
   return names[static_cast<int>(kind)];
 }
 

@@ -1,5 +1,7 @@
 #include "cc/program/decision.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "cc/program/run_rules.h"
 #include "tensorflow/core/platform/errors.h"
@@ -48,11 +50,28 @@ std::optional<RowsOfRun> RowsToCompile(const CompiledProgram& program,
   return rows;
 }
 
-bool HasTooFewRows(const CompiledProgram& program, const FeedPlan& plan,
-                   const Options& options) {
-  return program.traits.estimates && options.algorithm == Options::Algorithm::kAuto &&
-         options.divides_batches() && options.num_hosts() == 1 &&
-         plan.tasks.size() >= 2 && plan.tasks.back().count() < kLeastRows;
+std::string WhyTooFewRows(const CompiledProgram& program, const FeedPlan& plan,
+                          const Options& options) {
+  if (options.num_hosts() > 1 || plan.tasks.size() < 2) return "";
+  int64_t least = plan.tasks.front().count();
+  for (const FeedPlan::Rows& task : plan.tasks) least = std::min(least, task.count());
+  const TaskTraits& traits = program.traits;
+  if (!traits.one_row_differs.empty() && least == 1) {
+    return absl::StrCat(
+        "A learning run is executed by one learner only: '", traits.one_row_differs,
+        "' removes all axes of size 1, and a learner has one row. Name the axes in "
+        "tf.squeeze(..., axis=...), or feed at least two rows for each learner.");
+  }
+  if (traits.estimates && options.algorithm == Options::Algorithm::kAuto &&
+      options.divides_batches() && least < kLeastRows) {
+    return absl::StrCat(
+        "A learning run is executed by one learner only: it computes statistics of its "
+        "rows, such as those of batch normalisation, and a learner has too few rows "
+        "for them. Feed more rows, ask for fewer learners, or choose a synchroniser; "
+        "wanted are ",
+        kLeastRows, " rows for each learner.");
+  }
+  return "";
 }
 
 std::string AmbiguousFeedsText(const std::string& why) {
@@ -62,15 +81,6 @@ std::string AmbiguousFeedsText(const std::string& why) {
       why,
       ". Name the feeds that have one row per sample in Options(shard=[...]) and "
       "those that every learner needs whole in Options(replicate=[...]).");
-}
-
-std::string TooFewRowsText() {
-  return absl::StrCat(
-      "A learning run is executed by one learner only: it computes statistics of its "
-      "rows, such as those of batch normalisation, and a learner has too few rows for "
-      "them. Feed more rows, ask for fewer learners, or choose a synchroniser; wanted "
-      "are ",
-      kLeastRows, " rows for each learner.");
 }
 
 }  // namespace tensorbow

@@ -43,15 +43,14 @@ std::optional<RowsOfRun> RowsToCompile(const CompiledProgram& program,
                                        const FeedPlan& plan, const Options& options,
                                        int num_learners);
 
-// Returns whether learners would estimate values from too few rows.
-bool HasTooFewRows(const CompiledProgram& program, const FeedPlan& plan,
-                   const Options& options);
+// Returns a sentence for the user if a learner has too few rows; else "".
+std::string WhyTooFewRows(const CompiledProgram& program, const FeedPlan& plan,
+                          const Options& options);
 
 // --- The sentences for the user.
 
 // A run whose feeds cannot be divided. `why`: FeedPlan::ambiguous.
 std::string AmbiguousFeedsText(const std::string& why);
-std::string TooFewRowsText();
 
 }  // namespace tensorbow
 

@@ -93,8 +93,9 @@ std::optional<RunOutcome> Trainer::Refuse(const RunRequest& request,
       num_learners() != planned_for) {
     return Stale{std::move(rows)};
   }
-  if (HasTooFewRows(*compiled, plan, state_.options())) {
-    state_.warn()(TooFewRowsText());
+  const std::string too_few = WhyTooFewRows(*compiled, plan, state_.options());
+  if (!too_few.empty()) {
+    state_.warn()(too_few);
     return OnCentral();
   }
   if (state_.learners().accelerators() == nullptr || !request.end_of_data.ok()) {

@@ -55,6 +55,7 @@ struct RowNeed {
     kAllRows,  // the rows of all learners, one after the other on `axis`
     kOwnRows,  // the learner's own rows of all, on `axis`
     kAssumed,  // indices that stay within their row, which is not checked
+    kSeveral,  // more than one row on each learner
   };
   Kind kind = Kind::kRescale;
   std::string node;  // its path

@@ -79,7 +79,10 @@ class Inserter {
       TF_RETURN_IF_ERROR(Exchange(tensor, types_.types.at(tensor)));
     }
     for (const RowNeed& need : types_.needs) {
-      if (need.kind == Need::kRescale || need.kind == Need::kDraw) continue;
+      if (need.kind == Need::kRescale || need.kind == Need::kDraw ||
+          need.kind == Need::kSeveral) {
+        continue;
+      }
       if (exchanging_ == Exchanging::kAll) {
         TF_RETURN_IF_ERROR(Supply(need));
         continue;
@@ -128,6 +131,7 @@ class Inserter {
       case Need::kDraw:
       case Need::kMoments:
       case Need::kRescale:
+      case Need::kSeveral:
         break;
     }
     return absl::OkStatus();

@@ -163,8 +163,13 @@ Types Squeeze(OpView& op, Types in) {
       return {op.Unknown("removes unknown axes")};
     }
   }
-  if (type.is(RowKind::kRows) && axes.count(type.axis) > 0) {
-    return {op.Unknown("removes the axis of rows")};
+  if (type.is(RowKind::kRows)) {
+    const Size rows = (*type.dims)[type.axis];
+    if (axes.count(type.axis) > 0 ||
+        (named.empty() && !op.sizes().HasFedRowsOnly(rows))) {
+      return {op.Unknown("removes the axis of rows")};
+    }
+    if (named.empty()) op.Need(RowNeed::Kind::kSeveral, 0, type);
   }
   Sizes dims;
   for (int d = 0; d < type.rank(); ++d) {
