@@ -209,19 +209,19 @@ TEST(ReduceGradientsTest, HostsRefuseAGradientAfterAnUpdate) {
   EXPECT_TRUE(absl::StrContains(status.message(), "'later'")) << status;
 }
 
-TEST(ReduceGradientsTest, AGradientAfterAnotherWriteIsRefused) {
+TEST(ReduceGradientsTest, AWriteBeforeTheGradientsIsNoUpdate) {
   Nodes nodes = Variables({"a"});
   nodes.push_back(NodeOf("project", "AssignVariableOp", {"a", "rate"}));
   nodes.push_back(NodeOf("later", "Neg", {"gradient", "^project"}));
   nodes.push_back(
       NodeOf("update_a", "ResourceApplyGradientDescent", {"a", "rate", "later"}));
   Task task(nodes);
-  const absl::Status status =
-      ReduceGradients({"a"}, {}, std::set<std::string>{"update_a"},
-                      Averaging::kInUpdates, task.get())
-          .status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(absl::StrContains(status.message(), "'later'")) << status;
+  const auto count = ReduceGradients({"a"}, {}, std::set<std::string>{"update_a"},
+                                     Averaging::kBefore, task.get());
+  ASSERT_TRUE(count.ok()) << count.status();
+  EXPECT_EQ(*count, 1);
+  EXPECT_TRUE(task.Waits(NameOfBegin(task), "later"));
+  EXPECT_FALSE(task.Waits("project", NameOfBegin(task)));
 }
 
 }  // namespace

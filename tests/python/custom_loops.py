@@ -380,7 +380,7 @@ def forward_compiled_by_xla() -> Loop:
         descend(tape.gradient(loss, net.weights), net.weights)
         return loss
 
-    return Loop(step, net.weights, divided=False)
+    return Loop(step, net.weights)
 
 
 @loop

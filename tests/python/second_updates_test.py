@@ -18,14 +18,15 @@ RUNS = 20
 
 
 class Model:
-    """An actor of one layer, and a critic."""
+    """An actor of one layer, a critic and a table of embeddings."""
 
     def __init__(self, units=8):
         self.x = tf1.placeholder(tf.float64, [None, 6], "x")
+        self.ids = tf1.placeholder(tf.int32, [None], "ids")
         self.y = self.x[:, :1] * self.x[:, 1:2]
         self.rate = 0.08 / units
         random = np.random.default_rng(4)
-        shapes = {"actor": (6, units), "critic": (units, 1)}
+        shapes = {"actor": (6, units), "critic": (units, 1), "table": (11, units)}
         for name, shape in shapes.items():
             value = random.standard_normal(shape) / np.sqrt(shape[0])
             setattr(self, name, tf1.get_variable(name, initializer=value))
@@ -41,7 +42,8 @@ class Model:
 
     def feeds(self, run):
         random = np.random.default_rng(run)
-        return {self.x: random.standard_normal((16 + run % 3, 6))}
+        rows = 16 + run % 3
+        return {self.x: random.standard_normal((rows, 6)), self.ids: random.integers(0, 11, rows)}
 
 
 def adam(m, loss, *variables):
@@ -106,6 +108,21 @@ def fetched_after(m):
     return step, after(step, lambda: tf.sqrt(m.loss()))
 
 
+def padding(m):
+    """A row of the table is set to zero before each look-up."""
+    cleared = tf1.scatter_update(m.table, 10, tf.zeros_like(m.table[0]))
+    rows = after(cleared, lambda: tf.nn.embedding_lookup(m.table, m.ids))
+    loss = mean(square(m.guess(m.activations() + rows) - m.y))
+    return adam(m, loss), loss
+
+
+def projected(m):
+    """Weights are clipped before they are read."""
+    clips = [tf1.assign(w, tf.clip_by_value(w, -0.4, 0.4)) for w in (m.actor, m.critic)]
+    loss = after(tf.group(*clips), m.loss)
+    return adam(m, loss), loss
+
+
 PROGRAMS = [
     actor_then_critic,
     both_twice,
@@ -114,6 +131,8 @@ PROGRAMS = [
     moments,
     ratio_of_sums,
     fetched_after,
+    padding,
+    projected,
 ]
 
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/graph/node_inputs.h"
+#include "cc/graph/op_facts.h"
 #include "cc/passes/task/refills.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -81,7 +82,49 @@ NodeSet Following(std::vector<const tf::Node*> nodes) {
   return Downstream(std::move(nodes), [](const tf::Edge&) { return true; });
 }
 
+// Returns the ops that use a variable's value. Ops that hand on a reference variable
+// share its buffer, so that their users see later writes.
+NodeSet UsersOf(const tf::Node& variable) {
+  NodeSet users;
+  std::vector<const tf::Node*> open = {&variable};
+  NodeSet seen = {&variable};
+  while (!open.empty()) {
+    const tf::Node* const node = open.back();
+    open.pop_back();
+    for (const tf::Edge* edge : node->out_edges()) {
+      const tf::Node* const user = edge->dst();
+      if (edge->IsControlEdge() || !user->IsOp() || !seen.insert(user).second) continue;
+      if (IsOp(user, {"Enter", "ExpandDims", "Identity", "Merge", "PreventGradient",
+                      "RefEnter", "RefIdentity", "RefMerge", "RefSwitch", "Reshape",
+                      "Snapshot", "Squeeze", "StopGradient", "Switch"})) {
+        open.push_back(user);
+      } else if (!IsOp(user, {"Rank", "Shape", "ShapeN", "Size", "VariableShape"})) {
+        users.insert(user);
+      }
+    }
+  }
+  return users;
+}
+
 }  // namespace
+
+absl::Status CheckOrderOfWrites(const std::vector<VariableWrite>& writes,
+                                const ExchangeLevels& levels) {
+  for (const auto& [variable, write] : writes) {
+    if (levels.Counts(*write)) continue;
+    const NodeSet following = Following({write});
+    for (const tf::Node* user : UsersOf(*variable)) {
+      if (user == write || following.count(user) > 0 ||
+          Following({user}).count(write) > 0) {
+        continue;
+      }
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", ProgramsName(user->name()), "' uses variable '", variable->name(),
+          "' in no order with '", ProgramsName(write->name()), "', which writes it"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckCriticalSections(const std::vector<const tf::Node*>& exchanges,
                                    const tf::Graph& graph) {

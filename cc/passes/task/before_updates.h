@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "cc/graph/downstream.h"
+#include "cc/passes/task/exchange_levels.h"
 #include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
@@ -16,6 +17,17 @@ namespace tensorbow {
 // refilled too late.
 absl::Status ExecuteBefore(tensorflow::Node* begin, const NodeSet& conditional,
                            const NodeSet& after, tensorflow::Graph* graph);
+
+// A node that writes a variable.
+struct VariableWrite {
+  const tensorflow::Node* variable;
+  const tensorflow::Node* write;
+};
+
+// Returns InvalidArgument if a variable is used in no order with a write of it that
+// follows no average: a stock session chooses the order by chance.
+absl::Status CheckOrderOfWrites(const std::vector<VariableWrite>& writes,
+                                const ExchangeLevels& levels);
 
 // Returns InvalidArgument if a learner would wait for the others, at one of the
 // `exchanges`, in a critical section: they could not enter it.

@@ -20,12 +20,7 @@ ExchangeLevels::ExchangeLevels(const std::vector<tf::Node*>& ordered,
       if (levels_.contains(edge->src())) level = std::max(level, Through(*edge));
     }
     levels_[node] = level;
-    if (writers.count(node) == 0) continue;
-    if (level > 0) {
-      updates_.insert(node);
-    } else if (averaged.count(node) == 0) {
-      early_writes_.push_back(node);
-    }
+    if (writers.count(node) > 0 && level > 0) updates_.insert(node);
   }
 }
 

@@ -27,13 +27,13 @@ class ExchangeLevels {
 
   // Returns the updates and writers that count.
   const NodeSet& updates() const { return updates_; }
-  // Returns the other writers. A read that has no order with them is before or after
-  // them by chance.
-  const std::vector<tensorflow::Node*>& early_writes() const { return early_writes_; }
+  // Returns whether the writer counts.
+  bool Counts(const tensorflow::Node& writer) const {
+    return updates_.count(&writer) > 0;
+  }
 
  private:
   NodeSet updates_;
-  std::vector<tensorflow::Node*> early_writes_;
   absl::flat_hash_map<const tensorflow::Node*, int> levels_;
 };
 

@@ -14,6 +14,7 @@
 #include "cc/graph/op_facts.h"
 #include "cc/graph/sparse_gradient.h"
 #include "cc/graph/updates.h"
+#include "cc/graph/writers.h"
 #include "cc/passes/task/before_updates.h"
 #include "cc/passes/task/exchange_levels.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -49,38 +50,6 @@ NodeSet OfOneTask(const tf::Graph& graph, const std::set<int>& whole_feeds) {
   return Downstream(std::move(sources), [](const tf::Edge& edge) {
     return !edge.IsControlEdge() && !IsReduction(*edge.dst());
   });
-}
-
-// Returns the ops that change the reference variable.
-std::vector<const tf::Node*> ReferenceWritersOf(const tf::Node& variable) {
-  const NodeSet users = Downstream({&variable}, [](const tf::Edge& edge) {
-    return !edge.IsControlEdge() &&
-           tf::IsRefType(edge.src()->output_type(edge.src_output())) &&
-           tf::IsRefType(edge.dst()->input_type(edge.dst_input()));
-  });
-  std::vector<const tf::Node*> writers;
-  for (const tf::Node* user : users) {
-    const bool passes = user->IsControlFlow() || user->IsIdentity();
-    if (user != &variable && !passes) writers.push_back(user);
-  }
-  return writers;
-}
-
-// Returns the ops that change the variable, wherever they get its handle from.
-std::vector<const tf::Node*> WritersOf(const tf::Node& variable) {
-  if (variable.output_type(0) != tf::DT_RESOURCE) return ReferenceWritersOf(variable);
-  const NodeSet users = Downstream({&variable}, [](const tf::Edge& edge) {
-    return !edge.IsControlEdge() &&
-           edge.src()->output_type(edge.src_output()) == tf::DT_RESOURCE;
-  });
-  std::vector<const tf::Node*> writers;
-  for (const tf::Node* user : users) {
-    if (!FactsOf(user->type_string()).only_reads_resource && !user->IsControlFlow() &&
-        !user->IsIdentity()) {
-      writers.push_back(user);
-    }
-  }
-  return writers;
 }
 
 absl::Status UpdatedOtherwise(const std::string& variable) {
@@ -191,17 +160,20 @@ bool IsOfRows(tf::Node* update) {
 struct Updates {
   std::vector<tf::Node*> by_gradient;  // optimiser ops
   std::vector<const tf::Node*> all;    // these and other nodes that write a variable
+  std::vector<VariableWrite> others;
 };
 
 absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
                                     const std::set<int>& whole_feeds,
                                     const std::optional<std::set<std::string>>& sums,
-                                    const tf::Graph& graph) {
+                                    const TaskGraph& task) {
+  const tf::Graph& graph = *task.parts[0].graph;
   const bool typed = sums.has_value();
   bool averages_itself = false;
   for (const tf::Node* node : graph.op_nodes()) averages_itself |= IsReduction(*node);
   const NodeSet of_one_task = typed ? NodeSet() : OfOneTask(graph, whole_feeds);
   Updates updates;
+  VariableWriters writers(*task.functions);
   for (const tf::Node* node : graph.op_nodes()) {
     if (trained.count(node->name()) == 0 ||
         !FactsOf(node->type_string()).creates_variable)
@@ -213,9 +185,10 @@ absl::StatusOr<Updates> FindUpdates(const std::set<std::string>& trained,
       continue;
     }
     if (!averages_itself && !typed) return UpdatedOtherwise(node->name());
-    for (const tf::Node* writer : WritersOf(*node)) {
+    for (const tf::Node* writer : writers.Of(*node)) {
       if (of_one_task.count(writer) > 0) return UpdatedOtherwise(node->name());
       updates.all.push_back(writer);
+      updates.others.push_back({node, writer});
     }
   }
   if (!typed) return updates;
@@ -308,7 +281,7 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
   tf::Graph* const graph = task->parts[0].graph.get();
   TF_ASSIGN_OR_RETURN(
       const Updates updates,
-      FindUpdates({trained.begin(), trained.end()}, whole_feeds, sums, *graph));
+      FindUpdates({trained.begin(), trained.end()}, whole_feeds, sums, *task));
   if (sums.has_value()) TF_RETURN_IF_ERROR(CheckAveraged(*sums, updates, *graph));
   for (tf::Node* update : updates.by_gradient) {
     const bool by_itself = IsFusedUpdate(*update) && averaging == Averaging::kInUpdates;
@@ -320,9 +293,11 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
   const NodeSet by_gradient(updates.by_gradient.begin(), updates.by_gradient.end());
   const ExchangeLevels levels(ordered, by_gradient,
                               {updates.all.begin(), updates.all.end()});
+  TF_RETURN_IF_ERROR(CheckOrderOfWrites(updates.others, levels));
   std::map<int, LevelExchanges> exchanges;
   int num_reductions = 0;
-  std::vector<const tf::Node*> waiting = updates.all;
+  std::vector<const tf::Node*> waiting(levels.updates().begin(),
+                                       levels.updates().end());
   for (tf::Node* node : ordered) {
     if (IsReduction(*node)) {
       exchanges[levels.Of(*node)].reductions.push_back(node);
@@ -344,18 +319,14 @@ absl::StatusOr<int> ReduceGradients(const std::vector<std::string>& trained,
                          .Input(std::vector<tf::NodeBuilder::NodeOut>())
                          .AssignedDevice(task->parts[0].device->name())
                          .Finalize(graph, &begin));
-  const NodeSet after_writes =
-      Downstream({levels.early_writes().begin(), levels.early_writes().end()},
-                 [](const tf::Edge&) { return true; });
   const auto follow_gradient = [&](tf::Node* node, int input) -> absl::Status {
     const tf::Edge* gradient = nullptr;
     TF_RETURN_IF_ERROR(node->input_edge(input, &gradient));
     const bool late = levels.Through(*gradient) > 0;
-    const bool refused = (late && averaging == Averaging::kBefore) ||
-                         after_writes.count(gradient->src()) > 0;
     const char* const what = conditional.count(node) > 0 ? "in a conditional"
-                             : refused                   ? "after another update"
-                                                         : nullptr;
+                             : late && averaging == Averaging::kBefore
+                                 ? "after another update"
+                                 : nullptr;
     if (what != nullptr) return ComputedLate(gradient->src()->name(), what);
     if (!late) graph->AddControlEdge(gradient->src(), begin);
     return absl::OkStatus();

@@ -43,8 +43,9 @@ bool IsOfGradient(const tensorflow::Node& update);
 // - a trained variable is not updated by one optimiser op, and its value depends on a
 //   task's rows other than through the program's own reductions; with `sums`: one of
 //   them is not averaged;
-// - a gradient is averaged in a conditional or, also by waiting for it, depends on
-//   another write of a trained variable, or with kBefore on an update or an average;
+// - a gradient is averaged in a conditional or, with kBefore, depends on an update or
+//   an average, also by waiting for it;
+// - a trained variable is used in no order with another write of it;
 // - a queue that the task takes from is refilled there (refills.h).
 //
 // The task graph must have been optimised, and FuseUpdates() called for updates that
