@@ -31,9 +31,9 @@ const char* NameOf(RowKind kind) {
 }
 
 const char* NameOf(RowNeed::Kind kind) {
-  static const char* const names[] = {"rescale",  "gather",   "count",
-                                      "moments",  "draw",     "whole",
-                                      "all_rows", "own_rows", "assumed", "several"};
+  static const char* const names[] = {"rescale", "gather",  "count",    "moments",
+                                      "draw",    "whole",   "all_rows", "own_rows",
+                                      "assumed", "two_rows"};
   return names[static_cast<int>(kind)];
 }
 

@@ -68,8 +68,6 @@ struct TaskTraits {
   bool exchanges = false;                 // learners exchange values within a task
   // A learner estimates values of all rows from its own rows.
   bool estimates = false;
-  // A node that computes something else from one row than from several; empty: none.
-  std::string one_row_differs;
   // The nodes that write sums over rows to trained variables; nullopt: not known.
   std::optional<std::set<std::string>> averaged;
   std::set<int> whole_feeds;          // numbers of feeds that are not divided

@@ -83,9 +83,6 @@ absl::StatusOr<bool> InsertExchangesPass::Run(const CompileInput& in,
     draft->Replace(std::move(exchanged));
     traits->exchanges = in.exchanging == Exchanging::kAll;
   }
-  for (const RowNeed& need : types.needs) {
-    if (need.kind == RowNeed::Kind::kSeveral) traits->one_row_differs = need.node;
-  }
   traits->types = std::make_shared<const RowTypes>(std::move(types));
   return changes;
 }

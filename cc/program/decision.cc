@@ -13,6 +13,38 @@ namespace {
 // Below, batch normalisation trains worse (Wu and He, Group Normalization, 2018).
 constexpr int64_t kLeastRows = 16;
 
+// Returns whether a learner with one row would compute other shapes than all others.
+bool NeedsTwoRows(const CompiledProgram& program) {
+  if (program.traits.types == nullptr) return false;
+  const std::vector<RowNeed>& needs = program.traits.types->needs;
+  return std::any_of(needs.begin(), needs.end(), [](const RowNeed& need) {
+    return need.kind == RowNeed::Kind::kTwoRows;
+  });
+}
+
+// Returns whether one of several tasks has one row.
+bool HasLoneRow(const FeedPlan& plan) {
+  return plan.tasks.size() > 1 &&
+         std::any_of(plan.tasks.begin(), plan.tasks.end(),
+                     [](const FeedPlan::Rows& rows) { return rows.count() == 1; });
+}
+
+// Returns whether learners would estimate values from too few rows.
+bool HasTooFewRows(const CompiledProgram& program, const FeedPlan& plan,
+                   const Options& options) {
+  return program.traits.estimates && options.algorithm == Options::Algorithm::kAuto &&
+         options.divides_batches() && options.num_hosts() == 1 &&
+         plan.tasks.size() >= 2 && plan.tasks.back().count() < kLeastRows;
+}
+
+std::string TooFewRowsText() {
+  return absl::StrCat(
+      "it computes statistics of its rows, such as those of batch normalisation, and a "
+      "learner has too few rows for them. Feed more rows, ask for fewer learners, or "
+      "choose a synchroniser; wanted are ",
+      kLeastRows, " rows for each learner.");
+}
+
 }  // namespace
 
 bool MayDivide(const Options& options, int num_learners) {
@@ -29,6 +61,13 @@ absl::StatusOr<FeedPlan> PlanRun(const CompiledProgram& program,
   feed_options.task_rows = task_rows;
   FeedPlan plan;
   TF_RETURN_IF_ERROR(PlanFeeds(program.feeds, feeds, feed_options, &plan));
+  if (options.divides_batches() && NeedsTwoRows(program)) {
+    while (HasLoneRow(plan) && --feed_options.num_learners > 0) {
+      feed_options.task_rows.clear();
+      plan = FeedPlan();
+      TF_RETURN_IF_ERROR(PlanFeeds(program.feeds, feeds, feed_options, &plan));
+    }
+  }
   // A doubt may not matter if rows have types.
   if (plan.ambiguous.empty() && !options.proof) plan.ambiguous = plan.doubt;
   if (!plan.ambiguous.empty()) plan.tasks.clear();
@@ -50,28 +89,9 @@ std::optional<RowsOfRun> RowsToCompile(const CompiledProgram& program,
   return rows;
 }
 
-std::string WhyTooFewRows(const CompiledProgram& program, const FeedPlan& plan,
+std::string WhyNotDivided(const CompiledProgram& program, const FeedPlan& plan,
                           const Options& options) {
-  if (options.num_hosts() > 1 || plan.tasks.size() < 2) return "";
-  int64_t least = plan.tasks.front().count();
-  for (const FeedPlan::Rows& task : plan.tasks) least = std::min(least, task.count());
-  const TaskTraits& traits = program.traits;
-  if (!traits.one_row_differs.empty() && least == 1) {
-    return absl::StrCat(
-        "A learning run is executed by one learner only: '", traits.one_row_differs,
-        "' removes all axes of size 1, and a learner has one row. Name the axes in "
-        "tf.squeeze(..., axis=...), or feed at least two rows for each learner.");
-  }
-  if (traits.estimates && options.algorithm == Options::Algorithm::kAuto &&
-      options.divides_batches() && least < kLeastRows) {
-    return absl::StrCat(
-        "A learning run is executed by one learner only: it computes statistics of its "
-        "rows, such as those of batch normalisation, and a learner has too few rows "
-        "for them. Feed more rows, ask for fewer learners, or choose a synchroniser; "
-        "wanted are ",
-        kLeastRows, " rows for each learner.");
-  }
-  return "";
+  return HasTooFewRows(program, plan, options) ? TooFewRowsText() : "";
 }
 
 std::string AmbiguousFeedsText(const std::string& why) {

@@ -43,13 +43,13 @@ std::optional<RowsOfRun> RowsToCompile(const CompiledProgram& program,
                                        const FeedPlan& plan, const Options& options,
                                        int num_learners);
 
-// Returns a sentence for the user if a learner has too few rows; else "".
-std::string WhyTooFewRows(const CompiledProgram& program, const FeedPlan& plan,
+// Returns why one learner executes a run, though `program` and `plan` divide its rows;
+// empty: learners do.
+std::string WhyNotDivided(const CompiledProgram& program, const FeedPlan& plan,
                           const Options& options);
 
-// --- The sentences for the user.
-
-// A run whose feeds cannot be divided. `why`: FeedPlan::ambiguous.
+// Returns the warning for a run whose feeds cannot be divided. `why`:
+// FeedPlan::ambiguous.
 std::string AmbiguousFeedsText(const std::string& why);
 
 }  // namespace tensorbow

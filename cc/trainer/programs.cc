@@ -159,9 +159,10 @@ absl::StatusOr<Decision> Trainer::Explain(const RunRequest& request) {
   decision.rows = RowsToCompile(*compiled, *request.feeds, decision.plan,
                                 state_.options(), num_learners());
   decision.recompile = decision.rows.has_value();
-  decision.why_one_learner =
-      WhyTooFewRows(*compiled, decision.plan, state_.options());
-  if (!decision.why_one_learner.empty()) return decision;
+  if (!decision.recompile) {
+    decision.why_one_learner =
+        WhyNotDivided(*compiled, decision.plan, state_.options());
+  }
   decision.types = compiled->traits.types;
   decision.estimates = compiled->traits.estimates;
   return decision;

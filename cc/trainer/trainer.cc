@@ -93,9 +93,10 @@ std::optional<RunOutcome> Trainer::Refuse(const RunRequest& request,
       num_learners() != planned_for) {
     return Stale{std::move(rows)};
   }
-  const std::string too_few = WhyTooFewRows(*compiled, plan, state_.options());
-  if (!too_few.empty()) {
-    state_.warn()(too_few);
+  const std::string why = WhyNotDivided(*compiled, plan, state_.options());
+  if (!why.empty()) {
+    state_.warn()(
+        absl::StrCat("A learning run is executed by one learner only: ", why));
     return OnCentral();
   }
   if (state_.learners().accelerators() == nullptr || !request.end_of_data.ok()) {

@@ -496,6 +496,45 @@ def test_entries_of_a_matrix_are_added_up_together():
     assert len(explanation.exchanges) == 1
 
 
+@COUNTS
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])
+def test_a_learner_has_no_lone_row_where_its_axis_would_be_squeezed(rows, count):
+    """One of 2 learners would have one of 3 rows, [1, 4], and `tf.squeeze` would make it [4]."""
+
+    def build():
+        x = tf1.placeholder(tf.float32, [None, 3])
+        h = tf.squeeze(tf.matmul(x, programs.weights("in", 3, 4))[:, None, :])
+        return programs.Program([x], mean(total(square(h), 0)))
+
+    def data(random):
+        return [random.randn(rows, 3).astype("f")]
+
+    stock, wanted, _, _ = run(build, data, 4, train=slowly)
+    random = np.random.RandomState(3)
+    with tf.Graph().as_default():
+        program = build()
+        fetches = [slowly(program.loss), program.loss]
+        with tensorbow.TensorBowSession(options=learners(count)) as session:
+            session.run(tf1.global_variables_initializer())
+            values = []
+            for _ in range(4):
+                values.append(session.run(fetches, dict(zip(program.feeds, data(random))))[1:])
+            trained = session.run({v.op.name: v for v in tf1.global_variables()})
+            assert session.learning_tasks == 4 * max(1, min(count, rows // 2))
+    np.testing.assert_allclose(values, wanted, rtol=1e-5)
+    assert_same_weights(trained, stock)
+
+
+def test_chosen_rows_whose_axis_may_be_squeezed_are_one_learners():
+    def build():
+        x, y = programs._inputs()
+        h = tf.matmul(x, programs.weights("in", programs.COLUMNS, 4))
+        return programs.Program([x, y], mean(square(tf.squeeze(tf.boolean_mask(h, y > 1)))))
+
+    explanation = assert_stocks(build, programs.plain, 2, 4, executed_by=1)
+    assert "removes the axis of rows if there is one" in explanation.why
+
+
 def test_naming_the_feeds_overrides():
     with tf.Graph().as_default():
         name = programs.stacked_halves().feeds[0].name

@@ -402,6 +402,7 @@ SHAPES: dict[str, Loss] = {
         b.h * tf.cast(tf.sequence_mask(b.c + 1, 4), tf.float32)
     ),
     "squeezed": lambda b: mean(square(tf.squeeze(b.image[:, :1, :1]))) + mean(b.errors),
+    "squeezed, summed": lambda b: mean(total(square(tf.squeeze(b.h[:, None])), 0)),
     "broadcast to rows": lambda b: mean(tf.broadcast_to(b.table[0, :1], tf.stack([b.n, 4])) * b.h),
 }
 

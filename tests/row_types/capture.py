@@ -1,7 +1,9 @@
 """Records the learning runs of programs.
 
-As a pytest plugin, `pytest -p tests.row_types.capture`, it saves those of tests in the folder that
-`TENSORBOW_ROW_TYPES` names.
+    python -m tests.row_types.capture FOLDER
+
+saves all that are at hand, for `report.py`. As a pytest plugin, `-p tests.row_types.capture`, it
+saves those of tests in the folder that `TENSORBOW_ROW_TYPES` names.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import contextlib
 import os
 import pathlib
 import re
-from collections.abc import Iterator
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,11 +23,13 @@ from tensorflow.python.eager import context
 
 from tensorbow import session as sessions
 from tensorbow._session.plan import RunPlan, flat_feed_dict
+from tests.row_types import adversarial
 from tests.row_types.runs import LearningRun
 
 tf1 = tf.compat.v1
 MOST_RUNS = 25  # runs of a program without a new kind of run, before it is stopped
 LARGEST_ARRAY = 4_000_000  # bytes of the largest kept array
+LATE_RUN = 71  # of drawn programs: masks hide rows, ramps have begun
 
 
 class Enough(BaseException):
@@ -255,11 +261,7 @@ def models(names: list[str] | None = None) -> list[LearningRun]:
 def _fed(
     corpus: str, name: str, graph: Any, train: Any, fetches: list[Any], feeds: dict[Any, Any]
 ) -> LearningRun:
-    class Session:
-        pass
-
-    session: Any = Session()
-    session.graph = graph
+    session: Any = types.SimpleNamespace(graph=graph)
     pairs = [(t, np.asarray(a, t.dtype.as_numpy_dtype)) for t, a in feeds.items()]
     run = _learning_run(session, pairs, fetches, [train], {}, [])
     run.corpus, run.name = corpus, name
@@ -293,6 +295,36 @@ def oracle(count: int, seed: int = 0) -> list[LearningRun]:
             feeds = built.feeds(batch, 0.02)
             train = built.ops["train"].op
         found.append(_fed("oracle", f"drawn {k}", built.graph, train, [built.loss], feeds))
+    return found
+
+
+def grammar(count: int, seed: int = 0) -> list[LearningRun]:
+    """Returns training steps of programs of tests/oracle/grammar."""
+    from tests.oracle.grammar import words
+    from tests.oracle.grammar.program import Built
+
+    random = np.random.default_rng(seed)
+    found: list[LearningRun] = []
+    while len(found) < count:
+        program = words.compose(lambda names: names[random.integers(len(names))])
+        if not words.fits(program):
+            continue
+        with context.graph_mode():
+            built = Built(program)
+            fed = built.feed_dict(LATE_RUN, 12)
+        pairs, sparse = [], []
+        for placeholder, value in fed.items():
+            if isinstance(placeholder, tf.SparseTensor):
+                parts = [placeholder.indices, placeholder.values, placeholder.dense_shape]
+                pairs += zip(parts, value)
+                sparse.append([part.name for part in parts])
+            else:
+                pairs.append((placeholder, value))
+        session: Any = types.SimpleNamespace(graph=built.graph)
+        fetches = list(built.fetched().values())
+        run = _learning_run(session, pairs, fetches, [built.train], {}, sparse)
+        run.corpus, run.name = "grammar", f"drawn {seed} {len(found)}"
+        found.append(run)
     return found
 
 
@@ -354,3 +386,27 @@ def pytest_runtest_call(item: Any) -> Any:
             learning.save(pathlib.Path(os.environ["TENSORBOW_ROW_TYPES"]))
 
     item.runtest = recording
+
+
+# --------------------------------------------------------------------------------- all
+
+
+def corpora() -> dict[str, Callable[[], Iterable[LearningRun]]]:
+    """Returns the functions that record all runs at hand, by corpus."""
+    return {
+        "adversarial": adversarial.runs,
+        "keras": keras_models,
+        "networks": networks,
+        "models": models,
+        "oracle": lambda: oracle(200),
+        "grammar": lambda: grammar(200),
+        "programs": programs,
+    }
+
+
+if __name__ == "__main__":
+    for record in corpora().values():
+        for number, run in enumerate(record()):
+            plain = re.sub(r"\W+", "_", run.name)
+            run.name = f"{plain}_{number}"
+            run.save(pathlib.Path(sys.argv[1]))

@@ -310,6 +310,11 @@ class Lockstep:
                 value = (value[0], *(tf.constant(piece) for piece in pieces))
             if need["kind"] == "rescale":
                 value = self.scaled(value, -need["exponent"])
+        if any(need["kind"] == "gather" for need in self.needs.get(path, ())):
+            # Learners that take the sums of all slots take their indices, too.
+            type_ = self.types.get(f"{scope.prefix}{name}:{index}")
+            if type_ is not None and type_["kind"] == "slots":
+                value = self._all(value[0])
         return value
 
     def _exchange(self, tensor: str, value: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -28,19 +28,13 @@ MIXING = ["gram", "running sum", "hard examples", "reversed", "rows in pairs", "
 def corpora():
     """Returns the functions that make runs, by name."""
     if fuzz.FUZZ:
-        return {
-            "adversarial": adversarial.runs,
-            "Keras": capture.keras_models,
-            "networks": capture.networks,
-            "models": capture.models,
-            "oracle": lambda: capture.oracle(200),
-            "programs": capture.programs,
-        }
+        return capture.corpora()
     return {
         "adversarial": lambda: adversarial.runs(every=3),
-        "Keras": lambda: capture.keras_models(KERAS),
+        "keras": lambda: capture.keras_models(KERAS),
         "networks": lambda: capture.networks(NETWORKS),
         "oracle": lambda: capture.oracle(DRAWN),
+        "grammar": lambda: capture.grammar(DRAWN),
         "programs": lambda: capture.programs(PROGRAMS),
     }
 

@@ -41,15 +41,20 @@ class Outcome:
 
 
 def shards(rows: int, random: np.random.Generator, least: int = 1) -> tuple[int, ...]:
-    """Returns uneven numbers of rows, all different if there are enough."""
+    """Returns uneven numbers of rows, at least `least`, all different if there are enough."""
     if rows < 2 * least:
         return (rows,)
-    if rows < 3 * least + 3:
-        return (least, rows - least)
+    if least > 1:
+        first = int(random.integers(least, rows - least + 1))
+        return (first, rows - first)
+    if rows < 4:
+        return (1, rows - 1) if rows > 1 else (1,)
+    if rows < 6:
+        return (1, rows - 1)
     while True:
         cuts = np.sort(random.choice(np.arange(1, rows), 2, replace=False))
         counts = tuple(int(c) for c in np.diff([0, *cuts, rows]))
-        if len(set(counts)) == len(counts) and min(counts) >= least:
+        if len(set(counts)) == len(counts):
             return counts
 
 
@@ -64,8 +69,8 @@ def _verify(run: LearningRun, seed: int) -> Outcome:
     outcome = Outcome(run, facts)
     random = np.random.default_rng(zlib.crc32(run.name.encode()) + seed)
     rows = run.rows or (ROWS + seed % 3)
-    several = any(need["kind"] == "several" for need in facts["needs"])
-    counts = shards(rows, random, 2 if several else 1)
+    needs_two = any(need["kind"] == "two_rows" for need in facts["needs"])
+    counts = shards(rows, random, least=2 if needs_two else 1)
     if len(counts) < 2:
         outcome.stopped = "one row"
         return outcome

@@ -55,7 +55,7 @@ struct RowNeed {
     kAllRows,  // the rows of all learners, one after the other on `axis`
     kOwnRows,  // the learner's own rows of all, on `axis`
     kAssumed,  // indices that stay within their row, which is not checked
-    kSeveral,  // more than one row on each learner
+    kTwoRows,  // at least two rows for each learner, or all rows for one
   };
   Kind kind = Kind::kRescale;
   std::string node;  // its path

@@ -80,7 +80,7 @@ class Inserter {
     }
     for (const RowNeed& need : types_.needs) {
       if (need.kind == Need::kRescale || need.kind == Need::kDraw ||
-          need.kind == Need::kSeveral) {
+          need.kind == Need::kTwoRows) {
         continue;
       }
       if (exchanging_ == Exchanging::kAll) {
@@ -131,7 +131,7 @@ class Inserter {
       case Need::kDraw:
       case Need::kMoments:
       case Need::kRescale:
-      case Need::kSeveral:
+      case Need::kTwoRows:
         break;
     }
     return absl::OkStatus();

@@ -162,14 +162,15 @@ Types Squeeze(OpView& op, Types in) {
         !op.sizes().Number(size).has_value()) {
       return {op.Unknown("removes unknown axes")};
     }
-  }
-  if (type.is(RowKind::kRows)) {
-    const Size rows = (*type.dims)[type.axis];
-    if (axes.count(type.axis) > 0 ||
-        (named.empty() && !op.sizes().HasFedRowsOnly(rows))) {
-      return {op.Unknown("removes the axis of rows")};
+    if (!op.sizes().HasRows(size)) continue;
+    // It also removes an axis of one row.
+    if (!op.sizes().Over(size, op.sizes().RowsOf(kFedRows)).known()) {
+      return {op.Unknown("removes the axis of rows if there is one")};
     }
-    if (named.empty()) op.Need(RowNeed::Kind::kSeveral, 0, type);
+    op.Need(RowNeed::Kind::kTwoRows, /*input=*/-1);
+  }
+  if (type.is(RowKind::kRows) && axes.count(type.axis) > 0) {
+    return {op.Unknown("removes the axis of rows")};
   }
   Sizes dims;
   for (int d = 0; d < type.rank(); ++d) {
