@@ -205,6 +205,7 @@ class Lockstep:
             self.needs.setdefault(need["node"], []).append(need)
         self.variables, self._see = variables, see
         self.is_rough = False  # a kernel computed in float32
+        self._entered: set[str] = set()  # loops being executed
         self._part = Part(graph)
         self._library = {f.signature.name: f for f in graph.library.function}
         # The graph in which calls in bodies find their functions.
@@ -377,7 +378,11 @@ class Lockstep:
         switch, index = node.inputs[0]
         frame = scope.part.nodes[switch].frame
         if frame not in scope.exits:
+            if frame in self._entered:
+                raise StoppedError(f"the loop {frame} waits for itself")
+            self._entered.add(frame)
             scope.exits[frame] = self._loop(scope, frame)
+            self._entered.remove(frame)
         last = scope.exits[frame]
         if last is None:
             return [self._all(DEAD)]

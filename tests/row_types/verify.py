@@ -160,7 +160,9 @@ def _sparse(
 ) -> dict[str, tuple[Any, ...]]:
     """Returns a sparse feed's entries, by their rows."""
     values = np.asarray(run.feeds[names[1]])
-    shape = np.asarray(run.feeds[names[2]]).copy()
+    shape = run.feeds.get(names[2])  # None: the run does not need it
+    columns = np.max(np.asarray(run.feeds[names[0]]), axis=0) + 1
+    shape = np.array(columns if shape is None else shape, np.int64)
     shape[0] = rows
     indices, chosen = [], []
     for row in range(rows):
