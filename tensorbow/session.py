@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.client.session import BaseSession
+from tensorflow.python.eager import context
 
 from tensorbow import _native
 from tensorbow._runtime import fork
@@ -83,7 +84,8 @@ class _LearnerSession(BaseSession):
         # Allocators of GPUs have limits and check them by themselves.
         checks_memory = off_gpus or _native.num_accelerators() == 0
         seed = getattr(graph or tf.compat.v1.get_default_graph(), "seed", None)
-        number = options.deposit(0 if off_gpus else None, seeded=seed is not None)
+        seeded = seed is not None or context.global_seed() is not None
+        number = options.deposit(0 if off_gpus else None, seeded=seeded)
         try:
             super().__init__(f"tensorbow://{number}", graph, config=config)
         finally:

@@ -29,6 +29,7 @@ from tensorbow.keras._replication import ATTRIBUTE, Replication, replication_of
 from tensorbow.keras.callbacks import MetricsCallback
 from tensorbow.options import Options
 from tensorbow.session import TensorBowSession
+from tensorbow.synchronisers import SSGD
 
 __all__ = ["MetricsCallback", "learner_value", "replicate", "session_of"]
 
@@ -63,9 +64,10 @@ def replicate(model: Model, options: Options | None = None) -> Model:
         must be left out.
 
     Returns:
-      The same model, with a new attribute `num_learners`; there are fewer of them, after a
-      `TensorBowWarning`, where `options` leaves their number open and there is not memory
-      enough for what they keep. A model that cannot become a
+      The same model, with a new attribute `num_learners`. If `options` leaves the number open,
+      averages gradients and has no seed, training measures its own steps and takes the fastest
+      number; the attribute follows. There are fewer learners, after a `TensorBowWarning`, if
+      there is not memory enough for them. A model that cannot become a
       graph (`run_eagerly=True`, sparse or ragged batches, lookup tables in the model)
       trains as stock Keras does, after a `TensorBowWarning` that says why.
 
@@ -95,10 +97,11 @@ def replicate(model: Model, options: Options | None = None) -> Model:
                 f"replicate: options has {name}={getattr(options, name)!r}, which speaks of "
                 "a graph; a Keras model shows none. Leave it out"
             )
-    if options.tunes_learners:
+    averages_gradients = isinstance(options.synchroniser, (str, SSGD))
+    if options.tunes_learners and not averages_gradients:
         raise ValueError(
-            'replicate: options has learners_per_device="auto", which is for sessions; a Keras '
-            "model has the same number of learners all the time. Give a number, or None"
+            'replicate: options has learners_per_device="auto", which is for averaged gradients in '
+            f"Keras models; got synchroniser={options.synchroniser!r}. Give a number, or None"
         )
     if isinstance(options.synchroniser, AdaptiveSGD):
         raise ValueError(

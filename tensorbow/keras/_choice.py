@@ -38,15 +38,18 @@ def session_options(
     """Returns the options of the session that trains a model with this synchroniser.
 
     Keras knows some of the session's choices better: the momentum of z, by the model's optimisers,
-    restarts, which `RateWatch` asks for, and the number of learners. The traced step contains that
-    number, so that the session must not tune it.
+    restarts, which `RateWatch` asks for, and the number of learners. With averaged gradients every
+    number makes the same step, to rounding, so that the session may find the best one.
     """
     if isinstance(synchroniser, SMA) and synchroniser.centre == "lagging":
         synchroniser = _with_central_momentum(model, synchroniser, num_learners)
     if watches_rates(synchroniser, num_learners):
         assert isinstance(synchroniser, (SMA, EASGD))
         synchroniser = dataclasses.replace(synchroniser, restart="never")
-    return dataclasses.replace(options, synchroniser=synchroniser, learners_per_device=num_learners)
+    may_tune = isinstance(synchroniser, SSGD) and options.may_tune_learners
+    if not may_tune or num_learners < options.learners_on(0):  # there is memory for fewer
+        options = dataclasses.replace(options, learners_per_device=num_learners)
+    return dataclasses.replace(options, synchroniser=synchroniser)
 
 
 def _with_central_momentum(model: Any, synchroniser: SMA, num_learners: int) -> SMA:

@@ -56,7 +56,10 @@ class ModelSession:
       model: a compiled Keras model.
       options: the user's.
       synchroniser: of the learners.
-      learners: their number.
+      learners: their number, at first.
+
+    Attributes:
+      tunes: true if the session finds the best number by measuring.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class ModelSession:
         self._options = options
         chosen = _choice.session_options(model, options, synchroniser, learners)
         self.session: TensorBowSession = _KerasBackedSession(synchroniser, chosen)
+        self.tunes = self.session.tunes_learners
         self.mirror = _variables.Mirror(self.session)
         # True if there are several replicas, here or on other hosts.
         self._several = learners > 1 or options.other_hosts is not None
@@ -167,6 +171,8 @@ class ModelSession:
             self._rates.note_scheduled(rates)
         if program.has_warnings:
             self._warn()
+        if self.tunes:
+            self.session._tuning_log.after_run(self.session._native)
         return logs
 
     def _warn(self) -> None:

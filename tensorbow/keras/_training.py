@@ -45,6 +45,9 @@ class TrainingLoop:
     def _have_learners(self, count: int) -> None:
         """Sets the number of learners of the model's next sessions."""
         self._learners = count
+        self._show_learners(count)
+
+    def _show_learners(self, count: int) -> None:
         object.__setattr__(self._model, "num_learners", count)
 
     def reset(self) -> None:
@@ -77,6 +80,8 @@ class TrainingLoop:
             logs = session.run(program, arrays)
         if logs is None:
             raise StopIteration
+        if session.tunes:
+            self._show_learners(session.session.num_learners)
         return logs
 
     def _begin(self, iterator: Any) -> None:

@@ -56,6 +56,14 @@ def one_thread():
 
 
 @pytest.fixture(autouse=True)
+def no_global_seed():
+    """Takes back the seed that a test sets: sessions that follow would keep their learners."""
+    yield
+    if context.global_seed() is not None:
+        context.set_global_seed(None)
+
+
+@pytest.fixture(autouse=True)
 def eager_for_keras(request):
     """Turns on eager execution, which Keras and custom loops need and all other tests do
     without."""
