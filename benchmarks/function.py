@@ -74,7 +74,6 @@ def _keras_step(network: str) -> tuple[Callable[..., Any], tuple[int, ...]]:
     import keras
     import tensorflow as tf
 
-    keras.utils.set_random_seed(1)
     model, optimizer, shape = _keras_model(network)
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 

@@ -175,7 +175,6 @@ def execute_fit(make: Any, turns: Turns, stock: bool) -> None:
             turns.end_step()
             turns.start_step()
 
-    keras.utils.set_random_seed(1)
     model, data, compiled = make()
     if not stock:
         tensorbow.keras.replicate(model)

@@ -23,6 +23,7 @@ class Options:
     learners_per_device: int
     threads_per_learner: list[int]
     tunes_learners: bool
+    one_step: bool
     batch_size: int
     element_for_each_learner: bool
     scheduling: str

@@ -330,12 +330,15 @@ class Options:
                 f"{'thread' if threads == [1] else 'threads'}, and {count(cores(), 'core')}."
             )
 
-    def deposit(self, gpus: int | None = None, seeded: bool = False) -> int:
+    def deposit(
+        self, gpus: int | None = None, seeded: bool = False, one_step: bool = False
+    ) -> int:
         """Hands the options to the native runtime; returns their number.
 
         Args:
           gpus: that the session will use; None is all there are.
           seeded: whether the graph has a seed.
+          one_step: whether runs that train the same variables are traces of one step.
 
         Raises:
           ValueError: if the synchroniser does not work with this number of learners, or
@@ -357,6 +360,7 @@ class Options:
         native.learners_per_device = first
         native.threads_per_learner = as_list(self.threads_per_learner)
         native.tunes_learners = tunes
+        native.one_step = one_step
         native.batch_size = self.batch_size or 0
         native.scheduling = "round_robin" if deterministic else self.scheduling
         for name, value in native_options(self.synchroniser).items():

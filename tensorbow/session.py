@@ -47,6 +47,7 @@ class _LearnerSession(BaseSession):
 
     _session: Any = None  # __del__ needs both after an early error
     _closed = True
+    _traces_one_step = False  # True if runs that train the same variables are one program's
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class _LearnerSession(BaseSession):
         checks_memory = off_gpus or _native.num_accelerators() == 0
         seed = getattr(graph or tf.compat.v1.get_default_graph(), "seed", None)
         seeded = seed is not None or context.global_seed() is not None
-        number = options.deposit(0 if off_gpus else None, seeded=seeded)
+        number = options.deposit(0 if off_gpus else None, seeded, self._traces_one_step)
         try:
             super().__init__(f"tensorbow://{number}", graph, config=config)
         finally:

@@ -170,6 +170,7 @@ void DefineOptions(py::module_* m) {
       .def_readwrite("learners_per_device", &Options::learners_per_device)
       .def_readwrite("threads_per_learner", &Options::threads_per_learner)
       .def_readwrite("tunes_learners", &Options::tunes_learners)
+      .def_readwrite("one_step", &Options::one_step)
       .def_readwrite("batch_size", &Options::batch_size)
       .def_readwrite("element_for_each_learner", &Options::element_for_each_learner)
       .def_readwrite("scheduling", &Options::scheduling)

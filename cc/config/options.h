@@ -32,6 +32,8 @@ struct Options {
   std::vector<int> threads_per_learner;
   // Searches both numbers by measuring learning runs, beginning with those above.
   bool tunes_learners = false;
+  // Runs that train the same variables are traces of one step, which tuning measures.
+  bool one_step = false;
 
   // Rows of one learner's batch; 0: a run's rows are divided among the learners.
   int64_t batch_size = 0;

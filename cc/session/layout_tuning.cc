@@ -72,11 +72,11 @@ absl::Status LayoutTuning::SetLearners(int learners_per_device,
   return set_layout_(layout);
 }
 
-void LayoutTuning::Record(const void* run, const Executed& outcome, double seconds) {
+void LayoutTuning::Record(uint64_t step, const Executed& outcome, double seconds) {
   // While one thread changes the layout, the runs of others say nothing.
   if (!mu_.TryLock()) return;
   if (tuner_ != nullptr && outcome.layout == EffectiveLayout(tuner_->layout())) {
-    const uint64_t program = absl::HashOf(run, outcome.num_rows);
+    const uint64_t program = absl::HashOf(step, outcome.num_rows);
     const std::optional<Layout> next = tuner_->Ran(program, outcome.num_rows, seconds);
     if (next.has_value()) Try(*next);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "cc/trainer/central_gate.h"
@@ -177,7 +178,9 @@ absl::StatusOr<RunOutcome> RunDispatcher::RunOnLearners(const Signature& signatu
       auto* const executed = std::get_if<Executed>(&*outcome);
       if (executed != nullptr) TF_RETURN_IF_ERROR(ComputeDeferred(request, executed));
       if (tunes && executed != nullptr) {
-        session_.tuning->Record(&signature, *executed,
+        const uint64_t step =
+            signature.step != 0 ? signature.step : absl::HashOf(&signature);
+        session_.tuning->Record(step, *executed,
                                 absl::ToDoubleSeconds(absl::Now() - begin));
       }
       return outcome;

@@ -19,6 +19,7 @@ struct Signature {
   RunAnalysis analysis;
   std::shared_ptr<Program> program;  // null unless learners execute the run
   std::string why_central;           // the reason why a learning run has no program
+  uint64_t step = 0;  // equal for traces of one step; 0: the run is the only one
   // The last fetch of the central session, for its number of rows. Empty unless a
   // learning run takes data from the graph.
   std::string rows_tensor;

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cc/analysis/input_element.h"
@@ -13,6 +15,19 @@
 namespace tensorbow {
 
 namespace tf = ::tensorflow;
+
+namespace {
+
+// Returns a number that is equal for runs that train the same variables.
+uint64_t StepOf(const RunAnalysis& analysis) {
+  std::vector<absl::string_view> trained;
+  for (const auto& [name, use] : analysis.variables) {
+    if (use.trained) trained.push_back(name);
+  }
+  return absl::HashOf(trained);
+}
+
+}  // namespace
 
 absl::Status RunDispatcher::Extend(
     const tf::GraphDef& graph, const std::function<absl::Status()>& extend_central) {
@@ -184,6 +199,7 @@ std::shared_ptr<const Signature> RunDispatcher::AnalyseNew(RunSpec spec) {
   // The stock session reports a run that makes no sense (unknown names, …). Its
   // signature is not kept: the graph may yet grow.
   if (!Analyse(signature.get())) return signature;
+  if (session_.options.one_step) signature->step = StepOf(signature->analysis);
   if (!signature->why_central.empty() && session_.trainer->num_learners() > 1) {
     session_.warnings->WarnOfOneLearner(signature->why_central);
   }

@@ -40,12 +40,24 @@ class TrainingLoop:
         self._source: _feeding.Source | None = None
         self._stock_function: Callable[..., Any] | None = None
         self._warned = False
+        self._is_alone = False  # `program` is for one learner that the session has chosen
         self._have_learners(options.learners_on(0))
 
     def _have_learners(self, count: int) -> None:
         """Sets the number of learners of the model's next sessions."""
         self._learners = count
         self._show_learners(count)
+
+    def _follow_tuning(self, session: ModelSession, source: _feeding.Source) -> None:
+        """Takes the training step that suits the number of learners."""
+        count = session.session.num_learners
+        self._show_learners(count)
+        if self._is_alone == (count == 1):
+            return
+        alone = session.is_alone
+        if alone != self._is_alone:
+            self._is_alone = alone
+            self.program = session.program_for(source.spec)
 
     def _show_learners(self, count: int) -> None:
         object.__setattr__(self._model, "num_learners", count)
@@ -81,7 +93,7 @@ class TrainingLoop:
         if logs is None:
             raise StopIteration
         if session.tunes:
-            self._show_learners(session.session.num_learners)
+            self._follow_tuning(session, source)
         return logs
 
     def _begin(self, iterator: Any) -> None:
