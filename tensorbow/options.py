@@ -330,9 +330,7 @@ class Options:
                 f"{'thread' if threads == [1] else 'threads'}, and {count(cores(), 'core')}."
             )
 
-    def deposit(
-        self, gpus: int | None = None, seeded: bool = False, one_step: bool = False
-    ) -> int:
+    def deposit(self, gpus: int | None = None, seeded: bool = False, one_step: bool = False) -> int:
         """Hands the options to the native runtime; returns their number.
 
         Args:
