@@ -39,9 +39,10 @@ bool HasTooFewRows(const CompiledProgram& program, const FeedPlan& plan,
 
 std::string TooFewRowsText() {
   return absl::StrCat(
-      "it computes statistics of its rows, such as those of batch normalisation, and a "
-      "learner has too few rows for them. Feed more rows, ask for fewer learners, or "
-      "choose a synchroniser; wanted are ",
+      "A learning run is executed by one learner only: it computes statistics of its "
+      "rows, such as those of batch normalisation, and a learner has too few rows for "
+      "them. Feed more rows, ask for fewer learners, or choose a synchroniser; wanted "
+      "are ",
       kLeastRows, " rows for each learner.");
 }
 

@@ -95,8 +95,7 @@ std::optional<RunOutcome> Trainer::Refuse(const RunRequest& request,
   }
   const std::string why = WhyNotDivided(*compiled, plan, state_.options());
   if (!why.empty()) {
-    state_.warn()(
-        absl::StrCat("A learning run is executed by one learner only: ", why));
+    state_.warn()(why);
     return OnCentral();
   }
   if (state_.learners().accelerators() == nullptr || !request.end_of_data.ok()) {
