@@ -93,9 +93,9 @@ std::optional<RunOutcome> Trainer::Refuse(const RunRequest& request,
       num_learners() != planned_for) {
     return Stale{std::move(rows)};
   }
-  const std::string why = WhyNotDivided(*compiled, plan, state_.options());
-  if (!why.empty()) {
-    state_.warn()(why);
+  const std::string text = WhyNotDivided(*compiled, plan, state_.options());
+  if (!text.empty()) {
+    state_.warn()(text);
     return OnCentral();
   }
   if (state_.learners().accelerators() == nullptr || !request.end_of_data.ok()) {
