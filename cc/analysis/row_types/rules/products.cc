@@ -264,15 +264,16 @@ Types Batch(OpView& op, Types in) {
     return {op.Unknown("combines rows with another number of rows")};
   }
   for (int i : batch.rows) {
-    if (!in[i].is(RowKind::kSame) || !Ranked(in[i], 1)) continue;
-    const Size first = (*in[i].dims)[0];
-    const auto size = op.sizes().Number(first);
-    if (size.value_or(1) != 1) {
+    const bool scalar = in[i].dims.has_value() && in[i].rank() == 0;
+    if (!in[i].is(RowKind::kSame) || scalar) continue;
+    const Size first = in[i].dims.has_value() ? (*in[i].dims)[0] : kUnknownSize;
+    const auto size = first.known() ? op.sizes().Number(first) : std::nullopt;
+    if (!size.has_value()) {
+      return {op.Unknown("combines rows with another number of rows")};
+    }
+    if (*size != 1) {
       return {
           op.Unknown(absl::StrCat("combines rows with a constant of size ", *size))};
-    }
-    if (first.known() && !size.has_value()) {
-      return {op.Unknown("combines rows with another number of rows")};
     }
   }
   const Part part = *parts.begin();
