@@ -99,7 +99,8 @@ class Options:
         the fewest learners of those that are as fast as any are settled on. The first
         seconds of training are spent with all of them, and the number of learners is not
         the same every time a program is executed; `session.tuning` tells. On GPUs it adds
-        learners, from one on each, as long as one more gains over a tenth. For sessions.
+        learners, from one on each, as long as one more gains over a tenth. For sessions,
+        and for Keras models that average gradients.
         None is "auto", unless something says that the program is to do the same
         every time or means a number of learners: seed=, a seed of the graph
         (`tf.random.set_seed`), op determinism, scheduling="round_robin",

@@ -87,7 +87,8 @@ class ModelSession:
     def is_alone(self) -> bool:
         """True if the session has found that one learner is fastest.
 
-        It then trains on shapes that are known as in stock Keras: loops are faster by half.
+        Nothing is divided then, and its step may be traced for known shapes, as in stock Keras.
+        Loops for any number of rows take half as much processor time again.
         """
         if not self.tunes or self.session.num_learners > 1:
             return False

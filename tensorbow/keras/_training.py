@@ -50,9 +50,7 @@ class TrainingLoop:
 
     def _follow_tuning(self, session: ModelSession, source: _feeding.Source) -> None:
         """Takes the training step that suits the number of learners."""
-        count = session.session.num_learners
-        self._show_learners(count)
-        if self._is_alone == (count == 1):
+        if self._is_alone == (session.session.num_learners == 1):
             return
         alone = session.is_alone
         if alone != self._is_alone:
@@ -82,18 +80,21 @@ class TrainingLoop:
                 self._begin(iterator)
             except CannotTraceError as error:
                 return self._train_stock(iterator, str(error))
-        source, program, session = self._source, self.program, self.current
-        assert source is not None and program is not None and session is not None
+        source, session = self._source, self.current
+        assert source is not None and session is not None
         logs = None
         for _ in range(self._model.steps_per_execution):
             arrays = source.take()
             if arrays is None:
                 break
-            logs = session.run(program, arrays)
+            if session.tunes:
+                self._follow_tuning(session, source)
+            assert self.program is not None
+            logs = session.run(self.program, arrays)
         if logs is None:
             raise StopIteration
         if session.tunes:
-            self._follow_tuning(session, source)
+            self._show_learners(session.session.num_learners)
         return logs
 
     def _begin(self, iterator: Any) -> None:

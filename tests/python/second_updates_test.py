@@ -203,3 +203,20 @@ def test_a_step_that_fails_after_its_first_update_leaves_that_update_as_in_stock
     np.testing.assert_allclose(found, stock, rtol=1e-9)
     for a, b in zip(ours, values):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("resource", [True, False], ids=["resource", "reference"])
+def test_one_learner_executes_a_step_that_reads_beside_a_write(resource):
+    """Weight decay reads the table before or after its row is cleared, by chance."""
+
+    def decayed(m):
+        cleared = tf1.scatter_update(m.table, 10, tf.zeros_like(m.table[0]))
+        decay = tf.reduce_sum(square(m.table))
+        rows = after(cleared, lambda: tf.nn.embedding_lookup(m.table, m.ids))
+        loss = mean(square(m.guess(m.activations() + rows) - m.y)) + 0.01 * decay
+        return adam(m, loss), loss
+
+    options = tensorbow.Options(learners_per_device=2)
+    with pytest.warns(tensorbow.TensorBowWarning, match="in no order with"):
+        _, _, tasks = train(decayed, resource, options)
+    assert tasks == RUNS

@@ -82,25 +82,28 @@ NodeSet Following(std::vector<const tf::Node*> nodes) {
   return Downstream(std::move(nodes), [](const tf::Edge&) { return true; });
 }
 
-// Returns the ops that use a variable's value. Ops that hand on a reference variable
-// share its buffer, so that their users see later writes.
+// Returns whether the op's result may share the buffer of an input.
+bool SharesBuffer(const tf::Node* op) {
+  return IsOp(
+      op, {"Bitcast",      "Cast",     "ConcatV2",  "Enter",           "ExpandDims",
+           "Identity",     "Merge",    "Pack",      "PreventGradient", "RefEnter",
+           "RefIdentity",  "RefMerge", "RefSwitch", "Reshape",         "Slice",
+           "Snapshot",     "Split",    "SplitV",    "Squeeze",         "StopGradient",
+           "StridedSlice", "Switch",   "Unpack"});
+}
+
+// Returns the ops that use a variable's value, also through the buffer of a reference
+// variable, in which they see later writes.
 NodeSet UsersOf(const tf::Node& variable) {
+  const NodeSet reached = Downstream({&variable}, [&variable](const tf::Edge& edge) {
+    return !edge.IsControlEdge() && edge.dst()->IsOp() &&
+           (edge.src() == &variable || SharesBuffer(edge.src()));
+  });
   NodeSet users;
-  std::vector<const tf::Node*> open = {&variable};
-  NodeSet seen = {&variable};
-  while (!open.empty()) {
-    const tf::Node* const node = open.back();
-    open.pop_back();
-    for (const tf::Edge* edge : node->out_edges()) {
-      const tf::Node* const user = edge->dst();
-      if (edge->IsControlEdge() || !user->IsOp() || !seen.insert(user).second) continue;
-      if (IsOp(user, {"Enter", "ExpandDims", "Identity", "Merge", "PreventGradient",
-                      "RefEnter", "RefIdentity", "RefMerge", "RefSwitch", "Reshape",
-                      "Snapshot", "Squeeze", "StopGradient", "Switch"})) {
-        open.push_back(user);
-      } else if (!IsOp(user, {"Rank", "Shape", "ShapeN", "Size", "VariableShape"})) {
-        users.insert(user);
-      }
+  for (const tf::Node* node : reached) {
+    if (!SharesBuffer(node) &&
+        !IsOp(node, {"Rank", "Shape", "ShapeN", "Size", "VariableShape"})) {
+      users.insert(node);
     }
   }
   return users;

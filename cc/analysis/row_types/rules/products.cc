@@ -264,17 +264,14 @@ Types Batch(OpView& op, Types in) {
     return {op.Unknown("combines rows with another number of rows")};
   }
   for (int i : batch.rows) {
-    const bool scalar = in[i].dims.has_value() && in[i].rank() == 0;
-    if (!in[i].is(RowKind::kSame) || scalar) continue;
-    const Size first = in[i].dims.has_value() ? (*in[i].dims)[0] : kUnknownSize;
-    const auto size = first.known() ? op.sizes().Number(first) : std::nullopt;
-    if (!size.has_value()) {
-      return {op.Unknown("combines rows with another number of rows")};
-    }
-    if (*size != 1) {
-      return {
-          op.Unknown(absl::StrCat("combines rows with a constant of size ", *size))};
-    }
+    if (!in[i].is(RowKind::kSame)) continue;
+    const Sizes dims = in[i].dims.value_or(Sizes{kUnknownSize});
+    const auto size =
+        dims.empty() ? std::optional<int64_t>(1) : op.sizes().Number(dims[0]);
+    if (size == 1) continue;
+    return {op.Unknown(
+        size.has_value() ? absl::StrCat("combines rows with a constant of size ", *size)
+                         : "combines rows with another number of rows")};
   }
   const Part part = *parts.begin();
   const Size size = *count;
