@@ -71,14 +71,10 @@ void VariableTable::DetectEagerWrites(const std::vector<int>& ids) {
   }
 }
 
-absl::Status VariableTable::PublishEager(const std::vector<int>& ids, bool failed) {
+absl::Status VariableTable::PublishEager(const std::vector<int>& ids) {
   for (int id : ids) {
     Variable& variable = variables_[id];
     if (!variable.eager || !variable.central_stale) continue;
-    if (failed && equal_replicas_ && !InPlace(variable)) {
-      MarkAssigned(variable.node.name());
-      continue;
-    }
     TF_RETURN_IF_ERROR(PublishOne(&variable));
     TF_ASSIGN_OR_RETURN(const auto central, CentralTensor(variable));
     RecordPublished(central, &variable);

@@ -52,12 +52,6 @@ int VariableTable::Add(const VariableUse& use) {
     }
     variable.first_only |= equal_replicas_;
     variable.eager = use.node->attr().count(kEagerAttribute) > 0;
-    const auto shape = use.node->attr().find("shape");
-    if (shape != use.node->attr().end()) {
-      const tf::PartialTensorShape known(shape->second.shape());
-      variable.small = known.IsFullyDefined() &&
-                       known.num_elements() <= CentralModel::kSliceElements;
-    }
     variables_.push_back(std::move(variable));
   }
   Variable& variable = variables_[it->second];

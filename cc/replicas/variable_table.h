@@ -110,9 +110,8 @@ class VariableTable {
   // Marks the replicas of variables that eager code has written since the last run as
   // out of date. Called before a run.
   void DetectEagerWrites(const std::vector<int>& ids);
-  // Publishes those variables among these that eager code owns, after a run; restores
-  // them if it has `failed`.
-  absl::Status PublishEager(const std::vector<int>& ids, bool failed);
+  // Publishes those variables among these that eager code owns, after a run.
+  absl::Status PublishEager(const std::vector<int>& ids);
 
   // Sets central variables to the replicas' mean, before one learner goes on with the
   // central model. A lagging z lacks the last update of each learner, a moving average
@@ -189,7 +188,6 @@ class VariableTable {
     bool on_accelerator = false;  // where the replicas lie
     bool released = false;        // the central value, which is stale
     bool eager = false;           // eager code owns the central variable
-    bool small = false;           // it has a slice of elements at most
     // The last value that eager code was given; null where that is not kept.
     std::unique_ptr<tensorflow::Tensor> published;
     int stale_for = 0;                      // learning runs
@@ -229,11 +227,10 @@ class VariableTable {
     return variable.shared ? 1 : learners_.size();
   }
   // Returns whether learner 0's replica is the central variable: eager code owns it,
-  // all replicas are equal between runs. Small ones (counters) are copied, so that a
-  // run that fails leaves them as they were.
+  // all replicas are equal between runs.
   bool InPlace(const Variable& variable) const {
-    return variable.eager && (variable.shared || !variable.small) && equal_replicas_ &&
-           !keeps_model() && !variable.on_accelerator;
+    return variable.eager && equal_replicas_ && !keeps_model() &&
+           !variable.on_accelerator;
   }
   // Returns the first replica that is a copy, not the central variable.
   size_t FirstCopy(const Variable& variable) const { return InPlace(variable) ? 1 : 0; }

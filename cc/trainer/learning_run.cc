@@ -246,7 +246,18 @@ bool LearningRun::EndsWithData(const absl::Status& status) const {
   return absl::IsOutOfRange(status) && ends_with_data_;
 }
 
-std::vector<int> LearningRun::present() const {
+int LearningRun::FirstFailed() const {
+  int first = -1;
+  for (int j = 0; j < active_; ++j) {
+    if (status_[j].ok() || EndsWithData(status_[j])) continue;
+    if (!absl::IsCancelled(status_[j])) return j;
+    if (first < 0) first = j;
+  }
+  return first;
+}
+
+std::vector<int> LearningRun::up_to_date() const {
+  if (failed()) return {FirstFailed()};
   std::vector<int> learners;
   for (int64_t task = 0; task < num_tasks_; ++task) {
     if (completed_ > 0 && task_iteration_[task] == completed_ - 1) {
@@ -271,29 +282,15 @@ std::vector<int> LearningRun::learned() const {
   return learners;
 }
 
-bool LearningRun::failed() const {
-  return std::any_of(status_.begin(), status_.end(),
-                     [this](const absl::Status& status) {
-                       return !status.ok() && !EndsWithData(status);
-                     });
-}
+bool LearningRun::failed() const { return FirstFailed() >= 0; }
 
 absl::Status LearningRun::status() const {
   if (expired_)
     return absl::DeadlineExceededError("Timed out waiting for notification");
-  // The first error in learner order, but not one that only followed from another.
-  absl::Status failure;
-  int finished = 0;
-  for (int j = 0; j < active_; ++j) {
-    const absl::Status& status = status_[j];
-    if (status.ok()) {
-      ++finished;
-    } else if (!EndsWithData(status) && (failure.ok() || absl::IsCancelled(failure))) {
-      failure = status;
-    }
-  }
-  if (!failure.ok()) return failure;
-  return finished > 0 ? absl::OkStatus() : status_[0];
+  if (failed()) return status_[FirstFailed()];
+  const bool any = std::any_of(status_.begin(), status_.begin() + active_,
+                               [](const absl::Status& s) { return s.ok(); });
+  return any ? absl::OkStatus() : status_[0];
 }
 
 std::vector<TaskOutcome> LearningRun::TakeOutcomes() {

@@ -60,8 +60,10 @@ class LearningRun {
   int num_active() const { return active_; }
   // Returns the number of completed iterations.
   int64_t completed() const { return completed_; }
-  // Returns the participants of the last of them, ascending.
-  std::vector<int> present() const;
+  // Returns the learners whose replicas are the model where gradients are averaged,
+  // ascending: the participants of the last iteration or, after a failure, the learner
+  // that failed. It has written what a stock session would have.
+  std::vector<int> up_to_date() const;
   // Returns the learners that had a task and found data, ascending.
   std::vector<int> learned() const;
   // Returns whether a learner's task failed (the end of the data is no failure).
@@ -81,6 +83,9 @@ class LearningRun {
     return task_iteration_[task] >= 0 && task_iteration_[task] < completed_;
   }
   bool EndsWithData(const absl::Status& status) const;
+  // Returns the first learner that failed, if possible not because another one did; -1
+  // if there is none.
+  int FirstFailed() const;
   // Calls `run` for each learner with tasks, on this thread for learner 0.
   void OnLearners(const std::function<void(int learner)>& run);
   // Executes tasks on one learner until the run has none left for it.

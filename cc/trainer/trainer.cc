@@ -173,13 +173,10 @@ absl::Status Trainer::Conclude(Program* program, LearningRun* run) {
   Synchroniser* const synchroniser = state_.synchroniser();
   const Traits& traits = synchroniser->traits();
   if (traits.averages_gradients()) {
-    // After a failure, learners may differ in what is not trained.
-    TF_RETURN_IF_ERROR(MakeReplicasEqual(
-        &state_, program, run->failed() ? std::vector<int>{0} : run->present()));
+    TF_RETURN_IF_ERROR(MakeReplicasEqual(&state_, program, run->up_to_date()));
   }
   if (state_.replicates()) {
-    TF_RETURN_IF_ERROR(variables->PublishEager(
-        written, /*failed=*/run->failed() && run->completed() == 0));
+    TF_RETURN_IF_ERROR(variables->PublishEager(written));
   }
   const bool broken =
       !synchroniser->error().empty() || synchroniser->stopped_by_hosts();

@@ -253,11 +253,12 @@ def test_two_steps_train_the_same_variables() -> None:
     np.testing.assert_array_equal(line.w, [-9, -9, -9])
 
 
-def test_a_step_that_fails_leaves_weights_and_slots_as_they_were() -> None:
+@pytest.mark.parametrize("function", [tf.function, tensorbow.function(options=TWO)])
+def test_a_step_that_fails_leaves_weights_and_slots_as_they_were(function: Any) -> None:
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     optimizer = keras.optimizers.Adam(0.1)
 
-    @tensorbow.function(options=TWO)
+    @function
     def step(x: Any) -> Any:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(model(x) ** 2)
@@ -266,14 +267,47 @@ def test_a_step_that_fails_leaves_weights_and_slots_as_they_were() -> None:
         optimizer.apply_gradients(zip(gradients, weights))
         return loss
 
+    def trained() -> list[Any]:
+        others = [v for v in optimizer.variables if v is not optimizer.iterations]
+        return [v.numpy() for v in [*model.variables, *others]]
+
     step(rows())
-    before = [v.numpy() for v in [*model.variables, *optimizer.variables]]
+    before = trained()
     with pytest.raises(tf.errors.InvalidArgumentError):
         step(rows() * np.nan)
-    after = [v.numpy() for v in [*model.variables, *optimizer.variables]]
-    for a, b in zip(before, after):
+    for a, b in zip(before, trained()):
         np.testing.assert_array_equal(b, a)
+    assert optimizer.iterations == 2  # nothing orders it behind the check
     assert np.isfinite(step(rows()))
+
+
+def test_a_second_update_that_fails_leaves_the_first_as_in_stock() -> None:
+    def train(function: Any) -> list[Any]:
+        first, second = (tf.Variable(np.ones(shape)) for shape in [(3, 4), (4, 1)])
+        slot = tf.Variable(np.zeros((3, 4)), trainable=False)
+
+        @function
+        def step(x: Any) -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.matmul(tf.tanh(tf.matmul(x, first)), second) ** 2)
+            slot.assign(0.9 * slot + tape.gradient(loss, first))
+            first.assign_sub(0.1 * slot)
+            with tf.GradientTape() as tape:
+                values = tf.debugging.check_numerics(tf.math.log(x @ first + 3.0), "rows")
+                loss = tf.reduce_mean(tf.matmul(values, second) ** 2)
+            second.assign_sub(0.1 * tape.gradient(loss, second))
+
+        x = np.random.default_rng(1).random((8, 3))
+        for last in [x[-1], [-90.0, 0, 0], x[-1]]:
+            x[-1] = last
+            try:
+                step(x)
+            except tf.errors.InvalidArgumentError as error:
+                assert last[0] == -90 and "rows" in str(error)
+        return [v.numpy() for v in (first, second, slot)]
+
+    for ours, stocks in zip(train(tensorbow.function(options=TWO)), train(tf.function)):
+        np.testing.assert_allclose(ours, stocks, rtol=1e-10)
 
 
 @pytest.mark.parametrize("update", ["assign", "descent"])

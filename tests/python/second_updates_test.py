@@ -205,6 +205,27 @@ def test_a_step_that_fails_after_its_first_update_leaves_that_update_as_in_stock
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
+def test_a_write_that_waits_for_a_check_is_not_made_if_the_check_fails():
+    """The learner whose rows fail counts, also if the other one has passed its check."""
+    options = tensorbow.Options(learners_per_device=2)
+    with tf.Graph().as_default():
+        m = Model()
+        counter = tf1.get_variable("counter", initializer=0, trainable=False)
+        checked = tf.debugging.check_numerics(m.x, "a row")
+        count = after(checked, lambda: tf1.assign_add(counter, 1))
+        step = tf.group(adam(m, m.loss()), count)
+        with tensorbow.TensorBowSession(options=options) as s:
+            s.run(tf1.global_variables_initializer())
+            for run in range(10):
+                feeds = m.feeds(run)
+                s.run(step, feeds)
+                feeds[m.x][-1] = np.nan
+                with pytest.raises(tf.errors.InvalidArgumentError, match="a row"):
+                    s.run(step, feeds)
+                assert s.run(counter) == run + 1
+            assert s.learning_tasks == 2 * 10
+
+
 @pytest.mark.parametrize("resource", [True, False], ids=["resource", "reference"])
 def test_one_learner_executes_a_step_that_reads_beside_a_write(resource):
     """Weight decay reads the table before or after its row is cleared, by chance."""
