@@ -200,6 +200,7 @@ class Program:
         self, step: TracedStep, leaves: list[Any], session: Any, variables: EagerVariables
     ) -> None:
         self._session = session
+        self._turn = variables.turn
         graph = session.graph
         with graph.as_default(), tf.device(None):
             importer = _Importer(step, leaves, variables)
@@ -249,10 +250,11 @@ class Program:
         """Executes the step; returns what it returns."""
         arrays = self.arrays(leaves)
         values = None
-        if self._prepared is not None:
-            values = self._session._do_call(self._prepared.run, arrays)
-        if values is None:  # learners do not execute it
-            values = self._run_central(arrays)
+        with self._turn:
+            if self._prepared is not None:
+                values = self._session._do_call(self._prepared.run, arrays)
+            if values is None:  # learners do not execute it
+                values = self._run_central(arrays)
         device = context.context().device_name
         tensors = iter([tf_ops.EagerTensor(v, device, t) for v, t in zip(values, self._types)])
         flat = [next(tensors) if isinstance(v, tf.Tensor) else v for v in self._flat]

@@ -16,6 +16,7 @@ from tensorflow.python.eager import context, execute
 from tensorflow.python.ops import gen_resource_variable_ops as variable_ops
 
 from tensorbow._function._fallback import FallbackError
+from tensorbow._function._turns import Turn
 
 _EAGER = "_tensorbow_eager"  # cc/graph/op_facts.h
 _MIRRORS = "_tensorbow_mirrors"  # tensorbow/keras/_variables.py
@@ -33,11 +34,15 @@ class EagerVariables:
 
     Args:
       session: a `TensorBowSession`.
+
+    Attributes:
+      turn: of the session's runs.
     """
 
     def __init__(self, session: Any) -> None:
         self._session = session
         self._known: dict[int, tuple[Any, tf.Tensor]] = {}  # by id of the eager handle
+        self.turn = Turn()
 
     def add(self, handle: Any, variable: Any) -> tf.Tensor:
         """Returns the handle in the session's graph for an eager one.
@@ -76,6 +81,7 @@ class EagerVariables:
         if variable is not None and variable.trainable:
             graph.add_to_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES, inner)
         self._known[id(handle)] = (handle, inner)
+        self.turn.add(id(handle))  # the handle stays alive as long as this object
         return inner
 
 

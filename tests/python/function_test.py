@@ -310,6 +310,45 @@ def test_a_second_update_that_fails_leaves_the_first_as_in_stock() -> None:
         np.testing.assert_allclose(ours, stocks, rtol=1e-10)
 
 
+@pytest.mark.parametrize("size", [4, 2000, 20_000])
+@pytest.mark.parametrize("other", [tf.function, tensorbow.function(options=TWO)])
+def test_two_threads_train_the_same_variables(other: Any, size: int) -> None:
+    """No update is lost: an update op is one step for the others, as in stock TensorFlow."""
+    weights = [tf.Variable(np.zeros((3, size))) for _ in range(3)]
+    count = tf.Variable(0)
+
+    def step_of(function: Any, scale: float) -> Any:
+        @function
+        def step(x: Any) -> None:
+            with tf.GradientTape() as tape:
+                loss = scale * sum(tf.reduce_mean(tf.reduce_sum(x @ w, 1)) for w in weights)
+            for gradient, w in zip(tape.gradient(loss, weights), weights):
+                w.assign_sub(gradient)
+            count.assign_add(1)
+
+        return step
+
+    x = np.ones((8, 3))
+    steps = [step_of(tensorbow.function(options=TWO), 1.0), step_of(other, 2.0)]
+    for step in steps:
+        step(x)
+
+    def train(step: Any) -> None:
+        with context.eager_mode():
+            for _ in range(50):
+                step(x)
+
+    threads = [threading.Thread(target=train, args=(step,)) for step in steps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    for w in weights:
+        np.testing.assert_array_equal(w, np.full((3, size), -51 * 3.0))
+    assert count == 2 * 51
+
+
 @pytest.mark.parametrize("update", ["assign", "descent"])
 def test_a_thread_reads_all_of_an_update_or_nothing_of_it(update: str) -> None:
     w = tf.Variable(tf.zeros([200_000]))

@@ -290,8 +290,10 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     return own ? slice : CentralModel::Slice{slice.begin, slice.begin};
   }
 
-  // Updates a part of all learners' variables, which are equal, with the mean of their
-  // operands, while the others update the rest.
+  // Updates a part of all learners' variables with the mean of their operands, while
+  // the others update the rest. The first learner's variables are the model: eager code
+  // may have written them since the run began, but not while their learner holds the
+  // locks.
   absl::Status UpdateForAll(const UpdateAccess& access, Rule rule,
                             UpdateOperand<T>& operand, const Tensors& tensors) const {
     const Share mine{&operand, &tensors};
@@ -302,15 +304,16 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
     const auto count = static_cast<int>(shares.size());
     const auto place = static_cast<int>(std::find(shares.begin(), shares.end(), &mine) -
                                         shares.begin());
+    const Tensors& model = *static_cast<const Share*>(shares.front())->tensors;
     std::vector<const UpdateOperand<T>*> operands;
-    std::vector<const Tensors*> others;
+    std::vector<const Tensors*> copies;
     const int64_t size = tensors[0].NumElements();
     const bool in_set = member_ < access.set()->size();  // has an average
     bool alike = true;
     for (const void* brought : shares) {
       const auto* const share = static_cast<const Share*>(brought);
       operands.push_back(share->operand);
-      if (share != &mine && !shared_) others.push_back(share->tensors);
+      if (share->tensors != &model && !shared_) copies.push_back(share->tensors);
       alike &= (*share->tensors)[0].NumElements() == size;
     }
 
@@ -321,20 +324,22 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
       ForEachPart(operands, own, /*corrects=*/false,
                   [&](const CentralModel::Slice& part) {
                     // Fetches memory that the others have read.
-                    if (shared_) Prefetch(tensors[0], part);
-                    for (const Tensors* other : others) Prefetch((*other)[0], part);
+                    if (shared_ || &tensors != &model) Prefetch(model[0], part);
+                    for (const Tensors* copy : copies) {
+                      if (copy != &tensors) Prefetch((*copy)[0], part);
+                    }
                     const T* const mean =
                         averaged_ ? operand.At(part) : operand.MeanAt(operands, part);
-                    Update(rule, part, mean, Pull<T>(), tensors);
-                    for (const Tensors* other : others) {
+                    Update(rule, part, mean, Pull<T>(), model);
+                    for (const Tensors* copy : copies) {
                       for (int i = 0; i <= inputs_.slots; ++i) {
-                        std::copy_n(Elements(tensors[i]) + part.begin, part.size(),
-                                    Elements((*other)[i]) + part.begin);
+                        std::copy_n(Elements(model[i]) + part.begin, part.size(),
+                                    Elements((*copy)[i]) + part.begin);
                       }
                     }
                   });
       if (in_set && own.size() == slice.size()) {
-        access.variable(member_).AverageNext(s, Elements(tensors[0]) + slice.begin);
+        access.variable(member_).AverageNext(s, Elements(model[0]) + slice.begin);
       }
     }
     exchange.Release(point);
