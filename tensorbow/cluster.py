@@ -65,7 +65,7 @@ class Cluster:
       elastic: whether the hosts that are left train on when one dies or hangs, with H = 1
         and no search for a chunk: from the last iteration that counts, with the learners
         there are. A run then ends when its iteration counts on all hosts. A host that has
-        been lost and is started again is taken back with its first learning run: it has
+        been lost and is started again rejoins with its first learning run: it has
         the others' model and counts then. See docs/hosts.md.
 
     Raises:

@@ -68,12 +68,12 @@ absl::StatusOr<std::shared_ptr<Cluster>> Cluster::Join(const Settings& settings)
   std::shared_ptr<Cluster> cluster = joined->lock();
   if (cluster != nullptr) return cluster;
   cluster.reset(new Cluster(server, settings));
-  TF_RETURN_IF_ERROR(cluster->MakeMeetingKernel());
+  TF_RETURN_IF_ERROR(cluster->MakeGroupKernel());
   TF_RETURN_IF_ERROR(
       cluster->AwaitHosts(settings.start_limit, settings.elastic && first));
   if (!settings.elastic) {
     TF_RETURN_IF_ERROR(cluster->SetFirstGroup(settings.hang_limit));
-  } else if (!cluster->returns()) {
+  } else if (!cluster->rejoins()) {
     TF_RETURN_IF_ERROR(cluster->Greet());
   }
   first = false;
@@ -95,11 +95,11 @@ Cluster::~Cluster() {
   server_->Post(Notice());
 }
 
-absl::Status Cluster::MakeMeetingKernel() {
+absl::Status Cluster::MakeGroupKernel() {
   tf::Device* const device = server_->device();
   tf::NodeDef node;
   // No time limit, which would cost two sleeping threads for every sum.
-  TF_RETURN_IF_ERROR(tf::NodeDefBuilder("meeting_of_hosts", "CollectiveReduceV2")
+  TF_RETURN_IF_ERROR(tf::NodeDefBuilder("group_of_hosts", "CollectiveReduceV2")
                          .Attr("T", tf::DT_INT64)
                          .Attr("merge_op", "Add")
                          .Attr("final_op", "Id")
@@ -114,8 +114,8 @@ absl::Status Cluster::MakeMeetingKernel() {
                          .Input(absl::Span<const tf::NodeDefBuilder::NodeOut>())
                          .Finalize(&node));
   absl::Status status;
-  meeting_kernel_ = tf::CreateOpKernel(tf::DEVICE_CPU, device, device->GetAllocator({}),
-                                       node, TF_GRAPH_DEF_VERSION, &status);
+  group_kernel_ = tf::CreateOpKernel(tf::DEVICE_CPU, device, device->GetAllocator({}),
+                                     node, TF_GRAPH_DEF_VERSION, &status);
   return status;
 }
 
@@ -139,7 +139,7 @@ absl::Status Cluster::SetGroup(const std::vector<int>& members, int64_t epoch,
   group_ = {members, epoch, std::move(exchange)};
   error_.clear();
   notice_.failure.clear();  // belongs to the old epoch
-  returns_ = false;
+  rejoins_ = false;
   return absl::OkStatus();
 }
 
@@ -172,7 +172,7 @@ absl::Status Cluster::AwaitHosts(absl::Duration limit, bool may_return) {
         may_train |= host != rank() && !notice.has_value();
         if (!notice.has_value() || notice->state != Notice::State::kMember) continue;
         absl::MutexLock lock(&mu_);
-        returns_ = true;
+        rejoins_ = true;
         group_.members = {rank()};
         return absl::OkStatus();
       }
@@ -215,7 +215,7 @@ void Cluster::Watch() {
     const std::string failure = FindFailure(epoch, hang_limit_ - kWatchInterval);
     const absl::Duration stopped =
         std::max(woken - since - kWatchInterval, absl::Now() - woken - kDelay);
-    if (elastic_) sees_returning_.store(!FindReturning().empty());
+    if (elastic_) sees_rejoining_.store(!FindRejoining().empty());
     since = absl::Now();
     if (elastic_ && stopped >= hang_limit_ - kWatchInterval) {
       FailIn(epoch, absl::StrCat("host ", rank(), " (", server_->addresses()[rank()],

@@ -5,7 +5,7 @@
 // cannot be reached within Settings::hang_limit. A host that reports a failure is heard
 // within a second. In each case the errors of all other hosts name it. A cluster that
 // has failed stays failed, unless it is elastic: then the remaining hosts regroup
-// (regrouping.cc), and a lost host can rejoin (coming_back.cc).
+// (regrouping.cc), and a lost host can rejoin (rejoining.cc).
 #ifndef TENSORBOW_CC_CLUSTER_CLUSTER_H_
 #define TENSORBOW_CC_CLUSTER_CLUSTER_H_
 
@@ -44,7 +44,7 @@ class Cluster : public Hosts {
   };
 
   // Joins the process's cluster, which all sessions share. Waits for the other hosts;
-  // if they are elastic and already train, the process is to rejoin them (returns()).
+  // if they are elastic and already train, the process is to rejoin them (rejoins()).
   // InvalidArgument for settings that make no sense, FailedPrecondition if the process
   // has joined with other settings, DeadlineExceeded if hosts are missing.
   static absl::StatusOr<std::shared_ptr<Cluster>> Join(const Settings& settings);
@@ -60,16 +60,16 @@ class Cluster : public Hosts {
   std::string error() const override ABSL_LOCKS_EXCLUDED(mu_);
   bool elastic() const override { return elastic_; }
   std::vector<int> members() const override { return group().members; }
-  std::string Regroup(const std::vector<int64_t>& brought, bool takes_back,
+  std::string Regroup(const std::vector<int64_t>& brought, bool admits,
                       std::vector<std::vector<int64_t>>* all) override
       ABSL_LOCKS_EXCLUDED(mu_);
-  bool returns() const override ABSL_LOCKS_EXCLUDED(mu_);
-  bool sees_returning() const override { return sees_returning_.load(); }
+  bool rejoins() const override ABSL_LOCKS_EXCLUDED(mu_);
+  bool sees_rejoining() const override { return sees_rejoining_.load(); }
   void Describe(int64_t program) override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   class Sum;
-  class Meeting;
+  class GroupSum;
   // The hosts that take part in sums. The epoch is the same on all members and grows
   // whenever they change.
   struct Group {
@@ -80,10 +80,10 @@ class Cluster : public Hosts {
   // The failures that a host reports while hosts regroup, and when one has not
   // rejoined.
   static constexpr char kRegroups[] = "the hosts regroup";
-  static constexpr char kNotBack[] = "a host that was to come back has not done so";
+  static constexpr char kNotRejoined[] = "a host that was to rejoin has not done so";
 
   Cluster(CollectiveServer* server, const Settings& settings);
-  absl::Status MakeMeetingKernel();
+  absl::Status MakeGroupKernel();
   // Waits for all hosts. `may_return`: does not wait if others train already.
   absl::Status AwaitHosts(absl::Duration limit, bool may_return);
   void Watch();
@@ -122,41 +122,41 @@ class Cluster : public Hosts {
   // others.
   absl::StatusOr<std::vector<int>> FindLeft() const;
   // Tries once to form a group of these hosts.
-  absl::Status Meet(const std::vector<int>& hosts, absl::Duration limit,
-                    const std::vector<int64_t>& brought,
-                    std::vector<std::vector<int64_t>>* all) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status FormGroup(const std::vector<int>& hosts, absl::Duration limit,
+                         const std::vector<int64_t>& brought,
+                         std::vector<std::vector<int64_t>>* all)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // Changes this host's notice, and publishes it.
   void Post(const std::function<void(Notice*)>& change) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the notices of all other hosts that answer.
   std::vector<std::optional<Notice>> ReadNotices() const;
   // Returns hosts that are not members and wait to rejoin.
-  std::vector<int> FindReturning() const ABSL_LOCKS_EXCLUDED(mu_);
+  std::vector<int> FindRejoining() const ABSL_LOCKS_EXCLUDED(mu_);
   // Lets the waiting hosts rejoin; all members call it at about the same time. Returns
   // whether they have.
-  bool TakeBack(const std::vector<int64_t>& brought,
-                std::vector<std::vector<int64_t>>* all);
+  bool Admit(const std::vector<int64_t>& brought,
+             std::vector<std::vector<int64_t>>* all);
   // Rejoins the members.
-  absl::Status ComeBack(const std::vector<int64_t>& brought,
-                        std::vector<std::vector<int64_t>>* all)
-      ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits until all of these hosts are ready, then calls Meet().
-  absl::Status MeetReturning(const std::vector<int>& hosts, int leader,
-                             const std::vector<int64_t>& brought,
-                             std::vector<std::vector<int64_t>>* all);
+  absl::Status Rejoin(const std::vector<int64_t>& brought,
+                      std::vector<std::vector<int64_t>>* all) ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits until all of these hosts are ready, then calls FormGroup().
+  absl::Status FormGroupWithRejoining(const std::vector<int>& hosts, int leader,
+                                      const std::vector<int64_t>& brought,
+                                      std::vector<std::vector<int64_t>>* all);
 
   CollectiveServer* const server_;  // not owned
   const absl::Duration hang_limit_;
   const absl::Duration start_limit_;
   const bool elastic_;
-  std::unique_ptr<tensorflow::OpKernel> meeting_kernel_;
+  std::unique_ptr<tensorflow::OpKernel> group_kernel_;
 
   mutable absl::Mutex mu_;
   std::string error_ ABSL_GUARDED_BY(mu_);
   Group group_ ABSL_GUARDED_BY(mu_);
   Notice notice_ ABSL_GUARDED_BY(mu_);
-  bool returns_ ABSL_GUARDED_BY(mu_) = false;
-  std::atomic<bool> sees_returning_{false};
+  bool rejoins_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<bool> sees_rejoining_{false};
   std::atomic<int> under_way_{0};
 
   absl::Notification ended_;

@@ -10,7 +10,7 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Returns the elements of a meeting's sum of n, padded. The ring cuts a vector into at
+// Returns the elements of a GroupSum of n, padded. The ring cuts a vector into at
 // most one part for each host: the host's share, rounded up to Eigen's alignment. With
 // fewer parts than hosts, some wait for nothing from their neighbour, and do not learn
 // of a failure.
@@ -76,15 +76,15 @@ std::string Cluster::Sum::Await() {
   return error_;
 }
 
-// ----------------------------------------------------------------------- Meeting
+// ----------------------------------------------------------------------- GroupSum
 
-Cluster::Meeting::Meeting(Cluster* cluster, int num_hosts, int key, int64_t n)
+Cluster::GroupSum::GroupSum(Cluster* cluster, int num_hosts, int key, int64_t n)
     : cluster_(cluster),
       values_(Zeros(tf::DT_INT64, Padded(n, num_hosts))),
       group_size_(Scalar(num_hosts)),
       key_(Scalar(key)) {}
 
-absl::Status Cluster::Meeting::AddUp(absl::Duration limit) {
+absl::Status Cluster::GroupSum::AddUp(absl::Duration limit) {
   // `values_` alone refers to its buffer, so the kernel computes in place.
   const std::vector<tf::TensorValue> inputs = {
       tf::TensorValue(&values_), tf::TensorValue(&group_size_), tf::TensorValue(&key_),
@@ -92,7 +92,7 @@ absl::Status Cluster::Meeting::AddUp(absl::Duration limit) {
   const std::vector<tf::AllocatorAttributes> attributes(inputs.size());
   tf::Device* const device = cluster_->server_->device();
   tf::OpKernelContext::Params params;
-  params.op_kernel = cluster_->meeting_kernel_.get();
+  params.op_kernel = cluster_->group_kernel_.get();
   params.device = device;
   params.resource_manager = device->resource_manager();
   params.collective_executor = cluster_->server_->executor();
@@ -103,7 +103,7 @@ absl::Status Cluster::Meeting::AddUp(absl::Duration limit) {
   tf::OpKernelContext context(&params);
   absl::Notification over;
   cluster_->NoteStart();
-  device->ComputeAsync(cluster_->meeting_kernel_->AsAsync(), &context, [&] {
+  device->ComputeAsync(cluster_->group_kernel_->AsAsync(), &context, [&] {
     cluster_->NoteEnd();
     over.Notify();
   });

@@ -41,9 +41,9 @@ class Cluster::Sum : public HostSum {
 
 // A sum over hosts that need not be members: those that compute it under the same key.
 // Executes CollectiveReduceV2 without a graph.
-class Cluster::Meeting {
+class Cluster::GroupSum {
  public:
-  Meeting(Cluster* cluster, int num_hosts, int key, int64_t n);
+  GroupSum(Cluster* cluster, int num_hosts, int key, int64_t n);
 
   int64_t* values() { return values_.flat<int64_t>().data(); }
   // values() ← their sum. After `limit` it fails here, and so on the other hosts.

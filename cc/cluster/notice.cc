@@ -25,7 +25,7 @@ std::optional<std::vector<int>> HostsFrom(absl::string_view text) {
 std::string ToText(const Notice& notice) {
   return absl::StrCat(kMark, " ", static_cast<int>(notice.state), " ", notice.epoch,
                       " ", notice.program, " ", absl::StrJoin(notice.members, ","), " ",
-                      absl::StrJoin(notice.meets, ","), " ", notice.leader, " ",
+                      absl::StrJoin(notice.new_group, ","), " ", notice.leader, " ",
                       notice.failure);
 }
 
@@ -36,17 +36,17 @@ std::optional<Notice> NoticeFrom(absl::string_view text) {
   Notice notice;
   int state = 0;
   const std::optional<std::vector<int>> members = HostsFrom(fields[4]);
-  const std::optional<std::vector<int>> meets = HostsFrom(fields[5]);
+  const std::optional<std::vector<int>> new_group = HostsFrom(fields[5]);
   if (!absl::SimpleAtoi(fields[1], &state) || state < 0 ||
-      state > static_cast<int>(Notice::State::kReturns) ||
+      state > static_cast<int>(Notice::State::kRejoins) ||
       !absl::SimpleAtoi(fields[2], &notice.epoch) ||
       !absl::SimpleAtoi(fields[3], &notice.program) || !members.has_value() ||
-      !meets.has_value() || !absl::SimpleAtoi(fields[6], &notice.leader)) {
+      !new_group.has_value() || !absl::SimpleAtoi(fields[6], &notice.leader)) {
     return std::nullopt;
   }
   notice.state = static_cast<Notice::State>(state);
   notice.members = *members;
-  notice.meets = *meets;
+  notice.new_group = *new_group;
   notice.failure = std::string(fields[7]);
   return notice;
 }

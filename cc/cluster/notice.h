@@ -13,13 +13,13 @@
 namespace tensorbow {
 
 struct Notice {
-  enum class State { kNone, kMember, kReturns };
+  enum class State { kNone, kMember, kRejoins };
   State state = State::kNone;
   int64_t epoch = 0;         // of a member, or of a failure
   int64_t program = 0;       // identifies program and options; 0: not yet known
   std::vector<int> members;  // of a member's group
   // The hosts that are about to form a group with a rejoining host, and their leader.
-  std::vector<int> meets;
+  std::vector<int> new_group;
   int leader = 0;
   // The reason why sums of the epoch fail, for users; empty if they do not.
   std::string failure;

@@ -29,15 +29,15 @@ namespace {
 constexpr absl::Duration kLeaderWaits = absl::Seconds(6);
 constexpr absl::Duration kOthersWait = absl::Seconds(2);
 constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
-constexpr int kMeetingKey = 1 << 30;
+constexpr int kGroupKey = 1 << 30;
 // A host's fields besides its report: its presence, its epoch, its process, and the
 // number of an unused rendezvous.
 constexpr int kOwnFields = 4;
 
 // Returns the key under which only these hosts form a group.
-int MeetingKey(const std::vector<int>& hosts) {
+int GroupKey(const std::vector<int>& hosts) {
   const uint64_t hash = tf::Hash64(absl::StrJoin(hosts, ","));
-  return kMeetingKey + static_cast<int>(hash % (1 << 29));
+  return kGroupKey + static_cast<int>(hash % (1 << 29));
 }
 
 }  // namespace
@@ -93,25 +93,25 @@ absl::StatusOr<std::vector<int>> Cluster::FindLeft() const {
       left.size() - 1, " of ", members.size() - 1, " others."));
 }
 
-absl::Status Cluster::Meet(const std::vector<int>& hosts, absl::Duration limit,
-                           const std::vector<int64_t>& brought,
-                           std::vector<std::vector<int64_t>>* all) {
+absl::Status Cluster::FormGroup(const std::vector<int>& hosts, absl::Duration limit,
+                                const std::vector<int64_t>& brought,
+                                std::vector<std::vector<int64_t>>* all) {
   const int64_t width = kOwnFields + static_cast<int64_t>(brought.size());
-  const int key = MeetingKey(hosts);
-  Meeting meeting(this, static_cast<int>(hosts.size()), key, width * size());
-  int64_t* const mine = meeting.values() + width * rank();
+  const int key = GroupKey(hosts);
+  GroupSum sum(this, static_cast<int>(hosts.size()), key, width * size());
+  int64_t* const mine = sum.values() + width * rank();
   mine[0] = 1;
   mine[1] = group().epoch;
   mine[2] = static_cast<int64_t>(server_->incarnation());
   mine[3] = server_->unused_rendezvous();
   std::copy(brought.begin(), brought.end(), mine + kOwnFields);
-  TF_RETURN_IF_ERROR(meeting.AddUp(limit));
+  TF_RETURN_IF_ERROR(sum.AddUp(limit));
   int64_t last_epoch = 0, rendezvous = 0;
   std::vector<uint64_t> incarnations;
   all->assign(size(), {});
   for (int host : hosts) {
-    const int64_t* const said = meeting.values() + width * host;
-    if (said[0] != 1) return absl::InternalError("Another group has met");
+    const int64_t* const said = sum.values() + width * host;
+    if (said[0] != 1) return absl::InternalError("Another group has formed");
     last_epoch = std::max(last_epoch, said[1]);
     incarnations.push_back(static_cast<uint64_t>(said[2]));
     rendezvous = std::max(rendezvous, said[3]);
@@ -119,12 +119,12 @@ absl::Status Cluster::Meet(const std::vector<int>& hosts, absl::Duration limit,
   }
   server_->ResetKeys();
   TF_RETURN_IF_ERROR(SetGroup(hosts, last_epoch + 1, incarnations, rendezvous));
-  sees_returning_.store(false);
+  sees_rejoining_.store(false);
   Post([&](Notice* notice) {
     notice->state = Notice::State::kMember;
     notice->epoch = last_epoch + 1;
     notice->members = hosts;
-    notice->meets.clear();
+    notice->new_group.clear();
   });
   return absl::OkStatus();
 }
@@ -132,32 +132,32 @@ absl::Status Cluster::Meet(const std::vector<int>& hosts, absl::Duration limit,
 absl::Status Cluster::Greet() {
   std::vector<std::vector<int64_t>> nothing;
   const std::vector<int> everybody = members();
-  absl::Status met;
-  if (everybody.size() > 1) met = Meet(everybody, start_limit_, {}, &nothing);
-  if (met.ok()) return met;
+  absl::Status formed;
+  if (everybody.size() > 1) formed = FormGroup(everybody, start_limit_, {}, &nothing);
+  if (formed.ok()) return formed;
   return absl::DeadlineExceededError(absl::StrCat(
       "All hosts of the cluster answer, but they did not start together within ",
       absl::FormatDuration(start_limit_),
       ". Start all hosts again, from the last saved state."));
 }
 
-std::string Cluster::Regroup(const std::vector<int64_t>& brought, bool takes_back,
+std::string Cluster::Regroup(const std::vector<int64_t>& brought, bool admits,
                              std::vector<std::vector<int64_t>>* all) {
-  if (returns()) return std::string(ComeBack(brought, all).message());
-  if (takes_back) {
-    if (TakeBack(brought, all)) return "";
-    Fail(kNotBack);  // the others may have formed a group
+  if (rejoins()) return std::string(Rejoin(brought, all).message());
+  if (admits) {
+    if (Admit(brought, all)) return "";
+    Fail(kNotRejoined);  // the others may have formed a group
   }
   const std::string why = error();
   const std::string me = absl::StrCat("host ", rank(), " (");
   const bool lost = absl::StrContains(why, ") does not answer: ") ||
                     absl::StrContains(why, kRegroups) ||
-                    absl::StrContains(why, kNotBack);
+                    absl::StrContains(why, kNotRejoined);
   if (!elastic_ || !lost || absl::StrContains(why, " has failed: ")) return why;
   if (absl::StartsWith(why, me)) {
     return absl::StrCat(why,
                         ". The others go on without this host: start it again, and it "
-                        "comes back");
+                        "rejoins");
   }
   const absl::Time deadline = absl::Now() + start_limit_;
   while (absl::Now() < deadline) {
@@ -169,10 +169,10 @@ std::string Cluster::Regroup(const std::vector<int64_t>& brought, bool takes_bac
     const absl::Status renewed = server_->Renew(left->front());
     if (!renewed.ok()) return std::string(renewed.message());
     const bool leads = left->front() == rank();
-    const absl::Status met =
-        Meet(*left, leads ? kLeaderWaits : kOthersWait, brought, all);
-    if (met.ok()) return "";
-    const std::string told = WhyAborted(met.message());
+    const absl::Status formed =
+        FormGroup(*left, leads ? kLeaderWaits : kOthersWait, brought, all);
+    if (formed.ok()) return "";
+    const std::string told = WhyAborted(formed.message());
     if (absl::StrContains(told, " has failed: ")) return told;
   }
   return absl::StrCat(why, ". The remaining hosts do not find each other within ",

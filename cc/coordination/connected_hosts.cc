@@ -17,7 +17,7 @@ HostRounds::Counts ConnectedHosts::counts() {
 }
 
 absl::Status ConnectedHosts::AgreeOnValues(HostValues* values) {
-  if (rounds_->Await() != Fate::kCounts) return IterationError();
+  if (rounds_->Await() != Result::kCounts) return IterationError();
   TF_RETURN_IF_ERROR(Rest());
   std::string text = training_->DescribeOptions();
   for (const auto& [name, value] : *values) {
@@ -25,20 +25,20 @@ absl::Status ConnectedHosts::AgreeOnValues(HostValues* values) {
                     value.shape().DebugString(), "\n");
   }
   TF_RETURN_IF_ERROR(AgreeOn(static_cast<int64_t>(tf::Hash64(text))));
-  TF_RETURN_IF_ERROR(Meet());
+  TF_RETURN_IF_ERROR(AwaitOthers());
   Hosts* const hosts = rounds_->hosts();
   const std::string error = TakeValuesOf(hosts, hosts->members().front(), values);
   return error.empty() ? absl::OkStatus() : LostBetween(error);
 }
 
 absl::Status ConnectedHosts::Enter(const char* call, const std::string& path) {
-  if (rounds_->hosts()->returns()) {
+  if (rounds_->hosts()->rejoins()) {
     return absl::FailedPreconditionError(absl::StrCat(
         call,
         ": this host was restarted, and its first learning run takes over the model of "
         "the other hosts. Until then, run the initialisers only"));
   }
-  if (rounds_->Await() != Fate::kCounts) return IterationError();
+  if (rounds_->Await() != Result::kCounts) return IterationError();
   TF_RETURN_IF_ERROR(Rest());
   const std::string text = absl::StrCat(call, " ", path);
   return AgreeOn(static_cast<int64_t>(tf::Hash64(text)));
@@ -85,10 +85,10 @@ absl::Status ConnectedHosts::LostBetween(const std::string& why) {
 
 absl::Status ConnectedHosts::IterationError() {
   training_->RequestRestart();
-  const Fate fate = rounds_->Await();
+  const Result result = rounds_->Await();
   const std::string why = rounds_->why();
   rounds_->AcknowledgeFailure();
-  if (fate == Fate::kBroken) return absl::UnavailableError(why);
+  if (result == Result::kBroken) return absl::UnavailableError(why);
   return absl::AbortedError(why);
 }
 
@@ -109,7 +109,7 @@ void ConnectedHosts::WarnOfDiscarded() {
       ". Variables have the values of the iteration before it."));
 }
 
-absl::StatusOr<HostRounds::Fate> ConnectedHosts::JoinAsLeft(const TrainedSet* set) {
+absl::StatusOr<HostRounds::Result> ConnectedHosts::JoinAsLeft(const TrainedSet* set) {
   if (set != nullptr) {
     return training_->JoinWithoutTask(*set, HostRounds::Kind::kLeft);
   }
@@ -119,12 +119,12 @@ absl::StatusOr<HostRounds::Fate> ConnectedHosts::JoinAsLeft(const TrainedSet* se
 
 void ConnectedHosts::Leave() {
   WarnOfDiscarded();
-  Fate fate = rounds_->Await();
-  while (fate == Fate::kCounts || fate == Fate::kDiscarded) {
+  Result result = rounds_->Await();
+  while (result == Result::kCounts || result == Result::kDiscarded) {
     rounds_->AcknowledgeFailure();
-    const absl::StatusOr<Fate> joined = JoinAsLeft(last_set_.get());
+    const absl::StatusOr<Result> joined = JoinAsLeft(last_set_.get());
     if (!joined.ok()) return;
-    fate = *joined;
+    result = *joined;
     // Other hosts may lack what this one has learned.
     if (last_set_ != nullptr) CatchUp(last_written_).IgnoreError();
   }

@@ -20,7 +20,7 @@ class ConnectedHosts : public HostCoordinator {
 
   HostRounds::Counts counts() override;
   bool elastic() const override { return false; }
-  bool must_agree_on_values() const override { return !rounds_->hosts()->returns(); }
+  bool must_agree_on_values() const override { return !rounds_->hosts()->rejoins(); }
   absl::Status AgreeOnValues(HostValues* values) override;
   absl::Status BeforeRun(const HostRun&) override { return absl::OkStatus(); }
   bool repeats_run() const override { return false; }
@@ -38,12 +38,12 @@ class ConnectedHosts : public HostCoordinator {
   void Leave() override;
 
  protected:
-  using Fate = HostRounds::Fate;
+  using Result = HostRounds::Result;
 
   // Waits until hosts can do something together that is no iteration.
   virtual absl::Status Rest() { return absl::OkStatus(); }
   // Learns about the other hosts, once all have agreed.
-  virtual absl::Status Meet() { return absl::OkStatus(); }
+  virtual absl::Status AwaitOthers() { return absl::OkStatus(); }
   // Agrees with the other hosts on a number, or fails.
   virtual absl::Status AgreeOn(int64_t number);
   // Returns the error of values that were lost between iterations.
@@ -53,7 +53,7 @@ class ConnectedHosts : public HostCoordinator {
   virtual absl::Status CatchUp(const std::vector<int>& written) = 0;
   // Takes part in an iteration of the others after the session has been closed. `set`:
   // the variables trained last, or null. After an error, this host takes part no more.
-  virtual absl::StatusOr<Fate> JoinAsLeft(const TrainedSet* set);
+  virtual absl::StatusOr<Result> JoinAsLeft(const TrainedSet* set);
 
   // Warns if the last iteration is discarded and no run has reported it.
   void WarnOfDiscarded();

@@ -19,7 +19,7 @@ namespace {
 constexpr char kCounts[] = "_tensorbow/counts";
 
 // The fields of a host's message when hosts regroup.
-enum Field { kDecided, kFate, kLostBetween, kBehind, kLeaves, kProgram };
+enum Field { kDecided, kResult, kLostBetween, kBehind, kLeaves, kProgram };
 // The decided rounds of a host that rejoins.
 constexpr int64_t kNothing = -1;
 
@@ -94,8 +94,8 @@ absl::Status ElasticHosts::Adopt() {
 }
 
 absl::Status ElasticHosts::CatchUp(const std::vector<int>&) {
-  const Fate fate = rounds_->Await();
-  if (fate != Fate::kNone && fate != Fate::kDiscarded) return absl::OkStatus();
+  const Result result = rounds_->Await();
+  if (result != Result::kNone && result != Result::kDiscarded) return absl::OkStatus();
   return CatchUpByModel();
 }
 
@@ -116,10 +116,10 @@ absl::StatusOr<ElasticHosts::Regrouped> ElasticHosts::Regroup(Reason reason) {
   Hosts* const hosts = rounds_->hosts();
   const std::string why = hosts->error();
   for (;; reason.rejoins = false) {
-    const HostRounds::Standing own = rounds_->standing();
+    const HostRounds::Progress own = rounds_->progress();
     std::vector<std::vector<int64_t>> all;
     const std::string error = hosts->Regroup(
-        {rejoining_ ? kNothing : own.decided, static_cast<int64_t>(own.fate),
+        {rejoining_ ? kNothing : own.decided, static_cast<int64_t>(own.result),
          /*lost_between=*/0, reason.behind, reason.leaves, reason.program},
         reason.rejoins, &all);
     if (!error.empty()) return absl::UnavailableError(error);
@@ -151,30 +151,30 @@ absl::StatusOr<ElasticHosts::Regrouped> ElasticHosts::Regroup(Reason reason) {
     const auto counts = adopted_->at(kCounts).vec<int64_t>();
     found.set_iterations = counts(3);
     training_->Warn(RegroupedText(why, members, back, counts(0)));
-    found.decided =
-        rounds_->Resume({all[leader][kDecided], static_cast<Fate>(all[leader][kFate])});
+    found.decided = rounds_->Resume(
+        {all[leader][kDecided], static_cast<Result>(all[leader][kResult])});
     return found;
   }
 }
 
 absl::Status ElasticHosts::LostBetween(const std::string& why) {
   // The others are told, who may be waiting for this one.
-  const HostRounds::Standing own = rounds_->standing();
+  const HostRounds::Progress own = rounds_->progress();
   std::vector<std::vector<int64_t>> all;
-  rounds_->hosts()->Regroup({own.decided, static_cast<int64_t>(own.fate),
+  rounds_->hosts()->Regroup({own.decided, static_cast<int64_t>(own.result),
                              /*lost_between=*/1, /*behind=*/0, /*leaves=*/0,
                              /*program=*/0},
-                            /*takes_back=*/false, &all);
+                            /*admits=*/false, &all);
   return GiveUpBetween(rounds_->hosts(), why);
 }
 
 absl::Status ElasticHosts::AgreeOn(int64_t number) {
   while (!rounds_->Agree(number)) {
-    if (rounds_->Await() != Fate::kBroken) return IterationError();
+    if (rounds_->Await() != Result::kBroken) return IterationError();
     TF_ASSIGN_OR_RETURN(const Regrouped found, Regroup({rounds_->behind()}));
     TF_RETURN_IF_ERROR(Adopt());
     if (!found.decided) continue;
-    return rounds_->Await() == Fate::kCounts ? absl::OkStatus() : IterationError();
+    return rounds_->Await() == Result::kCounts ? absl::OkStatus() : IterationError();
   }
   return absl::OkStatus();
 }
@@ -184,13 +184,13 @@ absl::Status ElasticHosts::AgreeOn(int64_t number) {
 absl::StatusOr<ElasticHosts::Outcome> ElasticHosts::AwaitOutcome(const TrainedSet* set,
                                                                  bool may_repeat) {
   Outcome found;
-  found.fate = rounds_->Await();
-  if (found.fate != Fate::kBroken) return found;
+  found.result = rounds_->Await();
+  if (found.result != Result::kBroken) return found;
   TF_ASSIGN_OR_RETURN(const Regrouped regrouped, Regroup({rounds_->behind()}));
   found.taken_over = regrouped.decided;
   found.again = !found.taken_over;
-  found.fate = rounds_->Await();
-  const bool counts = found.taken_over && found.fate == Fate::kCounts;
+  found.result = rounds_->Await();
+  const bool counts = found.taken_over && found.result == Result::kCounts;
   if (counts && may_repeat && training_->averages_gradients()) {
     found.again = true;
     return found;
@@ -207,7 +207,7 @@ absl::StatusOr<bool> ElasticHosts::AfterRun(const HostRun& run) {
   TF_ASSIGN_OR_RETURN(const Outcome found,
                       AwaitOutcome(run.set, /*may_repeat=*/run.has_data && !failed));
   if (!run.has_data && !failed) return AfterRunWithoutData(run, found);
-  if (found.fate == Fate::kCounts) return found.again && !failed;
+  if (found.result == Result::kCounts) return found.again && !failed;
   const absl::Status error = IterationError();
   TF_RETURN_IF_ERROR(CatchUpByModel());
   if (!failed) TF_RETURN_IF_ERROR(error);  // else the user gets the run's own error
@@ -216,30 +216,30 @@ absl::StatusOr<bool> ElasticHosts::AfterRun(const HostRun& run) {
 
 absl::StatusOr<bool> ElasticHosts::AfterRunWithoutData(const HostRun& run,
                                                        Outcome found) {
-  if (found.fate == Fate::kCounts && run.set->host_gradients == nullptr &&
+  if (found.result == Result::kCounts && run.set->host_gradients == nullptr &&
       !found.again && !found.taken_over) {
     run.set->count()->fetch_add(1);  // an iteration of the others
   }
-  while (found.fate == Fate::kCounts) {
+  while (found.result == Result::kCounts) {
     TF_RETURN_IF_ERROR(LetHostsRejoin(run.set->program, /*leaves=*/false));
-    found.fate = training_->JoinWithoutTask(*run.set, HostRounds::Kind::kNoData);
-    if (found.fate != Fate::kBroken) continue;
+    found.result = training_->JoinWithoutTask(*run.set, HostRounds::Kind::kNoData);
+    if (found.result != Result::kBroken) continue;
     TF_ASSIGN_OR_RETURN(found, AwaitOutcome(run.set, /*may_repeat=*/false));
   }
   const absl::Status error = IterationError();
   TF_RETURN_IF_ERROR(CatchUpByModel());
-  if (found.fate != Fate::kNone) TF_RETURN_IF_ERROR(error);
+  if (found.result != Result::kNone) TF_RETURN_IF_ERROR(error);
   return false;
 }
 
-absl::StatusOr<HostRounds::Fate> ElasticHosts::JoinAsLeft(const TrainedSet* set) {
+absl::StatusOr<HostRounds::Result> ElasticHosts::JoinAsLeft(const TrainedSet* set) {
   if (set != nullptr) {
     TF_RETURN_IF_ERROR(LetHostsRejoin(set->program, /*leaves=*/true));
   }
-  TF_ASSIGN_OR_RETURN(const Fate fate, ConnectedHosts::JoinAsLeft(set));
-  if (fate != Fate::kBroken) return fate;
+  TF_ASSIGN_OR_RETURN(const Result result, ConnectedHosts::JoinAsLeft(set));
+  if (result != Result::kBroken) return result;
   TF_ASSIGN_OR_RETURN(const Outcome found, AwaitOutcome(set, /*may_repeat=*/false));
-  return found.fate;
+  return found.result;
 }
 
 // -------------------------------------------------------------------- rejoining
@@ -259,12 +259,12 @@ absl::Status ElasticHosts::BeforeRun(const HostRun& run) {
         absl::StrCat(training_->DescribeOptions(), training_->DescribeVariables());
     hosts->Describe(static_cast<int64_t>(tf::Hash64(text) | 1));  // not 0
   }
-  if (hosts->returns()) return Rejoin(run);
+  if (hosts->rejoins()) return Rejoin(run);
   return LetHostsRejoin(run.set->program, /*leaves=*/false);
 }
 
 absl::Status ElasticHosts::LetHostsRejoin(int64_t program, bool leaves) {
-  if (!rounds_->takes_back() || adopted_.has_value()) return absl::OkStatus();
+  if (!rounds_->admits() || adopted_.has_value()) return absl::OkStatus();
   // Some may come to this later than others.
   const auto all_here = rounds_->hosts()->NewSum(Hosts::Type::kInt64, 1);
   all_here->Start();

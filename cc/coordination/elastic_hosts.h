@@ -38,7 +38,7 @@ class ElasticHosts : public ConnectedHosts {
  private:
   // The outcome of an iteration.
   struct Outcome {
-    Fate fate = Fate::kCounts;
+    Result result = Result::kCounts;
     bool again = false;       // the run must be made again
     bool taken_over = false;  // other hosts have known the outcome
   };
@@ -60,7 +60,7 @@ class ElasticHosts : public ConnectedHosts {
   absl::Status AgreeOn(int64_t number) override;
   absl::Status LostBetween(const std::string& why) override;
   absl::Status CatchUp(const std::vector<int>& written) override;
-  absl::StatusOr<Fate> JoinAsLeft(const TrainedSet* set) override;
+  absl::StatusOr<Result> JoinAsLeft(const TrainedSet* set) override;
 
   // Returns the outcome of the last iteration, which the remaining hosts decide.
   // `set`: the variables it trained, or null. `may_repeat`: the run can be repeated for

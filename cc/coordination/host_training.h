@@ -50,8 +50,8 @@ class HostTraining {
                                  const HostValues& values) = 0;
 
   // Takes part in one iteration of the other hosts without a task.
-  virtual HostRounds::Fate JoinWithoutTask(const TrainedSet& set,
-                                           HostRounds::Kind kind) = 0;
+  virtual HostRounds::Result JoinWithoutTask(const TrainedSet& set,
+                                             HostRounds::Kind kind) = 0;
 
   // --- Of hosts that merge models.
 

@@ -20,22 +20,22 @@ absl::StatusOr<bool> LockstepHosts::AfterRun(const HostRun& run) {
     return false;
   }
   if (run.has_data) return false;
-  Fate fate = rounds_->Await();
-  if (fate == Fate::kCounts && run.set->host_gradients == nullptr) {
+  Result result = rounds_->Await();
+  if (result == Result::kCounts && run.set->host_gradients == nullptr) {
     run.set->count()->fetch_add(1);  // an iteration of the others
   }
-  while (fate == Fate::kCounts) {
-    fate = training_->JoinWithoutTask(*run.set, HostRounds::Kind::kNoData);
+  while (result == Result::kCounts) {
+    result = training_->JoinWithoutTask(*run.set, HostRounds::Kind::kNoData);
   }
   TF_RETURN_IF_ERROR(CatchUp(*run.written));
   const absl::Status error = IterationError();
-  if (fate != Fate::kNone) TF_RETURN_IF_ERROR(error);
+  if (result != Result::kNone) TF_RETURN_IF_ERROR(error);
   return false;
 }
 
 absl::Status LockstepHosts::CatchUp(const std::vector<int>& written) {
-  const Fate fate = rounds_->Await();
-  if (fate != Fate::kNone && fate != Fate::kDiscarded) return absl::OkStatus();
+  const Result result = rounds_->Await();
+  if (result != Result::kNone && result != Result::kDiscarded) return absl::OkStatus();
   const HostRounds::Stragglers stragglers = rounds_->TakeStragglers();
   if (stragglers.hosts.empty() || stragglers.leader < 0) return absl::OkStatus();
   if (!training_->averages_gradients()) return absl::OkStatus();

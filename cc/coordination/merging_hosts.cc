@@ -7,7 +7,7 @@
 
 namespace tensorbow {
 
-absl::Status MergingHosts::Meet() {
+absl::Status MergingHosts::AwaitOthers() {
   if (knows_hosts()) return absl::OkStatus();
   TF_ASSIGN_OR_RETURN(const auto learners, Gather(training_->num_learners()));
   for (const auto& [host, count] : learners) {
@@ -37,19 +37,19 @@ absl::StatusOr<HostMerges::Outcome> MergingHosts::Visit(HostMerges::Visit visit,
   const int64_t rows = own.rows + (run == nullptr ? 0 : run->pending_rows);
   visit.tasks = tasks - tasks_reported_;
   visit.rows = rows - rows_reported_;
-  const HostMerges::Outcome met = training_->host_merges()->Meet(visit);
-  if (met.fate == Fate::kBroken) return absl::UnavailableError(rounds_->why());
+  const HostMerges::Outcome outcome = training_->host_merges()->Join(visit);
+  if (outcome.result == Result::kBroken) return absl::UnavailableError(rounds_->why());
   tasks_reported_ = tasks;
   rows_reported_ = rows;
-  tasks_of_others_.fetch_add(met.tasks_of_others);
-  rows_of_others_.fetch_add(met.rows_of_others);
-  if (met.fate == Fate::kDiscarded) {
+  tasks_of_others_.fetch_add(outcome.tasks_of_others);
+  rows_of_others_.fetch_add(outcome.rows_of_others);
+  if (outcome.result == Result::kDiscarded) {
     adaptive->Abandon(*all);
-  } else if (met.merges && !adaptive->Merge(*all, met.small)) {
+  } else if (outcome.merges && !adaptive->Merge(*all, outcome.small)) {
     rounds_->Break();
     return absl::UnavailableError(rounds_->why());
   }
-  return met;
+  return outcome;
 }
 
 absl::Status MergingHosts::Abandoned() {
@@ -60,10 +60,10 @@ absl::Status MergingHosts::Abandoned() {
 }
 
 absl::StatusOr<bool> MergingHosts::Merge(const HostRun& run) {
-  const absl::StatusOr<HostMerges::Outcome> met = Visit({}, &run);
-  stopped_run_ = !met.ok() || met->fate == Fate::kDiscarded;
+  const absl::StatusOr<HostMerges::Outcome> outcome = Visit({}, &run);
+  stopped_run_ = !outcome.ok() || outcome->result == Result::kDiscarded;
   if (!stopped_run_) return true;
-  return met.ok() ? Abandoned() : met.status();
+  return outcome.ok() ? Abandoned() : outcome.status();
 }
 
 absl::StatusOr<bool> MergingHosts::FlushMegaBatch() {
@@ -76,12 +76,13 @@ absl::Status MergingHosts::RestUntil(bool wants_merge) {
   HostMerges::Visit visit{HostRounds::Kind::kNoData};
   visit.wants_merge = wants_merge;
   while (true) {  // ends with the others' data, or with the cluster
-    TF_ASSIGN_OR_RETURN(const HostMerges::Outcome met, Visit(visit, /*run=*/nullptr));
-    if (met.fate == Fate::kDiscarded) return Abandoned();
-    if (met.fate == Fate::kCounts) continue;
-    if (met.left < 0 || wants_merge) return absl::OkStatus();
+    TF_ASSIGN_OR_RETURN(const HostMerges::Outcome outcome,
+                        Visit(visit, /*run=*/nullptr));
+    if (outcome.result == Result::kDiscarded) return Abandoned();
+    if (outcome.result == Result::kCounts) continue;
+    if (outcome.left < 0 || wants_merge) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
-        "Host ", met.left,
+        "Host ", outcome.left,
         " has closed its session while this host writes variables, starts training, or "
         "saves or loads its state. Run the same program on all hosts"));
   }
@@ -104,10 +105,10 @@ void MergingHosts::Leave() {
   WarnOfDiscarded();
   rounds_->Await();
   while (true) {  // ends when all have left, or with the cluster
-    const absl::StatusOr<HostMerges::Outcome> met =
+    const absl::StatusOr<HostMerges::Outcome> outcome =
         Visit({HostRounds::Kind::kLeft}, /*run=*/nullptr);
     rounds_->AcknowledgeFailure();
-    if (!met.ok() || met->all_left) return;
+    if (!outcome.ok() || outcome->all_left) return;
   }
 }
 

@@ -1,7 +1,7 @@
 // Coordinates hosts that merge their models after every mega-batch (Adaptive SGD over a
 // cluster; cc/synchroniser/algorithms/host_merges.h).
 //
-// A run meets the other hosts when this host has trained its share of the mega-batch.
+// A run joins the other hosts when this host has trained its share of the mega-batch.
 // Before all hosts do something else together (variables are written, states are saved
 // and loaded) they rest: a host that is there first takes part in the merges of the
 // others. So hosts may come to the same place of their program after different numbers
@@ -22,7 +22,7 @@ class MergingHosts : public ConnectedHosts {
  public:
   using ConnectedHosts::ConnectedHosts;
 
-  // Returns the tasks and rows of the other hosts, at the last meeting.
+  // Returns the tasks and rows of the other hosts, at the last round.
   HostRounds::Counts counts() override {
     return {/*iterations=*/0, tasks_of_others_.load(), rows_of_others_.load()};
   }
@@ -31,13 +31,13 @@ class MergingHosts : public ConnectedHosts {
   void AlgorithmChosen() override;
   absl::StatusOr<bool> Merge(const HostRun& run) override;
   absl::StatusOr<bool> FlushMegaBatch() override;
-  absl::Status BeginLoad() override { return Meet(); }
+  absl::Status BeginLoad() override { return AwaitOthers(); }
   void CountersLoaded() override;
   void Leave() override;
 
  private:
   absl::Status Rest() override { return RestUntil(/*wants_merge=*/false); }
-  absl::Status Meet() override;
+  absl::Status AwaitOthers() override;
   absl::Status CatchUp(const std::vector<int>&) override { return absl::OkStatus(); }
 
   // Returns whether other hosts wait for this one to merge with.

@@ -95,8 +95,8 @@ absl::Status ReplicatedTraining::SetValues(const std::vector<int>& variables,
   return absl::OkStatus();
 }
 
-HostRounds::Fate ReplicatedTraining::JoinWithoutTask(const TrainedSet& set,
-                                                     HostRounds::Kind kind) {
+HostRounds::Result ReplicatedTraining::JoinWithoutTask(const TrainedSet& set,
+                                                       HostRounds::Kind kind) {
   state_->mu().AssertHeld();
   return state_->synchroniser()->JoinWithoutTask(set, kind);
 }

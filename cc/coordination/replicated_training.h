@@ -27,8 +27,8 @@ class ReplicatedTraining : public HostTraining {
   absl::StatusOr<HostValues> Values(const std::vector<int>& variables) override;
   absl::Status SetValues(const std::vector<int>& variables,
                          const HostValues& values) override;
-  HostRounds::Fate JoinWithoutTask(const TrainedSet& set,
-                                   HostRounds::Kind kind) override;
+  HostRounds::Result JoinWithoutTask(const TrainedSet& set,
+                                     HostRounds::Kind kind) override;
   void SetHosts(const std::vector<int>& learners) override;
   absl::StatusOr<TrainedSet> LocateModel() override;
   int64_t ModelFingerprint() override;

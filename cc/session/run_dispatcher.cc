@@ -244,10 +244,11 @@ absl::StatusOr<Decision> RunDispatcher::Explain(const Signature& signature,
   request.feeds = &feeds;
   request.run_options = &options;
   request.cancellation = session_.cancellation;
-  TF_ASSIGN_OR_RETURN(Decision explanation, session_.trainer->Explain(request));
+  TF_ASSIGN_OR_RETURN(Decision explanation,
+                      session_.trainer->programs().Explain(request));
   if (!explanation.recompile) return explanation;
   Recompile(signature, explanation.rows.has_value() ? &*explanation.rows : nullptr);
-  return session_.trainer->Explain(request);
+  return session_.trainer->programs().Explain(request);
 }
 
 }  // namespace tensorbow

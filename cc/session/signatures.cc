@@ -165,7 +165,7 @@ bool RunDispatcher::Analyse(Signature* signature) {
   }
   if (signature->why_central.empty() && signature->element == nullptr) {
     absl::ReaderMutexLock lock(&mu_);
-    const absl::Status compiled = session_.trainer->Compile(
+    const absl::Status compiled = session_.trainer->programs().Compile(
         graph_, signature->spec, analysis, sparse_feeds_, &signature->program);
     signature->why_central = std::string(compiled.message());
   }
@@ -236,7 +236,8 @@ RunDispatcher::Description RunDispatcher::Describe(RunSpec spec) {
   description.why_one_learner = run.why_central;
   if (element != nullptr) description.element = element->input_run->spec.fetches;
   if (run.program == nullptr) return description;
-  description.why_one_learner = session_.trainer->WhyOneLearner(*run.program);
+  description.why_one_learner =
+      session_.trainer->programs().WhyOneLearner(*run.program);
   if (!description.why_one_learner.empty()) return description;
   description.learners = session_.trainer->num_learners();
   const auto compiled = run.program->compiled();
@@ -250,16 +251,16 @@ RunDispatcher::Description RunDispatcher::Describe(RunSpec spec) {
 void RunDispatcher::Recompile(const Signature& signature, const RowsOfRun* rows) {
   absl::MutexLock compiling(&compile_mu_);
   absl::ReaderMutexLock lock(&mu_);
-  session_.trainer->Recompile(graph_, signature.spec, sparse_feeds_, rows,
-                              signature.program.get());
+  session_.trainer->programs().Recompile(graph_, signature.spec, sparse_feeds_, rows,
+                                         signature.program.get());
 }
 
 void RunDispatcher::CompileForShapes(const Signature& signature,
                                      const TaskShapes& shapes) {
   absl::MutexLock compiling(&compile_mu_);
   absl::ReaderMutexLock lock(&mu_);
-  session_.trainer->CompileForShapes(graph_, signature.spec, sparse_feeds_, shapes,
-                                     signature.program.get());
+  session_.trainer->programs().CompileForShapes(graph_, signature.spec, sparse_feeds_,
+                                                shapes, signature.program.get());
 }
 
 }  // namespace tensorbow

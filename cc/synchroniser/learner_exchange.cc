@@ -84,7 +84,7 @@ void LearnerExchange::Vote(int point) const {
     report.rows =
         known ? report.rows + std::max<int64_t>(1, rows) : HostRounds::kUnknown;
   }
-  if (core_->VoteOn(*core_->set, report) == HostRounds::Fate::kCounts) {
+  if (core_->VoteOn(*core_->set, report) == HostRounds::Result::kCounts) {
     core_->voted = std::move(participants);
     return;
   }

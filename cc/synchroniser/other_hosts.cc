@@ -11,7 +11,7 @@ namespace tensorbow {
 bool SynchroniserCore::AwaitHosts(int learner) {
   if (rounds->clear()) return true;
   const ScopedActivity waiting(learners[learner].activity, Activity::kWait);
-  if (rounds->Await() == HostRounds::Fate::kCounts) return true;
+  if (rounds->Await() == HostRounds::Result::kCounts) return true;
   stopped_by_hosts.store(true);
   Abort(learner);
   return false;
@@ -59,25 +59,25 @@ std::function<bool()> SynchroniserCore::ArrivalOf(const TrainedSet& trained_set)
   };
 }
 
-HostRounds::Fate SynchroniserCore::JoinAs(const TrainedSet& trained_set, bool due,
-                                          const HostRounds::Report& report) {
+HostRounds::Result SynchroniserCore::JoinAs(const TrainedSet& trained_set, bool due,
+                                            const HostRounds::Report& report) {
   const ScopedFlushDenormals flush;
-  const HostRounds::Fate fate = rounds->Await();
-  if (fate != HostRounds::Fate::kCounts) return fate;
+  const HostRounds::Result result = rounds->Await();
+  if (result != HostRounds::Result::kCounts) return result;
   CollectAll(trained_set);
   algorithm->Begin(trained_set);
   algorithm->Complete(trained_set, due, {});
   if (trained_set.host_gradients != nullptr) {
     trained_set.host_gradients->SendRest();
-    const HostRounds::Fate vote = VoteOn(trained_set, report);
-    if (vote != HostRounds::Fate::kCounts || rounds->counted()) return vote;
+    const HostRounds::Result vote = VoteOn(trained_set, report);
+    if (vote != HostRounds::Result::kCounts || rounds->counted()) return vote;
   }
   Report(trained_set, due, report.kind, {});
   return rounds->Await();
 }
 
-HostRounds::Fate SynchroniserCore::VoteOn(const TrainedSet& trained_set,
-                                          const HostRounds::Report& report) {
+HostRounds::Result SynchroniserCore::VoteOn(const TrainedSet& trained_set,
+                                            const HostRounds::Report& report) {
   HostGradients* const sums = trained_set.host_gradients.get();
   // Votes first: sums of hosts that do different things never end.
   bool awaited = false;
@@ -85,9 +85,9 @@ HostRounds::Fate SynchroniserCore::VoteOn(const TrainedSet& trained_set,
     awaited = true;
     return sums->Await();
   });
-  const HostRounds::Fate fate = rounds->Await();
+  const HostRounds::Result result = rounds->Await();
   if (!awaited) sums->Await();  // the next iteration starts with no sum under way
-  return fate;
+  return result;
 }
 
 }  // namespace tensorbow

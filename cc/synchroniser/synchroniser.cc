@@ -98,7 +98,7 @@ int64_t Synchroniser::EndRun() {
   const int64_t over = core_->completed.load(std::memory_order_acquire);
   if (core_->rounds != nullptr && !core_->without_hosts && !stopped_by_hosts() &&
       core_->first_aborted.load() != std::numeric_limits<int64_t>::max() &&
-      core_->rounds->Await() == HostRounds::Fate::kCounts) {
+      core_->rounds->Await() == HostRounds::Result::kCounts) {
     HostRounds::Report failed{HostRounds::Kind::kFailed, core_->set->program};
     if (!core_->voted.empty()) {
       // The others have updated what this host may have updated in part.
@@ -154,12 +154,12 @@ std::string Synchroniser::Collect(int variable, const std::vector<void*>& replic
   return core_->algorithm->Collect(variable, replicas, participants(variable));
 }
 
-HostRounds::Fate Synchroniser::JoinWithoutTask(const TrainedSet& set,
-                                               HostRounds::Kind kind) {
+HostRounds::Result Synchroniser::JoinWithoutTask(const TrainedSet& set,
+                                                 HostRounds::Kind kind) {
   const bool due = core_->IsDueIn(set, /*iteration=*/0);
-  const HostRounds::Fate fate = core_->JoinAs(set, due, {kind, set.program});
-  if (fate == HostRounds::Fate::kCounts) set.count()->fetch_add(1);
-  return fate;
+  const HostRounds::Result result = core_->JoinAs(set, due, {kind, set.program});
+  if (result == HostRounds::Result::kCounts) set.count()->fetch_add(1);
+  return result;
 }
 
 }  // namespace tensorbow

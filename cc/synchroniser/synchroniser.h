@@ -102,7 +102,7 @@ class Synchroniser {
   // Takes part in one iteration of the other hosts without a task; counts it if they
   // do. REQUIRES: they train the same variables; the last iteration counts or is
   // forgiven.
-  HostRounds::Fate JoinWithoutTask(const TrainedSet& set, HostRounds::Kind kind);
+  HostRounds::Result JoinWithoutTask(const TrainedSet& set, HostRounds::Kind kind);
   // Sets all replicas of the set to z, without momentum. After an aborted run, z is the
   // value from before the aborted iteration.
   void Restart(const TrainedSet& set);

@@ -100,11 +100,11 @@ struct SynchroniserCore {
   void SettleHosts() {
     if (rounds != nullptr) rounds->Await();
   }
-  HostRounds::Fate JoinAs(const TrainedSet& trained_set, bool due,
-                          const HostRounds::Report& report);
+  HostRounds::Result JoinAs(const TrainedSet& trained_set, bool due,
+                            const HostRounds::Report& report);
   // Votes on an iteration that averages gradients; waits for the other hosts' votes.
-  HostRounds::Fate VoteOn(const TrainedSet& trained_set,
-                          const HostRounds::Report& report);
+  HostRounds::Result VoteOn(const TrainedSet& trained_set,
+                            const HostRounds::Report& report);
   // Reports an iteration to the other hosts. `due`: it corrects.
   void Report(const TrainedSet& trained_set, bool due, HostRounds::Kind kind,
               const std::vector<int>& participants);

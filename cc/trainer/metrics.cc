@@ -1,8 +1,10 @@
 #include "cc/trainer/metrics.h"
 
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cc/replicas/values.h"
 #include "cc/support/element.h"
 #include "tensorflow/core/platform/errors.h"
@@ -42,6 +44,7 @@ Distance DistanceOf(const tf::Tensor& a, const tf::Tensor& b) {
 }  // namespace
 
 absl::StatusOr<Metrics> MetricsOf(TrainingState* state) {
+  absl::MutexLock lock(&state->mu());
   LearnerGroup& learners = state->learners();
   VariableTable* const variables = state->variables();
   Metrics metrics;
@@ -75,6 +78,37 @@ absl::StatusOr<Metrics> MetricsOf(TrainingState* state) {
     metrics.learners[j].spread = std::sqrt(sums[j].difference / sums[j].length);
   }
   return metrics;
+}
+
+namespace {
+
+absl::StatusOr<int> FindReplicated(TrainingState* state, const std::string& variable)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mu()) {
+  state->MarkWrites();
+  const int id =
+      state->variables() == nullptr ? -1 : state->variables()->Find(variable);
+  if (id < 0) {
+    return absl::NotFoundError(
+        absl::StrCat("No learning run has reached a variable '", variable, "' yet"));
+  }
+  return id;
+}
+
+}  // namespace
+
+absl::StatusOr<tf::Tensor> LearnerValue(TrainingState* state,
+                                        const std::string& variable, int learner) {
+  absl::MutexLock lock(&state->mu());
+  TF_ASSIGN_OR_RETURN(const int id, FindReplicated(state, variable));
+  return state->variables()->ReplicaValue(id, learner);
+}
+
+absl::StatusOr<tf::Tensor> CentralValue(TrainingState* state,
+                                        const std::string& variable,
+                                        CentralModel::Which which) {
+  absl::MutexLock lock(&state->mu());
+  TF_ASSIGN_OR_RETURN(const int id, FindReplicated(state, variable));
+  return state->variables()->ModelValue(id, which);
 }
 
 }  // namespace tensorbow

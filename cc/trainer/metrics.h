@@ -1,8 +1,9 @@
-// Figures of a session's learners.
+// Figures of a session's learners, and values of their variables.
 #ifndef TENSORBOW_CC_TRAINER_METRICS_H_
 #define TENSORBOW_CC_TRAINER_METRICS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -23,8 +24,19 @@ struct Metrics {
   int host_chunk = 0;  // gradients in one message between hosts; 0: not applicable
 };
 
+// Waits for the learning run under way.
 absl::StatusOr<Metrics> MetricsOf(TrainingState* state)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mu());
+    ABSL_LOCKS_EXCLUDED(state->mu());
+// Return a copy of a learner's value of a variable, or of the central one. NotFound
+// before learning runs have reached it.
+absl::StatusOr<tensorflow::Tensor> LearnerValue(TrainingState* state,
+                                                const std::string& variable,
+                                                int learner)
+    ABSL_LOCKS_EXCLUDED(state->mu());
+absl::StatusOr<tensorflow::Tensor> CentralValue(TrainingState* state,
+                                                const std::string& variable,
+                                                CentralModel::Which which)
+    ABSL_LOCKS_EXCLUDED(state->mu());
 
 }  // namespace tensorbow
 

@@ -4,11 +4,9 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "cc/feeds/fetches.h"
 #include "cc/support/flush_denormals.h"
-#include "cc/trainer/mega_batch_merges.h"
+#include "cc/trainer/run_report.h"
 #include "cc/training/trained_sets.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -17,12 +15,6 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 namespace {
-
-bool IsTraced(const RunRequest& request) {
-  return request.metadata != nullptr &&
-         (request.run_options->trace_level() > tf::RunOptions::NO_TRACE ||
-          request.run_options->report_tensor_allocations_upon_oom());
-}
 
 int64_t TimeoutOf(const RunRequest& request, const tf::SessionOptions& session) {
   const int64_t timeout_ms = request.run_options->timeout_in_ms();
@@ -42,34 +34,22 @@ HostRun HostRunOf(const Program& program, bool has_data) {
   return run;
 }
 
-std::string NameOf(const RunSpec& spec) {
-  return absl::StrCat("run ", absl::StrJoin(spec.targets, ", "),
-                      spec.targets.empty() ? absl::StrJoin(spec.fetches, ", ") : "");
-}
-
-void RecordRun(TrainingState* state, const Program& program, const LearningRun& run)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mu()) {
-  const std::string name =
-      state->activity().recording() ? NameOf(program.compiled()->task) : "";
-  const VariableTable& variables = *state->variables();
-  state->activity().EndRun(NowNanos(), name, run.NumRows(), [&](int64_t index) {
-    for (int id = 0; id < variables.size(); ++id) {
-      if (!variables.trained(id) || variables.model_index(id) != index) continue;
-      return variables.node(id).name();
-    }
-    return std::string();
-  });
-}
-
-void AppendMetadata(const RunRequest& request, LearningRun* run) {
-  if (request.metadata == nullptr) return;
-  run->AppendStats(request.metadata->mutable_step_stats());
-  if (!request.run_options->output_partition_graphs()) return;
-  Learner::AppendGraph(*request.program->learners()->tasks[0],
-                       request.metadata->add_partition_graphs());
-}
-
 }  // namespace
+
+Trainer::Trainer(const tf::SessionOptions& session_options, const Options& options,
+                 tf::Session* central, tf::Device* central_device,
+                 AcceleratorBackend* accelerators, TrainingState::Warn warn)
+    : state_(session_options, options, central, central_device, accelerators,
+             std::move(warn)),
+      training_(&state_),
+      hosts_(NewHostCoordinator(state_.rounds(),
+                                options.algorithm == Options::Algorithm::kAdaptive,
+                                &training_)),
+      central_(&state_),
+      checkpoint_(&state_, hosts_.get()),
+      programs_(&state_, hosts_.get(), &central_) {}
+
+// ---------------------------------------------------------------- steps of a run
 
 absl::StatusOr<bool> Trainer::AskForRestart() {
   if (state_.options().restart != Options::Restart::kCallback) return false;
@@ -84,7 +64,7 @@ absl::StatusOr<bool> Trainer::AskForRestart() {
 std::optional<RunOutcome> Trainer::Refuse(const RunRequest& request,
                                           const FeedPlan& plan, int planned_for) {
   const Program& program = *request.program;
-  if (!WhyOne(program).empty()) return OnCentral();
+  if (!programs_.WhyOneLearnerLocked(program).empty()) return OnCentral();
   const auto compiled = program.compiled();
   std::optional<RowsOfRun> rows =
       RowsToCompile(*compiled, *request.feeds, plan, state_.options(), num_learners());
@@ -218,7 +198,7 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   const int planned_for = num_learners();
   const bool has_data = request.end_of_data.ok();
   if (has_data) {
-    TF_ASSIGN_OR_RETURN(plan, Plan(request));
+    TF_ASSIGN_OR_RETURN(plan, programs_.Plan(request));
   }
   if (planned_for > 1 && !plan.ambiguous.empty()) {
     if (!request.feeds_element) return OnCentral();
@@ -257,6 +237,44 @@ absl::StatusOr<RunOutcome> Trainer::Run(const RunRequest& request) {
   outcome.num_rows = run.NumRows();
   TF_RETURN_IF_ERROR(CollectFetches(request, &run, &outcome));
   return outcome;
+}
+
+// --------------------------------------------------------------- between two runs
+
+absl::Status Trainer::SetLayout(const Layout& layout) {
+  TF_RETURN_IF_ERROR(state_.OnOneHostOnly("set_learners"));
+  const Turn turn(&state_);
+  const ScopedFlushDenormals flush;
+  return state_.SetLayout(layout);
+}
+
+Layout Trainer::layout() {
+  absl::MutexLock lock(&state_.mu());
+  return state_.learners().layout();
+}
+
+std::vector<std::string> Trainer::LearnerDevices() {
+  absl::MutexLock lock(&state_.mu());
+  return state_.learners().Descriptions();
+}
+
+void Trainer::Leave() {
+  if (!hosts_->TestAndSetLeaving()) return;
+  const Turn turn(&state_);
+  hosts_->Leave();
+}
+
+void Trainer::CountCentralTask(int64_t rows) {
+  state_.counters().Add({/*iterations=*/1, /*tasks=*/1, std::max<int64_t>(1, rows)});
+}
+
+HostRounds::Counts Trainer::counts() {
+  HostRounds::Counts all = hosts_->counts();
+  const HostRounds::Counts own = state_.counters().Get();
+  all.iterations += own.iterations;
+  all.tasks += own.tasks;
+  all.rows += own.rows;
+  return all;
 }
 
 }  // namespace tensorbow

@@ -15,11 +15,10 @@
 #include "cc/checkpoint/checkpoint.h"
 #include "cc/coordination/host_coordinator.h"
 #include "cc/coordination/replicated_training.h"
-#include "cc/graph/program_graph.h"
-#include "cc/program/compiler.h"
-#include "cc/program/decision.h"
 #include "cc/trainer/central_gate.h"
+#include "cc/trainer/learning_programs.h"
 #include "cc/trainer/learning_run.h"
+#include "cc/trainer/mega_batch_merges.h"
 #include "cc/trainer/metrics.h"
 #include "cc/trainer/run.h"
 #include "cc/training/training_state.h"
@@ -47,20 +46,7 @@ class Trainer {
   ActivityLog& activity() { return state_.activity(); }
   CentralGate& central() { return central_; }
   Checkpoint& checkpoint() { return checkpoint_; }
-
-  // Waits for no run. Not to be called concurrently.
-  absl::Status Compile(const ProgramGraph& graph, const RunSpec& spec,
-                       const RunAnalysis& analysis, const SparseFeeds& sparse_feeds,
-                       std::shared_ptr<Program>* program);
-  // Compiles the program again, for the learners there are now and these rows; null: by
-  // the declarations of the feeds. If that fails, one learner executes it from now on.
-  void Recompile(const ProgramGraph& graph, const RunSpec& spec,
-                 const SparseFeeds& sparse_feeds, const RowsOfRun* rows,
-                 Program* program);
-  // Compiles the program for tasks of these shapes, too.
-  void CompileForShapes(const ProgramGraph& graph, const RunSpec& spec,
-                        const SparseFeeds& sparse_feeds, const TaskShapes& shapes,
-                        Program* program);
+  LearningPrograms& programs() { return programs_; }
 
   // Gives every device so many learners, of so many threads, between two iterations.
   // The central model stays. If models are averaged, all replicas start from it;
@@ -75,10 +61,6 @@ class Trainer {
   }
 
   absl::StatusOr<RunOutcome> Run(const RunRequest& request);
-  // Returns what Run() would decide. Nothing is executed.
-  absl::StatusOr<Decision> Explain(const RunRequest& request);
-  // Returns the reason why one learner executes the program's runs; or an empty text.
-  std::string WhyOneLearner(const Program& program);
 
   // Sets all replicas to z, without its momentum, before the next learning run.
   void Restart() { state_.RequestRestart(); }
@@ -92,29 +74,26 @@ class Trainer {
   // them. Does nothing if it has never been asked to train.
   void Leave();
 
-  // Merges what is left of the mega-batch, with all hosts, which call this together.
-  // FailedPrecondition if there are no mega-batches.
-  absl::Status FlushMegaBatch();
-  // Returns the last mega-batches, oldest first.
-  std::vector<MegaBatches::Record> MegaBatchRecords();
+  // See mega_batch_merges.h.
+  absl::Status FlushMegaBatch() {
+    return tensorbow::FlushMegaBatch(&state_, hosts_.get());
+  }
+  std::vector<MegaBatches::Record> MegaBatchRecords() {
+    return tensorbow::MegaBatchRecords(&state_);
+  }
 
-  // Waits for the learning run that is under way.
-  absl::StatusOr<Metrics> GetMetrics();
-  // Returns a copy of a learner's value of a variable, or of the central one. NotFound
-  // before learning runs have reached it.
+  // See metrics.h.
+  absl::StatusOr<Metrics> GetMetrics() { return MetricsOf(&state_); }
   absl::StatusOr<tensorflow::Tensor> LearnerValue(const std::string& variable,
-                                                  int learner);
+                                                  int learner) {
+    return tensorbow::LearnerValue(&state_, variable, learner);
+  }
   absl::StatusOr<tensorflow::Tensor> CentralValue(const std::string& variable,
-                                                  CentralModel::Which which);
+                                                  CentralModel::Which which) {
+    return tensorbow::CentralValue(&state_, variable, which);
+  }
 
  private:
-  Compiler NewCompiler();
-  void WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum);
-  void WarnOfFeeds(Program* program, const std::string& why);
-  absl::StatusOr<FeedPlan> Plan(const RunRequest& request);
-  std::string WhyOne(const Program& program) const;
-  absl::Status OnOneHostOnly(const char* what) const;
-
   // --- The steps of a run.
 
   // Asks the user's callback, which may use the session, for a restart from z.
@@ -136,15 +115,12 @@ class Trainer {
                               Executed* outcome)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu());
 
-  // Returns the id of a variable that learners have copies of; or NotFound.
-  absl::StatusOr<int> FindReplicated(const std::string& variable)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu());
-
   TrainingState state_;
   ReplicatedTraining training_;
   const std::unique_ptr<HostCoordinator> hosts_;
   CentralGate central_;
   Checkpoint checkpoint_;
+  LearningPrograms programs_;
 };
 
 }  // namespace tensorbow

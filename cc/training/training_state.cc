@@ -59,6 +59,13 @@ Choice TrainingState::choice() const {
   return choice_;
 }
 
+absl::Status TrainingState::OnOneHostOnly(const char* what) const {
+  if (rounds_ == nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(what, " is implemented for one host, and this session trains with ",
+                   options_.num_hosts(), "."));
+}
+
 absl::Status TrainingState::SetAlgorithm(const Choice& choice) {
   TF_ASSIGN_OR_RETURN(synchronisation_,
                       NewSynchronisation(choice, options_, learners_, rounds_.get()));

@@ -59,6 +59,8 @@ class TrainingState {
   bool is_single_learner() const { return num_learners() == 1 && rounds_ == nullptr; }
   // Returns whether learners have variables of their own, beside the central ones.
   bool replicates() const { return !is_single_learner() || learners_.accelerators(); }
+  // Returns Unimplemented, for `what`, if other hosts train as well.
+  absl::Status OnOneHostOnly(const char* what) const;
 
   LearnerGroup& learners() { return learners_; }  // changed by SetLayout() only
   RunProgressTable& progress() { return progress_; }

@@ -40,7 +40,7 @@ class FakeCluster {
   // Starts a host again that has been killed. Its first Regroup() rejoins.
   void Restart(int rank) {
     std::lock_guard<std::mutex> lock(mu_);
-    hosts_[rank]->returns_ = true;
+    hosts_[rank]->rejoins_ = true;
     hosts_[rank]->lives = true;
   }
   // Loses the result of the next sum that this host awaits.
@@ -78,19 +78,19 @@ class FakeCluster {
       std::lock_guard<std::mutex> lock(cluster_->mu_);
       return cluster_->members_;
     }
-    std::string Regroup(const std::vector<int64_t>& brought, bool takes_back,
+    std::string Regroup(const std::vector<int64_t>& brought, bool admits,
                         std::vector<std::vector<int64_t>>* all) override {
-      return cluster_->Regroup(rank_, brought, takes_back, all);
+      return cluster_->Regroup(rank_, brought, admits, all);
     }
-    bool returns() const override {
+    bool rejoins() const override {
       std::lock_guard<std::mutex> lock(cluster_->mu_);
-      return returns_;
+      return rejoins_;
     }
-    bool sees_returning() const override {
+    bool sees_rejoining() const override {
       std::lock_guard<std::mutex> lock(cluster_->mu_);
       return std::any_of(cluster_->hosts_.begin(), cluster_->hosts_.end(),
                          [this](const auto& other) {
-                           return other->returns_ && other->described_ == described_ &&
+                           return other->rejoins_ && other->described_ == described_ &&
                                   cluster_->arrived_.count(other->rank_) > 0;
                          });
     }
@@ -103,7 +103,7 @@ class FakeCluster {
     std::atomic<bool> lives = true;
     // Guarded by the cluster's mutex.
     bool loses_sum = false;
-    bool returns_ = false;
+    bool rejoins_ = false;
     int64_t described_ = 0;
     int64_t starts = 0;  // since the hosts have regrouped
 
@@ -195,19 +195,19 @@ class FakeCluster {
     changed_.notify_all();
   }
 
-  std::string Regroup(int rank, const std::vector<int64_t>& brought, bool takes_back,
+  std::string Regroup(int rank, const std::vector<int64_t>& brought, bool admits,
                       std::vector<std::vector<int64_t>>* all) {
     std::unique_lock<std::mutex> lock(mu_);
     if (!hosts_[rank]->lives) return "this host was left out";
     const int before = regroupings_;
     arrived_[rank] = brought;
-    takes_back_ = takes_back;
+    admits_ = admits;
     changed_.notify_all();
-    const bool rejoins = hosts_[rank]->returns_;
+    const bool rejoins = hosts_[rank]->rejoins_;
     changed_.wait(lock, [&] {
-      if (rejoins ? !hosts_[rank]->returns_ : regroupings_ > before) return true;
+      if (rejoins ? !hosts_[rank]->rejoins_ : regroupings_ > before) return true;
       if (!rejoins && AllArrived()) FormGroup();
-      return regroupings_ > before && !(rejoins && hosts_[rank]->returns_);
+      return regroupings_ > before && !(rejoins && hosts_[rank]->rejoins_);
     });
     *all = last_arrived_;
     return "";
@@ -215,7 +215,7 @@ class FakeCluster {
 
   bool AllArrived() const {
     return std::all_of(members_.begin(), members_.end(), [this](int rank) {
-      return !hosts_[rank]->lives || hosts_[rank]->returns_ || arrived_.count(rank) > 0;
+      return !hosts_[rank]->lives || hosts_[rank]->rejoins_ || arrived_.count(rank) > 0;
     });
   }
   void FormGroup() {
@@ -225,8 +225,8 @@ class FakeCluster {
       Host& host = *hosts_[rank];
       const auto arrived = arrived_.find(static_cast<int>(rank));
       if (arrived == arrived_.end() || !host.lives) continue;
-      if (host.returns_ && !takes_back_) continue;
-      host.returns_ = false;
+      if (host.rejoins_ && !admits_) continue;
+      host.rejoins_ = false;
       host.starts = 0;
       members_.push_back(static_cast<int>(rank));
       last_arrived_[rank] = arrived->second;
@@ -248,7 +248,7 @@ class FakeCluster {
   // Messages of the hosts that regroup, and those of the last regrouping.
   std::map<int, std::vector<int64_t>> arrived_;
   std::vector<std::vector<int64_t>> last_arrived_;
-  bool takes_back_ = false;
+  bool admits_ = false;
   int regroupings_ = 0;
 };
 

@@ -26,7 +26,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-using Fate = HostRounds::Fate;
+using Result = HostRounds::Result;
 using Kind = HostRounds::Kind;
 
 constexpr char kModel[] = "w";
@@ -62,13 +62,13 @@ class FakeTraining : public HostTraining {
   absl::Status SetValues(const std::vector<int>&, const HostValues& values) override {
     return SetModel(values, /*everything=*/false);
   }
-  Fate JoinWithoutTask(const TrainedSet& set, Kind kind) override {
-    const Fate before = rounds_->Await();
-    if (before != Fate::kCounts) return before;
+  Result JoinWithoutTask(const TrainedSet& set, Kind kind) override {
+    const Result before = rounds_->Await();
+    if (before != Result::kCounts) return before;
     Send(kind, set.program, /*rows=*/0);
-    const Fate fate = rounds_->Await();
-    if (fate == Fate::kCounts) set.count()->fetch_add(1);
-    return fate;
+    const Result result = rounds_->Await();
+    if (result == Result::kCounts) set.count()->fetch_add(1);
+    return result;
   }
   void SetHosts(const std::vector<int>&) override {}
   absl::StatusOr<TrainedSet> LocateModel() override { return TrainedSet(1, {0}); }
@@ -141,7 +141,7 @@ class TestHost {
  private:
   void Execute(Kind kind, HostRun* run) {
     before_report();
-    run->stopped_by_hosts = rounds.Await() != Fate::kCounts;
+    run->stopped_by_hosts = rounds.Await() != Result::kCounts;
     if (run->stopped_by_hosts) return;
     const bool trains = kind == Kind::kTrained;
     training.Send(kind, set.program, trains ? 4 : 0);
@@ -406,7 +406,7 @@ TEST(ElasticHostsTest, ARestartedHostRejoinsWithTheOthersModelAndCounters) {
       EXPECT_TRUE(restarted->Run().ok());
       EXPECT_TRUE(restarted->Run(Kind::kNoData).ok());
     });
-    while (!cluster.fake.host(0)->sees_returning()) std::this_thread::yield();
+    while (!cluster.fake.host(0)->sees_rejoining()) std::this_thread::yield();
   };
   cluster.OnAll([&dead](int rank, TestHost& host) {
     for (int run = 0; run < 9; ++run) {

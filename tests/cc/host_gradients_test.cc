@@ -21,7 +21,7 @@ namespace {
 constexpr int kHosts = 2;
 constexpr int kLearners = 2;
 
-using Fate = HostRounds::Fate;
+using Result = HostRounds::Result;
 using Kind = HostRounds::Kind;
 
 void OnAllHosts(const std::function<void(int rank)>& what) {
@@ -318,7 +318,7 @@ TEST_P(RowsTest, HostsAverageAndCount) {
     // Gradients 1, 2 on one host and 11, 12 on the other.
     EXPECT_EQ(host.Run(1 + 10 * rank), 1);
     EXPECT_EQ(host.Run(1 + 10 * rank), 1);
-    EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
+    EXPECT_EQ(host.rounds().Await(), Result::kCounts);
     EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 13));
     EXPECT_EQ(host.rounds().counts().tasks, 4) << "of the other host";
     EXPECT_EQ(host.rounds().counts().rows, 16);
@@ -334,14 +334,14 @@ TEST_P(FailingTest, NobodyUpdatesAnything) {
     EXPECT_EQ(host.Run(1), 1);
     EXPECT_EQ(host.Run(2, rank == 1 ? GetParam() : Host::End::kTrained), 0);
     EXPECT_EQ(host.synchroniser().stopped_by_hosts(), rank == 0);
-    EXPECT_EQ(host.rounds().Await(), Fate::kDiscarded);
+    EXPECT_EQ(host.rounds().Await(), Result::kDiscarded);
     EXPECT_EQ(host.rounds().why(),
               "a learning task of host 1 has failed; its iteration is discarded on all "
               "hosts");
     host.rounds().AcknowledgeFailure();
     EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5));
     EXPECT_EQ(host.Run(3), 1);
-    EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
+    EXPECT_EQ(host.rounds().Await(), Result::kCounts);
     EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 5));
     EXPECT_EQ(host.rounds().counts().tasks, 4);
   });
@@ -362,7 +362,7 @@ TEST_P(RowsTest, AHostThatFailsAfterTheVoteIsAStraggler) {
     if (rank == 0) {
       EXPECT_EQ(host.Run(3), 0) << "is discarded";
     }
-    EXPECT_EQ(host.rounds().Await(), Fate::kDiscarded);
+    EXPECT_EQ(host.rounds().Await(), Result::kDiscarded);
     const HostRounds::Stragglers stragglers = host.rounds().TakeStragglers();
     EXPECT_EQ(stragglers.hosts, std::vector<int>{1});
     EXPECT_EQ(stragglers.leader, 0);
@@ -370,7 +370,7 @@ TEST_P(RowsTest, AHostThatFailsAfterTheVoteIsAStraggler) {
     EXPECT_EQ(host.rounds().counts().iterations, rank);
     EXPECT_EQ(host.rounds().counts().tasks, rank == 0 ? 4 : 4 + 2);
     EXPECT_EQ(host.Run(4), 1);
-    EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
+    EXPECT_EQ(host.rounds().Await(), Result::kCounts);
   });
 }
 
@@ -384,12 +384,12 @@ TEST(GradientsFateTest, AHostWithoutDataIsAStraggler) {
       EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5 + 2.5 + 3.5));
     }
     EXPECT_EQ(host.Run(9, Host::End::kNoData), 0);
-    Fate fate = host.rounds().Await();
+    Result result = host.rounds().Await();
     int attended = 0;
-    for (; fate == Fate::kCounts; ++attended) {
-      fate = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
+    for (; result == Result::kCounts; ++attended) {
+      result = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
     }
-    EXPECT_EQ(fate, Fate::kNone);
+    EXPECT_EQ(result, Result::kNone);
     EXPECT_EQ(attended, rank == 0 ? 1 : 3);
     const HostRounds::Stragglers stragglers = host.rounds().TakeStragglers();
     EXPECT_EQ(stragglers.hosts, std::vector<int>{1});
@@ -405,15 +405,15 @@ TEST(GradientsFateTest, ARehearsalUpdatesWithTheHostsOwnGradientsAndTellsNobody)
   hosts.Do([](int rank, Host& host) {
     EXPECT_EQ(host.Run(1), 1);
     EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5));
-    const int64_t decided = host.rounds().standing().decided;
+    const int64_t decided = host.rounds().progress().decided;
     if (rank == 1) {
       host.synchroniser().RunWithoutHosts(true);
       EXPECT_EQ(host.Run(5), 1);
       EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 1.5 + 5.5));
       host.synchroniser().RunWithoutHosts(true);
       EXPECT_EQ(host.Run(5, Host::End::kFailsBetween), 0);
-      EXPECT_EQ(host.rounds().Await(), Fate::kCounts);
-      EXPECT_EQ(host.rounds().standing().decided, decided);
+      EXPECT_EQ(host.rounds().Await(), Result::kCounts);
+      EXPECT_EQ(host.rounds().progress().decided, decided);
       EXPECT_EQ(host.rounds().counts().tasks, 2) << "of the other host";
     }
     EXPECT_EQ(host.Run(rank), 1) << "with the other host";
@@ -426,7 +426,7 @@ TEST(GradientsFateTest, HostsThatTrainDifferentThingsFail) {
   hosts.Do([](int rank, Host& host) {
     host.set().program = rank;
     EXPECT_EQ(host.Run(1), 0);
-    EXPECT_EQ(host.rounds().Await(), Fate::kBroken);
+    EXPECT_EQ(host.rounds().Await(), Result::kBroken);
     EXPECT_EQ(host.weights(), std::vector<double>(kLearners, 0));
   });
 }

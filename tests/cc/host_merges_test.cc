@@ -21,7 +21,7 @@
 namespace tensorbow {
 namespace {
 
-using Fate = HostRounds::Fate;
+using Result = HostRounds::Result;
 using Kind = HostRounds::Kind;
 using Outcome = HostMerges::Outcome;
 using Values = std::vector<double>;
@@ -85,27 +85,27 @@ class Host {
   }
   int64_t rows() const { return rows_; }
 
-  Outcome Meet(Kind kind, bool wants_merge = false) {
+  Outcome Join(Kind kind, bool wants_merge = false) {
     HostMerges::Visit visit{kind, /*program=*/7};
     visit.wants_merge = wants_merge;
     visit.small = adaptive_.AreSmall(set_);
     visit.rows = rows_ - reported_;
     reported_ = rows_;
-    const Outcome met = merges_.Meet(visit);
-    if (met.fate == Fate::kBroken) return met;
-    rows_of_others_ += met.rows_of_others;
-    if (met.fate == Fate::kDiscarded) {
+    const Outcome outcome = merges_.Join(visit);
+    if (outcome.result == Result::kBroken) return outcome;
+    rows_of_others_ += outcome.rows_of_others;
+    if (outcome.result == Result::kDiscarded) {
       adaptive_.Abandon(set_);
       rounds_.AcknowledgeFailure();
-    } else if (met.merges) {
+    } else if (outcome.merges) {
       Values values;
       for (int j = 0; j < num_learners_; ++j)
         values.push_back(replicas_[1][j][kElement]);
       before_.push_back(values);
-      EXPECT_TRUE(adaptive_.Merge(set_, met.small));
+      EXPECT_TRUE(adaptive_.Merge(set_, outcome.small));
       after_.push_back(central_.variable(1).z<float>()[kElement]);
     }
-    return met;
+    return outcome;
   }
   int64_t rows_of_others() const { return rows_of_others_; }
 
@@ -115,12 +115,12 @@ class Host {
     while (rows_ < end) {
       Train(end - rows_);
       if (batches().complete()) {
-        EXPECT_EQ(Meet(Kind::kTrained).fate, Fate::kCounts);
+        EXPECT_EQ(Join(Kind::kTrained).result, Result::kCounts);
       }
     }
   }
   void Rest(bool wants_merge) {
-    while (Meet(Kind::kNoData, wants_merge).fate == Fate::kCounts) {
+    while (Join(Kind::kNoData, wants_merge).result == Result::kCounts) {
     }
   }
 
@@ -285,10 +285,10 @@ TEST_F(HostMergesTest, AFailureTakesAllBackToTheLastMerge) {
     const int64_t share = host.batches().share_of(rank);
     if (rank == 1) {
       host.Train(4);
-      EXPECT_EQ(host.Meet(Kind::kFailed).fate, Fate::kDiscarded);
+      EXPECT_EQ(host.Join(Kind::kFailed).result, Result::kDiscarded);
     } else {
       while (!host.batches().complete()) host.Train(share);
-      EXPECT_EQ(host.Meet(Kind::kTrained).fate, Fate::kDiscarded);
+      EXPECT_EQ(host.Join(Kind::kTrained).result, Result::kDiscarded);
     }
     EXPECT_EQ(host.batches().num_updates(), 0);
     EXPECT_EQ(host.batches().rows_left(), share);
@@ -321,7 +321,7 @@ TEST_F(HostMergesTest, HostsThatDoOtherThingsAreTold) {
     if (rank == 0) {
       EXPECT_FALSE(host.rounds().Agree(1));
     } else {
-      EXPECT_EQ(host.Meet(Kind::kTrained).fate, Fate::kBroken);
+      EXPECT_EQ(host.Join(Kind::kTrained).result, Result::kBroken);
     }
     EXPECT_NE(host.rounds().why().find("All hosts have to run the same program"),
               std::string::npos);
@@ -332,19 +332,20 @@ TEST_F(HostMergesTest, WhatIsLeftIsMergedAtRestIfAHostWantsThat) {
   Make({1, 1});
   Do([](int rank, Host& host) {
     host.TrainOn(rank == 0 ? 10 : 5);
-    Outcome met = host.Meet(rank == 0 ? Kind::kNoData : Kind::kLeft);
-    EXPECT_EQ(met.fate, Fate::kNone);
-    EXPECT_FALSE(met.merges);
-    EXPECT_EQ(met.left, 1);
-    EXPECT_FALSE(met.all_left);
+    Outcome outcome = host.Join(rank == 0 ? Kind::kNoData : Kind::kLeft);
+    EXPECT_EQ(outcome.result, Result::kNone);
+    EXPECT_FALSE(outcome.merges);
+    EXPECT_EQ(outcome.left, 1);
+    EXPECT_FALSE(outcome.all_left);
     EXPECT_EQ(host.rows_of_others(), rank == 0 ? 5 : 10);
-    met = host.Meet(rank == 0 ? Kind::kNoData : Kind::kLeft, /*wants_merge=*/rank == 0);
-    EXPECT_EQ(met.fate, Fate::kNone);
-    EXPECT_TRUE(met.merges);
+    outcome =
+        host.Join(rank == 0 ? Kind::kNoData : Kind::kLeft, /*wants_merge=*/rank == 0);
+    EXPECT_EQ(outcome.result, Result::kNone);
+    EXPECT_TRUE(outcome.merges);
     EXPECT_EQ(host.batches().records().back().rows, (std::vector<int64_t>{10, 5}));
-    met = host.Meet(Kind::kLeft, /*wants_merge=*/true);
-    EXPECT_TRUE(met.all_left);
-    EXPECT_FALSE(met.merges) << "there is nothing";
+    outcome = host.Join(Kind::kLeft, /*wants_merge=*/true);
+    EXPECT_TRUE(outcome.all_left);
+    EXPECT_FALSE(outcome.merges) << "there is nothing";
   });
   ExpectOneModel();
   ExpectTheFormula();

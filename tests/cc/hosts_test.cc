@@ -19,7 +19,7 @@ namespace tensorbow {
 namespace {
 
 using End = Learners::End;
-using Fate = HostRounds::Fate;
+using Result = HostRounds::Result;
 using Kind = HostRounds::Kind;
 using std::chrono::microseconds;
 
@@ -137,7 +137,7 @@ TEST(HostRoundsTest, WhatReportsNothingIsUnknownToOtherHosts) {
   HostRounds first(cluster.host(0)), second(cluster.host(1));
   const auto report = [](HostRounds* rounds) {
     rounds->Send({Kind::kTrained, /*program=*/7, /*tasks=*/1, /*rows=*/2}, nullptr);
-    EXPECT_EQ(rounds->Await(), Fate::kCounts);
+    EXPECT_EQ(rounds->Await(), Result::kCounts);
     EXPECT_TRUE(rounds->begun());
   };
   std::thread other([&] { report(&second); });
@@ -153,30 +153,31 @@ TEST(HostRoundsTest, ALostRoundIsTakenOverOrMadeAgain) {
                                   /*rows=*/2};
   first.Send(report, nullptr);
   second.Send(report, nullptr);
-  EXPECT_EQ(first.Await(), Fate::kCounts);
-  EXPECT_EQ(second.Await(), Fate::kCounts);
-  EXPECT_EQ(first.standing().decided, 1);
+  EXPECT_EQ(first.Await(), Result::kCounts);
+  EXPECT_EQ(second.Await(), Result::kCounts);
+  EXPECT_EQ(first.progress().decided, 1);
 
   cluster.host(0)->Fail("host 1 is lost");
   const auto lose = [&first, &report] {
     bool undone = false;
     first.Send(report, [&undone] { undone = true; });
-    EXPECT_EQ(first.Await(), Fate::kBroken);
+    EXPECT_EQ(first.Await(), Result::kBroken);
     EXPECT_TRUE(undone);
     EXPECT_EQ(first.why(), "host 1 is lost");
   };
   lose();
-  EXPECT_FALSE(first.Resume({1, Fate::kCounts})) << "nobody knows of the second round";
-  EXPECT_EQ(first.Await(), Fate::kCounts);
+  EXPECT_FALSE(first.Resume({1, Result::kCounts}))
+      << "nobody knows of the second round";
+  EXPECT_EQ(first.Await(), Result::kCounts);
   EXPECT_TRUE(first.clear());
   lose();
-  EXPECT_TRUE(first.Resume({2, Fate::kDiscarded}));
-  EXPECT_EQ(first.Await(), Fate::kDiscarded);
+  EXPECT_TRUE(first.Resume({2, Result::kDiscarded}));
+  EXPECT_EQ(first.Await(), Result::kDiscarded);
   first.AcknowledgeFailure();
   lose();
-  EXPECT_TRUE(first.Resume({3, Fate::kCounts}));
-  EXPECT_EQ(first.Await(), Fate::kCounts);
-  EXPECT_EQ(first.standing().decided, 3);
+  EXPECT_TRUE(first.Resume({3, Result::kCounts}));
+  EXPECT_EQ(first.Await(), Result::kCounts);
+  EXPECT_EQ(first.progress().decided, 3);
 }
 
 // A host that can see another one wait.
@@ -190,7 +191,7 @@ class SeeingHosts : public Hosts {
   }
   void Fail(const std::string& why) override { hosts_->Fail(why); }
   std::string error() const override { return hosts_->error(); }
-  bool sees_returning() const override { return sees; }
+  bool sees_rejoining() const override { return sees; }
 
   bool sees = false;
 
@@ -208,10 +209,10 @@ TEST(HostRoundsTest, AHostIsTakenBackWhenAllSeeItWait) {
     second_host.sees = other;
     first.Send({Kind::kTrained}, nullptr);
     second.Send({Kind::kNoData}, nullptr);
-    EXPECT_EQ(first.Await(), Fate::kCounts);
-    EXPECT_EQ(second.Await(), Fate::kCounts);
-    EXPECT_EQ(first.takes_back(), one && other);
-    EXPECT_EQ(second.takes_back(), one && other);
+    EXPECT_EQ(first.Await(), Result::kCounts);
+    EXPECT_EQ(second.Await(), Result::kCounts);
+    EXPECT_EQ(first.admits(), one && other);
+    EXPECT_EQ(second.admits(), one && other);
   }
 }
 
@@ -223,11 +224,11 @@ TEST(HostRoundsTest, WhatHasNotArrivedDoesNotCount) {
   bool undone = false;
   first.Send(report, [&undone] { undone = true; }, [] { return false; });
   second.Send(report, nullptr, [] { return true; });
-  EXPECT_EQ(second.Await(), Fate::kCounts);
-  EXPECT_EQ(first.Await(), Fate::kBroken);
+  EXPECT_EQ(second.Await(), Result::kCounts);
+  EXPECT_EQ(first.Await(), Result::kBroken);
   EXPECT_TRUE(undone);
-  EXPECT_EQ(first.standing().decided, 0);
-  EXPECT_EQ(second.standing().decided, 1);
+  EXPECT_EQ(first.progress().decided, 0);
+  EXPECT_EQ(second.progress().decided, 1);
 }
 
 TEST(OneFateTest, AFailureOnOneHostDiscardsTheIterationOnAll) {
@@ -244,7 +245,7 @@ TEST(OneFateTest, AFailureOnOneHostDiscardsTheIterationOnAll) {
       EXPECT_EQ(host.Run(2), 0) << "the next run has no effect";
       EXPECT_TRUE(host.synchroniser().stopped_by_hosts());
     }
-    EXPECT_EQ(host.rounds()->Await(), Fate::kDiscarded);
+    EXPECT_EQ(host.rounds()->Await(), Result::kDiscarded);
     EXPECT_EQ(host.rounds()->why(),
               "a learning task of host 1 has failed; its iteration is discarded on all "
               "hosts");
@@ -271,16 +272,16 @@ TEST(OneFateTest, AHostWithoutDataTakesOverWhatTheOthersLearn) {
       host.Run(1, SchedulingPolicy::kRoundRobin, nothing);
     } else {
       host.Run(1, SchedulingPolicy::kRoundRobin, nothing);
-      Fate fate = host.rounds()->Await();
+      Result result = host.rounds()->Await();
       int attended = 1;
-      for (; fate == Fate::kCounts; ++attended) {
-        fate = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
+      for (; result == Result::kCounts; ++attended) {
+        result = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
       }
       EXPECT_EQ(attended, 4);
       EXPECT_EQ(host.rounds()->counts().iterations, 3);
       EXPECT_EQ(host.rounds()->counts().tasks, 4);
     }
-    EXPECT_EQ(host.rounds()->Await(), Fate::kNone);
+    EXPECT_EQ(host.rounds()->Await(), Result::kNone);
     host.rounds()->AcknowledgeFailure();
     host.Collect();
   });
@@ -299,20 +300,20 @@ TEST(OneFateTest, HostsThatDoDifferentThingsFail) {
     EXPECT_EQ(first.why(), second.why());
     return first.Await();
   };
-  EXPECT_EQ(both({Kind::kAgrees, 7}, {Kind::kAgrees, 7}), Fate::kCounts);
-  EXPECT_EQ(both({Kind::kTrained, 1, 2, 8}, {Kind::kLeft, 1}), Fate::kCounts);
+  EXPECT_EQ(both({Kind::kAgrees, 7}, {Kind::kAgrees, 7}), Result::kCounts);
+  EXPECT_EQ(both({Kind::kTrained, 1, 2, 8}, {Kind::kLeft, 1}), Result::kCounts);
   EXPECT_EQ(second.counts().iterations, 1);
   EXPECT_EQ(second.counts().rows, 8);
-  EXPECT_EQ(both({Kind::kLeft, 1}, {Kind::kNoData, 1}), Fate::kNone);
+  EXPECT_EQ(both({Kind::kLeft, 1}, {Kind::kNoData, 1}), Result::kNone);
   first.AcknowledgeFailure();
   second.AcknowledgeFailure();
-  EXPECT_EQ(both({Kind::kTrained, 1}, {Kind::kTrained, 2}), Fate::kBroken);
+  EXPECT_EQ(both({Kind::kTrained, 1}, {Kind::kTrained, 2}), Result::kBroken);
   EXPECT_EQ(first.why(),
             "host 1 and host 0 execute different learning runs at the same time. All "
             "hosts have to "
             "run the same program with the same options");
   first.AcknowledgeFailure();
-  EXPECT_EQ(first.Await(), Fate::kBroken) << "for good";
+  EXPECT_EQ(first.Await(), Result::kBroken) << "for good";
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace tensorbow {
 namespace {
 
 using End = Learners::End;
-using Fate = HostRounds::Fate;
+using Result = HostRounds::Result;
 using Kind = HostRounds::Kind;
 
 class LaggingHostsTest : public testing::TestWithParam<std::tuple<Update, int64_t>> {
@@ -102,13 +102,13 @@ TEST_P(LaggingHostsTest, AHostWithoutDataAddsNoCorrection) {
       host.Run(kLearners, SchedulingPolicy::kRoundRobin, nothing);
     } else {
       host.Run(kLearners, SchedulingPolicy::kRoundRobin, nothing);
-      Fate fate = host.rounds()->Await();
-      if (fate == Fate::kCounts) host.set().count()->fetch_add(1);
-      while (fate == Fate::kCounts) {
-        fate = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
+      Result result = host.rounds()->Await();
+      if (result == Result::kCounts) host.set().count()->fetch_add(1);
+      while (result == Result::kCounts) {
+        result = host.synchroniser().JoinWithoutTask(host.set(), Kind::kNoData);
       }
     }
-    EXPECT_EQ(host.rounds()->Await(), Fate::kNone);
+    EXPECT_EQ(host.rounds()->Await(), Result::kNone);
     EXPECT_EQ(host.set().iterations(), 6);
     host.rounds()->AcknowledgeFailure();
   });
@@ -138,7 +138,7 @@ TEST_P(LaggingHostsTest, AnIterationThatFailsOnOneHostLeavesNoTrace) {
     if (rank == 0) {
       EXPECT_EQ(host.Run(kLearners), 0) << "the next run has no effect";
     }
-    EXPECT_EQ(host.rounds()->Await(), Fate::kDiscarded);
+    EXPECT_EQ(host.rounds()->Await(), Result::kDiscarded);
     host.synchroniser().Restart(host.set());
     host.rounds()->AcknowledgeFailure();
   });

@@ -78,26 +78,26 @@ void HostMerges::Read(Outcome* outcome) {
     outcome->tasks_of_others += fields[kTasks];
     outcome->rows_of_others += fields[kRows];
   }
-  const bool at_rest = outcome->fate == HostRounds::Fate::kNone;
-  outcome->merges = outcome->fate == HostRounds::Fate::kCounts ||
+  const bool at_rest = outcome->result == HostRounds::Result::kNone;
+  outcome->merges = outcome->result == HostRounds::Result::kCounts ||
                     (at_rest && wants_merge && batches_->num_updates_of_all() > 0);
 }
 
-HostMerges::Outcome HostMerges::Meet(const Visit& visit) {
+HostMerges::Outcome HostMerges::Join(const Visit& visit) {
   Fill(visit);
   HostRounds::Report report{visit.kind, visit.program};
   rounds_->Send(report, /*undo=*/nullptr);
   parts_->Start();
   Outcome outcome;
   // Reports first: hosts that do something else make other sums.
-  outcome.fate = rounds_->Await();
-  if (outcome.fate == HostRounds::Fate::kBroken) return outcome;
+  outcome.result = rounds_->Await();
+  if (outcome.result == HostRounds::Result::kBroken) return outcome;
   if (!parts_->Await().empty()) {
-    outcome.fate = rounds_->Break();
+    outcome.result = rounds_->Break();
     return outcome;
   }
   Read(&outcome);
-  if (outcome.fate == HostRounds::Fate::kNone) rounds_->AcknowledgeFailure();
+  if (outcome.result == HostRounds::Result::kNone) rounds_->AcknowledgeFailure();
   return outcome;
 }
 

@@ -46,7 +46,7 @@ class HostMerges {
   struct Outcome {
     // kCounts: a host has trained; kNone: all are at rest; kDiscarded: all abandon the
     // mega-batch; kBroken: the cluster has failed.
-    HostRounds::Fate fate = HostRounds::Fate::kBroken;
+    HostRounds::Result result = HostRounds::Result::kBroken;
     bool merges = false;
     bool small = false;  // whether every replica of every host is
     int64_t tasks_of_others = 0;
@@ -60,9 +60,9 @@ class HostMerges {
 
   // Waits for the other hosts, and gives their parts to the mega-batch. After
   // kDiscarded, rounds_->why() has the reason, until AcknowledgeFailure(). REQUIRES:
-  // the hosts have agreed on their state, the last round's fate has been awaited, and
+  // the hosts have agreed on their state, the last round's result has been awaited, and
   // the mega-batch knows the hosts.
-  Outcome Meet(const Visit& visit);
+  Outcome Join(const Visit& visit);
 
  private:
   int64_t* FieldsOf(int host);

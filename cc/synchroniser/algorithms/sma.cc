@@ -93,11 +93,11 @@ class CurrentCentre : public Sma {
         host_alpha_(options.host_alpha) {}
 
   double Alpha(int variable) const override {
-    return hosts_ == nullptr || HostsMeet(variable) ? alpha_ : host_alpha_;
+    return hosts_ == nullptr || HostsExchange(variable) ? alpha_ : host_alpha_;
   }
 
   bool HasArrived(int variable) override {
-    return hosts_ == nullptr || !HostsMeet(variable) || IsUpToDate(variable) ||
+    return hosts_ == nullptr || !HostsExchange(variable) || IsUpToDate(variable) ||
            hosts_->HasArrived(variable);
   }
 
@@ -108,20 +108,20 @@ class CurrentCentre : public Sma {
 
   void Complete(const TrainedSet& set, bool,
                 const std::vector<int>& participants) override {
-    std::vector<int> meeting;  // members
+    std::vector<int> exchanged;  // members
     idle_.resize(central().num_variables());
     for (int m = 0; m < set.size(); ++m) {
       variable(set, m).NextIteration();
       idle_[set.variable(m)] = participants.empty();
-      if (hosts_ != nullptr && HostsMeet(set.variable(m))) meeting.push_back(m);
+      if (hosts_ != nullptr && HostsExchange(set.variable(m))) exchanged.push_back(m);
     }
-    if (!meeting.empty()) hosts_->Send(set, meeting, participants);
+    if (!exchanged.empty()) hosts_->Send(set, exchanged, participants);
   }
 
  private:
   // Returns whether z is now the mean over all hosts' learners. The variable's
   // iterations are as many on all hosts.
-  bool HostsMeet(int variable) const {
+  bool HostsExchange(int variable) const {
     return central().variable(variable).iterations() % host_period_ == 0;
   }
 
@@ -134,7 +134,7 @@ class CurrentCentre : public Sma {
                       const std::vector<int>& participants) {
     CentralModel::Variable& v = central().variable(variable);
     if (v.up_to_date(slice)) return;  // after a reset or a read
-    if (hosts_ != nullptr && HostsMeet(variable)) {
+    if (hosts_ != nullptr && HostsExchange(variable)) {
       hosts_->Receive(variable, slice);
     } else if (!IsIdle(variable)) {  // else z stays
       const CentralModel::Slice part = v.slice(slice);

@@ -68,28 +68,28 @@ void HostRounds::SendLocked(const Report& report) {
   mine[1] = report.program;
   mine[2] = report.tasks;
   mine[3] = report.rows;
-  mine[4] = hosts_->sees_returning() ? 1 : 0;
+  mine[4] = hosts_->sees_rejoining() ? 1 : 0;
   reports_->Start();
   under_way_ = true;
   why_.clear();
   clear_.store(false, std::memory_order_relaxed);
 }
 
-HostRounds::Fate HostRounds::Await() {
-  if (clear()) return Fate::kCounts;
+HostRounds::Result HostRounds::Await() {
+  if (clear()) return Result::kCounts;
   const MutexLock lock(&mu_);
-  if (!under_way_) return fate_;
+  if (!under_way_) return result_;
   under_way_ = false;
   const std::string error = reports_->Await();
-  fate_ = error.empty() ? Judge() : Break(error);
-  if (fate_ == Fate::kCounts && arrived_ != nullptr && !arrived_()) {
-    fate_ = Break(hosts_->error());
+  result_ = error.empty() ? Decide() : Break(error);
+  if (result_ == Result::kCounts && arrived_ != nullptr && !arrived_()) {
+    result_ = Break(hosts_->error());
   }
-  if (fate_ != Fate::kBroken) {
-    standing_ = {standing_.decided + 1, fate_};
-    takes_back_ = AllSeeReturning();
+  if (result_ != Result::kBroken) {
+    progress_ = {progress_.decided + 1, result_};
+    admits_ = AllSeeRejoining();
   }
-  if (fate_ == Fate::kCounts) {
+  if (result_ == Result::kCounts) {
     Count();
     clear_.store(true, std::memory_order_release);
   } else {
@@ -102,10 +102,10 @@ HostRounds::Fate HostRounds::Await() {
   }
   undo_ = nullptr;
   arrived_ = nullptr;
-  return fate_;
+  return result_;
 }
 
-bool HostRounds::AllSeeReturning() const {
+bool HostRounds::AllSeeRejoining() const {
   bool all = true;
   for (int host : hosts_->members()) {
     all &= reports_->as<int64_t>()[kFields * host + kFields - 1] != 0;
@@ -113,9 +113,9 @@ bool HostRounds::AllSeeReturning() const {
   return all;
 }
 
-bool HostRounds::takes_back() const {
+bool HostRounds::admits() const {
   const MutexLock lock(&mu_);
-  return takes_back_;
+  return admits_;
 }
 
 HostRounds::Report HostRounds::ReportOf(int host) const {
@@ -123,19 +123,19 @@ HostRounds::Report HostRounds::ReportOf(int host) const {
   return {static_cast<Kind>(fields[0]), fields[1], fields[2], fields[3]};
 }
 
-HostRounds::Fate HostRounds::Break(const std::string& why) {
+HostRounds::Result HostRounds::Break(const std::string& why) {
   why_ = why;
   hosts_->Fail(why);
-  return Fate::kBroken;
+  return Result::kBroken;
 }
 
-HostRounds::Fate HostRounds::Break() {
+HostRounds::Result HostRounds::Break() {
   const MutexLock lock(&mu_);
   clear_.store(false, std::memory_order_relaxed);
-  return fate_ = Break(hosts_->error());
+  return result_ = Break(hosts_->error());
 }
 
-HostRounds::Fate HostRounds::Judge() {
+HostRounds::Result HostRounds::Decide() {
   int trained = -1, failed = -1, agrees = -1;
   for (int host : hosts_->members()) {
     const Kind kind = ReportOf(host).kind;
@@ -144,7 +144,7 @@ HostRounds::Fate HostRounds::Judge() {
     if (kind == Kind::kAgrees && agrees < 0) agrees = host;
   }
   const int first = agrees >= 0 ? agrees : failed >= 0 ? failed : trained;
-  if (first < 0) return Fate::kNone;
+  if (first < 0) return Result::kNone;
   for (int host : hosts_->members()) {
     const Report report = ReportOf(host), other = ReportOf(first);
     const bool both_agree =
@@ -163,11 +163,11 @@ HostRounds::Fate HostRounds::Judge() {
                    ". All hosts have to run the same program with the same options");
     }
   }
-  if (failed < 0) return Fate::kCounts;
+  if (failed < 0) return Result::kCounts;
   MarkBehind();
   why_ = "a learning task of " + HostName(failed) +
          " has failed; its iteration is discarded on all hosts";
-  return Fate::kDiscarded;
+  return Result::kDiscarded;
 }
 
 void HostRounds::Count() {
@@ -197,19 +197,19 @@ std::string HostRounds::why() const {
   return why_;
 }
 
-HostRounds::Standing HostRounds::standing() const {
+HostRounds::Progress HostRounds::progress() const {
   const MutexLock lock(&mu_);
-  return standing_;
+  return progress_;
 }
 
-bool HostRounds::Resume(const Standing& last) {
+bool HostRounds::Resume(const Progress& last) {
   const MutexLock lock(&mu_);
-  const bool decided = last.decided > standing_.decided;
-  standing_ = last;
-  takes_back_ = false;
-  fate_ = decided ? last.fate : Fate::kCounts;
+  const bool decided = last.decided > progress_.decided;
+  progress_ = last;
+  admits_ = false;
+  result_ = decided ? last.result : Result::kCounts;
   under_way_ = false;
-  if (fate_ != Fate::kCounts) return decided;
+  if (result_ != Result::kCounts) return decided;
   why_.clear();
   clear_.store(true, std::memory_order_release);
   return decided;
@@ -229,24 +229,24 @@ void HostRounds::CountOwn() {
 
 void HostRounds::AcknowledgeFailure() {
   const MutexLock lock(&mu_);
-  reported_ |= fate_ == Fate::kBroken;
-  if (under_way_ || fate_ == Fate::kBroken) return;
-  fate_ = Fate::kCounts;
+  reported_ |= result_ == Result::kBroken;
+  if (under_way_ || result_ == Result::kBroken) return;
+  result_ = Result::kCounts;
   why_.clear();
   clear_.store(true, std::memory_order_release);
 }
 
 bool HostRounds::HasUnreportedFailure() {
-  const Fate fate = Await();
+  const Result result = Await();
   const MutexLock lock(&mu_);
-  return fate == Fate::kDiscarded || (fate == Fate::kBroken && !reported_);
+  return result == Result::kDiscarded || (result == Result::kBroken && !reported_);
 }
 
 bool HostRounds::Agree(int64_t what) {
   Report report{Kind::kAgrees};
   report.program = what;
   Send(report, nullptr);
-  return Await() == Fate::kCounts;
+  return Await() == Result::kCounts;
 }
 
 void HostRounds::MarkBehind() {

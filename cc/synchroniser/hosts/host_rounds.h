@@ -18,7 +18,7 @@
 //
 // Elastic hosts (Hosts::elastic()) may go on after reports are lost with a host. They
 // agree on the number of decided rounds, and a host that has missed the last one adopts
-// its fate (Resume).
+// its result (Resume).
 //
 // Await() may be called concurrently, everything else between two iterations.
 #ifndef TENSORBOW_CC_SYNCHRONISER_HOSTS_HOST_ROUNDS_H_
@@ -48,7 +48,7 @@ class HostRounds {
   static constexpr int64_t kUnknown = -1;
   // The rows of a failed vote of a host that lacks the others' last update.
   static constexpr int64_t kBehind = -2;
-  enum class Fate { kCounts, kNone, kDiscarded, kBroken };
+  enum class Result { kCounts, kNone, kDiscarded, kBroken };
   // The other hosts' share of the counters.
   struct Counts {
     int64_t iterations = 0;
@@ -65,35 +65,36 @@ class HostRounds {
 
   // Reports on an iteration. `undo`: undoes it on this host if it does not count.
   // `arrived`, if any: waits for its other values and returns whether they have
-  // arrived; without them it does not count. REQUIRES: the last fate has been awaited.
+  // arrived; without them it does not count. REQUIRES: the last result has been
+  // awaited.
   void Send(const Report& report, std::function<void()> undo,
             std::function<bool()> arrived = nullptr) TENSORBOW_EXCLUDES(mu_);
-  // Reports on this host's part of the iteration under way; the fate decides whether it
-  // goes on. `arrived`: as for Send().
+  // Reports on this host's part of the iteration under way; the result decides whether
+  // it goes on. `arrived`: as for Send().
   void Vote(const Report& report, std::function<bool()> arrived)
       TENSORBOW_EXCLUDES(mu_);
   // Returns, after Await() of a vote, whether it has been counted: no report follows.
   bool counted() const TENSORBOW_EXCLUDES(mu_);
   // Returns whether the last iteration is known to count.
   bool clear() const { return clear_.load(std::memory_order_acquire); }
-  // Waits for the fate of the last iteration. It stays until the next report or
+  // Waits for the result of the last iteration. It stays until the next report or
   // AcknowledgeFailure().
-  Fate Await() TENSORBOW_EXCLUDES(mu_);
+  Result Await() TENSORBOW_EXCLUDES(mu_);
   // The reason why it does not count, for users; empty if it does.
   std::string why() const TENSORBOW_EXCLUDES(mu_);
   // Fails the cluster: other values that hosts exchange have not arrived.
-  Fate Break() TENSORBOW_EXCLUDES(mu_);
+  Result Break() TENSORBOW_EXCLUDES(mu_);
   // Returns whether a host will rejoin before the next iteration; equal on all hosts.
-  bool takes_back() const TENSORBOW_EXCLUDES(mu_);
+  bool admits() const TENSORBOW_EXCLUDES(mu_);
   // This host's progress, which it reports when hosts regroup.
-  struct Standing {
-    int64_t decided = 0;        // rounds
-    Fate fate = Fate::kCounts;  // of the last of them
+  struct Progress {
+    int64_t decided = 0;              // rounds
+    Result result = Result::kCounts;  // of the last of them
   };
-  Standing standing() const TENSORBOW_EXCLUDES(mu_);
+  Progress progress() const TENSORBOW_EXCLUDES(mu_);
   // Continues after hosts have regrouped. `last`: the most advanced progress. Returns
   // whether it decides the round that was lost here; else that has to be made again.
-  bool Resume(const Standing& last) TENSORBOW_EXCLUDES(mu_);
+  bool Resume(const Progress& last) TENSORBOW_EXCLUDES(mu_);
   // Sets the other hosts' share of the counters.
   void SetCounts(const Counts& counts) TENSORBOW_EXCLUDES(mu_);
   // Adds this host's last iteration to the counters. REQUIRES: nobody else here has.
@@ -126,9 +127,9 @@ class HostRounds {
 
   void SendLocked(const Report& report) TENSORBOW_REQUIRES(mu_);
   Report ReportOf(int host) const TENSORBOW_REQUIRES(mu_);
-  bool AllSeeReturning() const TENSORBOW_REQUIRES(mu_);
-  Fate Judge() TENSORBOW_REQUIRES(mu_);
-  Fate Break(const std::string& why) TENSORBOW_REQUIRES(mu_);
+  bool AllSeeRejoining() const TENSORBOW_REQUIRES(mu_);
+  Result Decide() TENSORBOW_REQUIRES(mu_);
+  Result Break(const std::string& why) TENSORBOW_REQUIRES(mu_);
   void Count() TENSORBOW_REQUIRES(mu_);
   void MarkBehind() TENSORBOW_REQUIRES(mu_);
 
@@ -140,14 +141,14 @@ class HostRounds {
   Report own_ TENSORBOW_GUARDED_BY(mu_);
   std::function<void()> undo_ TENSORBOW_GUARDED_BY(mu_);
   std::function<bool()> arrived_ TENSORBOW_GUARDED_BY(mu_);
-  Standing standing_ TENSORBOW_GUARDED_BY(mu_);
+  Progress progress_ TENSORBOW_GUARDED_BY(mu_);
   std::string why_ TENSORBOW_GUARDED_BY(mu_);
   bool reported_ TENSORBOW_GUARDED_BY(mu_) = false;  // the cluster's failure
-  Fate fate_ TENSORBOW_GUARDED_BY(mu_) = Fate::kCounts;
+  Result result_ TENSORBOW_GUARDED_BY(mu_) = Result::kCounts;
   Counts counts_ TENSORBOW_GUARDED_BY(mu_);
   bool votes_ TENSORBOW_GUARDED_BY(mu_) = false;  // the report under way is a vote
   bool counted_ TENSORBOW_GUARDED_BY(mu_) = true;
-  bool takes_back_ TENSORBOW_GUARDED_BY(mu_) = false;
+  bool admits_ TENSORBOW_GUARDED_BY(mu_) = false;
   std::vector<bool> behind_ TENSORBOW_GUARDED_BY(mu_);   // by host
   std::vector<bool> trained_ TENSORBOW_GUARDED_BY(mu_);  // in the last that counts
   // True if no report is under way and the last iteration counts. The release store in

@@ -68,17 +68,17 @@ class Hosts {
   // waits until all others have done so. Afterwards members can start sums again, in
   // the same order. Sets `all`, by host, to the numbers that each member has brought,
   // equally many; empty for other hosts. Returns the permanent failure, empty on
-  // success. `takes_back`: no sum has failed, and hosts that wait to rejoin become
+  // success. `admits`: no sum has failed, and hosts that wait to rejoin become
   // members; all members call it after the same sum. REQUIRES: nobody starts or awaits
   // a sum.
-  virtual std::string Regroup(const std::vector<int64_t>& brought, bool takes_back,
+  virtual std::string Regroup(const std::vector<int64_t>& brought, bool admits,
                               std::vector<std::vector<int64_t>>* all) {
     return error();
   }
   // Returns whether this host rejoins others that train, with its first Regroup().
-  virtual bool returns() const { return false; }
+  virtual bool rejoins() const { return false; }
   // Returns whether another host with the same description waits to rejoin.
-  virtual bool sees_returning() const { return false; }
+  virtual bool sees_rejoining() const { return false; }
   // Describes the host's program and options. A host rejoins those that have described
   // the same. Not 0.
   virtual void Describe(int64_t program) {}

@@ -18,7 +18,7 @@ namespace tensorbow {
 
 namespace {
 
-constexpr absl::Duration kMeetLimit = absl::Seconds(6);
+constexpr absl::Duration kGroupLimit = absl::Seconds(6);
 constexpr absl::Duration kReadLimit = absl::Seconds(1);
 constexpr absl::Duration kReadInterval = absl::Milliseconds(20);
 
@@ -38,16 +38,16 @@ void Cluster::Describe(int64_t program) {
   Post([&](Notice* notice) { notice->program = program; });
 }
 
-bool Cluster::returns() const {
+bool Cluster::rejoins() const {
   absl::MutexLock lock(&mu_);
-  return returns_;
+  return rejoins_;
 }
 
 std::vector<std::optional<Notice>> Cluster::ReadNotices() const {
   return server_->ReadNotices(Hosts::members(), kReadLimit);
 }
 
-std::vector<int> Cluster::FindReturning() const {
+std::vector<int> Cluster::FindRejoining() const {
   const std::vector<int> members = this->members();
   std::vector<int> others;
   for (int host = 0; host < size(); ++host) {
@@ -56,60 +56,60 @@ std::vector<int> Cluster::FindReturning() const {
   if (others.empty()) return {};
   const auto notices = server_->ReadNotices(others, kReadLimit);
   absl::MutexLock lock(&mu_);
-  if (returns_ || notice_.program == 0) return {};
-  std::vector<int> returning;
+  if (rejoins_ || notice_.program == 0) return {};
+  std::vector<int> rejoining;
   for (int host : others) {
     const std::optional<Notice>& notice = notices[host];
-    if (!notice.has_value() || notice->state != Notice::State::kReturns) continue;
-    if (notice->program == notice_.program) returning.push_back(host);
+    if (!notice.has_value() || notice->state != Notice::State::kRejoins) continue;
+    if (notice->program == notice_.program) rejoining.push_back(host);
   }
-  return returning;
+  return rejoining;
 }
 
-absl::Status Cluster::MeetReturning(const std::vector<int>& hosts, int leader,
-                                    const std::vector<int64_t>& brought,
-                                    std::vector<std::vector<int64_t>>* all) {
+absl::Status Cluster::FormGroupWithRejoining(const std::vector<int>& hosts, int leader,
+                                             const std::vector<int64_t>& brought,
+                                             std::vector<std::vector<int64_t>>* all) {
   TF_RETURN_IF_ERROR(server_->Renew(leader));
   Post([&](Notice* notice) {
-    notice->meets = hosts;
+    notice->new_group = hosts;
     notice->leader = leader;
   });
-  const absl::Time deadline = absl::Now() + kMeetLimit;
-  const auto all_meet = [&] {
+  const absl::Time deadline = absl::Now() + kGroupLimit;
+  const auto all_ready = [&] {
     const auto notices = server_->ReadNotices(hosts, kReadLimit);
     return std::all_of(hosts.begin(), hosts.end(), [&](int host) {
       return host == rank() ||
-             (notices[host].has_value() && notices[host]->meets == hosts);
+             (notices[host].has_value() && notices[host]->new_group == hosts);
     });
   };
-  absl::Status met;
-  while (met.ok() && !all_meet()) {
+  absl::Status formed;
+  while (formed.ok() && !all_ready()) {
     absl::SleepFor(kReadInterval);
-    if (absl::Now() > deadline) met = absl::CancelledError();
+    if (absl::Now() > deadline) formed = absl::CancelledError();
   }
-  if (met.ok()) met = Meet(hosts, kMeetLimit, brought, all);
-  if (!met.ok()) Post([](Notice* notice) { notice->meets.clear(); });
-  return met;
+  if (formed.ok()) formed = FormGroup(hosts, kGroupLimit, brought, all);
+  if (!formed.ok()) Post([](Notice* notice) { notice->new_group.clear(); });
+  return formed;
 }
 
-bool Cluster::TakeBack(const std::vector<int64_t>& brought,
-                       std::vector<std::vector<int64_t>>* all) {
+bool Cluster::Admit(const std::vector<int64_t>& brought,
+                    std::vector<std::vector<int64_t>>* all) {
   if (!AwaitIdle(hang_limit_)) return false;
   const std::vector<int> members = this->members();
   const absl::StatusOr<std::vector<int>> left = FindLeft();
   if (!left.ok() || *left != members) return false;
-  std::vector<int> hosts = FindReturning();
+  std::vector<int> hosts = FindRejoining();
   if (hosts.empty()) return false;
   hosts.insert(hosts.end(), members.begin(), members.end());
   std::sort(hosts.begin(), hosts.end());
-  return MeetReturning(hosts, members.front(), brought, all).ok();
+  return FormGroupWithRejoining(hosts, members.front(), brought, all).ok();
 }
 
-absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
-                               std::vector<std::vector<int64_t>>* all) {
+absl::Status Cluster::Rejoin(const std::vector<int64_t>& brought,
+                             std::vector<std::vector<int64_t>>* all) {
   int64_t program = 0;
   Post([&](Notice* notice) {
-    notice->state = Notice::State::kReturns;
+    notice->state = Notice::State::kRejoins;
     program = notice->program;
   });
   // Later epochs may have this process among their members.
@@ -121,8 +121,8 @@ absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
     for (const std::optional<Notice>& notice : ReadNotices()) {
       if (!notice.has_value() || notice->state != Notice::State::kMember) continue;
       const bool newer = notice->epoch > newest.epoch;
-      const bool meets = notice->epoch == newest.epoch && newest.meets.empty();
-      if (newer || meets) newest = *notice;
+      const bool free = notice->epoch == newest.epoch && newest.new_group.empty();
+      if (newer || free) newest = *notice;
     }
     if (newest.state != Notice::State::kMember) {
       if (absl::Now() > seen + 2 * hang_limit_) break;
@@ -141,17 +141,17 @@ absl::Status Cluster::ComeBack(const std::vector<int64_t>& brought,
       // They have formed a group with this host, but it has failed: they regroup.
       {
         absl::MutexLock lock(&mu_);
-        returns_ = false;
+        rejoins_ = false;
         group_ = {newest.members, newest.epoch, /*exchange=*/nullptr};
         error_.clear();
       }
-      Fail(kNotBack);
-      const std::string error = Regroup(brought, /*takes_back=*/false, all);
+      Fail(kNotRejoined);
+      const std::string error = Regroup(brought, /*admits=*/false, all);
       return error.empty() ? absl::OkStatus() : absl::AbortedError(error);
     }
-    if (!Has(newest.meets, rank())) continue;
+    if (!Has(newest.new_group, rank())) continue;
     tried_in = newest.epoch;
-    if (MeetReturning(newest.meets, newest.leader, brought, all).ok()) {
+    if (FormGroupWithRejoining(newest.new_group, newest.leader, brought, all).ok()) {
       return absl::OkStatus();
     }
     Abort(kRegroups);
