@@ -130,7 +130,8 @@ py-test: install
 fuzz: export TENSORBOW_FUZZ ?= 10000
 fuzz: export TENSORBOW_FUZZ_SECONDS ?= 1800
 fuzz: install
-	$(BIN)/pytest tests/oracle tests/row_types tests/programs tests/python/state_test.py
+	$(BIN)/pytest tests/oracle tests/row_types tests/programs tests/python/state_test.py \
+	  tests/python/recording_census_test.py
 
 bench: install
 	$(BIN)/python benchmarks/throughput.py

@@ -279,6 +279,19 @@ def rows() -> dict[str, list[str]]:
     return found
 
 
+def selection() -> list[str]:
+    """Returns the programs of `make test`: all networks, and the first of each kind of findings.
+
+    Findings are of a kind if they differ only in the names of operations.
+    """
+    found = rows()
+    kinds: dict[tuple[str, ...], str] = {}
+    for name, findings in found.items():
+        kind = tuple(re.sub("^'.*?' ", "", finding) for finding in findings)
+        kinds.setdefault(() if name.startswith("network") else kind, name)
+    return [name for name in found if name.startswith("network") or name in kinds.values()]
+
+
 def main() -> None:
     """Writes the table."""
     lines = []
