@@ -29,9 +29,12 @@ FLOAT32_TOLERANCE = 2e-5
 FLOAT32_PROGRAM_TOLERANCE = 1e-3
 # The rounding errors by which a disturbed stock session starts.
 ROUNDING_ERROR, FLOAT32_ROUNDING = 4e-16, 6e-8
-# The largest allowed difference between learners and stock, as a multiple of that of a disturbed
-# stock session.
+# The largest allowed difference between learners and stock, as a multiple of that of other stock
+# sessions.
 ROUNDING = 100.0
+# Stock sessions that start as the first one did (ops in a race may end it elsewhere), and disturbed
+# ones. They are needed only if learners differ.
+REPETITIONS, DISTURBANCES = 3, 8
 
 
 @dataclasses.dataclass
@@ -49,7 +52,7 @@ class Outcome:
     Attributes:
       difference: the first value that is not stock's, or "".
       alone: why one learner executed a run, or "".
-      chaotic: stock differs likewise from itself, by rounding alone.
+      chaotic: stock differs likewise from itself, by rounding or a race.
     """
 
     learners: int
@@ -63,12 +66,12 @@ def _read_after(run: int) -> bool:
     return run < FIRST_RUNS or run % EVERY == EVERY - 1 or run == RUNS - 1
 
 
-def trace(built: Built, session: Any, runs: int, disturbed: bool = False) -> Trace:
-    """Trains; `disturbed`: weights start a rounding error away."""
+def trace(built: Built, session: Any, runs: int, disturbance: int | None = None) -> Trace:
+    """Trains; `disturbance`: the seed of rounding errors by which weights start away."""
     found = Trace()
     session.run(built.init)
-    if disturbed:
-        _disturb(built, session)
+    if disturbance is not None:
+        _disturb(built, session, disturbance)
     steps = Runs(built, session)
     for run in range(runs):
         try:
@@ -80,17 +83,17 @@ def trace(built: Built, session: Any, runs: int, disturbed: bool = False) -> Tra
     return found
 
 
-def _disturb(built: Built, session: Any) -> None:
-    random = np.random.default_rng(5)
+def _disturb(built: Built, session: Any, seed: int) -> None:
+    random = np.random.default_rng(seed)
     rounding = FLOAT32_ROUNDING if built.program.is_float32 else ROUNDING_ERROR
     for variable in built.scope.weights.values():
         value = session.run(variable)
         variable.load(value * (1 + rounding * random.choice([-1, 1], value.shape)), session)
 
 
-def stock_trace(built: Built, runs: int, disturbed: bool = False) -> Trace:
+def stock_trace(built: Built, runs: int, disturbance: int | None = None) -> Trace:
     with tf1.Session(graph=built.graph) as session:
-        return trace(built, session, runs, disturbed)
+        return trace(built, session, runs, disturbance)
 
 
 def _size(value: np.ndarray) -> float:
@@ -171,18 +174,20 @@ class Comparison:
         return outcome
 
     def _is_rounding(self, found: Trace) -> bool:
-        """Returns whether weights that start a rounding error away end as far from stock.
+        """Returns whether another stock session ends as far from the first one.
 
         A program may magnify rounding, for example one that compares a mean with a threshold equal
-        to it. The magnification is measured run by run, in a stock session.
+        to it. How far that leads is measured run by run; a race may be lost in any run.
         """
-        other = within(LIMIT_S, lambda: stock_trace(self.built, self.runs, disturbed=True))
-        spread = _distances(other, self.stock)
-        for run, distance in enumerate(_distances(found, self.stock)):
-            magnified = max(spread[: run + 1])
-            if distance > self.tolerance and distance > ROUNDING * magnified:
-                return False
-        return True
+        magnified = np.zeros(self.runs)
+        distances = np.array(_distances(found, self.stock))
+        for seed in [None] * REPETITIONS + list(range(5, 5 + DISTURBANCES)):
+            other = within(LIMIT_S, lambda seed=seed: stock_trace(self.built, self.runs, seed))
+            spread = np.maximum.accumulate(_distances(other, self.stock))
+            magnified = np.maximum(magnified, spread[-1] if seed is None else spread)
+            if ((distances <= self.tolerance) | (distances <= ROUNDING * magnified)).all():
+                return True
+        return False
 
 
 def _distances(a: Trace, b: Trace) -> list[float]:
