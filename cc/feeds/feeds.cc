@@ -33,10 +33,10 @@ std::vector<FeedPlan::Rows> Cut(int64_t rows, int64_t rows_per_task) {
 }
 
 // Divides rows into shards whose sizes differ by at most one; with fewer rows than
-// learners, some learners skip the run.
+// learners, some learners skip the run. No rows are one learner's.
 std::vector<FeedPlan::Rows> Share(int64_t rows, int num_learners) {
   std::vector<FeedPlan::Rows> tasks;
-  const int64_t shards = std::min<int64_t>(rows, num_learners);
+  const int64_t shards = std::clamp<int64_t>(rows, 1, num_learners);
   int64_t begin = 0;
   for (int64_t k = 0; k < shards; ++k) {
     const int64_t end = begin + rows / shards + (k < rows % shards ? 1 : 0);
@@ -60,7 +60,7 @@ class Planner {
 
   absl::Status Plan() {
     for (size_t i = 0; i < feeds_.size(); ++i) TF_RETURN_IF_ERROR(FindRowsOf(i));
-    if (rows_ == 0 && decided()) {
+    if (rows_ == 0 && decided() && !options_.takes_no_rows) {
       return absl::InvalidArgumentError(
           absl::StrCat("Got a batch of 0 rows ('", rows_of_,
                        "'); a learning run wants at least 1 row"));
@@ -192,7 +192,8 @@ class Planner {
     const int64_t rows_per_task =
         rows_per_task_ > 0 ? rows_per_task_ : options_.batch_size;
     const std::vector<int64_t>& given = options_.task_rows;
-    if (std::accumulate(given.begin(), given.end(), int64_t{0}) == rows_) {
+    if (!given.empty() &&
+        std::accumulate(given.begin(), given.end(), int64_t{0}) == rows_) {
       int64_t begin = 0;
       for (int64_t count : given) {
         plan_->tasks.push_back({begin, begin + count});

@@ -43,6 +43,8 @@ struct FeedOptions {
   // The rows of each task, in order; ignored unless their sum is the number of fed
   // rows.
   std::vector<int64_t> task_rows;
+  // One learner executes a run of 0 rows; else they are an error.
+  bool takes_no_rows = false;
 };
 
 struct FeedPlan {

@@ -60,6 +60,7 @@ absl::StatusOr<FeedPlan> PlanRun(const CompiledProgram& program,
   feed_options.num_learners = num_learners;
   feed_options.batch_size = options.rows_of_batch();
   feed_options.task_rows = task_rows;
+  feed_options.takes_no_rows = options.divides_batches() && options.num_hosts() == 1;
   FeedPlan plan;
   TF_RETURN_IF_ERROR(PlanFeeds(program.feeds, feeds, feed_options, &plan));
   if (options.divides_batches() && NeedsTwoRows(program)) {

@@ -528,16 +528,46 @@ def test_no_feeds_at_all_gives_every_learner_one_task():
         np.testing.assert_allclose([s.learner_value(w, j) for j in range(3)], [0.8] * 3)
 
 
-def test_zero_rows_are_refused():
+def test_batches_of_zero_rows_are_refused():
     p = linear()
     x, y = rows(4)
-    with session(p.graph) as s:
+    with session(p.graph, batch_size=2) as s:
         s.run(p.init)
         before = s.run(p.w)
         with pytest.raises(tf.errors.InvalidArgumentError, match="batch of 0 rows"):
             s.run(p.train, {p.x: x[:0], p.y: y[:0]})
         np.testing.assert_array_equal(s.run(p.w), before)
         s.run(p.train, {p.x: x, p.y: y})
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_zero_rows_are_one_learners(resource):
+    """A filter may leave none: Adam moves on, a sum is 0, a mean no number."""
+
+    def train(make_session):
+        with tf.Graph().as_default():
+            x = tf1.placeholder(tf.float64, [None, 3])
+            w = tf1.get_variable("w", initializer=np.ones((3, 1)), use_resource=resource)
+            products = tf.matmul(x, w)
+            loss, largest = tf.reduce_sum(tf.square(products - 1)), tf.reduce_max(products)
+            step = tf1.train.AdamOptimizer(0.1).minimize(loss)
+            fetches = [step, loss, largest, tf.reduce_mean(products), products]
+            with make_session() as s:
+                s.run(tf1.global_variables_initializer())
+                random = np.random.default_rng(0)
+                found = [
+                    s.run(fetches, {x: random.standard_normal((count, 3))})[1:]
+                    for count in (8, 0, 1, 7, 0, 3)
+                ]
+                return found, s.run(w)
+
+    options = tensorbow.Options(learners_per_device=2)
+    found, w = train(lambda: tensorbow.TensorBowSession(options=options))
+    stock, stocks_w = train(tf1.Session)
+    np.testing.assert_allclose(w, stocks_w, rtol=1e-12)
+    for ours, wanted in zip(found, stock):
+        for a, b in zip(ours, wanted):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_option_names_that_do_not_fit_the_feeds_are_refused():
