@@ -130,7 +130,7 @@ def test_who_has_been_left_behind_comes_back_when_it_is_started_again():
     why = "(it has been stopped for|Deadline Exceeded)"
     host = re.escape(f"host 2 ({running.addresses[2]}) does not answer: ")
     assert re.search(host + why, told)
-    assert "The others go on without this host: start it again, and it comes back" in told
+    assert "The others go on without this host: start it again, and it rejoins" in told
     assert first["error"] == second["error"] == ""
     common = min(len(first["z"]), len(second["z"]))
     assert first["z"][:common] == second["z"][:common]
