@@ -324,7 +324,9 @@ class FusedUpdateKernel : public tensorflow::OpKernel {
       ForEachPart(operands, own, /*corrects=*/false,
                   [&](const CentralModel::Slice& part) {
                     // Fetches memory that the others have read.
-                    if (shared_ || &tensors != &model) Prefetch(model[0], part);
+                    if (shared_ || &tensors != &model) {
+                      for (int i = 0; i <= inputs_.slots; ++i) Prefetch(model[i], part);
+                    }
                     for (const Tensors* copy : copies) {
                       if (copy != &tensors) Prefetch((*copy)[0], part);
                     }
