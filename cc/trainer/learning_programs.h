@@ -45,13 +45,13 @@ class LearningPrograms {
   // Returns the reason why one learner executes the program's runs; or an empty text.
   std::string WhyOneLearner(const Program& program) const
       ABSL_LOCKS_EXCLUDED(state_->mu());
-  std::string WhyOneLearnerLocked(const Program& program) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu());
   // Returns what Trainer::Run() would decide. Nothing is executed.
   absl::StatusOr<Decision> Explain(const RunRequest& request)
       ABSL_LOCKS_EXCLUDED(state_->mu());
 
  private:
+  std::string WhyOneLearnerLocked(const Program& program) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu());
   Compiler NewCompiler();
   void WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum);
   void WarnOfFeeds(Program* program, const std::string& why);

@@ -159,10 +159,10 @@ absl::Status LearningRun::RunTask(int learner, int64_t task,
   if (plan_.one_shard_per_learner && rows.has_value()) {
     // Sizes may differ: the average of gradients is that of all rows.
     const FeedPlan::Rows all = {plan_.tasks.front().begin, plan_.tasks.back().end};
-    synchroniser_->pace(learner).SetShare(
-        all.count() == 0
-            ? 1
-            : static_cast<double>(rows->count()) * num_tasks_ / all.count());
+    synchroniser_->pace(learner).SetShare(all.count() == 0
+                                              ? 1
+                                              : static_cast<double>(rows->count()) *
+                                                    num_tasks_ / all.count());
   }
   if (rows.has_value()) {
     outcome.rows = rows->count();

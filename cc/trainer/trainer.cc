@@ -64,7 +64,9 @@ absl::StatusOr<bool> Trainer::AskForRestart() {
 std::optional<RunOutcome> Trainer::Refuse(const RunRequest& request,
                                           const FeedPlan& plan, int planned_for) {
   const Program& program = *request.program;
-  if (!programs_.WhyOneLearnerLocked(program).empty()) return OnCentral();
+  if (!program.state.why_central.empty() || !central_.WhyOneLearner().empty()) {
+    return OnCentral();
+  }
   const auto compiled = program.compiled();
   std::optional<RowsOfRun> rows =
       RowsToCompile(*compiled, *request.feeds, plan, state_.options(), num_learners());
