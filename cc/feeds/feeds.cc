@@ -32,8 +32,8 @@ std::vector<FeedPlan::Rows> Cut(int64_t rows, int64_t rows_per_task) {
   return tasks;
 }
 
-// Divides rows into shards whose sizes differ by at most one; with fewer rows than
-// learners, some learners skip the run. No rows are one learner's.
+// Divides rows into shards whose sizes differ by at most one. With fewer rows than
+// learners, some learners skip the run; with none, all but one.
 std::vector<FeedPlan::Rows> Share(int64_t rows, int num_learners) {
   std::vector<FeedPlan::Rows> tasks;
   const int64_t shards = std::clamp<int64_t>(rows, 1, num_learners);

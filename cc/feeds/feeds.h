@@ -43,7 +43,7 @@ struct FeedOptions {
   // The rows of each task, in order; ignored unless their sum is the number of fed
   // rows.
   std::vector<int64_t> task_rows;
-  // One learner executes a run of 0 rows; else they are an error.
+  // Gives a run of 0 rows to one learner, instead of an error.
   bool takes_no_rows = false;
 };
 

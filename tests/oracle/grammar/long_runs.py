@@ -52,7 +52,7 @@ class Outcome:
     Attributes:
       difference: the first value that is not stock's, or "".
       alone: why one learner executed a run, or "".
-      chaotic: stock differs likewise from itself, by rounding or a race.
+      chaotic: True if another stock session differs as much, through rounding or a race.
     """
 
     learners: int
