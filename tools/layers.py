@@ -11,7 +11,7 @@ support
 scheduler memory activity data tuner central_model
 device arithmetic reducer graph feeds
 synchroniser/hosts synchroniser synchroniser/algorithms synchroniser/gpu analysis
-config cluster passes/task passes/program passes
+config cluster passes/task passes/program passes/loops passes
 learner
 program replicas
 training

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensorflow/core/graph/control_flow.h"
 #include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
@@ -27,16 +28,27 @@ NodeSet Downstream(std::vector<const tensorflow::Node*> start, Follow follow) {
   return reached;
 }
 
-// Returns the nodes that may not be executed: in branches of conditionals, and in
-// loops.
+// Returns the nodes that may not be executed, or more than once: in branches of
+// conditionals, and in loops, their conditions included.
 inline NodeSet Conditional(const tensorflow::Graph& graph) {
   std::vector<const tensorflow::Node*> switches;
   for (const tensorflow::Node* node : graph.op_nodes()) {
     if (node->IsSwitch()) switches.push_back(node);
   }
-  return Downstream(std::move(switches), [](const tensorflow::Edge& edge) {
+  if (switches.empty()) return {};
+  NodeSet nodes = Downstream(std::move(switches), [](const tensorflow::Edge& edge) {
     return !edge.dst()->IsMerge() && !edge.dst()->IsExit();
   });
+  std::vector<tensorflow::ControlFlowInfo> info;  // by node
+  if (!tensorflow::BuildControlFlowInfo(&graph, &info).ok()) return nodes;
+  for (const tensorflow::Node* node : graph.op_nodes()) {
+    const tensorflow::ControlFlowInfo& own = info[node->id()];
+    const bool leaves = node->IsExit() && own.parent_frame != nullptr;
+    const auto& frame =
+        leaves ? info[own.parent_frame->id()].frame_name : own.frame_name;
+    if (!frame.empty()) nodes.insert(node);
+  }
+  return nodes;
 }
 
 }  // namespace tensorbow

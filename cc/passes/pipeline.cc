@@ -24,6 +24,7 @@ Pipeline ExchangePipeline() {
   p.Add<InlineFunctionsPass>();
   p.Add<LowerConditionalsPass>();
   p.Add<InsertExchangesPass>();
+  p.Add<CountIterationsPass>();
   p.Add<ScaleRatesPass>();
   p.Add<BatchElementsPass>();
   p.Add<UnpinVariablesPass>();
@@ -35,6 +36,7 @@ Pipeline ExchangePipeline() {
 
 Pipeline TaskPipeline() {
   Pipeline p;
+  p.Add<UnrollLoopsPass>();
   p.Add<FoldShapesPass>();
   p.Add<DivideTaskPass>();
   p.Add<UseOneDnnPass>();

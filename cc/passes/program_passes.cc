@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "cc/passes/loops/count_iterations.h"
 #include "cc/passes/program/batch_elements.h"
 #include "cc/passes/program/cut_at_element.h"
 #include "cc/passes/program/inline_functions.h"
@@ -85,6 +86,17 @@ absl::StatusOr<bool> InsertExchangesPass::Run(const CompileInput& in,
   }
   traits->types = std::make_shared<const RowTypes>(std::move(types));
   return changes;
+}
+
+absl::StatusOr<bool> CountIterationsPass::Run(const CompileInput& in,
+                                              ProgramDraft* draft,
+                                              TaskTraits* traits) const {
+  if (in.on_accelerators) return false;
+  auto counted = std::make_unique<ProgramGraph>();
+  TF_ASSIGN_OR_RETURN(const bool changed,
+                      CountIterations(draft->graph(), in.spec, counted.get()));
+  if (changed) draft->Replace(std::move(counted));
+  return changed;
 }
 
 absl::StatusOr<bool> ScaleRatesPass::Run(const CompileInput& in, ProgramDraft* draft,

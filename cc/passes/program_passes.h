@@ -49,6 +49,14 @@ class InsertExchangesPass : public ProgramPass {
                            TaskTraits* traits) const override;
 };
 
+// Counts the iterations of loops, where they are a constant.
+class CountIterationsPass : public ProgramPass {
+ public:
+  absl::string_view name() const override { return "CountIterations"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, ProgramDraft* draft,
+                           TaskTraits* traits) const override;
+};
+
 // Multiplies learning rates by each learner's factor, for merged models.
 class ScaleRatesPass : public ProgramPass {
  public:

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/passes/loops/unroll_loops.h"
 #include "cc/passes/task/exchange_moments.h"
 #include "cc/passes/task/fold_shapes.h"
 #include "cc/passes/task/fuse_element_updates.h"
@@ -56,6 +57,11 @@ absl::Status CheckTrained(const CompileInput& in, const TaskGraph& task) {
 }
 
 }  // namespace
+
+absl::StatusOr<bool> UnrollLoopsPass::Run(const CompileInput& in, TaskGraph* task,
+                                          TaskTraits* traits) const {
+  return UnrollLoops(task);
+}
 
 absl::StatusOr<bool> FoldShapesPass::Run(const CompileInput& in, TaskGraph* task,
                                          TaskTraits* traits) const {

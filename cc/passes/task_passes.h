@@ -8,6 +8,14 @@
 
 namespace tensorbow {
 
+// Replaces loops whose iterations are counted.
+class UnrollLoopsPass : public TaskPass {
+ public:
+  absl::string_view name() const override { return "UnrollLoops"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, TaskGraph* task,
+                           TaskTraits* traits) const override;
+};
+
 // Computes what follows from the shapes of the feeds, if they are known.
 class FoldShapesPass : public TaskPass {
  public:

@@ -20,11 +20,12 @@ namespace tensorbow {
 // A task graph on one CPU, with its nodes by name.
 class Task {
  public:
-  explicit Task(const std::vector<tensorflow::NodeDef>& nodes) {
+  explicit Task(const std::vector<tensorflow::NodeDef>& nodes,
+                const tensorflow::FunctionDefLibrary& functions = {}) {
     device_ = tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(),
                                                    "/job:localhost/replica:0/task:0");
     task_.functions = std::make_unique<tensorflow::FunctionLibraryDefinition>(
-        tensorflow::OpRegistry::Global(), tensorflow::FunctionDefLibrary());
+        tensorflow::OpRegistry::Global(), functions);
     auto graph = std::make_unique<tensorflow::Graph>(task_.functions.get());
     const absl::Status status = tensorflow::ConvertGraphDefToGraph(
         tensorflow::GraphConstructorOptions(), GraphOf(nodes), graph.get());

@@ -202,6 +202,7 @@ absl::Status LowerTask(const ProgramGraph& program, const RunSpec& spec,
   task->feed_types = client->feed_types;
   task->fetch_types = client->fetch_types;
   task->functions = std::move(client->flib_def);
+  AnnotateFeeds(program, spec, graph.get());
   task->parts.push_back({devices.cpu, std::move(graph)});
   return absl::OkStatus();
 }
@@ -229,9 +230,6 @@ absl::Status DivideTask(const ProgramGraph& program, const RunSpec& spec,
     const auto part = partitions.find(device->name());
     if (part == partitions.end()) continue;
     task->parts.push_back({device, std::move(part->second)});
-  }
-  for (const TaskPart& part : task->parts) {
-    AnnotateFeeds(program, spec, part.graph.get());
   }
   if (task->parts.empty()) {  // nothing to do
     task->parts.push_back(

@@ -1,0 +1,249 @@
+#include "cc/passes/loops/count_iterations.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "cc/graph/downstream.h"
+#include "cc/passes/loops/function_copies.h"
+#include "cc/passes/loops/known_values.h"
+#include "cc/passes/program/rewrite_run.h"
+#include "tensorflow/core/common_runtime/lower_function_call_inline_policy.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/graph/algorithm.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+namespace {
+
+// The largest number of ops that take the place of a run's loops.
+constexpr int kMostOps = 50000;
+
+bool IsLoopOp(absl::string_view op) { return op == "While" || op == "StatelessWhile"; }
+
+// Returns whether the op, executed at any time, does the same.
+bool IsPure(const tf::NodeDef& node, const tf::FunctionLibraryDefinition& functions) {
+  if (node.op() == "ReadVariableOp") return true;
+  const tf::OpDef* op = nullptr;
+  return node.op() != "Enter" && node.op() != "Switch" &&
+         functions.LookUpOpDef(node.op(), &op).ok() && !op->is_stateful() &&
+         functions.Find(node.op()) == nullptr &&
+         std::none_of(node.attr().begin(), node.attr().end(),
+                      [](const auto& attribute) {
+                        return attribute.second.has_func() ||
+                               attribute.second.list().func_size() > 0;
+                      });
+}
+
+// The nodes of a function on which some of its results depend.
+struct Upstream {
+  absl::flat_hash_set<const tf::Node*> nodes;
+  absl::flat_hash_set<int> arguments;
+};
+
+// Extends `upstream` by all on which a result depends.
+void Extend(const tf::Node* result, Upstream* upstream) {
+  std::vector<const tf::Node*> open = {result};
+  while (!open.empty()) {
+    const tf::Node* const node = open.back();
+    open.pop_back();
+    if (!node->IsOp() || !upstream->nodes.insert(node).second) continue;
+    int index = 0;
+    if (node->IsArg() && tf::GetNodeAttr(node->attrs(), "index", &index).ok()) {
+      upstream->arguments.insert(index);
+    }
+    for (const tf::Edge* edge : node->in_edges()) {
+      if (!edge->IsControlEdge()) open.push_back(edge->src());
+    }
+  }
+}
+
+// Removes the arguments whose next values depend on others than these.
+void KeepClosed(const LoopFunction& body, std::set<int>* arguments) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto argument = arguments->begin(); argument != arguments->end();) {
+      Upstream upstream;
+      Extend(body.body->ret_nodes[*argument], &upstream);
+      const bool closed =
+          std::all_of(upstream.arguments.begin(), upstream.arguments.end(),
+                      [arguments](int needed) { return arguments->count(needed) > 0; });
+      argument = closed ? std::next(argument) : arguments->erase(argument);
+      changed |= !closed;
+    }
+  }
+}
+
+// Counts the iterations of all loops in a graph.
+class Counter {
+ public:
+  explicit Counter(tf::Graph* graph)
+      : graph_(*graph), values_(graph), copies_(graph->flib_def(), graph, &values_) {}
+
+  // Returns whether any loop has a constant number.
+  absl::StatusOr<bool> Count() {
+    tf::FixupSourceAndSinkEdges(&graph_);  // the order begins with the source
+    std::vector<tf::Node*> order;
+    tf::GetReversePostOrder(graph_, &order, tf::NodeComparatorName());
+    std::unordered_set<const tf::Node*> program;
+    for (const tf::Node* node : order) {
+      if (node->IsOp()) program.insert(node);
+    }
+    const NodeSet conditional = Conditional(graph_);
+    bool any = false;
+    for (tf::Node* node : order) {
+      if (!node->IsOp()) continue;
+      TF_RETURN_IF_ERROR(TakeCurrentInputs(values_, &graph_, node));
+      TF_RETURN_IF_ERROR(values_.Infer(node));
+      if (!IsLoop(*node) || conditional.count(node) > 0) continue;
+      TF_ASSIGN_OR_RETURN(const bool counted, CountOne(node));
+      any |= counted;
+    }
+    for (const auto& constant : constants_) program.insert(constant.node);
+    tf::PruneForReverseReachability(&graph_, std::move(program));
+    return any;
+  }
+
+ private:
+  bool MayCopy(const LoopFunction& function) const {
+    const auto& nodes = function.definition->node_def();
+    return std::all_of(nodes.begin(), nodes.end(), [this](const tf::NodeDef& node) {
+      return IsPure(node, graph_.flib_def());
+    });
+  }
+
+  absl::StatusOr<bool> CountOne(tf::Node* loop) {
+    TF_ASSIGN_OR_RETURN(const LoopFunction* const condition,
+                        copies_.Find(*loop, "cond"));
+    TF_ASSIGN_OR_RETURN(const LoopFunction* const body, copies_.Find(*loop, "body"));
+    if (!MayCopy(*condition) || !MayCopy(*body)) return false;
+    Tensors variables;
+    for (int i = 0; i < loop->num_inputs(); ++i) {
+      variables.push_back(values_.InputOf(*loop, i));
+    }
+    std::set<int> counters = ConstantsOf(variables);
+    KeepClosed(*body, &counters);
+    Upstream decision, next;
+    Extend(condition->body->ret_nodes[0], &decision);
+    for (int i : decision.arguments) {
+      if (counters.count(i) == 0) return false;
+    }
+    for (int i : counters) Extend(body->body->ret_nodes[i], &next);
+    const int most = (kMostOps - num_ops_) / static_cast<int>(body->order.size());
+    int iterations = 0;
+    for (;; ++iterations) {
+      TF_ASSIGN_OR_RETURN(const bool known, UseConstants(counters, &variables));
+      if (!known || iterations > most) return false;
+      TF_ASSIGN_OR_RETURN(const Tensors goes_on,
+                          Copy(*loop, *condition, variables, decision));
+      const std::optional<tf::Tensor> value = values_.Constant(goes_on[0]);
+      if (!value.has_value() || value->dtype() != tf::DT_BOOL || value->dims() != 0) {
+        return false;
+      }
+      if (!value->scalar<bool>()()) break;
+      TF_ASSIGN_OR_RETURN(variables, Copy(*loop, *body, variables, next));
+    }
+    num_ops_ += iterations * static_cast<int>(body->order.size());
+    for (int i : counters) {
+      values_.Replace({loop, i}, variables[i]);
+      constants_.push_back(variables[i]);
+    }
+    loop->ClearAttr(tf::LowerFunctionalOpsConstants::kLowerUsingSwitchMergeAttr);
+    loop->AddAttr(kIterationsAttribute, iterations);
+    return true;
+  }
+
+  // Returns the numbers of the variables that are constant scalars.
+  std::set<int> ConstantsOf(const Tensors& variables) {
+    std::set<int> constants;
+    for (size_t i = 0; i < variables.size(); ++i) {
+      const tf::OutputTensor& variable = variables[i];
+      const tf::DataType type = variable.node->output_type(variable.index);
+      if (tf::DataTypeIsInteger(type) && values_.IsScalar(variable) &&
+          values_.Constant(variable).has_value()) {
+        constants.insert(i);
+      }
+    }
+    return constants;
+  }
+
+  absl::StatusOr<Tensors> Copy(const tf::Node& loop, const LoopFunction& function,
+                               const Tensors& arguments, const Upstream& upstream) {
+    return copies_.Copy(
+        loop, function, arguments,
+        [&upstream](const tf::Node* node) { return upstream.nodes.contains(node); },
+        [this](tf::Node* copy) { return values_.Infer(copy); });
+  }
+
+  // Replaces counters by their values; returns whether all are known.
+  absl::StatusOr<bool> UseConstants(const std::set<int>& counters, Tensors* variables) {
+    for (int i : counters) {
+      tf::OutputTensor& variable = (*variables)[i];
+      if (variable.node->IsConstant()) continue;
+      const std::optional<tf::Tensor> value = values_.Constant(variable);
+      if (!value.has_value()) return false;
+      TF_ASSIGN_OR_RETURN(variable, values_.AddConstant(*value));
+    }
+    return true;
+  }
+
+  tf::Graph& graph_;
+  KnownValues values_;
+  FunctionCopies copies_;
+  Tensors constants_;
+  int num_ops_ = 0;
+};
+
+// Returns whether the value of every feed is unknown to those who evaluate constants.
+bool FeedsAreVariable(const RunSpec& spec, const ProgramGraph& graph) {
+  return std::all_of(
+      spec.feeds.begin(), spec.feeds.end(), [&graph](const std::string& feed) {
+        const tf::NodeDef* const node = graph.Find(ParseTensor(feed).node);
+        if (node == nullptr || node->op() == "PlaceholderWithDefault") return true;
+        return node->input_size() == 0 && node->op() != "Const";
+      });
+}
+
+// Returns whether the run has loops that are functions.
+absl::StatusOr<bool> HasLoops(const ProgramGraph& graph, const RunSpec& spec) {
+  const tf::FunctionLibraryDefinition& functions = graph.functions();
+  bool calls = false;
+  TF_ASSIGN_OR_RETURN(
+      const bool loops, NeedsAny(graph, spec, [&](const tf::NodeDef* node) {
+        calls |= FunctionOf(tf::AttrSlice(*node), node->op(), functions) != nullptr;
+        return IsLoopOp(node->op());
+      }));
+  if (loops || !calls) return loops;
+  for (const std::string& name : functions.ListFunctionNames()) {
+    for (const tf::NodeDef& node : functions.Find(name)->node_def()) {
+      if (IsLoopOp(node.op())) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> CountIterations(const ProgramGraph& graph, const RunSpec& spec,
+                                     ProgramGraph* counted) {
+  TF_ASSIGN_OR_RETURN(const bool loops, HasLoops(graph, spec));
+  if (!loops || !FeedsAreVariable(spec, graph)) return false;
+  return RewriteRun(
+      graph, spec,
+      [](tf::Graph* made) -> absl::StatusOr<bool> {
+        TF_RETURN_IF_ERROR(InlineCalls(made).status());
+        return Counter(made).Count();
+      },
+      counted);
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,67 @@
+// Copies of the functions that a loop consists of, as ops of the loop's graph.
+#ifndef TENSORBOW_CC_PASSES_LOOPS_FUNCTION_COPIES_H_
+#define TENSORBOW_CC_PASSES_LOOPS_FUNCTION_COPIES_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/node_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cc/passes/loops/known_values.h"
+#include "tensorflow/core/common_runtime/function_body.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorbow {
+
+using Tensors = std::vector<tensorflow::OutputTensor>;
+
+// An attribute of a loop whose number of iterations is a constant.
+constexpr char kIterationsAttribute[] = "_tensorbow_iterations";
+
+bool IsLoop(const tensorflow::Node& node);
+
+// The body of a function.
+struct LoopFunction {
+  const tensorflow::FunctionDef* definition = nullptr;
+  std::unique_ptr<tensorflow::FunctionBody> body;
+  std::vector<tensorflow::Node*> order;  // each node after its inputs
+};
+
+// Copies what functions consist of into a graph. Thread-compatible.
+class FunctionCopies {
+ public:
+  // `functions`, `graph`, `values`: not owned.
+  FunctionCopies(const tensorflow::FunctionLibraryDefinition& functions,
+                 tensorflow::Graph* graph, KnownValues* values)
+      : functions_(functions), graph_(*graph), values_(*values) {}
+
+  // Returns the function that an attribute of a loop names, "cond" or "body".
+  absl::StatusOr<const LoopFunction*> Find(const tensorflow::Node& loop,
+                                           const char* attribute);
+
+  // Adds the ops of a function that `takes` accepts, by node of its body; calls `added`
+  // with each. Returns the results; a result of other ops has no node.
+  absl::StatusOr<Tensors> Copy(
+      const tensorflow::Node& loop, const LoopFunction& function,
+      const Tensors& arguments,
+      const std::function<bool(const tensorflow::Node*)>& takes,
+      const std::function<absl::Status(tensorflow::Node*)>& added);
+
+ private:
+  const tensorflow::FunctionLibraryDefinition& functions_;
+  tensorflow::Graph& graph_;
+  KnownValues& values_;
+  absl::node_hash_map<std::string, LoopFunction> found_;  // by name
+};
+
+// Has a node take the tensors that have replaced its inputs.
+absl::Status TakeCurrentInputs(const KnownValues& values, tensorflow::Graph* graph,
+                               tensorflow::Node* node);
+
+}  // namespace tensorbow
+
+#endif  // TENSORBOW_CC_PASSES_LOOPS_FUNCTION_COPIES_H_

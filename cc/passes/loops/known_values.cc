@@ -1,0 +1,113 @@
+#include "cc/passes/loops/known_values.h"
+
+#include "tensorflow/core/common_runtime/eval_const_tensor.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorbow {
+
+namespace tf = ::tensorflow;
+
+KnownValues::KnownValues(tf::Graph* graph)
+    : graph_(graph),
+      refiner_(graph->versions(), graph->op_registry()),
+      runner_(tf::Env::Default()) {
+  refiner_.set_require_shape_inference_fns(false);
+  refiner_.set_function_library_for_shape_inference(&graph->flib_def());
+}
+
+absl::StatusOr<tf::Node*> KnownValues::Add(tf::NodeBuilder& builder) {
+  tf::Node* node = nullptr;
+  TF_RETURN_IF_ERROR(builder.Finalize(graph_, &node));
+  TF_RETURN_IF_ERROR(Infer(node));
+  return node;
+}
+
+absl::StatusOr<tf::OutputTensor> KnownValues::AddConstant(const tf::Tensor& value) {
+  tf::NodeBuilder builder(graph_->NewName("TensorBow/constant"), "Const");
+  builder.Attr("dtype", value.dtype()).Attr("value", value);
+  TF_ASSIGN_OR_RETURN(tf::Node* const node, Add(builder));
+  constants_[{node, 0}] = value;
+  return tf::OutputTensor(node, 0);
+}
+
+absl::Status KnownValues::SetInput(tf::Node* node, int input, const tf::Tensor& value) {
+  TF_ASSIGN_OR_RETURN(const tf::OutputTensor constant, AddConstant(value));
+  return graph_->UpdateEdge(constant.node, constant.index, node, input);
+}
+
+absl::Status KnownValues::ReplaceByConstant(const tf::OutputTensor& tensor,
+                                            const tf::Tensor& value) {
+  TF_ASSIGN_OR_RETURN(const tf::OutputTensor constant, AddConstant(value));
+  Replace(tensor, constant);
+  return absl::OkStatus();
+}
+
+void KnownValues::Replace(const tf::OutputTensor& tensor,
+                          const tf::OutputTensor& replacement) {
+  replaced_[{tensor.node, tensor.index}] = replacement;
+}
+
+tf::OutputTensor KnownValues::Current(tf::OutputTensor tensor) const {
+  for (;;) {
+    const auto replaced = replaced_.find({tensor.node, tensor.index});
+    if (replaced == replaced_.end()) return tensor;
+    tensor = replaced->second;
+  }
+}
+
+tf::OutputTensor KnownValues::InputOf(const tf::Node& node, int input) const {
+  const tf::Edge* edge = nullptr;
+  CHECK(node.input_edge(input, &edge).ok());  // Crash OK: a malformed graph
+  return Current({edge->src(), edge->src_output()});
+}
+
+std::optional<tf::Tensor> KnownValues::Constant(const tf::OutputTensor& tensor) {
+  const Key key(tensor.node, tensor.index);
+  const auto known = constants_.find(key);
+  if (known != constants_.end()) return known->second;
+  std::optional<tf::Tensor>& value = constants_[key];
+  if (tensor.node->IsConstant()) {
+    tf::Tensor constant;
+    if (tf::GetNodeAttr(tensor.node->attrs(), "value", &constant).ok())
+      value = constant;
+    return value;
+  }
+  const auto evaluated = tf::EvaluateConstantTensor(
+      *tensor.node, tensor.index, refiner_,
+      [this](const tf::Node& node, int index) -> std::optional<tf::Tensor> {
+        const auto found = constants_.find({&node, index});
+        return found == constants_.end() ? std::nullopt : found->second;
+      },
+      tf::EvaluateConstantTensorRunner{graph_->op_registry(),
+                                       graph_->versions().producer(), &runner_});
+  if (evaluated.ok()) constants_[key] = *evaluated;
+  return constants_[key];
+}
+
+std::optional<int> KnownValues::Integer(const tf::OutputTensor& tensor) {
+  if (tensor.node->output_type(tensor.index) != tf::DT_INT32) return std::nullopt;
+  const std::optional<tf::Tensor> value = Constant(tensor);
+  if (!value.has_value() || value->dims() != 0) return std::nullopt;
+  return value->scalar<int>()();
+}
+
+std::optional<int64_t> KnownValues::Rows(const tf::OutputTensor& tensor) const {
+  tf::shape_inference::InferenceContext* const context =
+      refiner_.GetContext(tensor.node);
+  const auto shape = context->output(tensor.index);
+  if (!context->RankKnown(shape) || context->Rank(shape) < 1) return std::nullopt;
+  const auto rows = context->Dim(shape, 0);
+  if (!context->ValueKnown(rows)) return std::nullopt;
+  return context->Value(rows);
+}
+
+bool KnownValues::IsScalar(const tf::OutputTensor& tensor) const {
+  tf::shape_inference::InferenceContext* const context =
+      refiner_.GetContext(tensor.node);
+  const auto shape = context->output(tensor.index);
+  return context->RankKnown(shape) && context->Rank(shape) == 0;
+}
+
+}  // namespace tensorbow

@@ -1,0 +1,293 @@
+// The passes that replace loops by their iterations, graph in and graph out.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cc/passes/loops/count_iterations.h"
+#include "cc/passes/loops/function_copies.h"
+#include "cc/passes/loops/unroll_loops.h"
+#include "gtest/gtest.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tests/cc/graphs.h"
+#include "tests/cc/tasks.h"
+
+namespace tensorbow {
+namespace {
+
+namespace tf = ::tensorflow;
+
+using FunctionNode = tf::FunctionDefHelper::Node;
+
+FunctionNode Integer(const std::string& name, int value) {
+  return tf::FunctionDefHelper::Const(name, value);
+}
+
+FunctionNode NodeIn(const std::string& name, const std::string& op,
+                    const std::vector<std::string>& inputs,
+                    tf::DataType type = tf::DT_FLOAT) {
+  return {{name}, op, inputs, {{"T", type}}};
+}
+
+// i < 3, of the variables (int32 i, `second`).
+tf::FunctionDef LessThanThree(const std::string& second) {
+  return tf::FunctionDefHelper::Create(
+      "condition", {"i: int32", second}, {"goes_on: bool"}, {},
+      {Integer("three", 3),
+       NodeIn("less", "Less", {"i", "three:output:0"}, tf::DT_INT32)},
+      {{"goes_on", "less:z:0"}});
+}
+
+// The body i + 1, `result` of `nodes`, of the variables (int32 i, `second`).
+tf::FunctionDef CountAnd(const std::string& second, std::vector<FunctionNode> nodes,
+                         const std::string& result) {
+  nodes.push_back(Integer("one", 1));
+  nodes.push_back(NodeIn("next", "AddV2", {"i", "one:output:0"}, tf::DT_INT32));
+  return tf::FunctionDefHelper::Create("body", {"i: int32", second},
+                                       {"i_out: int32", "out: " + second.substr(3)}, {},
+                                       nodes, {{"i_out", "next:z:0"}, {"out", result}});
+}
+
+tf::FunctionDefLibrary Library(const std::vector<tf::FunctionDef>& functions) {
+  tf::FunctionDefLibrary library;
+  for (const tf::FunctionDef& function : functions) *library.add_function() = function;
+  return library;
+}
+
+Attributes LoopOf(const std::string& second) {
+  return {{"T", "list { type: DT_INT32 type: " + second + " }"},
+          {"cond", "func { name: 'condition' }"},
+          {"body", "func { name: 'body' }"},
+          {"output_shapes", "list {}"},
+          {"parallel_iterations", "i: 10"},
+          {"_lower_using_switch_merge", "b: true"}};
+}
+
+Attributes IntegerOf(const std::string& value) {
+  return {
+      {"dtype", "type: DT_INT32"},
+      {"value", "tensor { dtype: DT_INT32 tensor_shape {} int_val: " + value + " }"}};
+}
+
+// Adds the attribute that CountIterations() gives a loop.
+Attributes Counted(Attributes attributes) {
+  attributes[kIterationsAttribute] = "i: 3";
+  return attributes;
+}
+
+const Attributes kFirstFeed = {{"T", "type: DT_FLOAT"}, {"index", "i: 0"}};
+const Attributes kResult = {{"index", "i: 0"}};
+
+// Returns the ops of the type, by name.
+std::vector<std::string> NamesOf(const Task& task, const std::string& op) {
+  std::vector<std::string> names;
+  for (const tf::Node* node : task.get()->parts[0].graph->op_nodes()) {
+    if (node->type_string() == op) names.push_back(node->name());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Returns the node that "after" waits for.
+std::string EndOf(const Task& task) {
+  std::string end;
+  for (const tf::Edge* edge : task.Find("after")->in_edges()) {
+    if (edge->src()->IsOp()) end = edge->src()->name();
+  }
+  return end;
+}
+
+const tf::Node* InputOf(const tf::Node& node, int input) {
+  const tf::Node* source = nullptr;
+  EXPECT_TRUE(node.input_node(input, &source).ok());
+  return source;
+}
+
+// ------------------------------------------------------------------ CountIterations
+
+const std::vector<FunctionNode> kTanh = {NodeIn("tanh", "Tanh", {"h"})};
+
+// A program with a loop that begins to count at `first`, and what it gives.
+struct CountedProgram {
+  explicit CountedProgram(const tf::NodeDef& first, const tf::FunctionDef& body) {
+    tf::GraphDef graph = GraphOf({
+        first,
+        NodeOf("x", "Placeholder"),
+        NodeOf("loop", "While", {"first", "x"}, LoopOf("DT_FLOAT")),
+        NodeOf("double", "Mul", {"loop", "loop"}, {{"T", "type: DT_INT32"}}),
+        NodeOf("result", "Identity", {"loop:1"}),
+    });
+    *graph.mutable_library() = Library({LessThanThree("h: float"), body});
+    EXPECT_TRUE(program.Extend(graph).ok());
+    const absl::StatusOr<bool> changed =
+        CountIterations(program, {{"x:0"}, {"result:0", "double:0"}, {}}, &counted);
+    EXPECT_TRUE(changed.ok()) << changed.status();
+    any = changed.ok() && *changed;
+  }
+
+  ProgramGraph program, counted;
+  bool any = false;
+};
+
+TEST(CountIterationsTest, CountsWhereTheNumberIsConstant) {
+  const CountedProgram made(NodeOf("first", "Const", {}, IntegerOf("1")),
+                            CountAnd("h: float", kTanh, "tanh:y:0"));
+  ASSERT_TRUE(made.any);
+  const tf::NodeDef& loop = *made.counted.Find("loop");
+  EXPECT_EQ(loop.attr().at(kIterationsAttribute).i(), 2);
+  EXPECT_FALSE(loop.attr().contains("_lower_using_switch_merge"));
+  const tf::NodeDef* const last =
+      made.counted.Find(ParseTensor(made.counted.Find("double")->input(0)).node);
+  ASSERT_EQ(last->op(), "Const");
+  EXPECT_EQ(last->attr().at("value").tensor().int_val(0), 3);
+}
+
+TEST(CountIterationsTest, LeavesALoopThatBeginsAtAFeed) {
+  const CountedProgram made(
+      NodeOf("first", "Placeholder", {}, {{"dtype", "type: DT_INT32"}}),
+      CountAnd("h: float", kTanh, "tanh:y:0"));
+  EXPECT_FALSE(made.any);
+}
+
+TEST(CountIterationsTest, LeavesALoopWithASideEffect) {
+  const CountedProgram made(NodeOf("first", "Const", {}, IntegerOf("0")),
+                            CountAnd("h: float",
+                                     {Integer("shape", 2),
+                                      {{"draw"},
+                                       "RandomPoisson",
+                                       {"shape:output:0", "h"},
+                                       {{"S", tf::DT_INT32}, {"dtype", tf::DT_FLOAT}}}},
+                                     "draw:output:0"));
+  EXPECT_FALSE(made.any);
+}
+
+// ------------------------------------------------------------------ UnrollLoops
+
+TEST(UnrollLoopsTest, ReplacesALoopByItsIterations) {
+  Task task(
+      {NodeOf("x", "_Arg", {}, kFirstFeed),
+       NodeOf("first", "Const", {}, IntegerOf("0")), NodeOf("before", "NoOp"),
+       NodeOf("loop", "While", {"first", "x", "^before"}, Counted(LoopOf("DT_FLOAT"))),
+       NodeOf("after", "NoOp", {"^loop"}),
+       NodeOf("result", "_Retval", {"loop:1"}, kResult)},
+      Library({LessThanThree("h: float"), CountAnd("h: float", kTanh, "tanh:y:0")}));
+  const absl::StatusOr<bool> unrolled = UnrollLoops(task.get());
+  ASSERT_TRUE(unrolled.ok() && *unrolled) << unrolled.status();
+  EXPECT_EQ(task.Find("loop"), nullptr);
+  const tf::Node* node = InputOf(*task.Find("result"), 0);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(node->type_string(), "Tanh");
+    EXPECT_EQ(node->assigned_device_name(), task.Find("x")->assigned_device_name());
+    node = InputOf(*node, 0);
+  }
+  EXPECT_EQ(node->name(), "x");
+  const std::string end = EndOf(task);
+  EXPECT_TRUE(task.Waits(end, "before"));
+  EXPECT_TRUE(task.Waits(end, InputOf(*task.Find("result"), 0)->name()));
+}
+
+TEST(UnrollLoopsTest, ReadsAVariableOnceAndWhenTheLoopWouldBegin) {
+  Task task(
+      {NodeOf("variable", "VarHandleOp"), NodeOf("before", "NoOp"),
+       NodeOf("first", "Const", {}, IntegerOf("0")),
+       NodeOf("loop", "While", {"first", "variable", "^before"},
+              Counted(LoopOf("DT_RESOURCE"))),
+       NodeOf("x", "_Arg", {}, kFirstFeed), NodeOf("unused", "Identity", {"x"}),
+       NodeOf("after", "NoOp", {"^loop"})},
+      Library({LessThanThree("h: resource"),
+               CountAnd("h: resource",
+                        {{{"read"}, "ReadVariableOp", {"h"}, {{"dtype", tf::DT_FLOAT}}},
+                         NodeIn("tanh", "Tanh", {"read:value:0"})},
+                        "h")}));
+  const absl::StatusOr<bool> unrolled = UnrollLoops(task.get());
+  ASSERT_TRUE(unrolled.ok() && *unrolled) << unrolled.status();
+  const std::vector<std::string> reads = NamesOf(task, "ReadVariableOp");
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_TRUE(task.Waits(reads[0], "before"));
+  EXPECT_TRUE(task.Waits(EndOf(task), reads[0]));
+}
+
+TEST(UnrollLoopsTest, ReplacesTheElementsOfListsByPlainTensors) {
+  const FunctionNode item = {{"item"},
+                             "TensorListGetItem",
+                             {"rows", "i", "shape:output:0"},
+                             {{"element_dtype", tf::DT_FLOAT}}};
+  const FunctionNode tanh = NodeIn("tanh", "Tanh", {"item:item:0"});
+  const FunctionNode set = {{"set"},
+                            "TensorListSetItem",
+                            {"rows", "i", "tanh:y:0"},
+                            {{"element_dtype", tf::DT_FLOAT}}};
+  const Attributes element = {{"element_dtype", "type: DT_FLOAT"},
+                              {"shape_type", "type: DT_INT32"}};
+  Attributes shape = IntegerOf("3"), feed = kFirstFeed;
+  feed["_output_shapes"] = "list { shape { dim { size: 3 } dim { size: -1 } } }";
+  Task task(
+      {NodeOf("x", "_Arg", {}, feed), NodeOf("shape", "Const", {}, IntegerOf("-1")),
+       NodeOf("first", "Const", {}, IntegerOf("0")),
+       NodeOf("list", "TensorListFromTensor", {"x", "shape"}, element),
+       NodeOf("loop", "StatelessWhile", {"first", "list"},
+              Counted(LoopOf("DT_VARIANT"))),
+       NodeOf("all", "TensorListStack", {"loop:1", "shape"}, element),
+       NodeOf("result", "_Retval", {"all"}, kResult)},
+      Library({LessThanThree("rows: variant"),
+               tf::FunctionDefHelper::Create(
+                   "body", {"i: int32", "rows: variant"},
+                   {"i_out: int32", "out: variant"}, {},
+                   {Integer("shape", -1), item, tanh, set, Integer("one", 1),
+                    NodeIn("next", "AddV2", {"i", "one:output:0"}, tf::DT_INT32)},
+                   {{"i_out", "next:z:0"}, {"out", "set:output_handle:0"}})}));
+  const absl::StatusOr<bool> unrolled = UnrollLoops(task.get());
+  ASSERT_TRUE(unrolled.ok() && *unrolled) << unrolled.status();
+  const tf::Node* const all = InputOf(*task.Find("result"), 0);
+  ASSERT_EQ(all->type_string(), "Pack");
+  for (int i = 0; i < 3; ++i) {
+    const tf::Edge* row = nullptr;
+    ASSERT_EQ(InputOf(*all, i)->type_string(), "Tanh");
+    ASSERT_TRUE(InputOf(*all, i)->input_edge(0, &row).ok());
+    EXPECT_EQ(row->src()->type_string(), "Unpack");
+    EXPECT_EQ(row->src_output(), i);
+  }
+  EXPECT_TRUE(NamesOf(task, "TensorListSetItem").empty());
+}
+
+// The gradient of y of h · y, for a y of another shape or of the same.
+tf::FunctionDef GradientOfProduct(const std::string& y) {
+  return CountAnd(
+      "h: float",
+      {NodeIn("same", "Tanh", {"h"}),
+       Integer("axis", 0),
+       {{"largest"},
+        "Max",
+        {"h", "axis:output:0"},
+        {{"T", tf::DT_FLOAT}, {"keep_dims", true}}},
+       NodeIn("product", "Mul", {"h", y}),
+       NodeIn("shape", "Shape", {"h"}),
+       NodeIn("shape_y", "Shape", {y}),
+       {{"axes"}, "BroadcastGradientArgs", {"shape:output:0", "shape_y:output:0"}, {}},
+       {{"sum"}, "Sum", {"product:z:0", "axes:r1:0"}, {{"T", tf::DT_FLOAT}}},
+       NodeIn("gradient", "Reshape", {"sum:output:0", "shape_y:output:0"}),
+       NodeIn("more", "AddV2", {"gradient:output:0", "h"})},
+      "more:z:0");
+}
+
+TEST(UnrollLoopsTest, LeavesOutSumsWhereNothingWasBroadcast) {
+  for (const bool same : {true, false}) {
+    Attributes feed = kFirstFeed;
+    feed["_output_shapes"] = "list { shape { dim { size: -1 } dim { size: 2 } } }";
+    Task task(
+        {NodeOf("x", "_Arg", {}, feed), NodeOf("first", "Const", {}, IntegerOf("0")),
+         NodeOf("loop", "StatelessWhile", {"first", "x"}, Counted(LoopOf("DT_FLOAT"))),
+         NodeOf("result", "_Retval", {"loop:1"}, kResult)},
+        Library({LessThanThree("h: float"),
+                 GradientOfProduct(same ? "same:y:0" : "largest:output:0")}));
+    const absl::StatusOr<bool> unrolled = UnrollLoops(task.get());
+    ASSERT_TRUE(unrolled.ok() && *unrolled) << unrolled.status();
+    EXPECT_EQ(NamesOf(task, "Mul").size(), 3u);
+    EXPECT_EQ(NamesOf(task, "Sum").size(), same ? 0u : 3u);
+    EXPECT_EQ(NamesOf(task, "Reshape").size(), same ? 0u : 3u);
+    EXPECT_EQ(NamesOf(task, "Shape").size() > 0, !same);
+  }
+}
+
+}  // namespace
+}  // namespace tensorbow
