@@ -3,11 +3,14 @@
 # headers, but call CUDA only through ours.
 set(TENSORBOW_CUDA_SOURCES
   cc/arithmetic/gpu/update_kernels.cu.cc
+  cc/synchroniser/gpu/sma_kernels.cu.cc
+)
+# Those without kernels: nvcc hands them to the C++ compiler, in a tenth of the time.
+set(TENSORBOW_CUDA_HOST_SOURCES
   cc/device/gpu/cuda_event.cu.cc
   cc/device/gpu/cuda_graph.cu.cc
   cc/device/gpu/cuda_memory.cu.cc
   cc/device/gpu/cuda_stream.cu.cc
-  cc/synchroniser/gpu/sma_kernels.cu.cc
 )
 set(TENSORBOW_GPU_SOURCES
   cc/device/gpu/eigen_stream.cc
@@ -43,14 +46,19 @@ endif()
 list(APPEND gencode -gencode=arch=compute_${newest},code=compute_${newest})
 
 set(cuda_objects)
-foreach(source ${TENSORBOW_CUDA_SOURCES})
+foreach(source ${TENSORBOW_CUDA_SOURCES} ${TENSORBOW_CUDA_HOST_SOURCES})
+  if(source IN_LIST TENSORBOW_CUDA_SOURCES)
+    # -fmad=false: the same bits as on the CPU.
+    set(language -x cu -fmad=false ${gencode})
+  else()
+    set(language -x c++)
+  endif()
   set(object ${CMAKE_BINARY_DIR}/cuda/${source}.o)
   get_filename_component(directory ${object} DIRECTORY)
   file(MAKE_DIRECTORY ${directory})
-  # -fmad=false: the same bits as on the CPU.
   add_custom_command(
     OUTPUT ${object}
-    COMMAND ${TENSORBOW_NVCC} -x cu -std=c++17 -O3 -DNDEBUG -fmad=false ${gencode}
+    COMMAND ${TENSORBOW_NVCC} ${language} -std=c++17 -O3 -DNDEBUG
       -Xcompiler=-fPIC,-Wall,-Wextra,-Wno-unused-parameter,-ffp-contract=off
       -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR} -MD -MF ${object}.d
       -c ${PROJECT_SOURCE_DIR}/${source} -o ${object}

@@ -16,7 +16,11 @@ TARGETS = {
 }
 
 # The variables of the GPU library, which Bazel does not build.
-CMAKE_ONLY = {"TENSORBOW_CUDA_SOURCES", "TENSORBOW_GPU_SOURCES"}
+CMAKE_ONLY = {
+    "TENSORBOW_CUDA_SOURCES",
+    "TENSORBOW_CUDA_HOST_SOURCES",
+    "TENSORBOW_GPU_SOURCES",
+}
 
 COMPILED_BY_TESTS = {"tests/cc/emulated_accelerator.cc", "tests/cc/idle_gpu.cc"}
 
