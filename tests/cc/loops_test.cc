@@ -1,10 +1,12 @@
 // The passes that replace loops by their iterations, graph in and graph out.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/passes/loops/count_iterations.h"
 #include "cc/passes/loops/function_copies.h"
+#include "cc/passes/loops/merge_products.h"
 #include "cc/passes/loops/unroll_loops.h"
 #include "gtest/gtest.h"
 #include "tensorflow/core/framework/function.h"
@@ -287,6 +289,83 @@ TEST(UnrollLoopsTest, LeavesOutSumsWhereNothingWasBroadcast) {
     EXPECT_EQ(NamesOf(task, "Reshape").size(), same ? 0u : 3u);
     EXPECT_EQ(NamesOf(task, "Shape").size() > 0, !same);
   }
+}
+
+// ------------------------------------------------------------------ MergeProducts
+
+// The sum of `terms` products, and of as many sums over rows, one after the other.
+Task SumsOfTerms(int terms) {
+  Attributes first = {{"dtype", "type: DT_INT32"},
+                      {"value",
+                       "tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } "
+                       "int_val: 0 }"}};
+  const Attributes transposed = {{"transpose_a", "b: true"}}, two = {{"N", "i: 2"}};
+  std::vector<tf::NodeDef> nodes = {NodeOf("x", "_Arg", {}, kFirstFeed),
+                                    NodeOf("axes", "Const", {}, first)};
+  std::string product = "x", sum = "x";
+  for (int i = 0; i < terms; ++i) {
+    const std::string k = std::to_string(i);
+    nodes.push_back(NodeOf("a" + k, "Tanh", {"x"}));
+    nodes.push_back(NodeOf("b" + k, "Sigmoid", {"x"}));
+    nodes.push_back(NodeOf("product" + k, "MatMul", {"a" + k, "b" + k}, transposed));
+    nodes.push_back(NodeOf("rows" + k, "Sum", {"b" + k, "axes"}));
+    nodes.push_back(NodeOf("products" + k, "AddN", {product, "product" + k}, two));
+    nodes.push_back(NodeOf("sums" + k, "AddN", {sum, "rows" + k}, two));
+    product = "products" + k;
+    sum = "sums" + k;
+  }
+  nodes.push_back(NodeOf("result", "_Retval", {product}, kResult));
+  nodes.push_back(NodeOf("second", "_Retval", {sum}, {{"index", "i: 1"}}));
+  return Task(nodes);
+}
+
+TEST(MergeProductsTest, ComputesOneProductAndOneSum) {
+  Task task = SumsOfTerms(5);
+  tf::Graph* const graph = task.get()->parts[0].graph.get();
+  const absl::StatusOr<bool> merged = MergeProducts(graph);
+  ASSERT_TRUE(merged.ok() && *merged) << merged.status();
+  for (const auto& [result, op] : std::vector<std::pair<std::string, std::string>>{
+           {"result", "MatMul"}, {"second", "Sum"}}) {
+    const tf::Node* const all = InputOf(*task.Find(result), 0);
+    ASSERT_EQ(all->type_string(), "AddN");
+    ASSERT_EQ(all->num_inputs(), 2);
+    EXPECT_EQ(InputOf(*all, 0)->name(), "x");
+    const tf::Node* const merged_term = InputOf(*all, 1);
+    ASSERT_EQ(merged_term->type_string(), op);
+    const tf::Node* const rows = InputOf(*merged_term, 0);
+    ASSERT_EQ(rows->type_string(), "ConcatV2");
+    ASSERT_EQ(rows->num_inputs(), 6);
+    std::vector<std::string> names;
+    for (int i = 0; i < 5; ++i) names.push_back(InputOf(*rows, i)->name());
+    const std::string side = op == "MatMul" ? "a" : "b";
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(names, std::vector<std::string>(
+                         {side + "0", side + "1", side + "2", side + "3", side + "4"}));
+  }
+  const tf::Node* const product = InputOf(*InputOf(*task.Find("result"), 0), 1);
+  for (int i = 0; i < 5; ++i) {  // the same order on both sides
+    EXPECT_EQ(InputOf(*InputOf(*product, 0), i)->name().substr(1),
+              InputOf(*InputOf(*product, 1), i)->name().substr(1));
+  }
+}
+
+TEST(MergeProductsTest, LeavesFewTerms) {
+  Task task = SumsOfTerms(3);
+  const absl::StatusOr<bool> merged = MergeProducts(task.get()->parts[0].graph.get());
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_FALSE(*merged);
+}
+
+TEST(MergeProductsTest, LeavesProductsThatOthersTake) {
+  Task task = SumsOfTerms(5);
+  tf::Graph* const graph = task.get()->parts[0].graph.get();
+  for (int i = 0; i < 2; ++i) {
+    tf::Node* const product =
+        const_cast<tf::Node*>(task.Find("product" + std::to_string(i)));
+    graph->AddControlEdge(product, const_cast<tf::Node*>(task.Find("second")));
+  }
+  ASSERT_TRUE(MergeProducts(graph).ok());
+  EXPECT_EQ(InputOf(*task.Find("result"), 0)->name(), "products4");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ absl::StatusOr<const LoopFunction*> FunctionCopies::Find(const tf::Node& loop,
   if (function.body != nullptr) return &function;
   function.definition = functions_.Find(name.name());
   if (function.definition == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no function '", name.name(), "'"));
+    return absl::InternalError(absl::StrCat("no function '", name.name(), "'"));
   }
   TF_RETURN_IF_ERROR(tf::FunctionDefToBodyHelper(*function.definition, tf::AttrSlice(),
                                                  &functions_, &function.body));

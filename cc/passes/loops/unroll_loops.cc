@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/passes/loops/function_copies.h"
 #include "cc/passes/loops/known_values.h"
+#include "cc/passes/loops/merge_products.h"
 #include "cc/passes/loops/shape_ops.h"
 #include "cc/passes/loops/tensor_lists.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -75,6 +76,8 @@ class Unroller {
       }
     }
     for (tf::Node* loop : loops) graph_.RemoveNode(loop);
+    tf::PruneForReverseReachability(&graph_, ends);
+    TF_RETURN_IF_ERROR(MergeProducts(&graph_).status());
     tf::PruneForReverseReachability(&graph_, std::move(ends));
     tf::FixupSourceAndSinkEdges(&graph_);
     return absl::OkStatus();
