@@ -9,6 +9,28 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
+namespace {
+
+// Returns the result of an op on the counters of a loop, without a kernel; nullopt for
+// other ops.
+std::optional<tf::Tensor> Count(const std::string& op, const tf::Tensor& a,
+                                const tf::Tensor& b) {
+  if (a.dims() != 0 || b.dims() != 0 || a.dtype() != b.dtype()) return std::nullopt;
+  if (a.dtype() == tf::DT_BOOL && op == "LogicalAnd") {
+    return tf::Tensor(a.scalar<bool>()() && b.scalar<bool>()());
+  }
+  if (a.dtype() != tf::DT_INT32) return std::nullopt;
+  const int x = a.scalar<int>()(), y = b.scalar<int>()();
+  if (op == "Less") return tf::Tensor(x < y);
+  int sum = 0;
+  if ((op == "AddV2" || op == "Add") && !__builtin_add_overflow(x, y, &sum)) {
+    return tf::Tensor(sum);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 KnownValues::KnownValues(tf::Graph* graph)
     : graph_(graph),
       refiner_(graph->versions(), graph->op_registry()),
@@ -74,6 +96,16 @@ std::optional<tf::Tensor> KnownValues::Constant(const tf::OutputTensor& tensor) 
       value = constant;
     return value;
   }
+  const tf::DataType type = tensor.node->output_type(tensor.index);
+  if (tensor.node->num_inputs() == 2 && (type == tf::DT_INT32 || type == tf::DT_BOOL) &&
+      IsScalar(tensor)) {
+    const std::optional<tf::Tensor> a = Constant(InputOf(*tensor.node, 0));
+    const std::optional<tf::Tensor> b = Constant(InputOf(*tensor.node, 1));
+    if (a.has_value() && b.has_value()) {
+      const auto counted = Count(tensor.node->type_string(), *a, *b);
+      if (counted.has_value()) return constants_[key] = counted;
+    }
+  }
   const auto evaluated = tf::EvaluateConstantTensor(
       *tensor.node, tensor.index, refiner_,
       [this](const tf::Node& node, int index) -> std::optional<tf::Tensor> {
@@ -82,8 +114,7 @@ std::optional<tf::Tensor> KnownValues::Constant(const tf::OutputTensor& tensor) 
       },
       tf::EvaluateConstantTensorRunner{graph_->op_registry(),
                                        graph_->versions().producer(), &runner_});
-  if (evaluated.ok()) constants_[key] = *evaluated;
-  return constants_[key];
+  return constants_[key] = evaluated.ok() ? *evaluated : std::nullopt;
 }
 
 std::optional<int> KnownValues::Integer(const tf::OutputTensor& tensor) {
