@@ -60,7 +60,7 @@ absl::Status CheckTrained(const CompileInput& in, const TaskGraph& task) {
 
 absl::StatusOr<bool> UnrollLoopsPass::Run(const CompileInput& in, TaskGraph* task,
                                           TaskTraits* traits) const {
-  return UnrollLoops(task);
+  return UnrollLoops(/*same_bits=*/in.alone, task);
 }
 
 absl::StatusOr<bool> FoldShapesPass::Run(const CompileInput& in, TaskGraph* task,

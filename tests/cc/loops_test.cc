@@ -173,7 +173,7 @@ TEST(UnrollLoopsTest, ReplacesALoopByItsIterations) {
        NodeOf("after", "NoOp", {"^loop"}),
        NodeOf("result", "_Retval", {"loop:1"}, kResult)},
       Library({LessThanThree("h: float"), CountAnd("h: float", kTanh, "tanh:y:0")}));
-  const absl::StatusOr<bool> unrolled = UnrollLoops(task.get());
+  const absl::StatusOr<bool> unrolled = UnrollLoops(true, task.get());
   ASSERT_TRUE(unrolled.ok() && *unrolled) << unrolled.status();
   EXPECT_EQ(task.Find("loop"), nullptr);
   const tf::Node* node = InputOf(*task.Find("result"), 0);
@@ -201,7 +201,7 @@ TEST(UnrollLoopsTest, ReadsAVariableOnceAndWhenTheLoopWouldBegin) {
                         {{{"read"}, "ReadVariableOp", {"h"}, {{"dtype", tf::DT_FLOAT}}},
                          NodeIn("tanh", "Tanh", {"read:value:0"})},
                         "h")}));
-  const absl::StatusOr<bool> unrolled = UnrollLoops(task.get());
+  const absl::StatusOr<bool> unrolled = UnrollLoops(true, task.get());
   ASSERT_TRUE(unrolled.ok() && *unrolled) << unrolled.status();
   const std::vector<std::string> reads = NamesOf(task, "ReadVariableOp");
   ASSERT_EQ(reads.size(), 1u);
@@ -238,7 +238,7 @@ TEST(UnrollLoopsTest, ReplacesTheElementsOfListsByPlainTensors) {
                    {Integer("shape", -1), item, tanh, set, Integer("one", 1),
                     NodeIn("next", "AddV2", {"i", "one:output:0"}, tf::DT_INT32)},
                    {{"i_out", "next:z:0"}, {"out", "set:output_handle:0"}})}));
-  const absl::StatusOr<bool> unrolled = UnrollLoops(task.get());
+  const absl::StatusOr<bool> unrolled = UnrollLoops(true, task.get());
   ASSERT_TRUE(unrolled.ok() && *unrolled) << unrolled.status();
   const tf::Node* const all = InputOf(*task.Find("result"), 0);
   ASSERT_EQ(all->type_string(), "Pack");
@@ -282,7 +282,7 @@ TEST(UnrollLoopsTest, LeavesOutSumsWhereNothingWasBroadcast) {
          NodeOf("result", "_Retval", {"loop:1"}, kResult)},
         Library({LessThanThree("h: float"),
                  GradientOfProduct(same ? "same:y:0" : "largest:output:0")}));
-    const absl::StatusOr<bool> unrolled = UnrollLoops(task.get());
+    const absl::StatusOr<bool> unrolled = UnrollLoops(true, task.get());
     ASSERT_TRUE(unrolled.ok() && *unrolled) << unrolled.status();
     EXPECT_EQ(NamesOf(task, "Mul").size(), 3u);
     EXPECT_EQ(NamesOf(task, "Sum").size(), same ? 0u : 3u);

@@ -58,7 +58,7 @@ class Unroller {
         shapes_(&values_),
         copies_(functions, graph, &values_) {}
 
-  absl::Status Unroll() {
+  absl::Status Unroll(bool same_bits) {
     std::vector<tf::Node*> order;
     tf::GetReversePostOrder(graph_, &order, tf::NodeComparatorName());
     std::unordered_set<const tf::Node*> ends;  // of the task
@@ -77,8 +77,10 @@ class Unroller {
     }
     for (tf::Node* loop : loops) graph_.RemoveNode(loop);
     tf::PruneForReverseReachability(&graph_, ends);
-    TF_RETURN_IF_ERROR(MergeProducts(&graph_).status());
-    tf::PruneForReverseReachability(&graph_, std::move(ends));
+    if (!same_bits) {
+      TF_RETURN_IF_ERROR(MergeProducts(&graph_).status());
+      tf::PruneForReverseReachability(&graph_, std::move(ends));
+    }
     tf::FixupSourceAndSinkEdges(&graph_);
     return absl::OkStatus();
   }
@@ -171,14 +173,14 @@ class Unroller {
 
 }  // namespace
 
-absl::StatusOr<bool> UnrollLoops(TaskGraph* task) {
+absl::StatusOr<bool> UnrollLoops(bool same_bits, TaskGraph* task) {
   tf::Graph* const graph = task->parts[0].graph.get();
   const auto nodes = graph->op_nodes();
   if (std::none_of(nodes.begin(), nodes.end(),
                    [](const tf::Node* node) { return IsCounted(*node); })) {
     return false;
   }
-  TF_RETURN_IF_ERROR(Unroller(*task->functions, graph).Unroll());
+  TF_RETURN_IF_ERROR(Unroller(*task->functions, graph).Unroll(same_bits));
   return true;
 }
 

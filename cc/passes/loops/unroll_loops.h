@@ -10,8 +10,8 @@
 namespace tensorbow {
 
 // Replaces the loops with kIterationsAttribute. Returns whether there are any.
-// REQUIRES: the task has one part.
-absl::StatusOr<bool> UnrollLoops(TaskGraph* task);
+// `same_bits`: sums keep their order. REQUIRES: the task has one part.
+absl::StatusOr<bool> UnrollLoops(bool same_bits, TaskGraph* task);
 
 }  // namespace tensorbow
 
