@@ -2,6 +2,7 @@
 #ifndef TENSORBOW_CC_GRAPH_DOWNSTREAM_H_
 #define TENSORBOW_CC_GRAPH_DOWNSTREAM_H_
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -26,6 +27,13 @@ NodeSet Downstream(std::vector<const tensorflow::Node*> start, Follow follow) {
     }
   }
   return reached;
+}
+
+// Returns whether no other op needs the node.
+inline bool IsEnd(const tensorflow::Node& node) {
+  return std::all_of(
+      node.out_edges().begin(), node.out_edges().end(),
+      [](const tensorflow::Edge* edge) { return edge->dst()->IsSink(); });
 }
 
 // Returns the nodes that may not be executed, or more than once: in branches of

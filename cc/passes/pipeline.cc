@@ -37,6 +37,7 @@ Pipeline ExchangePipeline() {
 Pipeline TaskPipeline() {
   Pipeline p;
   p.Add<UnrollLoopsPass>();
+  p.Add<SimplifyShapesPass>();
   p.Add<FoldShapesPass>();
   p.Add<DivideTaskPass>();
   p.Add<UseOneDnnPass>();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/passes/loops/shape_ops.h"
 #include "cc/passes/loops/unroll_loops.h"
 #include "cc/passes/task/exchange_moments.h"
 #include "cc/passes/task/fold_shapes.h"
@@ -61,6 +62,12 @@ absl::Status CheckTrained(const CompileInput& in, const TaskGraph& task) {
 absl::StatusOr<bool> UnrollLoopsPass::Run(const CompileInput& in, TaskGraph* task,
                                           TaskTraits* traits) const {
   return UnrollLoops(/*same_bits=*/in.alone, task);
+}
+
+absl::StatusOr<bool> SimplifyShapesPass::Run(const CompileInput& in, TaskGraph* task,
+                                             TaskTraits* traits) const {
+  // A task whose shapes are wrong fails when it is executed, with a better message.
+  return SimplifyShapes(task).value_or(false);
 }
 
 absl::StatusOr<bool> FoldShapesPass::Run(const CompileInput& in, TaskGraph* task,

@@ -16,6 +16,14 @@ class UnrollLoopsPass : public TaskPass {
                            TaskTraits* traits) const override;
 };
 
+// Leaves out ops on shapes that are the same for any number of rows.
+class SimplifyShapesPass : public TaskPass {
+ public:
+  absl::string_view name() const override { return "SimplifyShapes"; }
+  absl::StatusOr<bool> Run(const CompileInput& in, TaskGraph* task,
+                           TaskTraits* traits) const override;
+};
+
 // Computes what follows from the shapes of the feeds, if they are known.
 class FoldShapesPass : public TaskPass {
  public:

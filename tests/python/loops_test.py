@@ -148,9 +148,14 @@ def assertion(x, w):
     return times(3, body, x[:, 0])[0]
 
 
+def beside_an_unrolled_loop(x, w):
+    kept = times(tf.shape(x)[1], lambda t, h: tf.tanh(h * w[0] + x[:1, t]), x[:, 0])[0]
+    return kept + times(3, lambda i, h: tf.tanh(h @ w + kept), x[:, 0])[0]
+
+
 KEPT = (
     *(nested, condition_reads_variable, fed_length, conditional, in_conditional, random),
-    assertion,
+    *(assertion, beside_an_unrolled_loop),
 )
 
 

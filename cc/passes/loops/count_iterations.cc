@@ -181,7 +181,7 @@ class Counter {
     return copies_.Copy(
         loop, function, arguments,
         [&upstream](const tf::Node* node) { return upstream.nodes.contains(node); },
-        [this](tf::Node* copy) { return values_.Infer(copy); });
+        [this](tf::Node* copy) { return values_.Infer(copy); }, &shared_);
   }
 
   // Replaces counters by their values; returns whether all are known.
@@ -200,6 +200,7 @@ class Counter {
   KnownValues values_;
   FunctionCopies copies_;
   Tensors constants_;
+  SharedConstants shared_;
   int num_ops_ = 0;
 };
 

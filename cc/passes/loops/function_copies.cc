@@ -1,8 +1,8 @@
 #include "cc/passes/loops/function_copies.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/common_runtime/function_def_utils.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -20,6 +20,11 @@ int NumberOf(const tf::Node& node) {
   int index = 0;
   TF_CHECK_OK(tf::GetNodeAttr(node.attrs(), "index", &index));
   return index;
+}
+
+bool WaitsForNothing(const tf::Node& node) {
+  return std::all_of(node.in_edges().begin(), node.in_edges().end(),
+                     [](const tf::Edge* edge) { return edge->src()->IsSource(); });
 }
 
 }  // namespace
@@ -48,7 +53,7 @@ absl::StatusOr<const LoopFunction*> FunctionCopies::Find(const tf::Node& loop,
 absl::StatusOr<Tensors> FunctionCopies::Copy(
     const tf::Node& loop, const LoopFunction& function, const Tensors& arguments,
     const std::function<bool(const tf::Node*)>& takes,
-    const std::function<absl::Status(tf::Node*)>& added) {
+    const std::function<absl::Status(tf::Node*)>& added, SharedConstants* constants) {
   absl::flat_hash_map<const tf::Node*, tf::Node*> copies;
   const auto copy_of = [&](const tf::Edge& edge) -> tf::OutputTensor {
     if (edge.src()->IsArg()) return arguments[NumberOf(*edge.src())];
@@ -63,8 +68,14 @@ absl::StatusOr<Tensors> FunctionCopies::Copy(
       results[NumberOf(*node)] = copy_of(*edge);
       continue;
     }
+    const bool shared = node->IsConstant() && WaitsForNothing(*node);
+    if (shared && constants->contains(node)) {
+      copies[node] = constants->at(node);
+      continue;
+    }
     tf::Node* const copy = graph_.CopyNode(node);
     copies[node] = copy;
+    if (shared) (*constants)[node] = copy;
     copy->set_name(graph_.NewName(absl::StrCat(loop.name(), "/", node->name())));
     copy->set_assigned_device_name(loop.assigned_device_name());
     for (const tf::Edge* edge : node->in_edges()) {

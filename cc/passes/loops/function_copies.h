@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,6 +32,9 @@ struct LoopFunction {
   std::vector<tensorflow::Node*> order;  // each node after its inputs
 };
 
+// The copies of a function's constants, which all its copies share.
+using SharedConstants = absl::flat_hash_map<const tensorflow::Node*, tensorflow::Node*>;
+
 // Copies what functions consist of into a graph. Thread-compatible.
 class FunctionCopies {
  public:
@@ -44,12 +48,14 @@ class FunctionCopies {
                                            const char* attribute);
 
   // Adds the ops of a function that `takes` accepts, by node of its body; calls `added`
-  // with each. Returns the results; a result of other ops has no node.
+  // with each. Returns the results; a result of other ops has no node. `constants` is
+  // used and extended.
   absl::StatusOr<Tensors> Copy(
       const tensorflow::Node& loop, const LoopFunction& function,
       const Tensors& arguments,
       const std::function<bool(const tensorflow::Node*)>& takes,
-      const std::function<absl::Status(tensorflow::Node*)>& added);
+      const std::function<absl::Status(tensorflow::Node*)>& added,
+      SharedConstants* constants);
 
  private:
   const tensorflow::FunctionLibraryDefinition& functions_;

@@ -177,9 +177,10 @@ std::vector<tf::Node*> SumsIn(const tf::Graph& graph) {
 
 }  // namespace
 
-absl::StatusOr<bool> MergeProducts(tf::Graph* graph) {
+absl::StatusOr<bool> MergeProducts(const NodeSet& conditional, tf::Graph* graph) {
   bool any = false;
   for (tf::Node* sum : SumsIn(*graph)) {
+    if (conditional.count(sum) > 0) continue;
     Outputs terms;
     CollectTerms(*sum, &terms);
     Builder builder(*sum, graph);

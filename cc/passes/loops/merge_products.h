@@ -4,14 +4,16 @@
 #define TENSORBOW_CC_PASSES_LOOPS_MERGE_PRODUCTS_H_
 
 #include "absl/status/statusor.h"
+#include "cc/graph/downstream.h"
 #include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
 
 // Replaces a chain of AddN that adds up aᵢᵀ · bᵢ by aᵀ · b, with the rows of all aᵢ and
 // of all bᵢ below each other. Replaces the sums over the rows of all bᵢ likewise.
-// Returns whether there are any.
-absl::StatusOr<bool> MergeProducts(tensorflow::Graph* graph);
+// Leaves the nodes `conditional`. Returns whether there are any.
+absl::StatusOr<bool> MergeProducts(const NodeSet& conditional,
+                                   tensorflow::Graph* graph);
 
 }  // namespace tensorbow
 

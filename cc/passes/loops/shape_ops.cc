@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
+#include <utility>
 
+#include "cc/graph/downstream.h"
+#include "cc/passes/loops/function_copies.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorbow {
@@ -218,6 +223,32 @@ void ShapeOps::Reshape(tf::Node* node) {
       std::equal(from->begin(), from->end(), to->begin(), to->end(), IsSame)) {
     values_.Replace({node, 0}, values_.InputOf(*node, 0));
   }
+}
+
+absl::StatusOr<bool> SimplifyShapes(TaskGraph* task) {
+  tf::Graph* const graph = task->parts[0].graph.get();
+  const auto nodes = graph->op_nodes();
+  if (std::none_of(nodes.begin(), nodes.end(), [](const tf::Node* node) {
+        return node->type_string() == "BroadcastGradientArgs";
+      })) {
+    return false;
+  }
+  const NodeSet conditional = Conditional(*graph);
+  std::vector<tf::Node*> order;
+  tf::GetReversePostOrder(*graph, &order, tf::NodeComparatorName());
+  std::unordered_set<const tf::Node*> ends;
+  KnownValues values(graph);
+  ShapeOps shapes(&values);
+  for (tf::Node* node : order) {
+    if (!node->IsOp()) continue;
+    if (IsEnd(*node)) ends.insert(node);
+    TF_RETURN_IF_ERROR(TakeCurrentInputs(values, graph, node));
+    TF_RETURN_IF_ERROR(values.Infer(node));
+    if (conditional.count(node) == 0) TF_RETURN_IF_ERROR(shapes.Visit(node));
+  }
+  tf::PruneForReverseReachability(graph, std::move(ends));
+  tf::FixupSourceAndSinkEdges(graph);
+  return true;
 }
 
 }  // namespace tensorbow

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cc/graph/task_graph.h"
 #include "cc/passes/loops/known_values.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/graph/graph.h"
@@ -44,6 +46,11 @@ class ShapeOps {
 
   KnownValues& values_;
 };
+
+// Applies ShapeOps to a task with gradients of broadcasts, which TensorFlow could not
+// simplify without the number of rows. Returns whether there are any. REQUIRES: the
+// task has one part.
+absl::StatusOr<bool> SimplifyShapes(TaskGraph* task);
 
 }  // namespace tensorbow
 

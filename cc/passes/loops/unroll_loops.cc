@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "cc/graph/downstream.h"
 #include "cc/passes/loops/function_copies.h"
 #include "cc/passes/loops/known_values.h"
 #include "cc/passes/loops/merge_products.h"
@@ -31,12 +32,6 @@ bool IsCounted(const tf::Node& node) {
 
 bool IsVariant(const tf::OutputTensor& tensor) {
   return tensor.node->output_type(tensor.index) == tf::DT_VARIANT;
-}
-
-// Returns whether no other op needs the node.
-bool IsEnd(const tf::Node& node) {
-  return std::all_of(node.out_edges().begin(), node.out_edges().end(),
-                     [](const tf::Edge* edge) { return edge->dst()->IsSink(); });
 }
 
 // Returns the nodes that wait for others to be executed, or are waited for.
@@ -63,22 +58,23 @@ class Unroller {
     tf::GetReversePostOrder(graph_, &order, tf::NodeComparatorName());
     std::unordered_set<const tf::Node*> ends;  // of the task
     std::vector<tf::Node*> loops;
+    const NodeSet conditional = Conditional(graph_);
     for (tf::Node* node : order) {
       if (!node->IsOp()) continue;
-      if (IsEnd(*node)) ends.insert(node);
+      if (IsEnd(*node) && !IsCounted(*node)) ends.insert(node);
       TF_RETURN_IF_ERROR(TakeCurrentInputs(values_, &graph_, node));
+      TF_RETURN_IF_ERROR(values_.Infer(node));
       if (IsCounted(*node)) {
-        TF_RETURN_IF_ERROR(values_.Infer(node));
         TF_RETURN_IF_ERROR(UnrollLoop(node));
         loops.push_back(node);
-      } else {
+      } else if (conditional.count(node) == 0) {
         TF_RETURN_IF_ERROR(Simplify(node));
       }
     }
     for (tf::Node* loop : loops) graph_.RemoveNode(loop);
     tf::PruneForReverseReachability(&graph_, ends);
     if (!same_bits) {
-      TF_RETURN_IF_ERROR(MergeProducts(&graph_).status());
+      TF_RETURN_IF_ERROR(MergeProducts(conditional, &graph_).status());
       tf::PruneForReverseReachability(&graph_, std::move(ends));
     }
     tf::FixupSourceAndSinkEdges(&graph_);
@@ -108,13 +104,15 @@ class Unroller {
           last.push_back(first = copy);
         }
       }
+      TF_RETURN_IF_ERROR(values_.Infer(copy));
       return Simplify(copy);
     };
     const auto all = [](const tf::Node*) { return true; };
+    SharedConstants constants;
     for (int i = 0; i < iterations; ++i) {
       TF_RETURN_IF_ERROR(UseConstants(&variables));
-      TF_ASSIGN_OR_RETURN(variables,
-                          copies_.Copy(*loop, *body, variables, all, simplify));
+      TF_ASSIGN_OR_RETURN(
+          variables, copies_.Copy(*loop, *body, variables, all, simplify, &constants));
     }
     for (int i = 0; i < loop->num_outputs(); ++i) {
       values_.Replace({loop, i}, variables[i]);
@@ -123,7 +121,6 @@ class Unroller {
   }
 
   absl::Status Simplify(tf::Node* node) {
-    TF_RETURN_IF_ERROR(values_.Infer(node));
     TF_RETURN_IF_ERROR(lists_.Visit(node));
     return shapes_.Visit(node);
   }

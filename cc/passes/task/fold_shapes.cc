@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cc/graph/downstream.h"
 #include "tensorflow/core/common_runtime/constant_folding.h"
 #include "tensorflow/core/common_runtime/shape_refiner.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -76,12 +77,6 @@ void TakeControl(tf::Node* node, tf::Node* constant, tf::Graph* graph) {
     graph->AddControlEdge(constant, edge->dst());
     graph->RemoveControlEdge(edge);
   }
-}
-
-// Returns whether no other op needs the node.
-bool IsEnd(const tf::Node& node) {
-  return std::all_of(node.out_edges().begin(), node.out_edges().end(),
-                     [](const tf::Edge* edge) { return edge->dst()->IsSink(); });
 }
 
 }  // namespace
