@@ -17,6 +17,12 @@ constexpr int64_t kMostPatience = int64_t{1} << 40;
 constexpr int64_t kConfirmAfter = 10;
 constexpr int64_t kMostConfirmAfter = int64_t{1} << 40;
 
+// A layout is given up if its fastest run is slower than this share of the best
+// layout's throughput, after these shares of the runs and seconds of a window.
+constexpr double kHopeless = 0.75;
+constexpr int64_t kHopelessRuns = 3;
+constexpr double kHopelessSeconds = 0.6;
+
 std::string ThroughputChanged(double before, double now) {
   char text[80];
   std::snprintf(text, sizeof(text), "%.4g samples/s have become %.4g", before, now);
@@ -43,6 +49,12 @@ std::optional<Layout> LayoutTuner::Ran(uint64_t program, int64_t samples,
   if (!started_) {
     started_ = true;
     window_.Watch(program);
+  }
+  if (AddToTrial(program, samples, seconds)) {
+    window_.Begin();
+    tuning_windows_ += settings_.windows + (warm_ ? 0 : 1);  // as of any other layout
+    trial_.rates = {fastest_};
+    return EndTrial();
   }
   const RunWindow::State state = window_.Add(program, samples, seconds);
   if (state == RunWindow::State::kOpen) return std::nullopt;
@@ -83,6 +95,25 @@ std::optional<Layout> LayoutTuner::EndWindow(RunWindow::State state) {
   }
   trial_.rates.push_back(rate);
   if (trial_.rates.size() < goal_) return std::nullopt;
+  return EndTrial();
+}
+
+bool LayoutTuner::AddToTrial(uint64_t program, int64_t samples, double seconds) {
+  if (settled_ || trials_.empty() || !trial_.rates.empty()) return false;
+  if (window_.watched().has_value() && program != *window_.watched()) return false;
+  ++trial_runs_;
+  trial_seconds_ += seconds;
+  fastest_ = std::max(fastest_, samples / seconds);
+  if (trial_runs_ < kHopelessRuns * settings_.window_runs ||
+      trial_seconds_ < kHopelessSeconds * settings_.window_seconds) {
+    return false;
+  }
+  double best = 0;
+  for (const Trial& trial : trials_) best = std::max(best, trial.Median());
+  return fastest_ < kHopeless * best;
+}
+
+std::optional<Layout> LayoutTuner::EndTrial() {
   Record();
   trials_.push_back(std::move(trial_));
   if (!Advance()) return std::nullopt;
@@ -179,6 +210,8 @@ void LayoutTuner::Take(const Layout& layout) {
   if (layout == layout_) return;
   layout_ = layout;
   warm_ = false;
+  trial_runs_ = 0;
+  trial_seconds_ = fastest_ = 0;
   window_.Begin();
 }
 

@@ -3,8 +3,9 @@
 //
 // A layout is measured in windows (run_window.h). The first window after a change does
 // not count, since it compiles and fills caches; the median of the following ones is
-// the layout's throughput. A LayoutSearch chooses the next layout. The layout in use
-// when tuning starts is measured first, which needs no change. In the end the tuner
+// the layout's throughput. A layout none of whose runs comes near the best layout's
+// throughput is given up earlier. A LayoutSearch chooses the next layout. The layout in
+// use when tuning starts is measured first, which needs no change. In the end the tuner
 // settles on the best layout.
 //
 // Tuning starts again after several windows in a row with the same reason: the settled
@@ -78,6 +79,9 @@ class LayoutTuner {
   const std::vector<Measurement>& log() const { return log_; }
 
  private:
+  // Adds a run to those of the layout on trial; returns whether the layout is hopeless.
+  bool AddToTrial(uint64_t program, int64_t samples, double seconds);
+  std::optional<Layout> EndTrial();
   std::optional<Layout> EndWindow(RunWindow::State state);
   bool RegimeChanged(double rate) const;
   void TuneAgain(std::optional<uint64_t> program, std::string why);
@@ -101,6 +105,9 @@ class LayoutTuner {
   std::vector<Trial> trials_;                    // measured during this tuning
   Trial trial_;                                  // of layout_, while it is measured
   size_t goal_ = 0;                              // the number of windows it needs
+  int64_t trial_runs_ = 0;                       // since the change to layout_
+  double trial_seconds_ = 0;                     // in these runs
+  double fastest_ = 0;                           // samples per second of one of them
   std::string why_again_;                        // for the next entry of log_
 
   RunWindow window_;

@@ -282,6 +282,15 @@ TEST(LayoutTunerTest, APauseInOneWindowDoesNotCount) {
   EXPECT_GT(machine.tuner.log()[0].spread, 0.5);
 }
 
+TEST(LayoutTunerTest, AHopelessLayoutIsGivenUp) {
+  Machine machine(2, Table({10000, 5000}));
+  machine.Settle();
+  EXPECT_EQ(machine.tuner.layout(), (Layout{1, 2}));
+  ASSERT_EQ(machine.tuner.log().size(), 2u);
+  EXPECT_NEAR(machine.tuner.log()[1].samples_per_second, 5000, 1);
+  EXPECT_LT(machine.seconds, 2.0 + 0.7);  // four windows of 0.5 s, and thirty runs
+}
+
 // Every run's time has 10 % noise, and windows have their minimum of runs. With only
 // the medians of three windows, a few more of the seeds would miss.
 TEST(LayoutTunerTest, UnderNoiseItSettlesWithinThreePercentOfTheBest) {
