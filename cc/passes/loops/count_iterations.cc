@@ -26,7 +26,7 @@ namespace tf = ::tensorflow;
 namespace {
 
 // The largest number of ops that take the place of a run's loops.
-constexpr int kMostOps = 50000;
+constexpr int kMostOps = 20000;
 
 bool IsLoopOp(absl::string_view op) { return op == "While" || op == "StatelessWhile"; }
 
