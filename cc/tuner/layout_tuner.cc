@@ -17,11 +17,12 @@ constexpr int64_t kMostPatience = int64_t{1} << 40;
 constexpr int64_t kConfirmAfter = 10;
 constexpr int64_t kMostConfirmAfter = int64_t{1} << 40;
 
-// A layout is given up if its fastest run is slower than this share of the best
-// layout's throughput, after these shares of the runs and seconds of a window.
+// A layout is given up if its fastest block of runs is slower than this share of the
+// best layout's throughput, after these shares of the runs and seconds of a window.
 constexpr double kHopeless = 0.75;
 constexpr int64_t kHopelessRuns = 3;
 constexpr double kHopelessSeconds = 0.6;
+constexpr double kBlockSeconds = 0.1;
 
 std::string ThroughputChanged(double before, double now) {
   char text[80];
@@ -103,7 +104,16 @@ bool LayoutTuner::AddToTrial(uint64_t program, int64_t samples, double seconds) 
   if (window_.watched().has_value() && program != *window_.watched()) return false;
   ++trial_runs_;
   trial_seconds_ += seconds;
-  fastest_ = std::max(fastest_, samples / seconds);
+  ++block_runs_;
+  block_samples_ += samples;
+  block_seconds_ += seconds;
+  if (block_runs_ < settings_.window_runs ||
+      block_seconds_ < kBlockSeconds * settings_.window_seconds) {
+    return false;
+  }
+  fastest_ = std::max(fastest_, block_samples_ / block_seconds_);
+  block_runs_ = 0;
+  block_samples_ = block_seconds_ = 0;
   if (trial_runs_ < kHopelessRuns * settings_.window_runs ||
       trial_seconds_ < kHopelessSeconds * settings_.window_seconds) {
     return false;
@@ -211,7 +221,8 @@ void LayoutTuner::Take(const Layout& layout) {
   layout_ = layout;
   warm_ = false;
   trial_runs_ = 0;
-  trial_seconds_ = fastest_ = 0;
+  block_runs_ = 0;
+  trial_seconds_ = block_samples_ = block_seconds_ = fastest_ = 0;
   window_.Begin();
 }
 

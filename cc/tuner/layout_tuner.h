@@ -3,8 +3,8 @@
 //
 // A layout is measured in windows (run_window.h). The first window after a change does
 // not count, since it compiles and fills caches; the median of the following ones is
-// the layout's throughput. A layout none of whose runs comes near the best layout's
-// throughput is given up earlier. A LayoutSearch chooses the next layout. The layout in
+// the layout's throughput. A layout that comes near the best layout's throughput in no
+// ten runs is given up earlier. A LayoutSearch chooses the next layout. The layout in
 // use when tuning starts is measured first, which needs no change. In the end the tuner
 // settles on the best layout.
 //
@@ -107,8 +107,10 @@ class LayoutTuner {
   size_t goal_ = 0;                              // the number of windows it needs
   int64_t trial_runs_ = 0;                       // since the change to layout_
   double trial_seconds_ = 0;                     // in these runs
-  double fastest_ = 0;                           // samples per second of one of them
-  std::string why_again_;                        // for the next entry of log_
+  int64_t block_runs_ = 0;                       // the last of these runs
+  double block_samples_ = 0, block_seconds_ = 0;
+  double fastest_ = 0;     // samples per second of a block
+  std::string why_again_;  // for the next entry of log_
 
   RunWindow window_;
   bool started_ = false;  // the first run's program is watched
