@@ -20,7 +20,8 @@ constexpr int64_t kMostConfirmAfter = int64_t{1} << 40;
 // The throughput of the fastest block of runs below which a layout is given up, as a
 // share of the best layout's.
 constexpr double kHopeless = 0.75;
-// The minimum of a trial before it is given up, and of a block, as shares of a window's.
+// The minimum of a trial before it is given up, and of a block, as shares of a
+// window's.
 constexpr int64_t kHopelessRuns = 3;
 constexpr double kHopelessSeconds = 0.6;
 constexpr double kBlockSeconds = 0.1;
