@@ -322,7 +322,7 @@ Task SumsOfTerms(int terms) {
 TEST(MergeProductsTest, ComputesOneProductAndOneSum) {
   Task task = SumsOfTerms(5);
   tf::Graph* const graph = task.get()->parts[0].graph.get();
-  const absl::StatusOr<bool> merged = MergeProducts({}, graph);
+  const absl::StatusOr<bool> merged = MergeProducts({}, KnownValues(graph), graph);
   ASSERT_TRUE(merged.ok() && *merged) << merged.status();
   for (const auto& [result, op] : std::vector<std::pair<std::string, std::string>>{
            {"result", "MatMul"}, {"second", "Sum"}}) {
@@ -351,8 +351,8 @@ TEST(MergeProductsTest, ComputesOneProductAndOneSum) {
 
 TEST(MergeProductsTest, LeavesFewTerms) {
   Task task = SumsOfTerms(3);
-  const absl::StatusOr<bool> merged =
-      MergeProducts({}, task.get()->parts[0].graph.get());
+  tf::Graph* const graph = task.get()->parts[0].graph.get();
+  const absl::StatusOr<bool> merged = MergeProducts({}, KnownValues(graph), graph);
   ASSERT_TRUE(merged.ok()) << merged.status();
   EXPECT_FALSE(*merged);
 }
@@ -365,7 +365,7 @@ TEST(MergeProductsTest, LeavesProductsThatOthersTake) {
         const_cast<tf::Node*>(task.Find("product" + std::to_string(i)));
     graph->AddControlEdge(product, const_cast<tf::Node*>(task.Find("second")));
   }
-  ASSERT_TRUE(MergeProducts({}, graph).ok());
+  ASSERT_TRUE(MergeProducts({}, KnownValues(graph), graph).ok());
   EXPECT_EQ(InputOf(*task.Find("result"), 0)->name(), "products4");
 }
 

@@ -5,13 +5,12 @@ Loops with a constant number of iterations are replaced by the iterations; the o
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tensorbow
+from tests.python.programs import control_flow
 
 tf1 = tf.compat.v1
 TIME, SIZE, RUNS = 5, 3, 4
@@ -157,17 +156,6 @@ KEPT = (
     *(nested, condition_reads_variable, fed_length, conditional, in_conditional, random),
     *(assertion, beside_an_unrolled_loop),
 )
-
-
-@contextlib.contextmanager
-def control_flow(version):
-    """Sets the control flow of TensorFlow 1 or 2."""
-    before = tf1.control_flow_v2_enabled()
-    (tf1.enable_control_flow_v2 if version == 2 else tf1.disable_control_flow_v2)()
-    try:
-        yield
-    finally:
-        (tf1.enable_control_flow_v2 if before else tf1.disable_control_flow_v2)()
 
 
 def train(network, learners, time=TIME):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 
 import numpy as np
@@ -10,6 +11,17 @@ import tensorflow as tf
 import tensorbow
 
 tf1 = tf.compat.v1
+
+
+@contextlib.contextmanager
+def control_flow(version):
+    """Sets the control flow of TensorFlow 1 or 2."""
+    before = tf1.control_flow_v2_enabled()
+    (tf1.enable_control_flow_v2 if version == 2 else tf1.disable_control_flow_v2)()
+    try:
+        yield
+    finally:
+        (tf1.enable_control_flow_v2 if before else tf1.disable_control_flow_v2)()
 
 
 def session(graph, learners=2, **options):

@@ -6,7 +6,6 @@ Typical programs are trained on two and three learners, beside a stock session.
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 
 import numpy as np
@@ -16,20 +15,11 @@ import tensorflow as tf
 import tensorbow
 from tests.python import divided_programs as programs
 from tests.python.messages import without_lines
+from tests.python.programs import control_flow
 from tests.row_types import adversarial
 
 tf1 = tf.compat.v1
 mean, total, square = tf.reduce_mean, tf.reduce_sum, tf.square
-
-
-@contextlib.contextmanager
-def control_flow(version):
-    before = tf1.control_flow_v2_enabled()
-    (tf1.enable_control_flow_v2 if version == 2 else tf1.disable_control_flow_v2)()
-    try:
-        yield
-    finally:
-        (tf1.enable_control_flow_v2 if before else tf1.disable_control_flow_v2)()
 
 
 def learners(count=2, **more):

@@ -28,8 +28,6 @@ namespace {
 // The largest number of ops that take the place of a run's loops.
 constexpr int kMostOps = 20000;
 
-bool IsLoopOp(absl::string_view op) { return op == "While" || op == "StatelessWhile"; }
-
 // Returns whether the op, executed at any time, does the same.
 bool IsPure(const tf::NodeDef& node, const tf::FunctionLibraryDefinition& functions) {
   if (node.op() == "ReadVariableOp") return true;
@@ -104,7 +102,7 @@ class Counter {
       if (!node->IsOp()) continue;
       TF_RETURN_IF_ERROR(TakeCurrentInputs(values_, &graph_, node));
       TF_RETURN_IF_ERROR(values_.Infer(node));
-      if (!IsLoop(*node) || conditional.count(node) > 0) continue;
+      if (!IsLoop(node->type_string()) || conditional.count(node) > 0) continue;
       TF_ASSIGN_OR_RETURN(const bool counted, CountOne(node));
       any |= counted;
     }
@@ -204,7 +202,7 @@ class Counter {
   int num_ops_ = 0;
 };
 
-// Returns whether the value of every feed is unknown to those who evaluate constants.
+// Returns whether no feed replaces a value that the graph holds.
 bool FeedsAreVariable(const RunSpec& spec, const ProgramGraph& graph) {
   return std::all_of(
       spec.feeds.begin(), spec.feeds.end(), [&graph](const std::string& feed) {
@@ -221,12 +219,12 @@ absl::StatusOr<bool> HasLoops(const ProgramGraph& graph, const RunSpec& spec) {
   TF_ASSIGN_OR_RETURN(
       const bool loops, NeedsAny(graph, spec, [&](const tf::NodeDef* node) {
         calls |= FunctionOf(tf::AttrSlice(*node), node->op(), functions) != nullptr;
-        return IsLoopOp(node->op());
+        return IsLoop(node->op());
       }));
   if (loops || !calls) return loops;
   for (const std::string& name : functions.ListFunctionNames()) {
     for (const tf::NodeDef& node : functions.Find(name)->node_def()) {
-      if (IsLoopOp(node.op())) return true;
+      if (IsLoop(node.op())) return true;
     }
   }
   return false;

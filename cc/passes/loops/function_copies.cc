@@ -29,9 +29,7 @@ bool WaitsForNothing(const tf::Node& node) {
 
 }  // namespace
 
-bool IsLoop(const tf::Node& node) {
-  return node.type_string() == "While" || node.type_string() == "StatelessWhile";
-}
+bool IsLoop(absl::string_view op) { return op == "While" || op == "StatelessWhile"; }
 
 absl::StatusOr<const LoopFunction*> FunctionCopies::Find(const tf::Node& loop,
                                                          const char* attribute) {

@@ -11,6 +11,7 @@
 #include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cc/passes/loops/known_values.h"
 #include "tensorflow/core/common_runtime/function_body.h"
 #include "tensorflow/core/framework/function.h"
@@ -23,7 +24,8 @@ using Tensors = std::vector<tensorflow::OutputTensor>;
 // An attribute of a loop whose number of iterations is a constant.
 constexpr char kIterationsAttribute[] = "_tensorbow_iterations";
 
-bool IsLoop(const tensorflow::Node& node);
+// Returns whether an op is a loop of functions.
+bool IsLoop(absl::string_view op);
 
 // The body of a function.
 struct LoopFunction {
@@ -35,7 +37,7 @@ struct LoopFunction {
 // The copies of a function's constants, which all its copies share.
 using SharedConstants = absl::flat_hash_map<const tensorflow::Node*, tensorflow::Node*>;
 
-// Copies what functions consist of into a graph. Thread-compatible.
+// Copies the ops of functions into a graph. Thread-compatible.
 class FunctionCopies {
  public:
   // `functions`, `graph`, `values`: not owned.

@@ -89,12 +89,11 @@ std::optional<tf::Tensor> KnownValues::Constant(const tf::OutputTensor& tensor) 
   const Key key(tensor.node, tensor.index);
   const auto known = constants_.find(key);
   if (known != constants_.end()) return known->second;
-  std::optional<tf::Tensor>& value = constants_[key];
+  constants_[key] = std::nullopt;
   if (tensor.node->IsConstant()) {
-    tf::Tensor constant;
-    if (tf::GetNodeAttr(tensor.node->attrs(), "value", &constant).ok())
-      value = constant;
-    return value;
+    tf::Tensor value;
+    TF_CHECK_OK(tf::GetNodeAttr(tensor.node->attrs(), "value", &value));
+    return constants_[key] = value;
   }
   const tf::DataType type = tensor.node->output_type(tensor.index);
   if (tensor.node->num_inputs() == 2 && (type == tf::DT_INT32 || type == tf::DT_BOOL) &&
@@ -134,11 +133,13 @@ std::optional<int64_t> KnownValues::Rows(const tf::OutputTensor& tensor) const {
   return context->Value(rows);
 }
 
-bool KnownValues::IsScalar(const tf::OutputTensor& tensor) const {
+std::optional<int> KnownValues::Rank(const tf::OutputTensor& tensor) const {
   tf::shape_inference::InferenceContext* const context =
       refiner_.GetContext(tensor.node);
+  if (context == nullptr) return std::nullopt;
   const auto shape = context->output(tensor.index);
-  return context->RankKnown(shape) && context->Rank(shape) == 0;
+  if (!context->RankKnown(shape)) return std::nullopt;
+  return context->Rank(shape);
 }
 
 }  // namespace tensorbow

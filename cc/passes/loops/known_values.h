@@ -55,7 +55,11 @@ class KnownValues {
   }
   // Returns the size of the first dimension; nullopt if it is not known.
   std::optional<int64_t> Rows(const tensorflow::OutputTensor& tensor) const;
-  bool IsScalar(const tensorflow::OutputTensor& tensor) const;
+  // Returns the rank; nullopt if it is not known.
+  std::optional<int> Rank(const tensorflow::OutputTensor& tensor) const;
+  bool IsScalar(const tensorflow::OutputTensor& tensor) const {
+    return Rank(tensor) == 0;
+  }
 
  private:
   using Key = std::pair<const tensorflow::Node*, int>;

@@ -1,6 +1,7 @@
 #include "cc/passes/loops/merge_products.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,7 @@ bool IsProduct(const tf::Node& node) {
          !Flag(node, "transpose_b");
 }
 
-// Returns the node that adds up rows, which `term` is or reshapes; null if there is
-// none.
+// Returns the sum over rows that `term` is or reshapes; null if there is none.
 const tf::Node* SumOverRows(const tf::Node& term) {
   const bool reshapes =
       term.type_string() == "Reshape" && InputOf(term, 1).node->IsConstant();
@@ -54,7 +54,14 @@ const tf::Node* SumOverRows(const tf::Node& term) {
   return over_rows ? sum : nullptr;
 }
 
-bool IsSumOverRows(const tf::Node& term) { return SumOverRows(term) != nullptr; }
+// Returns whether sums over the rows of concatenated inputs may replace such terms,
+// which have one shape. Reshaped, they may have inputs of several ranks.
+bool IsSumOverRows(const KnownValues& values, const tf::Node& term) {
+  const tf::Node* const sum = SumOverRows(term);
+  if (sum == nullptr || sum == &term) return sum != nullptr;
+  const NodeOutput rows = InputOf(*sum, 0);
+  return values.Rank({rows.node, rows.index}) == 2;
+}
 
 // Returns the only op that takes the node's output; null if there is none, or if an op
 // waits for it.
@@ -67,7 +74,7 @@ const tf::Node* UserOf(const tf::Node& node) {
   return user;
 }
 
-// Adds the addends of a sum of sums.
+// Collects the terms of nested sums.
 void CollectTerms(const tf::Node& sum, Outputs* terms) {
   for (int i = 0; i < sum.num_inputs(); ++i) {
     const NodeOutput input = InputOf(sum, i);
@@ -80,10 +87,10 @@ void CollectTerms(const tf::Node& sum, Outputs* terms) {
 }
 
 // Moves the terms that `fits` accepts, and that only a sum takes.
-Outputs Take(bool (*fits)(const tf::Node&), Outputs* terms) {
+Outputs Take(const std::function<bool(const tf::Node&)>& fits, Outputs* terms) {
   Outputs taken;
   const auto others =
-      std::stable_partition(terms->begin(), terms->end(), [fits](NodeOutput term) {
+      std::stable_partition(terms->begin(), terms->end(), [&fits](NodeOutput term) {
         return fits(*term.node) && UserOf(*term.node) != nullptr;
       });
   if (others - terms->begin() >= static_cast<std::ptrdiff_t>(kFewestTerms)) {
@@ -136,9 +143,10 @@ class Builder {
     return absl::OkStatus();
   }
 
-  absl::Status MergeSums(Outputs* terms) {
+  absl::Status MergeSums(const KnownValues& values, Outputs* terms) {
     Outputs rows;
-    const Outputs sums = Take(IsSumOverRows, terms);
+    const Outputs sums = Take(
+        [&values](const tf::Node& term) { return IsSumOverRows(values, term); }, terms);
     for (const NodeOutput& sum : sums)
       rows.push_back(InputOf(*SumOverRows(*sum.node), 0));
     if (rows.empty()) return absl::OkStatus();
@@ -177,7 +185,8 @@ std::vector<tf::Node*> SumsIn(const tf::Graph& graph) {
 
 }  // namespace
 
-absl::StatusOr<bool> MergeProducts(const NodeSet& conditional, tf::Graph* graph) {
+absl::StatusOr<bool> MergeProducts(const NodeSet& conditional,
+                                   const KnownValues& values, tf::Graph* graph) {
   bool any = false;
   for (tf::Node* sum : SumsIn(*graph)) {
     if (conditional.count(sum) > 0) continue;
@@ -186,7 +195,7 @@ absl::StatusOr<bool> MergeProducts(const NodeSet& conditional, tf::Graph* graph)
     Builder builder(*sum, graph);
     const size_t before = terms.size();
     TF_RETURN_IF_ERROR(builder.MergeProducts(&terms));
-    TF_RETURN_IF_ERROR(builder.MergeSums(&terms));
+    TF_RETURN_IF_ERROR(builder.MergeSums(values, &terms));
     if (terms.size() == before) continue;
     any = true;
     std::vector<tf::NodeBuilder::NodeOut> all;

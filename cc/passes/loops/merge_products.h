@@ -5,15 +5,17 @@
 
 #include "absl/status/statusor.h"
 #include "cc/graph/downstream.h"
+#include "cc/passes/loops/known_values.h"
 #include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
 
-// Replaces a chain of AddN that adds up aᵢᵀ · bᵢ by aᵀ · b, with the rows of all aᵢ and
-// of all bᵢ below each other. Replaces the sums over the rows of all bᵢ likewise.
-// Leaves the nodes `conditional`. Returns whether there are any.
+// Replaces a chain of AddN over aᵢᵀ · bᵢ by aᵀ · b: a has the rows of all aᵢ below each
+// other, b those of all bᵢ. Replaces a chain over the column sums of bᵢ by those of b.
+// Leaves the nodes `conditional`. `values` has the shapes of the graph's tensors.
+// Returns whether there are any.
 absl::StatusOr<bool> MergeProducts(const NodeSet& conditional,
-                                   tensorflow::Graph* graph);
+                                   const KnownValues& values, tensorflow::Graph* graph);
 
 }  // namespace tensorbow
 

@@ -27,14 +27,15 @@ namespace tf = ::tensorflow;
 namespace {
 
 bool IsCounted(const tf::Node& node) {
-  return IsLoop(node) && node.attrs().Find(kIterationsAttribute) != nullptr;
+  return IsLoop(node.type_string()) &&
+         node.attrs().Find(kIterationsAttribute) != nullptr;
 }
 
 bool IsVariant(const tf::OutputTensor& tensor) {
   return tensor.node->output_type(tensor.index) == tf::DT_VARIANT;
 }
 
-// Returns the nodes that wait for others to be executed, or are waited for.
+// Returns the ops that the loop waits for.
 std::vector<tf::Node*> NodesBefore(const tf::Node& loop) {
   std::vector<tf::Node*> nodes;
   for (const tf::Edge* edge : loop.in_edges()) {
@@ -74,7 +75,7 @@ class Unroller {
     for (tf::Node* loop : loops) graph_.RemoveNode(loop);
     tf::PruneForReverseReachability(&graph_, ends);
     if (!same_bits) {
-      TF_RETURN_IF_ERROR(MergeProducts(conditional, &graph_).status());
+      TF_RETURN_IF_ERROR(MergeProducts(conditional, values_, &graph_).status());
       tf::PruneForReverseReachability(&graph_, std::move(ends));
     }
     tf::FixupSourceAndSinkEdges(&graph_);
