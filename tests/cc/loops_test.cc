@@ -163,6 +163,69 @@ TEST(CountIterationsTest, LeavesALoopWithASideEffect) {
   EXPECT_FALSE(made.any);
 }
 
+Attributes EnterOf(const std::string& type, bool is_constant) {
+  return {{"T", "type: " + type},
+          {"frame_name", "s: 'loop'"},
+          {"is_constant", is_constant ? "b: true" : "b: false"}};
+}
+
+// A loop of TensorFlow 1 that pushes its three values onto a stack, and `other` ops.
+tf::GraphDef LoopWithStack(const std::vector<tf::NodeDef>& other) {
+  const Attributes integer = {{"T", "type: DT_INT32"}};
+  const Attributes two_integers = {{"T", "type: DT_INT32"}, {"N", "i: 2"}};
+  std::vector<tf::NodeDef> nodes = {
+      NodeOf("x", "Placeholder"),
+      NodeOf("first", "Const", {}, IntegerOf("0")),
+      NodeOf("one", "Const", {}, IntegerOf("1")),
+      NodeOf("three", "Const", {}, IntegerOf("3")),
+      NodeOf("stack", "StackV2", {"three"}, {{"elem_type", "type: DT_FLOAT"}}),
+      NodeOf("enter_i", "Enter", {"first"}, EnterOf("DT_INT32", false)),
+      NodeOf("enter_h", "Enter", {"x"}, EnterOf("DT_FLOAT", false)),
+      NodeOf("enter_one", "Enter", {"one"}, EnterOf("DT_INT32", true)),
+      NodeOf("enter_three", "Enter", {"three"}, EnterOf("DT_INT32", true)),
+      NodeOf("enter_stack", "Enter", {"stack"}, EnterOf("DT_RESOURCE", true)),
+      NodeOf("i", "Merge", {"enter_i", "next_i"}, two_integers),
+      NodeOf("h", "Merge", {"enter_h", "next_h"}, {{"N", "i: 2"}}),
+      NodeOf("less", "Less", {"i", "enter_three"}, integer),
+      NodeOf("goes_on", "LoopCond", {"less"}),
+      NodeOf("switch_i", "Switch", {"i", "goes_on"}, integer),
+      NodeOf("switch_h", "Switch", {"h", "goes_on"}),
+      NodeOf("tanh", "Tanh", {"switch_h:1"}),
+      NodeOf("push", "StackPushV2", {"enter_stack", "tanh"}),
+      NodeOf("add", "AddV2", {"switch_i:1", "enter_one", "^push"}, integer),
+      NodeOf("next_i", "NextIteration", {"add"}, integer),
+      NodeOf("next_h", "NextIteration", {"tanh"}),
+      NodeOf("exit_h", "Exit", {"switch_h"}),
+      NodeOf("result", "Identity", {"exit_h"}),
+  };
+  nodes.insert(nodes.end(), other.begin(), other.end());
+  return GraphOf(nodes);
+}
+
+TEST(CountIterationsTest, CountsTheIterationsOfTensorFlow1sLoops) {
+  ProgramGraph program, counted;
+  ASSERT_TRUE(program.Extend(LoopWithStack({})).ok());
+  const absl::StatusOr<bool> changed =
+      CountIterations(program, {{"x:0"}, {"result:0", "exit_h:0"}, {}}, &counted);
+  ASSERT_TRUE(changed.ok() && *changed) << changed.status();
+  ASSERT_NE(counted.Find("exit_h"), nullptr);
+  const tf::NodeDef* const loop =
+      counted.Find(ParseTensor(counted.Find("exit_h")->input(0)).node);
+  ASSERT_EQ(loop->op(), "While");
+  EXPECT_EQ(loop->attr().at(kIterationsAttribute).i(), 3);
+}
+
+TEST(CountIterationsTest, LeavesALoopWhoseStackIsUsedOutside) {
+  ProgramGraph program, counted;
+  const tf::NodeDef pop = NodeOf("pop", "StackPopV2", {"stack", "^exit_h"},
+                                 {{"elem_type", "type: DT_FLOAT"}});
+  ASSERT_TRUE(program.Extend(LoopWithStack({pop})).ok());
+  const absl::StatusOr<bool> changed =
+      CountIterations(program, {{"x:0"}, {"result:0", "pop:0"}, {}}, &counted);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_FALSE(*changed);
+}
+
 // ------------------------------------------------------------------ UnrollLoops
 
 TEST(UnrollLoopsTest, ReplacesALoopByItsIterations) {
@@ -250,6 +313,55 @@ TEST(UnrollLoopsTest, ReplacesTheElementsOfListsByPlainTensors) {
     EXPECT_EQ(row->src_output(), i);
   }
   EXPECT_TRUE(NamesOf(task, "TensorListSetItem").empty());
+}
+
+TEST(UnrollLoopsTest, ReplacesTheElementsOfTensorArraysByPlainTensors) {
+  Attributes places = {{"dtype", "type: DT_INT32"},
+                       {"value",
+                        "tensor { dtype: DT_INT32 tensor_shape { dim { size: 2 } } "
+                        "int_val: [0, 1] }"}};
+  Attributes feed = kFirstFeed;
+  feed["_output_shapes"] = "list { shape { dim { size: 2 } dim { size: -1 } } }";
+  const Attributes named = {{"source", "s: 'gradients'"}};
+  const auto result = [](int i) -> Attributes {
+    return {{"index", "i: " + std::to_string(i)}};
+  };
+  Task task(
+      {NodeOf("x", "_Arg", {}, feed), NodeOf("zero", "Const", {}, IntegerOf("0")),
+       NodeOf("one", "Const", {}, IntegerOf("1")),
+       NodeOf("two", "Const", {}, IntegerOf("2")),
+       NodeOf("places", "Const", {}, places),
+       NodeOf("loop", "StatelessWhile", {"zero", "x"}, Counted(LoopOf("DT_FLOAT"))),
+       NodeOf("array", "TensorArrayV3", {"two"}),
+       NodeOf("rows", "TensorArrayScatterV3", {"array", "places", "x", "array:1"}),
+       NodeOf("row", "TensorArrayReadV3", {"array", "one", "rows"}),
+       // Two writes to the gradients, each on a flow of its own, which count once each.
+       NodeOf("gradients", "TensorArrayGradV3", {"array", "rows"}, named),
+       NodeOf("g", "Tanh", {"row"}), NodeOf("h", "Sigmoid", {"row"}),
+       NodeOf("write", "TensorArrayWriteV3", {"gradients", "one", "g", "rows"}),
+       NodeOf("again", "TensorArrayGradV3", {"array", "rows"}, named),
+       NodeOf("writes", "TensorArrayWriteV3", {"again", "one", "h", "write"}),
+       NodeOf("sum", "AddN", {"write", "writes"}, {{"N", "i: 2"}}),
+       NodeOf("gradient", "TensorArrayReadV3", {"again", "one", "sum"}),
+       NodeOf("nothing", "TensorArrayReadV3", {"gradients", "zero", "sum"}),
+       NodeOf("row_out", "_Retval", {"row"}, result(0)),
+       NodeOf("gradient_out", "_Retval", {"gradient"}, result(1)),
+       NodeOf("nothing_out", "_Retval", {"nothing"}, result(2)),
+       NodeOf("loop_out", "_Retval", {"loop:1"}, result(3))},
+      Library({LessThanThree("h: float"), CountAnd("h: float", kTanh, "tanh:y:0")}));
+  const absl::StatusOr<bool> unrolled = UnrollLoops(true, task.get());
+  ASSERT_TRUE(unrolled.ok() && *unrolled) << unrolled.status();
+  const tf::Edge* row = nullptr;
+  ASSERT_TRUE(task.Find("row_out")->input_edge(0, &row).ok());
+  EXPECT_EQ(row->src()->type_string(), "Unpack");
+  EXPECT_EQ(row->src_output(), 1);
+  const tf::Node* const gradient = InputOf(*task.Find("gradient_out"), 0);
+  ASSERT_EQ(gradient->type_string(), "AddN");
+  ASSERT_EQ(gradient->num_inputs(), 2);
+  EXPECT_EQ(InputOf(*gradient, 0)->name(), "g");
+  EXPECT_EQ(InputOf(*gradient, 1)->name(), "h");
+  EXPECT_EQ(InputOf(*task.Find("nothing_out"), 0)->type_string(), "ZerosLike");
+  EXPECT_TRUE(NamesOf(task, "TensorArrayV3").empty());
 }
 
 // The gradient of y of h · y, for a y of another shape or of the same.

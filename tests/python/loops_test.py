@@ -70,6 +70,22 @@ def written_in_part(x, w):
     return tf.reduce_sum(times(2, write, steps)[0].stack(), 0)
 
 
+def read_twice(x, w):
+    rows = tf.TensorArray(x.dtype, TIME, clear_after_read=False).unstack(time_major(x))
+    body = lambda i, h: tf.tanh(h @ w + rows.read(i) * rows.read(TIME - 1 - i))  # noqa: E731
+    return times(TIME, body, x[:, 0])[0] + rows.read(1)
+
+
+def one_of_the_outputs(x, w):
+    def body(i, steps, h):
+        h = tf.tanh(h @ w + x[:, i])
+        return steps.write(i, h), h
+
+    steps = tf.TensorArray(x.dtype, TIME, clear_after_read=False)
+    steps, h = times(TIME, body, steps, x[:, 0])
+    return steps.read(2) + times(2, lambda i, total: total * steps.read(i + 1), h)[0]
+
+
 def at_most(x, w):
     forever = lambda h: True  # noqa: E731
     return tf.while_loop(forever, lambda h: (tf.tanh(h @ w),), (x[:, 0],), maximum_iterations=3)[0]
@@ -103,8 +119,9 @@ def broadcast(x, w):
 
 
 UNROLLED = (
-    *(scan, map_fn, foldl, zero_state, array, backwards, written_in_part, at_most, no_iteration),
-    *(constant_in_loop, reads_variable, in_function, second_gradient, broadcast),
+    *(scan, map_fn, foldl, zero_state, array, backwards, written_in_part, read_twice),
+    *(one_of_the_outputs, at_most, no_iteration, constant_in_loop, reads_variable),
+    *(in_function, second_gradient, broadcast),
 )
 
 
@@ -194,23 +211,16 @@ def expect_stocks(network, **arguments):
             np.testing.assert_allclose(value, wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("network", UNROLLED + KEPT, ids=lambda network: network.__name__)
-def test_loops_are_those_of_a_stock_session(network):
-    with control_flow(2):
+def test_loops_are_those_of_a_stock_session(network, version):
+    with control_flow(version):
         expect_stocks(network)
 
 
 def test_a_loop_over_a_fed_number_of_steps_is_that_of_a_stock_session():
     with control_flow(2):
         expect_stocks(fed_length, time=None)
-
-
-@pytest.mark.parametrize(
-    "network", [array, condition_reads_variable, nested], ids=lambda network: network.__name__
-)
-def test_loops_of_tensorflow_1_are_those_of_a_stock_session(network):
-    with control_flow(1):
-        expect_stocks(network)
 
 
 def test_a_loop_that_is_fetched_by_name_has_its_values():

@@ -576,6 +576,9 @@ FLOW: dict[str, Loss] = {
     "columns in turn": lambda b: mean(
         square(tf1.scan(lambda a, x: a * 0.5 + x, tf.transpose(b.h))[-1] - b.y)
     ),
+    "columns in turn, all results": lambda b: mean(
+        square(tf1.scan(lambda a, x: a * 0.5 + tf.tanh(x), tf.transpose(b.h)) - b.y)
+    ),
     "each by itself": lambda b: mean(tf1.map_fn(lambda x: total(square(x)), b.h)),
     "each column by itself": lambda b: mean(
         tf1.map_fn(lambda x: square(x - b.y), tf.transpose(b.h))
@@ -707,6 +710,7 @@ FOUND = (
     "a class for all",
     "a constant by places",
     "a constant by places and classes",
+    "columns in turn, all results",
     "looked up distinct",
     "own column by batch",
     "parted by places",

@@ -40,6 +40,8 @@ RowType Join(OpView& op, const RowType& a, const RowType& b) {
   if (a.unknown()) return a;
   if (b.unknown()) return b;
   if (a.is(RowKind::kList) && b.is(RowKind::kList)) {
+    // A flow of gradients begins as one of the array itself.
+    if (a.derivative != b.derivative) return a.derivative > b.derivative ? a : b;
     RowType joined = a;
     joined.dims.reset();
     if (a.element == nullptr) {

@@ -36,8 +36,8 @@ bool operator==(const RowType& a, const RowType& b) {
   };
   const auto key = [](const RowType& t) {
     return std::tie(t.kind, t.exponent, t.axis, t.part, t.dims, t.numbers,
-                    t.of_all_rows, t.uniform, t.own, t.blocks, t.axes, t.perhaps,
-                    t.variable);
+                    t.of_all_rows, t.uniform, t.own, t.derivative, t.blocks, t.axes,
+                    t.perhaps, t.variable);
   };
   return key(a) == key(b) && same_reason(a, b) && same_element(a, b);
 }

@@ -90,7 +90,8 @@ struct RowType {
   bool of_all_rows = false;      // depends on all rows: as a size, the whole's
   Uniform uniform = Uniform::kNo;
   OwnPlaces own;
-  std::shared_ptr<const RowType> element;        // of kList
+  std::shared_ptr<const RowType> element;  // of kList
+  int derivative = 0;  // of kList: 1 if it holds gradients of another's elements, …
   std::vector<std::pair<Size, RowType>> blocks;  // of kBlocks: start and type
   std::vector<int> axes;                         // of kAxes: reduced for certain
   std::vector<int> perhaps;                      // of kAxes: perhaps reduced

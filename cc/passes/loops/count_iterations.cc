@@ -9,10 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cc/graph/downstream.h"
 #include "cc/passes/loops/function_copies.h"
+#include "cc/passes/loops/functional_loops.h"
 #include "cc/passes/loops/known_values.h"
+#include "cc/passes/loops/tensor_arrays.h"
 #include "cc/passes/program/rewrite_run.h"
 #include "tensorflow/core/common_runtime/lower_function_call_inline_policy.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -28,9 +31,9 @@ namespace {
 // The largest number of ops that take the place of a run's loops.
 constexpr int kMostOps = 20000;
 
-// Returns whether the op, executed at any time, does the same.
+// Returns whether the op, executed at any time after its inputs, does the same.
 bool IsPure(const tf::NodeDef& node, const tf::FunctionLibraryDefinition& functions) {
-  if (node.op() == "ReadVariableOp") return true;
+  if (node.op() == "ReadVariableOp" || UsesArray(node.op())) return true;
   const tf::OpDef* op = nullptr;
   return node.op() != "Enter" && node.op() != "Switch" &&
          functions.LookUpOpDef(node.op(), &op).ok() && !op->is_stateful() &&
@@ -40,6 +43,10 @@ bool IsPure(const tf::NodeDef& node, const tf::FunctionLibraryDefinition& functi
                         return attribute.second.has_func() ||
                                attribute.second.list().func_size() > 0;
                       });
+}
+
+bool UsesStack(const tf::Node& node) {
+  return node.type_string() == "StackPushV2" || node.type_string() == "StackPopV2";
 }
 
 // The nodes of a function on which some of its results depend.
@@ -84,10 +91,14 @@ void KeepClosed(const LoopFunction& body, std::set<int>* arguments) {
 // Counts the iterations of all loops in a graph.
 class Counter {
  public:
-  explicit Counter(tf::Graph* graph)
-      : graph_(*graph), values_(graph), copies_(graph->flib_def(), graph, &values_) {}
+  // `all`: none may stay a loop, and their stacks go with them.
+  Counter(bool all, tf::Graph* graph)
+      : all_(all),
+        graph_(*graph),
+        values_(graph),
+        copies_(graph->flib_def(), graph, &values_) {}
 
-  // Returns whether any loop has a constant number.
+  // Returns whether any loop, or all, have a constant number.
   absl::StatusOr<bool> Count() {
     tf::FixupSourceAndSinkEdges(&graph_);  // the order begins with the source
     std::vector<tf::Node*> order;
@@ -102,8 +113,13 @@ class Counter {
       if (!node->IsOp()) continue;
       TF_RETURN_IF_ERROR(TakeCurrentInputs(values_, &graph_, node));
       TF_RETURN_IF_ERROR(values_.Infer(node));
-      if (!IsLoop(node->type_string()) || conditional.count(node) > 0) continue;
-      TF_ASSIGN_OR_RETURN(const bool counted, CountOne(node));
+      if (all_ && UsesStack(*node)) return false;
+      if (!IsLoop(node->type_string())) continue;
+      bool counted = false;
+      if (conditional.count(node) == 0) {
+        TF_ASSIGN_OR_RETURN(counted, CountOne(node));
+      }
+      if (all_ && !counted) return false;
       any |= counted;
     }
     for (const auto& constant : constants_) program.insert(constant.node);
@@ -112,6 +128,36 @@ class Counter {
   }
 
  private:
+  // The loops that use a stack.
+  struct Stack {
+    tf::Node* push = nullptr;
+    tf::Node* pop = nullptr;
+  };
+
+  // Has a loop wait for those that push onto its stacks. Returns whether each stack has
+  // one op that pushes in a loop and one that pops in a later one.
+  bool FollowStacks(const LoopFunction& body, tf::Node* loop) {
+    for (const tf::Node* node : body.order) {
+      if (!UsesStack(*node)) continue;
+      const tf::Node* handle = nullptr;
+      int index = 0;
+      if (!all_ || !node->input_node(0, &handle).ok() || !handle->IsArg() ||
+          !tf::GetNodeAttr(handle->attrs(), "index", &index).ok()) {
+        return false;
+      }
+      const tf::Node* const made = values_.InputOf(*loop, index).node;
+      if (made->type_string() != "StackV2") return false;
+      Stack& stack = stacks_[made];
+      const bool pushes = node->type_string() == "StackPushV2";
+      tf::Node*& user = pushes ? stack.push : stack.pop;
+      if (user != nullptr || stack.push == loop) return false;
+      if (!pushes && stack.push == nullptr) return false;
+      user = loop;
+      if (!pushes) graph_.AddControlEdge(stack.push, loop);
+    }
+    return true;
+  }
+
   bool MayCopy(const LoopFunction& function) const {
     const auto& nodes = function.definition->node_def();
     return std::all_of(nodes.begin(), nodes.end(), [this](const tf::NodeDef& node) {
@@ -123,7 +169,9 @@ class Counter {
     TF_ASSIGN_OR_RETURN(const LoopFunction* const condition,
                         copies_.Find(*loop, "cond"));
     TF_ASSIGN_OR_RETURN(const LoopFunction* const body, copies_.Find(*loop, "body"));
-    if (!MayCopy(*condition) || !MayCopy(*body)) return false;
+    if (!MayCopy(*condition) || !MayCopy(*body) || !FollowStacks(*body, loop)) {
+      return false;
+    }
     Tensors variables;
     for (int i = 0; i < loop->num_inputs(); ++i) {
       variables.push_back(values_.InputOf(*loop, i));
@@ -194,9 +242,11 @@ class Counter {
     return true;
   }
 
+  const bool all_;
   tf::Graph& graph_;
   KnownValues values_;
   FunctionCopies copies_;
+  absl::flat_hash_map<const tf::Node*, Stack> stacks_;  // by the op that makes them
   Tensors constants_;
   SharedConstants shared_;
   int num_ops_ = 0;
@@ -234,13 +284,29 @@ absl::StatusOr<bool> HasLoops(const ProgramGraph& graph, const RunSpec& spec) {
 
 absl::StatusOr<bool> CountIterations(const ProgramGraph& graph, const RunSpec& spec,
                                      ProgramGraph* counted) {
+  if (!FeedsAreVariable(spec, graph)) return false;
+  TF_ASSIGN_OR_RETURN(const bool frames,
+                      NeedsAny(graph, spec, [](const tf::NodeDef* node) {
+                        return node->op() == "Enter";
+                      }));
+  if (frames) {
+    const absl::StatusOr<bool> all = RewriteRun(
+        graph, spec,
+        [](tf::Graph* made) -> absl::StatusOr<bool> {
+          TF_RETURN_IF_ERROR(InlineCalls(made).status());
+          TF_RETURN_IF_ERROR(MakeLoopsFunctional(made));
+          return Counter(/*all=*/true, made).Count();
+        },
+        counted);
+    if (all.ok() && *all) return true;
+  }
   TF_ASSIGN_OR_RETURN(const bool loops, HasLoops(graph, spec));
-  if (!loops || !FeedsAreVariable(spec, graph)) return false;
+  if (!loops) return false;
   return RewriteRun(
       graph, spec,
       [](tf::Graph* made) -> absl::StatusOr<bool> {
         TF_RETURN_IF_ERROR(InlineCalls(made).status());
-        return Counter(made).Count();
+        return Counter(/*all=*/false, made).Count();
       },
       counted);
 }

@@ -1,6 +1,5 @@
 #include "cc/passes/loops/function_copies.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,11 +19,6 @@ int NumberOf(const tf::Node& node) {
   int index = 0;
   TF_CHECK_OK(tf::GetNodeAttr(node.attrs(), "index", &index));
   return index;
-}
-
-bool WaitsForNothing(const tf::Node& node) {
-  return std::all_of(node.in_edges().begin(), node.in_edges().end(),
-                     [](const tf::Edge* edge) { return edge->src()->IsSource(); });
 }
 
 }  // namespace
@@ -66,25 +60,19 @@ absl::StatusOr<Tensors> FunctionCopies::Copy(
       results[NumberOf(*node)] = copy_of(*edge);
       continue;
     }
-    const bool shared = node->IsConstant() && WaitsForNothing(*node);
-    if (shared && constants->contains(node)) {
+    if (node->IsConstant() && constants->contains(node)) {
       copies[node] = constants->at(node);
       continue;
     }
     tf::Node* const copy = graph_.CopyNode(node);
     copies[node] = copy;
-    if (shared) (*constants)[node] = copy;
+    if (node->IsConstant()) (*constants)[node] = copy;
     copy->set_name(graph_.NewName(absl::StrCat(loop.name(), "/", node->name())));
     copy->set_assigned_device_name(loop.assigned_device_name());
     for (const tf::Edge* edge : node->in_edges()) {
-      if (!edge->IsControlEdge()) {
-        const tf::OutputTensor input = copy_of(*edge);
-        graph_.AddEdge(input.node, input.index, copy, edge->dst_input());
-      } else if (edge->src()->IsArg()) {
-        graph_.AddControlEdge(copy_of(*edge).node, copy);
-      } else if (edge->src()->IsOp() && copies.contains(edge->src())) {
-        graph_.AddControlEdge(copies.at(edge->src()), copy);
-      }
+      if (edge->IsControlEdge()) continue;
+      const tf::OutputTensor input = copy_of(*edge);
+      graph_.AddEdge(input.node, input.index, copy, edge->dst_input());
     }
     TF_RETURN_IF_ERROR(added(copy));
   }

@@ -50,8 +50,8 @@ class FunctionCopies {
                                            const char* attribute);
 
   // Adds the ops of a function that `takes` accepts, by node of its body; calls `added`
-  // with each. Returns the results; a result of other ops has no node. `constants` is
-  // used and extended.
+  // with each. The copies wait for their inputs only. Returns the results; a result of
+  // other ops has no node. `constants` is used and extended.
   absl::StatusOr<Tensors> Copy(
       const tensorflow::Node& loop, const LoopFunction& function,
       const Tensors& arguments,

@@ -22,10 +22,11 @@ std::optional<tf::Tensor> Count(const std::string& op, const tf::Tensor& a,
   if (a.dtype() != tf::DT_INT32) return std::nullopt;
   const int x = a.scalar<int>()(), y = b.scalar<int>()();
   if (op == "Less") return tf::Tensor(x < y);
-  int sum = 0;
-  if ((op == "AddV2" || op == "Add") && !__builtin_add_overflow(x, y, &sum)) {
-    return tf::Tensor(sum);
-  }
+  if (op == "GreaterEqual") return tf::Tensor(x >= y);
+  int next = 0;
+  const bool adds = op == "AddV2" || op == "Add";
+  if (adds && !__builtin_add_overflow(x, y, &next)) return tf::Tensor(next);
+  if (op == "Sub" && !__builtin_sub_overflow(x, y, &next)) return tf::Tensor(next);
   return std::nullopt;
 }
 

@@ -14,6 +14,7 @@
 #include "cc/passes/loops/known_values.h"
 #include "cc/passes/loops/merge_products.h"
 #include "cc/passes/loops/shape_ops.h"
+#include "cc/passes/loops/tensor_arrays.h"
 #include "cc/passes/loops/tensor_lists.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -51,6 +52,7 @@ class Unroller {
       : graph_(*graph),
         values_(graph),
         lists_(graph, &values_),
+        arrays_(graph, &values_),
         shapes_(&values_),
         copies_(functions, graph, &values_) {}
 
@@ -123,6 +125,7 @@ class Unroller {
 
   absl::Status Simplify(tf::Node* node) {
     TF_RETURN_IF_ERROR(lists_.Visit(node));
+    TF_RETURN_IF_ERROR(arrays_.Visit(node));
     return shapes_.Visit(node);
   }
 
@@ -165,6 +168,7 @@ class Unroller {
   tf::Graph& graph_;
   KnownValues values_;
   TensorLists lists_;
+  TensorArrays arrays_;
   ShapeOps shapes_;
   FunctionCopies copies_;
 };

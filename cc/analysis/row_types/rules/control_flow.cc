@@ -178,12 +178,14 @@ RowType ListOf(const RowType* element) {
 
 RowType ElementOf(const RowType& list) {
   if (list.unknown()) return list;
-  return list.element == nullptr ? RowType() : *list.element;
+  if (list.element != nullptr) return *list.element;
+  return list.derivative > 0 ? Make(RowKind::kZero) : RowType();
 }
 
 RowType Added(OpView& op, const RowType& list, const RowType& element) {
   if (list.unknown()) return list;
-  const RowType joined = Join(op, ElementOf(list), element);
+  const RowType before = list.element == nullptr ? RowType() : *list.element;
+  const RowType joined = Join(op, before, element);
   RowType added = list;
   added.element = std::make_shared<RowType>(joined);
   return added;
@@ -224,7 +226,28 @@ Types Optional(OpView& op, Types in) {
   return {ListOf(in.empty() ? nullptr : &in[0])};
 }
 
-Types ArrayWrite(OpView& op, Types in) { return {Added(op, in[3], in[2])}; }
+// Makes the handle of an array's gradients, and their flow.
+Types ArrayGradient(OpView& op, Types in) {
+  RowType gradients = ListOf(nullptr);
+  gradients.derivative = in[0].derivative + 1;
+  return {gradients, gradients};
+}
+
+// Returns the elements that a flow has put into the array of a handle.
+RowType Elements(OpView& op, const RowType& handle, const RowType& flow) {
+  if (!flow.typed() || flow.unknown()) return flow;
+  if (flow.is(RowKind::kList) && flow.derivative > handle.derivative) {
+    return op.Unknown("uses an array along the flow of its gradients");
+  }
+  if (flow.is(RowKind::kList) && flow.derivative == handle.derivative) return flow;
+  RowType empty = ListOf(nullptr);
+  empty.derivative = handle.derivative;
+  return empty;
+}
+
+Types ArrayWrite(OpView& op, Types in) {
+  return {Added(op, Elements(op, in[0], in[3]), in[2])};
+}
 Types ListSet(OpView& op, Types in) { return {Added(op, in[0], in[2])}; }
 Types ListPush(OpView& op, Types in) { return {Added(op, in[0], in.back())}; }
 
@@ -233,7 +256,9 @@ Types OfElement(OpView& op, const RowType& list) {
   if (!element.typed()) return {};
   return {Kept(op, element)};
 }
-Types ArrayRead(OpView& op, Types in) { return OfElement(op, in[2]); }
+Types ArrayRead(OpView& op, Types in) {
+  return OfElement(op, Elements(op, in[0], in[2]));
+}
 Types ListGet(OpView& op, Types in) { return OfElement(op, in[0]); }
 
 Types ListPop(OpView& op, Types in) {
@@ -242,7 +267,7 @@ Types ListPop(OpView& op, Types in) {
 }
 
 Types ArrayScatter(OpView& op, Types in) {
-  return {Added(op, in[3], WithoutFront(op, in[2]))};
+  return {Added(op, Elements(op, in[0], in[3]), WithoutFront(op, in[2]))};
 }
 
 Types ListFromTensor(OpView& op, Types in) {
@@ -250,7 +275,9 @@ Types ListFromTensor(OpView& op, Types in) {
   return {element.unknown() ? element : ListOf(&element)};
 }
 
-Types ArrayGather(OpView& op, Types in) { return WithFront(op, ElementOf(in[2])); }
+Types ArrayGather(OpView& op, Types in) {
+  return WithFront(op, ElementOf(Elements(op, in[0], in[2])));
+}
 Types ListStack(OpView& op, Types in) { return WithFront(op, ElementOf(in[0])); }
 
 Types ListSize(OpView& op, Types in) {
@@ -272,9 +299,8 @@ void AddControlFlowRules(RuleTable* rules) {
   rules->Set({"StatelessWhile", "While"}, &While);
   rules->Set({"StackPush", "StackPushV2"}, &Push);
   rules->Set({"StackPop", "StackPopV2"}, &Pop);
-  rules->Set(
-      {"EmptyTensorList", "TensorArrayGradV3", "TensorArrayV3", "TensorListReserve"},
-      &NewList);
+  rules->Set({"EmptyTensorList", "TensorArrayV3", "TensorListReserve"}, &NewList);
+  rules->Set({"TensorArrayGradV3"}, &ArrayGradient);
   rules->Set({"OptionalFromValue", "OptionalNone"}, &Optional);
   rules->Set({"OptionalGetValue"}, &ListGet);
   rules->Set({"TensorArrayWriteV3"}, &ArrayWrite);
