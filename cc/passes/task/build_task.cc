@@ -172,6 +172,21 @@ void AnnotateFeeds(const ProgramGraph& program, const RunSpec& spec, tf::Graph* 
   }
 }
 
+// Leaves out optimisations that are on by default and have no effect on CPUs: they are
+// a quarter of the time that all take.
+tf::SessionOptions ForCpu(tf::SessionOptions options) {
+  auto* const rewrites =
+      options.config.mutable_graph_options()->mutable_rewrite_options();
+  if (rewrites->layout_optimizer() == tf::RewriterConfig::DEFAULT &&
+      rewrites->cpu_layout_conversion() == tf::RewriterConfig::NO_CONVERSION_ON_CPU) {
+    rewrites->set_layout_optimizer(tf::RewriterConfig::OFF);
+  }
+  if (rewrites->memory_optimization() == tf::RewriterConfig::DEFAULT_MEM_OPT) {
+    rewrites->set_memory_optimization(tf::RewriterConfig::NO_MEM_OPT);
+  }
+  return options;
+}
+
 }  // namespace
 
 absl::Status LowerTask(const ProgramGraph& program, const RunSpec& spec,
@@ -184,7 +199,9 @@ absl::Status LowerTask(const ProgramGraph& program, const RunSpec& spec,
   if (devices.accelerator != nullptr) {
     state_options.stateful_placements = devices.variables->All();
   }
-  state_options.session_options = &options;
+  const tf::SessionOptions used =
+      devices.accelerator == nullptr ? ForCpu(options) : options;
+  state_options.session_options = &used;
   std::unique_ptr<tf::GraphExecutionState> state;
   TF_RETURN_IF_ERROR(tf::GraphExecutionState::MakeForBaseGraph(std::move(closure),
                                                                state_options, &state));
