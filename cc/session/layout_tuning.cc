@@ -72,12 +72,13 @@ absl::Status LayoutTuning::SetLearners(int learners_per_device,
   return set_layout_(layout);
 }
 
-void LayoutTuning::Record(uint64_t step, const Executed& outcome, double seconds) {
+void LayoutTuning::Record(uint64_t step, const Layout& layout, int64_t rows,
+                          double seconds) {
   // While one thread changes the layout, the runs of others say nothing.
   if (!mu_.TryLock()) return;
-  if (tuner_ != nullptr && outcome.layout == EffectiveLayout(tuner_->layout())) {
-    const uint64_t program = absl::HashOf(step, outcome.num_rows);
-    const std::optional<Layout> next = tuner_->Ran(program, outcome.num_rows, seconds);
+  if (tuner_ != nullptr && layout == EffectiveLayout(tuner_->layout())) {
+    const uint64_t program = absl::HashOf(step, rows);
+    const std::optional<Layout> next = tuner_->Ran(program, rows, seconds);
     if (next.has_value()) Try(*next);
   }
   mu_.Unlock();

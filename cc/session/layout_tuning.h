@@ -38,9 +38,10 @@ class LayoutTuning {
   absl::Status SetLearners(int learners_per_device, std::vector<int> threads)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Records a run that learners have executed, and may try another layout. `step`
-  // identifies it (Signature::step).
-  void Record(uint64_t step, const Executed& outcome, double seconds)
+  // Records a learning run, and may try another layout. `step` identifies it
+  // (Signature::step); `rows`: of the run; `layout`: of the learners, which may have
+  // left it to the central session.
+  void Record(uint64_t step, const Layout& layout, int64_t rows, double seconds)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Takes fewer learners after a run that had too little memory in this layout. Returns
   // whether there are fewer now.

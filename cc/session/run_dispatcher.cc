@@ -23,6 +23,11 @@ int64_t LeadingRows(const std::vector<tf::Tensor>& feeds) {
   return rows;
 }
 
+// Returns what identifies a run for the tuner.
+uint64_t StepOf(const Signature& signature) {
+  return signature.step != 0 ? signature.step : absl::HashOf(&signature);
+}
+
 // Returns the error of a stock session for a pool of threads that it does not have.
 absl::Status CheckPool(const tf::RunOptions& options, const tf::ConfigProto& config) {
   const int pools = std::max(1, config.session_inter_op_thread_pool_size());
@@ -145,14 +150,23 @@ absl::Status RunDispatcher::Run(const Signature& signature, const Call& call,
       return absl::OkStatus();
     }
     if (call.on_one_learner != nullptr) *call.on_one_learner = true;
-    if (session_.trainer->has_other_hosts() &&
-        !std::get<OnCentral>(outcome).uninitialised) {
-      return NotOnManyHosts("");
+    if (std::get<OnCentral>(outcome).uninitialised) {
+      return RunOnCentral(signature, call, central);
     }
+    if (session_.trainer->has_other_hosts()) return NotOnManyHosts("");
   } else if (learning && session_.trainer->has_other_hosts()) {
     return NotOnManyHosts(debugging ? "a debugger watches it" : signature.why_central);
   }
-  return RunOnCentral(signature, call, central);
+  const bool tunes = session_.options.tunes_learners && learning && !debugging &&
+                     signature.analysis.central_only.empty();
+  if (!tunes) return RunOnCentral(signature, call, central);
+  // A single learner may be faster: it unrolls loops and fuses updates.
+  const Layout layout = session_.trainer->layout();
+  const absl::Time begin = absl::Now();
+  TF_RETURN_IF_ERROR(RunOnCentral(signature, call, central));
+  session_.tuning->Record(StepOf(signature), layout, LeadingRows(call.feeds),
+                          absl::ToDoubleSeconds(absl::Now() - begin));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RunOutcome> RunDispatcher::RunOnLearners(const Signature& signature,
@@ -178,9 +192,7 @@ absl::StatusOr<RunOutcome> RunDispatcher::RunOnLearners(const Signature& signatu
       auto* const executed = std::get_if<Executed>(&*outcome);
       if (executed != nullptr) TF_RETURN_IF_ERROR(ComputeDeferred(request, executed));
       if (tunes && executed != nullptr) {
-        const uint64_t step =
-            signature.step != 0 ? signature.step : absl::HashOf(&signature);
-        session_.tuning->Record(step, *executed,
+        session_.tuning->Record(StepOf(signature), executed->layout, executed->num_rows,
                                 absl::ToDoubleSeconds(absl::Now() - begin));
       }
       return outcome;

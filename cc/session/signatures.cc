@@ -52,9 +52,13 @@ absl::Status RunDispatcher::ChangeLearners(
     TF_RETURN_IF_ERROR(change());
   }
   absl::MutexLock lock(&mu_);
-  absl::erase_if(signatures_, [](const auto& known) {
+  // Learning runs that the learners before could not divide are compiled again.
+  absl::erase_if(signatures_, [this](const auto& known) {
     const Signature& signature = *known.second;
-    return !signature.for_learners() && signature.analysis.central_only.empty() &&
+    const bool refused = !signature.for_learners() ||
+                         (signature.program != nullptr &&
+                          session_.trainer->programs().Refused(*signature.program));
+    return refused && signature.analysis.central_only.empty() &&
            signature.analysis.kind == RunAnalysis::Kind::kLearning;
   });
   return absl::OkStatus();

@@ -45,6 +45,11 @@ class LearningPrograms {
   // Returns the reason why one learner executes the program's runs; or an empty text.
   std::string WhyOneLearner(const Program& program) const
       ABSL_LOCKS_EXCLUDED(state_->mu());
+  // Returns whether its learners could not be compiled.
+  bool Refused(const Program& program) const ABSL_LOCKS_EXCLUDED(state_->mu()) {
+    absl::MutexLock lock(&state_->mu());
+    return !program.state.why_central.empty();
+  }
   // Returns what Trainer::Run() would decide. Nothing is executed.
   absl::StatusOr<Decision> Explain(const RunRequest& request)
       ABSL_LOCKS_EXCLUDED(state_->mu());

@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from programs import linear, rows, session
@@ -40,6 +41,32 @@ def test_the_number_of_learners_is_found_while_a_program_trains():
         assert sess.run(p.loss, {p.x: x, p.y: y}) < 1
         sess.set_learners(1)
         assert sess.tuning == []
+
+
+def test_runs_of_one_learner_are_measured_too():
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float64, [None, 3])
+        w = tf1.get_variable("w", initializer=np.full([3, 1], 0.5), use_resource=True)
+        loss = tf.reduce_mean(tf.square(tf.cumsum(x @ w) - 1))  # mixes rows
+        step = tf1.train.MomentumOptimizer(1e-3, 0.5).minimize(loss)
+        initialise = tf1.global_variables_initializer()
+    values, runs = np.random.default_rng(0).normal(size=(8, 3)), 0
+    with tensorbow.TensorBowSession(graph=graph) as session:
+        session.run(initialise)
+        deadline = time.monotonic() + 120
+        with pytest.warns(tensorbow.TensorBowWarning, match="one learner only") as warned:
+            while not any(tried.chosen for tried in session.tuning):
+                assert time.monotonic() < deadline, session.tuning
+                session.run(step, {x: values})
+                runs += 1
+        assert len(warned) == 1
+        assert {tried.learners for tried in session.tuning} >= {1, session.num_learners}
+        trained = session.run(w)
+    with tf1.Session(graph=graph) as session:
+        session.run(initialise)
+        for _ in range(runs):
+            session.run(step, {x: values})
+        np.testing.assert_allclose(trained, session.run(w), rtol=1e-12)
 
 
 def test_what_is_tuned_is_not_said_as_well():
