@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "cc/graph/shape_functions.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
 #include "tensorflow/core/common_runtime/shape_refiner.h"
 #include "tensorflow/core/framework/op.h"
@@ -24,7 +25,8 @@ std::map<std::string, tf::PartialTensorShape> InferShapes(const ProgramGraph& pr
   tf::GraphDef closure;
   if (!program.Closure(described, &closure).ok()) return shapes;
   tf::Graph graph(tf::OpRegistry::Global());
-  tf::ShapeRefiner refiner(closure.versions().producer(), graph.op_registry());
+  const ShapeFunctions ops(graph.op_registry());
+  tf::ShapeRefiner refiner(closure.versions().producer(), &ops);
   tf::ImportGraphDefOptions options;
   options.validate_colocation_constraints = false;
   if (!tf::ImportGraphDef(options, closure, &graph, &refiner).ok()) return shapes;

@@ -335,13 +335,14 @@ TEST(UnrollLoopsTest, ReplacesTheElementsOfTensorArraysByPlainTensors) {
        NodeOf("array", "TensorArrayV3", {"two"}),
        NodeOf("rows", "TensorArrayScatterV3", {"array", "places", "x", "array:1"}),
        NodeOf("row", "TensorArrayReadV3", {"array", "one", "rows"}),
-       // Two writes to the gradients, each on a flow of its own, which count once each.
+       // Three writes to the gradients, on flows that meet, which count once each.
        NodeOf("gradients", "TensorArrayGradV3", {"array", "rows"}, named),
        NodeOf("g", "Tanh", {"row"}), NodeOf("h", "Sigmoid", {"row"}),
        NodeOf("write", "TensorArrayWriteV3", {"gradients", "one", "g", "rows"}),
        NodeOf("again", "TensorArrayGradV3", {"array", "rows"}, named),
        NodeOf("writes", "TensorArrayWriteV3", {"again", "one", "h", "write"}),
-       NodeOf("sum", "AddN", {"write", "writes"}, {{"N", "i: 2"}}),
+       NodeOf("more", "TensorArrayWriteV3", {"again", "one", "h", "rows"}),
+       NodeOf("sum", "AddN", {"write", "writes", "more"}, {{"N", "i: 3"}}),
        NodeOf("gradient", "TensorArrayReadV3", {"again", "one", "sum"}),
        NodeOf("nothing", "TensorArrayReadV3", {"gradients", "zero", "sum"}),
        NodeOf("row_out", "_Retval", {"row"}, result(0)),
@@ -357,9 +358,10 @@ TEST(UnrollLoopsTest, ReplacesTheElementsOfTensorArraysByPlainTensors) {
   EXPECT_EQ(row->src_output(), 1);
   const tf::Node* const gradient = InputOf(*task.Find("gradient_out"), 0);
   ASSERT_EQ(gradient->type_string(), "AddN");
-  ASSERT_EQ(gradient->num_inputs(), 2);
+  ASSERT_EQ(gradient->num_inputs(), 3);
   EXPECT_EQ(InputOf(*gradient, 0)->name(), "g");
   EXPECT_EQ(InputOf(*gradient, 1)->name(), "h");
+  EXPECT_EQ(InputOf(*gradient, 2)->name(), "h");
   EXPECT_EQ(InputOf(*task.Find("nothing_out"), 0)->type_string(), "ZerosLike");
   EXPECT_TRUE(NamesOf(task, "TensorArrayV3").empty());
 }

@@ -71,9 +71,13 @@ def written_in_part(x, w):
 
 
 def read_twice(x, w):
-    rows = tf.TensorArray(x.dtype, TIME, clear_after_read=False).unstack(time_major(x))
-    body = lambda i, h: tf.tanh(h @ w + rows.read(i) * rows.read(TIME - 1 - i))  # noqa: E731
-    return times(TIME, body, x[:, 0])[0] + rows.read(1)
+    rows = tf.TensorArray(x.dtype, TIME, clear_after_read=False)
+    rows = rows.unstack(time_major(x * w[0]))
+
+    def body(i, h):
+        return tf.tanh(h @ w + rows.read(i) * rows.read(TIME - 1 - i) + rows.read(i))
+
+    return times(TIME, body, x[:, 0])[0] + rows.read(1) + rows.read(1)
 
 
 def one_of_the_outputs(x, w):

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cc/analysis/row_types/rule.h"
+#include "cc/graph/shape_functions.h"
 #include "tensorflow/core/common_runtime/function_body.h"
 #include "tensorflow/core/common_runtime/function_def_utils.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
@@ -94,11 +95,14 @@ absl::StatusOr<std::unique_ptr<TypedGraph>> TypedGraph::Of(
   }
   auto made = std::make_unique<TypedGraph>();
   made->graph = std::make_unique<tf::Graph>(tf::OpRegistry::Global());
-  tf::ShapeRefiner refiner(closure.versions().producer(), made->graph->op_registry());
+  const ShapeFunctions ops(made->graph->op_registry());
+  const int producer = closure.versions().producer();
+  tf::ShapeRefiner importing(producer, &ops), refiner(producer, &ops);
   tf::ImportGraphDefOptions options;
   options.validate_colocation_constraints = false;
   options.validate_shape = false;
-  TF_RETURN_IF_ERROR(tf::ImportGraphDef(options, closure, made->graph.get(), nullptr));
+  TF_RETURN_IF_ERROR(
+      tf::ImportGraphDef(options, closure, made->graph.get(), &importing));
   TF_RETURN_IF_ERROR(InferShapes(*made->graph, {}, &refiner));
   made->Index(refiner);
   return made;
@@ -119,7 +123,8 @@ absl::StatusOr<std::unique_ptr<TypedGraph>> TypedGraph::OfFunction(
   for (const tf::Node* node : body->graph->op_nodes()) {
     if (IsWrite(node->type_string())) made->effects.push_back(node);
   }
-  tf::ShapeRefiner refiner(version, body->graph->op_registry());
+  const ShapeFunctions ops(body->graph->op_registry());
+  tf::ShapeRefiner refiner(version, &ops);
   refiner.set_function_library_for_shape_inference(&functions);
   TF_RETURN_IF_ERROR(InferShapes(*body->graph, arguments, &refiner));
   // The graph refers to function definitions, which the program owns.

@@ -34,7 +34,8 @@ std::optional<tf::Tensor> Count(const std::string& op, const tf::Tensor& a,
 
 KnownValues::KnownValues(tf::Graph* graph)
     : graph_(graph),
-      refiner_(graph->versions(), graph->op_registry()),
+      ops_(graph->op_registry()),
+      refiner_(graph->versions(), &ops_),
       runner_(tf::Env::Default()) {
   refiner_.set_require_shape_inference_fns(false);
   refiner_.set_function_library_for_shape_inference(&graph->flib_def());

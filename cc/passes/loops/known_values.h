@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cc/graph/shape_functions.h"
 #include "tensorflow/core/common_runtime/graph_runner.h"
 #include "tensorflow/core/common_runtime/shape_refiner.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -65,6 +66,7 @@ class KnownValues {
   using Key = std::pair<const tensorflow::Node*, int>;
 
   tensorflow::Graph* const graph_;
+  const ShapeFunctions ops_;
   tensorflow::ShapeRefiner refiner_;
   tensorflow::GraphRunner runner_;
   absl::flat_hash_map<Key, tensorflow::OutputTensor> replaced_;

@@ -17,12 +17,13 @@ namespace {
 
 constexpr int kLongestArray = 10000;  // that is followed
 
-// Adds those of `from` to `addends`: each write counts once.
-template <typename Tensors>
-void Merge(const Tensors& from, Tensors* addends) {
-  for (const tf::OutputTensor& tensor : from) {
-    if (std::find(addends->begin(), addends->end(), tensor) == addends->end()) {
-      addends->push_back(tensor);
+// Adds those of `from` to `writes`: each counts once.
+template <typename Writes>
+void Merge(const Writes& from, Writes* writes) {
+  for (const auto& write : from) {
+    if (std::none_of(writes->begin(), writes->end(),
+                     [&write](const auto& other) { return other.op == write.op; })) {
+      writes->push_back(write);
     }
   }
 }
@@ -41,7 +42,7 @@ TensorArrays::Rules() {
   static const auto* const rules = new absl::flat_hash_map<absl::string_view, Rule>{
       {"TensorArrayV3", &TensorArrays::Make},
       {"TensorArrayGradV3", &TensorArrays::Gradient},
-      {"TensorArrayWriteV3", &TensorArrays::Write},
+      {"TensorArrayWriteV3", &TensorArrays::WriteOne},
       {"TensorArrayScatterV3", &TensorArrays::Scatter},
       {"TensorArrayReadV3", &TensorArrays::Read},
       {"TensorArrayGatherV3", &TensorArrays::Gather},
@@ -92,7 +93,7 @@ void TensorArrays::Set(const tf::Node& node, int output, Flow flow) {
   flows_[{&node, output}] = std::make_shared<const Flow>(std::move(flow));
 }
 
-bool TensorArrays::Add(const tf::OutputTensor& value, int place, Flow* flow) {
+bool TensorArrays::Add(const Write& write, int place, Flow* flow) {
   Array& array = arrays_[flow->array];
   const size_t index = place;
   if (place < 0 || place >= kLongestArray) return false;
@@ -101,10 +102,10 @@ bool TensorArrays::Add(const tf::OutputTensor& value, int place, Flow* flow) {
     flow->elements.resize(index + 1);
     array.written.resize(std::max(index + 1, array.written.size()));
   }
-  Tensors& addends = flow->elements[place];
-  if (!addends.empty() && !array.forward.has_value()) return false;
-  addends.push_back(value);
-  array.written[place] = value;
+  std::vector<Write>& writes = flow->elements[place];
+  if (!writes.empty() && !array.forward.has_value()) return false;
+  writes.push_back(write);
+  array.written[place] = write.value;
   return true;
 }
 
@@ -112,13 +113,13 @@ absl::StatusOr<tf::OutputTensor> TensorArrays::Element(const Flow& flow, int pla
   if (place < 0 || place >= static_cast<int>(flow.elements.size())) {
     return tf::OutputTensor();
   }
-  const Tensors& addends = flow.elements[place];
-  if (addends.size() == 1) return addends[0];
+  const std::vector<Write>& writes = flow.elements[place];
+  if (writes.size() == 1) return writes[0].value;
   tf::Node* node = nullptr;
-  if (!addends.empty()) {
+  if (!writes.empty()) {
     std::vector<tf::NodeBuilder::NodeOut> all;
-    for (const tf::OutputTensor& addend : addends) {
-      all.emplace_back(addend.node, addend.index);
+    for (const Write& write : writes) {
+      all.emplace_back(write.value.node, write.value.index);
     }
     tf::NodeBuilder builder(graph_.NewName("TensorBow/AddN"), "AddN");
     TF_ASSIGN_OR_RETURN(node, values_.Add(builder.Input(all)));
@@ -177,14 +178,16 @@ absl::Status TensorArrays::Gradient(tf::Node* node) {
   return absl::OkStatus();
 }
 
-absl::Status TensorArrays::Write(tf::Node* node) {
+absl::Status TensorArrays::WriteOne(tf::Node* node) {
   const std::optional<int> array = ArrayOf(*node);
   const std::optional<int> place = values_.Integer(values_.InputOf(*node, 1));
   if (!array.has_value() || !place.has_value()) return absl::OkStatus();
   const auto before = FlowOf(*node, 3, *array);
   if (before == nullptr) return absl::OkStatus();
   Flow flow = *before;
-  if (Add(values_.InputOf(*node, 2), *place, &flow)) Set(*node, 0, std::move(flow));
+  if (Add({node, values_.InputOf(*node, 2)}, *place, &flow)) {
+    Set(*node, 0, std::move(flow));
+  }
   return absl::OkStatus();
 }
 
@@ -203,8 +206,8 @@ absl::Status TensorArrays::Scatter(tf::Node* node) {
   TF_ASSIGN_OR_RETURN(tf::Node* const parts, values_.Add(builder));
   Flow flow = *before;
   for (size_t i = 0; i < places->size(); ++i) {
-    if (!Add({parts, static_cast<int>(i)}, (*places)[i], &flow))
-      return absl::OkStatus();
+    const tf::OutputTensor part(parts, static_cast<int>(i));
+    if (!Add({node, part}, (*places)[i], &flow)) return absl::OkStatus();
   }
   Set(*node, 0, std::move(flow));
   return absl::OkStatus();

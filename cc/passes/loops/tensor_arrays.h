@@ -43,17 +43,21 @@ class TensorArrays {
     Tensors written;                       // by place; a null node: not yet
     std::map<std::string, int> gradients;  // by source
   };
-  // The elements written upstream of a flow.
+  struct Write {
+    const tensorflow::Node* op;
+    tensorflow::OutputTensor value;
+  };
+  // The writes upstream of a flow.
   struct Flow {
-    int array = -1;                 // none: nothing has been written
-    std::vector<Tensors> elements;  // the addends of each
+    int array = -1;                            // none: nothing has been written
+    std::vector<std::vector<Write>> elements;  // the writes to each
   };
   using Rule = absl::Status (TensorArrays::*)(tensorflow::Node* node);
   static const absl::flat_hash_map<absl::string_view, Rule>& Rules();
 
   absl::Status Make(tensorflow::Node* node);
   absl::Status Gradient(tensorflow::Node* node);
-  absl::Status Write(tensorflow::Node* node);
+  absl::Status WriteOne(tensorflow::Node* node);
   absl::Status Scatter(tensorflow::Node* node);
   absl::Status Read(tensorflow::Node* node);
   absl::Status Gather(tensorflow::Node* node);
@@ -71,8 +75,8 @@ class TensorArrays {
   std::shared_ptr<const Flow> FlowOf(const tensorflow::Node& node, int input,
                                      int array) const;
   void Set(const tensorflow::Node& node, int output, Flow flow);
-  // Adds a value to an element; returns false if it has no place or is written already.
-  bool Add(const tensorflow::OutputTensor& value, int place, Flow* flow);
+  // Adds a write to an element; returns false if it has no place or is written already.
+  bool Add(const Write& write, int place, Flow* flow);
   // Returns the element; a null node if it is not written and has no zeros.
   absl::StatusOr<tensorflow::OutputTensor> Element(const Flow& flow, int place);
   // Returns the places that an input names; nullopt if it is not a constant vector.

@@ -19,7 +19,7 @@ bool IsComputed(const tf::Node& node) {
 }  // namespace
 
 StaticShapes::StaticShapes(const tf::Graph& graph)
-    : refiner_(graph.versions().producer(), graph.op_registry()) {
+    : ops_(graph.op_registry()), refiner_(graph.versions().producer(), &ops_) {
   std::vector<tf::Node*> ordered;
   tf::GetReversePostOrder(graph, &ordered, tf::NodeComparatorName());
   for (tf::Node* node : ordered) {

@@ -12,6 +12,7 @@
 
 #include "cc/arithmetic/element_program.h"
 #include "cc/graph/node_inputs.h"
+#include "cc/graph/shape_functions.h"
 #include "cc/passes/task/assigned_variables.h"
 #include "tensorflow/core/common_runtime/shape_refiner.h"
 #include "tensorflow/core/graph/graph.h"
@@ -33,6 +34,7 @@ class StaticShapes {
   // Returns nullopt if the rank is not known; -1 for an unknown size.
   std::optional<std::vector<int64_t>> Of(const NodeOutput& tensor) const;
 
+  const ShapeFunctions ops_;
   tensorflow::ShapeRefiner refiner_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/graph/downstream.h"
+#include "cc/graph/shape_functions.h"
 #include "tensorflow/core/common_runtime/constant_folding.h"
 #include "tensorflow/core/common_runtime/shape_refiner.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -40,7 +41,8 @@ absl::Status SetFeed(const std::vector<tf::TensorShape>& feeds, const tf::Node& 
 // Returns the shapes of all tensors, as far as they are known.
 absl::StatusOr<ShapeMap> InferShapes(const std::vector<tf::TensorShape>& feeds,
                                      const TaskGraph& task, const tf::Graph& graph) {
-  tf::ShapeRefiner refiner(graph.versions(), graph.op_registry());
+  const ShapeFunctions ops(graph.op_registry());
+  tf::ShapeRefiner refiner(graph.versions(), &ops);
   refiner.set_require_shape_inference_fns(false);
   refiner.set_disable_constant_propagation(false);
   refiner.set_function_library_for_shape_inference(task.functions.get());
