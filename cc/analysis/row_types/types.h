@@ -91,7 +91,7 @@ struct RowType {
   Uniform uniform = Uniform::kNo;
   OwnPlaces own;
   std::shared_ptr<const RowType> element;  // of kList
-  int derivative = 0;  // of kList: 1 if it holds gradients of another's elements, …
+  int derivative = 0;  // of kList: 1 for the gradients of a list's elements, and so on
   std::vector<std::pair<Size, RowType>> blocks;  // of kBlocks: start and type
   std::vector<int> axes;                         // of kAxes: reduced for certain
   std::vector<int> perhaps;                      // of kAxes: perhaps reduced

@@ -289,26 +289,20 @@ absl::StatusOr<bool> CountIterations(const ProgramGraph& graph, const RunSpec& s
                       NeedsAny(graph, spec, [](const tf::NodeDef* node) {
                         return node->op() == "Enter";
                       }));
-  if (frames) {
-    const absl::StatusOr<bool> all = RewriteRun(
+  const auto count = [&](bool all) {
+    return RewriteRun(
         graph, spec,
-        [](tf::Graph* made) -> absl::StatusOr<bool> {
+        [all](tf::Graph* made) -> absl::StatusOr<bool> {
           TF_RETURN_IF_ERROR(InlineCalls(made).status());
-          TF_RETURN_IF_ERROR(MakeLoopsFunctional(made));
-          return Counter(/*all=*/true, made).Count();
+          if (all) TF_RETURN_IF_ERROR(MakeLoopsFunctional(made));
+          return Counter(all, made).Count();
         },
         counted);
-    if (all.ok() && *all) return true;
-  }
+  };
+  if (frames && count(/*all=*/true).value_or(false)) return true;
   TF_ASSIGN_OR_RETURN(const bool loops, HasLoops(graph, spec));
   if (!loops) return false;
-  return RewriteRun(
-      graph, spec,
-      [](tf::Graph* made) -> absl::StatusOr<bool> {
-        TF_RETURN_IF_ERROR(InlineCalls(made).status());
-        return Counter(/*all=*/false, made).Count();
-      },
-      counted);
+  return count(/*all=*/false);
 }
 
 }  // namespace tensorbow

@@ -1,4 +1,4 @@
-// Finds loops that are functions and whose number of iterations is a constant.
+// Finds loops whose number of iterations is a constant.
 #ifndef TENSORBOW_CC_PASSES_LOOPS_COUNT_ITERATIONS_H_
 #define TENSORBOW_CC_PASSES_LOOPS_COUNT_ITERATIONS_H_
 
@@ -10,8 +10,9 @@ namespace tensorbow {
 // `counted` ← the part of `graph` that `spec` needs, in which such loops have
 // kIterationsAttribute and are not lowered by TensorFlow; UnrollLoops() replaces them.
 // A loop that writes, draws random numbers, has another side effect or consists of
-// other functions stays as it is, and so does one of too many ops. Returns whether
-// there are any. Pure function.
+// other functions stays as it is, and so does one of too many ops. Loops of TensorFlow
+// 1 become functions first; if one of them stays, all do. Returns whether there are
+// any. Pure function.
 absl::StatusOr<bool> CountIterations(const ProgramGraph& graph, const RunSpec& spec,
                                      ProgramGraph* counted);
 

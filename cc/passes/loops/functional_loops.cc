@@ -1,7 +1,6 @@
 #include "cc/passes/loops/functional_loops.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -115,6 +115,8 @@ absl::StatusOr<tf::OutputTensor> TensorArrays::Element(const Flow& flow, int pla
   }
   const std::vector<Write>& writes = flow.elements[place];
   if (writes.size() == 1) return writes[0].value;
+  const std::optional<int> forward = arrays_[flow.array].forward;
+  if (!forward.has_value()) return tf::OutputTensor();
   tf::Node* node = nullptr;
   if (!writes.empty()) {
     std::vector<tf::NodeBuilder::NodeOut> all;
@@ -125,8 +127,6 @@ absl::StatusOr<tf::OutputTensor> TensorArrays::Element(const Flow& flow, int pla
     TF_ASSIGN_OR_RETURN(node, values_.Add(builder.Input(all)));
     return tf::OutputTensor(node, 0);
   }
-  const std::optional<int> forward = arrays_[flow.array].forward;
-  if (!forward.has_value()) return tf::OutputTensor();
   const tf::OutputTensor value = arrays_[*forward].written[place];
   if (value.node == nullptr) return tf::OutputTensor();
   tf::NodeBuilder builder(graph_.NewName("TensorBow/ZerosLike"), "ZerosLike");

@@ -77,7 +77,7 @@ class TensorArrays {
   void Set(const tensorflow::Node& node, int output, Flow flow);
   // Adds a write to an element; returns false if it has no place or is written already.
   bool Add(const Write& write, int place, Flow* flow);
-  // Returns the element; a null node if it is not written and has no zeros.
+  // Returns the element, or the sum of its gradients; a null node if it has none.
   absl::StatusOr<tensorflow::OutputTensor> Element(const Flow& flow, int place);
   // Returns the places that an input names; nullopt if it is not a constant vector.
   std::optional<std::vector<int>> PlacesIn(const tensorflow::Node& node, int input);
