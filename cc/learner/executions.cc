@@ -9,11 +9,11 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 std::unique_ptr<tf::ProcessFunctionLibraryRuntime> NewRuntime(
-    const TaskGraph& task, const tf::FunctionLibraryDefinition* functions,
-    const tf::SessionOptions& options, const tf::DeviceMgr* devices) {
+    const TaskGraph& task, const tf::SessionOptions& options,
+    const tf::DeviceMgr* devices) {
   return std::make_unique<tf::ProcessFunctionLibraryRuntime>(
       devices, options.env, &options.config, task.parts[0].graph->versions().producer(),
-      functions, options.config.graph_options().optimizer_options(),
+      task.functions.get(), options.config.graph_options().optimizer_options(),
       /*thread_pool=*/nullptr, /*parent=*/nullptr, /*session_metadata=*/nullptr,
       tf::Rendezvous::Factory{[](int64_t, const tf::DeviceMgr* devices,
                                  tf::core::RefCountPtr<tf::Rendezvous>* rendezvous) {

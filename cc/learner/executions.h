@@ -12,11 +12,10 @@
 
 namespace tensorbow {
 
-// Returns the runtime of the functions that a task graph calls. It refers to all
-// arguments.
+// Returns the runtime of the task graph's functions. It refers to all arguments.
 std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> NewRuntime(
-    const TaskGraph& task, const tensorflow::FunctionLibraryDefinition* functions,
-    const tensorflow::SessionOptions& options, const tensorflow::DeviceMgr* devices);
+    const TaskGraph& task, const tensorflow::SessionOptions& options,
+    const tensorflow::DeviceMgr* devices);
 
 // Returns the id of an execution: unique in the process, different from stock
 // sessions'.

@@ -32,15 +32,14 @@ constexpr char kSessionHandle[] = "tensorbow";
 // The learner whose task the current thread is executing.
 thread_local const Learner* current_learner = nullptr;
 
-bool AnyMayBlock(const std::vector<std::unique_ptr<tf::Graph>>& graphs,
-                 const tf::FunctionLibraryDefinition& functions) {
-  for (const auto& graph : graphs) {
-    for (const tf::Node* node : graph->op_nodes()) {
+bool AnyMayBlock(const TaskGraph& task) {
+  for (const TaskPart& part : task.parts) {
+    for (const tf::Node* node : part.graph->op_nodes()) {
       if (FactsOf(node->type_string()).may_block) return true;
     }
   }
-  for (const std::string& name : functions.ListFunctionNames()) {
-    for (const tf::NodeDef& node : functions.Find(name)->node_def()) {
+  for (const std::string& name : task.functions->ListFunctionNames()) {
+    for (const tf::NodeDef& node : task.functions->Find(name)->node_def()) {
       if (FactsOf(node.op()).may_block) return true;
     }
   }
@@ -81,7 +80,7 @@ constexpr absl::Duration kWorthHelp = absl::Microseconds(500);
 Learner::Program::~Program() {
   recorder_.reset();   // its recording uses the kernels' memory
   executors_.clear();  // their kernels use the runtime
-  graphs_.clear();
+  task_.parts.clear();
   runtime_.reset();
 }
 
@@ -146,14 +145,12 @@ bool Learner::KeepsOnAccelerator(const std::string& variable) const {
 }
 
 void Learner::Optimise(TaskGraph* task) const {
-  const auto runtime =
-      NewRuntime(*task, task->functions.get(), *environment_.options, devices_.get());
+  const auto runtime = NewRuntime(*task, *environment_.options, devices_.get());
   OptimiseTaskGraph(*environment_.options, *runtime, task);
 }
 
 absl::StatusOr<std::unique_ptr<tf::Executor>> Learner::NewExecutor(
-    const TaskPart& part, const tf::Graph& graph,
-    const tf::ProcessFunctionLibraryRuntime& runtimes) const {
+    const TaskPart& part, const tf::ProcessFunctionLibraryRuntime& runtimes) const {
   tf::FunctionLibraryRuntime* const runtime = runtimes.GetFLR(part.device->name());
   tf::Device* device = nullptr;
   TF_RETURN_IF_ERROR(devices_->LookupDevice(part.device->name(), &device));
@@ -181,36 +178,30 @@ absl::StatusOr<std::unique_ptr<tf::Executor>> Learner::NewExecutor(
     }
   };
   tf::Executor* executor = nullptr;
-  TF_RETURN_IF_ERROR(tf::NewLocalExecutor(params, graph, &executor));
+  TF_RETURN_IF_ERROR(tf::NewLocalExecutor(params, *part.graph, &executor));
   return absl::WrapUnique(executor);
 }
 
-absl::Status Learner::Compile(const TaskGraph& task,
-                              const Specialisation& specialisation,
-                              std::unique_ptr<Program>* program) const {
+absl::StatusOr<std::unique_ptr<Learner::Program>> Learner::Compile(
+    TaskGraph task) const {
   auto made = std::make_unique<Program>();
-  TF_RETURN_IF_ERROR(
-      SpecialiseTaskGraph(task, specialisation, &made->functions_, &made->graphs_));
-  made->may_block_ = AnyMayBlock(made->graphs_, *made->functions_);
-  made->feed_types_ = task.feed_types;
-  made->fetch_types_ = task.fetch_types;
-  made->feeds_accelerator_ = task.feeds_accelerator;
-  made->fetches_accelerator_ = task.fetches_accelerator;
-  made->runtime_ =
-      NewRuntime(task, made->functions_.get(), *environment_.options, devices_.get());
-  for (size_t i = 0; i < task.parts.size(); ++i) {
+  made->task_ = std::move(task);
+  const std::vector<TaskPart>& parts = made->task_.parts;
+  made->may_block_ = AnyMayBlock(made->task_);
+  made->runtime_ = NewRuntime(made->task_, *environment_.options, devices_.get());
+  for (const TaskPart& part : parts) {
     TF_ASSIGN_OR_RETURN(std::unique_ptr<tf::Executor> executor,
-                        NewExecutor(task.parts[i], *made->graphs_[i], *made->runtime_));
+                        NewExecutor(part, *made->runtime_));
     made->executors_.push_back(std::move(executor));
   }
-  if (accelerator_ != nullptr && environment_.record_tasks && task.fixed_shapes) {
+  if (accelerator_ != nullptr && environment_.record_tasks &&
+      made->task_.fixed_shapes) {
     made->recorder_ = std::make_unique<TaskRecorder>(
-        accelerator_, TaskVariables(made->graphs_, accelerator_),
-        ObstacleToRecording(made->graphs_, accelerator_->device()->name()),
+        accelerator_, TaskVariables(parts, accelerator_),
+        ObstacleToRecording(parts, accelerator_->device()->name()),
         environment_.recording_refused);
   }
-  *program = std::move(made);
-  return absl::OkStatus();
+  return made;
 }
 
 void Learner::RunClosure(std::function<void()> closure) {
@@ -229,7 +220,7 @@ void Learner::RunClosure(std::function<void()> closure) {
 absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
                                    const std::vector<tf::Tensor>& feeds,
                                    std::vector<tf::Tensor>* fetches) {
-  tf::FunctionCallFrame frame(program.feed_types_, program.fetch_types_);
+  tf::FunctionCallFrame frame(program.task_.feed_types, program.task_.fetch_types);
   const absl::Status fed = frame.SetArgs(feeds);
   if (absl::IsInternal(fed)) return absl::InvalidArgumentError(fed.message());
   TF_RETURN_IF_ERROR(fed);
@@ -303,11 +294,11 @@ absl::Status Learner::ExecuteParts(const Program& program, const Task& task,
 absl::Status Learner::ExecuteOnAccelerator(const Program& program, const Task& task,
                                            std::vector<tf::Tensor>* fetches) {
   std::vector<tf::Tensor> feeds = *task.feeds;
-  if (feeds.size() != program.feed_types_.size()) {
+  if (feeds.size() != program.task_.feed_types.size()) {
     return ExecuteParts(program, task, feeds, fetches);  // which returns the error
   }
   for (size_t i = 0; i < feeds.size(); ++i) {
-    if (!program.feeds_accelerator_[i]) continue;
+    if (!program.task_.feeds_accelerator[i]) continue;
     const tf::Tensor host = feeds[i];
     TF_RETURN_IF_ERROR(accelerator_->Upload(static_cast<int>(i), host, &feeds[i]));
   }
@@ -323,7 +314,7 @@ absl::Status Learner::ExecuteOnAccelerator(const Program& program, const Task& t
     TF_RETURN_IF_ERROR(execute(feeds, &made));
   }
   for (size_t i = 0; i < made.size(); ++i) {
-    if (!program.fetches_accelerator_[i]) continue;
+    if (!program.task_.fetches_accelerator[i]) continue;
     const tf::Tensor on_device = made[i];
     TF_RETURN_IF_ERROR(accelerator_->Download(on_device, &made[i]));
   }
@@ -345,9 +336,9 @@ absl::Status Learner::Finish() {
 }
 
 void Learner::AppendGraph(const Program& program, tf::GraphDef* graph) {
-  for (const auto& part : program.graphs_) {
+  for (const TaskPart& part : program.task_.parts) {
     tf::GraphDef definition;
-    part->ToGraphDef(&definition);
+    part.graph->ToGraphDef(&definition);
     if (graph->node_size() == 0) {
       *graph = std::move(definition);
     } else {

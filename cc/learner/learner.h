@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cc/device/accelerator.h"
 #include "cc/device/cpu/learner_cpu_device.h"
 #include "cc/graph/task_graph.h"
 #include "cc/learner/graph_threads.h"
-#include "cc/learner/specialise.h"
 #include "cc/learner/task_recorder.h"
 #include "cc/learner/worker.h"
 #include "cc/memory/learner_allocator.h"
@@ -65,21 +65,14 @@ class Learner {
   class Program {
    public:
     ~Program();
-    // The graphs it executes, by device.
-    const std::vector<std::unique_ptr<tensorflow::Graph>>& graphs() const {
-      return graphs_;
-    }
+    // The graphs it executes.
+    const TaskGraph& task() const { return task_; }
 
    private:
     friend class Learner;
-    std::unique_ptr<tensorflow::FunctionLibraryDefinition> functions_;
+    TaskGraph task_;
     std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> runtime_;
-    std::vector<std::unique_ptr<tensorflow::Graph>> graphs_;
-    std::vector<std::unique_ptr<tensorflow::Executor>> executors_;  // by graph
-    tensorflow::DataTypeVector feed_types_;
-    tensorflow::DataTypeVector fetch_types_;
-    std::vector<bool> feeds_accelerator_;
-    std::vector<bool> fetches_accelerator_;
+    std::vector<std::unique_ptr<tensorflow::Executor>> executors_;  // by part
     std::unique_ptr<TaskRecorder> recorder_;  // null: tasks are never recorded
     bool may_block_ = false;                  // an op may wait for another op
     mutable absl::Duration last_task_;        // the last task's duration
@@ -120,8 +113,8 @@ class Learner {
 
   // Runs the graph optimisations that need a device's kernels.
   void Optimise(TaskGraph* task) const;
-  absl::Status Compile(const TaskGraph& task, const Specialisation& specialisation,
-                       std::unique_ptr<Program>* program) const;
+  // `task`: the learner's own copy (SpecialiseTaskGraph).
+  absl::StatusOr<std::unique_ptr<Program>> Compile(TaskGraph task) const;
 
   // Executes on the calling thread. `fetches` are in the order of the spec; those of an
   // accelerator have their values when Finish() has returned.
@@ -135,7 +128,7 @@ class Learner {
 
  private:
   absl::StatusOr<std::unique_ptr<tensorflow::Executor>> NewExecutor(
-      const TaskPart& part, const tensorflow::Graph& graph,
+      const TaskPart& part,
       const tensorflow::ProcessFunctionLibraryRuntime& runtime) const;
   // Executes a closure of the current task, or one that a data pipeline has kept of it.
   void RunClosure(std::function<void()> closure);

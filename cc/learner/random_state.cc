@@ -126,10 +126,9 @@ void AddHiddenRandomState(const tf::Graph& graph, std::vector<std::string>* name
 
 }  // namespace
 
-std::vector<std::string> HiddenRandomState(
-    const std::vector<std::unique_ptr<tf::Graph>>& graphs) {
+std::vector<std::string> HiddenRandomState(const TaskGraph& task) {
   std::vector<std::string> names;
-  for (const auto& graph : graphs) AddHiddenRandomState(*graph, &names);
+  for (const TaskPart& part : task.parts) AddHiddenRandomState(*part.graph, &names);
   return names;
 }
 

@@ -7,11 +7,11 @@
 #ifndef TENSORBOW_CC_LEARNER_RANDOM_STATE_H_
 #define TENSORBOW_CC_LEARNER_RANDOM_STATE_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/graph/task_graph.h"
 #include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
@@ -19,10 +19,9 @@ namespace tensorbow {
 // Replaces the ops in place; nodes are on their devices.
 absl::Status ExposeRandomState(tensorflow::Graph* graph);
 
-// Returns the ops of the graphs, and of the functions they may call, whose random state
+// Returns the ops of the task, and of the functions it may call, whose random state
 // stays in their kernels.
-std::vector<std::string> HiddenRandomState(
-    const std::vector<std::unique_ptr<tensorflow::Graph>>& graphs);
+std::vector<std::string> HiddenRandomState(const TaskGraph& task);
 
 }  // namespace tensorbow
 

@@ -1,13 +1,11 @@
 #include "cc/learner/specialise.h"
 
-#include <utility>
-
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/graph/op_facts.h"
 #include "cc/learner/random_state.h"
-#include "tensorflow/core/common_runtime/graph_constructor.h"
 #include "tensorflow/core/common_runtime/memory_types.h"
+#include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/hash.h"
@@ -48,12 +46,8 @@ bool SpecialiseNode(const Specialisation& specialisation, const tf::OpDef& op,
   return true;
 }
 
-// Returns one learner's copy of a part.
-absl::StatusOr<std::unique_ptr<tf::Graph>> SpecialisePart(
-    const TaskPart& part, const Specialisation& specialisation,
-    const tf::FunctionLibraryDefinition& functions) {
-  auto graph = std::make_unique<tf::Graph>(&functions);
-  tf::CopyGraph(*part.graph, graph.get());
+absl::Status SpecialisePart(const Specialisation& specialisation, TaskPart* part) {
+  tf::Graph* const graph = part->graph.get();
   for (tf::Node* node : graph->op_nodes()) {
     if (!node->op_def().is_stateful()) continue;
     tf::NodeDef changed = node->def();
@@ -65,13 +59,11 @@ absl::StatusOr<std::unique_ptr<tf::Graph>> SpecialisePart(
       node->AddAttr(name, attribute->second);
     }
   }
-  const bool on_cpu = part.device->device_type() == tf::DEVICE_CPU;
-  if (specialisation.own_random_state && on_cpu) {
-    TF_RETURN_IF_ERROR(ExposeRandomState(graph.get()));
+  const tf::DeviceType type(part->device->device_type());
+  if (specialisation.own_random_state && type == tf::DeviceType(tf::DEVICE_CPU)) {
+    TF_RETURN_IF_ERROR(ExposeRandomState(graph));
   }
-  TF_RETURN_IF_ERROR(tf::EnsureMemoryTypes(tf::DeviceType(part.device->device_type()),
-                                           part.device->name(), graph.get()));
-  return graph;
+  return tf::EnsureMemoryTypes(type, part->device->name(), graph);
 }
 
 }  // namespace
@@ -81,29 +73,25 @@ std::string LearnerContainer(int learner, const std::string& container) {
   return container.empty() ? own : absl::StrCat(own, ".", container);
 }
 
-absl::Status SpecialiseTaskGraph(
-    const TaskGraph& task, const Specialisation& specialisation,
-    std::unique_ptr<tf::FunctionLibraryDefinition>* functions,
-    std::vector<std::unique_ptr<tf::Graph>>* parts) {
-  *functions = std::make_unique<tf::FunctionLibraryDefinition>(*task.functions);
-  for (const std::string& name : (*functions)->ListFunctionNames()) {
-    const auto record = (*functions)->FindRecord(name);
+absl::StatusOr<TaskGraph> SpecialiseTaskGraph(const TaskGraph& task,
+                                              const Specialisation& specialisation) {
+  TaskGraph own = CopyOf(task);
+  tf::FunctionLibraryDefinition* const functions = own.functions.get();
+  for (const std::string& name : functions->ListFunctionNames()) {
+    const auto record = functions->FindRecord(name);
     tf::FunctionDef definition = record->fdef();
     bool changed = false;
     for (tf::NodeDef& node : *definition.mutable_node_def()) {
       const tf::OpDef* op = nullptr;
-      if (!(*functions)->LookUpOpDef(node.op(), &op).ok()) continue;
+      if (!functions->LookUpOpDef(node.op(), &op).ok()) continue;
       changed |= SpecialiseNode(specialisation, *op, &node);
     }
-    if (changed) TF_RETURN_IF_ERROR((*functions)->ReplaceFunction(name, definition));
+    if (changed) TF_RETURN_IF_ERROR(functions->ReplaceFunction(name, definition));
   }
-
-  for (const TaskPart& part : task.parts) {
-    TF_ASSIGN_OR_RETURN(std::unique_ptr<tf::Graph> graph,
-                        SpecialisePart(part, specialisation, **functions));
-    parts->push_back(std::move(graph));
+  for (TaskPart& part : own.parts) {
+    TF_RETURN_IF_ERROR(SpecialisePart(specialisation, &part));
   }
-  return absl::OkStatus();
+  return own;
 }
 
 }  // namespace tensorbow

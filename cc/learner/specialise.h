@@ -4,16 +4,12 @@
 #define TENSORBOW_CC_LEARNER_SPECIALISE_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cc/graph/task_graph.h"
-#include "tensorflow/core/framework/function.h"
-#include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
 
@@ -37,12 +33,9 @@ struct Specialisation {
 // program keeps in `container`.
 std::string LearnerContainer(int learner, const std::string& container);
 
-// Copies the library and the graphs for one learner; `parts`, in the order of the task
-// graph's, use `functions`.
-absl::Status SpecialiseTaskGraph(
-    const TaskGraph& task, const Specialisation& specialisation,
-    std::unique_ptr<tensorflow::FunctionLibraryDefinition>* functions,
-    std::vector<std::unique_ptr<tensorflow::Graph>>* parts);
+// Returns one learner's copy of the task graph.
+absl::StatusOr<TaskGraph> SpecialiseTaskGraph(const TaskGraph& task,
+                                              const Specialisation& specialisation);
 
 }  // namespace tensorbow
 

@@ -102,12 +102,12 @@ tf::DeviceType TypeOf(const std::string& device) {
 
 }  // namespace
 
-std::string ObstacleToRecording(const std::vector<std::unique_ptr<tf::Graph>>& parts,
+std::string ObstacleToRecording(const std::vector<TaskPart>& parts,
                                 const std::string& accelerator) {
   const tf::DeviceType type = TypeOf(accelerator);
   std::string obstacle;
-  for (const auto& part : parts) {
-    for (const tf::Node* node : part->op_nodes()) {
+  for (const TaskPart& part : parts) {
+    for (const tf::Node* node : part.graph->op_nodes()) {
       const char* why = Obstacle(*node, type);
       if (node->assigned_device_name() != accelerator && !node->IsSend() &&
           !node->IsRecv()) {

@@ -5,20 +5,18 @@
 #ifndef TENSORBOW_CC_LEARNER_TASK_OBSTACLES_H_
 #define TENSORBOW_CC_LEARNER_TASK_OBSTACLES_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "tensorflow/core/graph/graph.h"
+#include "cc/graph/task_graph.h"
 
 namespace tensorbow {
 
 // Returns the reason why a task of these parts (the CPU's first) cannot be recorded,
 // with the name of the op; empty if the graph shows none. `accelerator`: the name of
 // the device.
-std::string ObstacleToRecording(
-    const std::vector<std::unique_ptr<tensorflow::Graph>>& parts,
-    const std::string& accelerator);
+std::string ObstacleToRecording(const std::vector<TaskPart>& parts,
+                                const std::string& accelerator);
 
 }  // namespace tensorbow
 

@@ -25,11 +25,11 @@ const void* AddressOf(const VariableStorage& storage) {
 
 }  // namespace
 
-TaskVariables::TaskVariables(const std::vector<std::unique_ptr<tf::Graph>>& parts,
+TaskVariables::TaskVariables(const std::vector<TaskPart>& parts,
                              AcceleratorDevice* accelerator)
     : accelerator_(accelerator) {
-  for (const auto& part : parts) {
-    for (const tf::Node* node : part->op_nodes()) {
+  for (const TaskPart& part : parts) {
+    for (const tf::Node* node : part.graph->op_nodes()) {
       if (FactsOf(node->type_string()).creates_variable &&
           node->assigned_device_name() == accelerator->device()->name()) {
         nodes_.push_back(node->def());

@@ -8,15 +8,14 @@
 #ifndef TENSORBOW_CC_LEARNER_TASK_VARIABLES_H_
 #define TENSORBOW_CC_LEARNER_TASK_VARIABLES_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "cc/device/accelerator.h"
+#include "cc/graph/task_graph.h"
 #include "cc/learner/variable_storage.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/graph/graph.h"
 
 namespace tensorbow {
 
@@ -25,8 +24,7 @@ class TaskVariables {
   using Addresses = std::vector<const void*>;  // by variable; null: it has no value
 
   // Finds the variables of a task's parts on `accelerator`, which outlives this.
-  TaskVariables(const std::vector<std::unique_ptr<tensorflow::Graph>>& parts,
-                AcceleratorDevice* accelerator);
+  TaskVariables(const std::vector<TaskPart>& parts, AcceleratorDevice* accelerator);
 
   // Finds all addresses.
   absl::Status Locate(Addresses* addresses);

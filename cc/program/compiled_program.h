@@ -58,12 +58,15 @@ struct CompiledProgram {
 struct LearnerPrograms {
   using Tasks = std::vector<std::unique_ptr<Learner::Program>>;  // by learner
 
+  explicit LearnerPrograms(ShapeCounts shape_counts)
+      : counts(std::move(shape_counts)) {}
+
   // Returns the executable for a task with these feeds.
   const Learner::Program& Of(int learner,
                              const std::vector<tensorflow::Tensor>& feeds) const;
 
   Tasks tasks;
-  // Executables for tasks of certain shapes, and the shapes so far; on accelerators.
+  // Executables for tasks of certain shapes, and the shapes so far.
   std::vector<std::pair<TaskShapes, Tasks>> by_shapes;
   ShapeCounts counts;
   LearningRates rates;  // watched only if a drop restarts

@@ -15,6 +15,7 @@
 #include "cc/learner/specialise.h"
 #include "cc/passes/pipeline.h"
 #include "cc/passes/task/build_task.h"
+#include "cc/passes/task/fold_shapes.h"
 #include "cc/program/deferred_fetches.h"
 #include "cc/program/run_rules.h"
 #include "tensorflow/core/platform/errors.h"
@@ -24,6 +25,11 @@ namespace tensorbow {
 namespace tf = ::tensorflow;
 
 namespace {
+
+// The runs of the same shapes after which they get a graph. A recording saves more than
+// folded shapes do, which repay their graph in some hundred runs.
+constexpr int kRunsOnAccelerators = 3;
+constexpr int kRunsOnCpus = 300;
 
 // Returns the average of the gradients that a task sends to the other hosts.
 std::shared_ptr<HostGradients> NewHostGradients(const Options& options,
@@ -71,8 +77,8 @@ void Dump(const CompiledProgram& program, const LearnerPrograms& learners) {
                   "\nexchanges ", traits.exchanges, " estimates ", traits.estimates,
                   "\n");
   for (size_t j = 0; j < learners.tasks.size(); ++j) {
-    for (const auto& graph : learners.tasks[j]->graphs()) {
-      absl::StrAppend(&text, "learner ", j, "\n", SortedText(*graph));
+    for (const TaskPart& part : learners.tasks[j]->task().parts) {
+      absl::StrAppend(&text, "learner ", j, "\n", SortedText(*part.graph));
     }
   }
   DumpText("learners", text);
@@ -222,6 +228,24 @@ absl::StatusOr<Compilation> Compiler::Compile(const RunToCompile& run,
   return made;
 }
 
+absl::StatusOr<LearnerPrograms::Tasks> Compiler::CompileForShapes(
+    const RunToCompile& run, Traits::Averages averages,
+    std::vector<TaskGraph> tasks) const {
+  if (learners_.accelerators() != nullptr) {
+    TF_ASSIGN_OR_RETURN(Compilation made, Compile(run, averages));
+    return std::move(made.learners->tasks);
+  }
+  // TensorFlow's optimiser, asked again, would divide by reciprocals: other numbers.
+  LearnerPrograms::Tasks compiled;
+  for (size_t j = 0; j < tasks.size(); ++j) {
+    TF_ASSIGN_OR_RETURN(const bool folded, FoldShapes(*run.shapes, &tasks[j]));
+    if (!folded) return LearnerPrograms::Tasks();
+    TF_ASSIGN_OR_RETURN(compiled.emplace_back(),
+                        learners_[j].Compile(std::move(tasks[j])));
+  }
+  return compiled;
+}
+
 absl::Status Compiler::MakeTask(CompileInput in, const ProgramGraph& graph,
                                 Compilation* made, TaskGraph* task) const {
   TF_RETURN_IF_ERROR(learners_.EnsureSharedKernels(graph, in.analysis.shared_kernels));
@@ -245,7 +269,8 @@ absl::Status Compiler::CompileLearners(const RunToCompile& run,
                                        const ProgramGraph& graph, const TaskGraph& task,
                                        Compilation* made) const {
   CompiledProgram& program = *made->compiled;
-  made->learners = std::make_unique<LearnerPrograms>();
+  made->learners = std::make_unique<LearnerPrograms>(ShapeCounts(
+      learners_.accelerators() != nullptr ? kRunsOnAccelerators : kRunsOnCpus));
   for (int j = 0; j < learners_.size(); ++j) {
     Specialisation specialisation;
     specialisation.learner = j;
@@ -255,11 +280,12 @@ absl::Status Compiler::CompileLearners(const RunToCompile& run,
     specialisation.shared_variables = program.traits.shared;
     specialisation.own_random_state = !learners_.shares_random_state();
     specialisation.seed = options_.seed;
-    std::unique_ptr<Learner::Program> compiled;
-    TF_RETURN_IF_ERROR(learners_[j].Compile(task, specialisation, &compiled));
+    TF_ASSIGN_OR_RETURN(TaskGraph own, SpecialiseTaskGraph(task, specialisation));
+    TF_ASSIGN_OR_RETURN(std::unique_ptr<Learner::Program> compiled,
+                        learners_[j].Compile(std::move(own)));
     made->learners->tasks.push_back(std::move(compiled));
   }
-  program.hidden_random_ops = HiddenRandomState(made->learners->tasks[0]->graphs());
+  program.hidden_random_ops = HiddenRandomState(made->learners->tasks[0]->task());
   Dump(program, *made->learners);
   if (!program.replicated ||
       options_.restart != Options::Restart::kOnLearningRateDrop) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,6 +17,7 @@
 #include "cc/learner/learner_group.h"
 #include "cc/passes/pass.h"
 #include "cc/program/compiled_program.h"
+#include "cc/program/task_shapes.h"
 #include "cc/synchroniser/algorithm.h"
 #include "tensorflow/core/public/session_options.h"
 
@@ -26,10 +28,9 @@ struct RunToCompile {
   const ProgramGraph& graph;
   const RunSpec& spec;
   const RunAnalysis& analysis;
-  const SparseFeeds& sparse_feeds;  // feeds that are parts of sparse tensors
-  const RowsOfRun* rows;            // of the feeds; null: by their declarations
-  // Shapes of a task's feeds; null: any.
-  const std::vector<tensorflow::TensorShape>* shapes = nullptr;
+  const SparseFeeds& sparse_feeds;     // feeds that are parts of sparse tensors
+  const RowsOfRun* rows;               // of the feeds; null: by their declarations
+  const TaskShapes* shapes = nullptr;  // of a task's feeds; null: any
 };
 
 struct Compilation {
@@ -53,6 +54,12 @@ class Compiler {
   // are needed and not found.
   absl::StatusOr<Compilation> Compile(const RunToCompile& run,
                                       Traits::Averages averages) const;
+
+  // Compiles it for tasks whose feeds have `run.shapes`. `tasks`: copies of the
+  // learners' tasks for any shapes. Returns none if the shapes determine no values.
+  absl::StatusOr<LearnerPrograms::Tasks> CompileForShapes(
+      const RunToCompile& run, Traits::Averages averages,
+      std::vector<TaskGraph> tasks) const;
 
  private:
   CompileInput InputFor(const RunToCompile& run, Traits::Averages averages) const;

@@ -31,7 +31,9 @@ absl::Status LearningRates::Compile(const ProgramGraph& graph,
   TaskGraph task;
   TF_RETURN_IF_ERROR(LowerTask(graph, spec, options, devices, &task));
   TF_RETURN_IF_ERROR(DivideTask(graph, spec, options, devices, &task));
-  return (*learners)[0].Compile(task, Specialisation(), &computed_);
+  TF_ASSIGN_OR_RETURN(TaskGraph own, SpecialiseTaskGraph(task, Specialisation()));
+  TF_ASSIGN_OR_RETURN(computed_, (*learners)[0].Compile(std::move(own)));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<double>> LearningRates::Evaluate(

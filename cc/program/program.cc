@@ -7,11 +7,8 @@ namespace tensorbow {
 
 const Learner::Program& LearnerPrograms::Of(
     int learner, const std::vector<tensorflow::Tensor>& feeds) const {
-  if (!by_shapes.empty()) {
-    const TaskShapes shapes = ShapesOf(feeds);
-    for (const auto& [known, programs] : by_shapes) {
-      if (known == shapes) return *programs[learner];
-    }
+  for (const auto& [shapes, programs] : by_shapes) {
+    if (HaveShapes(feeds, shapes)) return *programs[learner];
   }
   return *tasks[learner];
 }

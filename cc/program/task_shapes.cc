@@ -6,17 +6,19 @@ namespace tensorbow {
 
 namespace tf = ::tensorflow;
 
-TaskShapes ShapesOf(const std::vector<tf::Tensor>& feeds) {
-  TaskShapes shapes;
-  for (const tf::Tensor& feed : feeds) shapes.push_back(feed.shape());
-  return shapes;
+bool HaveShapes(const std::vector<tf::Tensor>& feeds, const TaskShapes& shapes) {
+  return std::equal(feeds.begin(), feeds.end(), shapes.begin(), shapes.end(),
+                    [](const tf::Tensor& feed, const tf::TensorShape& shape) {
+                      return feed.shape() == shape;
+                    });
 }
 
 std::vector<TaskShapes> ShapesOfTasks(const FeedPlan& plan,
                                       const std::vector<tf::Tensor>& feeds) {
   // The parts of a sparse tensor have as many rows as their values say.
   if (!plan.sparse.empty()) return {};
-  const TaskShapes whole = ShapesOf(feeds);
+  TaskShapes whole;
+  for (const tf::Tensor& feed : feeds) whole.push_back(feed.shape());
   if (plan.tasks.empty()) return {whole};
   std::vector<TaskShapes> shapes;
   for (const FeedPlan::Rows& rows : plan.tasks) {
@@ -41,7 +43,7 @@ std::optional<TaskShapes> ShapeCounts::Count(const std::vector<TaskShapes>& shap
       if (others_.size() == kRemembered) others_.pop_front();
       known = others_.insert(others_.end(), {task, 0});
     }
-    if (++known->second < kRuns) continue;
+    if (++known->second < runs_) continue;
     others_.erase(known);
     with_graph_.push_back(task);
     return task;

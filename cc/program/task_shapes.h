@@ -1,7 +1,8 @@
 // The shapes of the feeds of tasks, and how often they have come. Thread-compatible.
 //
-// An accelerator's task of known shapes needs nothing from the host and can be
-// recorded. A graph for these shapes is compiled when they come again and again.
+// A task of known shapes computes nothing from them; an accelerator's needs nothing
+// from the host and can be recorded. When shapes come again and again, they get a
+// graph.
 #ifndef TENSORBOW_CC_PROGRAM_TASK_SHAPES_H_
 #define TENSORBOW_CC_PROGRAM_TASK_SHAPES_H_
 
@@ -19,7 +20,7 @@ namespace tensorbow {
 
 using TaskShapes = std::vector<tensorflow::TensorShape>;  // by feed
 
-TaskShapes ShapesOf(const std::vector<tensorflow::Tensor>& feeds);
+bool HaveShapes(const std::vector<tensorflow::Tensor>& feeds, const TaskShapes& shapes);
 
 // Returns the shapes of the tasks of a run, each once.
 std::vector<TaskShapes> ShapesOfTasks(const FeedPlan& plan,
@@ -28,15 +29,18 @@ std::vector<TaskShapes> ShapesOfTasks(const FeedPlan& plan,
 // The last shapes of a program's tasks.
 class ShapeCounts {
  public:
+  // `runs`: the number of runs with the same shapes after which they get a graph.
+  explicit ShapeCounts(int runs) : runs_(runs) {}
+
   // Counts a run whose tasks have these shapes. Returns those for which a graph is to
   // be compiled now.
   std::optional<TaskShapes> Count(const std::vector<TaskShapes>& shapes);
 
  private:
-  static constexpr int kRuns = 3;  // of shapes that get a graph
   static constexpr size_t kMostGraphs = 3;
   static constexpr size_t kRemembered = 16;
 
+  const int runs_;
   std::vector<TaskShapes> with_graph_;
   std::deque<std::pair<TaskShapes, int>> others_;  // with the number of runs
 };

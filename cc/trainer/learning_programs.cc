@@ -72,15 +72,24 @@ void LearningPrograms::CompileForShapes(const ProgramGraph& graph, const RunSpec
   const ScopedMark marked(&state_->activity(), "compile");
   const auto compiled = program->compiled();
   const RowsOfRun* const rows = compiled->rows.has_value() ? &*compiled->rows : nullptr;
-  absl::StatusOr<Compilation> made = NewCompiler().Compile(
+  std::vector<TaskGraph> tasks;
+  {
+    absl::MutexLock lock(&state_->mu());
+    if (program->learners() == nullptr) return;
+    for (const auto& task : program->learners()->tasks) {
+      tasks.push_back(CopyOf(task->task()));
+    }
+  }
+  absl::StatusOr<LearnerPrograms::Tasks> made = NewCompiler().CompileForShapes(
       {graph, spec, program->analysis, sparse_feeds, rows, &shapes},
-      state_->choice().averages());
+      state_->choice().averages(), std::move(tasks));
   absl::MutexLock lock(&state_->mu());
   // Without it, such tasks are executed as all others.
-  if (!made.ok() || program->learners() == nullptr || program->compiled() != compiled) {
+  if (!made.ok() || made->empty() || program->learners() == nullptr ||
+      program->compiled() != compiled) {
     return;
   }
-  program->learners()->by_shapes.emplace_back(shapes, std::move(made->learners->tasks));
+  program->learners()->by_shapes.emplace_back(shapes, *std::move(made));
 }
 
 void LearningPrograms::WarnOfTwoMomenta(const RunAnalysis& analysis, double momentum) {

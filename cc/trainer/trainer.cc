@@ -80,9 +80,7 @@ std::optional<RunOutcome> Trainer::Refuse(const RunRequest& request,
     state_.warn()(text);
     return OnCentral();
   }
-  if (state_.learners().accelerators() == nullptr || !request.end_of_data.ok()) {
-    return std::nullopt;
-  }
+  if (!request.end_of_data.ok()) return std::nullopt;
   std::optional<TaskShapes> shapes =
       program.learners()->counts.Count(ShapesOfTasks(plan, *request.feeds));
   if (!shapes.has_value()) return std::nullopt;

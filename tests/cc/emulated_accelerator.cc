@@ -86,7 +86,7 @@ class VariableTask {
     (*node.mutable_attr())["container"].set_s("");
     absl::Status made;
     graph->AddNode(node, &made)->set_assigned_device_name(device_.name());
-    parts_.push_back(std::move(graph));
+    parts_.push_back({&device_, std::move(graph)});
     variable_ = new tf::Var(tf::DT_FLOAT);
     variable_->is_initialized = true;
     *variable_->tensor() = New(0);
@@ -151,7 +151,7 @@ class VariableTask {
   }
 
   EmulatedDevice device_;
-  std::vector<std::unique_ptr<tf::Graph>> parts_;
+  std::vector<TaskPart> parts_;
   tf::Var* variable_ = nullptr;  // owned by the resource manager
   std::unique_ptr<TaskRecorder> recorder_;
 };

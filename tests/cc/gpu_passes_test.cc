@@ -125,7 +125,7 @@ TEST(UnpinVariablesTest, FreesTrainedVariablesTheirSlotsAndTheirNeighbours) {
 TaskShapes Rows(int64_t count) { return {tf::TensorShape({count, 3}), {}}; }
 
 TEST(ShapeCountsTest, NamesShapesOnceWhenTheyComeForTheThirdTime) {
-  ShapeCounts counts;
+  ShapeCounts counts(3);
   for (int run = 0; run < 2; ++run) EXPECT_FALSE(counts.Count({Rows(8), Rows(7)}));
   EXPECT_EQ(counts.Count({Rows(8), Rows(7)}), Rows(8));
   EXPECT_EQ(counts.Count({Rows(8), Rows(7)}), Rows(7));
@@ -133,7 +133,7 @@ TEST(ShapeCountsTest, NamesShapesOnceWhenTheyComeForTheThirdTime) {
 }
 
 TEST(ShapeCountsTest, NamesThreeAtMost) {
-  ShapeCounts counts;
+  ShapeCounts counts(3);
   int named = 0;
   for (int rows = 1; rows <= 5; ++rows) {
     for (int run = 0; run < 3; ++run) named += counts.Count({Rows(rows)}).has_value();
@@ -142,7 +142,7 @@ TEST(ShapeCountsTest, NamesThreeAtMost) {
 }
 
 TEST(ShapeCountsTest, ForgetsShapesOfLongAgo) {
-  ShapeCounts counts;
+  ShapeCounts counts(3);
   counts.Count({Rows(100)});
   counts.Count({Rows(100)});
   for (int rows = 1; rows <= 16; ++rows) counts.Count({Rows(rows)});
