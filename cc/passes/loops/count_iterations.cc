@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -72,21 +72,72 @@ void Extend(const tf::Node* result, Upstream* upstream) {
   }
 }
 
-// Removes the arguments whose next values depend on others than these.
-void KeepClosed(const LoopFunction& body, std::set<int>* arguments) {
+using Counters = std::map<int, tf::Tensor>;  // by the number of the argument
+
+// Removes the counters whose next values depend on other arguments.
+void KeepClosed(const LoopFunction& body, Counters* counters) {
   for (bool changed = true; changed;) {
     changed = false;
-    for (auto argument = arguments->begin(); argument != arguments->end();) {
+    for (auto counter = counters->begin(); counter != counters->end();) {
       Upstream upstream;
-      Extend(body.body->ret_nodes[*argument], &upstream);
+      Extend(body.body->ret_nodes[counter->first], &upstream);
       const bool closed =
           std::all_of(upstream.arguments.begin(), upstream.arguments.end(),
-                      [arguments](int needed) { return arguments->count(needed) > 0; });
-      argument = closed ? std::next(argument) : arguments->erase(argument);
+                      [counters](int needed) { return counters->count(needed) > 0; });
+      counter = closed ? std::next(counter) : counters->erase(counter);
       changed |= !closed;
     }
   }
 }
+
+// The values in a loop's function that follow from the counters.
+class CountedValues {
+ public:
+  CountedValues(const LoopFunction& function, const Counters& counters,
+                KnownValues* values)
+      : function_(*function.body), counters_(counters), values_(*values) {}
+
+  std::optional<tf::Tensor> Result(int number) {
+    return Of(values_.InputOf(*function_.ret_nodes[number], 0));
+  }
+
+ private:
+  std::optional<tf::Tensor> Argument(const tf::Node& node) const {
+    int index = 0;
+    if (!tf::GetNodeAttr(node.attrs(), "index", &index).ok()) return std::nullopt;
+    const auto counter = counters_.find(index);
+    if (counter == counters_.end()) return std::nullopt;
+    return counter->second;
+  }
+
+  std::optional<tf::Tensor> Of(const tf::OutputTensor& tensor) {
+    const tf::Node& node = *tensor.node;
+    if (node.IsArg()) return Argument(node);
+    if (node.IsConstant()) return values_.Constant(tensor);
+    if (node.IsIdentity()) return Of(values_.InputOf(node, 0));
+    const auto [known, is_new] = known_.try_emplace({&node, tensor.index});
+    if (!is_new) return known->second;
+    std::optional<tf::Tensor> value;
+    if (node.num_inputs() == 2) {
+      const std::optional<tf::Tensor> a = Of(values_.InputOf(node, 0));
+      const std::optional<tf::Tensor> b = Of(values_.InputOf(node, 1));
+      if (a.has_value() && b.has_value()) value = CountedBy(node.type_string(), *a, *b);
+    }
+    if (!value.has_value()) {
+      value = values_.Evaluate(
+          tensor, [this](const tf::Node& source, int) -> std::optional<tf::Tensor> {
+            return source.IsArg() ? Argument(source) : std::nullopt;
+          });
+    }
+    return known_[{&node, tensor.index}] = value;
+  }
+
+  const tf::FunctionBody& function_;
+  const Counters& counters_;
+  KnownValues& values_;
+  absl::flat_hash_map<std::pair<const tf::Node*, int>, std::optional<tf::Tensor>>
+      known_;
+};
 
 // Counts the iterations of all loops in a graph.
 class Counter {
@@ -176,70 +227,54 @@ class Counter {
     for (int i = 0; i < loop->num_inputs(); ++i) {
       variables.push_back(values_.InputOf(*loop, i));
     }
-    std::set<int> counters = ConstantsOf(variables);
+    Counters counters = ConstantsOf(variables);
     KeepClosed(*body, &counters);
-    Upstream decision, next;
+    Upstream decision;
     Extend(condition->body->ret_nodes[0], &decision);
     for (int i : decision.arguments) {
       if (counters.count(i) == 0) return false;
     }
-    for (int i : counters) Extend(body->body->ret_nodes[i], &next);
     const int most = (kMostOps - num_ops_) / static_cast<int>(body->order.size());
     int iterations = 0;
     for (;; ++iterations) {
-      TF_ASSIGN_OR_RETURN(const bool known, UseConstants(counters, &variables));
-      if (!known || iterations > most) return false;
-      TF_ASSIGN_OR_RETURN(const Tensors goes_on,
-                          Copy(*loop, *condition, variables, decision));
-      const std::optional<tf::Tensor> value = values_.Constant(goes_on[0]);
-      if (!value.has_value() || value->dtype() != tf::DT_BOOL || value->dims() != 0) {
+      if (iterations > most) return false;
+      const auto goes_on = CountedValues(*condition, counters, &values_).Result(0);
+      if (!goes_on.has_value() || goes_on->dtype() != tf::DT_BOOL ||
+          goes_on->dims() != 0) {
         return false;
       }
-      if (!value->scalar<bool>()()) break;
-      TF_ASSIGN_OR_RETURN(variables, Copy(*loop, *body, variables, next));
+      if (!goes_on->scalar<bool>()()) break;
+      CountedValues next(*body, counters, &values_);
+      Counters counted;
+      for (const auto& [i, value] : counters) {
+        const std::optional<tf::Tensor> result = next.Result(i);
+        if (!result.has_value()) return false;
+        counted[i] = *result;
+      }
+      counters = std::move(counted);
     }
     num_ops_ += iterations * static_cast<int>(body->order.size());
-    for (int i : counters) {
-      values_.Replace({loop, i}, variables[i]);
-      constants_.push_back(variables[i]);
+    for (const auto& [i, value] : counters) {
+      TF_ASSIGN_OR_RETURN(const tf::OutputTensor last, values_.AddConstant(value));
+      values_.Replace({loop, i}, last);
+      constants_.push_back(last);
     }
     loop->ClearAttr(tf::LowerFunctionalOpsConstants::kLowerUsingSwitchMergeAttr);
     loop->AddAttr(kIterationsAttribute, iterations);
     return true;
   }
 
-  // Returns the numbers of the variables that are constant scalars.
-  std::set<int> ConstantsOf(const Tensors& variables) {
-    std::set<int> constants;
+  // Returns the variables that are constant scalars.
+  Counters ConstantsOf(const Tensors& variables) {
+    Counters constants;
     for (size_t i = 0; i < variables.size(); ++i) {
       const tf::OutputTensor& variable = variables[i];
       const tf::DataType type = variable.node->output_type(variable.index);
-      if (tf::DataTypeIsInteger(type) && values_.IsScalar(variable) &&
-          values_.Constant(variable).has_value()) {
-        constants.insert(i);
-      }
+      if (!tf::DataTypeIsInteger(type) || !values_.IsScalar(variable)) continue;
+      const std::optional<tf::Tensor> value = values_.Constant(variable);
+      if (value.has_value()) constants[i] = *value;
     }
     return constants;
-  }
-
-  absl::StatusOr<Tensors> Copy(const tf::Node& loop, const LoopFunction& function,
-                               const Tensors& arguments, const Upstream& upstream) {
-    return copies_.Copy(
-        loop, function, arguments,
-        [&upstream](const tf::Node* node) { return upstream.nodes.contains(node); },
-        [this](tf::Node* copy) { return values_.Infer(copy); }, &shared_);
-  }
-
-  // Replaces counters by their values; returns whether all are known.
-  absl::StatusOr<bool> UseConstants(const std::set<int>& counters, Tensors* variables) {
-    for (int i : counters) {
-      tf::OutputTensor& variable = (*variables)[i];
-      if (variable.node->IsConstant()) continue;
-      const std::optional<tf::Tensor> value = values_.Constant(variable);
-      if (!value.has_value()) return false;
-      TF_ASSIGN_OR_RETURN(variable, values_.AddConstant(*value));
-    }
-    return true;
   }
 
   const bool all_;
@@ -248,7 +283,6 @@ class Counter {
   FunctionCopies copies_;
   absl::flat_hash_map<const tf::Node*, Stack> stacks_;  // by the op that makes them
   Tensors constants_;
-  SharedConstants shared_;
   int num_ops_ = 0;
 };
 

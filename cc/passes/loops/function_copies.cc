@@ -44,7 +44,6 @@ absl::StatusOr<const LoopFunction*> FunctionCopies::Find(const tf::Node& loop,
 
 absl::StatusOr<Tensors> FunctionCopies::Copy(
     const tf::Node& loop, const LoopFunction& function, const Tensors& arguments,
-    const std::function<bool(const tf::Node*)>& takes,
     const std::function<absl::Status(tf::Node*)>& added, SharedConstants* constants) {
   absl::flat_hash_map<const tf::Node*, tf::Node*> copies;
   const auto copy_of = [&](const tf::Edge& edge) -> tf::OutputTensor {
@@ -53,7 +52,7 @@ absl::StatusOr<Tensors> FunctionCopies::Copy(
   };
   Tensors results(function.body->ret_nodes.size());
   for (const tf::Node* node : function.order) {
-    if (!node->IsOp() || node->IsArg() || !takes(node)) continue;
+    if (!node->IsOp() || node->IsArg()) continue;
     if (node->IsRetval()) {
       const tf::Edge* edge = nullptr;
       TF_RETURN_IF_ERROR(node->input_edge(0, &edge));

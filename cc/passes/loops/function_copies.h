@@ -49,13 +49,11 @@ class FunctionCopies {
   absl::StatusOr<const LoopFunction*> Find(const tensorflow::Node& loop,
                                            const char* attribute);
 
-  // Adds the ops of a function that `takes` accepts, by node of its body; calls `added`
-  // with each. The copies wait for their inputs only. Returns the results; a result of
-  // other ops has no node. `constants` is used and extended.
+  // Adds the ops of a function, and calls `added` with each. The copies wait for their
+  // inputs only. Returns the results. `constants` is used and extended.
   absl::StatusOr<Tensors> Copy(
       const tensorflow::Node& loop, const LoopFunction& function,
       const Tensors& arguments,
-      const std::function<bool(const tensorflow::Node*)>& takes,
       const std::function<absl::Status(tensorflow::Node*)>& added,
       SharedConstants* constants);
 

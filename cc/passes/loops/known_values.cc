@@ -1,5 +1,8 @@
 #include "cc/passes/loops/known_values.h"
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/common_runtime/eval_const_tensor.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/env.h"
@@ -11,10 +14,13 @@ namespace tf = ::tensorflow;
 
 namespace {
 
-// Returns the result of an op on the counters of a loop, without a kernel; nullopt for
-// other ops.
-std::optional<tf::Tensor> Count(const std::string& op, const tf::Tensor& a,
-                                const tf::Tensor& b) {
+// The size of the largest constant that is looked for among others, in bytes.
+constexpr size_t kShared = 64;
+
+}  // namespace
+
+std::optional<tf::Tensor> CountedBy(const std::string& op, const tf::Tensor& a,
+                                    const tf::Tensor& b) {
   if (a.dims() != 0 || b.dims() != 0 || a.dtype() != b.dtype()) return std::nullopt;
   if (a.dtype() == tf::DT_BOOL && op == "LogicalAnd") {
     return tf::Tensor(a.scalar<bool>()() && b.scalar<bool>()());
@@ -30,8 +36,6 @@ std::optional<tf::Tensor> Count(const std::string& op, const tf::Tensor& a,
   return std::nullopt;
 }
 
-}  // namespace
-
 KnownValues::KnownValues(tf::Graph* graph)
     : graph_(graph),
       ops_(graph->op_registry()),
@@ -39,6 +43,14 @@ KnownValues::KnownValues(tf::Graph* graph)
       runner_(tf::Env::Default()) {
   refiner_.set_require_shape_inference_fns(false);
   refiner_.set_function_library_for_shape_inference(&graph->flib_def());
+}
+
+absl::Status KnownValues::Infer(const tf::Node* node) {
+  if (refiner_.GetContext(node) != nullptr) return absl::OkStatus();
+  int replaced = 0;
+  for (int i = 0; i < node->num_outputs(); ++i) replaced += replaced_.count({node, i});
+  const bool all = replaced > 0 && replaced == node->num_outputs();
+  return all ? absl::OkStatus() : refiner_.AddNode(node);
 }
 
 absl::StatusOr<tf::Node*> KnownValues::Add(tf::NodeBuilder& builder) {
@@ -49,11 +61,19 @@ absl::StatusOr<tf::Node*> KnownValues::Add(tf::NodeBuilder& builder) {
 }
 
 absl::StatusOr<tf::OutputTensor> KnownValues::AddConstant(const tf::Tensor& value) {
+  std::string key;
+  if (tf::DataTypeIsInteger(value.dtype()) && value.TotalBytes() <= kShared) {
+    key = absl::StrCat(value.dtype(), value.shape().DebugString(), value.tensor_data());
+    const auto same = added_.find(key);
+    if (same != added_.end()) return same->second;
+  }
   tf::NodeBuilder builder(graph_->NewName("TensorBow/constant"), "Const");
   builder.Attr("dtype", value.dtype()).Attr("value", value);
   TF_ASSIGN_OR_RETURN(tf::Node* const node, Add(builder));
   constants_[{node, 0}] = value;
-  return tf::OutputTensor(node, 0);
+  const tf::OutputTensor constant(node, 0);
+  if (!key.empty()) added_[std::move(key)] = constant;
+  return constant;
 }
 
 absl::Status KnownValues::SetInput(tf::Node* node, int input, const tf::Tensor& value) {
@@ -103,19 +123,25 @@ std::optional<tf::Tensor> KnownValues::Constant(const tf::OutputTensor& tensor) 
     const std::optional<tf::Tensor> a = Constant(InputOf(*tensor.node, 0));
     const std::optional<tf::Tensor> b = Constant(InputOf(*tensor.node, 1));
     if (a.has_value() && b.has_value()) {
-      const auto counted = Count(tensor.node->type_string(), *a, *b);
+      const auto counted = CountedBy(tensor.node->type_string(), *a, *b);
       if (counted.has_value()) return constants_[key] = counted;
     }
   }
+  return constants_[key] = Evaluate(
+             tensor,
+             [this](const tf::Node& node, int index) -> std::optional<tf::Tensor> {
+               const auto found = constants_.find({&node, index});
+               return found == constants_.end() ? std::nullopt : found->second;
+             });
+}
+
+std::optional<tf::Tensor> KnownValues::Evaluate(const tf::OutputTensor& tensor,
+                                                Lookup lookup) {
   const auto evaluated = tf::EvaluateConstantTensor(
-      *tensor.node, tensor.index, refiner_,
-      [this](const tf::Node& node, int index) -> std::optional<tf::Tensor> {
-        const auto found = constants_.find({&node, index});
-        return found == constants_.end() ? std::nullopt : found->second;
-      },
+      *tensor.node, tensor.index, refiner_, lookup,
       tf::EvaluateConstantTensorRunner{graph_->op_registry(),
                                        graph_->versions().producer(), &runner_});
-  return constants_[key] = evaluated.ok() ? *evaluated : std::nullopt;
+  return evaluated.ok() ? *evaluated : std::nullopt;
 }
 
 std::optional<int> KnownValues::Integer(const tf::OutputTensor& tensor) {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cc/graph/shape_functions.h"
@@ -18,17 +20,25 @@
 
 namespace tensorbow {
 
+// Returns the result of an op on the counters of a loop, without a kernel; nullopt for
+// other ops.
+std::optional<tensorflow::Tensor> CountedBy(const std::string& op,
+                                            const tensorflow::Tensor& a,
+                                            const tensorflow::Tensor& b);
+
 // Nodes stay in the graph while this exists. Thread-compatible.
 class KnownValues {
  public:
   // `graph`: not owned.
   explicit KnownValues(tensorflow::Graph* graph);
 
-  // Infers the shapes of a node's outputs. REQUIRES: those of its inputs are inferred.
-  absl::Status Infer(const tensorflow::Node* node) { return refiner_.AddNode(node); }
+  // Infers the shapes of a node's outputs, unless they are known or all are replaced.
+  // REQUIRES: those of its inputs are inferred.
+  absl::Status Infer(const tensorflow::Node* node);
 
   // Adds a node, and infers the shapes of its outputs.
   absl::StatusOr<tensorflow::Node*> Add(tensorflow::NodeBuilder& builder);
+  // Returns a node with that value; equal small ones share a node.
   absl::StatusOr<tensorflow::OutputTensor> AddConstant(const tensorflow::Tensor& value);
 
   // Has an input of a node take a constant.
@@ -47,6 +57,12 @@ class KnownValues {
 
   // Returns the value; nullopt if it is not constant.
   std::optional<tensorflow::Tensor> Constant(const tensorflow::OutputTensor& tensor);
+  // Computes a tensor from constants and what `lookup` knows; nullopt if others are
+  // needed. It may be of another graph.
+  using Lookup = absl::FunctionRef<std::optional<tensorflow::Tensor>(
+      const tensorflow::Node&, int)>;
+  std::optional<tensorflow::Tensor> Evaluate(const tensorflow::OutputTensor& tensor,
+                                             Lookup lookup);
   // Returns the integer; nullopt unless `tensor` is a constant scalar of type int32.
   std::optional<int> Integer(const tensorflow::OutputTensor& tensor);
   // Returns the shapes of a node; null if they have not been inferred.
@@ -71,6 +87,7 @@ class KnownValues {
   tensorflow::GraphRunner runner_;
   absl::flat_hash_map<Key, tensorflow::OutputTensor> replaced_;
   absl::flat_hash_map<Key, std::optional<tensorflow::Tensor>> constants_;
+  absl::flat_hash_map<std::string, tensorflow::OutputTensor> added_;  // by value
 };
 
 }  // namespace tensorbow

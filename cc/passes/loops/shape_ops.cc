@@ -52,7 +52,7 @@ tf::Tensor VectorOf(const std::vector<int>& values, tf::DataType type) {
 
 absl::Status ShapeOps::Visit(tf::Node* node) {
   const std::string& op = node->type_string();
-  if (op == "Fill") Fill(*node);
+  if (op == "Fill") return Fill(*node);
   if (op == "BroadcastGradientArgs") return Axes(node);
   if (op == "ConcatOffset") return Offsets(node);
   if (op == "Slice") return Slice(node);
@@ -122,11 +122,13 @@ std::optional<ShapeOps::Shape> ShapeOps::ShapeIn(const tf::OutputTensor& tensor)
   return shape;
 }
 
-void ShapeOps::Fill(const tf::Node& node) {
+absl::Status ShapeOps::Fill(const tf::Node& node) {
+  TF_RETURN_IF_ERROR(values_.Infer(&node));
   const std::optional<Shape> shape = ShapeIn(values_.InputOf(node, 0));
-  if (!shape.has_value()) return;
+  if (!shape.has_value()) return absl::OkStatus();
   InferenceContext* const context = values_.Context(node);
   context->set_output(0, context->MakeShape(*shape));
+  return absl::OkStatus();
 }
 
 absl::Status ShapeOps::Axes(tf::Node* node) {
@@ -243,8 +245,8 @@ absl::StatusOr<bool> SimplifyShapes(TaskGraph* task) {
     if (!node->IsOp()) continue;
     if (IsEnd(*node)) ends.insert(node);
     TF_RETURN_IF_ERROR(TakeCurrentInputs(values, graph, node));
-    TF_RETURN_IF_ERROR(values.Infer(node));
     if (conditional.count(node) == 0) TF_RETURN_IF_ERROR(shapes.Visit(node));
+    TF_RETURN_IF_ERROR(values.Infer(node));
   }
   tf::PruneForReverseReachability(graph, std::move(ends));
   tf::FixupSourceAndSinkEdges(graph);

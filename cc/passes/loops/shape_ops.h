@@ -30,7 +30,7 @@ class ShapeOps {
   using Shape = std::vector<Dimension>;
 
   // Infers the shape of a filled tensor from that of others.
-  void Fill(const tensorflow::Node& node);
+  absl::Status Fill(const tensorflow::Node& node);
   absl::Status Axes(tensorflow::Node* node);
   absl::Status Offsets(tensorflow::Node* node);
   absl::Status Slice(tensorflow::Node* node);

@@ -66,13 +66,14 @@ class Unroller {
       if (!node->IsOp()) continue;
       if (IsEnd(*node) && !IsCounted(*node)) ends.insert(node);
       TF_RETURN_IF_ERROR(TakeCurrentInputs(values_, &graph_, node));
-      TF_RETURN_IF_ERROR(values_.Infer(node));
       if (IsCounted(*node)) {
+        TF_RETURN_IF_ERROR(values_.Infer(node));
         TF_RETURN_IF_ERROR(UnrollLoop(node));
         loops.push_back(node);
-      } else if (conditional.count(node) == 0) {
-        TF_RETURN_IF_ERROR(Simplify(node));
+        continue;
       }
+      if (conditional.count(node) == 0) TF_RETURN_IF_ERROR(Simplify(node));
+      TF_RETURN_IF_ERROR(values_.Infer(node));
     }
     for (tf::Node* loop : loops) graph_.RemoveNode(loop);
     tf::PruneForReverseReachability(&graph_, ends);
@@ -107,15 +108,14 @@ class Unroller {
           last.push_back(first = copy);
         }
       }
-      TF_RETURN_IF_ERROR(values_.Infer(copy));
-      return Simplify(copy);
+      TF_RETURN_IF_ERROR(Simplify(copy));
+      return values_.Infer(copy);
     };
-    const auto all = [](const tf::Node*) { return true; };
     SharedConstants constants;
     for (int i = 0; i < iterations; ++i) {
       TF_RETURN_IF_ERROR(UseConstants(&variables));
-      TF_ASSIGN_OR_RETURN(
-          variables, copies_.Copy(*loop, *body, variables, all, simplify, &constants));
+      TF_ASSIGN_OR_RETURN(variables,
+                          copies_.Copy(*loop, *body, variables, simplify, &constants));
     }
     for (int i = 0; i < loop->num_outputs(); ++i) {
       values_.Replace({loop, i}, variables[i]);
