@@ -30,6 +30,22 @@ namespace {
 // folded shapes do, which repay their graph in some hundred runs.
 constexpr int kRunsOnAccelerators = 3;
 constexpr int kRunsOnCpus = 300;
+// The largest constants of a task that gets graphs for shapes, in bytes: each copies
+// them.
+constexpr size_t kMostConstants = 1 << 20;
+
+// Returns the bytes of all constants.
+size_t BytesOfConstants(const TaskGraph& task) {
+  size_t bytes = 0;
+  for (const TaskPart& part : task.parts) {
+    for (const tf::Node* node : part.graph->op_nodes()) {
+      if (!node->IsConstant()) continue;
+      const tf::AttrValue* const value = node->attrs().Find("value");
+      if (value != nullptr) bytes += value->tensor().tensor_content().size();
+    }
+  }
+  return bytes;
+}
 
 // Returns the average of the gradients that a task sends to the other hosts.
 std::shared_ptr<HostGradients> NewHostGradients(const Options& options,
@@ -237,6 +253,7 @@ absl::StatusOr<LearnerPrograms::Tasks> Compiler::CompileForShapes(
   }
   // TensorFlow's optimiser, asked again, would divide by reciprocals: other numbers.
   LearnerPrograms::Tasks compiled;
+  if (BytesOfConstants(tasks[0]) > kMostConstants) return compiled;
   for (size_t j = 0; j < tasks.size(); ++j) {
     TF_ASSIGN_OR_RETURN(const bool folded, FoldShapes(*run.shapes, &tasks[j]));
     if (!folded) return LearnerPrograms::Tasks();

@@ -56,7 +56,7 @@ class Compiler {
                                       Traits::Averages averages) const;
 
   // Compiles it for tasks whose feeds have `run.shapes`. `tasks`: copies of the
-  // learners' tasks for any shapes. Returns none if the shapes determine no values.
+  // learners' tasks for any shapes. Returns none if they would gain nothing.
   absl::StatusOr<LearnerPrograms::Tasks> CompileForShapes(
       const RunToCompile& run, Traits::Averages averages,
       std::vector<TaskGraph> tasks) const;

@@ -125,3 +125,22 @@ def test_learners_that_come_later_get_graphs_of_their_own():
         assert "Shape" not in executed(session, program, RUNS, 9)
         session.set_learners(1)
         assert "Shape" in executed(session, program, RUNS, 9)
+
+
+def test_a_program_with_large_constants_keeps_one_copy_of_them():
+    program = types.SimpleNamespace(graph=tf.Graph())
+    with program.graph.as_default():
+        program.x = tf1.placeholder(tf.float64, [None, COLUMNS])
+        program.y = tf1.placeholder(tf.float64, [None])
+        table = tf.constant(np.random.default_rng(0).normal(size=(100_000, COLUMNS)))
+        w = tf1.get_variable("w", initializer=np.zeros(COLUMNS), use_resource=True)
+        rows = tf.gather(table, tf.cast(tf.abs(program.y), tf.int32))
+        loss = tf.reduce_mean((tf.linalg.matvec(rows + program.x, w) - program.y) ** 2)
+        program.train = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
+        program.init = tf1.global_variables_initializer()
+    options = tensorbow.Options(learners_per_device=2)
+    with tensorbow.TensorBowSession(graph=program.graph, options=options) as session:
+        session.run(program.init)
+        for run in range(RUNS + 1):
+            session.run(program.train, feeds(program, run, 9))
+        assert "Shape" in executed(session, program, RUNS, 9)
