@@ -30,21 +30,23 @@ namespace {
 // folded shapes do, which repay their graph in some hundred runs.
 constexpr int kRunsOnAccelerators = 3;
 constexpr int kRunsOnCpus = 300;
-// The largest constants of a task that gets graphs for shapes, in bytes: each copies
-// them.
+// The largest task that gets graphs for shapes, in ops and in bytes of its constants,
+// of which each graph has a copy. A larger one's step would be long, once, for little.
+constexpr int kMostOps = 1000;
 constexpr size_t kMostConstants = 1 << 20;
 
-// Returns the bytes of all constants.
-size_t BytesOfConstants(const TaskGraph& task) {
+bool IsSmall(const TaskGraph& task) {
+  int ops = 0;
   size_t bytes = 0;
   for (const TaskPart& part : task.parts) {
+    ops += part.graph->num_op_nodes();
     for (const tf::Node* node : part.graph->op_nodes()) {
       if (!node->IsConstant()) continue;
       const tf::AttrValue* const value = node->attrs().Find("value");
       if (value != nullptr) bytes += value->tensor().tensor_content().size();
     }
   }
-  return bytes;
+  return ops <= kMostOps && bytes <= kMostConstants;
 }
 
 // Returns the average of the gradients that a task sends to the other hosts.
@@ -253,7 +255,7 @@ absl::StatusOr<LearnerPrograms::Tasks> Compiler::CompileForShapes(
   }
   // TensorFlow's optimiser, asked again, would divide by reciprocals: other numbers.
   LearnerPrograms::Tasks compiled;
-  if (BytesOfConstants(tasks[0]) > kMostConstants) return compiled;
+  if (!IsSmall(tasks[0])) return compiled;
   for (size_t j = 0; j < tasks.size(); ++j) {
     TF_ASSIGN_OR_RETURN(const bool folded, FoldShapes(*run.shapes, &tasks[j]));
     if (!folded) return LearnerPrograms::Tasks();
