@@ -317,6 +317,12 @@ int64_t LearningRun::NumRows() const {
   return rows;
 }
 
+const Learner::Program& LearningRun::FirstProgram() const {
+  std::optional<FeedPlan::Rows> rows;
+  if (!plan_.tasks.empty()) rows = plan_.tasks[0];
+  return program_->learners()->Of(0, FeedsOfTask(plan_, rows, feeds_));
+}
+
 void LearningRun::AppendStats(tf::StepStats* stats) {
   for (size_t j = 0; j < collectors_.size(); ++j) {
     collectors_[j]->Finalize();

@@ -77,6 +77,8 @@ class LearningRun {
   int64_t NumRows() const;
   // Appends the execution times of every learner, on devices "…/learner:<j>".
   void AppendStats(tensorflow::StepStats* stats);
+  // Returns the executable of the first task.
+  const Learner::Program& FirstProgram() const;
 
  private:
   bool Completed(int64_t task) const {

@@ -41,8 +41,7 @@ void AppendMetadata(const RunRequest& request, LearningRun* run) {
   if (request.metadata == nullptr) return;
   run->AppendStats(request.metadata->mutable_step_stats());
   if (!request.run_options->output_partition_graphs()) return;
-  Learner::AppendGraph(*request.program->learners()->tasks[0],
-                       request.metadata->add_partition_graphs());
+  Learner::AppendGraph(run->FirstProgram(), request.metadata->add_partition_graphs());
 }
 
 }  // namespace tensorbow
